@@ -1,0 +1,9 @@
+//! What flows along edges, and where it lives before and after a run.
+
+mod datum;
+mod store;
+mod version;
+
+pub use datum::Datum;
+pub use store::Store;
+pub use version::Version;

@@ -1,0 +1,129 @@
+//! Stores: the home of data before and after a run.
+//!
+//! # Law
+//! A slot lends its datum to one updating lineage at a time; readers share it.
+//! After a run every slot that was full before is full again.
+
+use super::{Datum, Version};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// A named array of data that tasks take from home and bring back home.
+///
+/// Slots are numbered from 0; a matrix maps its tile indices to them.
+#[derive(Debug)]
+pub struct Store<D: Datum> {
+    name: String,
+    slots: Arc<Slots<D>>,
+}
+
+type Slots<D> = [Mutex<Option<Version<D>>>];
+
+/// Where a lent datum came from.
+#[derive(Debug)]
+pub(super) struct Origin<D: Datum> {
+    slots: Weak<Slots<D>>,
+    index: usize,
+}
+
+impl<D: Datum> Store<D> {
+    /// A store with one slot per datum, called `name` in errors and traces.
+    pub fn new(name: impl Into<String>, data: impl IntoIterator<Item = D>) -> Self {
+        let slots = data
+            .into_iter()
+            .map(|datum| Mutex::new(Some(Version::new(datum))))
+            .collect();
+        Store {
+            name: name.into(),
+            slots,
+        }
+    }
+
+    /// A store of `length` empty slots, to be filled by [`put`](Self::put).
+    pub fn empty(name: impl Into<String>, length: usize) -> Self {
+        let slots = (0..length).map(|_| Mutex::new(None)).collect();
+        Store {
+            name: name.into(),
+            slots,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of slots.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether it has no slots.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The current version in a slot, shared; `None` if the index is outside or the slot is lent.
+    pub fn get(&self, index: usize) -> Option<Version<D>> {
+        lock(self.slots.get(index)?).clone()
+    }
+
+    /// Takes the datum out of a slot for updating.
+    ///
+    /// The slot is empty until a version is put back or the one taken is dropped. If a reader
+    /// still holds it, the slot keeps it too, and whoever updates what was taken copies it.
+    pub fn take(&self, index: usize) -> Option<Version<D>> {
+        let mut slot = lock(self.slots.get(index)?);
+        let mut version = slot.take()?;
+        let origin = Origin {
+            slots: Arc::downgrade(&self.slots),
+            index,
+        };
+        if !version.note_origin(origin) {
+            *slot = Some(version.clone());
+        }
+        Some(version)
+    }
+
+    /// Puts a version into a slot. `None` if the index is outside.
+    pub fn put(&self, index: usize, version: Version<D>) -> Option<()> {
+        let replaced = lock(self.slots.get(index)?).replace(version);
+        // Dropped after the lock was given back: it may ask for the lock to go home itself.
+        drop(replaced);
+        Some(())
+    }
+
+    /// Changes the datum of a slot outside of runs; copied first if a reader still holds it.
+    /// `None` if the index is outside or the slot is lent.
+    pub fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut D) -> R) -> Option<R> {
+        let mut version = lock(self.slots.get(index)?).take()?;
+        version.make_sole();
+        let result = version.get_mut().map(change);
+        *lock(&self.slots[index]) = Some(version);
+        result
+    }
+
+    /// All data in order; `None` if a slot is empty.
+    pub fn into_data(self) -> Option<Vec<D>> {
+        self.slots
+            .iter()
+            .map(|slot| lock(slot).take().map(Version::into_datum))
+            .collect()
+    }
+}
+
+impl<D: Datum> Origin<D> {
+    /// Brings a datum home that nobody put back: only into a slot that is still empty.
+    pub(super) fn bring_home(self, datum: D) {
+        let Some(slots) = self.slots.upgrade() else {
+            return;
+        };
+        let mut slot = lock(&slots[self.index]);
+        if slot.is_none() {
+            *slot = Some(Version::new(datum));
+        }
+    }
+}
+
+fn lock<D: Datum>(slot: &Mutex<Option<Version<D>>>) -> MutexGuard<'_, Option<Version<D>>> {
+    slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

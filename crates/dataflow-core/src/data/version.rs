@@ -1,0 +1,138 @@
+//! Versions: what a task reads is immutable and shared; what it updates is its own.
+//!
+//! # Law
+//! A datum is changed in place only through its sole holder; otherwise it is copied first.
+//! A version that was taken from a [`Store`](super::Store) and is dropped before a successor of
+//! it was put back returns there: no store is left with a hole, whatever became of the run.
+
+use super::Datum;
+use super::store::Origin;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A reference-counted, immutable state of a datum.
+///
+/// Dereferences to the datum. Cloning shares; [`Version::new`] starts a new lineage.
+#[derive(Clone, Debug)]
+pub struct Version<D: Datum> {
+    lent: Arc<Lent<D>>,
+}
+
+#[derive(Debug)]
+struct Lent<D: Datum> {
+    /// `Some` until `into_datum` or `drop` takes it.
+    datum: Option<D>,
+    origin: Option<Origin<D>>,
+}
+
+impl<D: Datum> Version<D> {
+    /// The first version of a datum.
+    pub fn new(datum: D) -> Self {
+        Version {
+            lent: Arc::new(Lent {
+                datum: Some(datum),
+                origin: None,
+            }),
+        }
+    }
+
+    /// The datum for writing, if nobody else holds this version.
+    pub fn get_mut(&mut self) -> Option<&mut D> {
+        Arc::get_mut(&mut self.lent)?.datum.as_mut()
+    }
+
+    /// The datum itself; copied if other holders remain.
+    pub fn into_datum(self) -> D {
+        match Arc::try_unwrap(self.lent) {
+            Ok(mut lent) => {
+                lent.origin = None;
+                lent.datum
+                    .take()
+                    .unwrap_or_else(|| unreachable!("a living version has its datum"))
+            }
+            Err(shared) => (*Version { lent: shared }).clone(),
+        }
+    }
+
+    /// Makes this holder the sole one, copying the datum if it is shared; says whether it copied.
+    pub(crate) fn make_sole(&mut self) -> bool {
+        let shared = Arc::get_mut(&mut self.lent).is_none();
+        if shared {
+            *self = Version::new((**self).clone());
+        }
+        shared
+    }
+
+    /// Notes where a sole version came from; false, and no note, if it is shared.
+    pub(super) fn note_origin(&mut self, origin: Origin<D>) -> bool {
+        match Arc::get_mut(&mut self.lent) {
+            Some(lent) => {
+                lent.origin = Some(origin);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl<D: Datum> Deref for Version<D> {
+    type Target = D;
+    fn deref(&self) -> &D {
+        match &self.lent.datum {
+            Some(datum) => datum,
+            None => unreachable!("a living version has its datum"),
+        }
+    }
+}
+
+impl<D: Datum> Drop for Lent<D> {
+    fn drop(&mut self) {
+        if let (Some(origin), Some(datum)) = (self.origin.take(), self.datum.take()) {
+            origin.bring_home(datum);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Store;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Number(i32);
+    impl Datum for Number {}
+
+    #[test]
+    fn a_sole_version_is_updated_in_place_and_a_shared_one_is_copied() {
+        let mut version = Version::new(Number(1));
+        assert!(!version.make_sole());
+        let reader = version.clone();
+        assert!(version.make_sole());
+        version.get_mut().unwrap().0 = 2;
+        assert_eq!((reader.0, version.0), (1, 2));
+    }
+
+    #[test]
+    fn a_version_dropped_on_the_way_goes_home() {
+        let store = Store::new("numbers", [Number(7)]);
+        let mut taken = store.take(0).unwrap();
+        taken.get_mut().unwrap().0 = 8;
+        assert!(store.get(0).is_none(), "lent");
+        drop(taken);
+        assert_eq!(*store.get(0).unwrap(), Number(8));
+    }
+
+    #[test]
+    fn a_store_is_full_after_any_order_of_puts_and_drops() {
+        let store = Store::new("numbers", [Number(1)]);
+        let taken = store.take(0).unwrap();
+        let reader = taken.clone();
+        store.put(0, taken).unwrap();
+        let second = store.take(0).unwrap(); // shared with the reader: stays at home too
+        assert_eq!(*second, Number(1));
+        drop((second, reader));
+        assert_eq!(*store.get(0).unwrap(), Number(1));
+        store.put(0, Version::new(Number(5))).unwrap();
+        assert_eq!(store.into_data().unwrap(), [Number(5)]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Temporary.
+pub mod data;
+pub mod error;
+pub mod port;
+pub mod rank;

@@ -1,0 +1,50 @@
+//! The port below the engine: who runs ready tasks.
+//!
+//! The engine gives an executor a [`Job`]; workers enter it and call [`Work::work`], each with a
+//! [`Lane`] of its own: the door to the queues. What is queued are [`Word`]s, opaque numbers that
+//! mean something only to the job they came from.
+//!
+//! # Law
+//! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
+//! unless the job is over. An executor may order words as it likes: results do not depend on it.
+
+pub use crate::engine::Job;
+use std::sync::Arc;
+
+/// A ready task as queues see it.
+pub type Word = u64;
+
+/// Runs jobs.
+pub trait Executor: Send + Sync {
+    /// How many workers may be inside a job at once; their indices are `0..n_workers()`.
+    fn n_workers(&self) -> usize;
+
+    /// Lets workers enter the job until it [is over](Job::is_over), and blocks until then.
+    ///
+    /// No two workers inside use the same index at the same time.
+    fn execute(&self, job: &Arc<Job>);
+}
+
+/// What a worker finds inside a job.
+pub trait Work: Sync {
+    /// Runs tasks until neither the lane nor the job's own roots have one more.
+    fn work(&self, lane: &mut dyn Lane);
+}
+
+/// A worker's door to the queues of one job.
+pub trait Lane {
+    /// The worker's index.
+    fn worker(&self) -> usize;
+
+    /// Queues a ready task. Higher priorities are more urgent; 0 is the default.
+    fn push(&mut self, word: Word, priority: i64);
+
+    /// The next task from the queues near this worker.
+    fn pop(&mut self) -> Option<Word>;
+
+    /// A task from another worker's queue.
+    fn steal(&mut self) -> Option<Word>;
+
+    /// Whether a queued task is known to be more urgent than `priority`.
+    fn outranks(&self, priority: i64) -> bool;
+}

@@ -1,0 +1,63 @@
+//! The port to memory: who gives room to tiles and to receive buffers.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A source of large blocks of memory.
+///
+/// The reference member is [`Heap`]; `dataflow-numa` offers an arena on huge pages.
+pub trait Memory: Send + Sync {
+    /// A block of `bytes` bytes at a multiple of 64, its content unspecified (but initialised).
+    fn allocate(&self, bytes: usize) -> Box<dyn Block>;
+}
+
+/// An owned block of memory, given back when dropped.
+pub trait Block: Send + Sync {
+    /// Its bytes; the first lies at a multiple of 64.
+    fn bytes(&self) -> &[u8];
+    /// Its bytes, for writing.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+impl fmt::Debug for dyn Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block of {} bytes", self.bytes().len())
+    }
+}
+
+impl<M: Memory + ?Sized> Memory for Arc<M> {
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        (**self).allocate(bytes)
+    }
+}
+
+/// Memory from the global allocator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heap;
+
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+struct HeapBlock {
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Memory for Heap {
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        Box::new(HeapBlock {
+            lines: vec![Line([0; 64]); bytes.div_ceil(64)],
+            bytes,
+        })
+    }
+}
+
+impl Block for HeapBlock {
+    fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.bytes]
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.bytes]
+    }
+}

@@ -1,0 +1,3 @@
+//! The ports.
+mod memory;
+pub use memory::{Block, Heap, Memory};
