@@ -1,5 +1,70 @@
-//! Temporary.
+//! Tasks, versioned data, symbolic task spaces, and the engine that runs them.
+//!
+//! A program is a set of *tasks*; a [task space](space::TaskSpace) answers questions about them
+//! by formula (who feeds you, whom do you feed, how urgent are you), so the graph is never
+//! stored. The [engine] keeps the frontier only. Two [ports](port) connect it to the world: an
+//! [`Executor`](port::Executor) runs ready tasks, a [`Courier`](port::Courier) reaches other ranks.
+//!
+//! This crate starts no threads of its own, opens no sockets and knows no matrices.
+//!
+//! # Examples
+//! A chain of tasks that carry a number along:
+//! ```
+//! use dataflow_core::prelude::*;
+//! use dataflow_core::port::Inline;
+//!
+//! #[derive(Clone)]
+//! struct Number(u64);
+//! impl Datum for Number {}
+//!
+//! struct Chain { length: u64, last: Store<Number> }
+//! const VALUE: usize = 0;
+//!
+//! impl TaskSpace for Chain {
+//!     type Task = u64;
+//!     type Datum = Number;
+//!     fn describe(&self, about: &mut Description) {
+//!         about.name("chain").parameter("length", self.length);
+//!         about.class("Link").update("VALUE");
+//!     }
+//!     fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send { 0..self.length }
+//!     fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+//!         if task == 0 { from.home(VALUE, &self.last, 0) } else { from.task(VALUE, task - 1, VALUE) }
+//!     }
+//!     fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+//!         if task + 1 == self.length { to.home(VALUE, &self.last, 0) } else { to.task(VALUE, task + 1, VALUE) }
+//!     }
+//!     fn run(&self, _: u64, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+//!         let [value] = flows.slots();
+//!         value.update().0 += 1;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let chain = Chain { length: 10, last: Store::new("last", [Number(0)]) };
+//! verify(&chain, 1)?;
+//! let report = dataflow_core::run(&chain, &Inline)?;
+//! assert_eq!((report.tasks, chain.last.get(0).unwrap().0), (10, 10));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 pub mod data;
+pub mod engine;
 pub mod error;
+pub mod monitor;
 pub mod port;
 pub mod rank;
+pub mod space;
+mod sync;
+
+pub use engine::{Report, run, run_with};
+pub use error::{Error, Kind, TaskError};
+
+/// What an author of a task space needs.
+pub mod prelude {
+    pub use crate::data::{Datum, Store};
+    pub use crate::error::{Error, TaskError};
+    pub use crate::rank::Rank;
+    pub use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, verify};
+    pub use crate::task_names;
+}

@@ -7,3 +7,6 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
 
 /// A lock for a handful of instructions: one exchange to take it, one store to give it back.
 pub(crate) type SpinLock<T> = spin::mutex::SpinMutex<T, spin::relax::Yield>;
+
+/// What holds a [`SpinLock`].
+pub(crate) type SpinGuard<'l, T> = spin::mutex::SpinMutexGuard<'l, T, spin::relax::Yield>;

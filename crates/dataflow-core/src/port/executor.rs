@@ -29,6 +29,9 @@ pub trait Executor: Send + Sync {
 pub trait Work: Sync {
     /// Runs tasks until neither the lane nor the job's own roots have one more.
     fn work(&self, lane: &mut dyn Lane);
+
+    /// Whether nothing is queued and no root is left; asked by a worker alone inside the job.
+    fn is_drained(&self) -> bool;
 }
 
 /// A worker's door to the queues of one job.
@@ -45,6 +48,7 @@ pub trait Lane {
     /// A task from another worker's queue.
     fn steal(&mut self) -> Option<Word>;
 
-    /// Whether a queued task is known to be more urgent than `priority`.
+    /// Whether a queued task is known to be more urgent than `priority`; if so, the engine
+    /// queues its best successor instead of running it next.
     fn outranks(&self, priority: i64) -> bool;
 }

@@ -1,0 +1,103 @@
+//! Dense: arrivals of spaces that number their tasks and carry no data, one byte a task.
+//!
+//! # Law
+//! A byte holds the flows that have arrived. One `fetch_or` is an arrival; the one that completes
+//! the set gets the task.
+//!
+//! # Orderings
+//! Acquire and release on the byte: the last to arrive sees what all others wrote before.
+
+use super::pending::Poisoned;
+use crate::space::NARROW;
+use crate::sync::{AtomicU8, Ordering};
+use std::sync::OnceLock;
+
+const PAGE: usize = 4096;
+const POISON: u8 = 1 << NARROW;
+
+/// Bytes by task number, in pages that are made when first touched.
+pub(crate) struct Dense {
+    /// Segment `s` has 2^s pages.
+    segments: [OnceLock<Box<[OnceLock<Page>]>>; 48],
+}
+
+type Page = Box<[Arrivals; PAGE]>;
+
+/// What an arrival found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    StillWaiting,
+    Ready(Poisoned),
+    FedTwice,
+}
+
+impl Dense {
+    pub fn new() -> Self {
+        Dense {
+            segments: [const { OnceLock::new() }; 48],
+        }
+    }
+
+    #[inline(always)]
+    pub fn arrive(&self, index: usize, flow: usize, awaited: u8, poisoned: Poisoned) -> Counted {
+        self.byte(index).arrive(flow, awaited, poisoned)
+    }
+
+    /// The flows that have arrived at a task.
+    pub fn arrived(&self, index: usize) -> u8 {
+        self.byte(index).0.load(Ordering::Relaxed) & !POISON
+    }
+
+    #[inline(always)]
+    fn byte(&self, index: usize) -> &Arrivals {
+        let page = index / PAGE + 1;
+        let log = page.ilog2() as usize;
+        let segment = self.segments[log]
+            .get_or_init(|| (0..1usize << log).map(|_| OnceLock::new()).collect());
+        &segment[page - (1 << log)].get_or_init(new_page)[index % PAGE]
+    }
+}
+
+fn new_page() -> Page {
+    let page: Box<[Arrivals]> = (0..PAGE).map(|_| Arrivals::default()).collect();
+    page.try_into()
+        .unwrap_or_else(|_| unreachable!("a page has {PAGE} bytes"))
+}
+
+/// The arrivals at one task.
+#[derive(Default)]
+pub(crate) struct Arrivals(AtomicU8);
+
+impl Arrivals {
+    #[inline(always)]
+    pub fn arrive(&self, flow: usize, awaited: u8, poisoned: Poisoned) -> Counted {
+        let bit = 1 << flow;
+        let before = self
+            .0
+            .fetch_or(bit | if poisoned { POISON } else { 0 }, Ordering::AcqRel);
+        if before & bit != 0 {
+            Counted::FedTwice
+        } else if (before | bit) & !POISON == awaited {
+            Counted::Ready(poisoned || before & POISON != 0)
+        } else {
+            Counted::StillWaiting
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_flow_gets_the_task_and_a_repeated_one_is_told() {
+        let dense = Dense::new();
+        for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, 1_000_000_007] {
+            assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::StillWaiting);
+            assert_eq!(dense.arrive(index, 2, 0b101, false), Counted::FedTwice);
+            assert_eq!(dense.arrived(index), 0b100);
+            assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::Ready(true));
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A job: one run as the executor sees it, and the gate that decides when it is over.
+//!
+//! The run itself lives on the stack of whoever called [`run`](crate::run) and borrows the space.
+//! Workers outlive both. So each worker counts itself in at a gate, and the gate closes at a
+//! moment when nobody is inside.
+//!
+//! # Law
+//! The gate is one word: closed?, how many are inside, how many have ever entered. It is closed
+//! only by an exchange from a state with nobody (else) inside, and never opened again. The last
+//! to leave asks the ledger whether anything is left; an exchange on the same word proves that
+//! nobody entered since. Whoever finds the gate closed never touches the run.
+//!
+//! # Orderings
+//! Leaving is a release, entering and closing are acquires on the same word; so the lines of
+//! the ledger that a worker wrote before it left are seen by whoever closes, and everything that
+//! happened in the job is seen by whoever finds it over.
+
+use crate::port::Work;
+use crate::sync::{AtomicU64, Ordering};
+use std::fmt;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex};
+
+const CLOSED: u64 = 1;
+const ONE_INSIDE: u64 = 1 << 1;
+const ONE_ENTRY: u64 = 1 << 16;
+const INSIDE: u64 = ONE_ENTRY - ONE_INSIDE;
+
+/// One run of a task space, open for workers until it is over.
+pub struct Job {
+    gate: Gate,
+    over: Mutex<bool>,
+    bell: Condvar,
+    work: NonNull<dyn Work>,
+}
+
+// SAFETY: `work` points to a `Work`, which is `Sync`; it is reached only through `Entered`.
+unsafe impl Send for Job {}
+// SAFETY: as above; every other field is `Sync` by itself.
+unsafe impl Sync for Job {}
+
+impl Job {
+    /// Counts the caller in. `None` once the job is over.
+    pub fn enter(&self) -> Option<Entered<'_>> {
+        self.gate.enter().then_some(Entered { job: self })
+    }
+
+    /// Whether the job is over: nobody is inside, and nobody will be.
+    pub fn is_over(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    /// Blocks until the job is over.
+    pub fn wait_over(&self) {
+        let mut over = self
+            .over
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !*over {
+            over = self
+                .bell
+                .wait(over)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// Closes the job if nobody is inside; says whether it is closed now.
+    pub(crate) fn close_if_empty(&self) -> bool {
+        let closed = self.gate.close_if_empty();
+        if closed {
+            self.ring();
+        }
+        closed
+    }
+
+    fn ring(&self) {
+        *self
+            .over
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.bell.notify_all();
+    }
+
+    fn leave(&self) {
+        // The closure runs while we are still counted in.
+        let closed = self.gate.leave(|| self.work().is_drained());
+        if closed {
+            self.ring();
+        }
+    }
+
+    /// Only for those who are counted in.
+    fn work(&self) -> &(dyn Work + 'static) {
+        // SAFETY: - the caller is counted in at the gate, so the gate is open
+        //         - `Offered` keeps the run alive, and borrowed, until the gate is closed
+        unsafe { self.work.as_ref() }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("over", &self.is_over())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Proof of being inside a job; dropping it leaves.
+#[derive(Debug)]
+pub struct Entered<'j> {
+    job: &'j Job,
+}
+
+impl Deref for Entered<'_> {
+    type Target = dyn Work;
+    fn deref(&self) -> &Self::Target {
+        self.job.work()
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.job.leave();
+    }
+}
+
+/// The loan of a run to workers: ends, whatever happens, with the gate closed.
+pub(crate) struct Offered<'a, W: Work + 'a> {
+    job: Arc<Job>,
+    run: &'a W,
+    stop: fn(&W),
+}
+
+impl<'a, W: Work + 'a> Offered<'a, W> {
+    /// Offers a run. `stop` makes workers inside leave soon.
+    pub fn new(run: &'a W, stop: fn(&W)) -> Self {
+        let erased: NonNull<dyn Work + 'a> = NonNull::from(run as &(dyn Work + 'a));
+        // SAFETY: - only the lifetime changes; both are the same kind of fat pointer
+        //         - the pointer is followed only from inside the gate, and `drop` of the value
+        //           made here does not return before the gate is closed; `Offered` stays in this
+        //           crate, and its one user, `engine::run_with`, does not leak it
+        let work = unsafe {
+            std::mem::transmute::<NonNull<dyn Work + 'a>, NonNull<dyn Work + 'static>>(erased)
+        };
+        let gate = Gate::default();
+        let job = Arc::new(Job {
+            gate,
+            over: Mutex::new(false),
+            bell: Condvar::new(),
+            work,
+        });
+        Offered { job, run, stop }
+    }
+
+    pub fn job(&self) -> &Arc<Job> {
+        &self.job
+    }
+}
+
+impl<'a, W: Work + 'a> Drop for Offered<'a, W> {
+    fn drop(&mut self) {
+        // Normally over by now. If the executor gave up or unwound, those inside are asked to
+        // leave; the last of them finds the run drained and closes the gate.
+        if !self.job.is_over() {
+            (self.stop)(self.run);
+            if !self.job.close_if_empty() {
+                self.job.wait_over();
+            }
+        }
+    }
+}
+
+/// The word at the door.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(AtomicU64);
+
+impl Gate {
+    /// Counts in; false if closed.
+    pub fn enter(&self) -> bool {
+        let mut now = self.0.load(Ordering::Relaxed);
+        while now & CLOSED == 0 {
+            let entered = now.wrapping_add(ONE_ENTRY + ONE_INSIDE);
+            // Acquire: pairs with the release of those who left before.
+            match self
+                .0
+                .compare_exchange_weak(now, entered, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        false
+    }
+
+    /// Counts out; closes instead if nobody else is inside and `drained` says so.
+    /// Returns whether it closed.
+    pub fn leave(&self, drained: impl Fn() -> bool) -> bool {
+        // Acquire: what the others wrote before they left is seen by `drained`.
+        let mut now = self.0.load(Ordering::Acquire);
+        loop {
+            let close = now & INSIDE == ONE_INSIDE && drained();
+            let left = now - ONE_INSIDE | if close { CLOSED } else { 0 };
+            // Release: what we wrote inside is seen by whoever enters or closes after us.
+            match self
+                .0
+                .compare_exchange_weak(now, left, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return close,
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// Closes if nobody is inside; returns whether it is closed.
+    pub fn close_if_empty(&self) -> bool {
+        let mut now = self.0.load(Ordering::Relaxed);
+        while now & (INSIDE | CLOSED) == 0 {
+            match self.0.compare_exchange_weak(
+                now,
+                now | CLOSED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        now & CLOSED != 0
+    }
+
+    pub fn is_closed(&self) -> bool {
+        // Acquire: everything done inside is seen by whoever finds the gate closed.
+        self.0.load(Ordering::Acquire) & CLOSED != 0
+    }
+}

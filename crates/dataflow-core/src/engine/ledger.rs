@@ -1,0 +1,127 @@
+//! The ledger: how many tasks were run, queued and taken, one line per worker.
+//!
+//! # Law
+//! A line is written by the worker that is inside the job with its index, and by nobody else.
+//! `queued` and `taken` are published before the worker leaves the job; so when nobody is
+//! inside, their sums differ by exactly the words that still lie in queues.
+
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+
+/// Counts of one run.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Tasks the space lists for this rank.
+    count: u64,
+    stopped: CachePadded<AtomicBool>,
+    /// Whether the roots have all been announced.
+    announced: AtomicBool,
+    lines: Box<[CachePadded<Line>]>,
+}
+
+/// What one worker did.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    executed: AtomicU64,
+    queued: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl Ledger {
+    pub fn new(n_workers: usize, count: u64) -> Self {
+        Ledger {
+            count,
+            stopped: CachePadded::new(AtomicBool::new(false)),
+            announced: AtomicBool::new(false),
+            lines: (0..n_workers)
+                .map(|_| CachePadded::new(Line::default()))
+                .collect(),
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Tasks run so far; exact when nobody is inside.
+    pub fn executed(&self) -> u64 {
+        self.lines
+            .iter()
+            .map(|line| line.executed.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    pub fn executed_by_worker(&self) -> Vec<u64> {
+        self.lines
+            .iter()
+            .map(|line| line.executed.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// No further task is to start.
+    pub fn stop(&self) {
+        // Relaxed: a worker that sees it late runs one more task, which is allowed.
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// The last root has been announced.
+    pub fn all_announced(&self) {
+        // Relaxed: published by leaving the job, read by whoever is alone inside.
+        self.announced.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is left to do. Exact only for a worker that is alone inside the job.
+    pub fn is_drained(&self) -> bool {
+        if self.is_stopped() {
+            return true;
+        }
+        // Relaxed: the gate of the job ordered these lines before us (see `job`).
+        let sum = |of: fn(&Line) -> &AtomicU64| -> u64 {
+            self.lines
+                .iter()
+                .map(|line| of(line).load(Ordering::Relaxed))
+                .sum()
+        };
+        self.announced.load(Ordering::Relaxed)
+            && sum(|line| &line.queued) == sum(|line| &line.taken)
+    }
+
+    pub fn line(&self, worker: usize) -> &Line {
+        &self.lines[worker]
+    }
+}
+
+impl Line {
+    /// What this worker has counted in earlier visits: executed, queued, taken.
+    pub fn read(&self) -> Tally {
+        Tally {
+            executed: self.executed.load(Ordering::Relaxed),
+            queued: self.queued.load(Ordering::Relaxed),
+            taken: self.taken.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline(always)]
+    pub fn publish_executed(&self, executed: u64) {
+        self.executed.store(executed, Ordering::Relaxed);
+    }
+
+    pub fn publish(&self, tally: &Tally) {
+        self.executed.store(tally.executed, Ordering::Relaxed);
+        self.queued.store(tally.queued, Ordering::Relaxed);
+        self.taken.store(tally.taken, Ordering::Relaxed);
+    }
+}
+
+/// A worker's own counts while it is inside.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub executed: u64,
+    pub queued: u64,
+    pub taken: u64,
+}

@@ -1,0 +1,15 @@
+//! The data that have arrived for one task, by flow.
+
+use crate::data::{Datum, Version};
+use smallvec::SmallVec;
+
+/// One place per flow; empty until its datum arrives. Grows as far as the largest flow.
+pub(crate) type Slots<D> = SmallVec<[Option<Version<D>>; super::pending::INLINE]>;
+
+/// Puts a datum in its place.
+pub(crate) fn set<D: Datum>(slots: &mut Slots<D>, flow: usize, datum: Option<Version<D>>) {
+    if slots.len() <= flow {
+        slots.resize_with(flow + 1, || None);
+    }
+    slots[flow] = datum;
+}

@@ -1,0 +1,121 @@
+//! Stall: at quiescence, whether everything ran; and if not, who waits for whom.
+
+use super::Run;
+use crate::data::Store;
+use crate::error::{Error, Kind};
+use crate::space::{Expected, Inputs, Successors, TaskName, TaskSpace};
+
+/// How many waiting tasks a report names.
+const NAMED: usize = 3;
+
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+    /// Whether all tasks ran and nothing waits.
+    pub(super) fn check_complete(&self, executed: u64) -> Result<(), Error> {
+        let count = self.ledger.count();
+        let mut waiting: Vec<_> = self
+            .pending
+            .leftovers()
+            .into_iter()
+            .map(|left| (self.names.name(left.key), Some(left)))
+            .collect();
+        if executed == count && waiting.is_empty() {
+            return Ok(());
+        }
+        if executed > count {
+            let text = format!(
+                "{executed} tasks ran, the space counts {count} on {}",
+                self.rank
+            );
+            return Err(Error::new(Kind::CountExceeded, None, text));
+        }
+        waiting.extend(self.partly_fed().map(|task| (task, None)));
+        waiting.sort_by_key(|(task, _)| *task);
+        let mut text = format!(
+            "no task can run, but {} of {count} have not",
+            count - executed
+        );
+        for (task, left) in waiting.iter().take(NAMED) {
+            let mut missing = Missing {
+                run: self,
+                task: *task,
+                text: String::new(),
+                misses: &|flow| match left {
+                    Some(left) => left.misses(flow),
+                    None => self.misses(*task, flow),
+                },
+            };
+            self.space.inputs(*task, &mut missing);
+            text += &format!("; {task:?} waits for{}", missing.text);
+        }
+        match waiting.len() {
+            0 => text += "; none of them was ever reached: a root or an edge is missing",
+            n if n > NAMED => text += &format!("; and {} more wait", n - NAMED),
+            _ => {}
+        }
+        let first = waiting.first().map(|(task, _)| format!("{task:?}"));
+        Err(Error::new(Kind::Stalled, first, text))
+    }
+
+    /// Tasks of a dense space that have some of their inputs, but not all.
+    fn partly_fed(&self) -> impl Iterator<Item = S::Task> {
+        self.space.tasks(self.rank).filter(|&task| {
+            let Some(index) = self.space.index(task) else {
+                return false;
+            };
+            let expected = Expected::of(self.space, task, 0);
+            let arrived = self.dense.arrived(index);
+            !expected.wide && arrived != 0 && arrived != expected.mask
+        })
+    }
+
+    fn misses(&self, task: S::Task, flow: usize) -> bool {
+        self.space
+            .index(task)
+            .is_some_and(|index| self.dense.arrived(index) & 1 << flow == 0)
+    }
+}
+
+/// Writes down the inputs that are missing, and whether their sources know of them.
+struct Missing<'r, 'a, S: TaskSpace, R> {
+    run: &'r Run<'a, S, R>,
+    task: S::Task,
+    misses: &'r dyn Fn(usize) -> bool,
+    text: String,
+}
+
+impl<S: TaskSpace, R: Iterator<Item = S::Task> + Send> Inputs<S> for Missing<'_, '_, S, R> {
+    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
+        if !(self.misses)(flow) {
+            return;
+        }
+        let mut lists = Lists {
+            edge: (source_flow, self.task, flow),
+            found: false,
+        };
+        self.run.space.successors(source, &mut lists);
+        let name = self.run.description.flow_name(self.task.class(), flow);
+        let known = if lists.found {
+            ""
+        } else {
+            ", which does not list it as a successor"
+        };
+        let comma = if self.text.is_empty() { "" } else { "," };
+        self.text += &format!("{comma} {name} from {source:?}{known}");
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+}
+
+/// Looks for one edge among the successors of its source.
+struct Lists<T> {
+    edge: (usize, T, usize),
+    found: bool,
+}
+
+impl<S: TaskSpace> Successors<S> for Lists<S::Task> {
+    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+        self.found |= self.edge == (flow, target, target_flow);
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+}

@@ -1,0 +1,85 @@
+//! Watching a run from outside: its progress, and a way to cancel it.
+
+use crate::engine::{Job, Ledger};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// Handed to [`run_with`](crate::run_with) and kept by whoever wants to watch or cancel the run.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::monitor::Monitor;
+/// let monitor = Monitor::new();
+/// assert_eq!(monitor.progress().done, 0);
+/// monitor.cancel(); // any run with this monitor ends with `Kind::Cancelled`
+/// ```
+#[derive(Debug, Default)]
+pub struct Monitor {
+    watched: Mutex<Watched>,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    cancelled: bool,
+    current: Option<(Arc<Ledger>, Weak<Job>)>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Tasks that have run (or were skipped).
+    pub done: u64,
+    /// Tasks in all, on this rank.
+    pub count: u64,
+}
+
+impl Monitor {
+    /// A monitor that watches nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tasks done and tasks in all, of the run that started last.
+    pub fn progress(&self) -> Progress {
+        match &self.watched().current {
+            Some((ledger, _)) => Progress {
+                done: ledger.executed(),
+                count: ledger.count(),
+            },
+            None => Progress::default(),
+        }
+    }
+
+    /// Ends the current run, and any later one with this monitor, with an error.
+    ///
+    /// Bodies under way finish; no further task starts.
+    pub fn cancel(&self) {
+        let mut watched = self.watched();
+        watched.cancelled = true;
+        if let Some((ledger, job)) = &watched.current {
+            ledger.stop();
+            if let Some(job) = job.upgrade() {
+                job.close_if_empty();
+            }
+        }
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.watched().cancelled
+    }
+
+    /// Starts watching a run; a monitor that was cancelled stops it at once.
+    pub(crate) fn watch(&self, ledger: &Arc<Ledger>, job: &Arc<Job>) {
+        let mut watched = self.watched();
+        watched.current = Some((ledger.clone(), Arc::downgrade(job)));
+        if watched.cancelled {
+            ledger.stop();
+        }
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

@@ -1,0 +1,125 @@
+//! An executor for tests: any ready task may be next, decided by a seed.
+
+use super::{Executor, Job, Lane, Word};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+
+/// Runs jobs on one or more threads, each time choosing among all ready tasks at random.
+///
+/// On one thread a seed gives the same order each time; priorities are ignored.
+#[derive(Clone, Copy, Debug)]
+pub struct Shuffled {
+    seed: u64,
+    n_threads: usize,
+}
+
+impl Shuffled {
+    /// One thread, and the order that belongs to the seed.
+    pub fn new(seed: u64) -> Self {
+        Shuffled { seed, n_threads: 1 }
+    }
+
+    /// The same with several threads, at least one.
+    pub fn with_threads(self, n_threads: usize) -> Self {
+        Shuffled {
+            n_threads: n_threads.max(1),
+            ..self
+        }
+    }
+}
+
+impl Executor for Shuffled {
+    fn n_workers(&self) -> usize {
+        self.n_threads
+    }
+
+    fn execute(&self, job: &Arc<Job>) {
+        let bag = Bag {
+            words: Mutex::new((Vec::new(), self.seed)),
+            bell: Condvar::new(),
+        };
+        thread::scope(|threads| {
+            for worker in 1..self.n_threads {
+                let bag = &bag;
+                threads.spawn(move || bag.serve(worker, job));
+            }
+            bag.serve(0, job);
+        });
+    }
+}
+
+/// All ready words, and the state of the generator.
+struct Bag {
+    words: Mutex<(Vec<Word>, u64)>,
+    bell: Condvar,
+}
+
+impl Bag {
+    /// Works until the job is over, waiting while the bag is empty.
+    fn serve(&self, worker: usize, job: &Job) {
+        while let Some(entered) = job.enter() {
+            entered.work(&mut Hand { bag: self, worker });
+            drop(entered);
+            let mut words = self.words();
+            while words.0.is_empty() && !job.is_over() {
+                words = self
+                    .bell
+                    .wait(words)
+                    .unwrap_or_else(|poisoned| poisoned.into_inner());
+            }
+        }
+        // Under the lock, so that nobody falls asleep between looking and waiting.
+        let _words = self.words();
+        self.bell.notify_all();
+    }
+
+    fn words(&self) -> MutexGuard<'_, (Vec<Word>, u64)> {
+        self.words
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+struct Hand<'b> {
+    bag: &'b Bag,
+    worker: usize,
+}
+
+impl Lane for Hand<'_> {
+    fn worker(&self) -> usize {
+        self.worker
+    }
+
+    fn push(&mut self, word: Word, _: i64) {
+        self.bag.words().0.push(word);
+        self.bag.bell.notify_one();
+    }
+
+    fn pop(&mut self) -> Option<Word> {
+        let mut bag = self.bag.words();
+        let (words, state) = &mut *bag;
+        if words.is_empty() {
+            return None;
+        }
+        let chosen = (random(state) % words.len() as u64) as usize;
+        Some(words.swap_remove(chosen))
+    }
+
+    fn steal(&mut self) -> Option<Word> {
+        None
+    }
+
+    /// Always: the best successor goes into the bag too, and has no better chance than others.
+    fn outranks(&self, _: i64) -> bool {
+        true
+    }
+}
+
+/// The generator `SplitMix64` of Steele, Lea and Flood (OOPSLA 2014): ours to keep core lean.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}

@@ -1,0 +1,148 @@
+//! What a space says about itself: names for errors and traces, modes for the engine.
+
+use std::fmt;
+
+/// Name, parameters, classes and flows of a space.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    name: String,
+    parameters: Vec<(String, String)>,
+    classes: Vec<Class>,
+}
+
+/// A class of tasks.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// Its flows, numbered from 0 in this order.
+    pub flows: Vec<Flow>,
+}
+
+/// One flow of a class: what passes through a task.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its name, as errors show it.
+    pub name: String,
+    /// What the task does with it.
+    pub mode: Mode,
+    /// What kind of datum it is; both ends of an edge must agree.
+    pub kind: &'static str,
+}
+
+/// What a task does with a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads a version, and may hand it on.
+    Read,
+    /// Changes a version; in place if nobody else holds it.
+    Update,
+    /// Makes a datum of its own.
+    New,
+    /// Carries nothing: it only orders tasks.
+    Order,
+}
+
+impl Description {
+    pub(crate) fn of<S: super::TaskSpace>(space: &S) -> Self {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        about
+    }
+
+    /// Names the space.
+    pub fn name(&mut self, name: impl Into<String>) -> &mut Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Adds a parameter of the space, by name and value.
+    pub fn parameter(&mut self, name: impl Into<String>, value: impl fmt::Display) -> &mut Self {
+        self.parameters.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Adds the next class; its flows are added to what is returned.
+    pub fn class(&mut self, name: impl Into<String>) -> ClassBuilder<'_> {
+        self.classes.push(Class {
+            name: name.into(),
+            flows: Vec::new(),
+        });
+        let last = self.classes.len() - 1;
+        ClassBuilder {
+            class: &mut self.classes[last],
+        }
+    }
+
+    /// The space's name.
+    pub fn space_name(&self) -> &str {
+        &self.name
+    }
+
+    /// The space's parameters, by name and value.
+    pub fn parameters(&self) -> &[(String, String)] {
+        &self.parameters
+    }
+
+    /// The classes, by index.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// The name of a flow, or its number if the class does not have it.
+    pub(crate) fn flow_name(&self, class: usize, flow: usize) -> String {
+        match self
+            .classes
+            .get(class)
+            .and_then(|class| class.flows.get(flow))
+        {
+            Some(flow) => flow.name.clone(),
+            None => format!("flow {flow}"),
+        }
+    }
+}
+
+/// Adds flows to a class, in order: the first is flow 0.
+#[derive(Debug)]
+pub struct ClassBuilder<'d> {
+    class: &'d mut Class,
+}
+
+impl ClassBuilder<'_> {
+    /// A flow that is read.
+    pub fn read(self, name: &str) -> Self {
+        self.flow(name, Mode::Read, "")
+    }
+
+    /// A flow that is changed.
+    pub fn update(self, name: &str) -> Self {
+        self.flow(name, Mode::Update, "")
+    }
+
+    /// A flow whose datum the task makes.
+    pub fn new_flow(self, name: &str) -> Self {
+        self.flow(name, Mode::New, "")
+    }
+
+    /// A flow without a datum, that only orders tasks.
+    pub fn order(self, name: &str) -> Self {
+        self.flow(name, Mode::Order, "order")
+    }
+
+    /// The kind of datum of the flow named last.
+    pub fn of(self, kind: &'static str) -> Self {
+        if let Some(flow) = self.class.flows.last_mut() {
+            flow.kind = kind;
+        }
+        self
+    }
+
+    fn flow(self, name: &str, mode: Mode, kind: &'static str) -> Self {
+        self.class.flows.push(Flow {
+            name: name.into(),
+            mode,
+            kind,
+        });
+        self
+    }
+}

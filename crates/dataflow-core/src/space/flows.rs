@@ -1,0 +1,100 @@
+//! What a body gets: one slot per flow, each lent for reading, for changing or to be filled.
+
+use super::{Flow, Mode};
+use crate::data::{Datum, Version};
+
+/// The flows of one task while its body runs.
+///
+/// Versions that are updated were made the body's own before; so each slot lends `&D` freely or
+/// `&mut D` once.
+pub struct Flows<'a, D: Datum> {
+    flows: &'a [Flow],
+    versions: &'a mut [Option<Version<D>>],
+}
+
+impl<'a, D: Datum> Flows<'a, D> {
+    pub(crate) fn new(flows: &'a [Flow], versions: &'a mut [Option<Version<D>>]) -> Self {
+        Flows { flows, versions }
+    }
+
+    /// How many flows the task has.
+    pub fn len(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// Whether the task has no flows.
+    pub fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+
+    /// All flows of a task that has exactly `N`.
+    ///
+    /// # Panics
+    /// If the class was described with another number of flows: a fault of the task space.
+    pub fn slots<const N: usize>(&mut self) -> [Slot<'_, D>; N] {
+        let n = self.len();
+        let mut slots = self.iter();
+        std::array::from_fn(|_| match slots.next() {
+            Some(slot) if n == N => slot,
+            _ => panic!("the body asks for {N} flows, its class describes {n}"),
+        })
+    }
+
+    /// All flows in order, for tasks with a variable list of data.
+    pub fn iter(&mut self) -> impl Iterator<Item = Slot<'_, D>> {
+        let flows = self.flows.iter();
+        flows
+            .zip(self.versions.iter_mut())
+            .map(|(flow, version)| Slot { flow, version })
+    }
+}
+
+/// One flow of a task.
+pub struct Slot<'a, D: Datum> {
+    flow: &'a Flow,
+    version: &'a mut Option<Version<D>>,
+}
+
+impl<'a, D: Datum> Slot<'a, D> {
+    /// The datum, for reading.
+    ///
+    /// # Panics
+    /// If the flow is empty: it is new and was not put, or it only orders.
+    pub fn read(self) -> &'a D {
+        match self.version {
+            Some(version) => version,
+            None => panic!("flow {} holds no datum to read", self.flow.name),
+        }
+    }
+
+    /// The datum, for changing.
+    ///
+    /// # Panics
+    /// If the flow is not described as updated: a fault of the task space.
+    pub fn update(self) -> &'a mut D {
+        if self.flow.mode != Mode::Update {
+            panic!(
+                "flow {} is described as {:?}, not as Update",
+                self.flow.name, self.flow.mode
+            );
+        }
+        match self.version.as_mut().and_then(Version::get_mut) {
+            Some(datum) => datum,
+            None => panic!("flow {} holds no datum to update", self.flow.name),
+        }
+    }
+
+    /// Fills a new flow.
+    ///
+    /// # Panics
+    /// If the flow is not described as new: a fault of the task space.
+    pub fn put(self, datum: D) {
+        if self.flow.mode != Mode::New {
+            panic!(
+                "flow {} is described as {:?}, not as New",
+                self.flow.name, self.flow.mode
+            );
+        }
+        *self.version = Some(Version::new(datum));
+    }
+}

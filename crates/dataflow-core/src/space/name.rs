@@ -1,0 +1,239 @@
+//! Names of tasks: small values that tell a task from every other.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// Bits a packed name may use.
+pub(crate) const PACKED_BITS: u32 = 55;
+
+/// The name of a task: its class and parameters.
+///
+/// [`task_names!`](crate::task_names) makes an enum of classes into one; integers and tuples of
+/// integers are names of spaces with a single class.
+///
+/// Names of at most 55 bits travel through queues as they are; wider ones still work, through a
+/// table that makes each step of such a task some 100 ns dearer.
+pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
+    /// Index of the class, in the order in which [`describe`](super::TaskSpace::describe) names them.
+    fn class(self) -> usize;
+
+    /// The name as a number below 2⁵⁵, injective; `None` if it does not fit. Names that differ
+    /// only in the last two bits share a cache line while they wait.
+    fn pack(self) -> Option<u64>;
+
+    /// The inverse of [`pack`](Self::pack).
+    fn unpack(packed: u64) -> Self;
+}
+
+/// Packs a class and its parameters, the last one innermost. Used by `task_names!`.
+#[doc(hidden)]
+#[inline(always)]
+pub fn pack_parameters<const N: usize>(
+    class: u64,
+    n_classes: u64,
+    parameters: [u32; N],
+) -> Option<u64> {
+    let bits = parameter_bits(n_classes, N);
+    let mut packed = 0;
+    for parameter in parameters {
+        if u64::from(parameter) >> bits != 0 {
+            return None;
+        }
+        packed = packed << bits | u64::from(parameter);
+    }
+    // The class stands at a fixed place, whatever the number of parameters.
+    Some(packed | class << (PACKED_BITS - class_bits(n_classes)))
+}
+
+/// The inverse of [`pack_parameters`]: the class, and a function from position to parameter.
+#[doc(hidden)]
+#[inline(always)]
+pub fn unpack_parameters<const N: usize>(n_classes: u64, packed: u64) -> [u32; N] {
+    let bits = parameter_bits(n_classes, N);
+    std::array::from_fn(|i| {
+        let shift = bits * (N - 1 - i) as u32;
+        (packed >> shift & ((1 << bits) - 1)) as u32
+    })
+}
+
+/// The class of a packed name. Used by `task_names!`.
+#[doc(hidden)]
+#[inline(always)]
+pub fn unpack_class(n_classes: u64, packed: u64) -> u64 {
+    packed >> (PACKED_BITS - class_bits(n_classes))
+}
+
+#[inline(always)]
+const fn class_bits(n_classes: u64) -> u32 {
+    u64::BITS - (n_classes - 1).leading_zeros()
+}
+
+#[inline(always)]
+const fn parameter_bits(n_classes: u64, n: usize) -> u32 {
+    let all = PACKED_BITS - class_bits(n_classes);
+    let each = if n == 0 { 0 } else { all / n as u32 };
+    if each > 32 { 32 } else { each }
+}
+
+/// Declares the names of a space's tasks: an enum with one variant per class, each with
+/// parameters of type `u32`.
+///
+/// # Examples
+/// ```
+/// dataflow_core::task_names! {
+///     /// The tasks of tile Cholesky.
+///     pub enum Task { Potrf { k }, Trsm { m, k }, Syrk { m, k }, Gemm { m, n, k } }
+/// }
+/// use dataflow_core::space::TaskName;
+/// let task = Task::Gemm { m: 5, n: 3, k: 1 };
+/// assert_eq!(format!("{task:?}"), "Gemm { m: 5, n: 3, k: 1 }");
+/// assert_eq!(task.class(), 3);
+/// assert_eq!(Task::unpack(task.pack().unwrap()), task);
+/// ```
+#[macro_export]
+macro_rules! task_names {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis enum $name:ident {
+            $($class:ident { $($parameter:ident),* $(,)? }),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs)]
+        $visibility enum $name {
+            $($class { $($parameter: u32),* }),+
+        }
+
+        const _: () = {
+            enum Class { $($class),+ }
+            const N_CLASSES: u64 = [$(Class::$class as u64),+].len() as u64;
+
+            impl $crate::space::TaskName for $name {
+                #[inline(always)]
+                fn class(self) -> usize {
+                    match self { $(Self::$class { .. } => Class::$class as usize),+ }
+                }
+
+                #[inline(always)]
+                fn pack(self) -> Option<u64> {
+                    match self {
+                        $(Self::$class { $($parameter),* } => $crate::space::pack_parameters(
+                            Class::$class as u64, N_CLASSES, [$($parameter),*],
+                        )),+
+                    }
+                }
+
+                #[inline(always)]
+                fn unpack(packed: u64) -> Self {
+                    let class = $crate::space::unpack_class(N_CLASSES, packed);
+                    $(if class == Class::$class as u64 {
+                        let [$($parameter),*] = $crate::space::unpack_parameters(N_CLASSES, packed);
+                        return Self::$class { $($parameter),* };
+                    })+
+                    unreachable!("{packed:#x} was not packed from a {}", stringify!($name))
+                }
+            }
+        };
+    };
+}
+
+macro_rules! integer_name {
+    ($($integer:ty),+) => {$(
+        impl TaskName for $integer {
+            #[inline(always)]
+            fn class(self) -> usize {
+                0
+            }
+            #[inline(always)]
+            fn pack(self) -> Option<u64> {
+                let packed = self as u64;
+                (packed >> PACKED_BITS == 0).then_some(packed)
+            }
+            #[inline(always)]
+            fn unpack(packed: u64) -> Self {
+                packed as $integer
+            }
+        }
+    )+};
+}
+integer_name!(u32, u64, usize);
+
+macro_rules! tuple_name {
+    ($n:literal, $($type:ty => $i:ident),+) => {
+        impl TaskName for ($($type),+) {
+            #[inline(always)]
+            fn class(self) -> usize {
+                0
+            }
+            #[inline(always)]
+            fn pack(self) -> Option<u64> {
+                let ($($i),+) = self;
+                pack_parameters(0, 1, [$($i),+])
+            }
+            #[inline(always)]
+            fn unpack(packed: u64) -> Self {
+                let [$($i),+] = unpack_parameters::<$n>(1, packed);
+                ($($i),+)
+            }
+        }
+    };
+}
+tuple_name!(2, u32 => a, u32 => b);
+tuple_name!(3, u32 => a, u32 => b, u32 => c);
+tuple_name!(4, u32 => a, u32 => b, u32 => c, u32 => d);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    task_names! { enum Task { Nothing {}, One { a }, Three { m, n, k }, Five { a, b, c, d, e } } }
+
+    fn comes_back(task: Task) -> Result<(), TestCaseError> {
+        if let Some(packed) = task.pack() {
+            prop_assert!(packed >> PACKED_BITS == 0);
+            prop_assert_eq!(Task::unpack(packed), task);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_that_packs_comes_back(a: u32, m in 0u32..1 << 18, n in 0u32..1 << 18, k in 0u32..1 << 18, e in 0u32..1 << 11) {
+            comes_back(Task::Nothing {})?;
+            comes_back(Task::One { a })?;
+            comes_back(Task::Three { m, n, k })?;
+            comes_back(Task::Five { a: e, b: m & 0x3ff, c: n & 0x3ff, d: k & 0x3ff, e })?;
+            let triple = (m, n, k);
+            if let Some(packed) = triple.pack() {
+                prop_assert_eq!(<(u32, u32, u32)>::unpack(packed), triple);
+            }
+        }
+
+        #[test]
+        fn different_names_pack_differently(m in 0u32..40, n in 0u32..40, k in 0u32..40, a in 0u32..40) {
+            let names = [Task::One { a }, Task::Three { m, n, k }, Task::Three { m: n, n: k, k: m }, Task::Nothing {}];
+            for x in names {
+                for y in names {
+                    prop_assert_eq!(x == y, x.pack() == y.pack());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_too_wide_says_so() {
+        assert_eq!(
+            Task::Three {
+                m: u32::MAX,
+                n: 0,
+                k: 0
+            }
+            .pack(),
+            None
+        );
+        assert_eq!(u64::MAX.pack(), None);
+        assert!(Task::One { a: u32::MAX }.pack().is_some());
+    }
+}
