@@ -1,1 +1,87 @@
-//! Temporary.
+//! A safe task-graph runtime: tasks run as their data become available, on all cores.
+//!
+//! A program is a set of tasks; a [task space](core::space::TaskSpace) says by formula who feeds
+//! whom. A [`Runtime`] runs it on pinned workers that steal from one another.
+//!
+//! # Examples
+//! The sums of a triangle of numbers, each made of the two above it:
+//! ```
+//! use dataflow::prelude::*;
+//!
+//! #[derive(Clone)]
+//! struct Number(u64);
+//! impl Datum for Number {}
+//!
+//! task_names! { enum Task { Cell { row, column } } }
+//!
+//! struct Pascal { rows: u32, last: Store<Number> }
+//! const LEFT: usize = 0;
+//! const RIGHT: usize = 1;
+//! const SUM: usize = 2;
+//!
+//! impl TaskSpace for Pascal {
+//!     type Task = Task;
+//!     type Datum = Number;
+//!
+//!     fn describe(&self, about: &mut Description) {
+//!         about.name("pascal").parameter("rows", self.rows);
+//!         about.class("Cell").optional("LEFT").optional("RIGHT").new_flow("SUM");
+//!     }
+//!
+//!     fn tasks(&self, _: Rank) -> impl Iterator<Item = Task> + Send {
+//!         (0..self.rows).flat_map(|row| (0..=row).map(move |column| Task::Cell { row, column }))
+//!     }
+//!
+//!     fn inputs(&self, Task::Cell { row, column }: Task, from: &mut impl Inputs<Self>) {
+//!         if column > 0 { from.task(LEFT, Task::Cell { row: row - 1, column: column - 1 }, SUM) }
+//!         if column < row { from.task(RIGHT, Task::Cell { row: row - 1, column }, SUM) }
+//!     }
+//!
+//!     fn successors(&self, Task::Cell { row, column }: Task, to: &mut impl Successors<Self>) {
+//!         if row + 1 == self.rows { return to.home(SUM, &self.last, column as usize) }
+//!         to.task(SUM, Task::Cell { row: row + 1, column }, RIGHT);
+//!         to.task(SUM, Task::Cell { row: row + 1, column: column + 1 }, LEFT);
+//!     }
+//!
+//!     fn run(&self, _: Task, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+//!         let [left, right, sum] = flows.slots();
+//!         let above = [left.get(), right.get()].into_iter().flatten();
+//!         let total: u64 = above.map(|number| number.0).sum();
+//!         sum.put(Number(total.max(1)));
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let pascal = Pascal { rows: 7, last: Store::empty("last row", 7) };
+//! verify(&pascal, 1)?;
+//! let report = Runtime::builder().threads(2).build()?.run(&pascal)?;
+//! assert_eq!((report.tasks, pascal.last.get(3).unwrap().0), (28, 20));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The parts
+//! | crate | here | what |
+//! |---|---|---|
+//! | `dataflow-core` | [`core`] | task spaces, data, the engine |
+//! | `dataflow-numa` | [`numa`] | workers, topology, huge pages |
+//! | `dataflow-linalg` | [`linalg`] | tiled matrices, kernels, Cholesky |
+
+mod launch;
+mod runtime;
+
+pub use dataflow_core as core;
+pub use dataflow_linalg as linalg;
+pub use dataflow_numa as numa;
+
+pub use dataflow_core::error::{Error, Kind, TaskError};
+pub use dataflow_core::monitor::{Monitor, Progress};
+pub use dataflow_core::{Report, task_names};
+pub use dataflow_numa::Bind;
+pub use launch::launch;
+pub use runtime::{Runtime, RuntimeBuilder};
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::{Runtime, launch};
+    pub use dataflow_core::prelude::*;
+}

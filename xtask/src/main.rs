@@ -1,2 +1,169 @@
-//! The commands of this workspace.
-fn main() {}
+//! The commands of this workspace: `cargo xtask test` checks and tests everything, the others look wider.
+//!
+//! # Law
+//! Whatever continuous integration runs, anyone can run at home with the same words.
+//! Exit status: 0 all passed; 1 something failed; 2 bad arguments.
+//!
+//! # Elsewhere
+//! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy.rs`.
+
+mod packages;
+mod smoke;
+mod steps;
+mod test;
+mod wide;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq)]
+enum Command {
+    Help,
+    Test(test::Options),
+    Loom { filter: Option<String> },
+    Miri { filter: Option<String> },
+    Tsan { filter: Option<String> },
+}
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test [--data DIR] [--quick]   installs what is missing, then checks and tests everything
+                                (under 25 minutes on two cores from a clean clone)
+       --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
+       --quick                  the inner loop: format, clippy and tests, default features only
+  loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions
+                                (minutes; LOOM_MAX_PREEMPTIONS widens it)
+  miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (minutes)
+  tsan [FILTER]                 dataflow-core and dataflow-numa under ThreadSanitizer: data races (minutes)
+  help                          this text
+";
+
+fn main() -> ExitCode {
+    let command = match parse(std::env::args().skip(1)) {
+        Ok(command) => command,
+        Err(fault) => {
+            eprintln!("error: {fault}; `cargo xtask help` lists the commands");
+            return ExitCode::from(2);
+        }
+    };
+    match command {
+        Command::Help => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Command::Test(options) => test::run(&options),
+        Command::Loom { filter } => wide::command("loom", |steps| wide::loom(steps, filter)),
+        Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
+        Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
+    }
+}
+
+/// Reads the command line; a fault is one sentence without its full stop.
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+    let Some(name) = arguments.next() else {
+        return Ok(Command::Help);
+    };
+    match name.as_str() {
+        "help" | "--help" | "-h" => Ok(Command::Help),
+        "test" => parse_test(arguments).map(Command::Test),
+        "loom" => Ok(Command::Loom {
+            filter: parse_filter(arguments)?,
+        }),
+        "miri" => Ok(Command::Miri {
+            filter: parse_filter(arguments)?,
+        }),
+        "tsan" => Ok(Command::Tsan {
+            filter: parse_filter(arguments)?,
+        }),
+        other => Err(format!("there is no command `{other}`")),
+    }
+}
+
+fn parse_test(mut arguments: impl Iterator<Item = String>) -> Result<test::Options, String> {
+    let mut options = test::Options::default();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => options.quick = true,
+            "--data" => {
+                let folder = arguments.next().ok_or("--data needs a folder")?;
+                options.data = Some(collections(&folder)?);
+            }
+            other => match other.strip_prefix("--data=") {
+                Some(folder) => options.data = Some(collections(folder)?),
+                None => return Err(format!("`test` does not know `{other}`")),
+            },
+        }
+    }
+    Ok(options)
+}
+
+fn parse_filter(mut arguments: impl Iterator<Item = String>) -> Result<Option<String>, String> {
+    let filter = arguments.next();
+    match filter
+        .iter()
+        .find(|filter| filter.starts_with('-'))
+        .cloned()
+        .or(arguments.next())
+    {
+        Some(extra) => Err(format!(
+            "only one filter of test names is taken, not `{extra}`"
+        )),
+        None => Ok(filter),
+    }
+}
+
+/// The canonical path of a folder that holds the collections, so that tests find it from any folder.
+fn collections(folder: &str) -> Result<PathBuf, String> {
+    let path =
+        std::fs::canonicalize(folder).map_err(|fault| format!("--data {folder}: {fault}"))?;
+    for part in ["matrices", "topologies"] {
+        if !path.join(part).is_dir() {
+            return Err(format!(
+                "--data {folder}: there is no folder `{part}` in it"
+            ));
+        }
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(String::from))
+    }
+
+    #[test]
+    fn a_command_line_is_understood_or_refused_with_the_word_at_fault() {
+        assert_eq!(parsed(""), Ok(Command::Help));
+        assert_eq!(parsed("help"), Ok(Command::Help));
+        assert_eq!(
+            parsed("test --quick"),
+            Ok(Command::Test(test::Options {
+                quick: true,
+                data: None
+            }))
+        );
+        assert_eq!(
+            parsed("loom pending"),
+            Ok(Command::Loom {
+                filter: Some("pending".into())
+            })
+        );
+        for (line, at_fault) in [
+            ("tests", "`tests`"),
+            ("test --fast", "`--fast`"),
+            ("test --data", "needs a folder"),
+            ("test --data no/such/folder", "no/such/folder"),
+            ("test --data=src", "src"),
+            ("loom --release", "`--release`"),
+            ("miri a b", "`b`"),
+        ] {
+            let fault = parsed(line).expect_err(line);
+            assert!(fault.contains(at_fault), "{line}: {fault}");
+        }
+    }
+}

@@ -83,6 +83,8 @@ pub enum Kind {
     NestedRun,
     /// A task belongs to a class that the space does not describe.
     NotDescribed,
+    /// The runtime was asked for in a way that cannot be had: no workers, an unknown setting.
+    WrongSettings,
 }
 
 impl Kind {
@@ -101,6 +103,7 @@ impl Kind {
             Kind::NoSuchRank => "no_such_rank",
             Kind::NestedRun => "nested_run",
             Kind::NotDescribed => "not_described",
+            Kind::WrongSettings => "wrong_settings",
         }
     }
 }
@@ -122,6 +125,11 @@ impl Error {
             index: None,
             message: message.into(),
         }
+    }
+
+    /// Settings that cannot be had; the text says what, the value and what would be allowed.
+    pub fn wrong_settings(message: impl Into<String>) -> Self {
+        Error::new(Kind::WrongSettings, None, message)
     }
 
     pub(crate) fn of_task(task: &impl fmt::Debug, error: TaskError) -> Self {

@@ -1,1 +1,26 @@
-//! Temporary.
+//! Tiled dense linear algebra as task graphs.
+//!
+//! A matrix is cut into tiles ([`matrix`]), tiles are what kernels compute with and what flows
+//! between tasks, and a factorisation is a task space over them. Four kinds of number: `f32`,
+//! `f64`, `c32`, `c64` ([`scalar`]).
+//!
+//! # Law
+//! A result is a function of the matrix, the tile order and explicit options: never of the grid,
+//! the threads or the schedule.
+//!
+//! # Elsewhere
+//! Running a graph: `dataflow_core`. Threads and huge pages: `dataflow-numa`.
+
+// Named once, so that the linker keeps the library.
+#[cfg(feature = "openblas")]
+extern crate blas_src as _;
+
+pub mod scalar;
+
+pub mod matrix;
+
+pub mod flops;
+pub mod kernel;
+
+pub mod cholesky;
+pub mod error;

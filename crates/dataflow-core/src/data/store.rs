@@ -85,10 +85,23 @@ impl<D: Datum> Store<D> {
     }
 
     /// Puts a version into a slot. `None` if the index is outside.
+    ///
+    /// A version that was taken from another slot fills that one too, until something else is
+    /// put there: what goes to the wrong place leaves no hole behind.
     pub fn put(&self, index: usize, version: Version<D>) -> Option<()> {
-        let replaced = lock(self.slots.get(index)?).replace(version);
+        let slot = self.slots.get(index)?;
+        let elsewhere = version
+            .origin()
+            .filter(|origin| !origin.is(&self.slots, index));
+        let lent_elsewhere =
+            elsewhere.and_then(|origin| Some((origin.slots.upgrade()?, origin.index)));
+        let shared = lent_elsewhere.is_some().then(|| version.clone());
+        let replaced = lock(slot).replace(version);
         // Dropped after the lock was given back: it may ask for the lock to go home itself.
         drop(replaced);
+        if let (Some((slots, index)), Some(shared)) = (lent_elsewhere, shared) {
+            lock(&slots[index]).get_or_insert(shared);
+        }
         Some(())
     }
 
@@ -112,6 +125,11 @@ impl<D: Datum> Store<D> {
 }
 
 impl<D: Datum> Origin<D> {
+    /// Whether it is this slot.
+    fn is(&self, slots: &Arc<Slots<D>>, index: usize) -> bool {
+        self.index == index && std::ptr::addr_eq(self.slots.as_ptr(), Arc::as_ptr(slots))
+    }
+
     /// Brings a datum home that nobody put back: only into a slot that is still empty.
     pub(super) fn bring_home(self, datum: D) {
         let Some(slots) = self.slots.upgrade() else {

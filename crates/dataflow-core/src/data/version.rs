@@ -63,6 +63,11 @@ impl<D: Datum> Version<D> {
         shared
     }
 
+    /// Where it was taken from.
+    pub(super) fn origin(&self) -> Option<&Origin<D>> {
+        self.lent.origin.as_ref()
+    }
+
     /// Notes where a sole version came from; false, and no note, if it is shared.
     pub(super) fn note_origin(&mut self, origin: Origin<D>) -> bool {
         match Arc::get_mut(&mut self.lent) {
@@ -134,5 +139,18 @@ mod tests {
         assert_eq!(*store.get(0).unwrap(), Number(1));
         store.put(0, Version::new(Number(5))).unwrap();
         assert_eq!(store.into_data().unwrap(), [Number(5)]);
+    }
+
+    #[test]
+    fn a_version_put_elsewhere_leaves_no_hole_and_two_may_swap() {
+        let store = Store::new("numbers", [Number(1), Number(2)]);
+        store.put(1, store.take(0).unwrap()).unwrap();
+        assert_eq!(store.into_data().unwrap(), [Number(1), Number(1)]);
+        let store = Store::new("numbers", [Number(1), Number(2)]);
+        let (first, second) = (store.take(0).unwrap(), store.take(1).unwrap());
+        store.put(1, first).unwrap();
+        store.put(0, second).unwrap();
+        assert!(!store.take(0).unwrap().make_sole(), "nobody shares it");
+        assert_eq!(store.into_data().unwrap(), [Number(2), Number(1)]);
     }
 }

@@ -4,38 +4,39 @@
 //! be announced before. A task with a single input is ready at once and never touches a table.
 
 use super::dense::Counted;
-use super::pending::{Arrival, Arrived, Awaited, Poisoned};
-use super::{Ready, Run, Slots, slots};
+use super::pending::{Arrival, Arrived, Poisoned};
+use super::{Run, Slots, slots};
 use crate::data::Version;
 use crate::error::Kind;
 use crate::space::{Expected, TaskName, TaskSpace};
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
-    /// Brings one input to `task`. Returns it if it is ready now.
+    /// Brings one input to `task`. If it is ready now, its data are in `slots`.
     #[inline(always)]
     pub(super) fn activate(
         &self,
-        source: S::Task,
+        from: (S::Task, usize),
         task: S::Task,
         flow: usize,
-        datum: Option<Version<S::Datum>>,
-        poisoned: Poisoned,
-    ) -> Option<Ready<S>> {
-        let expected = Expected::of(self.space, task, flow);
+        (datum, poisoned): (Option<Version<S::Datum>>, Poisoned),
+        slots: &mut Slots<S::Datum>,
+    ) -> Option<Poisoned> {
+        let expected = Expected::of(self.space, task, flow, from);
+        let source = from.0;
         if !expected.named || expected.doubled {
             self.not_expected(source, task, flow);
             return None;
         }
+        // Room is made for as many flows as are fed: so a high number is looked up first.
+        if flow >= super::pending::INLINE && !self.describes(task, flow) {
+            return None;
+        }
         if expected.count == 1 {
-            let mut arrived = Slots::new();
             if Self::CARRIES {
-                slots::set(&mut arrived, flow, datum);
+                slots.clear();
+                slots::set(slots, flow, datum);
             }
-            return Some(Ready {
-                task,
-                slots: arrived,
-                poisoned,
-            });
+            return Some(poisoned);
         }
         if !Self::CARRIES
             && !expected.wide
@@ -43,19 +44,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         {
             return match self.dense.arrive(index, flow, expected.mask, poisoned) {
                 Counted::StillWaiting => None,
-                Counted::Ready(poisoned) => Some(Ready {
-                    task,
-                    slots: Slots::new(),
-                    poisoned,
-                }),
+                Counted::Ready(poisoned) => Some(poisoned),
                 Counted::FedTwice => self.fed_twice(source, task, flow),
             };
         }
-        let awaited = if expected.wide {
-            Awaited::Many(expected.count)
-        } else {
-            Awaited::Few(expected.mask)
-        };
         let key = self.names.key(task);
         match self.pending.arrive(
             Arrival {
@@ -64,32 +56,40 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 datum,
                 poisoned,
             },
-            awaited,
+            &expected,
+            slots,
         ) {
             Arrived::StillWaiting => None,
-            Arrived::Ready(slots, poisoned) => {
+            Arrived::Ready(poisoned) => {
                 self.names.forget(key);
-                Some(Ready {
-                    task,
-                    slots,
-                    poisoned,
-                })
+                Some(poisoned)
             }
             Arrived::FedTwice => self.fed_twice(source, task, flow),
         }
+    }
+
+    /// Whether the class of a task has such a flow; an error if not.
+    #[cold]
+    fn describes(&self, task: S::Task, flow: usize) -> bool {
+        let class = self.description.classes().get(task.class());
+        let n_flows = class.map_or(0, |class| class.flows.len());
+        if flow >= n_flows {
+            self.not_described(task, flow, n_flows);
+        }
+        flow < n_flows
     }
 
     #[cold]
     fn not_expected(&self, source: S::Task, task: S::Task, flow: usize) {
         let flow = self.description.flow_name(task.class(), flow);
         let text = format!(
-            "{source:?} feeds {flow} of {task:?}, which does not name exactly one task as its source"
+            "{source:?} feeds {flow} of {task:?}, which does not name this output, and no other, as its source"
         );
         self.fail(Kind::NotExpected, Some(task), text);
     }
 
     #[cold]
-    fn fed_twice(&self, source: S::Task, task: S::Task, flow: usize) -> Option<Ready<S>> {
+    fn fed_twice(&self, source: S::Task, task: S::Task, flow: usize) -> Option<Poisoned> {
         let flow = self.description.flow_name(task.class(), flow);
         let text = format!("{source:?} feeds {flow} of {task:?}, which had been fed before");
         self.fail(Kind::FedTwice, Some(task), text);

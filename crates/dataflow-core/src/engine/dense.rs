@@ -101,3 +101,49 @@ mod tests {
         }
     }
 }
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// What the sources of a task wrote: plain memory.
+    struct Sources([UnsafeCell<u64>; 2]);
+    // SAFETY: the cells are what the model checks.
+    unsafe impl Sync for Sources {}
+
+    #[test]
+    fn loom_exactly_one_arrival_gets_the_task_and_sees_what_the_others_wrote() {
+        loom::model(|| {
+            let task = Arc::new((
+                Arrivals::default(),
+                Sources([UnsafeCell::new(0), UnsafeCell::new(0)]),
+            ));
+            let arrive = |task: &(Arrivals, Sources), flow: usize| {
+                // SAFETY: checked by the model: each source writes its own cell
+                task.1.0[flow].with_mut(|written| unsafe { *written = flow as u64 + 1 });
+                let got = task.0.arrive(flow, 0b11, flow == 1);
+                if let Counted::Ready(poisoned) = got {
+                    assert!(poisoned, "the failure of source 1 is known");
+                    for (flow, cell) in task.1.0.iter().enumerate() {
+                        // SAFETY: checked by the model: both have arrived
+                        let seen = cell.with(|written| unsafe { *written });
+                        assert_eq!(seen, flow as u64 + 1);
+                    }
+                }
+                got
+            };
+            let other = task.clone();
+            let source = thread::spawn(move || arrive(&other, 1));
+            let both = [arrive(&task, 0), source.join().unwrap()];
+            let ready = both
+                .iter()
+                .filter(|got| matches!(got, Counted::Ready(_)))
+                .count();
+            assert_eq!(ready, 1, "{both:?}");
+        });
+    }
+}

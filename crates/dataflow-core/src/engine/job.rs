@@ -214,13 +214,15 @@ impl Gate {
 
     /// Closes if nobody is inside; returns whether it is closed.
     pub fn close_if_empty(&self) -> bool {
-        let mut now = self.0.load(Ordering::Relaxed);
+        // Acquire: whoever learns that the gate is closed may end the loan of the run, so it sees
+        // what was done inside.
+        let mut now = self.0.load(Ordering::Acquire);
         while now & (INSIDE | CLOSED) == 0 {
             match self.0.compare_exchange_weak(
                 now,
                 now | CLOSED,
                 Ordering::AcqRel,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return true,
                 Err(other) => now = other,
@@ -232,5 +234,182 @@ impl Gate {
     pub fn is_closed(&self) -> bool {
         // Acquire: everything done inside is seen by whoever finds the gate closed.
         self.0.load(Ordering::Acquire) & CLOSED != 0
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::engine::Ledger;
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::AtomicUsize;
+    use loom::thread;
+
+    /// A run as the gate sees it: a ledger, a bag of words, and something that is not atomic.
+    struct Model {
+        gate: Gate,
+        ledger: Ledger,
+        /// Words in the queue; the queue itself orders nothing.
+        words: AtomicUsize,
+        /// What the run owns: written inside, by the worker of that index; freed by the closer.
+        owned: [UnsafeCell<u64>; 2],
+        closed_by: AtomicUsize,
+    }
+
+    // SAFETY: the cells are what the models check.
+    unsafe impl Sync for Model {}
+
+    impl Model {
+        fn new(n_words: usize) -> Arc<Self> {
+            let ledger = Ledger::new(2, n_words as u64);
+            ledger.all_announced();
+            let words = AtomicUsize::new(n_words);
+            let mut tally = ledger.line(0).read();
+            tally.queued = n_words as u64;
+            ledger.line(0).publish(&tally);
+            let gate = Gate::default();
+            let owned = [UnsafeCell::new(0), UnsafeCell::new(0)];
+            Arc::new(Model {
+                gate,
+                ledger,
+                words,
+                owned,
+                closed_by: AtomicUsize::new(0),
+            })
+        }
+
+        /// One worker: enters and leaves as long as the gate lets it, as executors do.
+        fn work(&self, worker: usize) {
+            // Executors sleep when there is nothing to take; here two visits must do.
+            for _ in 0..2 {
+                if !self.gate.enter() {
+                    return;
+                }
+                let line = self.ledger.line(worker);
+                let mut tally = line.read();
+                while self.take() {
+                    tally.taken += 1;
+                    tally.executed += 1;
+                    // SAFETY: checked by the model: the cell is this worker's while it is inside
+                    self.owned[worker].with_mut(|owned| unsafe { *owned += 1 });
+                }
+                line.publish(&tally);
+                if self.gate.leave(|| self.ledger.is_drained()) {
+                    self.close();
+                    return;
+                }
+            }
+        }
+
+        fn take(&self) -> bool {
+            self.words
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |words| {
+                    words.checked_sub(1)
+                })
+                .is_ok()
+        }
+
+        /// What the closer (or whoever learns of it) may do: anything, for nobody is inside.
+        fn close(&self) {
+            assert_eq!(
+                self.closed_by.fetch_add(1, Ordering::Relaxed),
+                0,
+                "closed twice"
+            );
+            self.free();
+        }
+
+        fn free(&self) -> u64 {
+            // SAFETY: checked by the model: everybody has left, and before us
+            let parts = self
+                .owned
+                .each_ref()
+                .map(|cell| cell.with_mut(|owned| unsafe { *owned }));
+            parts.iter().sum()
+        }
+    }
+
+    #[test]
+    fn loom_the_gate_closes_once_when_all_words_were_taken_and_nobody_is_inside() {
+        loom::model(|| {
+            let model = Model::new(2);
+            let other = model.clone();
+            let worker = thread::spawn(move || other.work(1));
+            model.work(0);
+            worker.join().unwrap();
+            assert!(model.gate.is_closed(), "somebody closed it");
+            assert_eq!(model.ledger.executed(), 2);
+            assert_eq!(model.closed_by.load(Ordering::Relaxed), 1);
+        });
+    }
+
+    #[test]
+    fn loom_whoever_finds_the_gate_closed_sees_what_was_done_inside() {
+        loom::model(|| {
+            let model = Model::new(1);
+            let other = model.clone();
+            let worker = thread::spawn(move || {
+                assert!(other.gate.enter());
+                assert!(other.take());
+                // SAFETY: checked by the model
+                other.owned[1].with_mut(|owned| unsafe { *owned += 1 });
+                let mut tally = other.ledger.line(1).read();
+                tally.taken += 1;
+                other.ledger.line(1).publish(&tally);
+                assert!(other.gate.leave(|| other.ledger.is_drained()));
+            });
+            if model.gate.is_closed() {
+                assert_eq!(model.free(), 1);
+            }
+            worker.join().unwrap();
+        });
+    }
+
+    /// `Offered::drop` and `Monitor::cancel`: the run is stopped from outside.
+    #[test]
+    fn loom_whoever_closes_an_empty_gate_sees_what_was_done_inside() {
+        loom::model(|| {
+            let model = Model::new(2);
+            let other = model.clone();
+            let worker = thread::spawn(move || {
+                if !other.gate.enter() {
+                    return;
+                }
+                // SAFETY: checked by the model
+                other.owned[1].with_mut(|owned| unsafe { *owned += 1 });
+                other.gate.leave(|| other.ledger.is_drained());
+            });
+            model.ledger.stop();
+            if model.gate.close_if_empty() {
+                model.free();
+                assert!(!model.gate.enter(), "closed for ever");
+            }
+            worker.join().unwrap();
+        });
+    }
+
+    /// A worker of one index may be another thread on its next visit, if it enters after the
+    /// first has left: how executors know that is their affair, and orders nothing.
+    #[test]
+    fn loom_a_line_is_seen_by_the_next_thread_with_its_index() {
+        loom::model(|| {
+            let model = Model::new(1);
+            let other = model.clone();
+            let first = thread::spawn(move || {
+                assert!(other.gate.enter());
+                // SAFETY: checked by the model
+                other.owned[1].with_mut(|owned| unsafe { *owned = 7 });
+                assert!(!other.gate.leave(|| false));
+                other.closed_by.store(9, Ordering::Relaxed);
+            });
+            if model.closed_by.load(Ordering::Relaxed) == 9 {
+                assert!(model.gate.enter());
+                // SAFETY: checked by the model
+                let seen = model.owned[1].with(|owned| unsafe { *owned });
+                assert_eq!(seen, 7);
+            }
+            first.join().unwrap();
+        });
     }
 }

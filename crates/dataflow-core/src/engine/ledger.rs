@@ -43,6 +43,10 @@ impl Ledger {
         self.count
     }
 
+    pub fn n_workers(&self) -> usize {
+        self.lines.len()
+    }
+
     /// Tasks run so far; exact when nobody is inside.
     pub fn executed(&self) -> u64 {
         self.lines

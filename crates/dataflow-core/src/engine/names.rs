@@ -40,13 +40,13 @@ impl<T: TaskName> Names<T> {
         }
     }
 
-    /// The task of a key.
+    /// The task of a key. `None` if it was forgotten: the space fed a task once too often.
     #[inline(always)]
-    pub fn name(&self, key: Key) -> T {
+    pub fn name(&self, key: Key) -> Option<T> {
         if key & PACKED != 0 {
-            T::unpack(key & !PACKED)
+            Some(T::unpack(key & !PACKED))
         } else {
-            self.wide().names[&key]
+            self.wide().names.get(&key).copied()
         }
     }
 
@@ -78,5 +78,37 @@ impl<T: TaskName> Names<T> {
         self.wide
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_name_has_one_key_until_it_is_forgotten_and_leaves_nothing_behind() {
+        let names = Names::<u64>::new();
+        for i in 0..100_000 {
+            let task = u64::MAX - i;
+            let key = names.key(task);
+            assert_eq!(names.key(task), key);
+            assert_eq!(names.name(key), Some(task));
+            assert!(key != 0 && key & PACKED == 0);
+            names.forget(key);
+            assert_eq!(names.name(key), None);
+        }
+        let wide = names.wide();
+        assert!(wide.names.is_empty() && wide.numbers.is_empty());
+    }
+
+    #[test]
+    fn a_name_that_packs_needs_no_table() {
+        let names = Names::<u64>::new();
+        for task in [0, 1, (1 << 55) - 1] {
+            let key = names.key(task);
+            names.forget(key);
+            assert_eq!(names.name(key), Some(task));
+        }
+        assert!(names.wide().names.is_empty());
     }
 }

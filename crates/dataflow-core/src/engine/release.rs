@@ -8,9 +8,9 @@
 //! A failed or skipped task releases in the same way, poisoned: its descendants are skipped, and
 //! its data go on to where they belong.
 
-use super::ledger::Tally;
 use super::pending::Poisoned;
-use super::{Ready, Run, Slots};
+use super::run::{Hand, Ready};
+use super::{Run, Slots};
 use crate::data::{Store, Version};
 use crate::error::Kind;
 use crate::port::Lane;
@@ -19,32 +19,27 @@ use smallvec::SmallVec;
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Hands everything on. Returns the most urgent successor that became ready, unless a queued
-    /// task is more urgent still.
+    /// task is more urgent still; its data are in `hand.slots`.
     #[inline(always)]
     pub(super) fn release(
         &self,
-        ready: Ready<S>,
+        (source, poisoned): Ready<S>,
         flows: &[Flow],
         lane: &mut dyn Lane,
-        tally: &mut Tally,
+        hand: &mut Hand<S>,
     ) -> Option<Ready<S>> {
-        let Ready {
-            task,
-            slots,
-            poisoned,
-        } = ready;
         let mut released = Released {
             run: self,
-            source: task,
+            source,
             poisoned,
             lane,
-            tally,
+            hand,
             best: None,
         };
         if Self::CARRIES {
-            released.hand_on(slots, flows);
+            released.hand_on(flows);
         } else {
-            self.space.successors(task, &mut released);
+            self.space.successors(source, &mut released);
         }
         released.next()
     }
@@ -56,7 +51,8 @@ struct Released<'r, 'a, S: TaskSpace, R> {
     source: S::Task,
     poisoned: Poisoned,
     lane: &'r mut dyn Lane,
-    tally: &'r mut Tally,
+    hand: &'r mut Hand<S>,
+    /// The most urgent successor and its priority; its data are in `hand.best`.
     best: Option<(Ready<S>, i64)>,
 }
 
@@ -64,8 +60,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
     for Released<'_, 'a, S, R>
 {
     #[inline(always)]
-    fn task(&mut self, _: usize, target: S::Task, target_flow: usize) {
-        self.deliver(target, target_flow, None);
+    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+        self.deliver(flow, target, target_flow, None);
     }
 
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
@@ -73,16 +69,34 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R> {
     /// Walks the edges of a task with data.
-    fn hand_on(&mut self, mut slots: Slots<S::Datum>, flows: &[Flow]) {
+    fn hand_on(&mut self, flows: &[Flow]) {
+        let mut slots = std::mem::take(&mut self.hand.slots);
         let mut edges = Edges {
             slots: &slots,
             list: SmallVec::new(),
             fault: None,
+            nothing: None,
         };
         self.run.space.successors(self.source, &mut edges);
-        let Edges { list, fault, .. } = edges;
+        let Edges {
+            list,
+            fault,
+            nothing,
+            ..
+        } = edges;
         if let Some(text) = fault {
             return self.run.fail(Kind::HomeEmpty, Some(self.source), text);
+        }
+        if let Some(flow) = nothing
+            && !self.poisoned
+        {
+            match flows.get(flow) {
+                Some(Flow {
+                    mode: Mode::Order, ..
+                }) => {}
+                Some(described) => return self.left_empty(described),
+                None => return self.run.not_described(self.source, flow, flows.len()),
+            }
         }
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, flows.len());
         for &(flow, ..) in &list {
@@ -93,7 +107,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
                     }
                     uses[flow] += 1;
                 }
-                None => return self.not_described(flow, flows.len()),
+                None => return self.run.not_described(self.source, flow, flows.len()),
             }
         }
         for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {
@@ -106,40 +120,64 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
             } else {
                 slots[flow].clone()
             };
-            self.deliver(target, target_flow, datum);
+            self.deliver(flow, target, target_flow, datum);
         }
     }
 
     #[inline(always)]
-    fn deliver(&mut self, target: S::Task, flow: usize, datum: Option<Version<S::Datum>>) {
-        let rank = self.run.space.rank(target);
-        if rank != self.run.rank {
+    fn deliver(
+        &mut self,
+        source_flow: usize,
+        target: S::Task,
+        flow: usize,
+        datum: Option<Version<S::Datum>>,
+    ) {
+        if self.run.space.rank(target) != self.run.rank {
             return self.elsewhere(target);
         }
-        if let Some(ready) = self
-            .run
-            .activate(self.source, target, flow, datum, self.poisoned)
-        {
-            let priority = self.run.space.priority(target);
-            let less_urgent = match &mut self.best {
-                None => {
-                    self.best = Some((ready, priority));
-                    return;
-                }
-                Some(best) if priority > best.1 => std::mem::replace(best, (ready, priority)),
-                Some(_) => (ready, priority),
-            };
+        let input = (datum, self.poisoned);
+        let slots = &mut self.hand.next;
+        if let Some(poisoned) =
             self.run
-                .queue(less_urgent.0, less_urgent.1, self.lane, self.tally);
+                .activate((self.source, source_flow), target, flow, input, slots)
+        {
+            self.choose((target, poisoned));
         }
     }
 
+    /// Keeps the most urgent successor, its data in `hand.best`, and queues the others.
     #[inline(always)]
-    fn next(self) -> Option<Ready<S>> {
+    fn choose(&mut self, ready: Ready<S>) {
+        let priority = self.run.space.priority(ready.0);
+        let other = match self.best {
+            Some(best) if best.1 >= priority => (ready, priority),
+            before => {
+                self.best = Some((ready, priority));
+                if Run::<'a, S, R>::CARRIES {
+                    std::mem::swap(&mut self.hand.best, &mut self.hand.next);
+                }
+                match before {
+                    Some(before) => before,
+                    None => return,
+                }
+            }
+        };
+        self.run.queue(other.0, other.1, self.lane, self.hand);
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Ready<S>> {
         let (best, priority) = self.best?;
+        let data = &mut self.hand.best;
         if self.lane.outranks(priority) {
-            self.run.queue(best, priority, self.lane, self.tally);
+            if Run::<'a, S, R>::CARRIES {
+                std::mem::swap(data, &mut self.hand.next);
+            }
+            self.run.queue(best, priority, self.lane, self.hand);
             return None;
+        }
+        if Run::<'a, S, R>::CARRIES {
+            std::mem::swap(data, &mut self.hand.slots);
         }
         Some(best)
     }
@@ -162,15 +200,6 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
         );
         self.run.fail(Kind::FlowEmpty, Some(self.source), text);
     }
-
-    #[cold]
-    fn not_described(&self, flow: usize, n: usize) {
-        let text = format!(
-            "{:?} hands on flow {flow}, its class describes {n} flows",
-            self.source
-        );
-        self.run.fail(Kind::NotDescribed, Some(self.source), text);
-    }
 }
 
 /// The edges of a task with data: what goes home goes at once, the rest is listed.
@@ -178,6 +207,8 @@ struct Edges<'s, S: TaskSpace> {
     slots: &'s Slots<S::Datum>,
     list: SmallVec<[(usize, S::Task, usize); 16]>,
     fault: Option<String>,
+    /// A flow that was to go home but holds nothing.
+    nothing: Option<usize>,
 }
 
 impl<S: TaskSpace> Successors<S> for Edges<'_, S> {
@@ -187,6 +218,7 @@ impl<S: TaskSpace> Successors<S> for Edges<'_, S> {
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
         let Some(version) = self.slots.get(flow).cloned().flatten() else {
+            self.nothing.get_or_insert(flow);
             return;
         };
         if store.put(index, version).is_none() {

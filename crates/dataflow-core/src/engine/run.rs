@@ -4,12 +4,15 @@
 //! A body starts when all its inputs are there and what it updates is its own. Whatever the
 //! space or a body does, the worker leaves with its line of the ledger published.
 
-use super::ledger::Tally;
-use super::{INSIDE, Ready, Run, Slots};
+use super::announce::LARGEST_CHUNK;
+use super::ledger::{Line, Tally};
+use super::pending::Poisoned;
+use super::{INSIDE, Run, Slots};
 use crate::error::{Error, Kind};
 use crate::port::{Lane, Word, Work};
 use crate::space::{Flow, Flows, HomeInputs, Mode, TaskName, TaskSpace};
 use crate::sync::Ordering;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,23 +25,46 @@ pub(super) fn inside_a_body() -> bool {
     INSIDE.get()
 }
 
+/// What a worker has in hand while it is inside.
+pub(super) struct Hand<S: TaskSpace> {
+    pub tally: Tally,
+    /// The task that runs, for reports of panics.
+    pub task: Option<S::Task>,
+    /// Roots that were pulled and not started yet, the next one last.
+    pub roots: SmallVec<[S::Task; LARGEST_CHUNK]>,
+    /// Data of the task that runs.
+    pub slots: Slots<S::Datum>,
+    /// Data of the best successor so far.
+    pub best: Slots<S::Datum>,
+    /// Data of the successor that is looked at.
+    pub next: Slots<S::Datum>,
+}
+
+/// A task whose inputs have all come, and whether an ancestor failed.
+pub(super) type Ready<S> = (<S as TaskSpace>::Task, Poisoned);
+
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R> {
     fn work(&self, lane: &mut dyn Lane) {
         let line = self.ledger.line(lane.worker());
-        let mut tally = line.read();
-        let mut current = None;
+        let mut hand = Hand {
+            tally: line.read(),
+            task: None,
+            roots: SmallVec::new(),
+            slots: Slots::new(),
+            best: Slots::new(),
+            next: Slots::new(),
+        };
         let outer = INSIDE.replace(true);
         // One guard for the whole visit: bodies and the space's own formulas may panic.
-        let visit = AssertUnwindSafe(|| self.visit(lane, &mut tally, &mut current));
-        if let Err(panic) = catch_unwind(visit) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(lane, line, &mut hand))) {
             self.fail(
                 Kind::TaskPanicked,
-                current,
+                hand.task,
                 format!("task panicked: {}", text(&*panic)),
             );
         }
         INSIDE.set(outer);
-        line.publish(&tally);
+        line.publish(&hand.tally);
     }
 
     fn is_drained(&self) -> bool {
@@ -48,65 +74,67 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Runs tasks until there is none; after each the most urgent successor it made ready.
-    fn visit(&self, lane: &mut dyn Lane, tally: &mut Tally, current: &mut Option<S::Task>) {
-        let line = self.ledger.line(lane.worker());
-        while let Some(ready) = self.next(lane, tally) {
+    fn visit(&self, lane: &mut dyn Lane, line: &Line, hand: &mut Hand<S>) {
+        while let Some(ready) = self.next(lane, hand) {
             let mut next = Some(ready);
             while let Some(ready) = next {
                 if self.ledger.is_stopped() {
                     return;
                 }
-                *current = Some(ready.task);
-                next = self.step(ready, lane, tally);
-                tally.executed += 1;
-                line.publish_executed(tally.executed);
-                if tally.executed > self.ledger.count() {
-                    self.count_exceeded();
-                    return;
+                next = self.step(ready, lane, hand);
+                hand.tally.executed += 1;
+                line.publish_executed(hand.tally.executed);
+                if hand.tally.executed > self.ledger.count() {
+                    return self.count_exceeded();
                 }
             }
         }
     }
 
-    /// The next task: from near queues, else a new root, else from another's queue.
-    #[inline]
-    fn next(&self, lane: &mut dyn Lane, tally: &mut Tally) -> Option<Ready<S>> {
-        if let Some(word) = lane.pop() {
-            return self.unpack(word, tally);
+    /// The next task: from near queues, else a root in hand or a new one, else from another's queue.
+    #[inline(always)]
+    fn next(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> Option<Ready<S>> {
+        loop {
+            if let Some(word) = lane.pop() {
+                return self.unpack(word, hand);
+            }
+            if let Some(root) = hand.roots.pop() {
+                return Some((root, false));
+            }
+            if !self.announce(lane, hand) {
+                let word = lane.steal()?;
+                return self.unpack(word, hand);
+            }
         }
-        if let Some(root) = self.announce(lane, tally) {
-            return Some(root);
-        }
-        let word = lane.steal()?;
-        self.unpack(word, tally)
     }
 
-    /// Runs one task and hands its outputs on. Returns the successor to run next.
+    /// Runs one task and hands its outputs on. Returns the successor to run next, its data in
+    /// `hand.slots`.
     #[inline(always)]
     fn step(
         &self,
-        mut ready: Ready<S>,
+        (task, mut poisoned): Ready<S>,
         lane: &mut dyn Lane,
-        tally: &mut Tally,
+        hand: &mut Hand<S>,
     ) -> Option<Ready<S>> {
+        hand.task = Some(task);
         let flows: &[Flow] = if Self::CARRIES {
-            self.gather(&mut ready)?
+            self.gather((task, poisoned), &mut hand.slots)?
         } else {
             &[]
         };
-        if !ready.poisoned {
-            let mut lent = Flows::new(flows, &mut ready.slots);
-            if let Err(error) = self.space.run(ready.task, &mut lent) {
-                self.note(ready.task, Error::of_task(&ready.task, error));
-                ready.poisoned = true;
+        if !poisoned {
+            let mut lent = Flows::new(flows, &mut hand.slots);
+            if let Err(error) = self.space.run(task, &mut lent) {
+                self.note(task, Error::of_task(&task, error));
+                poisoned = true;
             }
         }
-        self.release(ready, flows, lane, tally)
+        self.release((task, poisoned), flows, lane, hand)
     }
 
     /// Fills the flows that come from home and makes what is updated the task's own.
-    fn gather(&self, ready: &mut Ready<S>) -> Option<&[Flow]> {
-        let task = ready.task;
+    fn gather(&self, (task, poisoned): Ready<S>, slots: &mut Slots<S::Datum>) -> Option<&[Flow]> {
         let class = task.class();
         let Some(class_of) = self.description.classes().get(class) else {
             let text = format!("{task:?} is of class {class}, which the space does not describe");
@@ -114,14 +142,13 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             return None;
         };
         let flows = &class_of.flows[..];
-        if ready.slots.len() > flows.len() {
+        if slots.iter().skip(flows.len()).any(Option::is_some) {
             let text = format!("{task:?} was fed through a flow that its class does not describe");
             self.fail(Kind::NotDescribed, Some(task), text);
             return None;
         }
-        ready.slots.resize_with(flows.len(), || None);
+        slots.resize_with(flows.len(), || None);
         let mut complete = true;
-        let slots = &mut ready.slots;
         self.space.inputs(
             task,
             &mut HomeInputs(|flow: usize, store: &crate::data::Store<S::Datum>, index| {
@@ -131,6 +158,16 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                     _ => store.get(index),
                 };
                 match (version, slots.get_mut(flow)) {
+                    (_, None) => {
+                        complete = false;
+                        self.not_described(task, flow, flows.len());
+                    }
+                    (_, Some(Some(_))) => {
+                        complete = false;
+                        let flow = self.description.flow_name(class, flow);
+                        let text = format!("{flow} of {task:?} is fed twice, once from home");
+                        self.fail(Kind::FedTwice, Some(task), text);
+                    }
                     (Some(version), Some(slot)) => *slot = Some(version),
                     _ => {
                         complete = false;
@@ -151,12 +188,12 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
         for (flow, slot) in flows.iter().zip(&mut *slots) {
             match (flow.mode, slot) {
-                (Mode::Update, Some(version)) if !ready.poisoned => {
+                (Mode::Update, Some(version)) if !poisoned => {
                     if version.make_sole() {
                         self.copies[class].fetch_add(1, Ordering::Relaxed);
                     }
                 }
-                (Mode::Read | Mode::Update, None) if !ready.poisoned => {
+                (Mode::Read | Mode::Update, None) if !poisoned => {
                     let text = format!("flow {} of {task:?} was not fed with a datum", flow.name);
                     self.fail(Kind::FlowEmpty, Some(task), text);
                     return None;
@@ -167,48 +204,48 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         Some(flows)
     }
 
-    /// Queues a ready task as a word; its inputs wait in the table of pending records.
+    /// Queues a ready task as a word; its data, in `hand.next`, wait in the table of records.
     pub(super) fn queue(
         &self,
-        ready: Ready<S>,
+        (task, poisoned): Ready<S>,
         priority: i64,
         lane: &mut dyn Lane,
-        tally: &mut Tally,
+        hand: &mut Hand<S>,
     ) {
-        let key = self.names.key(ready.task);
-        let flags = if Self::CARRIES && ready.slots.iter().any(Option::is_some) {
-            self.pending.park(key, ready.slots, ready.poisoned);
-            PARKED
-        } else if ready.poisoned {
-            POISONED
-        } else {
-            0
-        };
-        tally.queued += 1;
+        let key = self.names.key(task);
+        let parked = Self::CARRIES && hand.next.iter().any(Option::is_some);
+        if parked {
+            self.pending.park(key, &mut hand.next, poisoned);
+        }
+        hand.tally.queued += 1;
+        let flags = if parked { PARKED } else { 0 } | if poisoned { POISONED } else { 0 };
         lane.push(key << 8 | flags, priority);
     }
 
-    /// The task of a word, with its inputs.
-    fn unpack(&self, word: Word, tally: &mut Tally) -> Option<Ready<S>> {
-        tally.taken += 1;
+    /// The task of a word; its data come to `hand.slots`.
+    #[inline(always)]
+    fn unpack(&self, word: Word, hand: &mut Hand<S>) -> Option<Ready<S>> {
+        hand.tally.taken += 1;
         let key = word >> 8;
-        let task = self.names.name(key);
+        let Some(task) = self.names.name(key) else {
+            let text = "a task was fed once more after all its inputs had come";
+            self.fail(Kind::FedTwice, None, text);
+            return None;
+        };
         self.names.forget(key);
-        if Self::CARRIES && word & PARKED != 0 {
-            let Some((slots, poisoned)) = self.pending.take(key) else {
-                unreachable!("the inputs of {task:?} were parked before its word was queued")
-            };
-            return Some(Ready {
-                task,
-                slots,
-                poisoned,
-            });
+        if Self::CARRIES {
+            hand.slots.clear();
+            if word & PARKED != 0 && self.pending.take(key, &mut hand.slots).is_none() {
+                unreachable!("the data of {task:?} were parked before its word was queued");
+            }
         }
-        Some(Ready {
-            task,
-            slots: Slots::new(),
-            poisoned: word & POISONED != 0,
-        })
+        Some((task, word & POISONED != 0))
+    }
+
+    #[cold]
+    pub(super) fn not_described(&self, task: S::Task, flow: usize, n: usize) {
+        let text = format!("{task:?} has no flow {flow}: its class describes {n} flows");
+        self.fail(Kind::NotDescribed, Some(task), text);
     }
 
     #[cold]
@@ -222,7 +259,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     }
 }
 
-fn text(panic: &(dyn Any + Send)) -> &str {
+pub(super) fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("(no text)")

@@ -4,6 +4,9 @@ use crate::data::{Datum, Version};
 use smallvec::SmallVec;
 
 /// One place per flow; empty until its datum arrives. Grows as far as the largest flow.
+///
+/// Slots stay in buffers of the worker (see [`Hand`](super::run::Hand)) and are only touched by
+/// spaces whose edges carry data: others pay nothing for them.
 pub(crate) type Slots<D> = SmallVec<[Option<Version<D>>; super::pending::INLINE]>;
 
 /// Puts a datum in its place.

@@ -4,6 +4,7 @@ use super::Run;
 use crate::data::Store;
 use crate::error::{Error, Kind};
 use crate::space::{Expected, Inputs, Successors, TaskName, TaskSpace};
+use std::any::Any;
 
 /// How many waiting tasks a report names.
 const NAMED: usize = 3;
@@ -12,14 +13,19 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Whether all tasks ran and nothing waits.
     pub(super) fn check_complete(&self, executed: u64) -> Result<(), Error> {
         let count = self.ledger.count();
-        let mut waiting: Vec<_> = self
-            .pending
-            .leftovers()
-            .into_iter()
-            .map(|left| (self.names.name(left.key), Some(left)))
-            .collect();
-        if executed == count && waiting.is_empty() {
+        let leftovers = self.pending.leftovers();
+        if executed == count && leftovers.is_empty() {
             return Ok(());
+        }
+        let n_left = leftovers.len();
+        let mut waiting: Vec<_> = leftovers
+            .into_iter()
+            .filter_map(|left| Some((self.names.name(left.key)?, Some(left))))
+            .collect();
+        if executed == count {
+            let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
+            let first = waiting.first().map(|(task, _)| format!("{task:?}"));
+            return Err(Error::new(Kind::FedTwice, first, text));
         }
         if executed > count {
             let text = format!(
@@ -56,13 +62,21 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         Err(Error::new(Kind::Stalled, first, text))
     }
 
+    /// What is said if the space's own formulas panic while the report is made.
+    pub(super) fn unexplained(&self, executed: u64, panic: &(dyn Any + Send)) -> Error {
+        let (count, why) = (self.ledger.count(), super::run::text(panic));
+        let text = format!("{executed} of {count} tasks ran; asked why, the space panicked: {why}");
+        Error::new(Kind::Stalled, None, text)
+    }
+
     /// Tasks of a dense space that have some of their inputs, but not all.
     fn partly_fed(&self) -> impl Iterator<Item = S::Task> {
-        self.space.tasks(self.rank).filter(|&task| {
+        let tasks = self.space.tasks(self.rank).filter(|_| !Self::CARRIES);
+        tasks.filter(|&task| {
             let Some(index) = self.space.index(task) else {
                 return false;
             };
-            let expected = Expected::of(self.space, task, 0);
+            let expected = Expected::of(self.space, task, 0, (task, 0));
             let arrived = self.dense.arrived(index);
             !expected.wide && arrived != 0 && arrived != expected.mask
         })

@@ -35,6 +35,8 @@ pub struct Flow {
 pub enum Mode {
     /// Reads a version, and may hand it on.
     Read,
+    /// Reads a version if there is one: at a border of the space there may be none.
+    Optional,
     /// Changes a version; in place if nobody else holds it.
     Update,
     /// Makes a datum of its own.
@@ -112,6 +114,11 @@ impl ClassBuilder<'_> {
     /// A flow that is read.
     pub fn read(self, name: &str) -> Self {
         self.flow(name, Mode::Read, "")
+    }
+
+    /// A flow that is read if it is fed; tasks at a border of the space may lack it.
+    pub fn optional(self, name: &str) -> Self {
+        self.flow(name, Mode::Optional, "")
     }
 
     /// A flow that is changed.

@@ -1,6 +1,6 @@
 //! Visitors of edges: what a space talks to when it is asked about a task.
 
-use super::TaskSpace;
+use super::{TaskName, TaskSpace};
 use crate::data::Store;
 use std::ops::Range;
 
@@ -40,9 +40,10 @@ pub trait Successors<S: TaskSpace> {
 pub(crate) const NARROW: usize = 7;
 
 /// Counts the inputs of a task, and tells whether it expects one through a certain flow.
-pub(crate) struct Expected {
+pub(crate) struct Expected<T> {
     asked: usize,
-    /// Whether the asked flow is among them.
+    from: (T, usize),
+    /// Whether the asked flow is among them, and comes from the task and flow asked for.
     pub named: bool,
     /// How many inputs come from tasks.
     pub count: usize,
@@ -54,11 +55,12 @@ pub(crate) struct Expected {
     pub doubled: bool,
 }
 
-impl Expected {
+impl<T: TaskName> Expected<T> {
     #[inline(always)]
-    pub fn of<S: TaskSpace>(space: &S, task: S::Task, asked: usize) -> Self {
+    pub fn of<S: TaskSpace<Task = T>>(space: &S, task: T, asked: usize, from: (T, usize)) -> Self {
         let mut expected = Expected {
             asked,
+            from,
             named: false,
             count: 0,
             mask: 0,
@@ -70,11 +72,11 @@ impl Expected {
     }
 }
 
-impl<S: TaskSpace> Inputs<S> for Expected {
+impl<S: TaskSpace> Inputs<S> for Expected<S::Task> {
     #[inline(always)]
-    fn task(&mut self, flow: usize, _: S::Task, _: usize) {
+    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
         self.count += 1;
-        self.named |= flow == self.asked;
+        self.named |= flow == self.asked && (source, source_flow) == self.from;
         if flow < NARROW {
             self.doubled |= self.mask & 1 << flow != 0;
             self.mask |= 1 << flow;
@@ -90,7 +92,7 @@ impl<S: TaskSpace> Inputs<S> for Expected {
 /// Whether a task waits for no other task.
 #[inline(always)]
 pub(crate) fn is_root<S: TaskSpace>(space: &S, task: S::Task) -> bool {
-    Expected::of(space, task, usize::MAX).count == 0
+    Expected::of(space, task, usize::MAX, (task, 0)).count == 0
 }
 
 /// Hears only of inputs from home.

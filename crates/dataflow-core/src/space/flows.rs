@@ -67,6 +67,11 @@ impl<'a, D: Datum> Slot<'a, D> {
         }
     }
 
+    /// The datum, if there is one: of a flow that need not be fed.
+    pub fn get(self) -> Option<&'a D> {
+        self.version.as_deref()
+    }
+
     /// The datum, for changing.
     ///
     /// # Panics

@@ -7,12 +7,14 @@
 mod describe;
 mod edges;
 mod flows;
+mod independent;
 mod name;
 mod verify;
 
 pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
 pub use edges::{Inputs, Successors};
 pub use flows::{Flows, Slot};
+pub use independent::Independent;
 pub use name::TaskName;
 #[doc(hidden)]
 pub use name::{pack_parameters, unpack_class, unpack_parameters};

@@ -31,7 +31,8 @@ fn fault<T>(text: String) -> Result<T, Fault> {
 ///
 /// What is proved: every task is listed once, on its rank; every input names an output that
 /// names it back, and the reverse; both ends agree on the kind of datum; every flow that is read
-/// or updated is fed once; what is taken from home is taken by one task and brought back by one;
+/// or updated is fed once; what is taken from home is taken by one task and brought back by one,
+/// as what became of it, not as another datum;
 /// `roots` and `count` are right; there is no cycle.
 ///
 /// # Errors
@@ -45,17 +46,19 @@ pub fn verify<S: TaskSpace>(space: &S, n_ranks: u32) -> Result<(), Fault> {
     graph.check_outputs()?;
     graph.check_homes()?;
     graph.check_roots(space, n_ranks)?;
-    graph.check_order()
+    let order = graph.check_order()?;
+    graph.check_lineages(&order)
 }
 
 struct Graph<T> {
     about: Description,
+    n_ranks: u32,
     tasks: BTreeMap<T, Ends<T>>,
 }
 
 /// Both opinions of one task.
-#[derive(Default)]
 struct Ends<T> {
+    on: Rank,
     /// (flow, source, source's flow)
     inputs: Vec<(usize, T, usize)>,
     /// (flow, target, target's flow)
@@ -64,9 +67,10 @@ struct Ends<T> {
     put: Vec<(usize, Home)>,
 }
 
-/// A slot of a store: the store's address (two stores may share a name), name, index, length.
+/// A slot of a store on a rank: the store's address (two may share a name), index, name, length.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Home {
+    on: Rank,
     store: usize,
     index: usize,
     name: String,
@@ -74,9 +78,10 @@ struct Home {
 }
 
 impl Home {
-    fn of<D: crate::data::Datum>(store: &Store<D>, index: usize) -> Self {
+    fn of<D: crate::data::Datum>(on: Rank, store: &Store<D>, index: usize) -> Self {
         let address = std::ptr::from_ref(store).addr();
         Home {
+            on,
             store: address,
             index,
             name: store.name().into(),
@@ -96,7 +101,7 @@ impl<S: TaskSpace> Inputs<S> for Ends<S::Task> {
         self.inputs.push((flow, source, source_flow));
     }
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.taken.push((flow, Home::of(store, index)));
+        self.taken.push((flow, Home::of(self.on, store, index)));
     }
 }
 
@@ -105,7 +110,7 @@ impl<S: TaskSpace> Successors<S> for Ends<S::Task> {
         self.outputs.push((flow, target, target_flow));
     }
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.put.push((flow, Home::of(store, index)));
+        self.put.push((flow, Home::of(self.on, store, index)));
     }
 }
 
@@ -123,6 +128,7 @@ impl<T: TaskName> Graph<T> {
                     return fault(format!("{task:?} is of a class that is not described"));
                 }
                 let mut ends = Ends {
+                    on,
                     inputs: vec![],
                     outputs: vec![],
                     taken: vec![],
@@ -135,7 +141,11 @@ impl<T: TaskName> Graph<T> {
                 }
             }
         }
-        Ok(Graph { about, tasks })
+        Ok(Graph {
+            about,
+            n_ranks,
+            tasks,
+        })
     }
 
     fn class(&self, task: T) -> &Class {
@@ -192,7 +202,7 @@ impl<T: TaskName> Graph<T> {
                 if !fed.insert(*flow) {
                     return fault(format!("{} has two sources", self.end(task, *flow)));
                 }
-                if !matches!(mode, Mode::Read | Mode::Update) {
+                if !matches!(mode, Mode::Read | Mode::Optional | Mode::Update) {
                     return fault(format!(
                         "{} is {mode:?} and cannot come from {home}",
                         self.end(task, *flow)
@@ -253,7 +263,9 @@ impl<T: TaskName> Graph<T> {
         for (&task, ends) in &self.tasks {
             for (flow, home) in ends.taken.iter().chain(&ends.put) {
                 self.flow(task, *flow)?;
-                if home.index >= home.length {
+                // Of several ranks the space has the stores of one only: there, indices elsewhere
+                // are names that must match, no more.
+                if self.n_ranks == 1 && home.index >= home.length {
                     let end = self.end(task, *flow);
                     return fault(format!(
                         "{end} names {home}, which has {} slots",
@@ -287,7 +299,7 @@ impl<T: TaskName> Graph<T> {
                 (Mode::Update, None) => {
                     return fault(format!("{task:?} takes {home}, which nobody brings back"));
                 }
-                (Mode::Read, Some(putter)) => {
+                (Mode::Read | Mode::Optional, Some(putter)) => {
                     return fault(format!(
                         "{task:?} reads {home}, which {putter:?} replaces meanwhile"
                     ));
@@ -339,7 +351,8 @@ impl<T: TaskName> Graph<T> {
     }
 
     /// Kahn's algorithm: what cannot be ordered lies on or behind a cycle.
-    fn check_order(&self) -> Result<(), Fault> {
+    fn check_order(&self) -> Result<Vec<T>, Fault> {
+        let mut order = Vec::with_capacity(self.tasks.len());
         let mut missing: BTreeMap<T, usize> = self
             .tasks
             .iter()
@@ -352,6 +365,7 @@ impl<T: TaskName> Graph<T> {
             .collect();
         while let Some(task) = ready.pop() {
             missing.remove(&task);
+            order.push(task);
             for (_, target, _) in &self.tasks[&task].outputs {
                 if let Some(n) = missing.get_mut(target) {
                     *n -= 1;
@@ -366,7 +380,39 @@ impl<T: TaskName> Graph<T> {
                 "{} tasks wait for each other in a cycle, {task:?} among them or behind",
                 missing.len()
             )),
-            None => Ok(()),
+            None => Ok(order),
         }
+    }
+
+    /// Follows each datum from home through its versions: what is taken comes back to some slot.
+    /// (A slot may get another's datum: two tasks may swap. But none may get lost.)
+    fn check_lineages(&self, order: &[T]) -> Result<(), Fault> {
+        let mut from: BTreeMap<(T, usize), &Home> = BTreeMap::new();
+        let mut brought: BTreeSet<&Home> = BTreeSet::new();
+        for &task in order {
+            let ends = &self.tasks[&task];
+            for &(flow, source, source_flow) in &ends.inputs {
+                if let Some(&home) = from.get(&(source, source_flow)) {
+                    from.insert((task, flow), home);
+                }
+            }
+            from.extend(ends.taken.iter().map(|(flow, home)| ((task, *flow), home)));
+            brought.extend(
+                ends.put
+                    .iter()
+                    .filter_map(|(flow, _)| from.get(&(task, *flow)).copied()),
+            );
+        }
+        for (&task, ends) in &self.tasks {
+            for (flow, home) in &ends.taken {
+                if self.flow(task, *flow)?.0 == Mode::Update && !brought.contains(home) {
+                    return fault(format!(
+                        "{} takes the datum of {home}, which nobody brings back",
+                        self.end(task, *flow)
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }

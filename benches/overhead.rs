@@ -1,0 +1,703 @@
+//! Overhead: nanoseconds of a task with an empty body, beside rayon and beside a bare loop.
+//!
+//! ```console
+//! $ cargo bench --bench overhead              # a few minutes
+//! $ cargo bench --bench overhead -- --quick   # a tenth of the size
+//! ```
+//!
+//! All contestants of a shape run in turn, round after round, after a cold round that does not
+//! count; so whatever the machine does meanwhile, it does to all of them. Printed are medians,
+//! half the distance of the quartiles, and processor time; `over:` marks what exceeds a bound.
+//!
+//! # The bare loop
+//! [`Numbered`] graphs know the number of each task and its in-degree by formula. One atomic byte
+//! a task counts arrivals, one crossbeam deque a worker holds ready tasks, and the first successor
+//! that becomes ready runs at once. There are no names, no errors, no panics caught, no sleep, no
+//! data: what is left is the lower bound of any engine that counts arrivals.
+//!
+//! # Elsewhere
+//! The graphs as task spaces: `examples/cli/shapes.rs`. Numbers: `benches/README.md`.
+
+#[path = "../examples/cli/process.rs"]
+mod process;
+#[path = "../examples/cli/shapes.rs"]
+mod shapes;
+
+use clap::{Parser, ValueEnum};
+use crossbeam_deque::{Steal, Stealer, Worker};
+use crossbeam_utils::CachePadded;
+use dataflow::Runtime;
+use dataflow::prelude::*;
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
+use shapes::{
+    Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, WIDTH, Wavefront,
+};
+use std::hint::{black_box, spin_loop};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// Nanoseconds of an empty task, beside rayon and a bare loop.
+#[derive(Parser)]
+struct Settings {
+    /// A tenth of the size and three rounds
+    #[arg(long)]
+    quick: bool,
+    /// Rounds that count
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Only these shapes
+    #[arg(long)]
+    shape: Vec<Shape>,
+    /// What cargo passes
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    Independent,
+    Chain,
+    Wavefront,
+    Cholesky,
+    Stencil,
+}
+
+fn main() -> ExitCode {
+    match measure_all(&Settings::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure_all(settings: &Settings) -> Outcome {
+    // Without `--bench` cargo only wants to see that it runs.
+    let quick = settings.quick || !settings.bench;
+    let rounds = settings.rounds.unwrap_or(if quick { 3 } else { 7 });
+    let bench = Bench {
+        crews: [Crew::new(1)?, Crew::new(2)?],
+        quick,
+        rounds,
+    };
+    println!(
+        "{}, median of {rounds} rounds ± half the quartile distance",
+        machine()
+    );
+    for shape in Shape::value_variants() {
+        if settings.shape.is_empty() || settings.shape.contains(shape) {
+            bench.measure(*shape)?;
+        }
+    }
+    Ok(())
+}
+
+/// Processor, number of cores, commit.
+fn machine() -> String {
+    let description = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = description
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let git = Command::new("git")
+        .args(["rev-parse", "--short", "HEAD"])
+        .output();
+    let commit = git.map(|git| String::from_utf8_lossy(&git.stdout).trim().to_string());
+    format!(
+        "{model}, {cores} cores, commit {}",
+        commit.unwrap_or_default()
+    )
+}
+
+/// Those who work at once: a runtime and a pool of rayon's with the same number of threads.
+struct Crew {
+    runtime: Runtime,
+    pool: ThreadPool,
+}
+
+impl Crew {
+    fn new(n_threads: usize) -> Outcome<Self> {
+        let runtime = Runtime::builder().threads(n_threads).build()?;
+        let pool = ThreadPoolBuilder::new().num_threads(n_threads).build()?;
+        Ok(Crew { runtime, pool })
+    }
+
+    fn n_threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+}
+
+struct Bench {
+    crews: [Crew; 2],
+    quick: bool,
+    rounds: u32,
+}
+
+// ── The shapes ───────────────────────────────────────────────────────────────────────────────────
+
+impl Bench {
+    fn measure(&self, shape: Shape) -> Outcome {
+        let side = |full: u32, quick: u32| if self.quick { quick } else { full };
+        match shape {
+            Shape::Independent => self.independent(side(1_000_000, 100_000).into()),
+            Shape::Chain => self.chain(side(1_000_000, 100_000).into()),
+            Shape::Wavefront => self.wavefront(side(1000, 300)),
+            Shape::Cholesky => self.cholesky(side(100, 46)),
+            Shape::Stencil => self.stencil(side(10_000, 1000)),
+        }
+    }
+
+    fn independent(&self, count: u64) -> Outcome {
+        let space = Independent { count };
+        let mut race = Race::new("independent", count, 1.0);
+        for crew in &self.crews {
+            race.engine("dataflow", Some(f64::INFINITY), crew, &space);
+            race.enter("rayon par_iter, max_len 1", crew, || {
+                let tasks = (0..count as usize).into_par_iter().with_max_len(1);
+                crew.pool.install(|| {
+                    tasks.for_each(|task| {
+                        black_box(task);
+                    })
+                });
+                Ok(())
+            });
+            race.enter("rayon scope spawn", crew, || {
+                crew.pool.scope(|scope| {
+                    (0..count).for_each(|task| {
+                        scope.spawn(move |_| {
+                            black_box(task);
+                        })
+                    })
+                });
+                Ok(())
+            });
+        }
+        race.run(self.rounds)
+    }
+
+    fn chain(&self, length: u64) -> Outcome {
+        fn link<'s>(scope: &Scope<'s>, left: u64) {
+            if left > 0 {
+                scope.spawn(move |scope| link(scope, left - 1));
+            }
+        }
+        let plain = Chain::<()>::new(length, false);
+        let indexed = Chain::<()>::new(length, true);
+        let (moved, shared, updated) = (
+            Chain::<Moved>::new(length, false),
+            Chain::<Shared>::new(length, false),
+            Chain::<Updated>::new(length, false),
+        );
+        let bare = BareChain { length };
+        let mut race = Race::new("chain", length, 1.1);
+        for crew in &self.crews {
+            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.engine("dataflow", Some(4.0), crew, &plain);
+            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
+            race.engine("dataflow, data moved", None, crew, &moved);
+            race.engine("dataflow, data shared", None, crew, &shared);
+            race.engine("dataflow, data updated", None, crew, &updated);
+            race.enter("rayon scope spawn", crew, || {
+                crew.pool.scope(|scope| link(scope, length));
+                Ok(())
+            });
+        }
+        race.run(self.rounds)
+    }
+
+    fn wavefront(&self, side: u32) -> Outcome {
+        let plain = Wavefront::<()>::new(side, false);
+        let indexed = Wavefront::<()>::new(side, true);
+        let (moved, shared, updated) = (
+            Wavefront::<Moved>::new(side, false),
+            Wavefront::<Shared>::new(side, false),
+            Wavefront::<Updated>::new(side, false),
+        );
+        let bare = BareWavefront { side };
+        let mut race = Race::new("wavefront", bare.count() as u64, 0.8);
+        for crew in &self.crews {
+            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.engine("dataflow", Some(4.0), crew, &plain);
+            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
+            race.engine("dataflow, data moved", None, crew, &moved);
+            race.engine("dataflow, data shared", None, crew, &shared);
+            race.engine("dataflow, data updated", None, crew, &updated);
+        }
+        race.run(self.rounds)
+    }
+
+    fn cholesky(&self, nt: u32) -> Outcome {
+        let plain = Cholesky::<()>::new(nt, false, false);
+        let indexed = Cholesky::<()>::new(nt, true, false);
+        let urgent = Cholesky::<()>::new(nt, false, true);
+        let (moved, shared, updated) = (
+            Cholesky::<Moved>::new(nt, false, false),
+            Cholesky::<Shared>::new(nt, false, false),
+            Cholesky::<Updated>::new(nt, false, false),
+        );
+        let bare = BareCholesky { nt };
+        let mut race = Race::new("cholesky", bare.count() as u64, 1.1);
+        for crew in &self.crews {
+            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.engine("dataflow", Some(4.0), crew, &plain);
+            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
+            race.engine("dataflow, bottom-level priorities", None, crew, &urgent);
+            race.engine("dataflow, data moved", None, crew, &moved);
+            race.engine("dataflow, data shared", None, crew, &shared);
+            race.engine("dataflow, data updated", None, crew, &updated);
+        }
+        race.run(self.rounds)
+    }
+
+    fn stencil(&self, steps: u32) -> Outcome {
+        let plain = Stencil::<()>::new(steps, false);
+        let indexed = Stencil::<()>::new(steps, true);
+        let (moved, shared, updated) = (
+            Stencil::<Moved>::new(steps, false),
+            Stencil::<Shared>::new(steps, false),
+            Stencil::<Updated>::new(steps, false),
+        );
+        let bare = BareStencil { steps };
+        let mut race = Race::new("stencil", bare.count() as u64, 1.0);
+        for crew in &self.crews {
+            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.engine("dataflow", Some(4.0), crew, &plain);
+            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
+            race.engine("dataflow, data moved", None, crew, &moved);
+            race.engine("dataflow, data shared", None, crew, &shared);
+            race.engine("dataflow, data updated", None, crew, &updated);
+        }
+        race.run(self.rounds)
+    }
+}
+
+// ── The race ─────────────────────────────────────────────────────────────────────────────────────
+
+const DENSE: &str = "bare dense-counter loop";
+
+/// No engine of ours may cost more than this, on one worker, without data and priorities.
+const LARGEST_NS: f64 = 100.0;
+
+/// Contestants that do the same work, in turn.
+struct Race<'r> {
+    shape: &'static str,
+    n_tasks: u64,
+    /// What two workers may take, as a share of one worker's wall time (or 3 ns more).
+    two_to_one: f64,
+    contestants: Vec<Contestant<'r>>,
+}
+
+struct Contestant<'r> {
+    name: &'static str,
+    n_threads: usize,
+    /// Bound of the ratio to the bare loop, if this is one that has bounds.
+    to_dense: Option<f64>,
+    run: Box<dyn Fn() -> Outcome + 'r>,
+    wall: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
+impl<'r> Race<'r> {
+    fn new(shape: &'static str, n_tasks: u64, two_to_one: f64) -> Self {
+        Race {
+            shape,
+            n_tasks,
+            two_to_one,
+            contestants: Vec::new(),
+        }
+    }
+
+    fn enter(&mut self, name: &'static str, crew: &Crew, run: impl Fn() -> Outcome + 'r) {
+        self.contestants.push(Contestant {
+            name,
+            n_threads: crew.n_threads(),
+            to_dense: None,
+            run: Box::new(run),
+            wall: Vec::new(),
+            cpu: Vec::new(),
+        });
+    }
+
+    fn engine<S: TaskSpace>(
+        &mut self,
+        name: &'static str,
+        to_dense: Option<f64>,
+        crew: &'r Crew,
+        space: &'r S,
+    ) {
+        let n_tasks = self.n_tasks;
+        self.enter(name, crew, move || match crew.runtime.run(space)?.tasks {
+            tasks if tasks == n_tasks => Ok(()),
+            tasks => Err(format!("{name} ran {tasks} tasks instead of {n_tasks}").into()),
+        });
+        if let Some(last) = self.contestants.last_mut() {
+            last.to_dense = to_dense;
+        }
+    }
+
+    fn run(mut self, rounds: u32) -> Outcome {
+        for contestant in &self.contestants {
+            (contestant.run)()?;
+        }
+        let n = self.contestants.len();
+        for round in 0..rounds as usize {
+            // Each round begins with another one: what follows whom changes nothing for long.
+            for place in 0..n {
+                self.contestants[(place + round) % n].measure(self.n_tasks)?;
+            }
+        }
+        self.print();
+        Ok(())
+    }
+
+    fn print(&self) {
+        println!("\n{}: {} tasks", self.shape, self.n_tasks);
+        println!(
+            "{:36} workers  ns/task         ±  CPU ns  ÷ dense  2 ÷ 1",
+            ""
+        );
+        let mut rows: Vec<&Contestant> = self.contestants.iter().collect();
+        let place = |name| {
+            self.contestants
+                .iter()
+                .position(|contestant| contestant.name == name)
+        };
+        rows.sort_by_key(|contestant| (place(contestant.name), contestant.n_threads));
+        for row in rows {
+            let one = |name| {
+                self.contestants
+                    .iter()
+                    .find(|other| other.name == name && other.n_threads == 1)
+            };
+            let (wall, spread) = quartiles(&row.wall);
+            let dense = one(DENSE)
+                .filter(|_| row.n_threads == 1)
+                .map(|dense| wall / quartiles(&dense.wall).0);
+            let single = one(row.name)
+                .filter(|_| row.n_threads == 2)
+                .map(|single| quartiles(&single.wall).0);
+            println!(
+                "{:36} {:7}  {wall:7.1}  {spread:8.1}  {:6.1}  {:>7}  {:>5}{}",
+                row.name,
+                row.n_threads,
+                quartiles(&row.cpu).0,
+                ratio(dense),
+                ratio(single.map(|single| wall / single)),
+                self.over(row, wall, dense, single),
+            );
+        }
+    }
+
+    /// The bounds that a row exceeds.
+    fn over(&self, row: &Contestant, wall: f64, dense: Option<f64>, single: Option<f64>) -> String {
+        let Some(to_dense) = row.to_dense else {
+            return String::new();
+        };
+        let mut over = String::new();
+        if dense.is_some_and(|ratio| ratio > to_dense) {
+            over += &format!("  over: ÷ dense ≤ {to_dense}");
+        }
+        if row.n_threads == 1 && wall > LARGEST_NS {
+            over += &format!("  over: {LARGEST_NS} ns");
+        }
+        let allowed = |single: f64| match self.two_to_one {
+            bound if bound > 1.0 => f64::max(bound * single, single + 3.0),
+            bound => bound * single,
+        };
+        if single.is_some_and(|single| wall > allowed(single)) {
+            over += &format!("  over: 2 ÷ 1 ≤ {}", self.two_to_one);
+        }
+        over
+    }
+}
+
+impl Contestant<'_> {
+    fn measure(&mut self, n_tasks: u64) -> Outcome {
+        let (cpu, start) = (process::cpu_seconds(), Instant::now());
+        (self.run)()?;
+        let (wall, cpu) = (start.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
+        self.wall.push(wall * 1e9 / n_tasks as f64);
+        self.cpu.push(cpu * 1e9 / n_tasks as f64);
+        Ok(())
+    }
+}
+
+/// The median, and half the distance of the quartiles.
+fn quartiles(values: &[f64]) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let place = share * (sorted.len().max(1) - 1) as f64;
+        let (below, above) = (place.floor() as usize, place.ceil() as usize);
+        sorted
+            .get(below)
+            .zip(sorted.get(above))
+            .map_or(f64::NAN, |(a, b)| a + (b - a) * place.fract())
+    };
+    (at(0.5), (at(0.75) - at(0.25)) / 2.0)
+}
+
+fn ratio(value: Option<f64>) -> String {
+    value.map_or("–".into(), |value| format!("{value:.2}"))
+}
+
+// ── The bare loop ────────────────────────────────────────────────────────────────────────────────
+
+/// A graph whose tasks are numbered from 0, all answers by formula.
+trait Numbered: Sync {
+    type Task: Copy + Send;
+
+    fn count(&self) -> usize;
+    fn roots(&self) -> Vec<Self::Task>;
+    fn number(&self, task: Self::Task) -> usize;
+    fn in_degree(&self, task: Self::Task) -> u8;
+    fn successors(&self, task: Self::Task, to: impl FnMut(Self::Task));
+}
+
+/// Runs a graph with nothing but counters and deques.
+fn run_bare<G: Numbered>(graph: &G, n_workers: usize) -> Outcome {
+    let deques: Vec<Worker<G::Task>> = (0..n_workers).map(|_| Worker::new_lifo()).collect();
+    for root in graph.roots().into_iter().rev() {
+        deques[0].push(root);
+    }
+    let bare = Bare {
+        graph,
+        arrivals: (0..graph.count()).map(|_| AtomicU8::new(0)).collect(),
+        stealers: deques.iter().map(Worker::stealer).collect(),
+        executed: (0..n_workers).map(|_| CachePadded::default()).collect(),
+    };
+    let mut deques = deques.into_iter().enumerate();
+    thread::scope(|threads| {
+        let mine = deques.next();
+        for (worker, deque) in deques {
+            let bare = &bare;
+            threads.spawn(move || bare.work(worker, &deque));
+        }
+        if let Some((worker, deque)) = mine {
+            bare.work(worker, &deque);
+        }
+    });
+    Ok(())
+}
+
+struct Bare<'g, G: Numbered> {
+    graph: &'g G,
+    arrivals: Box<[AtomicU8]>,
+    stealers: Vec<Stealer<G::Task>>,
+    /// Tasks run by each worker, as of the last time that it was idle.
+    executed: Vec<CachePadded<AtomicU64>>,
+}
+
+impl<G: Numbered> Bare<'_, G> {
+    fn work(&self, worker: usize, deque: &Worker<G::Task>) {
+        let mut executed = 0;
+        loop {
+            let mut next = deque.pop().or_else(|| self.steal(worker));
+            if next.is_none() {
+                self.executed[worker].store(executed, Ordering::Relaxed);
+                let all = self
+                    .executed
+                    .iter()
+                    .map(|of| of.load(Ordering::Relaxed))
+                    .sum::<u64>();
+                if all == self.graph.count() as u64 {
+                    return;
+                }
+                spin_loop();
+            }
+            while let Some(task) = next.take() {
+                executed += 1;
+                self.graph.successors(task, |target| {
+                    if !self.arrives_last(target) {
+                    } else if next.is_none() {
+                        next = Some(target);
+                    } else {
+                        deque.push(target);
+                    }
+                });
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn arrives_last(&self, target: G::Task) -> bool {
+        let before = self.arrivals[self.graph.number(target)].fetch_add(1, Ordering::AcqRel);
+        before + 1 == self.graph.in_degree(target)
+    }
+
+    fn steal(&self, worker: usize) -> Option<G::Task> {
+        let others = (1..self.stealers.len()).map(|step| (worker + step) % self.stealers.len());
+        others.map(|other| &self.stealers[other]).find_map(|other| {
+            loop {
+                match other.steal() {
+                    Steal::Success(task) => return Some(task),
+                    Steal::Empty => return None,
+                    Steal::Retry => {}
+                }
+            }
+        })
+    }
+}
+
+struct BareChain {
+    length: u64,
+}
+
+impl Numbered for BareChain {
+    type Task = u64;
+
+    fn count(&self) -> usize {
+        self.length as usize
+    }
+
+    fn roots(&self) -> Vec<u64> {
+        vec![0]
+    }
+
+    #[inline(always)]
+    fn number(&self, link: u64) -> usize {
+        link as usize
+    }
+
+    #[inline(always)]
+    fn in_degree(&self, _: u64) -> u8 {
+        1
+    }
+
+    #[inline(always)]
+    fn successors(&self, link: u64, mut to: impl FnMut(u64)) {
+        if link + 1 < self.length {
+            to(link + 1);
+        }
+    }
+}
+
+struct BareWavefront {
+    side: u32,
+}
+
+impl Numbered for BareWavefront {
+    type Task = (u32, u32);
+
+    fn count(&self) -> usize {
+        self.side as usize * self.side as usize
+    }
+
+    fn roots(&self) -> Vec<(u32, u32)> {
+        vec![(0, 0)]
+    }
+
+    #[inline(always)]
+    fn number(&self, (i, j): (u32, u32)) -> usize {
+        i as usize * self.side as usize + j as usize
+    }
+
+    #[inline(always)]
+    fn in_degree(&self, (i, j): (u32, u32)) -> u8 {
+        u8::from(i > 0) + u8::from(j > 0)
+    }
+
+    #[inline(always)]
+    fn successors(&self, (i, j): (u32, u32), mut to: impl FnMut((u32, u32))) {
+        if j + 1 < self.side {
+            to((i, j + 1));
+        }
+        if i + 1 < self.side {
+            to((i + 1, j));
+        }
+    }
+}
+
+struct BareStencil {
+    steps: u32,
+}
+
+impl Numbered for BareStencil {
+    type Task = (u32, u32);
+
+    fn count(&self) -> usize {
+        self.steps as usize * WIDTH as usize
+    }
+
+    fn roots(&self) -> Vec<(u32, u32)> {
+        (0..WIDTH).map(|column| (0, column)).collect()
+    }
+
+    #[inline(always)]
+    fn number(&self, (step, column): (u32, u32)) -> usize {
+        step as usize * WIDTH as usize + column as usize
+    }
+
+    #[inline(always)]
+    fn in_degree(&self, (_, column): (u32, u32)) -> u8 {
+        1 + u8::from(column > 0) + u8::from(column + 1 < WIDTH)
+    }
+
+    #[inline(always)]
+    fn successors(&self, (step, column): (u32, u32), mut to: impl FnMut((u32, u32))) {
+        let next = step + 1;
+        if next == self.steps {
+            return;
+        }
+        if column > 0 {
+            to((next, column - 1));
+        }
+        to((next, column));
+        if column + 1 < WIDTH {
+            to((next, column + 1));
+        }
+    }
+}
+
+struct BareCholesky {
+    nt: u32,
+}
+
+impl Numbered for BareCholesky {
+    type Task = Factor;
+
+    fn count(&self) -> usize {
+        shapes::tetrahedron(self.nt) as usize
+    }
+
+    fn roots(&self) -> Vec<Factor> {
+        vec![Factor::Potrf { k: 0 }]
+    }
+
+    #[inline(always)]
+    fn number(&self, task: Factor) -> usize {
+        shapes::position(self.nt, task)
+    }
+
+    #[inline(always)]
+    fn in_degree(&self, task: Factor) -> u8 {
+        match task {
+            Factor::Potrf { .. } => 1,
+            Factor::Trsm { k, .. } | Factor::Syrk { k, .. } => 1 + u8::from(k > 0),
+            Factor::Gemm { k, .. } => 2 + u8::from(k > 0),
+        }
+    }
+
+    #[inline(always)]
+    fn successors(&self, task: Factor, mut to: impl FnMut(Factor)) {
+        match task {
+            Factor::Potrf { k } => (k + 1..self.nt).for_each(|m| to(Factor::Trsm { m, k })),
+            Factor::Trsm { m, k } => {
+                to(Factor::Syrk { m, k });
+                (k + 1..m).for_each(|n| to(Factor::Gemm { m, n, k }));
+                (m + 1..self.nt).for_each(|i| to(Factor::Gemm { m: i, n: m, k }));
+            }
+            Factor::Syrk { m, k } if m == k + 1 => to(Factor::Potrf { k: m }),
+            Factor::Syrk { m, k } => to(Factor::Syrk { m, k: k + 1 }),
+            Factor::Gemm { m, n, k } if n == k + 1 => to(Factor::Trsm { m, k: n }),
+            Factor::Gemm { m, n, k } => to(Factor::Gemm { m, n, k: k + 1 }),
+        }
+    }
+}

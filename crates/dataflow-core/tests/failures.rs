@@ -1,0 +1,323 @@
+//! Bodies that fail, bodies that panic, runs that are cancelled.
+
+mod specimen;
+
+use dataflow_core::error::Kind;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Executor, Inline, Shuffled};
+use dataflow_core::prelude::*;
+use dataflow_core::space::Independent;
+use dataflow_core::{run, run_with};
+use specimen::{Number, within};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A triangle of tasks `(row, column)`: each updates the datum that comes down its column, after
+/// its left neighbour. What becomes of each is chosen.
+struct Triangle {
+    rows: u32,
+    store: Store<Number>,
+    fails: Vec<((u32, u32), Option<u64>)>,
+    panics: Vec<(u32, u32)>,
+    ran: Mutex<Vec<(u32, u32)>>,
+}
+
+const DOWN: usize = 0;
+const LEFT: usize = 1;
+
+impl Triangle {
+    fn new(rows: u32) -> Self {
+        Triangle {
+            rows,
+            store: Store::new("columns", (0..rows).map(|c| Number(c.into()))),
+            fails: vec![],
+            panics: vec![],
+            ran: Mutex::new(vec![]),
+        }
+    }
+
+    /// (0,0) is before all, (rows-1, rows-1) the last.
+    fn depends((row, column): (u32, u32), (on_row, on_column): (u32, u32)) -> bool {
+        on_row <= row && on_column <= column
+    }
+
+    fn ran(&self) -> Vec<(u32, u32)> {
+        let mut ran = self.ran.lock().unwrap().clone();
+        ran.sort();
+        ran
+    }
+
+    fn is_full(&self) -> bool {
+        (0..self.store.len()).all(|slot| self.store.get(slot).is_some())
+    }
+}
+
+impl TaskSpace for Triangle {
+    type Task = (u32, u32);
+    type Datum = Number;
+    fn describe(&self, about: &mut Description) {
+        about.name("triangle").parameter("rows", self.rows);
+        about.class("Cell").update("DOWN").order("LEFT");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = (u32, u32)> + Send {
+        (0..self.rows).flat_map(|row| (0..=row).map(move |column| (row, column)))
+    }
+    fn inputs(&self, (row, column): (u32, u32), from: &mut impl Inputs<Self>) {
+        if row == column {
+            from.home(DOWN, &self.store, column as usize);
+        } else {
+            from.task(DOWN, (row - 1, column), DOWN);
+        }
+        if column > 0 {
+            from.task(LEFT, (row, column - 1), LEFT);
+        }
+    }
+    fn successors(&self, (row, column): (u32, u32), to: &mut impl Successors<Self>) {
+        if row + 1 < self.rows {
+            to.task(DOWN, (row + 1, column), DOWN);
+        } else {
+            to.home(DOWN, &self.store, column as usize);
+        }
+        if column < row {
+            to.task(LEFT, (row, column + 1), LEFT);
+        }
+    }
+    fn run(&self, task: (u32, u32), flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        self.ran.lock().unwrap().push(task);
+        let [down, _] = flows.slots();
+        down.update().0 += 100;
+        assert!(!self.panics.contains(&task), "{task:?} was told to panic");
+        match self.fails.iter().find(|(failing, _)| *failing == task) {
+            Some((_, Some(index))) => {
+                Err(TaskError::new("told_to", format!("{task:?} fails")).with_index(*index))
+            }
+            Some((_, None)) => Err(format!("{task:?} fails").into()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn schedules(n_seeds: u64) -> impl Iterator<Item = Shuffled> {
+    (0..n_seeds).flat_map(|seed| [1, 2].map(|n| Shuffled::new(seed).with_threads(n)))
+}
+
+#[test]
+fn the_triangle_is_proved_and_runs() {
+    let triangle = Triangle::new(6);
+    verify(&triangle, 1).unwrap();
+    assert_eq!(run(&triangle, &Inline).unwrap().tasks, 21);
+    assert_eq!(triangle.store.get(0).unwrap().0, 600);
+}
+
+#[test]
+fn a_failing_body_skips_its_descendants_and_nothing_else_under_every_schedule() {
+    let first = vec![((0, 0), None)];
+    let middle = vec![((3, 1), Some(31))];
+    let last = vec![((5, 5), Some(5))];
+    let indexed = vec![((2, 2), Some(9)), ((4, 1), Some(3)), ((3, 0), None)];
+    let equal = vec![((4, 2), Some(3)), ((5, 0), Some(3))];
+    let unindexed = vec![((5, 1), None), ((4, 2), None)];
+    let cases = [
+        (first, (0, 0)),
+        (middle, (3, 1)),
+        (last, (5, 5)),
+        (indexed, (2, 2)),
+        (equal, (4, 2)),
+        (unindexed, (4, 2)),
+    ];
+    for (fails, expected) in cases {
+        for executor in schedules(200) {
+            let triangle = Triangle {
+                fails: fails.clone(),
+                ..Triangle::new(6)
+            };
+            let error = within(|| format!("{fails:?}"), || run(&triangle, &executor)).unwrap_err();
+            assert_eq!(error.task(), Some(&*format!("{expected:?}")), "{error}");
+            let index = fails.iter().find(|(task, _)| *task == expected).unwrap().1;
+            assert_eq!(error.index(), index);
+            assert_eq!(error.message(), format!("{expected:?} fails"));
+            let kind = if index.is_some() {
+                "told_to"
+            } else {
+                "task_failed"
+            };
+            assert_eq!(error.kind(), Kind::TaskFailed(kind));
+            let skipped = |&task: &(u32, u32)| {
+                fails
+                    .iter()
+                    .any(|&(failing, _)| task != failing && Triangle::depends(task, failing))
+            };
+            let all = triangle.tasks(Rank(0));
+            assert_eq!(
+                triangle.ran(),
+                all.filter(|task| !skipped(task)).collect::<Vec<_>>()
+            );
+            assert!(triangle.is_full(), "data are home");
+        }
+    }
+}
+
+#[test]
+fn a_panic_is_an_error_with_its_task_and_text() {
+    for panics in [
+        vec![(0, 0)],
+        vec![(3, 1)],
+        vec![(5, 5)],
+        vec![(2, 2), (4, 1), (3, 0)],
+    ] {
+        for executor in schedules(30) {
+            let triangle = Triangle {
+                panics: panics.clone(),
+                ..Triangle::new(6)
+            };
+            let error = within(|| format!("{panics:?}"), || run(&triangle, &executor)).unwrap_err();
+            assert_eq!(error.kind(), Kind::TaskPanicked);
+            let told = panics.iter().map(|task| format!("{task:?}"));
+            let task = told.into_iter().find(|task| error.task() == Some(task));
+            let task = task.unwrap_or_else(|| panic!("{:?} was not to panic", error.task()));
+            assert!(
+                error
+                    .message()
+                    .contains(&format!("{task} was told to panic")),
+                "{error}"
+            );
+            assert!(triangle.is_full(), "data are home");
+            assert_eq!(
+                run(&Triangle::new(4), &executor).unwrap().tasks,
+                10,
+                "usable afterwards"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_panic_goes_before_failures() {
+    let fails = vec![((1, 0), Some(1))];
+    for executor in schedules(50) {
+        let triangle = Triangle {
+            fails: fails.clone(),
+            panics: vec![(0, 0)],
+            ..Triangle::new(3)
+        };
+        assert_eq!(
+            run(&triangle, &executor).unwrap_err().kind(),
+            Kind::TaskPanicked
+        );
+    }
+}
+
+#[test]
+fn a_run_inside_a_body_is_refused() {
+    let inner = Independent::new("inner", 3, |_| Ok(()));
+    for executor in [&Inline as &dyn Executor, &Shuffled::new(1).with_threads(2)] {
+        let outer = Independent::new("outer", 5, |task| match run(&inner, &Inline) {
+            Err(error) if error.kind() == Kind::NestedRun => Ok(()),
+            other => panic!("task {task}: {other:?}"),
+        });
+        run(&outer, executor).unwrap();
+        assert_eq!(
+            run(&inner, executor).unwrap().tasks,
+            3,
+            "not inside any more"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_was_cancelled_before_it_starts_runs_nothing() {
+    let monitor = Monitor::new();
+    monitor.cancel();
+    for executor in schedules(20) {
+        let triangle = Triangle::new(5);
+        let error = within(
+            || "cancelled".into(),
+            || run_with(&triangle, &executor, &Alone, &monitor),
+        );
+        assert_eq!(error.unwrap_err().kind(), Kind::Cancelled);
+        assert!(triangle.ran().is_empty() && triangle.is_full());
+    }
+}
+
+#[test]
+fn a_run_is_cancelled_from_another_thread_and_its_progress_only_grows() {
+    for n_threads in [1, 2] {
+        let executor = Shuffled::new(3).with_threads(n_threads);
+        let monitor = Monitor::new();
+        let bodies = AtomicU64::new(0);
+        let endless = Independent::new("endless", u64::MAX, |_| {
+            bodies.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_micros(20));
+            Ok(())
+        });
+        let result = std::thread::scope(|threads| {
+            threads.spawn(|| {
+                let mut last = 0;
+                while last < 50 {
+                    let progress = monitor.progress();
+                    assert!(progress.done >= last);
+                    assert!(progress.count == u64::MAX || progress.count == 0);
+                    last = progress.done;
+                }
+                monitor.cancel();
+            });
+            within(
+                || "cancel".into(),
+                || run_with(&endless, &executor, &Alone, &monitor),
+            )
+        });
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), Kind::Cancelled);
+        assert!(monitor.is_cancelled());
+        let ran = bodies.load(Ordering::Relaxed);
+        assert!(ran >= 50, "{ran}");
+        assert_eq!(
+            monitor.progress().done,
+            ran,
+            "every task that started is counted"
+        );
+        assert!(error.message().contains(&ran.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn progress_is_complete_after_a_run() {
+    let monitor = Monitor::new();
+    run_with(&Triangle::new(7), &Inline, &Alone, &monitor).unwrap();
+    assert_eq!(
+        (monitor.progress().done, monitor.progress().count),
+        (28, 28)
+    );
+}
+
+#[test]
+fn several_runs_share_an_executor() {
+    let executor = Shuffled::new(11).with_threads(2);
+    within(
+        || "several runs".into(),
+        || {
+            std::thread::scope(|threads| {
+                for i in 0..6 {
+                    let executor = &executor;
+                    threads.spawn(move || {
+                        for _ in 0..20 {
+                            let fails = if i % 2 == 0 {
+                                vec![]
+                            } else {
+                                vec![((3, 2), Some(i))]
+                            };
+                            let triangle = Triangle {
+                                fails,
+                                ..Triangle::new(6)
+                            };
+                            let result = run(&triangle, executor);
+                            assert_eq!(result.is_ok(), i % 2 == 0);
+                            assert!(triangle.is_full());
+                        }
+                    });
+                }
+            })
+        },
+    );
+}

@@ -1,0 +1,673 @@
+//! Spaces that lie at run time end in a named error, or do no harm: never a hang, never a panic
+//! out of `run`, never a store with a hole.
+//!
+//! Small enough for Miri: `cargo +nightly miri test -p dataflow-core --test lies`.
+
+mod specimen;
+
+use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::prelude::*;
+use dataflow_core::{Error, error::Kind, run};
+use specimen::wavefront::{Naming, Wavefront};
+use specimen::{Cholesky, Mixed, Mutant, Mutation, Number, Specimen, Twist, mutations, within};
+
+/// Inline, and some shuffled orders on one and on two threads.
+fn executors() -> Vec<(String, Box<dyn Executor>)> {
+    let n_seeds = if cfg!(miri) { 1 } else { 3 };
+    let mut all: Vec<(String, Box<dyn Executor>)> = vec![("inline".into(), Box::new(Inline))];
+    for seed in 0..n_seeds {
+        for n_threads in [1, 2] {
+            let shuffled = Shuffled::new(seed).with_threads(n_threads);
+            all.push((format!("{shuffled:?}"), Box::new(shuffled)));
+        }
+    }
+    all
+}
+
+/// Runs a mutant everywhere. `harmless` mutants may end well, whatever the outcome; all others
+/// must fail, or leave behind what the right space does.
+fn try_mutant<S: Specimen>(
+    space: &S,
+    mutation: &Mutation<S::Task>,
+    right: &[u64],
+    harmless: bool,
+) -> Result<(), String> {
+    for (name, executor) in executors() {
+        for follow in [false, true] {
+            let mut mutant = Mutant::new(space, mutation);
+            if follow {
+                mutant = mutant.with_roots_that_follow();
+            }
+            let hangs = || format!("{mutation:?} on {name}, roots follow: {follow}");
+            let result = within(hangs, || run(&mutant, &*executor));
+            let holes = mutant.space().holes();
+            if !holes.is_empty() {
+                return Err(format!("{}: {holes:?} empty after {result:?}", hangs()));
+            }
+            match result {
+                Ok(_) if !harmless && mutant.space().outcome() != right => {
+                    return Err(format!(
+                        "{}: not noticed, and the outcome is wrong",
+                        hangs()
+                    ));
+                }
+                Err(error) if error.kind() == Kind::TaskPanicked => {
+                    return Err(format!("{}: {error}", hangs()));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn no_mutant_does_harm<S: Specimen>(
+    space: &S,
+    stride: usize,
+    harmless: impl Fn(&Mutation<S::Task>) -> bool,
+) {
+    let model = space.fresh();
+    run(&model, &Inline).unwrap();
+    let right = model.outcome();
+    let all = mutations(space, 1, stride);
+    let few = if cfg!(miri) { 40 } else { 1 };
+    let tried = all.iter().step_by(few);
+    let faults: Vec<_> = tried
+        .filter_map(|m| try_mutant(space, m, &right, harmless(m)).err())
+        .collect();
+    let (n, some) = (faults.len(), &faults[..faults.len().min(12)]);
+    assert!(faults.is_empty(), "{n} of {}, such as {some:#?}", all.len());
+}
+
+#[test]
+fn no_mutant_of_the_cholesky_shape_does_harm() {
+    use specimen::cholesky::Task;
+    for (nt, stride) in [(1, 1), (2, 1), (3, 1), (4, 7)] {
+        let space = Cholesky::new(nt, (1, 1));
+        no_mutant_does_harm(&space, stride, |mutation| match mutation {
+            // What comes from or goes home by the wrong flow or slot may go unnoticed: `verify`'s
+            // work.
+            Mutation::Input(.., Twist::Slot(_)) => true,
+            Mutation::Output(Task::Potrf { k }, nth, _) => *nth == (nt - 1 - k) as usize,
+            Mutation::Output(Task::Trsm { m, k }, nth, _) => *nth == (nt - k - 1) as usize && m > k,
+            _ => false,
+        });
+    }
+}
+
+#[test]
+fn no_mutant_of_a_wavefront_does_harm() {
+    for naming in [Naming::Packed, Naming::Wide, Naming::Dense] {
+        for side in 1..=3 {
+            no_mutant_does_harm(&Wavefront::named(side, naming), 1, |_| false);
+        }
+    }
+}
+
+#[test]
+fn no_mutant_of_a_space_with_one_of_everything_does_harm() {
+    use specimen::mixed::Task;
+    for (n, stride) in [(2, 1), (3, 3), (9, 29)] {
+        no_mutant_does_harm(&Mixed::new(n), stride, |mutation| {
+            matches!(
+                mutation,
+                // Another datum from home: another space.
+                Mutation::Input(.., Twist::Slot(_))
+                    // What goes home as another flow, elsewhere or not at all.
+                    | Mutation::Output(Task::Work { .. }, 2, _)
+            ) || matches!(mutation, Mutation::Output(Task::Sum {}, nth, _) if *nth == n as usize)
+        });
+    }
+}
+
+/// A space written as a table, to tell any lie: by task, its inputs and its outputs.
+#[derive(Clone, Default)]
+struct Table {
+    tasks: Vec<(Vec<End>, Vec<End>)>,
+    roots: Option<Vec<u32>>,
+    count: Option<u64>,
+    elsewhere: Vec<u32>,
+    class: usize,
+}
+
+/// (own flow, task, its flow), or a slot at home.
+#[derive(Clone, Copy)]
+enum End {
+    Task(usize, u32, usize),
+    Home(usize, usize),
+}
+use End::{Home, Task};
+
+struct Told {
+    table: Table,
+    store: Store<Number>,
+}
+
+/// A name with a class of the teller's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Name {
+    task: u32,
+    class: u8,
+}
+
+impl TaskName for Name {
+    fn class(self) -> usize {
+        self.class.into()
+    }
+    fn pack(self) -> Option<u64> {
+        Some(u64::from(self.task) << 8 | u64::from(self.class))
+    }
+    fn unpack(packed: u64) -> Self {
+        Name {
+            task: (packed >> 8) as u32,
+            class: packed as u8,
+        }
+    }
+}
+
+impl Told {
+    fn new(table: Table) -> Self {
+        Told {
+            table,
+            store: Store::new("store", (0..4).map(Number)),
+        }
+    }
+
+    fn name(&self, task: u32) -> Name {
+        Name {
+            task,
+            class: self.table.class as u8,
+        }
+    }
+
+    fn ends(&self, task: Name) -> Option<&(Vec<End>, Vec<End>)> {
+        self.table.tasks.get(task.task as usize)
+    }
+}
+
+impl TaskSpace for Told {
+    type Task = Name;
+    type Datum = Number;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("told");
+        about
+            .class("Told")
+            .update("MAIN")
+            .read("SIDE")
+            .new_flow("MADE")
+            .order("AFTER");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = Name> + Send {
+        (0..self.table.tasks.len() as u32).map(|task| self.name(task))
+    }
+    fn inputs(&self, task: Name, from: &mut impl Inputs<Self>) {
+        for end in self.ends(task).iter().flat_map(|(inputs, _)| inputs) {
+            match *end {
+                Task(flow, other, other_flow) => from.task(flow, self.name(other), other_flow),
+                Home(flow, index) => from.home(flow, &self.store, index),
+            }
+        }
+        // What the table does not say: everybody reads slot 3.
+        let of_side = |end: &End| matches!(end, Task(SIDE, ..) | Home(SIDE, _));
+        if self
+            .ends(task)
+            .is_some_and(|(inputs, _)| !inputs.iter().any(of_side))
+        {
+            from.home(SIDE, &self.store, 3);
+        }
+    }
+    fn successors(&self, task: Name, to: &mut impl Successors<Self>) {
+        for end in self.ends(task).iter().flat_map(|(_, outputs)| outputs) {
+            match *end {
+                Task(flow, other, other_flow) => to.task(flow, self.name(other), other_flow),
+                Home(flow, index) => to.home(flow, &self.store, index),
+            }
+        }
+    }
+    fn run(&self, _: Name, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        let [main, side, made, after] = flows.slots();
+        let _ = (side, made, after);
+        main.update().0 += 1;
+        Ok(())
+    }
+    fn rank(&self, task: Name) -> Rank {
+        Rank(u32::from(self.table.elsewhere.contains(&task.task)))
+    }
+    fn roots(&self, on: Rank) -> impl Iterator<Item = Name> + Send {
+        let own = self
+            .table
+            .roots
+            .iter()
+            .flatten()
+            .map(|&root| self.name(root));
+        let found = self.tasks(on).filter(|&task| {
+            let ends = self.ends(task);
+            self.table.roots.is_none()
+                && ends.is_some_and(|(inputs, _)| !inputs.iter().any(|e| matches!(e, Task(..))))
+        });
+        own.chain(found)
+    }
+    fn count(&self, on: Rank) -> u64 {
+        self.table
+            .count
+            .unwrap_or_else(|| self.tasks(on).count() as u64)
+    }
+}
+
+const MAIN: usize = 0;
+const SIDE: usize = 1;
+const MADE: usize = 2;
+const AFTER: usize = 3;
+
+/// Task 0 takes slot 0, changes it and hands it to task 1, which brings it home.
+fn pair() -> Table {
+    Table {
+        tasks: vec![
+            (vec![Home(MAIN, 0)], vec![Task(MAIN, 1, MAIN)]),
+            (vec![Task(MAIN, 0, MAIN)], vec![Home(MAIN, 0)]),
+        ],
+        ..Table::default()
+    }
+}
+
+/// Runs a table everywhere; every error must be of this kind and its text hold these words.
+fn ends_in(table: &Table, kind: Kind, words: &[&str]) {
+    for (name, executor) in executors() {
+        let told = Told::new(table.clone());
+        let result = within(|| format!("{kind:?} on {name}"), || run(&told, &*executor));
+        let error: Error = result.expect_err("the lie is noticed");
+        assert_eq!(error.kind(), kind, "{error} on {name}");
+        let text = error.to_string();
+        for word in words {
+            assert!(text.contains(word), "{text:?} does not name {word:?}");
+        }
+        assert!(
+            (0..4).all(|slot| told.store.get(slot).is_some()),
+            "a hole after {error} on {name}"
+        );
+        run(&Told::new(pair()), &*executor).expect("the executor works afterwards");
+    }
+}
+
+#[test]
+fn the_table_itself_is_right() {
+    let told = Told::new(pair());
+    verify(&told, 1).unwrap();
+    run(&told, &Inline).unwrap();
+    assert_eq!(told.store.get(0).unwrap().0, 2);
+}
+
+#[test]
+fn a_count_that_is_wrong_is_told() {
+    ends_in(
+        &Table {
+            count: Some(3),
+            ..pair()
+        },
+        Kind::Stalled,
+        &["1 of 3", "ever reached"],
+    );
+    ends_in(
+        &Table {
+            count: Some(1),
+            ..pair()
+        },
+        Kind::CountExceeded,
+        &["1"],
+    );
+    ends_in(
+        &Table {
+            count: Some(0),
+            ..pair()
+        },
+        Kind::CountExceeded,
+        &["0"],
+    );
+    ends_in(
+        &Table {
+            count: Some(u64::MAX),
+            ..pair()
+        },
+        Kind::Stalled,
+        &["ever reached"],
+    );
+}
+
+#[test]
+fn a_missing_edge_names_who_waits_for_whom() {
+    // Task 1 has two inputs; nobody sends the second.
+    let mut table = pair();
+    table.tasks[1].0.push(Task(AFTER, 2, AFTER));
+    table.tasks.push((vec![Home(MAIN, 1)], vec![]));
+    let words = ["task: 1", "AFTER from Name { task: 2", "does not list it"];
+    ends_in(&table, Kind::Stalled, &words);
+}
+
+#[test]
+fn a_doubled_edge_is_told() {
+    let mut table = pair();
+    table.tasks[0].1.push(Task(AFTER, 1, AFTER));
+    table.tasks[0].1.push(Task(AFTER, 1, AFTER));
+    table.tasks[1].0.push(Task(AFTER, 0, AFTER));
+    table.tasks[1].0.push(Task(SIDE, 2, MAIN));
+    table
+        .tasks
+        .push((vec![Home(MAIN, 1)], vec![Task(MAIN, 1, SIDE)]));
+    ends_in(&table, Kind::FedTwice, &["task: 0", "AFTER of", "task: 1"]);
+    let mut table = pair();
+    table.tasks[1].0.push(Task(MAIN, 0, MAIN));
+    ends_in(
+        &table,
+        Kind::NotExpected,
+        &["task: 0", "MAIN of", "task: 1"],
+    );
+}
+
+#[test]
+fn an_edge_that_its_target_does_not_expect_is_told() {
+    let mut table = pair();
+    table.tasks[0].1.push(Task(AFTER, 1, AFTER));
+    ends_in(
+        &table,
+        Kind::NotExpected,
+        &["task: 0", "AFTER of", "task: 1"],
+    );
+}
+
+#[test]
+fn an_edge_to_the_wrong_task_is_told_even_where_one_input_suffices() {
+    // 0 → 1 and 2 → 3, but 2 feeds 1: task 1 would run twice, and task 3 never.
+    let mut table = pair();
+    table
+        .tasks
+        .push((vec![Home(MAIN, 1)], vec![Task(MAIN, 1, MAIN)]));
+    table
+        .tasks
+        .push((vec![Task(MAIN, 2, MAIN)], vec![Home(MAIN, 1)]));
+    ends_in(
+        &table,
+        Kind::NotExpected,
+        &["task: 2", "MAIN of", "task: 1"],
+    );
+}
+
+#[test]
+fn an_edge_to_a_task_that_is_not_listed_is_told() {
+    let mut table = pair();
+    table.tasks[0].1.push(Task(MAIN, 7, MAIN));
+    ends_in(&table, Kind::NotExpected, &["task: 7"]);
+}
+
+#[test]
+fn cycles_and_loops_end() {
+    // 0 → 1 → 2 → 1 …: all with one input each.
+    let mut table = pair();
+    table.tasks[1] = (vec![Task(MAIN, 0, MAIN)], vec![Task(MAIN, 2, MAIN)]);
+    table
+        .tasks
+        .push((vec![Task(MAIN, 1, MAIN)], vec![Task(MAIN, 1, MAIN)]));
+    ends_in(&table, Kind::NotExpected, &["task: 2", "task: 1"]);
+    // A circle that nobody enters, and a task that waits for itself.
+    let mut table = pair();
+    table
+        .tasks
+        .push((vec![Task(MAIN, 3, MAIN)], vec![Task(MAIN, 3, MAIN)]));
+    table
+        .tasks
+        .push((vec![Task(MAIN, 2, MAIN)], vec![Task(MAIN, 2, MAIN)]));
+    table
+        .tasks
+        .push((vec![Task(MAIN, 4, MAIN)], vec![Task(MAIN, 4, MAIN)]));
+    ends_in(&table, Kind::Stalled, &["3 of 5"]);
+    // The same circle, announced as a root: endless, but for the count.
+    ends_in(
+        &Table {
+            roots: Some(vec![0, 4]),
+            ..table
+        },
+        Kind::FlowEmpty,
+        &["MAIN", "task: 4"],
+    );
+}
+
+#[test]
+fn a_circle_of_tasks_that_only_order_each_other_ends() {
+    struct Circle(u64);
+    impl TaskSpace for Circle {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("circle").class("Step").order("AFTER");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..self.0
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            from.task(0, (task + self.0 - 1) % self.0, 0);
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            to.task(0, (task + 1) % self.0, 0);
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..1
+        }
+    }
+    for n in [1, 2, 10] {
+        for (name, executor) in executors() {
+            let result = within(
+                || format!("circle of {n} on {name}"),
+                || run(&Circle(n), &*executor),
+            );
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), Kind::CountExceeded, "{error}");
+        }
+    }
+}
+
+#[test]
+fn slots_that_do_not_exist_or_are_taken_twice_are_told() {
+    let mut table = pair();
+    table.tasks[0].0[0] = Home(MAIN, 9);
+    ends_in(
+        &table,
+        Kind::HomeEmpty,
+        &["slot 9 of store", "4 slots", "task: 0", "MAIN"],
+    );
+    let mut table = pair();
+    table.tasks[1].1[0] = Home(MAIN, 9);
+    ends_in(
+        &table,
+        Kind::HomeEmpty,
+        &["slot 9 of store", "4 slots", "task: 1"],
+    );
+    // Task 2 takes slot 0 while it is lent to the others, unless it comes first or last.
+    let mut table = pair();
+    table
+        .tasks
+        .push((vec![Home(MAIN, 0), Home(SIDE, 0)], vec![Home(MAIN, 0)]));
+    ends_in(&table, Kind::HomeEmpty, &["slot 0 of store", "lent"]);
+}
+
+#[test]
+fn a_flow_fed_by_a_task_and_from_home_is_told() {
+    let mut table = pair();
+    table.tasks[1].0.push(Home(MAIN, 1));
+    ends_in(&table, Kind::FedTwice, &["MAIN", "task: 1"]);
+}
+
+#[test]
+fn roots_that_are_missing_doubled_or_no_roots_are_told() {
+    ends_in(
+        &Table {
+            roots: Some(vec![]),
+            ..pair()
+        },
+        Kind::Stalled,
+        &["2 of 2", "ever reached"],
+    );
+    ends_in(
+        &Table {
+            roots: Some(vec![1]),
+            ..pair()
+        },
+        Kind::FlowEmpty,
+        &["MAIN", "task: 1"],
+    );
+    // Doubled: slot 0 is taken a second time while lent, or everything runs twice.
+    let doubled = Table {
+        roots: Some(vec![0, 0]),
+        ..pair()
+    };
+    for (name, executor) in executors() {
+        let told = Told::new(doubled.clone());
+        let error = within(|| name.clone(), || run(&told, &*executor)).unwrap_err();
+        assert!(
+            matches!(error.kind(), Kind::HomeEmpty | Kind::CountExceeded),
+            "{error}"
+        );
+        assert!(told.store.get(0).is_some());
+    }
+}
+
+#[test]
+fn flows_and_classes_that_are_not_described_are_told() {
+    ends_in(
+        &Table { class: 5, ..pair() },
+        Kind::NotDescribed,
+        &["class 5", "task: 0"],
+    );
+    let mut table = pair();
+    table.tasks[0].1.push(Home(6, 0));
+    ends_in(&table, Kind::NotDescribed, &["flow 6", "task: 0"]);
+    for flow in [4, 6, 7, 100, usize::MAX / 2, usize::MAX] {
+        let mut table = pair();
+        table.tasks[0].1.push(Task(AFTER, 1, flow));
+        table.tasks[1].0.push(Task(flow, 0, AFTER));
+        ends_in(&table, Kind::NotDescribed, &["task: 1"]);
+        let mut table = pair();
+        table.tasks[0].1[0] = Task(flow, 1, MAIN);
+        table.tasks[1].0[0] = Task(MAIN, 0, flow);
+        ends_in(&table, Kind::NotDescribed, &["task: 0"]);
+        let mut table = pair();
+        table.tasks[0].0[0] = Home(flow, 0);
+        ends_in(&table, Kind::NotDescribed, &["task: 0"]);
+    }
+}
+
+#[test]
+fn new_data_that_were_not_made_are_told() {
+    let mut table = pair();
+    table.tasks[0].1.push(Home(MADE, 1));
+    ends_in(&table, Kind::FlowEmpty, &["MADE", "task: 0"]);
+    let mut table = pair();
+    table.tasks[0].1[0] = Task(MADE, 1, MAIN);
+    ends_in(&table, Kind::FlowEmpty, &["MADE", "task: 0"]);
+}
+
+#[test]
+fn an_order_edge_into_a_flow_that_is_read_is_told() {
+    let mut table = pair();
+    table.tasks[0].1.push(Task(AFTER, 1, SIDE));
+    table.tasks[1].0.push(Task(SIDE, 0, AFTER));
+    ends_in(&table, Kind::FlowEmpty, &["SIDE", "task: 1"]);
+}
+
+#[test]
+fn a_task_placed_elsewhere_is_told() {
+    ends_in(
+        &Table {
+            elsewhere: vec![1],
+            ..pair()
+        },
+        Kind::NoSuchRank,
+        &["task: 1", "rank 1"],
+    );
+}
+
+#[test]
+fn formulas_that_panic_end_in_an_error_that_names_the_task() {
+    /// Task 3 has no formula.
+    struct Panicking {
+        at_inputs: bool,
+        roots: u64,
+    }
+    impl TaskSpace for Panicking {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("panicking").class("Task").order("A").order("B");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..6
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            assert!(!self.at_inputs || task != 3, "no inputs of 3");
+            if task > 0 {
+                from.task(0, task - 1, 0);
+                from.task(1, task + 1, 0);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            assert!(task != 2, "no successors of 2");
+            to.task(0, task + 1, 0);
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            let n = self.roots;
+            (0..9)
+                .inspect(move |&root| assert!(root < n, "no root {root}"))
+                .take(n as usize + 1)
+        }
+    }
+    for (at_inputs, roots) in [(false, 0), (true, 0), (true, 2)] {
+        for (name, executor) in executors() {
+            let space = Panicking { at_inputs, roots };
+            let error = within(|| name.clone(), || run(&space, &*executor)).unwrap_err();
+            assert!(error.to_string().contains("no "), "{error}");
+        }
+    }
+    // Nobody feeds 1 from 2: the stall report asks for the successors of 2, which panics.
+    struct Quiet(Panicking);
+    impl TaskSpace for Quiet {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            self.0.describe(about);
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+            self.0.tasks(on)
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task == 1 {
+                from.task(0, 0, 0);
+                from.task(1, 2, 0);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            assert!(task != 2, "no successors of 2");
+            to.task(0, task + 1, 0);
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..1
+        }
+    }
+    let error = run(
+        &Quiet(Panicking {
+            at_inputs: false,
+            roots: 0,
+        }),
+        &Inline,
+    )
+    .unwrap_err();
+    assert_eq!(error.kind(), Kind::Stalled, "{error}");
+    assert!(error.to_string().contains("no successors of 2"), "{error}");
+}

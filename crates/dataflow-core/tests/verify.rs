@@ -1,0 +1,75 @@
+//! `verify` proves right spaces, and finds every lie about them.
+
+mod specimen;
+
+use dataflow_core::prelude::*;
+use specimen::{Cholesky, Mixed, Mutant, Mutation, Specimen, Twist, Wavefront, mutations};
+
+/// Tries every mutant but those that are `right`: another space, without contradiction.
+fn every_mutant_is_found<S: Specimen>(
+    space: &S,
+    n_ranks: u32,
+    stride: usize,
+    right: impl Fn(&Mutation<S::Task>) -> bool,
+) -> usize {
+    verify(space, n_ranks).unwrap();
+    let all = mutations(space, n_ranks, stride);
+    let mut missed = vec![];
+    for mutation in &all {
+        let mutant = Mutant::new(space, mutation);
+        if verify(&mutant, n_ranks).is_ok() != right(mutation) {
+            missed.push(mutation);
+        }
+    }
+    let (n, some) = (missed.len(), &missed[..missed.len().min(10)]);
+    assert!(
+        missed.is_empty(),
+        "{n} of {} misjudged, such as {some:#?}",
+        all.len()
+    );
+    all.len()
+}
+
+#[test]
+fn the_cholesky_shape_is_proved_for_1_to_12_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for nt in 1..=12 {
+            let space = Cholesky::new(nt, (p, q));
+            verify(&space, p * q).unwrap_or_else(|fault| panic!("nt = {nt}, {p} × {q}: {fault}"));
+            let count: u64 = (0..p * q).map(|on| space.count(Rank(on))).sum();
+            assert_eq!(count, Cholesky::n_tasks(nt.into()));
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_the_cholesky_shape_is_found() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for (nt, stride) in [(1, 1), (2, 1), (3, 1), (4, 1), (5, 7), (6, 20)] {
+            let space = Cholesky::new(nt, (p, q));
+            let n = every_mutant_is_found(&space, p * q, stride, |_| false);
+            assert!(nt < 3 || n > 300, "{n} mutants of nt = {nt}");
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_a_wavefront_is_found() {
+    for side in 1..=4 {
+        every_mutant_is_found(&Wavefront::new(side), 1, 1, |_| false);
+    }
+}
+
+#[test]
+fn every_mutant_of_a_space_with_one_of_everything_is_found() {
+    use specimen::mixed::Task::{Load, Work};
+    for (n, stride) in [(2, 1), (3, 1), (9, 5)] {
+        every_mutant_is_found(&Mixed::new(n), 1, stride, |mutation| match mutation {
+            // Another given item that nobody changes may be read.
+            Mutation::Input(Load { .. }, 0, Twist::Slot(slot)) => *slot < n as usize,
+            // What is made need not be kept.
+            Mutation::Output(Work { .. }, 2, Twist::Removed) => true,
+            _ => false,
+        });
+    }
+}

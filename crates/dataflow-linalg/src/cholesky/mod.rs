@@ -1,0 +1,31 @@
+//! Cholesky: A = L·Lᴴ of a Hermitian positive definite matrix, by tiles.
+//!
+//! [`factor`] overwrites the lower triangle of A by L; [`solve`] overwrites B by the solution of
+//! A·X = B. [`Factor`] and [`Solve`] are the task spaces behind them, to be run, watched or
+//! composed like any other.
+//!
+//! # Examples
+//! ```
+//! use dataflow_core::port::Inline;
+//! use dataflow_linalg::kernel::Backend;
+//! use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Laplacian};
+//! use dataflow_linalg::cholesky;
+//!
+//! let laplacian = Laplacian { width: 6, height: 5 };
+//! let a = TiledMatrix::<f64>::from_entries(Layout::lower(30, 8)?, &laplacian);
+//! cholesky::factor(&a, Backend::Auto, &Inline)?;
+//! let log_det: f64 = (0..30).map(|i| 2.0 * a.get(i, i).unwrap().ln()).sum();
+//! assert!((log_det - laplacian.log_det()).abs() < 1e-10);
+//!
+//! let b = TiledMatrix::from_fn(Layout::general(30, 1, 8)?, |i, _| i as f64);
+//! cholesky::solve(&a, &b, Backend::Auto, &Inline)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod factor;
+mod solve;
+
+pub use error::CholeskyError;
+pub use factor::{Factor, Task, factor};
+pub use solve::{Solve, SolveTask, solve};

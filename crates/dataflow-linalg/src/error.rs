@@ -1,0 +1,157 @@
+//! What can go wrong with a matrix, as values: each says what, the value and what is allowed.
+//!
+//! # Elsewhere
+//! Errors of one room live there: [`GridError`](crate::matrix::GridError),
+//! [`LayoutError`](crate::matrix::LayoutError),
+//! [`market::ReadError`](crate::matrix::market::ReadError),
+//! [`market::WriteError`](crate::matrix::market::WriteError).
+
+use std::fmt;
+
+/// A tile was asked for that this rank does not have at hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TileError {
+    /// The matrix does not store such a tile, on any rank.
+    NotStored {
+        /// Row of tiles.
+        i: usize,
+        /// Column of tiles.
+        j: usize,
+    },
+    /// The tile belongs to another rank.
+    Elsewhere {
+        /// Row of tiles.
+        i: usize,
+        /// Column of tiles.
+        j: usize,
+        /// Its owner.
+        owner: dataflow_core::rank::Rank,
+    },
+    /// The tile was never filled, or a run that has not ended holds it.
+    Absent {
+        /// Row of tiles.
+        i: usize,
+        /// Column of tiles.
+        j: usize,
+    },
+}
+
+impl fmt::Display for TileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TileError::NotStored { i, j } => {
+                write!(f, "tile ({i}, {j}) is not stored by this matrix")
+            }
+            TileError::Elsewhere { i, j, owner } => {
+                write!(
+                    f,
+                    "tile ({i}, {j}) belongs to {owner} (only own tiles can be read)"
+                )
+            }
+            TileError::Absent { i, j } => write!(
+                f,
+                "tile ({i}, {j}) is empty or lent to a run (fill it, or wait for the run)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TileError {}
+
+/// Two shapes that had to agree do not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShapeError {
+    /// What has the wrong shape.
+    pub what: &'static str,
+    /// Its rows and columns.
+    pub found: (usize, usize),
+    /// The rows and columns that would be right.
+    pub expected: (usize, usize),
+}
+
+impl ShapeError {
+    /// `Ok` if the shapes agree.
+    pub(crate) fn check(
+        what: &'static str,
+        found: (usize, usize),
+        expected: (usize, usize),
+    ) -> Result<(), ShapeError> {
+        match found == expected {
+            true => Ok(()),
+            false => Err(ShapeError {
+                what,
+                found,
+                expected,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((m, n), (rows, cols)) = (self.found, self.expected);
+        write!(f, "{} is {m} x {n} (must be {rows} x {cols})", self.what)
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+/// Why a matrix could not be made, or measured, from another form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MatrixError {
+    /// A tile is not at hand.
+    Tile(TileError),
+    /// Shapes disagree.
+    Shape(ShapeError),
+}
+
+impl fmt::Display for MatrixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MatrixError::Tile(error) => error.fmt(f),
+            MatrixError::Shape(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for MatrixError {}
+
+impl From<TileError> for MatrixError {
+    fn from(error: TileError) -> Self {
+        MatrixError::Tile(error)
+    }
+}
+
+impl From<ShapeError> for MatrixError {
+    fn from(error: ShapeError) -> Self {
+        MatrixError::Shape(error)
+    }
+}
+
+/// A NaN or an infinity where only finite numbers are allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NotFinite {
+    /// Row of the entry, from 0.
+    pub row: usize,
+    /// Column of the entry, from 0.
+    pub col: usize,
+    /// Its real part.
+    pub re: f64,
+    /// Its imaginary part.
+    pub im: f64,
+}
+
+impl fmt::Display for NotFinite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotFinite { row, col, re, im } = self;
+        write!(f, "entry in row {row}, column {col} (from 0) is {re}")?;
+        if *im != 0.0 {
+            write!(f, " + {im} i")?;
+        }
+        f.write_str(" (must be finite)")
+    }
+}
+
+impl std::error::Error for NotFinite {}

@@ -1,0 +1,99 @@
+//! Operation counts: what a run of a given size is credited with, whatever it did.
+//!
+//! A rate in GFLOP/s divides these counts by the time, so that rates of different algorithms for
+//! one problem compare as their times do.
+//!
+//! # Law
+//! A complex multiplication counts 6, a complex addition 2; a square root or division counts as one
+//! multiplication.
+//!
+//! # Source
+//! Blackford and Dongarra, *Installation guide for LAPACK* (LAPACK Working Note 41), appendix C.
+
+use crate::scalar::Scalar;
+
+/// Cholesky factorisation of an `n × n` matrix: about n³/3.
+///
+/// # Examples
+/// ```
+/// assert_eq!(dataflow_linalg::flops::potrf::<f64>(1000), 333_833_500);
+/// ```
+pub fn potrf<T: Scalar>(n: usize) -> u64 {
+    let n = n as u128;
+    let multiplications = n * (n + 1) * (n + 2) / 6;
+    let additions = n * (n + 1) * n.saturating_sub(1) / 6;
+    count::<T>(multiplications, additions)
+}
+
+/// Solution with the factor of an `n × n` matrix, `nrhs` right-hand sides: about 2·n²·nrhs.
+pub fn potrs<T: Scalar>(n: usize, nrhs: usize) -> u64 {
+    let (n, nrhs) = (n as u128, nrhs as u128);
+    let multiplications = nrhs * n * (n + 1);
+    let additions = nrhs * n * n.saturating_sub(1);
+    count::<T>(multiplications, additions)
+}
+
+/// Product of an `m × k` with a `k × n` matrix, added to an `m × n` one: 2·m·n·k.
+pub fn gemm<T: Scalar>(m: usize, n: usize, k: usize) -> u64 {
+    let each = m as u128 * n as u128 * k as u128;
+    count::<T>(each, each)
+}
+
+/// The sum, weighted by the kind of number; counts beyond 64 bits stop at the largest.
+fn count<T: Scalar>(multiplications: u128, additions: u128) -> u64 {
+    let sum = if T::IS_COMPLEX {
+        6 * multiplications + 2 * additions
+    } else {
+        multiplications + additions
+    };
+    u64::try_from(sum).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::{c32, c64};
+
+    #[test]
+    fn potrf_counts_what_the_working_note_counts() {
+        assert_eq!(potrf::<f64>(1000), 333_833_500);
+        assert_eq!(potrf::<f32>(1000), 333_833_500);
+        assert_eq!(potrf::<c64>(1000), 1_336_335_000);
+        assert_eq!(potrf::<c32>(1000), 1_336_335_000);
+        // One square root, no addition.
+        assert_eq!((potrf::<f64>(1), potrf::<c64>(1)), (1, 6));
+        assert_eq!(potrf::<f64>(0), 0);
+    }
+
+    #[test]
+    fn potrf_counts_the_operations_of_the_three_loops() {
+        for n in 0..20 {
+            let (mut multiplications, mut additions) = (0, 0);
+            for j in 0..n {
+                multiplications += 1 + (n - 1 - j); // the root, the column divided by it
+                let updated = (n - 1 - j) * (n - j) / 2; // the triangle right of the column
+                multiplications += updated;
+                additions += updated;
+            }
+            assert_eq!(potrf::<f64>(n), (multiplications + additions) as u64);
+            assert_eq!(
+                potrf::<c64>(n),
+                (6 * multiplications + 2 * additions) as u64
+            );
+        }
+    }
+
+    #[test]
+    fn solves_and_products_count_by_the_formula() {
+        assert_eq!(potrs::<f64>(1000, 3), 3 * 1000 * (1001 + 999));
+        assert_eq!(potrs::<c64>(10, 1), 6 * 110 + 2 * 90);
+        assert_eq!(potrs::<f64>(0, 5), 0);
+        assert_eq!(gemm::<f64>(2, 3, 5), 60);
+        assert_eq!(gemm::<c32>(2, 3, 5), 240);
+    }
+
+    #[test]
+    fn a_count_beyond_64_bits_stops_at_the_largest() {
+        assert_eq!(gemm::<f64>(1 << 32, 1 << 32, 1), u64::MAX);
+    }
+}

@@ -1,0 +1,92 @@
+//! The leaves in faer: products, triangular solves and small factorisations of strided blocks.
+//!
+//! # Law
+//! All calls are sequential (`Par::Seq`) and none allocates.
+//!
+//! # Elsewhere
+//! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
+//! [`potrf`](super::potrf) cut tiles and blocks down to them.
+
+use std::mem::MaybeUninit;
+
+use ::faer::dyn_stack::MemStack;
+use ::faer::linalg::cholesky::llt::factor::cholesky_in_place;
+use ::faer::linalg::matmul::matmul_with_conj;
+use ::faer::linalg::matmul::triangular::{self, BlockStructure};
+use ::faer::linalg::triangular_solve::{
+    solve_lower_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
+};
+use ::faer::{Accum, Conj, MatMut, MatRef, Par};
+
+use super::Op;
+use crate::scalar::Scalar;
+
+/// C ← C − op(A)·op(B).
+pub(super) fn gemm<T: Scalar>(
+    op_a: Op,
+    a: MatRef<'_, T>,
+    op_b: Op,
+    b: MatRef<'_, T>,
+    c: MatMut<'_, T>,
+) {
+    let (a, conj_a) = applied(op_a, a);
+    let (b, conj_b) = applied(op_b, b);
+    let minus_one = -T::one();
+    matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, minus_one, Par::Seq);
+}
+
+fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
+    match op {
+        Op::NoTranspose => (x, Conj::No),
+        Op::ConjTranspose => (x.transpose(), Conj::Yes),
+    }
+}
+
+/// B ← B·L⁻ᴴ; of `l`, the lower triangle is read.
+pub(super) fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
+    // X·Lᴴ = B is conj(L)·Xᵀ = Bᵀ.
+    solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b.transpose_mut(), Par::Seq);
+}
+
+/// B ← op(L)⁻¹·B; of `l`, the lower triangle is read.
+pub(super) fn trsm_left<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
+    match op {
+        Op::NoTranspose => solve_lower_triangular_in_place_with_conj(l, Conj::No, b, Par::Seq),
+        Op::ConjTranspose => {
+            solve_upper_triangular_in_place_with_conj(l.transpose(), Conj::Yes, b, Par::Seq);
+        }
+    }
+}
+
+/// C ← C − A·Aᴴ, the lower triangle alone.
+pub(super) fn herk<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
+    triangular::matmul_with_conj(
+        c,
+        BlockStructure::TriangularLower,
+        Accum::Add,
+        a,
+        BlockStructure::Rectangular,
+        Conj::No,
+        a.transpose(),
+        BlockStructure::Rectangular,
+        Conj::Yes,
+        -T::one(),
+        Par::Seq,
+    );
+}
+
+/// A ← L of at most [`LARGEST_POTRF`] rows; `false` if faer met a pivot that it does not take.
+///
+/// The strict upper triangle is overwritten; an imaginary part on the diagonal must be zero.
+pub(super) fn potrf<T: Scalar>(a: MatMut<'_, T>) -> bool {
+    let mut storage = [MaybeUninit::uninit(); POTRF_STACK];
+    let stack = MemStack::new(&mut storage);
+    let (no_regularization, parameters) = (Default::default(), Default::default());
+    cholesky_in_place(a, no_regularization, Par::Seq, stack, parameters).is_ok()
+}
+
+/// Largest order that [`potrf`] has room for.
+pub(super) const LARGEST_POTRF: usize = 128;
+
+/// Bytes that faer asks for: a column of the widest numbers, at an alignment of its own.
+const POTRF_STACK: usize = LARGEST_POTRF * 16 + 256;

@@ -1,0 +1,132 @@
+//! Kernels: sequential arithmetic on tiles, under LAPACK's names.
+//!
+//! | kernel | does | for |
+//! |---|---|---|
+//! | [`potrf`] | A ← L with A = L·Lᴴ | the diagonal tile of a panel |
+//! | [`trsm`] | B ← B·L⁻ᴴ | the tiles below it |
+//! | [`herk`] | C ← C − A·Aᴴ, lower triangle (syrk for real numbers) | the update of a diagonal tile |
+//! | [`gemm`], [`gemm_op`] | C ← C − A·Bᴴ, or any op(A)·op(B) | the update of any other tile |
+//! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
+//!
+//! # Law
+//! The bits of a result depend on the contents, shapes and formats of the tiles and on the backend,
+//! on nothing else: never on the thread, the addresses, or what ran before.
+//! Sums over the inner index run in one fixed order, first to last, cut at sub-tile boundaries.
+//! Tiles may be rectangular, ragged, empty, of either [`Format`](crate::matrix::tile::Format) and
+//! of different ones. Nothing is allocated, except scratch once a thread.
+//!
+//! # Elsewhere
+//! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky).
+//! Foreign calls: [`openblas`], the only file of this crate with `unsafe`.
+
+mod faer;
+mod gemm;
+mod herk;
+#[cfg(feature = "openblas")]
+pub mod openblas;
+mod potrf;
+mod product;
+mod scratch;
+mod trsm;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use gemm::{gemm, gemm_op};
+pub use herk::herk;
+pub use potrf::{NotPositive, potrf};
+pub use trsm::{trsm, trsm_left};
+
+/// The library behind the kernels.
+///
+/// Which library serves which part of a kernel is a table in `kernel/product.rs`, written down from
+/// measurements (`benches/kernels.rs`) and never measured at run time.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::Backend;
+/// assert_eq!("faer".parse(), Ok(Backend::Faer));
+/// let refused = "mkl".parse::<Backend>().unwrap_err();
+/// assert!(refused.to_string().starts_with("unknown backend \"mkl\""));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// The faster of the libraries in this build, kernel by kernel.
+    #[default]
+    Auto,
+    /// faer alone: pure Rust, in every build.
+    Faer,
+    /// OpenBLAS's `gemm` for all larger products, faer for the triangular leaves.
+    ///
+    /// Exists with the feature `openblas`.
+    #[cfg(feature = "openblas")]
+    OpenBlas,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Auto => "auto",
+            Self::Faer => "faer",
+            #[cfg(feature = "openblas")]
+            Self::OpenBlas => "openblas",
+        })
+    }
+}
+
+impl FromStr for Backend {
+    type Err = BackendError;
+
+    fn from_str(name: &str) -> Result<Self, BackendError> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "faer" => Ok(Self::Faer),
+            #[cfg(feature = "openblas")]
+            "openblas" => Ok(Self::OpenBlas),
+            #[cfg(not(feature = "openblas"))]
+            "openblas" => Err(BackendError::NotInThisBuild(name.to_owned())),
+            _ => Err(BackendError::Unknown(name.to_owned())),
+        }
+    }
+}
+
+/// A backend that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// No backend has this name.
+    Unknown(String),
+    /// The backend exists, but this build was made without the feature of the same name.
+    NotInThisBuild(String),
+}
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(
+                f,
+                "unknown backend {name:?} (must be auto, faer or openblas)"
+            ),
+            Self::NotInThisBuild(name) => write!(
+                f,
+                "backend {name} is not in this build (must be auto or faer; \
+                 build with --features {name} to have it)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BackendError {}
+
+/// How an operand enters a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// As it is: X.
+    NoTranspose,
+    /// Transposed and conjugated: Xᴴ, which is Xᵀ for real numbers.
+    ConjTranspose,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! `potrf`: the Cholesky factorisation of a tile.
+//!
+//! # Law
+//! INFO is LAPACK's: the first pivot that is not greater than 0, counted from 1; a NaN is not.
+//! An infinite pivot is greater than 0.
+
+use std::fmt;
+
+use ::faer::prelude::{Reborrow, ReborrowMut};
+use ::faer::{MatMut, MatRef};
+
+use super::herk::{half, herk_block};
+use super::product::product;
+use super::scratch::with_scratch;
+use super::trsm::trsm_block;
+use super::{Backend, Op, faer};
+use crate::matrix::tile::{Place, Tile, cuts};
+use crate::scalar::Scalar;
+
+/// The pivot at which a factorisation ended: the matrix is not positive definite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NotPositive {
+    /// LAPACK's INFO: the order of the first leading minor that is not positive, from 1.
+    pub index: usize,
+    /// The pivot found there: 0, negative or NaN.
+    pub pivot: f64,
+}
+
+impl fmt::Display for NotPositive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, pivot } = self;
+        write!(
+            f,
+            "matrix is not positive definite: pivot {index} is {pivot:e} (must be > 0)"
+        )
+    }
+}
+
+impl std::error::Error for NotPositive {}
+
+/// `A ← L` with `A = L·Lᴴ`: the diagonal step of the tile Cholesky factorisation.
+///
+/// - `a`: `n × n`; its lower triangle is overwritten, its strict upper triangle neither read nor
+///   written; imaginary parts on its diagonal are not read and become 0
+///
+/// Left-looking over sub-tiles. `n³/3` flops (4 times as many for complex numbers).
+///
+/// # Errors
+/// If a pivot is not greater than 0; the lower triangle is then partly factored.
+///
+/// # Panics
+/// If the tile is not square: a fault of the task space, never of the data.
+///
+/// # Source
+/// Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
+/// multicore architectures*, Parallel Computing 35 (2009).
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, NotPositive, potrf};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let mut a = Tile::from_rows([[4.0, 0.0], [2.0, 10.0]]);
+/// assert_eq!(potrf(Backend::Auto, &mut a), Ok(()));
+/// assert_eq!(a, Tile::from_rows([[2.0, 0.0], [1.0, 3.0]]));
+///
+/// let mut a = Tile::from_rows([[4.0, 0.0], [2.0, -1.0]]);
+/// let failed = NotPositive { index: 2, pivot: -2.0 };
+/// assert_eq!(potrf(Backend::Auto, &mut a), Err(failed));
+/// ```
+pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPositive> {
+    let layout = a.layout();
+    let (n, formats) = (layout.rows, [layout.format]);
+    assert!(n == layout.cols, "potrf: {n} × {} tile", layout.cols);
+    let a = a.as_mut_slice();
+    for j in cuts(n, formats) {
+        for i in cuts(n, formats).filter(|i| i.start >= j.start) {
+            let here = layout.place(i.clone(), j.clone());
+            // All that is read lies in columns of sub-tiles before, or above in this one.
+            let (factored, rest) = a.split_at_mut(here.start);
+            let mut target = Place { start: 0, ..here }.of_mut(rest);
+            for k in cuts(j.start, formats) {
+                // A[i,j] ← A[i,j] − A[i,k]·A[j,k]ᴴ
+                let left = layout.place(i.clone(), k.clone()).of(factored);
+                if i == j {
+                    herk_block(backend, left, target.rb_mut());
+                } else {
+                    let right = layout.place(j.clone(), k).of(factored);
+                    let (left, right) = ((Op::NoTranspose, left), (Op::ConjTranspose, right));
+                    product(backend, left, right, target.rb_mut());
+                }
+            }
+            if i == j {
+                potrf_block(backend, target).map_err(|failed| failed.after(j.start))?;
+            } else {
+                let triangle = layout.place(j.clone(), j.clone()).of(factored);
+                trsm_block(backend, triangle, target);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl NotPositive {
+    /// The same pivot in a matrix with `before` rows above.
+    fn after(self, before: usize) -> Self {
+        Self {
+            index: before + self.index,
+            ..self
+        }
+    }
+}
+
+/// Largest order of a block that is factored by one call.
+const LEAF: usize = 48;
+const _: () = assert!(LEAF <= faer::LARGEST_POTRF);
+
+/// `A ← L` on a block: halves down to [`LEAF`].
+fn potrf_block<T: Scalar>(backend: Backend, a: MatMut<'_, T>) -> Result<(), NotPositive> {
+    let n = a.nrows();
+    if n <= LEAF {
+        return potrf_leaf(a);
+    }
+    let half = half(n);
+    let (mut a00, _, mut a10, mut a11) = a.split_at_mut(half, half);
+    potrf_block(backend, a00.rb_mut())?;
+    trsm_block(backend, a00.rb(), a10.rb_mut());
+    herk_block(backend, a10.rb(), a11.rb_mut());
+    potrf_block(backend, a11).map_err(|failed| failed.after(half))
+}
+
+/// Factors a copy, so that neither the upper triangle nor imaginary parts of the diagonal matter.
+///
+/// faer refuses an infinite pivot and does not tell the value of a bad one: in both cases LAPACK's
+/// own arithmetic decides, on a fresh copy.
+fn potrf_leaf<T: Scalar>(mut a: MatMut<'_, T>) -> Result<(), NotPositive> {
+    let n = a.nrows();
+    with_scratch(n * n, |copy: &mut [T]| {
+        let mut copy = MatMut::from_column_major_slice_mut(copy, n, n);
+        copy_lower(a.rb(), copy.rb_mut());
+        let mut result = Ok(());
+        if !faer::potrf(copy.rb_mut()) {
+            copy_lower(a.rb(), copy.rb_mut());
+            result = potrf_unblocked(copy.rb_mut());
+        }
+        for j in 0..n {
+            a[(j, j)] = T::from_real(copy[(j, j)].re());
+            for i in j + 1..n {
+                a[(i, j)] = copy[(i, j)];
+            }
+        }
+        result
+    })
+}
+
+/// The lower triangle of `a` with a real diagonal, zeros above.
+fn copy_lower<T: Scalar>(a: MatRef<'_, T>, mut copy: MatMut<'_, T>) {
+    for j in 0..a.ncols() {
+        for i in 0..j {
+            copy[(i, j)] = T::zero();
+        }
+        copy[(j, j)] = T::from_real(a[(j, j)].re());
+        for i in j + 1..a.nrows() {
+            copy[(i, j)] = a[(i, j)];
+        }
+    }
+}
+
+/// The textbook factorisation, column by column.
+fn potrf_unblocked<T: Scalar>(mut a: MatMut<'_, T>) -> Result<(), NotPositive> {
+    let n = a.nrows();
+    for j in 0..n {
+        for k in 0..j {
+            let factor = a[(j, k)].conj();
+            for i in j..n {
+                let product = a[(i, k)] * factor;
+                a[(i, j)] -= product;
+            }
+        }
+        let pivot = a[(j, j)].re();
+        if pivot <= 0.0 || pivot.is_nan() {
+            return Err(NotPositive {
+                index: j + 1,
+                pivot,
+            });
+        }
+        let root = pivot.sqrt();
+        a[(j, j)] = T::from_real(root);
+        for i in j + 1..n {
+            let x = a[(i, j)];
+            a[(i, j)] = T::from_parts(x.re() / root, x.im() / root);
+        }
+    }
+    Ok(())
+}

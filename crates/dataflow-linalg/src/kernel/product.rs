@@ -1,0 +1,51 @@
+//! The product of blocks, C ← C − op(A)·op(B), on which all kernels rest; and who computes it.
+//!
+//! # Law
+//! The library is a function of the backend and the shape, fixed in the source.
+
+use ::faer::{MatMut, MatRef};
+
+use super::{Backend, Op};
+use crate::scalar::Scalar;
+
+/// Who computes a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Library {
+    Faer,
+    #[cfg(feature = "openblas")]
+    OpenBlas,
+}
+
+/// C ← C − op(A)·op(B).
+pub(super) fn product<T: Scalar>(
+    backend: Backend,
+    (op_a, a): (Op, MatRef<'_, T>),
+    (op_b, b): (Op, MatRef<'_, T>),
+    c: MatMut<'_, T>,
+) {
+    match library(backend, c.nrows(), c.ncols()) {
+        Library::Faer => super::faer::gemm(op_a, a, op_b, b, c),
+        #[cfg(feature = "openblas")]
+        Library::OpenBlas => super::openblas::subtract_product(op_a, a, op_b, b, c),
+    }
+}
+
+/// The table: who computes a product with an `m × n` result.
+#[cfg(not(feature = "openblas"))]
+fn library(_: Backend, _: usize, _: usize) -> Library {
+    Library::Faer
+}
+
+/// The table: who computes a product with an `m × n` result.
+#[cfg(feature = "openblas")]
+fn library(backend: Backend, m: usize, n: usize) -> Library {
+    match backend {
+        Backend::Faer => Library::Faer,
+        Backend::Auto | Backend::OpenBlas if m.min(n) < SMALLEST_OPENBLAS => Library::Faer,
+        Backend::Auto | Backend::OpenBlas => Library::OpenBlas,
+    }
+}
+
+/// Slivers, such as a ragged last sub-tile, are not worth packing: chosen, not swept.
+#[cfg(feature = "openblas")]
+const SMALLEST_OPENBLAS: usize = 32;

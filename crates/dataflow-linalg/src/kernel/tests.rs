@@ -1,0 +1,562 @@
+//! Every kernel against textbook loops in `c64`: all scalars, backends, formats, ragged shapes.
+//!
+//! # Law
+//! The loops below share nothing with the kernels but the reading of a tile.
+
+use std::sync::Arc;
+
+use dataflow_core::port::{Heap, Memory};
+
+use super::*;
+use crate::matrix::tile::{Format, Tile};
+use crate::scalar::{Scalar, c32, c64};
+
+/// All that differ; `Auto` is one of them.
+fn backends() -> Vec<Backend> {
+    vec![
+        Backend::Faer,
+        #[cfg(feature = "openblas")]
+        Backend::OpenBlas,
+    ]
+}
+
+const FORMATS: [Format; 5] = [
+    Format::ColumnMajor,
+    Format::SubTiled { order: 7 },
+    Format::SubTiled { order: 16 },
+    Format::SubTiled { order: 56 },
+    Format::SubTiled { order: 96 },
+];
+
+/// Calls a generic check once for each kind of number.
+macro_rules! for_every_scalar {
+    ($check:ident) => {
+        $check::<f32>();
+        $check::<f64>();
+        $check::<c32>();
+        $check::<c64>();
+    };
+}
+
+/// A matrix for the textbook: exact enough to judge by.
+#[derive(Clone)]
+struct Dense {
+    rows: usize,
+    cols: usize,
+    elements: Vec<c64>,
+}
+
+impl Dense {
+    fn from_fn(rows: usize, cols: usize, f: impl Fn(usize, usize) -> c64) -> Self {
+        let elements = (0..rows * cols).map(|n| f(n % rows, n / rows)).collect();
+        Self {
+            rows,
+            cols,
+            elements,
+        }
+    }
+
+    /// Numbers in [−1, 1] without pattern, exact in `T`.
+    fn random<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Self {
+        Self::from_fn(rows, cols, |i, j| {
+            let x = T::from_parts(noise(seed, i, j, 0), noise(seed, i, j, 1));
+            c64::new(x.re(), x.im())
+        })
+    }
+
+    /// A well-conditioned lower triangle with a positive diagonal and zeros above.
+    fn triangle<T: Scalar>(n: usize, seed: u64) -> Self {
+        let random = Self::random::<T>(n, n, seed);
+        Self::from_fn(n, n, |i, j| match i.cmp(&j) {
+            std::cmp::Ordering::Less => c64::new(0.0, 0.0),
+            std::cmp::Ordering::Equal => c64::new(1.5 + random.at(i, j).re / 2.0, 0.0),
+            std::cmp::Ordering::Greater => rounded::<T>(random.at(i, j) / n as f64),
+        })
+    }
+
+    /// A well-conditioned positive definite matrix: Hermitian, its diagonal dominant.
+    fn positive<T: Scalar>(n: usize, seed: u64) -> Self {
+        let triangle = Self::triangle::<T>(n, seed);
+        Self::from_fn(n, n, |i, j| {
+            if i >= j {
+                triangle.at(i, j)
+            } else {
+                triangle.at(j, i).conj()
+            }
+        })
+    }
+
+    fn at(&self, i: usize, j: usize) -> c64 {
+        self.elements[i + j * self.rows]
+    }
+
+    fn set(&mut self, i: usize, j: usize, x: c64) {
+        self.elements[i + j * self.rows] = x;
+    }
+
+    fn op(&self, op: Op) -> Self {
+        match op {
+            Op::NoTranspose => self.clone(),
+            Op::ConjTranspose => Self::from_fn(self.cols, self.rows, |i, j| self.at(j, i).conj()),
+        }
+    }
+
+    /// self − a·b
+    fn minus_product(&self, a: &Self, b: &Self) -> Self {
+        Self::from_fn(self.rows, self.cols, |i, j| {
+            let sum: c64 = (0..a.cols).map(|l| a.at(i, l) * b.at(l, j)).sum();
+            self.at(i, j) - sum
+        })
+    }
+
+    fn tile<T: Scalar>(&self, format: Format) -> Tile<T> {
+        let memory: Arc<dyn Memory> = Arc::new(Heap);
+        Tile::from_fn(self.rows, self.cols, format, &memory, |i, j| {
+            T::from_parts(self.at(i, j).re, self.at(i, j).im)
+        })
+    }
+}
+
+fn rounded<T: Scalar>(x: c64) -> c64 {
+    let x = T::from_parts(x.re, x.im);
+    c64::new(x.re(), x.im())
+}
+
+fn noise(seed: u64, i: usize, j: usize, part: u64) -> f64 {
+    let mut x = seed ^ (i as u64) << 40 ^ (j as u64) << 16 ^ part << 8;
+    for _ in 0..3 {
+        x = (x ^ x >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    (x >> 40) as f64 / (1u64 << 23) as f64 - 1.0
+}
+
+/// Fails unless every element with `i ≥ j − above` is within rounding of the expected one.
+fn expect_close<T: Scalar>(what: &str, got: &Tile<T>, expected: &Dense, terms: usize, lower: bool) {
+    assert_eq!((got.rows(), got.cols()), (expected.rows, expected.cols));
+    let allowed = 8.0 * T::EPSILON * (terms + 4) as f64;
+    for j in 0..got.cols() {
+        for i in if lower { j } else { 0 }..got.rows() {
+            let x = got.get(i, j);
+            let error = (c64::new(x.re(), x.im()) - expected.at(i, j)).norm();
+            assert!(
+                error <= allowed,
+                "{what}, {}: element ({i}, {j}) is {x:?}, not {}",
+                T::PRECISION,
+                expected.at(i, j)
+            );
+        }
+    }
+}
+
+/// The bits of all elements, column by column.
+fn bits<T: Scalar>(tile: &Tile<T>) -> Vec<[u64; 2]> {
+    let places = (0..tile.cols()).flat_map(|j| (0..tile.rows()).map(move |i| (i, j)));
+    places.map(|(i, j)| tile.get(i, j).bits()).collect()
+}
+
+/// Puts NaN wherever a kernel must not look: above the diagonal, imaginary parts on it.
+fn poison<T: Scalar>(tile: &mut Tile<T>, diagonal_too: bool) {
+    for j in 0..tile.cols() {
+        for i in 0..j {
+            tile.set(i, j, T::from_parts(f64::NAN, f64::NAN));
+        }
+        if diagonal_too {
+            let re = tile.get(j, j).re();
+            tile.set(j, j, T::from_parts(re, f64::NAN));
+        }
+    }
+}
+
+/// Fails unless the upper triangle still is NaN and the diagonal is real.
+fn expect_untouched_above<T: Scalar>(what: &str, tile: &Tile<T>) {
+    for j in 0..tile.cols() {
+        for i in 0..j {
+            assert!(tile.get(i, j).re().is_nan(), "{what}: ({i}, {j}) written");
+        }
+        assert_eq!(tile.get(j, j).im(), 0.0, "{what}: diagonal {j}");
+    }
+}
+
+#[test]
+fn gemm_subtracts_the_product_for_every_operation_and_mixture_of_formats() {
+    fn check<T: Scalar>() {
+        let shapes = [
+            (0, 3, 2),
+            (3, 0, 2),
+            (3, 2, 0),
+            (1, 1, 1),
+            (1, 70, 9),
+            (70, 1, 9),
+            (5, 7, 1),
+            (17, 9, 33),
+            (97, 60, 112),
+            (100, 3, 100),
+        ];
+        for (m, n, k) in shapes {
+            for (op_a, op_b) in [
+                (Op::NoTranspose, Op::ConjTranspose),
+                (Op::NoTranspose, Op::NoTranspose),
+                (Op::ConjTranspose, Op::NoTranspose),
+                (Op::ConjTranspose, Op::ConjTranspose),
+            ] {
+                let a = Dense::random::<T>(m, k, 1);
+                let b = Dense::random::<T>(k, n, 2);
+                let c = Dense::random::<T>(m, n, 3);
+                let expected = c.minus_product(&a, &b);
+                for (f, &format) in FORMATS.iter().enumerate() {
+                    // The three formats agree, differ by one, or all differ.
+                    for step in [0, 1, 2] {
+                        let [fa, fb] = [f + step, f + 2 * step].map(|f| FORMATS[f % 5]);
+                        for backend in backends() {
+                            let (ta, tb) = (a.op(op_a).tile::<T>(fa), b.op(op_b).tile::<T>(fb));
+                            let mut tc = c.tile::<T>(format);
+                            gemm_op(backend, (op_a, &ta), (op_b, &tb), &mut tc);
+                            let what = format!(
+                                "{op_a:?} {op_b:?} {m}×{n}×{k} {fa:?} {fb:?} {format:?} {backend}"
+                            );
+                            expect_close(&what, &tc, &expected, k, false);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn gemm_alone_is_c_minus_a_times_b_conjugate_transposed() {
+    fn check<T: Scalar>() {
+        let (a, b) = (Dense::random::<T>(9, 4, 1), Dense::random::<T>(6, 4, 2));
+        let c = Dense::random::<T>(9, 6, 3);
+        let format = Format::SubTiled { order: 4 };
+        let mut tile = c.tile::<T>(format);
+        gemm(Backend::Auto, &a.tile(format), &b.tile(format), &mut tile);
+        let expected = c.minus_product(&a, &b.op(Op::ConjTranspose));
+        expect_close("gemm", &tile, &expected, 4, false);
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn herk_updates_the_lower_triangle_and_looks_nowhere_else() {
+    fn check<T: Scalar>() {
+        for (n, k) in [
+            (0, 2),
+            (1, 1),
+            (3, 0),
+            (6, 9),
+            (49, 5),
+            (100, 97),
+            (131, 60),
+        ] {
+            let a = Dense::random::<T>(n, k, 1);
+            let c = Dense::positive::<T>(n, 2);
+            let expected = c.minus_product(&a, &a.op(Op::ConjTranspose));
+            for (f, &format) in FORMATS.iter().enumerate() {
+                for other in [format, FORMATS[(f + 1) % 5]] {
+                    for backend in backends() {
+                        let what = format!("herk {n}×{k} {format:?} {other:?} {backend}");
+                        let mut tile = c.tile::<T>(format);
+                        poison(&mut tile, true);
+                        herk(backend, &a.tile(other), &mut tile);
+                        expect_close(&what, &tile, &expected, k, true);
+                        if k > 0 {
+                            expect_untouched_above(&what, &tile);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn trsm_undoes_the_product_with_the_triangle() {
+    fn check<T: Scalar>() {
+        for (m, n) in [
+            (0, 3),
+            (3, 0),
+            (1, 1),
+            (2, 5),
+            (60, 17),
+            (40, 100),
+            (131, 120),
+        ] {
+            let l = Dense::triangle::<T>(n, 1);
+            let x = Dense::random::<T>(m, n, 2);
+            let zero = Dense::from_fn(m, n, |_, _| c64::new(0.0, 0.0));
+            // B = −X·Lᴴ
+            let b = zero.minus_product(&x, &l.op(Op::ConjTranspose));
+            let expected = Dense::from_fn(m, n, |i, j| -x.at(i, j));
+            for (f, &format) in FORMATS.iter().enumerate() {
+                for other in [format, FORMATS[(f + 1) % 5], FORMATS[(f + 2) % 5]] {
+                    for backend in backends() {
+                        let what = format!("trsm {m}×{n} {format:?} {other:?} {backend}");
+                        let mut triangle = l.tile::<T>(other);
+                        poison(&mut triangle, false);
+                        let mut tile = b.tile::<T>(format);
+                        trsm(backend, &triangle, &mut tile);
+                        expect_close(&what, &tile, &expected, n, false);
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn trsm_left_undoes_the_product_for_both_operations() {
+    fn check<T: Scalar>() {
+        for (m, n) in [(0, 3), (3, 0), (1, 1), (5, 2), (17, 1), (100, 4), (131, 60)] {
+            for op in [Op::NoTranspose, Op::ConjTranspose] {
+                let l = Dense::triangle::<T>(m, 1);
+                let x = Dense::random::<T>(m, n, 2);
+                let zero = Dense::from_fn(m, n, |_, _| c64::new(0.0, 0.0));
+                let b = zero.minus_product(&l.op(op), &x);
+                let expected = Dense::from_fn(m, n, |i, j| -x.at(i, j));
+                for (f, &format) in FORMATS.iter().enumerate() {
+                    for other in [format, FORMATS[(f + 1) % 5], FORMATS[(f + 2) % 5]] {
+                        for backend in backends() {
+                            let what = format!("{op:?} {m}×{n} {format:?} {other:?} {backend}");
+                            let mut triangle = l.tile::<T>(other);
+                            poison(&mut triangle, false);
+                            let mut tile = b.tile::<T>(format);
+                            trsm_left(backend, &triangle, op, &mut tile);
+                            expect_close(&what, &tile, &expected, m, false);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+/// The textbook's factor.
+fn factor(a: &Dense) -> Dense {
+    let n = a.rows;
+    let mut l = Dense::from_fn(n, n, |_, _| c64::new(0.0, 0.0));
+    for j in 0..n {
+        let square: f64 = (0..j).map(|k| l.at(j, k).norm_sqr()).sum();
+        let root = (a.at(j, j).re - square).sqrt();
+        l.set(j, j, c64::new(root, 0.0));
+        for i in j + 1..n {
+            let sum: c64 = (0..j).map(|k| l.at(i, k) * l.at(j, k).conj()).sum();
+            l.set(i, j, (a.at(i, j) - sum) / root);
+        }
+    }
+    l
+}
+
+#[test]
+fn potrf_gives_the_factor_and_looks_at_the_lower_triangle_alone() {
+    fn check<T: Scalar>() {
+        for n in [0, 1, 2, 3, 5, 17, 48, 49, 96, 97, 131, 200] {
+            let a = Dense::positive::<T>(n, 7);
+            let expected = factor(&a);
+            for format in FORMATS {
+                for backend in backends() {
+                    let what = format!("potrf {n} {format:?} {backend}");
+                    let mut clean = a.tile::<T>(format);
+                    assert_eq!(potrf(backend, &mut clean), Ok(()), "{what}");
+                    expect_close(&what, &clean, &expected, n, true);
+
+                    let mut poisoned = a.tile::<T>(format);
+                    poison(&mut poisoned, true);
+                    assert_eq!(potrf(backend, &mut poisoned), Ok(()), "{what}");
+                    expect_untouched_above(&what, &poisoned);
+                    for j in 0..n {
+                        for i in j..n {
+                            let (x, y) = (clean.get(i, j), poisoned.get(i, j));
+                            assert_eq!(x.bits(), y.bits(), "{what}: ({i}, {j})");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn potrf_names_the_first_bad_pivot_at_every_position() {
+    fn check<T: Scalar>() {
+        let n = 70;
+        let good = Dense::positive::<T>(n, 5);
+        for at in 0..n {
+            // Each row: what is wrong, whether INFO must name it, and what the pivot is.
+            type Row = (&'static str, fn(&mut Dense, usize), fn(f64) -> bool);
+            let rows: [Row; 5] = [
+                (
+                    "negative",
+                    |a, p| a.set(p, p, c64::new(-3.0, 0.0)),
+                    |x| (-4.0..=-3.0).contains(&x),
+                ),
+                (
+                    "zero row",
+                    |a, p| (0..=p).for_each(|j| a.set(p, j, c64::new(0.0, 0.0))),
+                    |x| x == 0.0,
+                ),
+                (
+                    "NaN",
+                    |a, p| a.set(p, p, c64::new(f64::NAN, 0.0)),
+                    f64::is_nan,
+                ),
+                (
+                    "−∞",
+                    |a, p| a.set(p, p, c64::new(f64::NEG_INFINITY, 0.0)),
+                    |x| x == f64::NEG_INFINITY,
+                ),
+                (
+                    "NaN left",
+                    |a, p| a.set(p, 0, c64::new(f64::NAN, 0.0)),
+                    f64::is_nan,
+                ),
+            ];
+            for (what, spoil, is_pivot) in rows {
+                let mut a = good.clone();
+                spoil(&mut a, at);
+                // What comes later must not matter.
+                for later in at + 1..n {
+                    a.set(later, later, c64::new(-1.0, 0.0));
+                }
+                for format in [FORMATS[0], FORMATS[1], FORMATS[3]] {
+                    for backend in backends() {
+                        let what =
+                            format!("{what} at {at}, {format:?}, {backend}, {}", T::PRECISION);
+                        let failed = potrf(backend, &mut a.tile::<T>(format));
+                        let failed = failed.expect_err(&what);
+                        assert_eq!(failed.index, at + 1, "{what}");
+                        assert!(is_pivot(failed.pivot), "{what}: pivot {}", failed.pivot);
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn an_infinite_pivot_is_greater_than_zero() {
+    fn check<T: Scalar>() {
+        let n = 115;
+        for at in [0, 1, 3, 47, 48, 60, 100, 114] {
+            let mut a = Dense::positive::<T>(n, 5);
+            a.set(at, at, c64::new(f64::INFINITY, 0.0));
+            for format in FORMATS {
+                for backend in backends() {
+                    let mut tile = a.tile::<T>(format);
+                    let result = potrf(backend, &mut tile);
+                    assert_eq!(result, Ok(()), "{at} {format:?} {backend} {}", T::PRECISION);
+                    assert_eq!(tile.get(at, at).re(), f64::INFINITY);
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn grouping_rows_or_columns_changes_no_bit() {
+    fn check<T: Scalar>() {
+        let (m, n, k) = (192, 160, 200);
+        let (a, b) = (Dense::random::<T>(m, k, 1), Dense::random::<T>(n, k, 2));
+        let (c, l) = (Dense::random::<T>(m, n, 3), Dense::triangle::<T>(n, 4));
+        let sub_tiled = Format::SubTiled { order: 32 };
+        // Sub-tiles make the same calls whatever lies beside them; OpenBLAS computes the edge of a
+        // column-major block in another order than its middle.
+        let mut cases = vec![(Backend::Faer, Format::ColumnMajor)];
+        cases.extend(backends().into_iter().map(|backend| (backend, sub_tiled)));
+        for (backend, format) in cases {
+            let run = |rows: std::ops::Range<usize>| {
+                let part =
+                    |x: &Dense| Dense::from_fn(rows.len(), x.cols, |i, j| x.at(rows.start + i, j));
+                let mut tile = part(&c).tile::<T>(format);
+                gemm(backend, &part(&a).tile(format), &b.tile(format), &mut tile);
+                trsm(backend, &l.tile(format), &mut tile);
+                tile
+            };
+            let whole = run(0..m);
+            for rows in [0..64, 64..96, 96..192] {
+                let part = run(rows.clone());
+                for j in 0..n {
+                    for i in rows.clone() {
+                        let (x, y) = (whole.get(i, j), part.get(i - rows.start, j));
+                        assert_eq!(x.bits(), y.bits(), "{backend} {} ({i}, {j})", T::PRECISION);
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn every_thread_and_every_repetition_gives_the_same_bits() {
+    fn check<T: Scalar>() {
+        let n = 150;
+        let (a, b) = (Dense::positive::<T>(n, 1), Dense::random::<T>(70, n, 2));
+        for backend in backends() {
+            for format in [Format::ColumnMajor, Format::SubTiled { order: 64 }] {
+                let run = || {
+                    let (mut l, mut x) = (a.tile::<T>(format), b.tile::<T>(format));
+                    let mut c = Dense::positive::<T>(70, 3).tile::<T>(format);
+                    assert_eq!(potrf(backend, &mut l), Ok(()));
+                    trsm(backend, &l, &mut x);
+                    herk(backend, &x, &mut c);
+                    let mut y = b.op(Op::ConjTranspose).tile::<T>(Format::ColumnMajor);
+                    trsm_left(backend, &l, Op::NoTranspose, &mut y);
+                    [bits(&l), bits(&x), bits(&c), bits(&y)]
+                };
+                let first = run();
+                std::thread::scope(|scope| {
+                    for _ in 0..4 {
+                        scope.spawn(|| (0..5).for_each(|_| assert!(run() == first)));
+                    }
+                });
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+#[should_panic(expected = "gemm: 2 × 2 ← (2 × 3) · (2 × 2)")]
+fn gemm_refuses_shapes_that_disagree() {
+    let (a, b) = (
+        Tile::from_rows([[0.0; 3]; 2]),
+        Tile::from_rows([[0.0; 2]; 2]),
+    );
+    gemm(Backend::Auto, &a, &b, &mut b.clone());
+}
+
+#[test]
+#[should_panic(expected = "trsm: 3 × 3 triangle for 2 × 2")]
+fn trsm_refuses_a_triangle_of_another_order() {
+    let l = Tile::from_rows([[1.0; 3]; 3]);
+    trsm(Backend::Auto, &l, &mut Tile::from_rows([[0.0; 2]; 2]));
+}
+
+#[test]
+#[should_panic(expected = "potrf: 2 × 3 tile")]
+fn potrf_refuses_a_tile_that_is_not_square() {
+    let _unreached = potrf(Backend::Auto, &mut Tile::from_rows([[1.0; 3]; 2]));
+}
+
+#[test]
+fn a_backend_is_known_by_its_name_and_a_missing_one_is_an_error_value() {
+    for backend in backends() {
+        assert_eq!(backend.to_string().parse(), Ok(backend));
+    }
+    let unknown = BackendError::Unknown("mkl".to_owned());
+    assert_eq!("mkl".parse::<Backend>(), Err(unknown));
+    #[cfg(not(feature = "openblas"))]
+    {
+        let missing = "openblas".parse::<Backend>().unwrap_err();
+        assert_eq!(missing, BackendError::NotInThisBuild("openblas".to_owned()));
+        assert!(missing.to_string().contains("--features openblas"));
+    }
+}

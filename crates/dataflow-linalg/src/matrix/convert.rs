@@ -1,0 +1,220 @@
+//! From and to other libraries' matrices: ndarray and faer.
+//!
+//! # Law
+//! Any memory order and any stride is read; what is made is column-major. Entries pass through one
+//! tile of scratch at most, so tiles can be filled in parallel from one view
+//! ([`TiledMatrix::fill_tile`]).
+//! Of a lower matrix only the lower triangle is read, and zeros are handed out above it.
+//!
+//! # Elsewhere
+//! Plain slices: [`TiledMatrix::from_column_major`].
+
+use super::{Entries, Layout, TiledMatrix};
+use crate::error::{ShapeError, TileError};
+use crate::scalar::Scalar;
+use faer::{Mat, MatRef};
+use ndarray::{Array2, ArrayView2, ShapeBuilder, s};
+use std::ops::Range;
+
+/// A view of an ndarray array as a source of entries.
+#[derive(Clone, Copy, Debug)]
+pub struct NdarrayEntries<'a, T>(pub ArrayView2<'a, T>);
+
+impl<T: Scalar> Entries<T> for NdarrayEntries<'_, T> {
+    fn entry(&self, row: usize, col: usize) -> T {
+        self.0[(row, col)]
+    }
+
+    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        let column = self.0.slice(s![rows, col]);
+        match column.as_slice() {
+            Some(column) => into.copy_from_slice(column),
+            None => {
+                for (slot, entry) in into.iter_mut().zip(column) {
+                    *slot = *entry;
+                }
+            }
+        }
+    }
+
+    fn as_column_major(&self) -> Option<(&[T], usize)> {
+        // A transposed column-major array is in ndarray's standard order.
+        let transposed = self.0.t();
+        let elements = transposed.to_slice()?;
+        Some((elements, self.0.nrows()))
+    }
+}
+
+/// A view of a faer matrix as a source of entries.
+#[derive(Clone, Copy, Debug)]
+pub struct FaerEntries<'a, T>(pub MatRef<'a, T>);
+
+impl<T: Scalar> Entries<T> for FaerEntries<'_, T> {
+    fn entry(&self, row: usize, col: usize) -> T {
+        *self.0.get(row, col)
+    }
+
+    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        match self.0.col(col).try_as_col_major() {
+            Some(column) => into.copy_from_slice(&column.as_slice()[rows]),
+            None => {
+                for (slot, row) in into.iter_mut().zip(rows) {
+                    *slot = self.entry(row, col);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Scalar> TiledMatrix<T> {
+    /// The matrix in an ndarray array of any memory order.
+    ///
+    /// # Errors
+    /// If the array's shape is not the layout's.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// let array = ndarray::arr2(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// let a = TiledMatrix::from_ndarray(Layout::general(2, 3, 2)?, array.view())?;
+    /// assert_eq!(a.get(1, 2), Some(6.0));
+    /// assert_eq!(a.to_ndarray()?, array);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_ndarray(layout: Layout, array: ArrayView2<'_, T>) -> Result<Self, ShapeError> {
+        let expected = (layout.rows(), layout.cols());
+        ShapeError::check("the array", array.dim(), expected)?;
+        Ok(TiledMatrix::from_entries(layout, &NdarrayEntries(array)))
+    }
+
+    /// The matrix as a column-major ndarray array; 0 above the diagonal of a lower matrix.
+    ///
+    /// # Errors
+    /// If a stored tile is not at hand.
+    pub fn to_ndarray(&self) -> Result<Array2<T>, TileError> {
+        let shape = (self.rows(), self.cols()).f();
+        let array = Array2::from_shape_vec(shape, self.to_column_major()?);
+        Ok(array.unwrap_or_else(|error| unreachable!("rows · cols elements: {error}")))
+    }
+
+    /// The matrix in a faer view of any stride.
+    ///
+    /// # Errors
+    /// If the view's shape is not the layout's.
+    pub fn from_faer(layout: Layout, matrix: MatRef<'_, T>) -> Result<Self, ShapeError> {
+        let expected = (layout.rows(), layout.cols());
+        ShapeError::check("the matrix", (matrix.nrows(), matrix.ncols()), expected)?;
+        Ok(TiledMatrix::from_entries(layout, &FaerEntries(matrix)))
+    }
+
+    /// The matrix as a faer matrix; 0 above the diagonal of a lower matrix.
+    ///
+    /// # Errors
+    /// If a stored tile is not at hand.
+    pub fn to_faer(&self) -> Result<Mat<T>, TileError> {
+        let mut matrix = Mat::zeros(self.rows(), self.cols());
+        let mut strip = Vec::new();
+        for j in 0..self.nt() {
+            strip.clear();
+            strip.resize(self.rows() * self.tile_cols(j), T::zero());
+            self.write_strip(j, &mut strip, self.rows())?;
+            // faer pads its columns, so each is copied by itself.
+            for (col, column) in self
+                .col_range(j)
+                .zip(strip.chunks_exact(self.rows().max(1)))
+            {
+                matrix.col_as_slice_mut(col).copy_from_slice(column);
+            }
+        }
+        Ok(matrix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::c64;
+    use proptest::prelude::*;
+
+    fn number(row: usize, col: usize) -> c64 {
+        c64::new(row as f64, col as f64)
+    }
+
+    fn expect(a: &TiledMatrix<c64>, entry: impl Fn(usize, usize) -> c64) {
+        for row in 0..a.rows() {
+            for col in 0..a.cols() {
+                assert_eq!(a.get(row, col), Some(entry(row, col)), "({row}, {col})");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+        #[test]
+        fn an_array_of_any_order_is_read_and_comes_back(
+            m in 0usize..20, n in 0usize..20, nb in 1usize..8,
+        ) {
+            let layout = Layout::general(m, n, nb).unwrap();
+            let rows_first = Array2::from_shape_fn((m, n), |(i, j)| number(i, j));
+            let columns_first = Array2::from_shape_fn((m, n).f(), |(i, j)| number(i, j));
+            for array in [&rows_first, &columns_first] {
+                let a = TiledMatrix::from_ndarray(layout, array.view()).unwrap();
+                expect(&a, number);
+                prop_assert_eq!(&a.to_ndarray().unwrap(), array);
+                let reversed = array.slice(s![..;-1, ..;-1]);
+                let a = TiledMatrix::from_ndarray(layout, reversed).unwrap();
+                expect(&a, |i, j| number(m - 1 - i, n - 1 - j));
+                let transposed = Layout::general(n, m, nb).unwrap();
+                let a = TiledMatrix::from_ndarray(transposed, array.t()).unwrap();
+                expect(&a, |i, j| number(j, i));
+                let every_second = array.slice(s![..;2, 1.min(n)..]);
+                let (rows, cols) = every_second.dim();
+                let thinned = Layout::general(rows, cols, nb).unwrap();
+                let a = TiledMatrix::from_ndarray(thinned, every_second).unwrap();
+                expect(&a, |i, j| number(2 * i, j + 1));
+            }
+        }
+
+        #[test]
+        fn a_faer_matrix_of_any_stride_is_read_and_comes_back(
+            m in 0usize..20, n in 0usize..20, nb in 1usize..8,
+        ) {
+            let matrix = Mat::from_fn(m, n, number);
+            let layout = Layout::general(m, n, nb).unwrap();
+            let a = TiledMatrix::from_faer(layout, matrix.as_ref()).unwrap();
+            expect(&a, number);
+            prop_assert_eq!(&a.to_faer().unwrap(), &matrix);
+            let transposed = Layout::general(n, m, nb).unwrap();
+            let a = TiledMatrix::from_faer(transposed, matrix.transpose()).unwrap();
+            expect(&a, |i, j| number(j, i));
+            let layout = Layout::general(m, n, nb).unwrap();
+            let reversed = matrix.as_ref().reverse_rows_and_cols();
+            let a = TiledMatrix::from_faer(layout, reversed).unwrap();
+            expect(&a, |i, j| number(m - 1 - i, n - 1 - j));
+        }
+    }
+
+    #[test]
+    fn a_lower_matrix_comes_back_with_zeros_above_the_diagonal() {
+        let array = Array2::from_shape_fn((7, 7), |(i, j)| number(i + 1, j + 1));
+        let a = TiledMatrix::from_ndarray(Layout::lower(7, 3).unwrap(), array.view()).unwrap();
+        let back = a.to_ndarray().unwrap();
+        let faer = a.to_faer().unwrap();
+        for ((i, j), entry) in array.indexed_iter() {
+            let expected = if i >= j { *entry } else { c64::default() };
+            assert_eq!((back[(i, j)], faer[(i, j)]), (expected, expected));
+        }
+    }
+
+    #[test]
+    fn a_wrong_shape_is_refused_with_both() {
+        let array = Array2::from_elem((2, 3), 1.0);
+        let refused = TiledMatrix::from_ndarray(Layout::general(3, 2, 1).unwrap(), array.view());
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "the array is 2 x 3 (must be 3 x 2)"
+        );
+        let faer = Mat::<f32>::zeros(2, 3);
+        assert!(TiledMatrix::from_faer(Layout::lower(3, 1).unwrap(), faer.as_ref()).is_err());
+    }
+}

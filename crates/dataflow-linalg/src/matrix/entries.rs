@@ -1,0 +1,73 @@
+//! Entries: anything that can say what stands at a global row and column.
+//!
+//! # Law
+//! An entry is a function of its global indices, so that every tile order, format and grid sees
+//! the same matrix, and tiles can be filled in any order by any number of tasks.
+
+use crate::scalar::Scalar;
+use std::ops::Range;
+
+/// A source of matrix entries by global row and column, counted from 0.
+///
+/// Every closure `Fn(usize, usize) -> T` is one; so are the [generators](super::generate), the
+/// views of [`convert`](super::convert), [`ColumnMajor`] slices and [`TiledMatrix`] itself.
+///
+/// [`TiledMatrix`]: super::TiledMatrix
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::Entries;
+/// let hilbert = |row: usize, col: usize| 1.0 / (row + col + 1) as f64;
+/// let mut column = [0.0; 2];
+/// hilbert.column(1..3, 0, &mut column);
+/// assert_eq!(column, [1.0 / 2.0, 1.0 / 3.0]);
+/// ```
+pub trait Entries<T: Scalar>: Sync {
+    /// The entry at `(row, col)`.
+    fn entry(&self, row: usize, col: usize) -> T;
+
+    /// Writes the entries of `rows` in column `col` into a slice of the same length.
+    ///
+    /// Sources that are faster at a run than at single entries override it; the result is the same.
+    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        for (slot, row) in into.iter_mut().zip(rows) {
+            *slot = self.entry(row, col);
+        }
+    }
+
+    /// The whole source as a column-major slice with its leading dimension, if it is one: entry
+    /// `(row, col)` at `row + col · ld`. Spares a copy.
+    fn as_column_major(&self) -> Option<(&[T], usize)> {
+        None
+    }
+}
+
+impl<T: Scalar, F: Fn(usize, usize) -> T + Sync> Entries<T> for F {
+    fn entry(&self, row: usize, col: usize) -> T {
+        self(row, col)
+    }
+}
+
+/// A column-major slice: entry `(row, col)` at `row + col · ld`.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnMajor<'a, T> {
+    /// The elements.
+    pub elements: &'a [T],
+    /// The leading dimension, at least the number of rows.
+    pub ld: usize,
+}
+
+impl<T: Scalar> Entries<T> for ColumnMajor<'_, T> {
+    fn entry(&self, row: usize, col: usize) -> T {
+        self.elements[row + col * self.ld]
+    }
+
+    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        let start = rows.start + col * self.ld;
+        into.copy_from_slice(&self.elements[start..][..rows.len()]);
+    }
+
+    fn as_column_major(&self) -> Option<(&[T], usize)> {
+        Some((self.elements, self.ld))
+    }
+}

@@ -1,0 +1,32 @@
+//! Matrices cut into tiles: how they are laid out, where their entries come from and go to, and
+//! what can be measured on them.
+//!
+//! | question | room |
+//! |---|---|
+//! | how do the elements of one block lie? | [`tile`] |
+//! | which rank owns a tile, which slot holds it? | [`distribution`], [`layout`] |
+//! | the matrix itself | [`tiled`] |
+//! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
+//! | how large is it, is it finite, is a result right? | [`norm`], [`check`], [`digest`] |
+
+pub mod tile;
+
+pub mod distribution;
+pub mod layout;
+
+pub mod entries;
+pub mod tiled;
+
+pub mod convert;
+pub mod generate;
+pub mod market;
+
+pub mod check;
+pub mod digest;
+pub mod norm;
+
+pub use distribution::{Distribution, Grid, GridError};
+pub use entries::{ColumnMajor, Entries};
+pub use layout::{Layout, LayoutError, Structure};
+pub use tile::{Format, Tile};
+pub use tiled::TiledMatrix;

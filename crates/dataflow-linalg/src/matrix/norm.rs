@@ -1,0 +1,446 @@
+//! Norms, and where a matrix stops being finite.
+//!
+//! # Law
+//! Sums run in one fixed order: within a tile column by column, then tile by tile in column order.
+//! So a norm depends on the matrix and its tile order, never on grid, threads or schedule.
+//! A NaN entry makes the norm NaN. A lower matrix is measured as the Hermitian one it stands for;
+//! imaginary parts on its diagonal are not read.
+//!
+//! # Elsewhere
+//! Whether a factor or a solution is right: [`check`](super::check).
+
+use super::layout::Structure;
+use super::tiled::column_major;
+use super::{Tile, TiledMatrix};
+use crate::error::{NotFinite, TileError};
+use crate::scalar::Scalar;
+
+/// Which norm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// Largest sum of moduli in a column.
+    One,
+    /// Largest sum of moduli in a row.
+    Infinity,
+    /// Square root of the sum of squared moduli, without overflow on the way.
+    Frobenius,
+    /// Largest modulus.
+    Max,
+}
+
+/// Which entries of a tile count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of them.
+    Whole,
+    /// A square tile on the diagonal of a lower matrix: its lower triangle.
+    Triangle,
+    /// A tile below the diagonal of a lower matrix: all, and their mirrors.
+    Mirrored,
+}
+
+impl Part {
+    /// The part that tile `(i, j)` of a matrix of this structure counts with.
+    pub fn of(structure: Structure, i: usize, j: usize) -> Self {
+        match structure {
+            Structure::General => Part::Whole,
+            Structure::Lower if i == j => Part::Triangle,
+            Structure::Lower => Part::Mirrored,
+        }
+    }
+}
+
+/// A norm of a matrix whose tiles are all on this rank; 0 if it is empty. One pass, or two for
+/// Frobenius.
+///
+/// # Errors
+/// If a stored tile is not at hand.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, norm::{Norm, norm}};
+/// // [3 −4; −4 0], of which the lower triangle is stored
+/// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[3.0, 9.9], [-4.0, 0.0]][i][j]);
+/// assert_eq!(norm(&a, Norm::One)?, 7.0);
+/// assert_eq!(norm(&a, Norm::Frobenius)?, 41f64.sqrt());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn norm<T: Scalar>(a: &TiledMatrix<T>, which: Norm) -> Result<f64, TileError> {
+    match which {
+        Norm::One => Ok(sums(a)?.columns.into_iter().fold(0.0, larger)),
+        Norm::Infinity => Ok(sums(a)?.rows.into_iter().fold(0.0, larger)),
+        Norm::Max => norm_max(a),
+        Norm::Frobenius => norm_frobenius(a),
+    }
+}
+
+/// Sums of moduli along the columns and the rows of a tile or a matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sums {
+    /// One per column.
+    pub columns: Vec<f64>,
+    /// One per row.
+    pub rows: Vec<f64>,
+}
+
+impl Sums {
+    /// Zeros for `rows × cols`.
+    pub fn new(rows: usize, cols: usize) -> Self {
+        Sums {
+            columns: vec![0.0; cols],
+            rows: vec![0.0; rows],
+        }
+    }
+
+    /// The sums of a column-major block without gaps.
+    pub(crate) fn of_block<T: Scalar>(block: &[T], rows: usize, cols: usize, part: Part) -> Self {
+        let mut sums = Sums::new(rows, cols);
+        for (j, column) in block.chunks_exact(rows.max(1)).enumerate().take(cols) {
+            let first = match part {
+                Part::Triangle => j,
+                _ => 0,
+            };
+            let mut sum = 0.0;
+            for (i, element) in column.iter().enumerate().skip(first) {
+                let size = modulus(*element, part, i == j);
+                sum += size;
+                // The diagonal of a triangle is its own mirror and counts once.
+                if part != Part::Triangle || i != j {
+                    sums.rows[i] += size;
+                }
+            }
+            sums.columns[j] = sum;
+        }
+        if part == Part::Triangle {
+            for (column, row) in sums.columns.iter_mut().zip(&mut sums.rows) {
+                *column += *row;
+                *row = *column;
+            }
+        }
+        sums
+    }
+
+    /// Adds the sums of a tile whose first entry is `(row, col)`.
+    pub fn add(&mut self, tile: &Sums, row: usize, col: usize, part: Part) {
+        add(&mut self.columns[col..], &tile.columns);
+        add(&mut self.rows[row..], &tile.rows);
+        if part == Part::Mirrored {
+            add(&mut self.columns[row..], &tile.rows);
+            add(&mut self.rows[col..], &tile.columns);
+        }
+    }
+}
+
+fn add(to: &mut [f64], from: &[f64]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to += from;
+    }
+}
+
+/// Sums of moduli of one tile: the piece of work that may run as a task.
+pub fn tile_sums<T: Scalar>(tile: &Tile<T>, part: Part) -> Sums {
+    let mut buffer = Vec::new();
+    let block = column_major(tile, &mut buffer);
+    Sums::of_block(block, tile.rows(), tile.cols(), part)
+}
+
+/// Sums of moduli of all columns and rows.
+///
+/// # Errors
+/// If a stored tile is not at hand.
+pub fn sums<T: Scalar>(a: &TiledMatrix<T>) -> Result<Sums, TileError> {
+    let mut sums = Sums::new(a.rows(), a.cols());
+    for_each_tile(a, |tile, i, j, part| {
+        let (row, col) = (a.row_range(i).start, a.col_range(j).start);
+        sums.add(&tile_sums(tile, part), row, col, part);
+    })?;
+    Ok(sums)
+}
+
+fn norm_max<T: Scalar>(a: &TiledMatrix<T>) -> Result<f64, TileError> {
+    let mut largest = 0.0;
+    for_each_entry(a, |_, size, _| largest = larger(largest, size))?;
+    Ok(largest)
+}
+
+fn norm_frobenius<T: Scalar>(a: &TiledMatrix<T>) -> Result<f64, TileError> {
+    let largest = norm_max(a)?;
+    if largest == 0.0 || !largest.is_finite() {
+        return Ok(largest);
+    }
+    // The power of two below the largest modulus: dividing by it is exact.
+    let exponent = f64::INFINITY.to_bits() & largest.to_bits();
+    let scale = f64::from_bits(exponent).max(f64::MIN_POSITIVE);
+    let (mut total, mut sum, mut current) = (0.0, 0.0, (0, 0));
+    for_each_entry(a, |tile, size, times| {
+        if tile != current {
+            (total, sum, current) = (total + sum, 0.0, tile);
+        }
+        let scaled = size / scale;
+        sum += times * scaled * scaled;
+    })?;
+    Ok(scale * f64::sqrt(total + sum))
+}
+
+/// The first entry, in column order, that is NaN or infinite among those a factorisation reads.
+///
+/// # Errors
+/// If a stored tile is not at hand.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, norm::first_not_finite};
+/// let a = TiledMatrix::from_fn(Layout::lower(4, 2)?, |i, j| [1.0, f64::NAN][(i * j == 3) as usize]);
+/// let found = first_not_finite(&a)?.unwrap();
+/// assert_eq!((found.row, found.col), (3, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn first_not_finite<T: Scalar>(a: &TiledMatrix<T>) -> Result<Option<NotFinite>, TileError> {
+    for j in 0..a.nt() {
+        let mut first: Option<NotFinite> = None;
+        for i in (0..a.mt()).filter(|i| a.stores(*i, j)) {
+            let (row, col) = (a.row_range(i).start, a.col_range(j).start);
+            let part = Part::of(a.structure(), i, j);
+            let tile = a.tile_at(i, j)?;
+            let found = tile_first_not_finite(&tile, part).map(|found| NotFinite {
+                row: found.row + row,
+                col: found.col + col,
+                ..found
+            });
+            // Tiles come from top to bottom, so an equal column is further down.
+            if let Some(found) = found
+                && first.is_none_or(|first| found.col < first.col)
+            {
+                first = Some(found);
+            }
+        }
+        if first.is_some() {
+            return Ok(first);
+        }
+    }
+    Ok(None)
+}
+
+/// The first entry of one tile that is NaN or infinite, its indices counted within the tile.
+pub fn tile_first_not_finite<T: Scalar>(tile: &Tile<T>, part: Part) -> Option<NotFinite> {
+    let mut buffer = Vec::new();
+    let block = column_major(tile, &mut buffer);
+    let columns = block.chunks_exact(tile.rows().max(1)).enumerate();
+    columns.take(tile.cols()).find_map(|(col, column)| {
+        let first = match part {
+            Part::Triangle => col,
+            _ => 0,
+        };
+        let row = (first..column.len()).find(|row| {
+            let im_counts = part != Part::Triangle || *row != col;
+            let element = column[*row];
+            !element.re().is_finite() || (im_counts && !element.im().is_finite())
+        })?;
+        let (re, im) = (column[row].re(), column[row].im());
+        Some(NotFinite { row, col, re, im })
+    })
+}
+
+/// Calls with every stored tile in column order.
+fn for_each_tile<T: Scalar>(
+    a: &TiledMatrix<T>,
+    mut visit: impl FnMut(&Tile<T>, usize, usize, Part),
+) -> Result<(), TileError> {
+    for j in 0..a.nt() {
+        for i in (0..a.mt()).filter(|i| a.stores(*i, j)) {
+            visit(&*a.tile_at(i, j)?, i, j, Part::of(a.structure(), i, j));
+        }
+    }
+    Ok(())
+}
+
+/// Calls with the tile, the modulus and the number of occurrences of every entry that counts.
+fn for_each_entry<T: Scalar>(
+    a: &TiledMatrix<T>,
+    mut visit: impl FnMut((usize, usize), f64, f64),
+) -> Result<(), TileError> {
+    let mut buffer = Vec::new();
+    for_each_tile(a, |tile, i, j, part| {
+        let block = column_major(tile, &mut buffer);
+        let columns = block.chunks_exact(tile.rows().max(1)).enumerate();
+        for (y, column) in columns.take(tile.cols()) {
+            let first = match part {
+                Part::Triangle => y,
+                _ => 0,
+            };
+            for (x, element) in column.iter().enumerate().skip(first) {
+                let times = match part {
+                    Part::Whole => 1.0,
+                    Part::Triangle if x == y => 1.0,
+                    _ => 2.0,
+                };
+                visit((i, j), modulus(*element, part, x == y), times);
+            }
+        }
+    })
+}
+
+/// |x|; on the diagonal of a triangle |re x|.
+#[inline]
+fn modulus<T: Scalar>(x: T, part: Part, on_diagonal: bool) -> f64 {
+    match T::IS_COMPLEX && !(part == Part::Triangle && on_diagonal) {
+        true => x.modulus(),
+        false => x.re().abs(),
+    }
+}
+
+/// The larger of two sizes; NaN if one is.
+#[inline]
+pub(crate) fn larger(a: f64, b: f64) -> f64 {
+    match b > a || b.is_nan() {
+        true => b,
+        false => a,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::generate::Random;
+    use crate::matrix::{Entries, Format, Layout};
+    use crate::scalar::{c32, c64};
+    use proptest::prelude::*;
+
+    /// By the definitions, from the full matrix.
+    fn by_definition<T: Scalar>(a: &TiledMatrix<T>) -> [f64; 4] {
+        let (m, n) = (a.rows(), a.cols());
+        let hermitian = a.structure() == Structure::Lower;
+        let size = |i, j| {
+            let entry = a.get(i, j).unwrap();
+            if hermitian && i == j {
+                entry.re().abs()
+            } else {
+                entry.modulus()
+            }
+        };
+        let column = |j| (0..m).map(|i| size(i, j)).sum::<f64>();
+        let row = |i| (0..n).map(|j| size(i, j)).sum::<f64>();
+        let all = || (0..n).flat_map(|j| (0..m).map(move |i| (i, j)));
+        [
+            (0..n).map(column).fold(0.0, f64::max),
+            (0..m).map(row).fold(0.0, f64::max),
+            all().map(|(i, j)| size(i, j).powi(2)).sum::<f64>().sqrt(),
+            all().map(|(i, j)| size(i, j)).fold(0.0, f64::max),
+        ]
+    }
+
+    const NORMS: [Norm; 4] = [Norm::One, Norm::Infinity, Norm::Frobenius, Norm::Max];
+
+    fn check<T: Scalar>(layout: Layout) {
+        // The last rows weigh most, so that of a lower matrix the mirrored half decides.
+        let entry = |i: usize, j: usize| {
+            let random: T = Random::new(6).entry(i, j);
+            random * T::from_real((1 + i) as f64)
+        };
+        let a = TiledMatrix::from_fn(layout, entry);
+        for (which, expected) in NORMS.into_iter().zip(by_definition(&a)) {
+            let found = norm(&a, which).unwrap();
+            assert!(
+                (found - expected).abs() <= 1e-13 * expected,
+                "{which:?} of {a:?}: {found}, expected {expected}"
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn norms_are_those_of_the_definitions(
+            m in 0usize..20, n in 0usize..20, nb in 1usize..8, sub_tiled: bool,
+        ) {
+            let format = match sub_tiled {
+                true => Format::SubTiled { order: 2 },
+                false => Format::ColumnMajor,
+            };
+            for layout in [Layout::general(m, n, nb), Layout::lower(n, nb)] {
+                let layout = layout.unwrap().with_format(format);
+                check::<f64>(layout);
+                check::<c64>(layout);
+                check::<f32>(layout);
+                check::<c32>(layout);
+            }
+        }
+
+        #[test]
+        fn the_first_entry_that_is_not_finite_is_found_in_column_order(
+            n in 1usize..20, nb in 1usize..8,
+            marks in proptest::collection::vec((0usize..20, 0usize..20), 0..4), lower: bool,
+        ) {
+            let layout = match lower {
+                true => Layout::lower(n, nb),
+                false => Layout::general(n, n, nb),
+            };
+            let a = TiledMatrix::from_fn(layout.unwrap(), |i, j| match marks.contains(&(i, j)) {
+                true => c64::new(1.0, f64::NEG_INFINITY),
+                false => c64::new(1.0, 2.0),
+            });
+            // The imaginary part of a diagonal entry of a lower matrix is not read.
+            let read = |(i, j): &(usize, usize)| *i < n && *j < n && (!lower || i > j);
+            let expected = marks.iter().copied().filter(read).min_by_key(|(i, j)| (*j, *i));
+            let found = first_not_finite(&a).unwrap().map(|found| (found.row, found.col));
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn nan_and_infinity_come_through_wherever_they_stand() {
+        for position in 0..9 {
+            for (bad, is_bad) in [
+                (f64::NAN, f64::is_nan as fn(f64) -> bool),
+                (f64::NEG_INFINITY, |x| x == f64::INFINITY),
+            ] {
+                let a = TiledMatrix::from_fn(Layout::general(3, 3, 2).unwrap(), |i, j| {
+                    if i + 3 * j == position { bad } else { 1e9 }
+                });
+                for which in NORMS {
+                    let found = norm(&a, which).unwrap();
+                    assert!(is_bad(found), "{which:?} {bad} at {position}: {found}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_frobenius_norm_neither_overflows_nor_vanishes() {
+        for size in [1e300, 1e-300, f64::MIN_POSITIVE / 8.0, f64::MAX / 4.0] {
+            let a = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), |_, _| size);
+            assert_eq!(norm(&a, Norm::Frobenius).unwrap(), 2.0 * size);
+        }
+    }
+
+    #[test]
+    fn what_lies_above_the_diagonal_of_a_lower_matrix_does_not_count() {
+        let mut a = TiledMatrix::from_fn(Layout::lower(3, 3).unwrap(), |_, _| 1.0);
+        a.store_mut().update(0, |tile| tile.set(0, 2, f64::NAN));
+        assert_eq!(norm(&a, Norm::One).unwrap(), 3.0);
+        assert_eq!(norm(&a, Norm::Max).unwrap(), 1.0);
+        assert_eq!(first_not_finite(&a).unwrap(), None);
+    }
+
+    #[test]
+    fn a_missing_tile_is_an_error_not_a_zero() {
+        let a = TiledMatrix::<f64>::zeros(Layout::lower(4, 2).unwrap());
+        let _held = a.store().take(1);
+        for which in NORMS {
+            assert_eq!(norm(&a, which), Err(TileError::Absent { i: 1, j: 0 }));
+        }
+    }
+
+    #[test]
+    fn the_place_is_named_with_the_value() {
+        let a = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), |i, _| match i {
+            1 => f64::INFINITY,
+            _ => 0.0,
+        });
+        let found = first_not_finite(&a).unwrap().unwrap();
+        assert_eq!(
+            found.to_string(),
+            "entry in row 1, column 0 (from 0) is inf (must be finite)"
+        );
+    }
+}

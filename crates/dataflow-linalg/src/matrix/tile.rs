@@ -1,0 +1,550 @@
+//! The tile: one owned, contiguous block of a matrix, the datum that flows between tasks.
+//!
+//! # Law
+//! A tile is `rows × cols` elements without padding, in one [`Block`] of memory; its [`Format`] says
+//! in which order they lie there. Kernels and element access hide the format.
+//!
+//! # Sub-tiled
+//! In an `h × w` tile with sub-tiles of order `s`, sub-tile (i, j) starts at element
+//! `j·s·h + i·s·c`, where `c` is the width of its column (`s`, or less in the last one).
+//! Each sub-tile is column-major and as tall as itself; the last ones are smaller:
+//!
+//! ```text
+//! 5 × 5, s = 2        0  2 |  10 12 | 20
+//!                     1  3 |  11 13 | 21
+//!                     -----+--------+---
+//!                     4  6 |  14 16 | 22
+//!                     5  7 |  15 17 | 23
+//!                     -----+--------+---
+//!                     8  9 |  18 19 | 24
+//! ```
+//!
+//! # Elsewhere
+//! Which rank owns a tile: [`distribution`](super::distribution). Arithmetic: [`kernel`](crate::kernel).
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use dataflow_core::data::Datum;
+use dataflow_core::port::{Block, Heap, Memory};
+use faer::{MatMut, MatRef};
+
+use crate::scalar::Scalar;
+
+/// The order in which the elements of a tile lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Column by column, no padding: the leading dimension is the number of rows.
+    ColumnMajor,
+    /// Contiguous column-major sub-tiles of this order (at least 1), column by column of sub-tiles.
+    ///
+    /// Small enough for three of them to stay in a core's cache, they keep the kernels' operands
+    /// contiguous; [`Scalar::SUB_TILE_ORDER`] is the order to take.
+    SubTiled {
+        /// Rows and columns of a sub-tile.
+        order: usize,
+    },
+}
+
+impl Format {
+    /// Sub-tiled with the order that suits `T`.
+    pub const fn sub_tiled<T: Scalar>() -> Self {
+        Self::SubTiled {
+            order: T::SUB_TILE_ORDER,
+        }
+    }
+
+    /// Elements up to the next boundary in either direction; unbounded for column-major.
+    pub(crate) const fn order(self) -> usize {
+        match self {
+            Self::ColumnMajor => usize::MAX,
+            Self::SubTiled { order } => order,
+        }
+    }
+}
+
+/// Where the elements of a `rows × cols` tile lie: the one place that knows the formula.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) format: Format,
+}
+
+/// A rectangle of a tile that crosses no sub-tile boundary, as a strided piece of the storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Index of its first element in the storage.
+    pub(crate) start: usize,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    /// Elements from one column to the next.
+    pub(crate) stride: usize,
+}
+
+impl Layout {
+    /// The rectangle `rows × cols`, which must lie within one sub-tile.
+    pub(crate) fn place(&self, rows: Range<usize>, cols: Range<usize>) -> Place {
+        let order = self.format.order();
+        let (top, left) = (rows.start / order, cols.start / order);
+        debug_assert!(rows.end <= self.rows && cols.end <= self.cols);
+        debug_assert!(rows.is_empty() || (rows.end - 1) / order == top);
+        debug_assert!(cols.is_empty() || (cols.end - 1) / order == left);
+        let (height, width) = self.sub_shape(top, left);
+        let (i, j) = (top.wrapping_mul(order), left.wrapping_mul(order));
+        Place {
+            start: j * self.rows + i * width + (cols.start - j) * height + (rows.start - i),
+            rows: rows.len(),
+            cols: cols.len(),
+            stride: height,
+        }
+    }
+
+    /// Rows and columns of sub-tile (i, j).
+    fn sub_shape(&self, i: usize, j: usize) -> (usize, usize) {
+        let order = self.format.order();
+        (
+            self.rows.saturating_sub(i * order).min(order),
+            self.cols.saturating_sub(j * order).min(order),
+        )
+    }
+
+    /// Every sub-tile in storage order: its first row and column, and its place.
+    fn sub_tiles(self) -> impl Iterator<Item = (usize, usize, Place)> {
+        cuts(self.cols, [self.format]).flat_map(move |cols| {
+            cuts(self.rows, [self.format]).map(move |rows| {
+                let place = self.place(rows.clone(), cols.clone());
+                (rows.start, cols.start, place)
+            })
+        })
+    }
+}
+
+/// `0..length` cut wherever one of the formats has a sub-tile boundary.
+pub(crate) fn cuts<const N: usize>(
+    length: usize,
+    formats: [Format; N],
+) -> impl Iterator<Item = Range<usize>> + Clone {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let next = |format: &Format| (start / format.order() + 1).saturating_mul(format.order());
+        let end = formats.iter().map(next).min()?.min(length);
+        let piece = start..end;
+        start = end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+impl Place {
+    /// The rectangle in the whole storage.
+    pub(crate) fn of<T>(self, elements: &[T]) -> MatRef<'_, T> {
+        let span = &elements[self.start..][..self.span()];
+        MatRef::from_column_major_slice_with_stride(span, self.rows, self.cols, self.stride)
+    }
+
+    /// The rectangle in the whole storage, for writing.
+    pub(crate) fn of_mut<T>(self, elements: &mut [T]) -> MatMut<'_, T> {
+        let span = &mut elements[self.start..][..self.span()];
+        MatMut::from_column_major_slice_with_stride_mut(span, self.rows, self.cols, self.stride)
+    }
+
+    /// Elements from the first to the last one, both included.
+    fn span(self) -> usize {
+        match (self.rows, self.cols) {
+            (0, _) | (_, 0) => 0,
+            (rows, cols) => (cols - 1) * self.stride + rows,
+        }
+    }
+}
+
+/// A `rows × cols` block of numbers, owned, contiguous, in one of two [`Format`]s.
+///
+/// It remembers the [`Memory`] that it came from; a clone comes from there, too.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::tile::{Format, Tile};
+/// # use std::sync::Arc;
+/// # use dataflow_core::port::{Heap, Memory};
+/// let memory: Arc<dyn Memory> = Arc::new(Heap);
+/// let format = Format::SubTiled { order: 2 };
+/// let tile = Tile::from_fn(3, 3, format, &memory, |i, j| (10 * i + j) as f64);
+/// assert_eq!(tile.get(2, 1), 21.0);
+/// assert_eq!(tile.as_slice(), [0., 10., 1., 11., 20., 21., 2., 12., 22.]);
+/// ```
+pub struct Tile<T> {
+    layout: Layout,
+    block: Box<dyn Block>,
+    memory: Arc<dyn Memory>,
+    elements: std::marker::PhantomData<T>,
+}
+
+impl<T: Scalar> Tile<T> {
+    /// A tile of zeros. Zero rows or columns are allowed.
+    ///
+    /// # Panics
+    /// If the format has sub-tiles of order 0, or the tile more bytes than can be addressed.
+    pub fn new(rows: usize, cols: usize, format: Format, memory: &Arc<dyn Memory>) -> Self {
+        let mut tile = Self::unspecified(rows, cols, format, memory);
+        tile.as_mut_slice().fill(T::zero());
+        tile
+    }
+
+    /// The tile with element (i, j) = `element(i, j)`, called once for each, in storage order.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn from_fn(
+        rows: usize,
+        cols: usize,
+        format: Format,
+        memory: &Arc<dyn Memory>,
+        mut element: impl FnMut(usize, usize) -> T,
+    ) -> Self {
+        let mut tile = Self::unspecified(rows, cols, format, memory);
+        let layout = tile.layout;
+        let mut slots = tile.as_mut_slice().iter_mut();
+        for (top, left, place) in layout.sub_tiles() {
+            for j in left..left + place.cols {
+                for (i, slot) in (top..top + place.rows).zip(&mut slots) {
+                    *slot = element(i, j);
+                }
+            }
+        }
+        tile
+    }
+
+    /// A small column-major tile on the heap, written row by row: for tests and documentation.
+    pub fn from_rows<const ROWS: usize, const COLS: usize>(rows: [[T; COLS]; ROWS]) -> Self {
+        let memory: Arc<dyn Memory> = Arc::new(Heap);
+        Self::from_fn(ROWS, COLS, Format::ColumnMajor, &memory, |i, j| rows[i][j])
+    }
+
+    /// A tile whose elements are whatever the memory holds.
+    fn unspecified(rows: usize, cols: usize, format: Format, memory: &Arc<dyn Memory>) -> Self {
+        assert!(format.order() > 0, "sub-tiles of order 0");
+        let bytes = rows
+            .checked_mul(cols)
+            .and_then(|n| n.checked_mul(size_of::<T>()));
+        let Some(bytes) = bytes else {
+            panic!("a tile of {rows} × {cols} {} is too large", T::PRECISION);
+        };
+        Self {
+            layout: Layout { rows, cols, format },
+            block: memory.allocate(bytes),
+            memory: memory.clone(),
+            elements: std::marker::PhantomData,
+        }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.layout.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.layout.cols
+    }
+
+    /// The order in which the elements lie in memory.
+    pub fn format(&self) -> Format {
+        self.layout.format
+    }
+
+    /// The memory that the tile came from.
+    pub fn memory(&self) -> &Arc<dyn Memory> {
+        &self.memory
+    }
+
+    /// Where its elements lie.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Element (i, j), counted from 0.
+    ///
+    /// # Panics
+    /// If the tile has no such element.
+    pub fn get(&self, i: usize, j: usize) -> T {
+        self.as_slice()[self.index(i, j)]
+    }
+
+    /// Overwrites element (i, j), counted from 0.
+    ///
+    /// # Panics
+    /// If the tile has no such element.
+    pub fn set(&mut self, i: usize, j: usize, value: T) {
+        let index = self.index(i, j);
+        self.as_mut_slice()[index] = value;
+    }
+
+    fn index(&self, i: usize, j: usize) -> usize {
+        let Layout { rows, cols, .. } = self.layout;
+        assert!(
+            i < rows && j < cols,
+            "element ({i}, {j}) of a {rows} × {cols} tile"
+        );
+        self.layout.place(i..i + 1, j..j + 1).start
+    }
+
+    /// All elements in storage order: the payload of a message, the input of a digest.
+    pub fn as_slice(&self) -> &[T] {
+        bytemuck::cast_slice(&self.block.bytes()[..self.bytes()])
+    }
+
+    /// All elements in storage order, for writing.
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        let bytes = self.bytes();
+        bytemuck::cast_slice_mut(&mut self.block.bytes_mut()[..bytes])
+    }
+
+    /// Overwrites the tile by a column-major block: element (i, j) ← `from[i + j·ld]`.
+    ///
+    /// One pass of sequential copies, each a column of a sub-tile.
+    ///
+    /// # Panics
+    /// If `ld` is less than the number of rows or `from` ends before the last element.
+    pub fn read_column_major(&mut self, from: &[T], ld: usize) {
+        let layout = self.layout;
+        layout.expect_column_major(from.len(), ld);
+        let mut rest = self.as_mut_slice();
+        for (top, left, place) in layout.sub_tiles() {
+            for j in left..left + place.cols {
+                let (column, after) = rest.split_at_mut(place.rows);
+                column.copy_from_slice(&from[top + j * ld..][..place.rows]);
+                rest = after;
+            }
+        }
+    }
+
+    /// Writes the tile into a column-major block: `to[i + j·ld]` ← element (i, j).
+    ///
+    /// What lies between the columns is left alone.
+    ///
+    /// # Panics
+    /// If `ld` is less than the number of rows or `to` ends before the last element.
+    pub fn write_column_major(&self, to: &mut [T], ld: usize) {
+        self.layout.expect_column_major(to.len(), ld);
+        let mut rest = self.as_slice();
+        for (top, left, place) in self.layout.sub_tiles() {
+            for j in left..left + place.cols {
+                let (column, after) = rest.split_at(place.rows);
+                to[top + j * ld..][..place.rows].copy_from_slice(column);
+                rest = after;
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// Panics unless a column-major block of `length` elements holds a tile of this shape.
+    fn expect_column_major(&self, length: usize, ld: usize) {
+        let Self { rows, cols, .. } = *self;
+        if rows > 0 && cols > 0 {
+            let enough = ld >= rows && length >= (cols - 1) * ld + rows;
+            assert!(
+                enough,
+                "a {rows} × {cols} tile does not fit {length} elements with ld = {ld}"
+            );
+        }
+    }
+}
+
+impl<T: Scalar> Clone for Tile<T> {
+    fn clone(&self) -> Self {
+        let Layout { rows, cols, format } = self.layout;
+        let mut copy = Self::unspecified(rows, cols, format, &self.memory);
+        copy.as_mut_slice().copy_from_slice(self.as_slice());
+        copy
+    }
+}
+
+/// Equal are tiles of one shape with equal elements, whatever their formats.
+impl<T: Scalar> PartialEq for Tile<T> {
+    fn eq(&self, other: &Self) -> bool {
+        let Layout { rows, cols, format } = self.layout;
+        if (rows, cols) != (other.rows(), other.cols()) {
+            return false;
+        }
+        if format == other.format() {
+            return self.as_slice() == other.as_slice();
+        }
+        (0..cols).all(|j| (0..rows).all(|i| self.get(i, j) == other.get(i, j)))
+    }
+}
+
+impl<T: Scalar> fmt::Debug for Tile<T> {
+    /// The shape and the format; up to 8 × 8, the elements row by row, too.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Layout { rows, cols, format } = self.layout;
+        write!(f, "{rows} × {cols} {} tile, {format:?}", T::PRECISION)?;
+        if rows > 8 || cols > 8 {
+            return Ok(());
+        }
+        let row = |i| (0..cols).map(|j| self.get(i, j)).collect::<Vec<T>>();
+        write!(f, " ")?;
+        f.debug_list().entries((0..rows).map(row)).finish()
+    }
+}
+
+impl<T: Scalar> Datum for Tile<T> {
+    fn bytes(&self) -> usize {
+        self.layout.rows * self.layout.cols * size_of::<T>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::{c32, c64};
+
+    fn heap() -> Arc<dyn Memory> {
+        Arc::new(Heap)
+    }
+
+    const FORMATS: [Format; 5] = [
+        Format::ColumnMajor,
+        Format::SubTiled { order: 1 },
+        Format::SubTiled { order: 2 },
+        Format::SubTiled { order: 3 },
+        Format::SubTiled { order: 8 },
+    ];
+    const SHAPES: [(usize, usize); 9] = [
+        (0, 0),
+        (0, 3),
+        (3, 0),
+        (1, 1),
+        (5, 5),
+        (7, 2),
+        (2, 7),
+        (6, 9),
+        (17, 8),
+    ];
+
+    #[test]
+    fn the_drawing_in_the_header_is_the_layout() {
+        let drawing = [
+            [0., 2., 10., 12., 20.],
+            [1., 3., 11., 13., 21.],
+            [4., 6., 14., 16., 22.],
+            [5., 7., 15., 17., 23.],
+            [8., 9., 18., 19., 24.],
+        ];
+        let format = Format::SubTiled { order: 2 };
+        let tile = Tile::from_fn(5, 5, format, &heap(), |i, j| drawing[i][j]);
+        let expected: Vec<f64> = (0..25).map(f64::from).collect();
+        assert_eq!(tile.as_slice(), expected);
+    }
+
+    #[test]
+    fn every_element_has_its_own_place_in_every_format() {
+        for format in FORMATS {
+            for (rows, cols) in SHAPES {
+                let mut tile = Tile::<f64>::new(rows, cols, format, &heap());
+                for j in 0..cols {
+                    for i in 0..rows {
+                        assert_eq!(tile.get(i, j), 0.0, "{rows} × {cols} {format:?}");
+                        tile.set(i, j, (1 + i + j * rows) as f64);
+                    }
+                }
+                let mut seen: Vec<usize> = tile.as_slice().iter().map(|&x| x as usize).collect();
+                seen.sort_unstable();
+                assert_eq!(seen, (1..=rows * cols).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn column_major_in_and_out_is_the_identity_and_leaves_the_gaps_alone() {
+        fn check<T: Scalar>() {
+            for format in FORMATS {
+                for (rows, cols) in SHAPES {
+                    let ld = rows + 3;
+                    let from: Vec<T> = (0..ld * cols)
+                        .map(|n| T::from_parts(n as f64, -1.0))
+                        .collect();
+                    let mut tile = Tile::<T>::new(rows, cols, format, &heap());
+                    tile.read_column_major(&from, ld);
+                    let direct =
+                        Tile::from_fn(rows, cols, format, &heap(), |i, j| from[i + j * ld]);
+                    assert_eq!(tile.as_slice(), direct.as_slice());
+
+                    let gap = T::from_real(-7.0);
+                    let mut to = vec![gap; ld * cols];
+                    tile.write_column_major(&mut to, ld);
+                    for (n, &element) in to.iter().enumerate() {
+                        let expected = if n % ld < rows { from[n] } else { gap };
+                        assert_eq!(element, expected, "{rows} × {cols} {format:?}");
+                    }
+                }
+            }
+        }
+        check::<f32>();
+        check::<f64>();
+        check::<c32>();
+        check::<c64>();
+    }
+
+    #[test]
+    fn tiles_are_equal_by_elements_whatever_the_format() {
+        let of = |format, bias: f64| {
+            Tile::from_fn(5, 4, format, &heap(), move |i, j| {
+                (i + 10 * j) as f64 + if (i, j) == (4, 3) { bias } else { 0.0 }
+            })
+        };
+        for a in FORMATS {
+            for b in FORMATS {
+                assert_eq!(of(a, 0.0), of(b, 0.0));
+                assert_ne!(of(a, 0.0), of(b, 1.0));
+            }
+        }
+        let wide = Tile::from_rows([[1.0, 2.0]]);
+        assert_ne!(wide, Tile::from_rows([[1.0], [2.0]]));
+    }
+
+    #[test]
+    fn a_clone_comes_from_the_same_memory_and_is_independent() {
+        use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+        struct Counting(AtomicUsize);
+        impl Memory for Counting {
+            fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+                self.0.fetch_add(bytes, Relaxed);
+                Heap.allocate(bytes)
+            }
+        }
+        let counting = Arc::new(Counting(AtomicUsize::new(0)));
+        let memory: Arc<dyn Memory> = counting.clone();
+        let tile = Tile::from_fn(3, 2, Format::ColumnMajor, &memory, |i, j| (i + j) as f32);
+        let mut copy = tile.clone();
+        assert_eq!(counting.0.load(Relaxed), 2 * 6 * 4);
+        assert_eq!(copy, tile);
+        copy.set(0, 0, 9.0);
+        assert_eq!(tile.get(0, 0), 0.0);
+    }
+
+    #[test]
+    fn a_tile_counts_its_payload_as_bytes() {
+        let tile = Tile::<c64>::new(3, 5, Format::SubTiled { order: 2 }, &heap());
+        assert_eq!(Datum::bytes(&tile), 3 * 5 * 16);
+    }
+
+    #[test]
+    fn cuts_fall_on_every_boundary_once() {
+        let of = |length, formats: [Format; 2]| cuts(length, formats).collect::<Vec<_>>();
+        let (two, three) = (Format::SubTiled { order: 2 }, Format::SubTiled { order: 3 });
+        assert_eq!(of(7, [two, three]), [0..2, 2..3, 3..4, 4..6, 6..7]);
+        assert_eq!(of(4, [two, Format::ColumnMajor]), [0..2, 2..4]);
+        assert_eq!(of(4, [Format::ColumnMajor, three]), [0..3, 3..4]);
+        let whole = 0..4;
+        assert_eq!(of(4, [Format::ColumnMajor; 2]), [whole]);
+        assert_eq!(of(0, [two, three]), []);
+    }
+
+    #[test]
+    #[should_panic(expected = "element (2, 0) of a 2 × 2 tile")]
+    fn an_element_outside_is_refused() {
+        Tile::from_rows([[1.0, 2.0], [3.0, 4.0]]).get(2, 0);
+    }
+}

@@ -1,0 +1,592 @@
+//! The tiled matrix: the tiles of one rank, and the layout that says which they are.
+//!
+//! # Law
+//! The tiles live in one [`Store`]; tile `(i, j)` is in slot [`Layout::slot`]. Tasks take tiles
+//! from there and bring them back; between runs every slot that was filled is full.
+//! Of a lower matrix nothing above the diagonal is read from a source or handed out: there are
+//! zeros in its diagonal tiles until a kernel writes something else.
+//!
+//! # Elsewhere
+//! Entries: [`entries`](super::entries). Other libraries' matrices: [`convert`](super::convert).
+
+use super::layout::{Layout, Structure};
+use super::{Entries, Format, Tile};
+use crate::error::{ShapeError, TileError};
+use crate::scalar::Scalar;
+use dataflow_core::data::{Store, Version};
+use dataflow_core::port::{Heap, Memory};
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// A matrix in tiles: those of this rank, in a store.
+///
+/// Dereferences to its [`Layout`].
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// let a = TiledMatrix::from_fn(Layout::lower(5, 2)?, |i, j| (10 * i + j) as f64);
+/// assert_eq!(a.tile(2, 1).unwrap().get(0, 1), 43.0);      // entry (4, 3)
+/// assert!(a.tile(1, 2).is_none());                        // above the diagonal
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
+pub struct TiledMatrix<T: Scalar> {
+    layout: Layout,
+    memory: Arc<dyn Memory>,
+    store: Store<Tile<T>>,
+}
+
+impl<T: Scalar> TiledMatrix<T> {
+    /// A matrix whose tiles do not exist yet: each is made by [`fill_tile`](Self::fill_tile), from
+    /// `memory`, on the thread that calls it.
+    pub fn vacant(layout: Layout, memory: Arc<dyn Memory>) -> Self {
+        let store = Store::empty("matrix", layout.n_slots());
+        TiledMatrix {
+            layout,
+            memory,
+            store,
+        }
+    }
+
+    /// The zero matrix, on the heap.
+    pub fn zeros(layout: Layout) -> Self {
+        TiledMatrix::zeros_in(layout, Arc::new(Heap))
+    }
+
+    /// The zero matrix, its tiles from `memory`.
+    pub fn zeros_in(layout: Layout, memory: Arc<dyn Memory>) -> Self {
+        let tiles = zero_tiles(&layout, &memory);
+        TiledMatrix::from_tiles(layout, memory, tiles)
+    }
+
+    /// The matrix with `entry(row, col)` at each global row and column, on the heap, filled by the
+    /// calling thread.
+    pub fn from_fn(layout: Layout, entry: impl Fn(usize, usize) -> T + Sync) -> Self {
+        TiledMatrix::from_entries(layout, &entry)
+    }
+
+    /// The matrix with the given entries, on the heap, filled by the calling thread.
+    pub fn from_entries(layout: Layout, entries: &impl Entries<T>) -> Self {
+        TiledMatrix::from_entries_in(layout, Arc::new(Heap), entries)
+    }
+
+    /// The matrix with the given entries, its tiles from `memory`, filled by the calling thread.
+    pub fn from_entries_in(
+        layout: Layout,
+        memory: Arc<dyn Memory>,
+        entries: &impl Entries<T>,
+    ) -> Self {
+        let mut buffer = Vec::new();
+        let tiles: Vec<_> = layout
+            .tiles()
+            .map(|(i, j)| {
+                let mut tile = empty_tile(&layout, &memory, i, j);
+                fill(&mut tile, &layout, i, j, entries, &mut buffer);
+                tile
+            })
+            .collect();
+        TiledMatrix::from_tiles(layout, memory, tiles)
+    }
+
+    /// The matrix in a column-major slice: entry `(row, col)` at `row + col · ld`.
+    ///
+    /// # Errors
+    /// If `ld` is less than the number of rows or the slice ends before the last entry.
+    pub fn from_column_major(
+        layout: Layout,
+        elements: &[T],
+        ld: usize,
+    ) -> Result<Self, ShapeError> {
+        expect_column_major("the slice", elements.len(), ld, &layout)?;
+        let entries = super::ColumnMajor { elements, ld };
+        Ok(TiledMatrix::from_entries(layout, &entries))
+    }
+
+    /// The matrix of the given tiles, one per slot in order.
+    pub(crate) fn from_tiles(
+        layout: Layout,
+        memory: Arc<dyn Memory>,
+        tiles: impl IntoIterator<Item = Tile<T>>,
+    ) -> Self {
+        let store = Store::new("matrix", tiles);
+        debug_assert_eq!(store.len(), layout.n_slots());
+        TiledMatrix {
+            layout,
+            memory,
+            store,
+        }
+    }
+
+    /// The same tiles under another name in errors and traces ("matrix" until then).
+    pub fn named(self, name: impl Into<String>) -> Self {
+        let TiledMatrix {
+            layout,
+            memory,
+            store,
+        } = self;
+        let renamed = Store::empty(name, store.len());
+        for slot in 0..store.len() {
+            if let Some(tile) = store.get(slot) {
+                // The slot exists: both stores have the same length.
+                let _ = renamed.put(slot, tile);
+            }
+        }
+        TiledMatrix {
+            layout,
+            memory,
+            store: renamed,
+        }
+    }
+
+    /// How it is cut and spread.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Where its tiles come from.
+    pub fn memory(&self) -> &Arc<dyn Memory> {
+        &self.memory
+    }
+
+    /// Home of the tiles.
+    pub fn store(&self) -> &Store<Tile<T>> {
+        &self.store
+    }
+
+    /// Home of the tiles, for changing one between runs.
+    pub fn store_mut(&mut self) -> &mut Store<Tile<T>> {
+        &mut self.store
+    }
+
+    /// Tile `(i, j)`; `None` if it is not stored, not on this rank, not filled, or lent to a run.
+    pub fn tile(&self, i: usize, j: usize) -> Option<Version<Tile<T>>> {
+        self.store.get(self.layout.slot(i, j)?)
+    }
+
+    /// Tile `(i, j)`, or why it is not at hand.
+    pub fn tile_at(&self, i: usize, j: usize) -> Result<Version<Tile<T>>, TileError> {
+        self.tile(i, j).ok_or_else(|| self.why_not(i, j))
+    }
+
+    /// Writes the entries of tile `(i, j)`, making it if it does not exist yet.
+    ///
+    /// Other tiles may be filled at the same time, by other threads. One tile's worth of scratch.
+    ///
+    /// # Errors
+    /// If the tile is not stored or belongs to another rank.
+    pub fn fill_tile(
+        &self,
+        i: usize,
+        j: usize,
+        entries: &impl Entries<T>,
+    ) -> Result<(), TileError> {
+        let slot = self.layout.slot(i, j).ok_or_else(|| self.why_not(i, j))?;
+        let mut tile = match self.store.take(slot) {
+            Some(version) => version.into_datum(),
+            None => empty_tile(&self.layout, &self.memory, i, j),
+        };
+        fill(&mut tile, &self.layout, i, j, entries, &mut Vec::new());
+        self.store
+            .put(slot, Version::new(tile))
+            .ok_or_else(|| self.why_not(i, j))
+    }
+
+    /// Writes tile column `j` into the columns of a column-major strip: entry `(row, col)` to
+    /// `row + (col − first column of the strip) · ld`.
+    ///
+    /// What is not stored (above the diagonal of a lower matrix) becomes 0. Strips of different
+    /// columns may be written at the same time: `elements.chunks_mut(ld * nb)` cuts them out.
+    ///
+    /// # Errors
+    /// If a stored tile of the column is not at hand.
+    ///
+    /// # Panics
+    /// If the strip is too small for the column.
+    pub fn write_strip(&self, j: usize, strip: &mut [T], ld: usize) -> Result<(), TileError> {
+        for i in 0..self.mt() {
+            let start = self.row_range(i).start;
+            if self.stores(i, j) {
+                let tile = self.tile_at(i, j)?;
+                tile.write_column_major(&mut strip[start..], ld);
+            }
+            if self.structure() == Structure::Lower && i <= j {
+                let rows = self.row_range(i);
+                for (y, col) in self.col_range(j).enumerate() {
+                    let above = rows.start..rows.end.min(col);
+                    if !above.is_empty() {
+                        strip[y * ld..][above].fill(T::zero());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the matrix into a column-major slice; 0 above the diagonal of a lower matrix.
+    ///
+    /// # Errors
+    /// If a stored tile is not at hand, or the slice or `ld` is too small.
+    pub fn write_column_major(
+        &self,
+        elements: &mut [T],
+        ld: usize,
+    ) -> Result<(), crate::error::MatrixError> {
+        expect_column_major("the slice", elements.len(), ld, &self.layout)?;
+        for j in 0..self.nt() {
+            let start = self.col_range(j).start * ld;
+            if self.rows() > 0 {
+                self.write_strip(j, &mut elements[start..], ld)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The matrix as one column-major vector, `ld` = number of rows; 0 above the diagonal of a
+    /// lower matrix.
+    ///
+    /// # Errors
+    /// If a stored tile is not at hand.
+    pub fn to_column_major(&self) -> Result<Vec<T>, TileError> {
+        let mut elements = vec![T::zero(); self.rows() * self.cols()];
+        for j in 0..self.nt() {
+            let start = self.col_range(j).start * self.rows();
+            self.write_strip(j, &mut elements[start..], self.rows())?;
+        }
+        Ok(elements)
+    }
+
+    /// The entry at `(row, col)`: of a lower matrix above the diagonal the conjugate of its mirror.
+    /// `None` if there is no such entry or its tile is not at hand. For tests and small work.
+    pub fn get(&self, row: usize, col: usize) -> Option<T> {
+        if row >= self.rows() || col >= self.cols() {
+            return None;
+        }
+        let nb = self.nb();
+        let at = |row: usize, col: usize| {
+            let tile = self.tile(row / nb, col / nb)?;
+            Some(tile.get(row % nb, col % nb))
+        };
+        match self.structure() == Structure::Lower && row < col {
+            true => at(col, row).map(Scalar::conj),
+            false => at(row, col),
+        }
+    }
+
+    /// Why tile `(i, j)` is not at hand.
+    fn why_not(&self, i: usize, j: usize) -> TileError {
+        let owner = self.layout.rank_of(i, j);
+        if !self.layout.stores(i, j) {
+            TileError::NotStored { i, j }
+        } else if owner != self.layout.rank() {
+            TileError::Elsewhere { i, j, owner }
+        } else {
+            TileError::Absent { i, j }
+        }
+    }
+}
+
+/// A tile of a layout, zero.
+pub(crate) fn empty_tile<T: Scalar>(
+    layout: &Layout,
+    memory: &Arc<dyn Memory>,
+    i: usize,
+    j: usize,
+) -> Tile<T> {
+    Tile::new(
+        layout.tile_rows(i),
+        layout.tile_cols(j),
+        layout.format(),
+        memory,
+    )
+}
+
+/// All tiles of this rank, zero, in the order of their slots.
+pub(crate) fn zero_tiles<T: Scalar>(layout: &Layout, memory: &Arc<dyn Memory>) -> Vec<Tile<T>> {
+    let tiles = layout.tiles();
+    tiles
+        .map(|(i, j)| empty_tile(layout, memory, i, j))
+        .collect()
+}
+
+/// Overwrites tile `(i, j)` by the entries of a source.
+fn fill<T: Scalar>(
+    tile: &mut Tile<T>,
+    layout: &Layout,
+    i: usize,
+    j: usize,
+    entries: &impl Entries<T>,
+    buffer: &mut Vec<T>,
+) {
+    let (row, col) = (layout.row_range(i).start, layout.col_range(j).start);
+    let whole = layout.structure() == Structure::General || i != j;
+    match entries.as_column_major().filter(|_| whole) {
+        Some((elements, ld)) => tile.read_column_major(&elements[row + col * ld..], ld),
+        None => {
+            gather(layout, i, j, entries, buffer);
+            tile.read_column_major(buffer, layout.tile_rows(i));
+        }
+    }
+}
+
+/// Reads tile `(i, j)` of a layout from a source into a column-major buffer without gaps; of a
+/// diagonal tile of a lower matrix only the lower triangle, with zeros above.
+pub(crate) fn gather<T: Scalar>(
+    layout: &Layout,
+    i: usize,
+    j: usize,
+    entries: &impl Entries<T>,
+    buffer: &mut Vec<T>,
+) {
+    let (rows, cols) = (layout.row_range(i), layout.col_range(j));
+    let on_diagonal = layout.structure() == Structure::Lower && i == j;
+    buffer.clear();
+    buffer.resize(rows.len() * cols.len(), T::zero());
+    for (column, col) in buffer.chunks_exact_mut(rows.len().max(1)).zip(cols) {
+        let first = match on_diagonal {
+            true => col,
+            false => rows.start,
+        };
+        entries.column(first..rows.end, col, &mut column[first - rows.start..]);
+    }
+}
+
+/// The elements of a tile, column-major without gaps: in place if they lie so, otherwise copied
+/// into the buffer.
+pub(crate) fn column_major<'a, T: Scalar>(tile: &'a Tile<T>, buffer: &'a mut Vec<T>) -> &'a [T] {
+    if tile.format() == Format::ColumnMajor {
+        return tile.as_slice();
+    }
+    buffer.clear();
+    buffer.resize(tile.rows() * tile.cols(), T::zero());
+    tile.write_column_major(buffer, tile.rows());
+    buffer
+}
+
+/// Whether a column-major slice of `length` elements holds a matrix of this layout.
+fn expect_column_major(
+    what: &'static str,
+    length: usize,
+    ld: usize,
+    layout: &Layout,
+) -> Result<(), ShapeError> {
+    let (rows, cols) = (layout.rows(), layout.cols());
+    let whole = match length.checked_sub(rows) {
+        _ if rows == 0 || cols == 0 => cols,
+        None => 0,
+        Some(_) if ld == 0 => 0,
+        Some(rest) => (rest / ld + 1).min(cols),
+    };
+    ShapeError::check(what, (rows.min(ld), whole), (rows, cols))
+}
+
+impl<T: Scalar> Entries<T> for TiledMatrix<T> {
+    /// See [`TiledMatrix::get`].
+    ///
+    /// # Panics
+    /// If the tile is not at hand.
+    fn entry(&self, row: usize, col: usize) -> T {
+        self.get(row, col)
+            .unwrap_or_else(|| panic!("entry ({row}, {col}) is not at hand"))
+    }
+
+    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        let (nb, first) = (self.nb(), rows.start);
+        let mut row = first;
+        while row < rows.end {
+            let end = self.row_range(row / nb).end.min(rows.end);
+            let slots = &mut into[row - first..end - first];
+            match self.tile(row / nb, col / nb) {
+                Some(tile) if self.structure() == Structure::General || row >= col => {
+                    for (slot, row) in slots.iter_mut().zip(row..end) {
+                        *slot = tile.get(row % nb, col % nb);
+                    }
+                }
+                _ => {
+                    for (slot, row) in slots.iter_mut().zip(row..end) {
+                        *slot = self.entry(row, col);
+                    }
+                }
+            }
+            row = end;
+        }
+    }
+}
+
+impl<T: Scalar> Deref for TiledMatrix<T> {
+    type Target = Layout;
+    fn deref(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+impl<T: Scalar> fmt::Debug for TiledMatrix<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TiledMatrix")
+            .field("name", &self.store.name())
+            .field("precision", &T::PRECISION)
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::MatrixError;
+    use crate::matrix::{Distribution, Format, Grid};
+    use crate::scalar::c64;
+    use dataflow_core::rank::Rank;
+    use proptest::prelude::*;
+
+    fn number(row: usize, col: usize) -> f64 {
+        (1 + row + 1000 * col) as f64
+    }
+
+    proptest! {
+        #[test]
+        fn column_major_in_and_out_is_the_identity(
+            m in 0usize..30, n in 0usize..30, nb in 1usize..12, gap in 0usize..4,
+            sub_tiled: bool,
+        ) {
+            let format = match sub_tiled {
+                true => Format::SubTiled { order: 3 },
+                false => Format::ColumnMajor,
+            };
+            let layout = Layout::general(m, n, nb).unwrap().with_format(format);
+            let ld = m + gap;
+            let from: Vec<f64> = (0..ld * n).map(|x| x as f64).collect();
+            let a = TiledMatrix::from_column_major(layout, &from, ld).unwrap();
+            for row in 0..m {
+                for col in 0..n {
+                    prop_assert_eq!(a.get(row, col), Some(from[row + col * ld]));
+                }
+            }
+            prop_assert_eq!(a.get(m, 0), None);
+            let mut to = vec![-1.0; ld * n];
+            a.write_column_major(&mut to, ld).unwrap();
+            for (x, (before, after)) in from.iter().zip(&to).enumerate() {
+                prop_assert_eq!(*after, if x % ld.max(1) < m { *before } else { -1.0 });
+            }
+        }
+
+        #[test]
+        fn a_lower_matrix_reads_and_hands_out_only_its_lower_triangle(
+            n in 0usize..25, nb in 1usize..9,
+        ) {
+            let layout = Layout::lower(n, nb).unwrap();
+            let entries = |row: usize, col: usize| {
+                assert!(row >= col, "entry ({row}, {col}) was read");
+                number(row, col)
+            };
+            let mut a = TiledMatrix::from_entries(layout, &entries);
+            let garbage = a.store_mut().update(0, |tile| {
+                if nb > 1 && n > 1 {
+                    tile.set(0, 1, 777.0);
+                }
+            });
+            prop_assert_eq!(garbage.is_some(), n > 0);
+            let dense = a.to_column_major().unwrap();
+            for row in 0..n {
+                for col in 0..n {
+                    let expected = if row >= col { number(row, col) } else { 0.0 };
+                    prop_assert_eq!(dense[row + col * n], expected);
+                    let mirrored = number(row.max(col), row.min(col));
+                    prop_assert_eq!(a.get(row, col), Some(mirrored));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_filled_one_by_one_by_many_threads_are_the_whole_matrix() {
+        let layout = Layout::general(17, 11, 4).unwrap();
+        let whole = TiledMatrix::from_fn(layout, number);
+        let parts = TiledMatrix::vacant(layout, Arc::new(Heap));
+        assert_eq!(
+            parts.tile_at(0, 0).unwrap_err(),
+            TileError::Absent { i: 0, j: 0 }
+        );
+        std::thread::scope(|scope| {
+            for first in 0..2 {
+                let (parts, layout) = (&parts, &layout);
+                scope.spawn(move || {
+                    for (i, j) in layout.tiles().skip(first).step_by(2) {
+                        parts.fill_tile(i, j, &number).unwrap();
+                        parts.fill_tile(i, j, &number).unwrap(); // and once more, in place
+                    }
+                });
+            }
+        });
+        assert_eq!(parts.to_column_major(), whole.to_column_major());
+    }
+
+    #[test]
+    fn every_grid_sees_the_same_matrix() {
+        let whole = TiledMatrix::from_fn(Layout::lower(13, 3).unwrap(), number);
+        let grid = Grid::new(2, 3).unwrap();
+        let mut found = 0;
+        for rank in 0..6 {
+            let layout = Layout::lower(13, 3).unwrap();
+            let layout = layout.distributed(Distribution::BlockCyclic(grid), Rank(rank));
+            let part = TiledMatrix::from_fn(layout.unwrap(), number);
+            for (i, j) in part.layout().tiles() {
+                assert_eq!(*part.tile(i, j).unwrap(), *whole.tile(i, j).unwrap());
+                found += 1;
+            }
+        }
+        assert_eq!(found, whole.n_slots());
+    }
+
+    #[test]
+    fn a_tile_that_is_not_at_hand_says_why() {
+        let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
+        let layout = Layout::lower(6, 2).unwrap().distributed(grid, Rank(1));
+        let a = TiledMatrix::<f64>::zeros(layout.unwrap());
+        let _held = a.store().take(a.slot(1, 1).unwrap());
+        let reason = |i, j| a.tile_at(i, j).unwrap_err().to_string();
+        assert_eq!(reason(0, 1), "tile (0, 1) is not stored by this matrix");
+        assert!(reason(2, 2).contains("belongs to rank 0"));
+        assert!(reason(1, 1).contains("empty or lent"));
+    }
+
+    #[test]
+    fn a_slice_that_is_too_small_is_refused_with_both_shapes() {
+        let layout = Layout::general(3, 2, 2).unwrap();
+        let from = |length, ld| TiledMatrix::from_column_major(layout, &vec![0.0; length], ld);
+        assert!(from(6, 3).is_ok());
+        assert!(from(7, 4).is_ok(), "the last column need not be padded");
+        assert_eq!(
+            from(5, 3).unwrap_err().to_string(),
+            "the slice is 3 x 1 (must be 3 x 2)"
+        );
+        assert!(from(6, 2).is_err());
+        assert!(from(0, 0).is_err());
+        let mut small = [0.0; 5];
+        let a = TiledMatrix::<f64>::zeros(layout);
+        let refused = a.write_column_major(&mut small, 3).unwrap_err();
+        assert!(matches!(refused, MatrixError::Shape(_)));
+    }
+
+    #[test]
+    fn a_tiled_matrix_can_be_cut_anew() {
+        let entries = |row: usize, col: usize| c64::new(row as f64, col as f64);
+        let lower = TiledMatrix::from_fn(Layout::lower(11, 3).unwrap(), entries);
+        let again = TiledMatrix::from_entries(Layout::lower(11, 4).unwrap(), &lower);
+        assert_eq!(lower.to_column_major(), again.to_column_major());
+        let full = TiledMatrix::from_entries(Layout::general(11, 11, 5).unwrap(), &lower);
+        for (row, col) in [(0, 0), (10, 2), (2, 10), (4, 3), (3, 4)] {
+            assert_eq!(full.get(row, col), lower.get(row, col));
+        }
+    }
+
+    #[test]
+    fn a_renamed_matrix_has_the_same_tiles() {
+        let a = TiledMatrix::from_fn(Layout::lower(4, 3).unwrap(), |row, col| {
+            c64::new(row as f64, col as f64)
+        });
+        let before = a.to_column_major();
+        let a = a.named("L");
+        assert_eq!((a.store().name(), a.to_column_major()), ("L", before));
+    }
+}

@@ -1,0 +1,282 @@
+//! The reader and the norms against a collection of matrices with known facts.
+//!
+//! `DATAFLOW_DATA` names a folder that holds `matrices/`: Matrix Market files, `facts.json` with
+//! what is known of each, and `awkward/` with `expected.json`. Without it nothing is checked, and
+//! that is said aloud.
+//!
+//! # Elsewhere
+//! Every kind of awkward file, written for the purpose: the tests of `matrix/market`.
+
+use dataflow_core::port::Heap;
+use dataflow_linalg::matrix::market::{Counts, Header, ReadError, Reader, physical_memory};
+use dataflow_linalg::matrix::norm::{Norm, norm};
+use dataflow_linalg::matrix::{Layout, TiledMatrix};
+use dataflow_linalg::scalar::{Scalar, c64};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The facts checked here.
+const CHECKED: [&str; 15] = [
+    "rows",
+    "cols",
+    "field",
+    "symmetry",
+    "stored_entries",
+    "stored_explicit_zeros",
+    "duplicates",
+    "stored_above_diagonal",
+    "entries_expanded",
+    "nonzeros",
+    "norm1",
+    "norm_inf",
+    "norm_fro",
+    "norm_max",
+    "sum_of_entries",
+];
+
+/// What says where a file comes from, not what its matrix is like.
+const NOT_FACTS: [&str; 10] = [
+    "file",
+    "name",
+    "kind",
+    "collection",
+    "repository",
+    "commit",
+    "path",
+    "converted_from",
+    "bytes",
+    "sha256",
+];
+
+/// The folder `matrices/`, or `None`, said aloud.
+fn matrices() -> Option<PathBuf> {
+    match std::env::var_os("DATAFLOW_DATA") {
+        Some(folder) => Some(Path::new(&folder).join("matrices")),
+        None => {
+            println!("skipped: DATAFLOW_DATA is not set (a folder that holds matrices/)");
+            None
+        }
+    }
+}
+
+fn json(path: PathBuf) -> Vec<Value> {
+    let text = std::fs::read_to_string(&path);
+    let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+struct Read {
+    header: Header,
+    counts: Counts,
+    matrix: TiledMatrix<c64>,
+}
+
+fn read(path: &Path, nb: usize) -> Result<Read, ReadError> {
+    let mut reader = Reader::open(path)?;
+    let header = *reader.header();
+    let layout = Layout::general(header.rows, header.cols, nb).unwrap();
+    let matrix = reader.read_tiled(layout, Arc::new(Heap), physical_memory())?;
+    Ok(Read {
+        header,
+        counts: *reader.counts(),
+        matrix,
+    })
+}
+
+#[test]
+fn every_fact_of_the_collection_that_concerns_reading_holds() {
+    let Some(folder) = matrices() else { return };
+    let facts = json(folder.join("facts.json"));
+    assert!(!facts.is_empty());
+    let mut skipped = BTreeSet::new();
+    let mut n_checked = 0;
+    for fact in &facts {
+        let file = fact["file"].as_str().unwrap();
+        let read = read(&folder.join(file), 96).unwrap();
+        for (key, expected) in fact.as_object().unwrap() {
+            if CHECKED.contains(&key.as_str()) {
+                check_fact(file, key, expected, &read);
+                n_checked += 1;
+            } else if !NOT_FACTS.contains(&key.as_str()) {
+                skipped.insert(key);
+            }
+        }
+        check_lower_layout(&folder.join(file), &read);
+    }
+    println!("checked: {n_checked} facts of {} files", facts.len());
+    println!("skipped, not computed here: {skipped:?}");
+}
+
+fn check_fact(file: &str, key: &str, expected: &Value, read: &Read) {
+    let Read {
+        header,
+        counts,
+        matrix,
+    } = read;
+    let norm = |which| norm(matrix, which).unwrap();
+    match key {
+        "rows" => assert_eq!(header.rows, expected.as_u64().unwrap() as usize, "{file}"),
+        "cols" => assert_eq!(header.cols, expected.as_u64().unwrap() as usize, "{file}"),
+        "field" => assert_eq!(
+            Some(&*header.field.to_string()),
+            expected.as_str(),
+            "{file}"
+        ),
+        "symmetry" => {
+            assert_eq!(
+                Some(&*header.symmetry.to_string()),
+                expected.as_str(),
+                "{file}"
+            );
+        }
+        "stored_entries" => assert_eq!(Some(counts.stored), expected.as_u64(), "{file}"),
+        "stored_explicit_zeros" => {
+            assert_eq!(Some(counts.explicit_zeros), expected.as_u64(), "{file}");
+        }
+        "duplicates" => assert_eq!(Some(counts.duplicates), expected.as_u64(), "{file}"),
+        "stored_above_diagonal" => {
+            assert_eq!(Some(counts.above_diagonal), expected.as_u64(), "{file}");
+        }
+        "entries_expanded" => assert_eq!(Some(counts.expanded), expected.as_u64(), "{file}"),
+        "nonzeros" => {
+            let entries = matrix.to_column_major().unwrap();
+            let zero = c64::zero();
+            let nonzeros = entries.iter().filter(|entry| **entry != zero).count();
+            assert_eq!(Some(nonzeros as u64), expected.as_u64(), "{file}");
+        }
+        "norm1" => close(file, key, norm(Norm::One), expected),
+        "norm_inf" => close(file, key, norm(Norm::Infinity), expected),
+        "norm_fro" => close(file, key, norm(Norm::Frobenius), expected),
+        "norm_max" => close(file, key, norm(Norm::Max), expected),
+        "sum_of_entries" => check_sum(file, expected, matrix),
+        _ => unreachable!("{key} is not checked"),
+    }
+}
+
+fn close(file: &str, key: &str, found: f64, expected: &Value) {
+    let expected = expected.as_f64().unwrap();
+    // The facts are rounded once; a norm's own rounding errors grow with the root of the order.
+    let bound = 1e-13 * expected.abs();
+    let difference = (found - expected).abs();
+    assert!(
+        difference <= bound,
+        "{file}: {key} is {found}, expected {expected}"
+    );
+}
+
+/// The facts' sums are exact, rounded once; ours are compensated.
+fn check_sum(file: &str, expected: &Value, matrix: &TiledMatrix<c64>) {
+    let expected = match expected.as_array() {
+        Some(parts) => [parts[0].as_f64().unwrap(), parts[1].as_f64().unwrap()],
+        None => [expected.as_f64().unwrap(), 0.0],
+    };
+    let entries = matrix.to_column_major().unwrap();
+    let parts: [Vec<f64>; 2] = [
+        entries.iter().map(|entry| entry.re).collect(),
+        entries.iter().map(|entry| entry.im).collect(),
+    ];
+    for (terms, expected) in parts.iter().zip(expected) {
+        let found = sum(terms.iter().copied());
+        // ε for the rounding of each, and the second order of what was summed.
+        let sizes: f64 = terms.iter().map(|term| term.abs()).sum();
+        let second_order = terms.len() as f64 * f64::EPSILON * f64::EPSILON * sizes;
+        let bound = 2.0 * f64::EPSILON * expected.abs() + second_order;
+        let difference = (found - expected).abs();
+        assert!(
+            difference <= bound,
+            "{file}: sum is {found}, expected {expected}"
+        );
+    }
+}
+
+/// Neumaier's compensated sum.
+fn sum(terms: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0f64, 0.0);
+    for term in terms {
+        let next = sum + term;
+        lost += match sum.abs() >= term.abs() {
+            true => (sum - next) + term,
+            false => (term - next) + sum,
+        };
+        sum = next;
+    }
+    sum + lost
+}
+
+/// The same file through a lower layout has the same lower triangle, in tiles of another order.
+fn check_lower_layout(path: &Path, whole: &Read) {
+    if whole.header.rows != whole.header.cols {
+        return;
+    }
+    let n = whole.header.rows;
+    let mut reader = Reader::open(path).unwrap();
+    let layout = Layout::lower(n, 64).unwrap();
+    let lower = reader.read_tiled::<c64>(layout, Arc::new(Heap), physical_memory());
+    let lower = lower.unwrap().to_column_major().unwrap();
+    let whole = whole.matrix.to_column_major().unwrap();
+    for col in 0..n {
+        for row in 0..n {
+            let expected = if row >= col {
+                whole[row + col * n]
+            } else {
+                c64::zero()
+            };
+            assert_eq!(lower[row + col * n], expected, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_awkward_file_has_its_outcome() {
+    let Some(folder) = matrices() else { return };
+    let folder = folder.join("awkward");
+    let cases = json(folder.join("expected.json"));
+    assert!(!cases.is_empty());
+    for case in &cases {
+        let file = case["file"].as_str().unwrap();
+        let outcome = read(&folder.join(file), 2);
+        match (case["outcome"].as_str(), outcome) {
+            (Some("accept"), Ok(read)) => check_rows(file, &case["rows"], &read.matrix),
+            (Some("reject"), Err(error)) => check_reason(file, &case["reason"], &error),
+            (outcome, Ok(_)) => panic!("{file} was accepted, expected {outcome:?}"),
+            (outcome, Err(error)) => panic!("{error}, expected {outcome:?}"),
+        }
+    }
+    println!("checked: {} awkward files", cases.len());
+}
+
+fn check_rows(file: &str, expected: &Value, matrix: &TiledMatrix<c64>) {
+    let rows = expected.as_array().unwrap();
+    assert_eq!(rows.len(), matrix.rows(), "{file}");
+    for (i, row) in rows.iter().enumerate() {
+        let row = row.as_array().unwrap();
+        assert_eq!(row.len(), matrix.cols(), "{file}");
+        for (j, entry) in row.iter().enumerate() {
+            let expected = number(entry);
+            let found = matrix.get(i, j).unwrap();
+            assert_eq!(found.re.bits(), expected.re.bits(), "{file}: ({i}, {j})");
+            assert_eq!(found.im, expected.im, "{file}: ({i}, {j})");
+        }
+    }
+}
+
+/// A number, "NaN", or a complex number like "1-2i".
+fn number(entry: &Value) -> c64 {
+    match entry.as_str() {
+        Some(text) => text.parse().unwrap(),
+        None => c64::new(entry.as_f64().unwrap(), 0.0),
+    }
+}
+
+/// File and line are those of the expectation; the words of the reason are our own.
+fn check_reason(file: &str, expected: &Value, error: &ReadError) {
+    let expected = expected.as_str().unwrap();
+    assert!(error.file().ends_with(file), "{error}");
+    if let Some(rest) = expected.strip_prefix("line ") {
+        let line = rest.split(':').next().unwrap().parse().unwrap();
+        assert_eq!(error.line(), Some(line), "{error}, expected {expected}");
+    }
+    println!("{error}   [{expected}]");
+}

@@ -1,0 +1,310 @@
+//! Executor: a pool of pinned workers that lives as long as its owner likes and runs many jobs.
+
+use crate::pin::{PinError, allowed_pus, pin_current_thread};
+use crate::place::{Bind, Place};
+use crate::pool::Pool;
+use crate::statistics::Statistics;
+use crate::topology::Topology;
+use crate::worker::Worker;
+use dataflow_core::port::{Executor, Job};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+/// A pool of workers, one pinned to each allowed core unless asked otherwise.
+///
+/// The threads are started once, sleep without using the processor while there is nothing to do,
+/// and end when the pool is dropped. Jobs may follow one another or be given at once by
+/// several threads; then the earlier ones are served first: a job that comes later waits until a
+/// worker finds nothing to do in those before it.
+///
+/// A job that arrives at a sleeping pool waits for a thread to be woken, some 5 to 50 µs; one
+/// that follows within 50 µs finds workers awake and waits for less than a microsecond. Callers
+/// do not work themselves.
+///
+/// ```
+/// use dataflow_core::port::Executor;
+/// use dataflow_numa::Workers;
+///
+/// let workers = Workers::builder().n_workers(2).build()?;
+/// assert_eq!(workers.n_workers(), 2);
+/// for warning in workers.warnings() {
+///     eprintln!("warning: {warning}");
+/// }
+/// # Ok::<(), dataflow_numa::WorkersError>(())
+/// ```
+pub struct Workers {
+    pool: Arc<Pool>,
+    threads: Vec<JoinHandle<()>>,
+    topology: Topology,
+    warnings: Vec<Warning>,
+}
+
+/// Settings of [`Workers`].
+#[derive(Clone, Debug, Default)]
+pub struct WorkersBuilder {
+    n_workers: Option<usize>,
+    bind: Bind,
+    topology: Option<Topology>,
+}
+
+/// Why there are no workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkersError {
+    /// Zero were asked for.
+    NoWorkers {
+        /// How many can run without sharing a core (or a PU, if bound to PUs).
+        allowed: usize,
+    },
+    /// The operating system did not start a thread.
+    ThreadNotStarted {
+        /// The worker's index.
+        worker: usize,
+        /// What the system answered.
+        reason: String,
+    },
+}
+
+/// What is likely to make workers slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Workers share cores.
+    MoreWorkersThanCores {
+        /// How many workers there are.
+        n_workers: usize,
+        /// How many cores this process may use.
+        n_cores: usize,
+    },
+    /// A time quota (a container's) pays for fewer cores than there are workers.
+    Quota {
+        /// How many workers there are.
+        n_workers: usize,
+        /// How many cores' time the quota allows.
+        n_paid: usize,
+    },
+    /// A worker runs unpinned.
+    NotPinned {
+        /// The worker's index.
+        worker: usize,
+        /// Why.
+        error: PinError,
+    },
+}
+
+impl fmt::Display for WorkersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkersError::NoWorkers { allowed: 1 } => {
+                f.write_str("0 workers run nothing (1 is needed; this process may use 1 core)")
+            }
+            WorkersError::NoWorkers { allowed } => write!(
+                f,
+                "0 workers run nothing (1 at least; 1 to {allowed} have what they are bound to for themselves)"
+            ),
+            WorkersError::ThreadNotStarted { worker, reason } => {
+                write!(f, "the thread of worker {worker} was not started: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for WorkersError {}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::MoreWorkersThanCores { n_workers, n_cores } => {
+                write!(f, "{n_workers} workers share {n_cores} cores")
+            }
+            Warning::Quota { n_workers, n_paid } => {
+                write!(
+                    f,
+                    "{n_workers} workers share a quota that pays for {n_paid} cores"
+                )
+            }
+            Warning::NotPinned { worker, error } => {
+                write!(f, "worker {worker} is not pinned: {error}")
+            }
+        }
+    }
+}
+
+impl Workers {
+    /// Settings to choose from; [`build`](WorkersBuilder::build) starts the workers.
+    pub fn builder() -> WorkersBuilder {
+        WorkersBuilder::default()
+    }
+
+    /// What the workers were placed on.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Where each worker runs, by index.
+    pub fn places(&self) -> &[Place] {
+        self.pool.places()
+    }
+
+    /// What is likely to make these workers slow; the library prints nothing itself.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// What all workers did since they were started.
+    pub fn statistics(&self) -> Statistics {
+        self.pool.statistics().sum()
+    }
+
+    /// What each worker did, by index.
+    pub fn statistics_by_worker(&self) -> Vec<Statistics> {
+        self.pool.statistics().collect()
+    }
+}
+
+impl Executor for Workers {
+    fn n_workers(&self) -> usize {
+        self.pool.n_workers()
+    }
+
+    fn execute(&self, job: &Arc<Job>) {
+        self.pool.execute(job);
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers")
+            .field("places", &self.places())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Workers {
+    /// Ends the threads and waits for them.
+    fn drop(&mut self) {
+        self.pool.end();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                unreachable!("a worker that unwinds ends the process");
+            }
+        }
+    }
+}
+
+impl WorkersBuilder {
+    /// How many workers; by default one per allowed core, or per PU if bound to PUs.
+    pub fn n_workers(mut self, n_workers: usize) -> Self {
+        self.n_workers = Some(n_workers);
+        self
+    }
+
+    /// What each worker is bound to; by default a core of its own.
+    pub fn bind(mut self, bind: Bind) -> Self {
+        self.bind = bind;
+        self
+    }
+
+    /// The machine to place workers on; by default what the calling thread of
+    /// [`build`](Self::build) may use.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
+    }
+
+    /// Starts the workers and waits until each runs where it belongs.
+    ///
+    /// A worker that cannot be pinned runs unpinned, with a [warning](Workers::warnings).
+    ///
+    /// # Errors
+    /// If zero workers were asked for, or a thread could not be started.
+    pub fn build(self) -> Result<Workers, WorkersError> {
+        let topology = self.topology.unwrap_or_else(Topology::of_this_process);
+        let capacity = self.bind.capacity(&topology);
+        let n_workers = self.n_workers.unwrap_or(capacity);
+        if n_workers == 0 {
+            return Err(WorkersError::NoWorkers { allowed: capacity });
+        }
+        let places = self.bind.places(&topology, n_workers);
+        let pool = Arc::new(Pool::new(&topology, places, n_workers > capacity));
+        let warnings = crowding(&topology, n_workers, capacity);
+        let mut workers = Workers {
+            pool,
+            threads: Vec::new(),
+            topology,
+            warnings,
+        };
+        workers.start()?;
+        Ok(workers)
+    }
+}
+
+impl Workers {
+    fn start(&mut self) -> Result<(), WorkersError> {
+        let (report, reports) = channel();
+        for worker in 0..self.pool.n_workers() {
+            let (pool, report) = (Arc::clone(&self.pool), report.clone());
+            let thread = Builder::new()
+                .name(format!("dataflow-{worker}"))
+                .spawn(move || run_thread(&pool, worker, report))
+                .map_err(|error| {
+                    let reason = error.to_string();
+                    WorkersError::ThreadNotStarted { worker, reason }
+                })?;
+            self.threads.push(thread);
+        }
+        drop(report);
+        let mut unpinned: Vec<(usize, PinError)> = reports.iter().collect();
+        unpinned.sort_by_key(|&(worker, _)| worker);
+        let warning = |(worker, error)| Warning::NotPinned { worker, error };
+        self.warnings.extend(unpinned.into_iter().map(warning));
+        Ok(())
+    }
+}
+
+fn crowding(topology: &Topology, n_workers: usize, capacity: usize) -> Vec<Warning> {
+    let n_cores = topology.n_cores();
+    let crowded = n_workers > capacity;
+    // The standard library's count knows the quota; the affinity mask does not.
+    let n_paid = std::thread::available_parallelism().map_or(usize::MAX, |n| n.get());
+    let limited = n_paid < n_workers && n_paid < allowed_pus().len();
+    let warnings = [
+        crowded.then_some(Warning::MoreWorkersThanCores { n_workers, n_cores }),
+        limited.then_some(Warning::Quota { n_workers, n_paid }),
+    ];
+    warnings.into_iter().flatten().collect()
+}
+
+/// A thread's life. What cannot be pinned is reported; dropping `report` says that it runs.
+fn run_thread(pool: &Pool, worker: usize, report: Sender<(usize, PinError)>) {
+    let _abort = AbortIfUnwound { worker };
+    let pus = &pool.places()[worker].pus;
+    if !pus.is_empty()
+        && let Err(error) = pin_current_thread(pus)
+    {
+        // The builder waits for our end of the channel: it is there to read.
+        report.send((worker, error)).ok();
+    }
+    drop(report);
+    Worker::new(pool, worker).live();
+}
+
+/// Panics of bodies are caught by the engine. One that comes as far as this is a fault of the
+/// runtime itself, and a job would wait for ever for what this worker owed.
+struct AbortIfUnwound {
+    worker: usize,
+}
+
+impl Drop for AbortIfUnwound {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "error: worker {} of dataflow panicked outside of a task: a bug",
+                self.worker
+            );
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,633 @@
+//! Memory: large blocks from regions of huge pages.
+//!
+//! A factorisation walks over gigabytes; with pages of 4 KiB every tile costs hundreds of
+//! address translations, with 2 MiB one or two. [`HugePages`] maps regions at multiples of
+//! 2 MiB, asks the kernel for huge pages (it gives small ones where it has no others), and cuts
+//! blocks from them.
+//!
+//! # Law
+//! A [`Piece`] is the only owner of its range of a region: ranges are cut from a fresh region or
+//! from a piece that was given back, and never overlap. A region is unmapped when neither the
+//! arena nor a piece holds it. Memory is always initialised: the kernel maps zeros, and what is
+//! used again holds what was written before.
+//!
+//! # Waste
+//! A block is rounded up to a multiple of 64 bytes, from 64 KiB on to a multiple of 4 KiB (it
+//! then starts at a page). Ranges given back join their neighbours, and the smallest that
+//! fits is taken first. Freed memory stays mapped for the next block, so the resident size
+//! follows the peak of what was in use; [`HugePages::release_unused`] gives the rest back.
+//!
+//! # Elsewhere
+//! Which NUMA node a page lies on is decided by the thread that touches it first.
+
+use dataflow_core::port::{Block, Heap, Memory};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// Blocks smaller than this do not start at a page.
+const LARGE: usize = 64 << 10;
+const SMALL_GRANULE: usize = 64;
+const PAGE: usize = 4 << 10;
+const HUGE_PAGE: usize = 2 << 20;
+/// Regions are as large as all before them together, between one huge page and this.
+const LARGEST_STEP: usize = 64 << 20;
+
+/// An arena of regions on huge pages. Clones share it; blocks may outlive it.
+///
+/// On systems other than Linux, and where the kernel maps nothing more, blocks come from the
+/// global allocator.
+///
+/// ```
+/// use dataflow_core::port::Memory;
+/// use dataflow_numa::HugePages;
+///
+/// let memory = HugePages::new();
+/// let mut tile = memory.allocate(512 * 512 * 8);
+/// tile.bytes_mut()[0] = 1;
+/// assert_eq!(tile.bytes().as_ptr() as usize % 4096, 0);
+/// ```
+#[derive(Clone, Default)]
+pub struct HugePages {
+    shelves: Arc<Mutex<Shelves>>,
+}
+
+impl HugePages {
+    /// An arena that has mapped nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of address space mapped, in use or not.
+    pub fn mapped_bytes(&self) -> usize {
+        let shelves = lock(&self.shelves);
+        shelves.small.mapped + shelves.large.mapped
+    }
+
+    /// Unmaps regions that hold no block.
+    pub fn release_unused(&self) {
+        let mut shelves = lock(&self.shelves);
+        let unused = [shelves.small.take_unused(), shelves.large.take_unused()];
+        // Unmapping is slow: after the lock.
+        drop(shelves);
+        drop(unused);
+    }
+}
+
+impl Memory for HugePages {
+    /// One lock and a search among the free ranges, well below a microsecond; a new region now
+    /// and then. The first touch of each page costs more than all of this.
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        let piece = (bytes > 0)
+            .then(|| lock(&self.shelves).cut(bytes))
+            .flatten();
+        match piece {
+            Some(piece) => {
+                let home = Arc::downgrade(&self.shelves);
+                Box::new(HugeBlock {
+                    piece: Some(piece),
+                    bytes,
+                    home,
+                })
+            }
+            // Nothing to map, or the kernel refuses: the global allocator has the last word.
+            None => Heap.allocate(bytes),
+        }
+    }
+}
+
+impl fmt::Debug for HugePages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HugePages")
+            .field("mapped_bytes", &self.mapped_bytes())
+            .finish()
+    }
+}
+
+/// A piece on loan, and the shelves it goes back to.
+struct HugeBlock {
+    /// `None` only while it is being dropped.
+    piece: Option<Piece>,
+    bytes: usize,
+    home: Weak<Mutex<Shelves>>,
+}
+
+impl Block for HugeBlock {
+    fn bytes(&self) -> &[u8] {
+        self.piece
+            .as_ref()
+            .map_or(&[], |piece| &piece.bytes()[..self.bytes])
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes = self.bytes;
+        self.piece
+            .as_mut()
+            .map_or(&mut [], |piece| &mut piece.bytes_mut()[..bytes])
+    }
+}
+
+impl Drop for HugeBlock {
+    fn drop(&mut self) {
+        // Without its arena a piece just lets go of its region.
+        if let (Some(piece), Some(home)) = (self.piece.take(), self.home.upgrade()) {
+            lock(&home).give_back(piece, self.bytes);
+        }
+    }
+}
+
+fn lock(shelves: &Mutex<Shelves>) -> MutexGuard<'_, Shelves> {
+    shelves
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Small and large blocks come from different regions: so large ones always start at a page.
+struct Shelves {
+    small: Shelf,
+    large: Shelf,
+}
+
+impl Default for Shelves {
+    fn default() -> Self {
+        Shelves {
+            small: Shelf::new(SMALL_GRANULE),
+            large: Shelf::new(PAGE),
+        }
+    }
+}
+
+impl Shelves {
+    fn cut(&mut self, bytes: usize) -> Option<Piece> {
+        let shelf = if bytes < LARGE {
+            &mut self.small
+        } else {
+            &mut self.large
+        };
+        shelf.cut(bytes.checked_next_multiple_of(shelf.granule)?)
+    }
+
+    /// Takes back what `cut(bytes)` gave.
+    fn give_back(&mut self, piece: Piece, bytes: usize) {
+        let shelf = if bytes < LARGE {
+            &mut self.small
+        } else {
+            &mut self.large
+        };
+        shelf.give_back(piece);
+    }
+}
+
+/// Where a range starts: region, then offset.
+type Place = (usize, usize);
+
+/// Regions and their free ranges.
+struct Shelf {
+    granule: usize,
+    mapped: usize,
+    /// Free pieces by place: neighbours are found here.
+    free: BTreeMap<Place, Piece>,
+    /// The same by length: the smallest that fits is found here.
+    by_length: BTreeSet<(usize, Place)>,
+}
+
+impl Shelf {
+    fn new(granule: usize) -> Self {
+        Shelf {
+            granule,
+            mapped: 0,
+            free: BTreeMap::new(),
+            by_length: BTreeSet::new(),
+        }
+    }
+
+    fn cut(&mut self, length: usize) -> Option<Piece> {
+        let fits = self.by_length.range((length, (0, 0))..).next().copied();
+        let mut piece = match fits {
+            Some((_, place)) => self.take(place)?,
+            None => self.map(length)?,
+        };
+        if let Some(rest) = piece.split_off(length) {
+            self.put(rest);
+        }
+        Some(piece)
+    }
+
+    fn give_back(&mut self, mut piece: Piece) {
+        let (region, offset) = piece.place();
+        if let Some((&after, _)) = self.free.range((region, offset)..).next()
+            && after == (region, offset + piece.length)
+            && let Some(next) = self.take(after)
+        {
+            piece.append(next);
+        }
+        if let Some((&before, earlier)) = self.free.range(..(region, offset)).next_back()
+            && (before.0, before.1 + earlier.length) == (region, offset)
+            && let Some(mut earlier) = self.take(before)
+        {
+            earlier.append(piece);
+            piece = earlier;
+        }
+        self.put(piece);
+    }
+
+    /// A fresh region, whole.
+    fn map(&mut self, length: usize) -> Option<Piece> {
+        let step = self.mapped.clamp(HUGE_PAGE, LARGEST_STEP);
+        let length = length.checked_next_multiple_of(HUGE_PAGE)?.max(step);
+        let region = Arc::new(Region::map(length)?);
+        self.mapped += length;
+        Some(Piece {
+            region,
+            offset: 0,
+            length,
+        })
+    }
+
+    fn put(&mut self, piece: Piece) {
+        self.by_length.insert((piece.length, piece.place()));
+        self.free.insert(piece.place(), piece);
+    }
+
+    fn take(&mut self, place: Place) -> Option<Piece> {
+        let piece = self.free.remove(&place)?;
+        self.by_length.remove(&(piece.length, place));
+        Some(piece)
+    }
+
+    fn take_unused(&mut self) -> Vec<Piece> {
+        let whole = |(_, piece): &(&Place, &Piece)| piece.length == piece.region.length();
+        let places: Vec<Place> = self
+            .free
+            .iter()
+            .filter(whole)
+            .map(|(&place, _)| place)
+            .collect();
+        let unused: Vec<Piece> = places
+            .into_iter()
+            .filter_map(|place| self.take(place))
+            .collect();
+        self.mapped -= unused.iter().map(|piece| piece.length).sum::<usize>();
+        unused
+    }
+}
+
+/// A range of a region. Whoever holds the piece owns the bytes; it cannot be cloned.
+struct Piece {
+    region: Arc<Region>,
+    offset: usize,
+    length: usize,
+}
+
+impl Piece {
+    fn place(&self) -> Place {
+        (self.region.address(), self.offset)
+    }
+
+    /// Shortens the piece to `length` and returns what follows, if anything does.
+    fn split_off(&mut self, length: usize) -> Option<Piece> {
+        let rest = self.length.checked_sub(length).filter(|&rest| rest > 0)?;
+        self.length = length;
+        let region = Arc::clone(&self.region);
+        Some(Piece {
+            region,
+            offset: self.offset + length,
+            length: rest,
+        })
+    }
+
+    /// Joins the piece that starts where this one ends.
+    fn append(&mut self, next: Piece) {
+        assert!(
+            Arc::ptr_eq(&self.region, &next.region) && self.offset + self.length == next.offset,
+            "only neighbours can be joined"
+        );
+        self.length += next.length;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: - the range lies inside the mapping, which `region` keeps alive
+        //         - the memory is initialised: mapped as zeros, written only as bytes
+        //         - this piece is the only owner of its range, and it is borrowed: nobody writes
+        unsafe { std::slice::from_raw_parts(self.start(), self.length) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: - the range lies inside the mapping, which `region` keeps alive
+        //         - the memory is initialised: mapped as zeros, written only as bytes
+        //         - this piece is the only owner of its range, and it is borrowed exclusively
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.length) }
+    }
+
+    fn start(&self) -> *mut u8 {
+        debug_assert!(self.offset + self.length <= self.region.length());
+        // SAFETY: pieces are cut from whole regions, so `offset` is inside the mapping
+        unsafe { self.region.start().add(self.offset) }
+    }
+}
+
+#[cfg(target_os = "linux")]
+use linux::Region;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    //! Mapping and unmapping.
+
+    use super::HUGE_PAGE;
+    use std::ptr::NonNull;
+
+    /// Private memory from the kernel, at a multiple of 2 MiB; unmapped when dropped.
+    pub struct Region {
+        start: NonNull<u8>,
+        length: usize,
+    }
+
+    // SAFETY: a region is an address and a length; the memory behind it is owned by pieces, and
+    //         any thread may unmap it
+    unsafe impl Send for Region {}
+    // SAFETY: a shared region gives out its address and length, nothing else
+    unsafe impl Sync for Region {}
+
+    impl Region {
+        /// `length` bytes, a multiple of 2 MiB; `None` if the kernel has no more.
+        pub fn map(length: usize) -> Option<Region> {
+            // One huge page more than needed: somewhere in there lies a multiple of 2 MiB.
+            let roomy = length.checked_add(HUGE_PAGE)?;
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            // SAFETY: - a new mapping at an address the kernel chooses touches no other memory
+            //         - anonymous: no file, so descriptor -1 and offset 0 are right
+            let mapped =
+                unsafe { libc::mmap(std::ptr::null_mut(), roomy, protection, flags, -1, 0) };
+            if mapped == libc::MAP_FAILED {
+                return None;
+            }
+            let mapped = mapped.cast::<u8>();
+            let head = mapped.align_offset(HUGE_PAGE);
+            // `wrapping_add` stays inside the mapping: head ≤ 2 MiB and head + length ≤ roomy.
+            let start = mapped.wrapping_add(head);
+            unmap(mapped, head);
+            unmap(start.wrapping_add(length), roomy - head - length);
+            let region = Region {
+                start: NonNull::new(start)?,
+                length,
+            };
+            region.ask_for_huge_pages();
+            Some(region)
+        }
+
+        pub fn start(&self) -> *mut u8 {
+            self.start.as_ptr()
+        }
+
+        pub fn address(&self) -> usize {
+            self.start.addr().get()
+        }
+
+        pub fn length(&self) -> usize {
+            self.length
+        }
+
+        fn ask_for_huge_pages(&self) {
+            // SAFETY: - the range is our own mapping
+            //         - the advice changes page sizes, never content
+            let answer =
+                unsafe { libc::madvise(self.start().cast(), self.length, libc::MADV_HUGEPAGE) };
+            // A kernel without huge pages says EINVAL; the region then has small ones.
+            let _ = answer;
+        }
+    }
+
+    impl Drop for Region {
+        fn drop(&mut self) {
+            unmap(self.start(), self.length);
+        }
+    }
+
+    /// Unmaps `length` bytes of a mapping of ours that nobody uses.
+    fn unmap(start: *mut u8, length: usize) {
+        if length == 0 {
+            return;
+        }
+        // SAFETY: - both callers pass a part of their own mapping, page by page
+        //         - nothing refers to it: head and tail were never given out, and a region is
+        //           dropped after its last piece
+        let answer = unsafe { libc::munmap(start.cast(), length) };
+        debug_assert_eq!(answer, 0, "munmap of our own mapping");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+use elsewhere::Region;
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    //! No regions: every block comes from the global allocator.
+
+    /// There is no value of this type.
+    pub enum Region {}
+
+    impl Region {
+        pub fn map(_length: usize) -> Option<Region> {
+            None
+        }
+
+        pub fn start(&self) -> *mut u8 {
+            match *self {}
+        }
+
+        pub fn address(&self) -> usize {
+            match *self {}
+        }
+
+        pub fn length(&self) -> usize {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(block: &mut Box<dyn Block>, seed: u8) {
+        block
+            .bytes_mut()
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, byte)| *byte = at as u8 ^ seed);
+    }
+
+    fn is_filled(block: &dyn Block, seed: u8) -> bool {
+        block
+            .bytes()
+            .iter()
+            .enumerate()
+            .all(|(at, &byte)| byte == at as u8 ^ seed)
+    }
+
+    fn address(block: &dyn Block) -> usize {
+        block.bytes().as_ptr() as usize
+    }
+
+    #[test]
+    fn blocks_have_their_length_alignment_and_zeros() {
+        let memory = HugePages::new();
+        for bytes in [
+            0,
+            1,
+            64,
+            65,
+            4095,
+            65_535,
+            65_536,
+            65_537,
+            3 << 20,
+            200 << 20,
+        ] {
+            let block = memory.allocate(bytes);
+            assert_eq!(block.bytes().len(), bytes);
+            assert_eq!(
+                address(&*block) % if bytes < LARGE { 64 } else { 4096 },
+                0,
+                "{bytes}"
+            );
+            let last = block.bytes().last().copied();
+            assert_eq!(
+                (
+                    block.bytes().first().copied().unwrap_or(0),
+                    last.unwrap_or(0)
+                ),
+                (0, 0)
+            );
+            drop(block);
+            memory.release_unused();
+            assert_eq!(memory.mapped_bytes(), 0, "{bytes}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_block_that_was_given_back_is_used_again() {
+        let memory = HugePages::new();
+        let block = memory.allocate(1 << 20);
+        let first = address(&*block);
+        drop(block);
+        let block = memory.allocate(1 << 20);
+        assert_eq!(address(&*block), first);
+        assert_eq!(memory.mapped_bytes(), HUGE_PAGE);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn neighbours_that_were_given_back_make_room_for_a_larger_block() {
+        for order in [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ] {
+            let memory = HugePages::new();
+            let third = (HUGE_PAGE / 3) & !(PAGE - 1);
+            let mut blocks: Vec<_> = (0..3).map(|_| Some(memory.allocate(third))).collect();
+            order.into_iter().for_each(|at| drop(blocks[at].take()));
+            let whole = memory.allocate(HUGE_PAGE);
+            assert_eq!(memory.mapped_bytes(), HUGE_PAGE, "{order:?}");
+            drop(whole);
+            memory.release_unused();
+            assert_eq!(memory.mapped_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn blocks_outlive_their_arena() {
+        let memory = HugePages::new();
+        let mut blocks: Vec<_> = [100, 70_000, 5 << 20]
+            .map(|bytes| memory.allocate(bytes))
+            .into();
+        drop(memory);
+        for (seed, block) in blocks.iter_mut().enumerate() {
+            fill(block, seed as u8);
+        }
+        for (seed, block) in blocks.iter().enumerate() {
+            assert!(is_filled(&**block, seed as u8));
+        }
+    }
+
+    #[test]
+    fn blocks_never_overlap_whatever_is_taken_and_given_back_by_several_threads() {
+        let memory = HugePages::new();
+        std::thread::scope(|scope| {
+            for thread in 0..3_u64 {
+                let memory = &memory;
+                scope.spawn(move || {
+                    let mut held: Vec<(Box<dyn Block>, u8)> = Vec::new();
+                    let mut random = thread * 7919 + 1;
+                    for round in 0..2000_u64 {
+                        random = random
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1);
+                        let draw = (random >> 33) as usize;
+                        if held.len() > 20 || (draw & 1 == 1 && !held.is_empty()) {
+                            let (block, seed) = held.swap_remove(draw % held.len());
+                            assert!(is_filled(&*block, seed));
+                        } else {
+                            let mut block = memory.allocate(1 + draw % (3 * LARGE));
+                            let seed = (thread * 85 + round) as u8;
+                            fill(&mut block, seed);
+                            held.push((block, seed));
+                        }
+                    }
+                    assert!(held.iter().all(|(block, seed)| is_filled(&**block, *seed)));
+                });
+            }
+        });
+        memory.release_unused();
+        assert_eq!(
+            memory.mapped_bytes(),
+            0,
+            "every range found its neighbours again"
+        );
+    }
+
+    /// Ten rounds of a matrix whose tiles have another order each time.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn changing_sizes_do_not_pile_up() {
+        let memory = HugePages::new();
+        for order in 90..100_usize {
+            drop(
+                (0..64)
+                    .map(|_| memory.allocate(order * order * 8))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let largest = 64 * (99_usize * 99 * 8).next_multiple_of(PAGE);
+        assert!(
+            memory.mapped_bytes() <= 3 * largest,
+            "{} bytes",
+            memory.mapped_bytes()
+        );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn regions_are_marked_for_huge_pages() {
+        let memory = HugePages::new();
+        let block = memory.allocate(HUGE_PAGE);
+        let line = format!("{:x}-", address(&*block));
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        // The region may have been joined to a neighbour: then another line covers it.
+        let flags = maps
+            .split_once(&line)
+            .and_then(|(_, rest)| rest.split_once("VmFlags:"));
+        if let Some((_, flags)) = flags
+            && std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists()
+        {
+            let flags = flags.lines().next().unwrap_or_default();
+            assert!(flags.split_whitespace().any(|flag| flag == "hg"), "{flags}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Place: which worker runs where.
+//!
+//! # Law
+//! As long as workers do not outnumber what they are bound to, no two share a PU (nor a core,
+//! if bound to cores). Otherwise each may use every allowed PU of its NUMA node, so that the
+//! kernel can share the time out.
+
+use crate::topology::Topology;
+use std::fmt;
+use std::str::FromStr;
+
+/// What each worker is bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// A core of its own: the first allowed hyper-thread of it. The default.
+    #[default]
+    Cores,
+    /// A PU (hyper-thread) of its own; all cores get one worker before any gets two.
+    Pus,
+    /// Nothing: the kernel may move it.
+    None,
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bind::Cores => "cores",
+            Bind::Pus => "pus",
+            Bind::None => "none",
+        })
+    }
+}
+
+impl FromStr for Bind {
+    type Err = String;
+
+    /// Reads `cores`, `pus` or `none`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Bind::Cores, Bind::Pus, Bind::None]
+            .into_iter()
+            .find(|bind| bind.to_string() == text)
+            .ok_or_else(|| format!("workers cannot be bound to {text:?} (cores, pus or none)"))
+    }
+}
+
+/// Where a worker runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The NUMA node whose queue it takes from first: an index into
+    /// [`Topology::numa_nodes`](crate::Topology::numa_nodes).
+    pub numa_node: usize,
+    /// The PUs it may use, by the operating system's numbers; empty if it is not bound.
+    pub pus: Vec<usize>,
+}
+
+impl Bind {
+    /// How many workers fit without sharing what they are bound to.
+    pub(crate) fn capacity(self, topology: &Topology) -> usize {
+        match self {
+            Bind::Cores | Bind::None => topology.n_cores(),
+            Bind::Pus => topology.n_pus(),
+        }
+    }
+
+    /// The places of workers `0..n_workers`: cores in their order, so that few workers lie close
+    /// together.
+    pub(crate) fn places(self, topology: &Topology, n_workers: usize) -> Vec<Place> {
+        let cores = topology.cores();
+        // The first PU of every core, then the second of every core that has one …
+        let most = cores.iter().map(|core| core.pus.len()).max().unwrap_or(0);
+        let all = (0..most).flat_map(|nth| {
+            cores
+                .iter()
+                .filter_map(move |core| Some((core.numa_node, *core.pus.get(nth)?)))
+        });
+        let order: Vec<(usize, usize)> = all.take(self.capacity(topology)).collect();
+        let shared = n_workers > order.len();
+        (0..n_workers)
+            .map(|worker| {
+                let (numa_node, pu) = order[worker % order.len()];
+                let pus = match (self, shared) {
+                    (Bind::None, _) => Vec::new(),
+                    (_, false) => vec![pu],
+                    (_, true) => pus_of(topology, numa_node),
+                };
+                Place { numa_node, pus }
+            })
+            .collect()
+    }
+}
+
+fn pus_of(topology: &Topology, numa_node: usize) -> Vec<usize> {
+    let cores = topology
+        .cores()
+        .iter()
+        .filter(|core| core.numa_node == numa_node);
+    cores.flat_map(|core| core.pus.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Core, NumaNode};
+
+    /// Two NUMA nodes with two cores each; only the first core has a second hyper-thread.
+    fn machine() -> Topology {
+        let core = |numa_node, pus: &[usize]| Core {
+            numa_node,
+            package: 0,
+            pus: pus.to_vec(),
+        };
+        let cores = vec![
+            core(0, &[0, 8]),
+            core(0, &[1]),
+            core(1, &[2]),
+            core(1, &[3]),
+        ];
+        Topology::new(
+            cores,
+            vec![NumaNode { os_index: 0 }, NumaNode { os_index: 1 }],
+            None,
+        )
+    }
+
+    #[test]
+    fn workers_get_cores_then_hyper_threads_and_share_a_numa_node_when_too_many() {
+        let places = |bind: Bind, n| -> Vec<(usize, Vec<usize>)> {
+            let places = bind.places(&machine(), n).into_iter();
+            places.map(|place| (place.numa_node, place.pus)).collect()
+        };
+        let pinned = [
+            (0, vec![0]),
+            (0, vec![1]),
+            (1, vec![2]),
+            (1, vec![3]),
+            (0, vec![8]),
+        ];
+        assert_eq!(places(Bind::Cores, 3), pinned[..3]);
+        assert_eq!(places(Bind::Cores, 4), pinned[..4]);
+        assert_eq!(places(Bind::Pus, 5), pinned);
+
+        let near = |numa_node| {
+            (
+                numa_node,
+                if numa_node == 0 {
+                    vec![0, 8, 1]
+                } else {
+                    vec![2, 3]
+                },
+            )
+        };
+        assert_eq!(places(Bind::Cores, 5), [0, 0, 1, 1, 0].map(near));
+        assert_eq!(
+            places(Bind::None, 5),
+            [0, 0, 1, 1, 0].map(|numa_node| (numa_node, vec![]))
+        );
+    }
+
+    #[test]
+    fn bindings_are_read_by_the_names_they_print() {
+        for bind in [Bind::Cores, Bind::Pus, Bind::None] {
+            assert_eq!(bind.to_string().parse(), Ok(bind));
+        }
+        assert!(
+            "core"
+                .parse::<Bind>()
+                .unwrap_err()
+                .contains("cores, pus or none")
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! Pool: what the threads of an executor share, and how a job comes to them.
+//!
+//! # Law
+//! A job is on offer from the moment it arrives until it is over. Its queues are its own, so
+//! several jobs may be on offer at once.
+
+use crate::nearest::{Ring, rings};
+use crate::place::Place;
+use crate::queue::{Backlog, Queues, Seat};
+use crate::sleep::Sleep;
+use crate::statistics::{Counters, Statistics};
+use crate::topology::Topology;
+use crossbeam_utils::CachePadded;
+use dataflow_core::port::{Executor, Job};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How long the caller of a job looks on before it wakes sleepers, if a worker is searching.
+const GRACE: Duration = Duration::from_micros(3);
+
+pub(crate) struct Pool {
+    places: Vec<Place>,
+    rings: Vec<Vec<Ring>>,
+    n_numa_nodes: usize,
+    /// More workers than cores: one that spins may keep one that works from its core.
+    pub crowded: bool,
+    pub sleep: Sleep,
+    offers: Mutex<Vec<Arc<Offer>>>,
+    /// Raised whenever `offers` changes.
+    edition: CachePadded<AtomicU64>,
+    ending: AtomicBool,
+    counters: Box<[CachePadded<Counters>]>,
+}
+
+impl Pool {
+    pub fn new(topology: &Topology, places: Vec<Place>, crowded: bool) -> Pool {
+        let n_workers = places.len();
+        let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
+        Pool {
+            rings: (0..n_workers)
+                .map(|worker| rings(topology, &numa_nodes, worker))
+                .collect(),
+            places,
+            n_numa_nodes: topology.n_numa_nodes(),
+            crowded,
+            sleep: Sleep::new(n_workers),
+            offers: Mutex::default(),
+            edition: CachePadded::default(),
+            ending: AtomicBool::new(false),
+            counters: (0..n_workers).map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    pub fn statistics(&self) -> impl Iterator<Item = Statistics> + '_ {
+        self.counters.iter().map(|counters| counters.read())
+    }
+
+    /// What a worker brings to every job.
+    pub fn seat(&self, worker: usize) -> Seat<'_> {
+        Seat {
+            worker,
+            numa_node: self.places[worker].numa_node,
+            rings: &self.rings[worker],
+            sleep: &self.sleep,
+            counters: &self.counters[worker],
+            backlog: self,
+        }
+    }
+
+    /// Tells every thread to end.
+    pub fn end(&self) {
+        // Relaxed: the mutex in `wake_all` orders it before those look who are listed later.
+        self.ending.store(true, Ordering::Relaxed);
+        self.sleep.wake_all(|| false);
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Changes with the offers.
+    pub fn edition(&self) -> u64 {
+        // Acquire: pairs with the release of whoever raised it; `offers` is at least as new.
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// The jobs on offer, oldest first.
+    pub fn offers(&self) -> MutexGuard<'_, Vec<Arc<Offer>>> {
+        self.offers
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn announce(&self, offer: &Arc<Offer>) {
+        self.offers().push(Arc::clone(offer));
+        self.edition.fetch_add(1, Ordering::Release);
+    }
+
+    fn withdraw(&self, offer: &Arc<Offer>) {
+        self.offers().retain(|other| !Arc::ptr_eq(other, offer));
+        self.edition.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Executor for Pool {
+    fn n_workers(&self) -> usize {
+        self.places.len()
+    }
+
+    fn execute(&self, job: &Arc<Job>) {
+        let offer = Arc::new(Offer::new(job, self.places.len(), self.n_numa_nodes));
+        self.announce(&offer);
+        // If somebody is awake, a short job is over before a sleeper would be up.
+        if self.counters.iter().any(|counters| counters.is_searching()) {
+            let start = Instant::now();
+            while !job.is_over() && start.elapsed() < GRACE {
+                spin_loop();
+            }
+        }
+        self.sleep.wake_all(|| job.is_over());
+        job.wait_over();
+        self.withdraw(&offer);
+    }
+}
+
+impl Backlog for Pool {
+    fn has_words(&self) -> bool {
+        self.offers()
+            .iter()
+            .any(|offer| !offer.job.is_over() && offer.queues.has_words())
+    }
+}
+
+/// A job on offer, and its queues.
+pub(crate) struct Offer {
+    pub job: Arc<Job>,
+    pub queues: Queues,
+    visits: Box<[CachePadded<AtomicU8>]>,
+}
+
+/// What a worker knows of a job. Written by that worker only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Visited {
+    /// It was never inside: there may be roots.
+    NotYet,
+    /// It left because nothing was left to do.
+    Before,
+    /// It was sent away: the job is stopping.
+    SentAway,
+}
+
+impl Offer {
+    fn new(job: &Arc<Job>, n_workers: usize, n_numa_nodes: usize) -> Offer {
+        let not_yet = |_| CachePadded::new(AtomicU8::new(Visited::NotYet as u8));
+        Offer {
+            job: Arc::clone(job),
+            queues: Queues::new(n_workers, n_numa_nodes),
+            visits: (0..n_workers).map(not_yet).collect(),
+        }
+    }
+
+    pub fn visited(&self, worker: usize) -> Visited {
+        match self.visits[worker].load(Ordering::Relaxed) {
+            visited if visited == Visited::NotYet as u8 => Visited::NotYet,
+            visited if visited == Visited::Before as u8 => Visited::Before,
+            _ => Visited::SentAway,
+        }
+    }
+
+    pub fn set_visited(&self, worker: usize, visited: Visited) {
+        self.visits[worker].store(visited as u8, Ordering::Relaxed);
+    }
+
+    /// Whether the worker should go in.
+    pub fn wants(&self, worker: usize) -> bool {
+        match self.visited(worker) {
+            Visited::NotYet => !self.job.is_over(),
+            Visited::Before => self.queues.has_words() && !self.job.is_over(),
+            Visited::SentAway => false,
+        }
+    }
+}

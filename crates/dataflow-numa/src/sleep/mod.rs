@@ -1,0 +1,348 @@
+#![doc = include_str!("README.md")]
+
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, fence};
+use crossbeam_utils::CachePadded;
+
+/// Where the workers of a pool sleep.
+pub(crate) struct Sleep {
+    /// Somebody is listed and nobody is on duty. Read by every push, written rarely.
+    wanted: CachePadded<AtomicBool>,
+    dormitory: Mutex<Dormitory>,
+    /// One per worker, rung when it is called.
+    bells: Box<[Condvar]>,
+}
+
+struct Dormitory {
+    /// The sleepers, the latest last: its caches are the warmest.
+    sleepers: Vec<Sleeper>,
+    /// Whether a wake-up for a queued task is under way.
+    on_duty: bool,
+    /// Per worker: called, and not up yet.
+    calls: Box<[Option<Risen>]>,
+}
+
+#[derive(Clone, Copy)]
+struct Sleeper {
+    worker: usize,
+    numa_node: usize,
+}
+
+/// How a worker came to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Risen {
+    /// It saw a sign of work by itself, or was called for a job or for the end.
+    Free,
+    /// It is the wake-up that is under way, and owes [`Sleep::end_duty`] or [`Sleep::list`].
+    OnDuty,
+}
+
+/// Evidence that a worker stands on the list, or has been called since.
+#[must_use]
+pub(crate) struct Listed {
+    worker: usize,
+}
+
+impl Sleep {
+    pub fn new(n_workers: usize) -> Self {
+        let dormitory = Dormitory {
+            sleepers: Vec::with_capacity(n_workers),
+            on_duty: false,
+            calls: vec![None; n_workers].into(),
+        };
+        Sleep {
+            wanted: CachePadded::new(AtomicBool::new(false)),
+            dormitory: Mutex::new(dormitory),
+            bells: (0..n_workers).map(|_| Condvar::new()).collect(),
+        }
+    }
+
+    /// A word was queued, near the given NUMA node: wakes a sleeper if one is wanted (P2 to P4).
+    #[inline]
+    pub fn queued(&self, numa_node: usize) {
+        // P2. SeqCst: pairs with the fence in `list` (S3) and in `end_duty` (D2).
+        fence(Ordering::SeqCst);
+        // P3. Relaxed: ordered by the fence.
+        if self.wanted.load(Ordering::Relaxed) {
+            self.wake_for_duty(numa_node);
+        }
+    }
+
+    /// P4.
+    #[cold]
+    fn wake_for_duty(&self, numa_node: usize) {
+        let mut dormitory = self.enter();
+        if dormitory.on_duty {
+            return;
+        }
+        let sleepers = &mut dormitory.sleepers;
+        let nearest = sleepers
+            .iter()
+            .rposition(|sleeper| sleeper.numa_node == numa_node);
+        let Some(chosen) = nearest.or(sleepers.len().checked_sub(1)) else {
+            return;
+        };
+        let sleeper = sleepers.remove(chosen);
+        dormitory.on_duty = true;
+        self.call(dormitory, sleeper.worker, Risen::OnDuty);
+    }
+
+    /// A sign of work appeared that is for everybody, a job or the end: wakes all sleepers, one
+    /// after another, until it is `enough` (A1, A2).
+    pub fn wake_all(&self, enough: impl Fn() -> bool) {
+        // No fence: the mutex orders the sign before or the listing after (A2).
+        while !enough() {
+            let mut dormitory = self.enter();
+            let Some(sleeper) = dormitory.sleepers.pop() else {
+                return;
+            };
+            self.call(dormitory, sleeper.worker, Risen::Free);
+        }
+    }
+
+    fn call(&self, mut dormitory: MutexGuard<'_, Dormitory>, worker: usize, risen: Risen) {
+        self.sum_up(&dormitory);
+        dormitory.calls[worker] = Some(risen);
+        // Otherwise it would wake up only to wait for the mutex.
+        drop(dormitory);
+        self.bells[worker].notify_one();
+    }
+
+    /// Worker `worker`, the calling thread, enters the list (S2, S3). It must then look for signs
+    /// of work once more (S4), and [`leave`](Self::leave) or [`park`](Self::park).
+    pub fn list(&self, worker: usize, numa_node: usize, risen: Risen) -> Listed {
+        // S2.
+        let mut dormitory = self.enter();
+        if risen == Risen::OnDuty {
+            dormitory.on_duty = false;
+        }
+        dormitory.sleepers.push(Sleeper { worker, numa_node });
+        self.sum_up(&dormitory);
+        drop(dormitory);
+        // S3. SeqCst: pairs with the fence in `queued` (P2).
+        fence(Ordering::SeqCst);
+        Listed { worker }
+    }
+
+    /// There was a sign of work (S5).
+    pub fn leave(&self, listed: Listed) -> Risen {
+        let mut dormitory = self.enter();
+        let place = dormitory
+            .sleepers
+            .iter()
+            .position(|sleeper| sleeper.worker == listed.worker);
+        if let Some(place) = place {
+            dormitory.sleepers.remove(place);
+            self.sum_up(&dormitory);
+            return Risen::Free;
+        }
+        // Whoever took us off the list called us under the same lock.
+        dormitory.calls[listed.worker].take().unwrap_or(Risen::Free)
+    }
+
+    /// There was none: blocks until called (S6).
+    pub fn park(&self, listed: Listed) -> Risen {
+        let mut dormitory = self.enter();
+        // A wait may end for no reason.
+        loop {
+            match dormitory.calls[listed.worker].take() {
+                Some(risen) => return risen,
+                None => dormitory = self.wait(listed.worker, dormitory),
+            }
+        }
+    }
+
+    fn wait<'d>(
+        &self,
+        worker: usize,
+        dormitory: MutexGuard<'d, Dormitory>,
+    ) -> MutexGuard<'d, Dormitory> {
+        self.bells[worker]
+            .wait(dormitory)
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The worker on duty, on the given NUMA node, found a task (D1 to D3). `more` looks for
+    /// further queued words.
+    #[cold]
+    pub fn end_duty(&self, numa_node: usize, more: impl Fn() -> bool) {
+        // D1.
+        let mut dormitory = self.enter();
+        dormitory.on_duty = false;
+        self.sum_up(&dormitory);
+        drop(dormitory);
+        // D2. SeqCst: pairs with the fence in `queued` (P2).
+        fence(Ordering::SeqCst);
+        // D3.
+        if more() {
+            self.wake_for_duty(numa_node);
+        }
+    }
+
+    /// The flag follows what it sums up. Relaxed: ordered by the fences.
+    fn sum_up(&self, dormitory: &Dormitory) {
+        let wanted = !dormitory.sleepers.is_empty() && !dormitory.on_duty;
+        self.wanted.store(wanted, Ordering::Relaxed);
+    }
+
+    fn enter(&self) -> MutexGuard<'_, Dormitory> {
+        self.dormitory
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+    use loom::thread;
+
+    /// A queue of equal words, and beds.
+    struct Pool {
+        sleep: Sleep,
+        words: AtomicUsize,
+        ended: AtomicBool,
+        /// Bodies that have started.
+        started: Mutex<usize>,
+        bell: Condvar,
+    }
+
+    impl Pool {
+        fn new(n_workers: usize) -> Arc<Pool> {
+            Arc::new(Pool {
+                sleep: Sleep::new(n_workers),
+                words: AtomicUsize::new(0),
+                ended: AtomicBool::new(false),
+                started: Mutex::new(0),
+                bell: Condvar::new(),
+            })
+        }
+
+        fn push(&self) {
+            // P1. Relaxed: the protocol's own fences must do.
+            self.words.fetch_add(1, Ordering::Relaxed);
+            self.sleep.queued(0);
+        }
+
+        fn has_words(&self) -> bool {
+            self.words.load(Ordering::Relaxed) > 0
+        }
+
+        /// Finds a word, sleeping when there seems to be none. `None` at the end.
+        fn find(&self, worker: usize) -> Option<()> {
+            let mut risen = Risen::Free;
+            loop {
+                if self.has_words() {
+                    let take = |words: usize| words.checked_sub(1);
+                    let order = Ordering::Relaxed;
+                    if self.words.fetch_update(order, order, take).is_ok() {
+                        if risen == Risen::OnDuty {
+                            self.sleep.end_duty(0, || self.has_words());
+                        }
+                        return Some(());
+                    }
+                }
+                if self.ended.load(Ordering::Relaxed) {
+                    return None;
+                }
+                let listed = self.sleep.list(worker, 0, risen);
+                risen = match self.has_words() || self.ended.load(Ordering::Relaxed) {
+                    true => self.sleep.leave(listed),
+                    false => self.sleep.park(listed),
+                };
+            }
+        }
+
+        /// A body that ends when `n` bodies have started: it needs as many workers.
+        fn meet(&self, n: usize) {
+            let mut started = self.started.lock().unwrap();
+            *started += 1;
+            self.bell.notify_all();
+            while *started < n {
+                started = self.bell.wait(started).unwrap();
+            }
+        }
+    }
+
+    fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.check(model);
+    }
+
+    /// Loom calls it a deadlock if the worker parks and nobody wakes it.
+    #[test]
+    fn a_queued_word_is_taken_by_a_worker_that_was_falling_asleep() {
+        explore(4, || {
+            let pool = Pool::new(1);
+            let worker = thread::spawn({
+                let pool = pool.clone();
+                move || pool.find(0)
+            });
+            pool.push();
+            assert_eq!(worker.join().unwrap(), Some(()));
+        });
+    }
+
+    /// Two words that wait for one another need two workers: the one that was woken first must
+    /// pass the wake-up on, for the pusher may have left it to it.
+    #[test]
+    fn two_words_get_two_workers() {
+        explore(3, || {
+            let pool = Pool::new(2);
+            let workers = [0, 1].map(|worker| {
+                let pool = pool.clone();
+                thread::spawn(move || {
+                    pool.find(worker);
+                    pool.meet(2);
+                })
+            });
+            pool.push();
+            pool.push();
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
+        });
+    }
+
+    /// The pusher takes its first word back: the worker woken for it finds nothing, or the
+    /// second word, which is then its alone to take.
+    #[test]
+    fn a_worker_woken_in_vain_does_not_swallow_the_next_wake_up() {
+        explore(4, || {
+            let pool = Pool::new(1);
+            let worker = thread::spawn({
+                let pool = pool.clone();
+                move || pool.find(0)
+            });
+            pool.push();
+            let order = Ordering::Relaxed;
+            if pool
+                .words
+                .fetch_update(order, order, |words| words.checked_sub(1))
+                .is_ok()
+            {
+                pool.push();
+            }
+            assert_eq!(worker.join().unwrap(), Some(()));
+        });
+    }
+
+    #[test]
+    fn the_end_reaches_workers_that_were_falling_asleep() {
+        explore(3, || {
+            let pool = Pool::new(2);
+            let workers = [0, 1].map(|worker| {
+                let pool = pool.clone();
+                thread::spawn(move || pool.find(worker))
+            });
+            pool.ended.store(true, Ordering::Relaxed);
+            pool.sleep.wake_all(|| false);
+            for worker in workers {
+                assert_eq!(worker.join().unwrap(), None);
+            }
+        });
+    }
+}

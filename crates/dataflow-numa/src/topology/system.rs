@@ -1,0 +1,321 @@
+//! The topology from the operating system's own files, as Linux lays them out in
+//! `/sys/devices/system`.
+//!
+//! Read are `cpu/cpu*/topology/{thread_siblings_list,core_id,physical_package_id}` and
+//! `node/node*/{cpulist,distance}`. What is missing or malformed is taken as not said: a PU
+//! without siblings is a core of its own, PUs that no NUMA node lists lie on the first, a
+//! matrix that is not square is no matrix. So a container without `/sys` has one NUMA node
+//! with a core per allowed PU.
+
+use super::{Core, NumaNode, Topology};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Reads the tree under `root` (`/sys/devices/system`, or a made-up one) and keeps what the
+/// process may use: the cores that have at least one PU among `allowed`.
+///
+/// NUMA nodes without an allowed core stay listed.
+///
+/// ```
+/// use std::path::Path;
+/// let topology = dataflow_numa::topology::system::read(Path::new("/nonexistent"), &[2, 3]);
+/// assert_eq!((topology.n_cores(), topology.n_numa_nodes()), (2, 1));
+/// ```
+pub fn read(root: &Path, allowed: &[usize]) -> Topology {
+    let listed = numa_nodes(root);
+    let numa_node_of = |pu: usize| {
+        listed
+            .iter()
+            .position(|node| node.pus.contains(&pu))
+            .unwrap_or(0)
+    };
+
+    // A core goes by its smallest PU, allowed or not; hyper-threads meet there.
+    let mut cores: BTreeMap<usize, Core> = BTreeMap::new();
+    for &pu in allowed {
+        let package = number(root, pu, "physical_package_id").unwrap_or(0);
+        let new = || Core {
+            numa_node: numa_node_of(pu),
+            package,
+            pus: Vec::new(),
+        };
+        let core = cores
+            .entry(first_sibling(root, pu, allowed))
+            .or_insert_with(new);
+        if !core.pus.contains(&pu) {
+            core.pus.push(pu);
+            core.pus.sort_unstable();
+        }
+    }
+
+    if cores.is_empty() || listed.is_empty() {
+        let cores = cores.into_values().collect::<Vec<_>>();
+        return match cores.is_empty() {
+            true => Topology::flat(allowed),
+            false => Topology::new(cores, vec![NumaNode { os_index: 0 }], None),
+        };
+    }
+    let distances = listed
+        .iter()
+        .flat_map(|node| node.distances.iter().copied())
+        .collect();
+    let square = listed
+        .iter()
+        .all(|node| node.distances.len() == listed.len());
+    let numa_nodes = listed
+        .iter()
+        .map(|node| NumaNode {
+            os_index: node.os_index,
+        })
+        .collect();
+    Topology::new(
+        cores.into_values().collect(),
+        numa_nodes,
+        square.then_some(distances),
+    )
+}
+
+struct Listed {
+    os_index: usize,
+    pus: Vec<usize>,
+    distances: Vec<u32>,
+}
+
+/// The NUMA nodes under `root`, by number.
+fn numa_nodes(root: &Path) -> Vec<Listed> {
+    let Ok(entries) = fs::read_dir(root.join("node")) else {
+        return Vec::new();
+    };
+    let mut listed: Vec<Listed> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let os_index = entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("node")?
+                .parse()
+                .ok()?;
+            let text = |name: &str| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            let distance = text("distance");
+            let distances: Result<_, _> = distance.split_whitespace().map(str::parse).collect();
+            Some(Listed {
+                os_index,
+                pus: parse_list(&text("cpulist")).unwrap_or_default(),
+                distances: distances.unwrap_or_default(),
+            })
+        })
+        .collect();
+    listed.sort_unstable_by_key(|node| node.os_index);
+    listed
+}
+
+/// The smallest PU of the core that `pu` belongs to.
+fn first_sibling(root: &Path, pu: usize, allowed: &[usize]) -> usize {
+    let siblings =
+        topology_file(root, pu, "thread_siblings_list").and_then(|text| parse_list(&text));
+    if let Some(siblings) = siblings.filter(|siblings| siblings.contains(&pu)) {
+        return siblings.into_iter().min().unwrap_or(pu);
+    }
+    // No list: the same core id in the same package is the same core.
+    let name = |pu| {
+        Some((
+            number(root, pu, "physical_package_id")?,
+            number(root, pu, "core_id")?,
+        ))
+    };
+    let Some(core) = name(pu) else { return pu };
+    let same = |&other: &usize| name(other) == Some(core);
+    allowed.iter().copied().filter(same).min().unwrap_or(pu)
+}
+
+fn number(root: &Path, pu: usize, file: &str) -> Option<usize> {
+    // Machines without packages write -1.
+    topology_file(root, pu, file)?.trim().parse().ok()
+}
+
+fn topology_file(root: &Path, pu: usize, file: &str) -> Option<String> {
+    fs::read_to_string(root.join(format!("cpu/cpu{pu}/topology")).join(file)).ok()
+}
+
+/// Numbers as the kernel lists them: `0-3,8,10-11`. `None` if it is something else.
+fn parse_list(text: &str) -> Option<Vec<usize>> {
+    /// No machine has more; a longer range is not a list of PUs.
+    const MOST: usize = 1 << 20;
+    let mut numbers = Vec::new();
+    for range in text.trim().split(',').filter(|range| !range.is_empty()) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (
+            first.trim().parse::<usize>().ok()?,
+            last.trim().parse::<usize>().ok()?,
+        );
+        if last >= MOST {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// A made-up tree, removed when dropped.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str) -> Tree {
+            let folder = format!("dataflow-numa-{name}-{}", std::process::id());
+            Tree(std::env::temp_dir().join(folder))
+        }
+
+        fn file(&self, path: &str, content: &str) -> &Tree {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+            self
+        }
+
+        fn pu(&self, pu: usize, siblings: &str, package: i32) -> &Tree {
+            self.file(
+                &format!("cpu/cpu{pu}/topology/thread_siblings_list"),
+                &format!("{siblings}\n"),
+            );
+            self.file(
+                &format!("cpu/cpu{pu}/topology/physical_package_id"),
+                &format!("{package}\n"),
+            )
+        }
+
+        fn numa_node(&self, os_index: usize, pus: &str, distance: &str) -> &Tree {
+            self.file(&format!("node/node{os_index}/cpulist"), &format!("{pus}\n"));
+            self.file(
+                &format!("node/node{os_index}/distance"),
+                &format!("{distance}\n"),
+            )
+        }
+
+        fn read(&self, allowed: &[usize]) -> Topology {
+            read(&self.0, allowed)
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    fn cores(topology: &Topology) -> Vec<(usize, Vec<usize>)> {
+        topology
+            .cores()
+            .iter()
+            .map(|core| (core.numa_node, core.pus.clone()))
+            .collect()
+    }
+
+    /// Two packages, two NUMA nodes, two cores each; hyper-threads lie 4 apart.
+    fn two_packages(name: &str) -> Tree {
+        let tree = Tree::new(name);
+        for pu in 0..8 {
+            let first = pu % 4;
+            tree.pu(pu, &format!("{first},{}", first + 4), (first / 2) as i32);
+        }
+        tree.numa_node(0, "0-1,4-5", "10 21")
+            .numa_node(1, "2-3,6-7", "21 10");
+        tree.file("node/online", "0-1\n");
+        tree
+    }
+
+    #[test]
+    fn hyper_threads_share_a_core_and_cores_lie_on_their_numa_node() {
+        let topology = two_packages("hyper").read(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let expected = [
+            (0, vec![0, 4]),
+            (0, vec![1, 5]),
+            (1, vec![2, 6]),
+            (1, vec![3, 7]),
+        ];
+        assert_eq!(cores(&topology), expected);
+        assert_eq!(topology.n_pus(), 8);
+        assert_eq!((topology.distance(0, 1), topology.distance(1, 1)), (21, 10));
+        assert_eq!(topology.cores()[3].package, 1);
+    }
+
+    #[test]
+    fn only_allowed_processors_are_there_and_numa_nodes_without_them_stay() {
+        let topology = two_packages("allowed").read(&[6, 7, 3]);
+        assert_eq!(cores(&topology), [(1, vec![3, 7]), (1, vec![6])]);
+        assert_eq!(topology.n_numa_nodes(), 2);
+    }
+
+    #[test]
+    fn numa_nodes_are_numbered_without_gaps_and_keep_their_own_number() {
+        let tree = Tree::new("gaps");
+        tree.pu(0, "0", 0).pu(1, "1", 0);
+        tree.numa_node(33, "1", "20 40 10")
+            .numa_node(0, "0", "10 40 20")
+            .numa_node(8, "", "40 10 40");
+        let topology = tree.read(&[0, 1]);
+        let os: Vec<usize> = topology
+            .numa_nodes()
+            .iter()
+            .map(|node| node.os_index)
+            .collect();
+        assert_eq!(os, [0, 8, 33]);
+        assert_eq!(cores(&topology), [(0, vec![0]), (2, vec![1])]);
+        assert_eq!((topology.distance(0, 2), topology.distance(0, 1)), (20, 40));
+    }
+
+    #[test]
+    fn without_sibling_lists_cores_go_by_package_and_core_id() {
+        let tree = Tree::new("ids");
+        for (pu, package, core) in [(0, 0, 0), (1, 0, 0), (2, 1, 0), (3, 1, 0), (4, 1, 1)] {
+            tree.file(
+                &format!("cpu/cpu{pu}/topology/physical_package_id"),
+                &package.to_string(),
+            );
+            tree.file(&format!("cpu/cpu{pu}/topology/core_id"), &core.to_string());
+        }
+        let topology = tree.read(&[0, 1, 2, 3, 4]);
+        assert_eq!(
+            cores(&topology),
+            [(0, vec![0, 1]), (0, vec![2, 3]), (0, vec![4])]
+        );
+    }
+
+    #[test]
+    fn a_system_that_says_nothing_or_nonsense_still_has_its_allowed_processors() {
+        let nothing = Tree::new("nothing").read(&[4, 9]);
+        assert_eq!(cores(&nothing), [(0, vec![4]), (0, vec![9])]);
+        assert_eq!(nothing.distance(0, 0), 10);
+
+        let tree = Tree::new("nonsense");
+        tree.pu(4, "x-y", -1).pu(9, "0-99999999999", -1);
+        tree.numa_node(0, "?", "10").numa_node(1, "9", "ten");
+        let nonsense = tree.read(&[4, 9]);
+        assert_eq!(cores(&nonsense), [(0, vec![4]), (1, vec![9])]);
+        // The matrix is not square, so the other node is simply not this one.
+        assert_eq!((nonsense.distance(0, 0), nonsense.distance(1, 0)), (10, 20));
+        assert_eq!(nonsense.cores()[0].package, 0);
+
+        assert_eq!(cores(&Tree::new("nobody").read(&[])), [(0, vec![0])]);
+    }
+
+    #[test]
+    fn lists_are_read_as_the_kernel_writes_them() {
+        for (text, expected) in [
+            ("0-3,8,10-11\n", Some(vec![0, 1, 2, 3, 8, 10, 11])),
+            ("\n", Some(vec![])),
+            ("5", Some(vec![5])),
+            ("3-1", Some(vec![])),
+            ("0-", None),
+            ("a", None),
+            ("0-4294967296", None),
+        ] {
+            assert_eq!(parse_list(text), expected, "{text:?}");
+        }
+    }
+}

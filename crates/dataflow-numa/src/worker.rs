@@ -1,0 +1,146 @@
+//! Worker: what a thread of the pool does all its life.
+//!
+//! It searches for a job that wants it, visits the job until there is nothing left to do, and
+//! falls asleep when it has searched in vain for some microseconds.
+//!
+//! A job wants a worker that has not visited it yet (it may have roots), or while words lie in
+//! its queues. A job that sends a worker away before its queues are empty is stopping: that
+//! worker does not come back.
+//!
+//! # Law
+//! A worker is inside one job at a time and stays while there is something to do: a job that
+//! came later waits until a worker finds nothing in those before it.
+
+use crate::pool::{Offer, Pool, Visited};
+use crate::queue::{Backlog, QueueLane, Seat};
+use crate::sleep::Risen;
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+/// How long a worker searches in vain before it falls asleep. Waking it costs the waker some
+/// 5 µs; so even where every wake-up is in vain, waking takes a tenth of the waker's time at most.
+const SEARCH: Duration = Duration::from_micros(50);
+/// Longest pause between two looks, in turns of a spin loop: each look takes cache lines away
+/// from those who work.
+const LONGEST_PAUSE: u32 = 32;
+/// No edition has this number: the offers are to be read.
+const UNREAD: u64 = u64::MAX;
+
+/// One thread of a pool.
+pub(crate) struct Worker<'p> {
+    pool: &'p Pool,
+    seat: Seat<'p>,
+    /// The offers of the edition read last.
+    offers: Vec<Arc<Offer>>,
+    edition: u64,
+}
+
+/// What a search ended with.
+enum Found {
+    Wanted(Arc<Offer>),
+    Nothing,
+    TheEnd,
+}
+
+impl<'p> Worker<'p> {
+    pub fn new(pool: &'p Pool, worker: usize) -> Self {
+        Worker {
+            pool,
+            seat: pool.seat(worker),
+            offers: Vec::new(),
+            edition: UNREAD,
+        }
+    }
+
+    /// Works until the pool ends.
+    pub fn live(mut self) {
+        let mut risen = Risen::Free;
+        loop {
+            self.seat.counters.set_searching(true);
+            let found = self.search();
+            self.seat.counters.set_searching(false);
+            risen = match found {
+                Found::Wanted(offer) => self.visit(&offer, risen),
+                Found::Nothing => self.sleep(risen),
+                Found::TheEnd => return,
+            }
+        }
+    }
+
+    fn search(&mut self) -> Found {
+        let mut start = None;
+        let mut pause = 1;
+        loop {
+            if self.pool.is_ending() {
+                return Found::TheEnd;
+            }
+            self.refresh();
+            if let Some(offer) = self
+                .offers
+                .iter()
+                .find(|offer| offer.wants(self.seat.worker))
+            {
+                return Found::Wanted(Arc::clone(offer));
+            }
+            if start.get_or_insert_with(Instant::now).elapsed() > SEARCH {
+                return Found::Nothing;
+            }
+            if self.pool.crowded {
+                yield_now();
+            }
+            (0..pause).for_each(|_| spin_loop());
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Reads the offers if they have changed.
+    fn refresh(&mut self) {
+        let edition = self.pool.edition();
+        if edition != self.edition {
+            self.offers.clone_from(&self.pool.offers());
+            self.edition = edition;
+        }
+    }
+
+    /// Goes into a job and works until there is nothing more.
+    fn visit(&self, offer: &Offer, risen: Risen) -> Risen {
+        let worker = self.seat.worker;
+        let mut risen = risen;
+        if offer.visited(worker) == Visited::NotYet {
+            offer.set_visited(worker, Visited::Before);
+            if risen == Risen::OnDuty {
+                // Its roots may keep us, and the lane would not notice.
+                self.pool
+                    .sleep
+                    .end_duty(self.seat.numa_node, || self.pool.has_words());
+                risen = Risen::Free;
+            }
+        }
+        let Some(entered) = offer.job.enter() else {
+            return risen;
+        };
+        let mut lane = QueueLane::open(&offer.queues, &self.seat, risen);
+        entered.work(&mut lane);
+        let (risen, dry) = lane.close();
+        if !dry {
+            offer.set_visited(worker, Visited::SentAway);
+        }
+        risen
+    }
+
+    fn sleep(&mut self, risen: Risen) -> Risen {
+        let Worker { pool, seat, .. } = self;
+        let listed = pool.sleep.list(seat.worker, seat.numa_node, risen);
+        let changed = pool.is_ending() || pool.edition() != self.edition;
+        if changed || self.offers.iter().any(|offer| offer.wants(seat.worker)) {
+            return pool.sleep.leave(listed);
+        }
+        // A sleeper holds no job alive.
+        self.offers.clear();
+        self.edition = UNREAD;
+        seat.counters.count_sleep();
+        pool.sleep.park(listed)
+    }
+}

@@ -1,0 +1,400 @@
+//! The pool under the real engine: every task once, in order, whoever runs it.
+
+use dataflow_core::prelude::*;
+use dataflow_core::space::Independent;
+use dataflow_core::{Kind, run};
+use dataflow_numa::pin::allowed_pus;
+use dataflow_numa::{Bind, Topology, Warning, Workers, WorkersError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+/// Cell (i, j) of a square waits for its upper and left neighbours. Each run adds one to it;
+/// a cell that runs before its neighbours fails.
+struct Wavefront {
+    side: u64,
+    times: u64,
+    cells: Vec<AtomicU64>,
+    priority: fn(u64, u64) -> i64,
+}
+
+const UP: usize = 0;
+const LEFT: usize = 1;
+
+impl Wavefront {
+    fn new(side: u64, priority: fn(u64, u64) -> i64) -> Self {
+        let cells = (0..side * side).map(|_| AtomicU64::new(0)).collect();
+        Wavefront {
+            side,
+            times: 1,
+            cells,
+            priority,
+        }
+    }
+
+    fn check(&self) {
+        assert!(
+            self.cells
+                .iter()
+                .all(|cell| cell.load(Ordering::Relaxed) == self.times)
+        );
+    }
+}
+
+impl TaskSpace for Wavefront {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name("wavefront").parameter("side", self.side);
+        about.class("Cell").order("UP").order("LEFT");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..self.side * self.side
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task >= self.side {
+            from.task(UP, task - self.side, UP);
+        }
+        if !task.is_multiple_of(self.side) {
+            from.task(LEFT, task - 1, LEFT);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task + self.side < self.side * self.side {
+            to.task(UP, task + self.side, UP);
+        }
+        if !(task + 1).is_multiple_of(self.side) {
+            to.task(LEFT, task + 1, LEFT);
+        }
+    }
+
+    fn priority(&self, task: u64) -> i64 {
+        (self.priority)(task / self.side, task % self.side)
+    }
+
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        let count = |task: u64| self.cells[task as usize].load(Ordering::Relaxed);
+        if task >= self.side && count(task - self.side) != self.times {
+            return Err("ran before its upper neighbour".into());
+        }
+        if !task.is_multiple_of(self.side) && count(task - 1) != self.times {
+            return Err("ran before its left neighbour".into());
+        }
+        self.cells[task as usize].fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn workers(n: usize) -> Workers {
+    Workers::builder().n_workers(n).build().unwrap()
+}
+
+#[test]
+fn every_task_runs_once_and_in_order_on_any_number_of_workers_and_with_any_priority() {
+    let priorities: [fn(u64, u64) -> i64; 4] = [
+        |_, _| 0,
+        |i, j| -((i + j) as i64),
+        |i, j| (i as i64 * 7 + j as i64 * 13) % 11 - 5,
+        |i, j| if (i + j) % 3 == 0 { i64::MIN } else { i64::MAX },
+    ];
+    for n_workers in [1, 2, 3, 8] {
+        let workers = workers(n_workers);
+        for priority in priorities {
+            let mut space = Wavefront::new(60, priority);
+            for times in 1..=3 {
+                space.times = times;
+                assert_eq!(run(&space, &workers).unwrap().tasks, 3600);
+                space.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn jobs_from_several_threads_share_the_workers() {
+    let workers = workers(3);
+    std::thread::scope(|scope| {
+        for caller in 0..4 {
+            let workers = &workers;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let space = Wavefront::new(5 + (caller + round) % 20, |i, _| i as i64 % 3);
+                    run(&space, workers).unwrap();
+                    space.check();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn ten_thousand_jobs_of_one_task_follow_one_another() {
+    for n_workers in [1, 2, 5] {
+        let workers = workers(n_workers);
+        let done = AtomicUsize::new(0);
+        let job = Independent::new("one", 1, |_| {
+            done.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        for _ in 0..10_000 {
+            run(&job, &workers).unwrap();
+        }
+        assert_eq!(done.into_inner(), 10_000);
+    }
+}
+
+/// Jobs that find everybody asleep, or about to be.
+#[test]
+fn jobs_that_come_while_workers_fall_asleep_are_not_missed() {
+    let workers = workers(2);
+    let job = Independent::new("one", 1, |_| Ok(()));
+    for round in 0..2000_u64 {
+        let pause = Instant::now();
+        while pause.elapsed() < Duration::from_nanos(40_000 + 10 * round) {
+            std::hint::spin_loop();
+        }
+        run(&job, &workers).unwrap();
+    }
+    assert!(workers.statistics().sleeps > 0);
+}
+
+/// Each body waits until all have started: that takes as many workers at once. Roots come in
+/// chunks that one worker announces and queues, so the others must be woken for them or steal.
+#[test]
+fn queued_tasks_get_every_worker_even_while_bodies_are_long() {
+    for n_workers in [2, 3, 4] {
+        let workers = workers(n_workers);
+        for round in 0..100 {
+            if round % 10 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let all = Barrier::new(n_workers);
+            let job = Independent::new("meet", n_workers as u64, |_| {
+                all.wait();
+                Ok(())
+            });
+            run(&job, &workers).unwrap();
+        }
+    }
+}
+
+/// The first task, alone, frees all others when every other worker is long asleep.
+struct Fan {
+    wide: u64,
+    all: Barrier,
+    priority: i64,
+}
+
+impl TaskSpace for Fan {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name("fan").parameter("wide", self.wide);
+        about.class("Leaf").order("START");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..=self.wide
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task > 0 {
+            from.task(0, 0, 0);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task == 0 {
+            (1..=self.wide).for_each(|leaf| to.task(0, leaf, 0));
+        }
+    }
+
+    fn priority(&self, _: u64) -> i64 {
+        self.priority
+    }
+
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        match task {
+            0 => std::thread::sleep(Duration::from_millis(2)),
+            _ => {
+                self.all.wait();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn sleepers_are_woken_for_what_is_queued_until_nothing_is_left() {
+    for (n_workers, priority) in [(2, 0), (3, 0), (4, 0), (4, 1), (4, -1)] {
+        let workers = workers(n_workers);
+        for _ in 0..20 {
+            let wide = n_workers as u64;
+            run(
+                &Fan {
+                    wide,
+                    all: Barrier::new(n_workers),
+                    priority,
+                },
+                &workers,
+            )
+            .unwrap();
+        }
+        // From deques, that is; all share the priority queue of their NUMA node.
+        assert!(priority != 0 || workers.statistics().steals >= 20);
+    }
+}
+
+#[test]
+fn one_worker_takes_the_most_urgent_first() {
+    let order = Mutex::new(Vec::new());
+    struct Urgent<'a>(&'a Mutex<Vec<u64>>);
+    impl TaskSpace for Urgent<'_> {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("urgent").class("Leaf").order("START");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..=20
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task > 0 {
+                from.task(0, 0, 0);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            if task == 0 {
+                (1..=20).for_each(|leaf| to.task(0, leaf, 0));
+            }
+        }
+        fn priority(&self, task: u64) -> i64 {
+            (task as i64 * 7) % 21 - 10
+        }
+        fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            self.0.lock().unwrap().push(task);
+            Ok(())
+        }
+    }
+    let space = Urgent(&order);
+    run(&space, &workers(1)).unwrap();
+    let priorities: Vec<i64> = order.lock().unwrap()[1..]
+        .iter()
+        .map(|&task| space.priority(task))
+        .collect();
+    let mut sorted = priorities.clone();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    assert_eq!(priorities, sorted);
+}
+
+#[test]
+fn after_a_panic_a_failure_and_a_stop_the_workers_work_on() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let workers = workers(2);
+    for _ in 0..100 {
+        let panics = Independent::new("panics", 1000, |task| match task {
+            500 => panic!("boo"),
+            _ => Ok(()),
+        });
+        assert_eq!(
+            run(&panics, &workers).unwrap_err().kind(),
+            Kind::TaskPanicked
+        );
+        let fails = Independent::new("fails", 1000, |task| match task {
+            500 => Err("no".into()),
+            _ => Ok(()),
+        });
+        assert!(run(&fails, &workers).is_err());
+        let works = Wavefront::new(10, |_, _| 0);
+        run(&works, &workers).unwrap();
+        works.check();
+    }
+    drop(std::panic::take_hook());
+}
+
+#[test]
+fn a_pool_can_be_dropped_idle_just_started_or_after_a_panic() {
+    drop(workers(4));
+    let sleeping = workers(4);
+    std::thread::sleep(Duration::from_millis(5));
+    drop(sleeping);
+    let used = workers(2);
+    let panics = Independent::new("panics", 10, |_| {
+        std::panic::resume_unwind(Box::new("quiet"))
+    });
+    run(&panics, &used).unwrap_err();
+    drop(used);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn pinned_workers_are_where_they_were_placed() {
+    let before = allowed_pus();
+    let topology = Topology::of_this_process();
+    for bind in [Bind::Cores, Bind::Pus, Bind::None] {
+        let workers = Workers::builder().bind(bind).build().unwrap();
+        let seen = Mutex::new(Vec::new());
+        let all = Barrier::new(workers.places().len());
+        let job = Independent::new("where", workers.places().len() as u64, |_| {
+            all.wait();
+            let name = std::thread::current().name().unwrap_or_default().to_owned();
+            seen.lock().unwrap().push((name, allowed_pus()));
+            Ok(())
+        });
+        run(&job, &workers).unwrap();
+        for (name, pus) in seen.lock().unwrap().iter() {
+            let worker: usize = name["dataflow-".len()..].parse().unwrap();
+            let place = &workers.places()[worker].pus;
+            assert_eq!(
+                pus,
+                if bind == Bind::None { &before } else { place },
+                "{bind} {name}"
+            );
+        }
+        assert_eq!(seen.lock().unwrap().len(), workers.places().len());
+        assert_eq!(workers.warnings(), []);
+        assert_eq!(workers.topology(), &topology);
+    }
+    assert_eq!(
+        allowed_pus(),
+        before,
+        "the thread that starts workers is not pinned"
+    );
+}
+
+#[test]
+fn zero_workers_are_refused_and_too_many_warned_of() {
+    let n_cores = Topology::of_this_process().n_cores();
+    let error = Workers::builder().n_workers(0).build().unwrap_err();
+    assert_eq!(error, WorkersError::NoWorkers { allowed: n_cores });
+    assert!(error.to_string().contains(&n_cores.to_string()), "{error}");
+
+    let crowded = workers(n_cores + 1);
+    let warning = Warning::MoreWorkersThanCores {
+        n_workers: n_cores + 1,
+        n_cores,
+    };
+    assert_eq!(crowded.warnings()[0], warning);
+    assert_eq!(
+        warning.to_string(),
+        format!("{} workers share {n_cores} cores", n_cores + 1)
+    );
+}
+
+/// A machine that is not this one: pinning fails, and the workers work all the same.
+#[test]
+#[cfg(target_os = "linux")]
+fn workers_that_cannot_be_pinned_run_and_say_so() {
+    let topology = Topology::flat(&[100_000, 100_001]);
+    let workers = Workers::builder().topology(topology).build().unwrap();
+    let unpinned = |warning: &&Warning| matches!(warning, Warning::NotPinned { .. });
+    assert_eq!(workers.warnings().iter().filter(unpinned).count(), 2);
+    let space = Wavefront::new(20, |_, _| 0);
+    run(&space, &workers).unwrap();
+    space.check();
+}

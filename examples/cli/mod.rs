@@ -1,0 +1,225 @@
+//! The command line that all examples share: flags, exit statuses, JSON, progress.
+//!
+//! An example says which of the common flags it honours, declares its own, and fills an
+//! [`Outcome`]; everything else is here:
+//!
+//! ```ignore
+//! mod cli;
+//!
+//! const EXAMPLE: cli::Example = cli::Example {
+//!     name: "squares",
+//!     about: "Squares numbers",
+//!     honours: &["n", "seed"], // --threads, --bind, --json and their like are honoured by all
+//! };
+//!
+//! #[derive(clap::Args)]
+//! struct Own {
+//!     /// What to add to each
+//!     #[arg(long, default_value_t = 0)]
+//!     plus: u64,
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     cli::run(&EXAMPLE, |settings: &cli::Settings<Own>, outcome| {
+//!         let space = Squares::new(settings.n.unwrap_or(1000), settings.own.plus);
+//!         let runtime = settings.runtime()?;
+//!         outcome.threads = Some(runtime.n_threads());
+//!         outcome.measured = Some(settings.measure(&runtime, |monitor| runtime.run_with(&space, monitor))?);
+//!         outcome.set("sum", space.sum());                       // a key of its own
+//!         outcome.say(format!("the sum is {}", space.sum()));    // a line for people
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! An example without flags of its own takes `Settings<cli::NoFlags>`. [`Failure`] is made from
+//! the runtime's errors by `?`, or by [`Failure::new`]; [`Failure::refused`] is a bad argument.
+//!
+//! # The contract
+//! Exit status 0: done and verified. 2: bad arguments, one line on stderr, nothing on stdout.
+//! 1: everything else that failed; with `--json` the object is printed, `error` filled in.
+//! The first line on stderr starts with `error:` and says it all. `--json` prints one object on
+//! stdout and nothing else; its first keys are the same, in the same order, in every example.
+//!
+//! # Elsewhere
+//! What the keys mean: [`outcome`]. Time and memory: [`measure`], [`process`].
+
+// Each example uses its part.
+#![allow(dead_code)]
+
+pub mod measure;
+pub mod outcome;
+pub mod process;
+pub mod settings;
+
+pub use measure::Measured;
+pub use outcome::Outcome;
+pub use settings::{Flags, Settings};
+
+use clap::Args;
+use serde_json::{Value, json};
+use std::any::Any;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+/// What an example is.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// Its name, as cargo knows it.
+    pub name: &'static str,
+    /// One sentence for `--help`.
+    pub about: &'static str,
+    /// The flags it honours besides those that all do: of `n m nb grid precision input seed
+    /// backend check`.
+    pub honours: &'static [&'static str],
+}
+
+/// The flags of an example that has none of its own.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct NoFlags {}
+
+/// Why an example did not do what it was asked for.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    status: u8,
+    kind: String,
+    index: Option<u64>,
+    message: String,
+}
+
+impl Failure {
+    /// A failure of the given kind (snake_case) and text: exit status 1.
+    pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Failure {
+            status: 1,
+            kind: kind.into(),
+            index: None,
+            message: message.into(),
+        }
+    }
+
+    /// An argument that cannot be honoured: exit status 2, and no object.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Failure {
+            status: 2,
+            ..Failure::new("bad_argument", message)
+        }
+    }
+
+    /// The index it belongs to: LAPACK's INFO where there is one.
+    pub fn with_index(self, index: u64) -> Self {
+        Failure {
+            index: Some(index),
+            ..self
+        }
+    }
+
+    /// What happened.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn object(&self) -> Value {
+        json!({ "kind": self.kind, "index": self.index, "message": self.message })
+    }
+
+    fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Failure::new(
+            "panicked",
+            format!("the example panicked: {}", text.unwrap_or("(no text)")),
+        )
+    }
+}
+
+impl From<dataflow::Error> for Failure {
+    fn from(error: dataflow::Error) -> Self {
+        let failure = Failure::new(error.kind().name(), error.to_string());
+        Failure {
+            index: error.index(),
+            ..failure
+        }
+    }
+}
+
+/// Runs an example with the arguments of this process.
+pub fn run<Own: Args>(
+    example: &Example,
+    body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Result<(), Failure>,
+) -> ExitCode {
+    // Workers that panic say so in the error that `run` returns.
+    std::panic::set_hook(Box::new(|_| {}));
+    let answer = answer(example, std::env::args_os(), body);
+    let stdout = std::io::stdout().write_all(answer.stdout.as_bytes());
+    let stderr = std::io::stderr().write_all(answer.stderr.as_bytes());
+    match stdout.and(stderr) {
+        Ok(()) => ExitCode::from(answer.status),
+        // A reader that left early, like `head`: nobody is there to be told.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// All that an example gives back to its caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u8,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs an example with a command line, whose first word is the program's name.
+pub fn answer<Own: Args, W: Into<std::ffi::OsString> + Clone>(
+    example: &Example,
+    words: impl IntoIterator<Item = W>,
+    body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Result<(), Failure>,
+) -> Answer {
+    let settings = match Settings::<Own>::read(example, words) {
+        Ok(settings) => settings,
+        Err(error) => return Answer::to_bad_arguments(&error),
+    };
+    let mut outcome = Outcome::new(&settings);
+    let ended = catch_unwind(AssertUnwindSafe(|| body(&settings, &mut outcome)))
+        .unwrap_or_else(|panic| Err(Failure::panicked(&*panic)));
+    let failure = ended.err();
+    let status = failure.as_ref().map_or(0, |failure| failure.status);
+    let stdout = match (status, settings.json) {
+        (0 | 1, true) => format!("{}\n", outcome.object(example, failure.as_ref())),
+        (0, false) => outcome.page(example),
+        _ => String::new(),
+    };
+    let stderr = failure.map_or(String::new(), |failure| error_line(&failure.message));
+    Answer {
+        status,
+        stdout,
+        stderr,
+    }
+}
+
+impl Answer {
+    /// Help and version are no errors; anything else is told in one line.
+    fn to_bad_arguments(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        if !error.use_stderr() {
+            return Answer {
+                status: 0,
+                stdout: text,
+                stderr: String::new(),
+            };
+        }
+        let first = text.split("\n\n").next().unwrap_or_default();
+        let stderr = error_line(first.strip_prefix("error: ").unwrap_or(first));
+        Answer {
+            status: 2,
+            stdout: String::new(),
+            stderr,
+        }
+    }
+}
+
+/// One line, whatever the text.
+fn error_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    format!("error: {}\n", words.join(" "))
+}

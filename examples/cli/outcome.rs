@@ -1,0 +1,151 @@
+//! Outcome: what an example has to tell, as one JSON object or as text for people.
+//!
+//! An example fills in what it knows as it goes, so that a failed run still says how far it came.
+
+use super::measure::Measured;
+use super::process;
+use super::{Example, Failure, Flags};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// What an example has to tell. `None` is what does not apply, or is not known yet.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Order or length of the problem.
+    pub n: Option<usize>,
+    /// Its other extent.
+    pub m: Option<usize>,
+    /// Order of a tile.
+    pub nb: Option<usize>,
+    /// Rows and columns of the grid of ranks.
+    pub grid: Option<String>,
+    /// Worker threads of each rank.
+    pub threads: Option<usize>,
+    /// Type of the numbers.
+    pub precision: Option<String>,
+    /// Library of the kernels.
+    pub backend: Option<String>,
+    /// Seed of the generated data.
+    pub seed: Option<u64>,
+    /// The timed graph; of several runs the median.
+    pub measured: Option<Measured>,
+    /// Useful floating-point operations of one run.
+    pub flops: Option<f64>,
+    /// Scaled residual.
+    pub residual: Option<f64>,
+    /// 16 hexadecimal digits over the bits of the result.
+    pub digest: Option<String>,
+    own: Map<String, Value>,
+    text: String,
+    ranks: usize,
+    policy: String,
+}
+
+impl Outcome {
+    pub(super) fn new(flags: &Flags) -> Self {
+        Outcome {
+            threads: flags.threads,
+            ranks: flags.ranks,
+            policy: flags.policy.to_string(),
+            ..Outcome::default()
+        }
+    }
+
+    /// Sets a key of the example's own.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.own.insert(key.to_string(), value.into());
+    }
+
+    /// Adds a line to what people read; not part of the JSON object.
+    pub fn say(&mut self, line: impl AsRef<str>) {
+        self.text += line.as_ref();
+        self.text.push('\n');
+    }
+
+    /// Useful floating-point operations per second, in units of 10⁹.
+    pub fn gflops(&self) -> Option<f64> {
+        let seconds = self.measured.as_ref()?.seconds;
+        self.flops.map(|flops| flops / seconds * 1e-9)
+    }
+
+    /// The object of the contract: its keys in their order, the example's own behind them.
+    pub(super) fn object(&self, example: &Example, failure: Option<&Failure>) -> Value {
+        let ran = self.measured.as_ref();
+        // One rank sends nothing.
+        let sent = ran.map(|_| 0);
+        let mut object = json!({
+            "example": example.name,
+            "n": self.n,
+            "m": self.m,
+            "nb": self.nb,
+            "grid": self.grid,
+            "ranks": self.ranks,
+            "threads": self.threads,
+            "precision": self.precision,
+            "backend": self.backend,
+            "policy": self.policy,
+            "seed": self.seed,
+            "tasks": ran.map(|ran| ran.tasks),
+            "seconds": ran.map(|ran| ran.seconds),
+            "cpu_seconds": ran.map(|ran| ran.cpu_seconds),
+            "gflops": self.gflops(),
+            "residual": self.residual,
+            "digest": self.digest,
+            "messages": sent,
+            "bytes": sent,
+            "activations": sent,
+            "packets": sent,
+            "control_bytes": sent,
+            "steals": ran.map(|ran| ran.steals),
+            "copies": ran.map(|ran| ran.copies),
+            "max_rss_bytes": process::max_rss_bytes(),
+        });
+        if let Some(object) = object.as_object_mut() {
+            object.extend(self.own.clone());
+            if let Some(failure) = failure {
+                object.insert("error".into(), failure.object());
+            }
+        }
+        object
+    }
+
+    /// The same for people.
+    pub(super) fn page(&self, example: &Example) -> String {
+        let mut page = example.name.to_string();
+        let mut extent = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                // Writing to a string does not fail.
+                let _ = write!(page, "  {name} = {value}");
+            }
+        };
+        extent("n", self.n.map(|n| n.to_string()));
+        extent("m", self.m.map(|m| m.to_string()));
+        extent("nb", self.nb.map(|nb| nb.to_string()));
+        extent("precision", self.precision.clone());
+        extent("backend", self.backend.clone());
+        extent("threads", self.threads.map(|threads| threads.to_string()));
+        page.push('\n');
+        if let Some(ran) = &self.measured {
+            let Measured {
+                tasks,
+                seconds,
+                cpu_seconds,
+                steals,
+                copies,
+            } = ran;
+            page += &format!(
+                "{tasks} tasks in {seconds:.6} s ({cpu_seconds:.6} s of processor time), {steals} stolen, {copies} data copied\n"
+            );
+        }
+        if let Some(gflops) = self.gflops() {
+            page += &format!("{gflops:.1} GFLOP/s\n");
+        }
+        if let Some(residual) = self.residual {
+            page += &format!("residual {residual:.3}\n");
+        }
+        if let Some(digest) = &self.digest {
+            page += &format!("digest {digest}\n");
+        }
+        page + &self.text
+    }
+}

@@ -1,0 +1,163 @@
+//! What the runtime itself costs: graphs of empty tasks, in nanoseconds and bytes a task.
+//!
+//! # Elsewhere
+//! The graphs: `cli/shapes.rs`. The same beside rayon and a bare loop: `benches/overhead.rs`.
+
+mod cli;
+#[path = "cli/shapes.rs"]
+mod shapes;
+
+use clap::ValueEnum;
+use cli::{Example, Failure, Measured, Outcome, Settings, process};
+use dataflow::Runtime;
+use dataflow::prelude::*;
+use shapes::{
+    Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, Wavefront,
+};
+use std::process::ExitCode;
+
+const EXAMPLE: Example = Example {
+    name: "overhead",
+    about: "Runs graphs of empty tasks and says what a task costs",
+    honours: &[],
+};
+
+/// What to run.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Own {
+    /// The graph
+    #[arg(long)]
+    shape: Shape,
+    /// Its size: number of tasks, length, side, tiles a side, or steps of a stencil 64 wide
+    #[arg(long, value_name = "S")]
+    size: u32,
+    /// Give the Cholesky shape its bottom-level priorities
+    #[arg(long)]
+    priorities: bool,
+    /// Number the tasks, so that the engine counts arrivals in an array (without --data)
+    #[arg(long)]
+    dense: bool,
+    /// What the edges carry
+    #[arg(long, default_value = "none")]
+    data: Data,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    Independent,
+    Chain,
+    Wavefront,
+    Cholesky,
+    Stencil,
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, overhead)
+}
+
+fn overhead(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+    let own = settings.own;
+    if own.priorities && own.shape != Shape::Cholesky {
+        return Err(Failure::refused(
+            "--priorities: only the Cholesky shape has them",
+        ));
+    }
+    if own.shape == Shape::Independent && (own.data != Data::None || own.dense) {
+        return Err(Failure::refused(
+            "--data and --dense: independent tasks have no edges",
+        ));
+    }
+    if own.dense && own.data != Data::None {
+        return Err(Failure::refused(
+            "--dense: only edges without data are counted in an array",
+        ));
+    }
+    if let Some(name) = own.shape.to_possible_value() {
+        outcome.set("shape", name.get_name());
+    }
+    outcome.set("size", own.size);
+    match own.data {
+        Data::None => with_data::<()>(settings, outcome),
+        Data::Moved => with_data::<Moved>(settings, outcome),
+        Data::Shared => with_data::<Shared>(settings, outcome),
+        Data::Updated => with_data::<Updated>(settings, outcome),
+    }
+}
+
+fn with_data<D: Carried>(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+    let Own {
+        shape,
+        size,
+        priorities,
+        dense,
+        ..
+    } = settings.own;
+    let runtime = settings.runtime()?;
+    outcome.threads = Some(runtime.n_threads());
+    match shape {
+        Shape::Independent => run(
+            settings,
+            &runtime,
+            || Independent { count: size.into() },
+            outcome,
+        ),
+        Shape::Chain => run(
+            settings,
+            &runtime,
+            || Chain::<D>::new(size.into(), dense),
+            outcome,
+        ),
+        Shape::Wavefront => run(
+            settings,
+            &runtime,
+            || Wavefront::<D>::new(size, dense),
+            outcome,
+        ),
+        Shape::Cholesky => run(
+            settings,
+            &runtime,
+            || Cholesky::<D>::new(size, dense, priorities),
+            outcome,
+        ),
+        Shape::Stencil => run(
+            settings,
+            &runtime,
+            || Stencil::<D>::new(size, dense),
+            outcome,
+        ),
+    }
+}
+
+/// Runs a graph and says what a task cost: the space is part of the memory, not of the time.
+fn run<S: TaskSpace>(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    space: impl FnOnce() -> S,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let earlier_peak = process::max_rss_bytes();
+    let at_start = process::restart_peak();
+    let space = space();
+    let runs = (0..settings.repeat)
+        .map(|_| settings.measure(runtime, |monitor| runtime.run_with(&space, monitor)));
+    let measured = Measured::median(runs.collect::<Result<_, _>>()?).unwrap_or_default();
+    let peak = process::max_rss_bytes();
+    outcome.measured = Some(measured);
+    // No task costs nothing.
+    let per_task = |total: f64| total / measured.tasks.max(1) as f64;
+    let costs = [
+        ("ns_per_task", per_task(measured.seconds * 1e9)),
+        ("cpu_ns_per_task", per_task(measured.cpu_seconds * 1e9)),
+        (
+            "bytes_per_task",
+            per_task(peak.saturating_sub(at_start) as f64),
+        ),
+    ];
+    for (key, cost) in costs {
+        outcome.set(key, cost);
+        outcome.say(format!("{cost:>12.3} {}", key.replace('_', " ")));
+    }
+    outcome.set("max_rss_bytes", earlier_peak.max(peak));
+    outcome.say(format!("{:>12} max rss bytes", earlier_peak.max(peak)));
+    Ok(())
+}

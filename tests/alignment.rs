@@ -1,0 +1,489 @@
+//! The example `alignment` against a plain table, against all alignments there are, and its files.
+
+#[path = "../examples/alignment.rs"]
+#[allow(dead_code)] // its `main`
+mod alignment;
+
+use alignment::{Alignment, Cell, Column, Scores, align, related};
+use dataflow::core::port::{Inline, Shuffled};
+use dataflow::core::space::verify;
+use std::path::PathBuf;
+
+const SCORES: Scores = Scores {
+    equal: 2,
+    different: -1,
+    open: -3,
+    extend: -1,
+};
+
+/// Symbols few enough for many ties.
+fn sequence(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut symbol = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        b"AB"[(state >> 62 & 1) as usize]
+    };
+    (0..length).map(|_| symbol()).collect()
+}
+
+fn aligned(first: &[u8], second: &[u8], scores: Scores, nb: usize) -> (i32, Vec<Column>) {
+    let alignment = Alignment::new(first.to_vec(), second.to_vec(), scores, nb).unwrap();
+    dataflow::core::run(&alignment, &Inline).unwrap();
+    (alignment.score(), alignment.columns())
+}
+
+/// Score of an alignment by the definition: pairs one by one, gaps by their length.
+fn worth(first: &[u8], second: &[u8], columns: &[Column], scores: Scores) -> i32 {
+    let (mut first, mut second) = (first.iter(), second.iter());
+    let mut total = 0;
+    for run in columns.chunk_by(|a, b| a == b) {
+        let gap = scores.open + (run.len() as i32 - 1) * scores.extend;
+        match run[0] {
+            Column::Pair => {
+                for _ in run {
+                    let pair = (first.next().unwrap(), second.next().unwrap());
+                    total += if pair.0 == pair.1 {
+                        scores.equal
+                    } else {
+                        scores.different
+                    };
+                }
+            }
+            Column::GapInSecond => {
+                first.by_ref().take(run.len()).for_each(drop);
+                total += gap;
+            }
+            Column::GapInFirst => {
+                second.by_ref().take(run.len()).for_each(drop);
+                total += gap;
+            }
+        }
+    }
+    assert!(
+        first.next().is_none() && second.next().is_none(),
+        "not all symbols are aligned"
+    );
+    total
+}
+
+/// The best of all alignments, found by writing each of them down; ties decided from the end.
+fn best_of_all(first: &[u8], second: &[u8], scores: Scores) -> (i32, Vec<Column>) {
+    fn all(i: usize, j: usize) -> Vec<Vec<Column>> {
+        if i == 0 && j == 0 {
+            return vec![Vec::new()];
+        }
+        let mut found = Vec::new();
+        let steps = [
+            (1, 1, Column::Pair),
+            (1, 0, Column::GapInSecond),
+            (0, 1, Column::GapInFirst),
+        ];
+        for (down, across, column) in steps {
+            if i >= down && j >= across {
+                for mut columns in all(i - down, j - across) {
+                    columns.push(column);
+                    found.push(columns);
+                }
+            }
+        }
+        found
+    }
+    let ranked = all(first.len(), second.len()).into_iter().map(|columns| {
+        let from_the_end: Vec<Column> = columns.iter().rev().copied().collect();
+        (
+            -worth(first, second, &columns, scores),
+            from_the_end,
+            columns,
+        )
+    });
+    let (loss, _, columns) = ranked.min().unwrap();
+    (-loss, columns)
+}
+
+/// Best score by one table that is kept whole, with plain loops.
+fn plain_score(first: &[u8], second: &[u8], scores: Scores) -> i32 {
+    const NEVER: i32 = -1_000_000;
+    let (n, m) = (first.len(), second.len());
+    let mut table: Vec<Vec<Cell>> = vec![vec![[NEVER; 3]; m + 1]; n + 1];
+    table[0][0] = [0, NEVER, NEVER];
+    for i in 0..=n {
+        for j in 0..=m {
+            if i > 0 && j > 0 {
+                let pair = if first[i - 1] == second[j - 1] {
+                    scores.equal
+                } else {
+                    scores.different
+                };
+                table[i][j][0] = table[i - 1][j - 1].into_iter().max().unwrap() + pair;
+            }
+            if i > 0 {
+                let [pair, second, first] = table[i - 1][j];
+                table[i][j][1] = (pair.max(first) + scores.open).max(second + scores.extend);
+            }
+            if j > 0 {
+                let [pair, second, first] = table[i][j - 1];
+                table[i][j][2] = (pair.max(second) + scores.open).max(first + scores.extend);
+            }
+        }
+    }
+    table[n][m].into_iter().max().unwrap()
+}
+
+#[test]
+fn both_ends_of_every_edge_agree() {
+    for (n, m, nb) in [
+        (0, 0, 1),
+        (5, 0, 2),
+        (1, 1, 1),
+        (5, 3, 1),
+        (7, 9, 4),
+        (12, 8, 4),
+    ] {
+        let alignment = Alignment::new(sequence(n, 1), sequence(m, 2), SCORES, nb).unwrap();
+        if let Err(fault) = verify(&alignment, 1) {
+            panic!("n = {n}, m = {m}, nb = {nb}: {fault}");
+        }
+    }
+}
+
+#[test]
+fn short_sequences_get_the_best_of_all_alignments_and_ties_are_decided_as_told() {
+    let scores = [
+        SCORES,
+        Scores { open: -1, ..SCORES }, // no dearer than a further symbol
+        Scores {
+            open: 0,
+            extend: -4,
+            ..SCORES
+        }, // cheaper than one
+        Scores {
+            different: -9,
+            ..SCORES
+        }, // two gaps side by side beat a pair
+        Scores {
+            equal: 0,
+            different: 0,
+            open: 0,
+            extend: 0,
+        }, // everything ties
+        Scores {
+            equal: -2,
+            different: -2,
+            open: -1,
+            extend: -1,
+        }, // as many columns, as many ties
+    ];
+    for scores in scores {
+        for (n, m) in [
+            (0, 0),
+            (0, 3),
+            (3, 0),
+            (1, 1),
+            (2, 4),
+            (4, 3),
+            (4, 4),
+            (5, 3),
+        ] {
+            for seed in 0..6 {
+                let (first, second) = (sequence(n, seed), sequence(m, seed + 100));
+                let expected = best_of_all(&first, &second, scores);
+                for nb in 1..=5 {
+                    assert_eq!(
+                        aligned(&first, &second, scores, nb),
+                        expected,
+                        "{first:?} {second:?} nb = {nb} {scores:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ties_are_decided_by_hand() {
+    use Column::{GapInFirst, GapInSecond, Pair};
+    // A pair at the end before a gap at the end: both B can stand below the one B.
+    assert_eq!(
+        aligned(b"B", b"BB", SCORES, 1),
+        (-1, vec![GapInFirst, Pair])
+    );
+    assert_eq!(
+        aligned(b"BB", b"B", SCORES, 1),
+        (-1, vec![GapInSecond, Pair])
+    );
+    // Two gaps side by side: from the end, the one in the second comes first.
+    let scores = Scores {
+        different: -9,
+        ..SCORES
+    };
+    assert_eq!(
+        aligned(b"A", b"B", scores, 1),
+        (-6, vec![GapInFirst, GapInSecond])
+    );
+    // One long gap is better than two.
+    assert_eq!(
+        aligned(b"ABBA", b"AA", SCORES, 2),
+        (0, vec![Pair, GapInSecond, GapInSecond, Pair])
+    );
+}
+
+#[test]
+fn longer_sequences_agree_with_a_plain_table_for_every_tile_order() {
+    for (n, m, seed) in [(40, 40, 1), (61, 33, 2), (1, 80, 3), (97, 101, 4)] {
+        let (first, second) = (sequence(n, seed), sequence(m, seed + 50));
+        let whole = aligned(&first, &second, SCORES, 200);
+        assert_eq!(whole.0, plain_score(&first, &second, SCORES));
+        assert_eq!(whole.0, worth(&first, &second, &whole.1, SCORES));
+        for nb in [1, 2, 3, 7, 16, 32, 33, 64, 100] {
+            assert_eq!(
+                aligned(&first, &second, SCORES, nb),
+                whole,
+                "n = {n}, m = {m}, nb = {nb}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_alignment_is_the_same_under_every_schedule() {
+    let [first, second] = related(300, 7);
+    let expected = aligned(&first, &second, SCORES, 1000);
+    for seed in 0..20 {
+        let alignment = Alignment::new(first.clone(), second.clone(), SCORES, 17).unwrap();
+        let shuffled = Shuffled::new(seed).with_threads(1 + seed as usize % 3);
+        let report = dataflow::core::run(&alignment, &shuffled).unwrap();
+        assert_eq!(
+            (alignment.score(), alignment.columns()),
+            expected,
+            "seed {seed}"
+        );
+        assert_eq!(report.copies(), 0);
+    }
+}
+
+#[test]
+fn sequences_too_long_for_their_scores_are_refused() {
+    let scores = Scores {
+        equal: 1000,
+        ..SCORES
+    };
+    assert!(Alignment::new(vec![b'A'; 200_000], vec![b'A'; 100_000], scores, 1000).is_err());
+}
+
+// ── The command line ─────────────────────────────────────────────────────────────────────────────
+
+fn answer(arguments: &[&str]) -> alignment::cli::Answer {
+    let words = ["alignment"].iter().chain(arguments);
+    alignment::cli::answer(&alignment::EXAMPLE, words, align)
+}
+
+fn object(answer: &alignment::cli::Answer) -> serde_json::Value {
+    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+}
+
+/// A file that is gone when dropped.
+struct Fasta(PathBuf);
+
+impl Fasta {
+    fn new(name: &str, text: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("dataflow-{}-{name}.fasta", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        Fasta(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Fasta {
+    fn drop(&mut self) {
+        // Left over in the temporary folder if it cannot be removed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn two_records_are_aligned_and_printed() {
+    let file = Fasta::new("two", ">one\nACGT\nACGT\n>two of them\r\nACGACGT\r\n");
+    let shown = answer(&["--input", file.path(), "--threads", "2"]);
+    assert_eq!((shown.status, shown.stderr.as_str()), (0, ""), "{shown:?}");
+    let page = "        1 ACGTACGT 8\n          ||| ||||\n        1 ACG-ACGT 7\n";
+    assert!(shown.stdout.contains(page), "{}", shown.stdout);
+    let told = object(&answer(&["--input", file.path(), "--json"]));
+    assert_eq!(told["score"], 11);
+    assert_eq!(told["alignment_length"], 8);
+    assert_eq!((&told["n"], &told["m"]), (&8.into(), &7.into()));
+    let other = answer(&[
+        "--input",
+        file.path(),
+        "--json",
+        "--match",
+        "3",
+        "--gap-open",
+        "-7",
+    ]);
+    assert_eq!(object(&other)["score"], 14);
+}
+
+#[test]
+fn a_malformed_file_is_one_clear_error() {
+    let malformed = [
+        ("empty", "", "is empty"),
+        ("text", "ACGT\n", "'>'"),
+        ("one", ">a\nACGT\n", "holds 1 records"),
+        ("three", ">a\nA\n>b\nC\n>c\nG\n", "holds 3 records"),
+        ("void", ">a\n>b\nACGT\n", "record 1 is empty"),
+        ("end", ">a\nACGT\n>b\n", "record 2 is empty"),
+        (
+            "lower",
+            ">a\nACGT\n>b\nACgT\n",
+            "symbol 3 of record 2 is 'g'",
+        ),
+        (
+            "digit",
+            ">a\nAC7T\n>b\nACGT\n",
+            "symbol 3 of record 1 is '7'",
+        ),
+        ("gap", ">a\nA-\n>b\nACGT\n", "symbol 2 of record 1 is '-'"),
+        ("fastq", "@a\nACGT\n+\nIIII\n@b\nA\n+\nI\n", "FASTQ"),
+    ];
+    for (name, text, expected) in malformed {
+        let file = Fasta::new(name, text);
+        let told = answer(&["--input", file.path(), "--json"]);
+        assert_eq!(told.status, 1, "{name}: {told:?}");
+        assert!(
+            told.stderr.starts_with("error: ") && told.stderr.lines().count() == 1,
+            "{name}: {told:?}"
+        );
+        assert!(told.stderr.contains(expected), "{name}: {told:?}");
+        assert_eq!(object(&told)["error"]["kind"], "malformed", "{name}");
+    }
+    let missing = answer(&["--input", "no-such-file.fasta", "--json"]);
+    assert_eq!(
+        (missing.status, &object(&missing)["error"]["kind"]),
+        (1, &"io".into())
+    );
+    assert!(answer(&["--input", "no-such-file.fasta"]).stdout.is_empty());
+}
+
+#[test]
+fn bad_arguments_are_one_line_and_status_two() {
+    let bad: [&[&str]; 16] = [
+        &["--no-such-flag"],
+        &["--threads", "0"],
+        &["--threads", "-1"],
+        &["--nb", "0"],
+        &["--repeat", "0"],
+        &["--n", "many"],
+        &["--grid", "1x1"],
+        &["--precision", "f32"],
+        &["--check"],
+        &["--m", "5"],
+        &["--ranks", "2"],
+        &["--ranks", "0"],
+        &["--transport", "mpi"],
+        &["--policy", "no-such-policy"],
+        &["--match", "100000"],
+        &["--n", "5", "--input", "file.fasta"],
+    ];
+    for arguments in bad {
+        let told = answer(&[arguments, &["--json"]].concat());
+        assert_eq!(
+            (told.status, told.stdout.as_str()),
+            (2, ""),
+            "{arguments:?}: {told:?}"
+        );
+        assert!(
+            told.stderr.starts_with("error: ") && told.stderr.lines().count() == 1,
+            "{told:?}"
+        );
+        assert!(told.stderr.contains(arguments[0]), "{told:?}");
+    }
+}
+
+#[test]
+fn the_object_has_its_keys_in_their_order() {
+    let told = answer(&[
+        "--n",
+        "100",
+        "--seed",
+        "3",
+        "--json",
+        "--transport",
+        "local",
+        "--ranks",
+        "1",
+    ]);
+    assert_eq!((told.status, told.stderr.as_str()), (0, ""));
+    let told = object(&told);
+    let keys: Vec<&str> = told
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let expected = "example n m nb grid ranks threads precision backend policy seed tasks seconds \
+        cpu_seconds gflops residual digest messages bytes activations packets control_bytes steals \
+        copies max_rss_bytes score alignment_length";
+    assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(
+        (&told["example"], &told["seed"], &told["copies"]),
+        (&"alignment".into(), &3.into(), &0.into())
+    );
+    assert!(
+        [
+            "grid",
+            "precision",
+            "backend",
+            "gflops",
+            "residual",
+            "digest"
+        ]
+        .iter()
+        .all(|key| told[key].is_null())
+    );
+}
+
+#[test]
+fn empty_and_generated_sequences_are_aligned() {
+    for n in ["0", "1", "7"] {
+        let told = answer(&["--n", n, "--json"]);
+        assert_eq!(told.status, 0, "{told:?}");
+    }
+    assert_eq!(
+        object(&answer(&["--n", "0", "--json"]))["alignment_length"],
+        0
+    );
+    let (one, two) = (
+        answer(&["--n", "50", "--seed", "1", "--json"]),
+        answer(&["--n", "50", "--seed", "2", "--json"]),
+    );
+    assert_ne!(object(&one)["score"], object(&two)["score"]);
+}
+
+#[test]
+fn help_shows_what_is_honoured_and_only_that() {
+    let help = answer(&["--help"]);
+    assert_eq!((help.status, help.stderr.as_str()), (0, ""));
+    assert!(help.stdout.contains("--gap-open") && help.stdout.contains("--input"));
+    assert!(!help.stdout.contains("--precision") && !help.stdout.contains("--grid"));
+}
+
+#[test]
+fn a_panic_of_the_example_is_told_like_any_failure() {
+    let words = ["alignment", "--json"];
+    let told = alignment::cli::answer(
+        &alignment::EXAMPLE,
+        words,
+        |_: &alignment::cli::Settings<Scores>, _| panic!("at the\ndisco"),
+    );
+    assert_eq!(
+        (told.status, told.stderr.as_str()),
+        (1, "error: the example panicked: at the disco\n")
+    );
+    assert_eq!(object(&told)["error"]["kind"], "panicked");
+}

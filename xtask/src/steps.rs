@@ -1,0 +1,238 @@
+//! Steps: each is run to its end, timed and remembered; the account comes last.
+//!
+//! # Law
+//! A failing step never keeps a later one from running, and nothing is left out in silence:
+//! what this machine cannot do is a skipped step with its reason.
+//! The last line is `N passed, N failed, N skipped`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Passed,
+    /// What went wrong, one line each.
+    Failed(Vec<String>),
+    /// Why this machine or this call cannot do it.
+    Skipped(String),
+}
+
+impl Outcome {
+    /// Passed without faults, failed with any.
+    pub fn from_faults(faults: Vec<String>) -> Self {
+        if faults.is_empty() {
+            Self::Passed
+        } else {
+            Self::Failed(faults)
+        }
+    }
+
+    pub fn failed(fault: impl Into<String>) -> Self {
+        Self::Failed(vec![fault.into()])
+    }
+}
+
+/// The steps that have been run, in order.
+#[derive(Default)]
+pub struct Steps {
+    done: Vec<(String, Outcome, Duration)>,
+}
+
+impl Steps {
+    /// Runs one step and remembers how it ended and how long it took.
+    pub fn step(&mut self, name: &str, step: impl FnOnce() -> Outcome) {
+        println!("\n━━ {name}");
+        let start = Instant::now();
+        let outcome = step();
+        match &outcome {
+            Outcome::Passed => {}
+            Outcome::Failed(faults) => faults.iter().for_each(|fault| println!("{name}: {fault}")),
+            Outcome::Skipped(reason) => println!("skipped: {reason}"),
+        }
+        self.done.push((name.to_string(), outcome, start.elapsed()));
+    }
+
+    /// A step without which the others make no sense: its fault goes back to the caller.
+    pub fn required(
+        &mut self,
+        name: &str,
+        step: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        println!("\n━━ {name}");
+        let start = Instant::now();
+        step()?;
+        self.done
+            .push((name.to_string(), Outcome::Passed, start.elapsed()));
+        Ok(())
+    }
+
+    /// A step that is one command; its output passes through.
+    pub fn command(&mut self, name: &str, command: &mut Command) {
+        self.step(name, || status(command));
+    }
+
+    /// Prints the account; success if no step failed.
+    pub fn close(&self) -> ExitCode {
+        print!("\n{self}");
+        let failed = self
+            .done
+            .iter()
+            .any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)));
+        if failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        for (name, outcome, time) in &self.done {
+            let word = match outcome {
+                Outcome::Passed => {
+                    passed += 1;
+                    "passed"
+                }
+                Outcome::Failed(_) => {
+                    failed += 1;
+                    "FAILED"
+                }
+                Outcome::Skipped(_) => {
+                    skipped += 1;
+                    "skipped"
+                }
+            };
+            writeln!(f, "{:>8.1} s  {word:<7}  {name}", time.as_secs_f64())?;
+        }
+        for (name, outcome, _) in &self.done {
+            match outcome {
+                Outcome::Passed => {}
+                Outcome::Failed(faults) => {
+                    for fault in faults {
+                        writeln!(f, "failed:  {name}: {fault}")?;
+                    }
+                }
+                Outcome::Skipped(reason) => writeln!(f, "skipped: {name}: {reason}")?,
+            }
+        }
+        writeln!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+/// Runs a command with its output passing through.
+pub fn status(command: &mut Command) -> Outcome {
+    println!("{}", shown(command));
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::failed(format!("`{}` ended with {status}", shown(command))),
+        Err(fault) => Outcome::failed(format!("`{}` did not start: {fault}", shown(command))),
+    }
+}
+
+/// A command as one would type it, with the variables it sets.
+pub fn shown(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(name, value)| {
+        Some(format!(
+            "{}=\"{}\"",
+            name.to_string_lossy(),
+            value?.to_string_lossy()
+        ))
+    });
+    let program = PathBuf::from(command.get_program());
+    let program = program
+        .file_stem()
+        .unwrap_or(command.get_program())
+        .to_string_lossy()
+        .into_owned();
+    let arguments = command
+        .get_args()
+        .map(|argument| argument.to_string_lossy().into_owned());
+    variables
+        .chain([program])
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+    PathBuf::from(own)
+        .parent()
+        .map_or_else(|| ".".into(), PathBuf::from)
+}
+
+/// The cargo that runs this tool, in the folder of the workspace.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(arguments).current_dir(root());
+    cargo
+}
+
+/// The folder under which cargo builds.
+pub fn target_folder() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_runs_and_the_last_line_counts_them() {
+        let mut steps = Steps::default();
+        let mut ran = 0;
+        for outcome in [
+            Outcome::failed("one"),
+            Outcome::Passed,
+            Outcome::Skipped("no such tool".into()),
+            Outcome::Passed,
+        ] {
+            steps.step("step", || {
+                ran += 1;
+                outcome
+            });
+        }
+        let account = steps.to_string();
+        assert_eq!(ran, 4);
+        assert_eq!(
+            account.lines().last(),
+            Some("2 passed, 1 failed, 1 skipped")
+        );
+        assert!(account.contains("failed:  step: one"), "{account}");
+        assert!(account.contains("skipped: step: no such tool"), "{account}");
+    }
+
+    #[test]
+    fn a_command_that_fails_or_is_not_there_is_a_failed_step() {
+        for mut command in [
+            Command::new("false"),
+            Command::new("no-such-command-anywhere"),
+        ] {
+            let outcome = status(&mut command);
+            assert!(
+                matches!(outcome, Outcome::Failed(_)),
+                "{command:?}: {outcome:?}"
+            );
+        }
+        assert_eq!(status(&mut Command::new("true")), Outcome::Passed);
+    }
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("/opt/bin/cargo");
+        command
+            .args(["test", "--lib"])
+            .env("RUSTFLAGS", "--cfg loom")
+            .env_remove("CARGO_ABSENT");
+        assert_eq!(shown(&command), "RUSTFLAGS=\"--cfg loom\" cargo test --lib");
+    }
+}

@@ -1,0 +1,149 @@
+//! `cargo xtask test`: everything a change must pass, in one command.
+//!
+//! # Law
+//! Nothing is assumed of the machine but Rust: what a feature needs is installed or named first.
+//! All steps run, whatever fails before them.
+//!
+//! # Elsewhere
+//! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Loom and Miri: [`wide`].
+
+use crate::steps::{self, Outcome, Steps};
+use crate::{packages, smoke, wide};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// What `cargo xtask test` was asked for.
+#[derive(Debug, Default, PartialEq)]
+pub struct Options {
+    /// The inner loop only.
+    pub quick: bool,
+    /// Canonical path of the folder with the collections.
+    pub data: Option<PathBuf>,
+}
+
+/// The variable by which tests find the collections.
+const DATA: &str = "DATAFLOW_DATA";
+
+const FULL: &[&str] = &["--features", "full"];
+
+/// Runs the command; see `cargo xtask help`.
+pub fn run(options: &Options) -> ExitCode {
+    let mut steps = Steps::default();
+    if options.quick {
+        quick(&mut steps, options);
+        return steps.close();
+    }
+    let packages = || packages::ensure(&features()?);
+    if let Err(line) = steps.required("system packages", packages) {
+        eprintln!("error: {line}");
+        return ExitCode::FAILURE;
+    }
+    steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));
+    steps.command("clippy, default features", &mut clippy(&[]));
+    steps.command("clippy, all features", &mut clippy(FULL));
+    let doc = &["doc", "--no-deps", "--workspace"];
+    steps.command(
+        "documentation",
+        steps::cargo(doc).env("RUSTDOCFLAGS", "-D warnings"),
+    );
+    steps.command("tests, default features", &mut test(options, &[]));
+    steps.step("examples, default features", || smoke::examples(&[]));
+    steps.command("tests, all features", &mut test(options, FULL));
+    steps.step("examples, all features", || smoke::examples(FULL));
+    wide::loom(&mut steps, None);
+    wide::miri_smoke(&mut steps);
+    collections(&mut steps, options);
+    steps.close()
+}
+
+/// Seconds instead of minutes: what one runs after every change.
+fn quick(steps: &mut Steps, options: &Options) {
+    steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));
+    steps.command("clippy, default features", &mut clippy(&[]));
+    steps.command(
+        "tests, default features",
+        &mut test(options, &["--lib", "--bins", "--tests"]),
+    );
+    collections(steps, options);
+}
+
+fn clippy(features: &[&str]) -> Command {
+    let mut clippy = steps::cargo(&["clippy", "--workspace", "--all-targets"]);
+    clippy.args(features).args(["--", "-D", "warnings"]);
+    clippy
+}
+
+fn test(options: &Options, more: &[&str]) -> Command {
+    let mut test = steps::cargo(&["test", "--workspace", "--no-fail-fast"]);
+    test.args(more);
+    if let Some(data) = &options.data {
+        test.env(DATA, data);
+    }
+    test
+}
+
+/// Says aloud when the tests above had no collections to look at.
+fn collections(steps: &mut Steps, options: &Options) {
+    if options.data.is_none() && std::env::var_os(DATA).is_none() {
+        steps.step("real collections", || {
+            Outcome::Skipped("tests over real matrices and topologies need --data DIR".into())
+        });
+    }
+}
+
+/// The features of the root package, so that a feature that does not exist asks for no package.
+fn features() -> Result<BTreeSet<String>, String> {
+    let mut cargo = steps::cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    let out = cargo
+        .output()
+        .map_err(|fault| format!("cargo did not start: {fault}"))?;
+    if !out.status.success() {
+        return Err(format!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        ));
+    }
+    let metadata: Value =
+        serde_json::from_slice(&out.stdout).map_err(|fault| format!("cargo metadata: {fault}"))?;
+    root_features(&metadata)
+        .ok_or_else(|| "cargo metadata names no package dataflow-runtime".into())
+}
+
+fn root_features(metadata: &Value) -> Option<BTreeSet<String>> {
+    let packages = metadata["packages"].as_array()?;
+    let root = packages
+        .iter()
+        .find(|package| package["name"] == "dataflow-runtime")?;
+    Some(root["features"].as_object()?.keys().cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_features_of_the_root_package_count() {
+        let metadata = serde_json::json!({ "packages": [
+            { "name": "dataflow-numa", "features": { "hwloc": [] } },
+            { "name": "dataflow-runtime", "features": { "full": ["openblas"], "openblas": [] } },
+        ]});
+        let expected = ["full", "openblas"].map(String::from).into();
+        assert_eq!(root_features(&metadata), Some(expected));
+        assert_eq!(root_features(&serde_json::json!({ "packages": [] })), None);
+    }
+
+    #[test]
+    fn the_collections_reach_the_tests_as_an_absolute_path() {
+        let options = Options {
+            quick: false,
+            data: Some("/collections".into()),
+        };
+        let command = steps::shown(&test(&options, FULL));
+        assert_eq!(
+            command,
+            "DATAFLOW_DATA=\"/collections\" cargo test --workspace --no-fail-fast --features full"
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! Wider looks at concurrency and `unsafe`: loom models, Miri, ThreadSanitizer.
+//!
+//! Each has its own target folder, because each compiles everything with other flags.
+//!
+//! # Law
+//! A run that finds no test to run fails: a filter that matches nothing proves nothing.
+
+use crate::packages::in_path;
+use crate::steps::{self, Outcome, Steps};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Runs one wide look as a command of its own.
+pub fn command(name: &str, look: impl FnOnce(&mut Steps)) -> ExitCode {
+    println!(
+        "{name} needs minutes; its own target folder is {}",
+        steps::target_folder().join(name).display()
+    );
+    let mut steps = Steps::default();
+    look(&mut steps);
+    steps.close()
+}
+
+/// Every interleaving of the models whose names contain `loom` (or the filter).
+pub fn loom(steps: &mut Steps, filter: Option<String>) {
+    let filter = filter.unwrap_or_else(|| "loom".into());
+    let selected = [
+        "-p",
+        "dataflow-core",
+        "-p",
+        "dataflow-numa",
+        "--release",
+        "--lib",
+        &filter,
+    ];
+    let mut cargo = steps::cargo(&["test"]);
+    cargo
+        .args(selected)
+        .env("RUSTFLAGS", with_flags("RUSTFLAGS", "--cfg loom"));
+    cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("loom"));
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off"); // the models are small, linking them is not
+    if std::env::var_os(PREEMPTIONS).is_none() {
+        cargo.env(PREEMPTIONS, "3");
+    }
+    steps.step("loom models", || tests(cargo));
+}
+
+const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
+
+/// All tests of the core that do not refuse Miri (`#[cfg_attr(miri, ignore = "…")]`).
+pub fn miri(steps: &mut Steps, filter: Option<String>) {
+    let targets = ["--lib", "--tests"].into_iter().map(String::from);
+    let selected: Vec<String> = targets.chain(filter).collect();
+    steps.step("Miri, dataflow-core", || {
+        with_nightly(&["miri", "rust-src"], || miri_command(&selected))
+    });
+}
+
+/// The unit tests of the core under Miri, for `cargo xtask test`.
+pub fn miri_smoke(steps: &mut Steps) {
+    let selected = ["--lib".to_string()];
+    steps.step("Miri, dataflow-core (unit tests)", || {
+        with_nightly(&["miri", "rust-src"], || miri_command(&selected))
+    });
+}
+
+fn miri_command(selected: &[String]) -> Command {
+    let mut cargo = nightly(&["cargo", "miri", "test", "-p", "dataflow-core"]);
+    // Tests read the clock and the environment; random inputs need few cases to meet every branch.
+    cargo.env(
+        "MIRIFLAGS",
+        with_flags("MIRIFLAGS", "-Zmiri-disable-isolation"),
+    );
+    cargo.env("PROPTEST_CASES", "8").args(selected);
+    cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("miri"));
+    cargo
+}
+
+/// The unit and integration tests of core and numa under ThreadSanitizer.
+pub fn tsan(steps: &mut Steps, filter: Option<String>) {
+    steps.step("ThreadSanitizer, dataflow-core and dataflow-numa", || {
+        with_nightly(&["rust-src"], || {
+            let mut cargo = nightly(&["cargo", "test", "-Zbuild-std", "--target", &host()]);
+            cargo
+                .args([
+                    "-p",
+                    "dataflow-core",
+                    "-p",
+                    "dataflow-numa",
+                    "--lib",
+                    "--tests",
+                ])
+                .args(&filter);
+            cargo.env("RUSTFLAGS", with_flags("RUSTFLAGS", "-Zsanitizer=thread"));
+            cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("tsan"));
+            cargo
+        })
+    });
+}
+
+/// Runs tests, after making sure that there are any.
+fn tests(mut command: Command) -> Outcome {
+    let mut list = Command::new(command.get_program());
+    list.args(command.get_args())
+        .args(["--", "--list"])
+        .stderr(Stdio::inherit());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => list.env(name, value),
+            None => list.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        list.current_dir(folder);
+    }
+    println!("{}", steps::shown(&command));
+    match list.output() {
+        Err(fault) => Outcome::failed(format!("did not start: {fault}")),
+        Ok(listed) if !listed.status.success() => {
+            Outcome::failed("the tests do not build (see above)")
+        }
+        Ok(listed) if count(&String::from_utf8_lossy(&listed.stdout)) == 0 => {
+            Outcome::failed("no test has a name that was asked for")
+        }
+        Ok(_) => steps::status(&mut command),
+    }
+}
+
+/// The number of tests in what `--list` prints.
+fn count(list: &str) -> usize {
+    list.lines().filter(|line| line.ends_with(": test")).count()
+}
+
+/// Runs tests that need nightly components; skipped aloud where they cannot be had.
+fn with_nightly(components: &[&str], command: impl FnOnce() -> Command) -> Outcome {
+    if in_path("rustup").is_none() {
+        return Outcome::Skipped(
+            "needs a nightly toolchain, and there is no rustup to ask for one".into(),
+        );
+    }
+    match missing_components(components) {
+        None => {
+            return Outcome::Skipped(
+                "rustup has no nightly toolchain (rustup toolchain install nightly)".into(),
+            );
+        }
+        Some(missing) if missing.is_empty() => {}
+        Some(missing) => {
+            let mut add = rustup(&["component", "add", "--toolchain", "nightly"]);
+            if steps::status(add.args(&missing)) != Outcome::Passed {
+                return Outcome::Skipped(format!(
+                    "rustup could not add {} to nightly",
+                    missing.join(", ")
+                ));
+            }
+        }
+    }
+    tests(command())
+}
+
+/// Which of the components the nightly toolchain lacks; none if there is no such toolchain.
+fn missing_components(components: &[&str]) -> Option<Vec<String>> {
+    let out = rustup(&["component", "list", "--installed", "--toolchain", "nightly"])
+        .output()
+        .ok()?;
+    let installed = String::from_utf8_lossy(&out.stdout).into_owned();
+    let has = |component: &str| installed.lines().any(|line| line.starts_with(component));
+    let missing = components
+        .iter()
+        .filter(|component| !has(component))
+        .map(|name| name.to_string());
+    out.status.success().then(|| missing.collect())
+}
+
+fn rustup(arguments: &[&str]) -> Command {
+    let mut rustup = Command::new("rustup");
+    rustup.args(arguments).current_dir(steps::root());
+    rustup
+}
+
+/// A command of the nightly toolchain, unburdened by what the running cargo told its children.
+fn nightly(arguments: &[&str]) -> Command {
+    let mut command = rustup(&["run", "nightly"]);
+    command.args(arguments);
+    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// The triple of this machine; `-Zbuild-std` wants it named.
+fn host() -> String {
+    let out = nightly(&["rustc", "--print", "host-tuple"]).output();
+    out.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_string())
+        .unwrap_or_default()
+}
+
+/// The user's flags and ours.
+fn with_flags(variable: &str, ours: &str) -> String {
+    let theirs = std::env::var(variable).unwrap_or_default();
+    format!("{theirs} {ours}").trim().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_from_their_list() {
+        let list = "engine::pending::loom: test\n\n1 test, 0 benchmarks\nnot_a_test: benchmark\n";
+        assert_eq!(count(list), 1);
+        assert_eq!(count("0 tests, 0 benchmarks\n"), 0);
+    }
+
+    #[test]
+    fn a_run_without_tests_fails() {
+        let outcome = tests(Command::new("true"));
+        assert_eq!(
+            outcome,
+            Outcome::failed("no test has a name that was asked for")
+        );
+        let mut quoted = Command::new("sh");
+        quoted.args(["-c", "echo one: test"]);
+        assert_eq!(tests(quoted), Outcome::Passed);
+    }
+}
