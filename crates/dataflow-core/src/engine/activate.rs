@@ -4,7 +4,7 @@
 //! be announced before. A task with a single input is ready at once and never touches a table.
 
 use super::dense::Counted;
-use super::pending::{Arrival, Arrived, Poisoned};
+use super::pending::{Arrived, Poisoned};
 use super::{Run, Slots, slots};
 use crate::data::Version;
 use crate::error::Kind;
@@ -49,16 +49,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             };
         }
         let key = self.names.key(task);
-        match self.pending.arrive(
-            Arrival {
-                key,
-                flow,
-                datum,
-                poisoned,
-            },
-            &expected,
-            slots,
-        ) {
+        match self
+            .pending
+            .arrive(key, &expected, (flow, datum, poisoned), slots)
+        {
             Arrived::StillWaiting => None,
             Arrived::Ready(poisoned) => {
                 self.names.forget(key);

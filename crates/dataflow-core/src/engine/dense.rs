@@ -1,8 +1,8 @@
 //! Dense: arrivals of spaces that number their tasks and carry no data, one byte a task.
 //!
 //! # Law
-//! A byte holds the flows that have arrived. One `fetch_or` is an arrival; the one that completes
-//! the set gets the task.
+//! A byte holds the flows that have arrived. One read-modify-write is an arrival; the one that
+//! completes the set gets the task.
 //!
 //! # Orderings
 //! Acquire and release on the byte: the last to arrive sees what all others wrote before.
@@ -13,12 +13,17 @@ use crate::sync::{AtomicU8, Ordering};
 use std::sync::OnceLock;
 
 const PAGE: usize = 4096;
+/// Pages whose places exist from the start: two million tasks.
+const FIRST: usize = 512;
+/// Times the number of places can double.
+const DOUBLINGS: usize = 40;
 const POISON: u8 = 1 << NARROW;
 
 /// Bytes by task number, in pages that are made when first touched.
 pub(crate) struct Dense {
-    /// Segment `s` has 2^s pages.
-    segments: [OnceLock<Box<[OnceLock<Page>]>>; 48],
+    first: Box<[OnceLock<Page>; FIRST]>,
+    /// Each as large as all before together.
+    later: [OnceLock<Box<[OnceLock<Page>]>>; DOUBLINGS],
 }
 
 type Page = Box<[Arrivals; PAGE]>;
@@ -35,7 +40,8 @@ pub(crate) enum Counted {
 impl Dense {
     pub fn new() -> Self {
         Dense {
-            segments: [const { OnceLock::new() }; 48],
+            first: Box::new([const { OnceLock::new() }; FIRST]),
+            later: [const { OnceLock::new() }; DOUBLINGS],
         }
     }
 
@@ -51,11 +57,19 @@ impl Dense {
 
     #[inline(always)]
     fn byte(&self, index: usize) -> &Arrivals {
-        let page = index / PAGE + 1;
-        let log = page.ilog2() as usize;
-        let segment = self.segments[log]
-            .get_or_init(|| (0..1usize << log).map(|_| OnceLock::new()).collect());
-        &segment[page - (1 << log)].get_or_init(new_page)[index % PAGE]
+        let page = index / PAGE;
+        let place = if page < FIRST {
+            &self.first[page]
+        } else {
+            self.later_place(page)
+        };
+        &place.get_or_init(new_page)[index % PAGE]
+    }
+
+    fn later_place(&self, page: usize) -> &OnceLock<Page> {
+        let first = 1 << page.ilog2();
+        let part = &self.later[(first / FIRST).ilog2() as usize];
+        &part.get_or_init(|| (0..first).map(|_| OnceLock::new()).collect())[page - first]
     }
 }
 
@@ -73,9 +87,13 @@ impl Arrivals {
     #[inline(always)]
     pub fn arrive(&self, flow: usize, awaited: u8, poisoned: Poisoned) -> Counted {
         let bit = 1 << flow;
-        let before = self
-            .0
-            .fetch_or(bit | if poisoned { POISON } else { 0 }, Ordering::AcqRel);
+        let before = if poisoned {
+            self.0.fetch_or(bit | POISON, Ordering::AcqRel)
+        } else {
+            // One instruction, where `fetch_or` is a loop. It spoils the byte if the bit was set
+            // already; but then the run ends.
+            self.0.fetch_add(bit, Ordering::AcqRel)
+        };
         if before & bit != 0 {
             Counted::FedTwice
         } else if (before | bit) & !POISON == awaited {
@@ -95,9 +113,10 @@ mod tests {
         let dense = Dense::new();
         for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, 1_000_000_007] {
             assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::StillWaiting);
-            assert_eq!(dense.arrive(index, 2, 0b101, false), Counted::FedTwice);
             assert_eq!(dense.arrived(index), 0b100);
+            assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::FedTwice);
             assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::Ready(true));
+            assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::FedTwice);
         }
     }
 }

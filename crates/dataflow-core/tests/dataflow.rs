@@ -1,0 +1,206 @@
+//! Whatever the graph and the schedule, every task sees its inputs and its result arrives.
+
+#[path = "specimen/layered.rs"]
+mod layered;
+
+use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::prelude::*;
+use dataflow_core::run;
+use layered::{Graph, Layered, graphs};
+use proptest::prelude::*;
+
+/// Runs the graph; the outcome must be the model's.
+fn check(graph: &Graph, executor: &dyn Executor) -> Result<(), TestCaseError> {
+    let space = Layered::new(graph);
+    let report = run(&space, executor).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(report.tasks, graph.nodes.len() as u64);
+    prop_assert_eq!(space.outcome(), graph.model());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 4 } else { 300 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn random_graphs_give_the_result_of_topological_execution(graph in graphs(), seed: u64) {
+        if let Err(fault) = verify(&Layered::new(&graph), 1) {
+            return Err(TestCaseError::fail(format!("the generator is wrong: {fault}")));
+        }
+        check(&graph, &Inline)?;
+        for n_threads in [1, 2, 3] {
+            check(&graph, &Shuffled::new(seed).with_threads(n_threads))?;
+        }
+    }
+}
+
+#[cfg(feature = "rayon")]
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn random_graphs_give_the_same_result_on_a_pool_of_rayon(graph in graphs(), n in 1usize..5) {
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(n).build().unwrap();
+        check(&graph, &dataflow_core::port::OnRayon(&pool))?;
+    }
+}
+
+#[derive(Clone)]
+struct Number(u64);
+impl Datum for Number {}
+
+/// One source whose datum goes to some readers and some updaters; each updater brings its own home.
+struct Shared {
+    n_readers: u32,
+    n_updaters: u32,
+    given: Store<Number>,
+    results: Store<Number>,
+}
+
+dataflow_core::task_names! { enum Task { Source {}, Reader { i }, Updater { i } } }
+
+impl Shared {
+    fn new(n_readers: u32, n_updaters: u32) -> Self {
+        let results = Store::empty("results", n_updaters as usize);
+        Shared {
+            n_readers,
+            n_updaters,
+            given: Store::new("given", [Number(5)]),
+            results,
+        }
+    }
+}
+
+impl TaskSpace for Shared {
+    type Task = Task;
+    type Datum = Number;
+    fn describe(&self, about: &mut Description) {
+        about.name("shared");
+        about.class("Source").update("X");
+        about.class("Reader").read("X");
+        about.class("Updater").update("X");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = Task> + Send {
+        let readers = (0..self.n_readers).map(|i| Task::Reader { i });
+        [Task::Source {}]
+            .into_iter()
+            .chain(readers)
+            .chain((0..self.n_updaters).map(|i| Task::Updater { i }))
+    }
+    fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
+        match task {
+            Task::Source {} => from.home(0, &self.given, 0),
+            _ => from.task(0, Task::Source {}, 0),
+        }
+    }
+    fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
+        match task {
+            Task::Source {} => {
+                to.range(0, 0..self.n_readers, |i| Task::Reader { i }, 0);
+                to.range(0, 0..self.n_updaters, |i| Task::Updater { i }, 0);
+            }
+            Task::Reader { .. } => {}
+            Task::Updater { i } => to.home(0, &self.results, i as usize),
+        }
+    }
+    fn run(&self, task: Task, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        let [slot] = flows.slots();
+        match task {
+            Task::Reader { .. } => assert_eq!(slot.read().0, 6, "no updater is seen"),
+            Task::Source {} => slot.update().0 += 1,
+            Task::Updater { i } => {
+                let x = slot.update();
+                assert_eq!(x.0, 6, "nor by another updater");
+                x.0 += u64::from(i);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sole_updater_copies_nothing_and_of_several_users_all_updaters_but_the_last_copy() {
+    for (n_readers, n_updaters) in [(0, 1), (1, 0), (0, 2), (0, 5), (1, 1), (3, 1), (2, 3)] {
+        for seed in 0..100 {
+            for n_threads in [1, 2] {
+                let space = Shared::new(n_readers, n_updaters);
+                let report = run(&space, &Shuffled::new(seed).with_threads(n_threads)).unwrap();
+                let (updates, others) = (u64::from(n_updaters), n_readers > 0);
+                let least = updates.saturating_sub(1);
+                let most = if others { updates } else { least };
+                let copies = report.copies();
+                let case = format!("{n_readers} readers, {n_updaters} updaters: {copies} copies");
+                // On one thread, or without readers, it is exact; two updaters that look at the
+                // same moment both copy.
+                let slack = u64::from(n_threads > 1 && n_updaters > 1);
+                assert!((least..=most + slack).contains(&copies), "{case}");
+                for i in 0..n_updaters {
+                    assert_eq!(
+                        space.results.get(i as usize).unwrap().0,
+                        6 + u64::from(i),
+                        "{case}"
+                    );
+                }
+                assert!(space.given.get(0).is_some(), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shared_update_copies_once_and_is_charged_to_its_class() {
+    // The reader is queued before the updater, and Inline runs the youngest first: the updater
+    // finds the reader still waiting.
+    let space = Shared::new(1, 1);
+    let report = run(&space, &Inline).unwrap();
+    let copies = report
+        .copies_by_class
+        .iter()
+        .map(|(class, n)| (&**class, *n));
+    let copies: Vec<_> = copies.collect();
+    assert!(
+        matches!(
+            copies[..],
+            [("Source", 0), ("Reader", 0), ("Updater", 0 | 1)]
+        ),
+        "{copies:?}"
+    );
+}
+
+#[test]
+fn a_hundred_thousand_tasks_with_wide_names_run() {
+    struct Wide(u64);
+    impl TaskSpace for Wide {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("wide").class("Step").order("A").order("B");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            (0..self.0).map(|i| u64::MAX - i)
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task < u64::MAX {
+                from.task(0, task + 1, 0);
+                from.task(1, task + 1, 1);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            if u64::MAX - task + 1 < self.0 {
+                to.task(0, task - 1, 0);
+                to.task(1, task - 1, 1);
+            }
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    verify(&Wide(5), 1).unwrap();
+    let n = if cfg!(miri) { 20 } else { 100_000 };
+    for executor in [&Inline as &dyn Executor, &Shuffled::new(1).with_threads(2)] {
+        assert_eq!(run(&Wide(n), executor).unwrap().tasks, n);
+    }
+}
