@@ -13,9 +13,10 @@
 
 pub(crate) mod cli;
 
+use Task::Tile;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::prelude::*;
-use needletail::parse_fastx_file;
+use needletail::parse_fastx_reader;
 use needletail::parser::Format;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -42,11 +43,7 @@ pub struct Border(Vec<Cell>);
 
 impl Datum for Border {}
 
-task_names! {
-    /// The one class of tasks.
-    pub enum Task { Tile { i, j } }
-}
-use Task::Tile;
+task_names! { pub enum Task { Tile { i, j } } }
 
 const ABOVE: usize = 0;
 const LEFT: usize = 1;
@@ -59,9 +56,8 @@ impl TaskSpace for Alignment {
 
     fn describe(&self, about: &mut Description) {
         about.name("alignment").parameter("nb", self.nb);
-        about
-            .parameter("n", self.first.len())
-            .parameter("m", self.second.len());
+        about.parameter("n", self.first.len());
+        about.parameter("m", self.second.len());
         let tile = about.class("Tile").read("ABOVE").read("LEFT");
         tile.new_flow("BELOW").new_flow("RIGHT");
     }
@@ -160,20 +156,20 @@ impl Scores {
             };
             *cell = [
                 best(diagonal) + pair,
-                best(self.into_gap_in_second(up)),
-                best(self.into_gap_in_first(left)),
+                best(self.gap_in_second(up)),
+                best(self.gap_in_first(left)),
             ];
             (diagonal, left) = (up, *cell);
         }
     }
 
     /// Scores with one more gap in the second sequence, by what the alignment ended in before.
-    fn into_gap_in_second(&self, [pair, second, first]: Cell) -> Cell {
+    fn gap_in_second(&self, [pair, second, first]: Cell) -> Cell {
         [pair + self.open, second + self.extend, first + self.open]
     }
 
     /// The same for a gap in the first.
-    fn into_gap_in_first(&self, [pair, second, first]: Cell) -> Cell {
+    fn gap_in_first(&self, [pair, second, first]: Cell) -> Cell {
         [pair + self.open, second + self.open, first + self.extend]
     }
 
@@ -334,11 +330,11 @@ impl Alignment {
                 }
                 Column::GapInSecond => {
                     *i -= 1;
-                    ending(self.scores.into_gap_in_second(at(*i, *j)))
+                    ending(self.scores.gap_in_second(at(*i, *j)))
                 }
                 Column::GapInFirst => {
                     *j -= 1;
-                    ending(self.scores.into_gap_in_first(at(*i, *j)))
+                    ending(self.scores.gap_in_first(at(*i, *j)))
                 }
             };
         }
@@ -394,9 +390,10 @@ fn part(sequence: &[u8], tile: u32, nb: usize) -> &[u8] {
 /// symbols other than capital letters.
 pub fn read_fasta(path: &Path) -> Result<[Vec<u8>; 2], Failure> {
     let malformed = |text: String| Failure::new("malformed", format!("{}: {text}", path.display()));
-    std::fs::File::open(path)
-        .map_err(|error| Failure::new("io", format!("{}: {error}", path.display())))?;
-    let mut reader = parse_fastx_file(path).map_err(|error| malformed(error.to_string()))?;
+    let unread = |error| Failure::new("io", format!("{}: {error}", path.display()));
+    let bytes = std::fs::read(path).map_err(unread)?;
+    let mut reader =
+        parse_fastx_reader(&bytes[..]).map_err(|error| malformed(error.to_string()))?;
     let mut sequences = Vec::new();
     while let Some(record) = reader.next() {
         let record = record.map_err(|error| malformed(error.to_string()))?;

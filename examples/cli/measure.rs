@@ -2,7 +2,7 @@
 
 use super::process::cpu_seconds;
 use super::{Failure, Flags};
-use dataflow::{Error, Monitor, Report, Runtime};
+use dataflow::{Monitor, Report, Runtime};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -39,10 +39,10 @@ impl Flags {
     ///
     /// # Errors
     /// The run's own.
-    pub fn measure(
+    pub fn measure<E: Into<Failure>>(
         &self,
         runtime: &Runtime,
-        run_with: impl FnOnce(&Monitor) -> Result<Report, Error>,
+        run_with: impl FnOnce(&Monitor) -> Result<Report, E>,
     ) -> Result<Measured, Failure> {
         let monitor = Monitor::new();
         let (cpu, steals) = (cpu_seconds(), runtime.steals());
@@ -50,7 +50,8 @@ impl Flags {
             watched(&monitor, run_with)
         } else {
             run_with(&monitor)
-        }?;
+        }
+        .map_err(Into::into)?;
         Ok(Measured {
             tasks: report.tasks,
             seconds: report.seconds,

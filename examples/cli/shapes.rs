@@ -564,13 +564,18 @@ impl<D: Carried> TaskSpace for Cholesky<D> {
         if !self.priorities {
             return 0;
         }
-        let after = |column: u32| 9 * (i64::from(self.nt) - 1 - i64::from(column));
+        let last = i64::from(self.nt) - 1;
         let between = |from: u32, to: u32| i64::from(to) - i64::from(from);
+        // From a column's Potrf to the end: three tasks a column, then the last one.
+        let after = |column: u32| match 9 * (last - i64::from(column)) {
+            0 => 1,
+            rest => rest - 1,
+        };
         match task {
-            Potrf { k } => after(k) - 1,
-            Trsm { k, .. } => after(k) - 2,
-            Syrk { m, k } => 3 * between(k, m) + after(m) - 1,
-            Gemm { n, k, .. } => 6 * between(k, n) + after(n) - 2,
+            Potrf { k } => after(k),
+            Trsm { k, .. } => 9 * (last - i64::from(k)) - 2,
+            Syrk { m, k } => 3 * between(k, m) + after(m),
+            Gemm { n, k, .. } => 6 * between(k, n) + 9 * (last - i64::from(n)) - 2,
         }
     }
 

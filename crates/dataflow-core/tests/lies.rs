@@ -347,8 +347,9 @@ fn a_missing_edge_names_who_waits_for_whom() {
 #[test]
 fn a_doubled_edge_is_told() {
     let mut table = pair();
-    table.tasks[0].1.push(Task(AFTER, 1, AFTER));
-    table.tasks[0].1.push(Task(AFTER, 1, AFTER));
+    // Before the datum: task 1 still waits when the second comes.
+    table.tasks[0].1.insert(0, Task(AFTER, 1, AFTER));
+    table.tasks[0].1.insert(0, Task(AFTER, 1, AFTER));
     table.tasks[1].0.push(Task(AFTER, 0, AFTER));
     table.tasks[1].0.push(Task(SIDE, 2, MAIN));
     table

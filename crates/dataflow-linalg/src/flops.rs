@@ -20,33 +20,32 @@ use crate::scalar::Scalar;
 /// ```
 pub fn potrf<T: Scalar>(n: usize) -> u64 {
     let n = n as u128;
-    let multiplications = n * (n + 1) * (n + 2) / 6;
-    let additions = n * (n + 1) * n.saturating_sub(1) / 6;
+    let square = n * (n + 1);
+    let multiplications = square.saturating_mul(n + 2) / 6;
+    let additions = square.saturating_mul(n.saturating_sub(1)) / 6;
     count::<T>(multiplications, additions)
 }
 
 /// Solution with the factor of an `n × n` matrix, `nrhs` right-hand sides: about 2·n²·nrhs.
 pub fn potrs<T: Scalar>(n: usize, nrhs: usize) -> u64 {
     let (n, nrhs) = (n as u128, nrhs as u128);
-    let multiplications = nrhs * n * (n + 1);
-    let additions = nrhs * n * n.saturating_sub(1);
+    let multiplications = nrhs.saturating_mul(n * (n + 1));
+    let additions = nrhs.saturating_mul(n * n.saturating_sub(1));
     count::<T>(multiplications, additions)
 }
 
 /// Product of an `m × k` with a `k × n` matrix, added to an `m × n` one: 2·m·n·k.
 pub fn gemm<T: Scalar>(m: usize, n: usize, k: usize) -> u64 {
-    let each = m as u128 * n as u128 * k as u128;
+    let each = (m as u128 * n as u128).saturating_mul(k as u128);
     count::<T>(each, each)
 }
 
 /// The sum, weighted by the kind of number; counts beyond 64 bits stop at the largest.
 fn count<T: Scalar>(multiplications: u128, additions: u128) -> u64 {
-    let sum = if T::IS_COMPLEX {
-        6 * multiplications + 2 * additions
-    } else {
-        multiplications + additions
-    };
-    u64::try_from(sum).unwrap_or(u64::MAX)
+    let (each, other) = if T::IS_COMPLEX { (6, 2) } else { (1, 1) };
+    let multiplications = each * u64::try_from(multiplications).map_or(u64::MAX.into(), u128::from);
+    let additions = other * u64::try_from(additions).map_or(u64::MAX.into(), u128::from);
+    u64::try_from(multiplications + additions).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -95,5 +94,10 @@ mod tests {
     #[test]
     fn a_count_beyond_64_bits_stops_at_the_largest() {
         assert_eq!(gemm::<f64>(1 << 32, 1 << 32, 1), u64::MAX);
+        let most = usize::MAX;
+        assert_eq!(gemm::<c64>(most, most, most), u64::MAX);
+        assert_eq!(potrf::<f64>(most), u64::MAX);
+        assert_eq!(potrf::<c32>(most), u64::MAX);
+        assert_eq!(potrs::<c64>(most, most), u64::MAX);
     }
 }

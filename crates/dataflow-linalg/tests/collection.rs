@@ -1,4 +1,4 @@
-//! The reader and the norms against a collection of matrices with known facts.
+//! The reader, the norms and the Cholesky factorisation against a collection of matrices with known facts.
 //!
 //! `DATAFLOW_DATA` names a folder that holds `matrices/`: Matrix Market files, `facts.json` with
 //! what is known of each, and `awkward/` with `expected.json`. Without it nothing is checked, and
@@ -7,11 +7,13 @@
 //! # Elsewhere
 //! Every kind of awkward file, written for the purpose: the tests of `matrix/market`.
 
-use dataflow_core::port::Heap;
+use dataflow_core::port::{Heap, Inline};
+use dataflow_linalg::cholesky::{self, CholeskyError};
+use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::market::{Counts, Header, ReadError, Reader, physical_memory};
 use dataflow_linalg::matrix::norm::{Norm, norm};
-use dataflow_linalg::matrix::{Layout, TiledMatrix};
-use dataflow_linalg::scalar::{Scalar, c64};
+use dataflow_linalg::matrix::{Format, Layout, TiledMatrix};
+use dataflow_linalg::scalar::{Scalar, c32, c64};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,9 @@ const CHECKED: [&str; 15] = [
     "norm_max",
     "sum_of_entries",
 ];
+
+/// The facts that the Cholesky factorisation is checked with.
+const OF_CHOLESKY: [&str; 3] = ["potrf_info", "potrf_info_f32", "log_det"];
 
 /// What says where a file comes from, not what its matrix is like.
 const NOT_FACTS: [&str; 10] = [
@@ -99,6 +104,9 @@ fn every_fact_of_the_collection_that_concerns_reading_holds() {
             if CHECKED.contains(&key.as_str()) {
                 check_fact(file, key, expected, &read);
                 n_checked += 1;
+            } else if OF_CHOLESKY.contains(&key.as_str()) {
+                check_cholesky(&folder.join(file), key, expected, fact);
+                n_checked += 1;
             } else if !NOT_FACTS.contains(&key.as_str()) {
                 skipped.insert(key);
             }
@@ -153,6 +161,45 @@ fn check_fact(file: &str, key: &str, expected: &Value, read: &Read) {
         "sum_of_entries" => check_sum(file, expected, matrix),
         _ => unreachable!("{key} is not checked"),
     }
+}
+
+/// INFO and log det are the same for every tile order.
+fn check_cholesky(path: &Path, key: &str, expected: &Value, fact: &Value) {
+    let is_complex = fact["field"] == "complex";
+    for nb in [60, 96, 288, usize::MAX] {
+        let factored = match (key == "potrf_info_f32", is_complex) {
+            (true, false) => factored::<f32>(path, nb),
+            (true, true) => factored::<c32>(path, nb),
+            (false, false) => factored::<f64>(path, nb),
+            (false, true) => factored::<c64>(path, nb),
+        };
+        let case = format!("{}, nb = {nb}: {key}", path.display());
+        match (key, factored) {
+            ("log_det", Ok(log_det)) => {
+                let expected = expected.as_f64().unwrap();
+                let n = fact["rows"].as_f64().unwrap();
+                let certain = 10.0 * n * f64::EPSILON * fact["cond2"].as_f64().unwrap();
+                let difference = (log_det - expected).abs();
+                let bound = certain.min(1e-9);
+                assert!(difference < bound, "{case} is off by {difference:e}");
+            }
+            ("log_det", Err(error)) => panic!("{case}: {error}"),
+            (_, Ok(_)) => assert_eq!(expected.as_u64(), Some(0), "{case}"),
+            (_, Err(error)) => assert_eq!(error.index(), expected.as_u64(), "{case}: {error}"),
+        }
+    }
+}
+
+/// log det A of the matrix in a file, by its factor.
+fn factored<T: Scalar>(path: &Path, nb: usize) -> Result<f64, CholeskyError> {
+    let mut reader = Reader::open(path).unwrap();
+    let layout = Layout::lower(reader.header().rows, nb).unwrap();
+    let layout = layout.with_format(Format::sub_tiled::<T>());
+    let a = reader.read_tiled::<T>(layout, Arc::new(Heap), physical_memory());
+    let a = a.unwrap();
+    cholesky::factor(&a, Backend::Auto, &Inline)?;
+    let diagonal = (0..a.rows()).map(|i| a.get(i, i).unwrap().re());
+    Ok(sum(diagonal.map(|pivot| 2.0 * pivot.ln())))
 }
 
 fn close(file: &str, key: &str, found: f64, expected: &Value) {

@@ -37,7 +37,7 @@ const LEFT: usize = 1;
 const RIGHT: usize = 2;
 
 /// The task space of the factorisation: nt(nt+1)(nt+2)/6 tasks for nt tiles a side.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Factor<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     backend: Backend,
@@ -285,5 +285,96 @@ impl Task {
             Herk { m, .. } => (m, m),
             Gemm { m, n, .. } => (m, n),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::{Distribution, Grid, Layout};
+    use dataflow_core::port::Heap;
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    /// A matrix of `nt` tiles a side that do not exist.
+    fn vacant(nt: usize, grid: Grid) -> TiledMatrix<f64> {
+        let layout = Layout::lower(nt, 1).unwrap();
+        let layout = layout.distributed(Distribution::BlockCyclic(grid), Rank(0));
+        TiledMatrix::vacant(layout.unwrap(), Arc::new(Heap))
+    }
+
+    fn n_tasks(nt: u64) -> u64 {
+        nt * (nt + 1) * (nt + 2) / 6
+    }
+
+    #[test]
+    fn the_space_is_proved_for_1_to_12_tiles_on_every_grid() {
+        for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+            for nt in 0..=12 {
+                let a = vacant(nt, Grid::new(p, q).unwrap());
+                let space = Factor::new(&a, Backend::Auto).unwrap();
+                verify(&space, p * q)
+                    .unwrap_or_else(|fault| panic!("nt = {nt} on {p} x {q}: {fault}"));
+                let count: u64 = (0..p * q).map(|on| space.count(Rank(on))).sum();
+                assert_eq!(count, n_tasks(nt as u64), "nt = {nt} on {p} x {q}");
+            }
+        }
+    }
+
+    /// Hears whom a task feeds.
+    #[derive(Default)]
+    struct Fed(Vec<Task>);
+
+    impl Successors<Factor<'_, f64>> for Fed {
+        fn task(&mut self, _: usize, target: Task, _: usize) {
+            self.0.push(target);
+        }
+        fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
+    }
+
+    /// The longest way from a task to the end, its own weight included.
+    fn bottom_level(
+        space: &Factor<'_, f64>,
+        task: Task,
+        known: &mut HashMap<Task, i64>,
+    ) -> i64 {
+        if let Some(level) = known.get(&task) {
+            return *level;
+        }
+        let mut fed = Fed::default();
+        space.successors(task, &mut fed);
+        let levels = fed.0.into_iter();
+        let after = levels.map(|next| bottom_level(space, next, known)).max();
+        let weight = match task {
+            Potrf { .. } => 1,
+            Trsm { .. } | Herk { .. } => 3,
+            Gemm { .. } => 6,
+        };
+        let level = weight + after.unwrap_or(0);
+        known.insert(task, level);
+        level
+    }
+
+    #[test]
+    fn priorities_are_the_bottom_levels_of_the_graph() {
+        for nt in 1..=12 {
+            let a = vacant(nt, Grid::new(1, 1).unwrap());
+            let space = Factor::new(&a, Backend::Auto).unwrap();
+            let mut known = HashMap::new();
+            for task in space.tasks(Rank(0)) {
+                let level = bottom_level(&space, task, &mut known);
+                assert_eq!(space.priority(task), level, "{task:?} of nt = {nt}");
+            }
+            assert_eq!(known.len() as u64, n_tasks(nt as u64));
+        }
+    }
+
+    #[test]
+    fn only_a_lower_matrix_is_accepted() {
+        let layout = Layout::general(4, 3, 2).unwrap();
+        let a = TiledMatrix::<f64>::zeros(layout);
+        let refused = Factor::new(&a, Backend::Auto).unwrap_err();
+        assert_eq!((refused.name(), refused.index()), ("wrong_shape", None));
+        assert!(refused.to_string().contains("4 x 3"), "{refused}");
     }
 }

@@ -24,8 +24,10 @@
 
 mod error;
 mod factor;
+mod order;
 mod solve;
 
 pub use error::CholeskyError;
 pub use factor::{Factor, Task, factor};
+pub use order::default_tile_order;
 pub use solve::{Solve, SolveTask, solve};

@@ -26,7 +26,7 @@ const FACTOR: usize = 1;
 const SOLVED: usize = 2;
 
 /// The task space of both triangular solves: nt(nt+1) tasks for each tile column of B.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Solve<'a, T: Scalar> {
     l: &'a TiledMatrix<T>,
     b: &'a TiledMatrix<T>,
@@ -251,5 +251,96 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         let columns = if self.nt > 0 { self.columns } else { 0 };
         let first = (0..columns).map(|j| Forward { k: 0, j });
         first.filter(move |&task| self.rank(task) == on)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::Layout;
+    use dataflow_core::port::Heap;
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    /// A factor of `nt` tiles a side and `columns` tile columns of right-hand sides, without tiles.
+    fn vacant(nt: usize, columns: usize) -> (TiledMatrix<f64>, TiledMatrix<f64>) {
+        let l = Layout::lower(nt, 1).unwrap();
+        let b = Layout::general(nt, columns, 1).unwrap();
+        let heap = Arc::new(Heap);
+        (
+            TiledMatrix::vacant(l, heap.clone()),
+            TiledMatrix::vacant(b, heap),
+        )
+    }
+
+    #[test]
+    fn the_space_is_proved_for_1_to_12_tiles() {
+        for nt in 0..=12 {
+            for columns in 0..=3 {
+                let (l, b) = vacant(nt, columns);
+                let space = Solve::new(&l, &b, Backend::Auto).unwrap();
+                verify(&space, 1)
+                    .unwrap_or_else(|fault| panic!("nt = {nt}, {columns} columns: {fault}"));
+                assert_eq!(space.count(Rank(0)), (columns * nt * (nt + 1)) as u64);
+            }
+        }
+    }
+
+    /// Hears whom a task feeds.
+    #[derive(Default)]
+    struct Fed(Vec<SolveTask>);
+
+    impl Successors<Solve<'_, f64>> for Fed {
+        fn task(&mut self, _: usize, target: SolveTask, _: usize) {
+            self.0.push(target);
+        }
+        fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
+    }
+
+    /// Tasks on the longest way from a task to the end, itself included.
+    fn steps(
+        space: &Solve<'_, f64>,
+        task: SolveTask,
+        known: &mut HashMap<SolveTask, i64>,
+    ) -> i64 {
+        if let Some(steps) = known.get(&task) {
+            return *steps;
+        }
+        let mut fed = Fed::default();
+        space.successors(task, &mut fed);
+        let after = fed.0.into_iter().map(|next| steps(space, next, known));
+        let all = 1 + after.max().unwrap_or(0);
+        known.insert(task, all);
+        all
+    }
+
+    #[test]
+    fn priorities_are_the_steps_that_remain() {
+        for nt in 1..=12 {
+            let (l, b) = vacant(nt, 2);
+            let space = Solve::new(&l, &b, Backend::Auto).unwrap();
+            let mut known = HashMap::new();
+            for task in space.tasks(Rank(0)) {
+                let remain = steps(&space, task, &mut known);
+                assert_eq!(space.priority(task), remain, "{task:?} of nt = {nt}");
+            }
+        }
+    }
+
+    #[test]
+    fn right_hand_sides_that_do_not_fit_are_refused() {
+        let l = TiledMatrix::<f64>::zeros(Layout::lower(4, 2).unwrap());
+        for wrong in [
+            Layout::general(5, 1, 2).unwrap(), // rows
+            Layout::general(4, 1, 3).unwrap(), // tile order
+            Layout::lower(4, 2).unwrap(),      // structure
+        ] {
+            let b = TiledMatrix::zeros(wrong);
+            let refused = Solve::new(&l, &b, Backend::Auto).unwrap_err();
+            assert_eq!(refused.name(), "wrong_shape", "{wrong:?}");
+        }
+        let general = TiledMatrix::zeros(Layout::general(4, 4, 2).unwrap());
+        let b = TiledMatrix::zeros(Layout::general(4, 1, 2).unwrap());
+        assert!(Solve::new(&general, &b, Backend::Auto).is_err());
     }
 }

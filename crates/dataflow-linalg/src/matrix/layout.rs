@@ -272,9 +272,15 @@ impl Layout {
             Structure::General => slots.n_rows as u128,
             Structure::Lower => u128::from(low > 0),
         };
-        let full = nb * nb * self.n_slots() as u128;
-        let missing = low * nb * slots.n_cols as u128 + narrow * nb * in_last_col;
-        full + low * narrow - missing
+        // Terms may exceed 128 bits where a tile is far larger than the matrix; the result, modulo
+        // 2¹²⁸, does not.
+        let times = u128::wrapping_mul;
+        let full = times(times(nb, nb), self.n_slots() as u128);
+        let of_rows = times(times(low, nb), slots.n_cols as u128);
+        let of_cols = times(times(narrow, nb), in_last_col);
+        let corner = times(low, narrow);
+        let with_corner = full.wrapping_add(corner);
+        with_corner.wrapping_sub(of_rows).wrapping_sub(of_cols)
     }
 }
 

@@ -1,0 +1,536 @@
+//! The contract of the examples, tried on the programs themselves: exit status, the JSON object,
+//! the line that begins with `error:`.
+//!
+//! `DATAFLOW_DATA` names a folder that holds `matrices/`; without it the tests of the collection
+//! check nothing, and say so.
+
+use dataflow::linalg::scalar::{Scalar, c64};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The keys of every example, in their order.
+const KEYS: [&str; 25] = [
+    "example",
+    "n",
+    "m",
+    "nb",
+    "grid",
+    "ranks",
+    "threads",
+    "precision",
+    "backend",
+    "policy",
+    "seed",
+    "tasks",
+    "seconds",
+    "cpu_seconds",
+    "gflops",
+    "residual",
+    "digest",
+    "messages",
+    "bytes",
+    "activations",
+    "packets",
+    "control_bytes",
+    "steals",
+    "copies",
+    "max_rss_bytes",
+];
+
+/// An example, small enough to run often.
+const EXAMPLES: [(&str, &[&str]); 3] = [
+    ("cholesky", &["--n", "50"]),
+    ("alignment", &["--n", "50"]),
+    ("overhead", &["--shape", "chain", "--size", "10"]),
+];
+
+struct Ended {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs an example that was built beside this test.
+fn run(example: &str, arguments: &[&str]) -> Ended {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(Path::parent).unwrap();
+    let program = profile.join("examples").join(example);
+    let command = Command::new(&program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output();
+    let output = command.unwrap_or_else(|error| {
+        panic!(
+            "{}: {error} (cargo build --examples makes it)",
+            program.display()
+        )
+    });
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended {
+        status: output.status.code().unwrap_or(-1),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// Runs `cholesky` with `--json` and reads its object.
+fn cholesky(arguments: &[&str]) -> (i32, Value) {
+    let ended = run("cholesky", &[arguments, &["--json"]].concat());
+    let object = ended.object();
+    ended.says_what_failed(&object);
+    (ended.status, object)
+}
+
+impl Ended {
+    /// The one object on stdout; its keys are those of the contract, in their order.
+    fn object(&self) -> Value {
+        let Ended {
+            status,
+            stdout,
+            stderr,
+        } = self;
+        assert!(matches!(status, 0 | 1), "{status}: {stderr}");
+        let object: Value =
+            serde_json::from_str(stdout).unwrap_or_else(|e| panic!("{e}: {stdout}"));
+        let keys: Vec<_> = object.as_object().unwrap().keys().collect();
+        assert_eq!(keys[..KEYS.len()], KEYS, "{stdout}");
+        object
+    }
+
+    /// Exit status 1 if and only if the object has an `error`, told on stderr in one line.
+    fn says_what_failed(&self, object: &Value) {
+        let Some(error) = object.get("error") else {
+            assert_eq!((self.status, &*self.stderr), (0, ""));
+            return;
+        };
+        assert_eq!(self.status, 1, "{error}");
+        let keys: Vec<_> = error.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["kind", "index", "message"]);
+        let message = error["message"].as_str().unwrap();
+        assert_eq!(self.error_line(), message);
+    }
+
+    /// The one line on stderr, without `error: `.
+    fn error_line(&self) -> &str {
+        let line = self.stderr.strip_suffix('\n').unwrap_or(&self.stderr);
+        let line = line.strip_prefix("error: ");
+        let line = line.unwrap_or_else(|| panic!("stderr: {:?}", self.stderr));
+        assert!(!line.contains('\n'), "{line}");
+        for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
+            assert!(!line.contains(trace), "{line}");
+        }
+        line
+    }
+
+    /// Status 2: a line, and no object.
+    fn is_a_bad_argument(&self) -> &str {
+        assert_eq!((self.status, &*self.stdout), (2, ""), "{}", self.stderr);
+        self.error_line()
+    }
+}
+
+#[test]
+fn every_example_prints_one_object_with_the_keys_in_order() {
+    for (example, arguments) in EXAMPLES {
+        let ended = run(
+            example,
+            &[arguments, &["--json", "--threads", "2"]].concat(),
+        );
+        assert_eq!((ended.status, &*ended.stderr), (0, ""), "{example}");
+        let object = ended.object();
+        assert_eq!(object["example"], example);
+        assert_eq!(
+            (&object["threads"], &object["ranks"]),
+            (&2.into(), &1.into())
+        );
+        assert!(object["tasks"].as_u64().unwrap() > 0, "{object}");
+        assert!(object["seconds"].as_f64().unwrap() > 0.0, "{object}");
+        assert_eq!(
+            (&object["messages"], &object["copies"]),
+            (&0.into(), &0.into())
+        );
+        assert!(object.get("error").is_none(), "{object}");
+    }
+}
+
+#[test]
+fn every_example_has_a_page_for_people() {
+    for (example, arguments) in EXAMPLES {
+        let ended = run(example, arguments);
+        assert_eq!((ended.status, &*ended.stderr), (0, ""), "{example}");
+        assert!(ended.stdout.starts_with(example), "{}", ended.stdout);
+        assert!(serde_json::from_str::<Value>(&ended.stdout).is_err());
+    }
+    let page = run("cholesky", &["--n", "300"]).stdout;
+    for word in ["GFLOP/s", "residual", "digest", "tasks", "% of"] {
+        assert!(page.contains(word), "no {word:?} in {page}");
+    }
+}
+
+#[test]
+fn bad_arguments_are_told_in_one_line_with_status_2() {
+    for (example, arguments) in EXAMPLES {
+        for bad in [
+            &["--threads", "0"][..],
+            &["--threads", "-1"],
+            &["--nonsense"],
+            &["--repeat", "0"],
+            &["--ranks", "2"],
+            &["--transport", "pigeon"],
+            &["--m", "7", "--grid", "2x2"],
+            &["stray"],
+        ] {
+            for json in [&[][..], &["--json"]] {
+                let ended = run(example, &[arguments, bad, json].concat());
+                let line = ended.is_a_bad_argument();
+                assert!(!line.is_empty(), "{example} {bad:?}");
+            }
+        }
+    }
+    for bad in [
+        &["--nb", "0"][..],
+        &["--n", "-1"],
+        &["--precision", "f16"],
+        &["--grid", "0x1"],
+        &["--grid", "2x2"],
+        &["--backend", "abacus"],
+        &["--matrix", "vandermonde"],
+        &["--condition", "10"],
+        &["--matrix", "conditioned", "--condition", "0.5"],
+        &["--matrix", "conditioned", "--condition", "nan"],
+        &["--input", "a.mtx", "--matrix", "spd"],
+        &["--input", "a.mtx", "--n", "5"],
+    ] {
+        run("cholesky", bad).is_a_bad_argument();
+    }
+}
+
+#[test]
+fn every_order_and_tile_order_is_factored() {
+    for (n, nb) in [
+        (0, 1),
+        (0, 96),
+        (1, 1),
+        (1, 96),
+        (5, 96),
+        (5, 1),
+        (97, 96),
+        (100, 33),
+    ] {
+        for precision in ["f32", "f64", "c32", "c64"] {
+            let (n, nb) = (n.to_string(), nb.to_string());
+            let arguments = ["--n", &n, "--nb", &nb, "--precision", precision];
+            let (status, object) = cholesky(&arguments);
+            assert_eq!(status, 0, "{object}");
+            let nt = n.parse::<u64>().unwrap().div_ceil(nb.parse().unwrap());
+            assert_eq!(object["tasks"], nt * (nt + 1) * (nt + 2) / 6, "{object}");
+            assert!(object["residual"].as_f64().unwrap() < 30.0, "{object}");
+            assert_eq!(object["precision"], precision);
+            assert_eq!(object["copies"], 0);
+            if n == "0" {
+                assert_eq!(object["residual"], 0.0, "{object}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_digest_does_not_depend_on_threads_or_repetitions() {
+    let digest = |more: &[&str]| {
+        let (status, object) = cholesky(&[&["--n", "300"], more].concat());
+        assert_eq!(status, 0, "{object}");
+        object["digest"].as_str().unwrap().to_owned()
+    };
+    let expected = digest(&["--threads", "1"]);
+    assert_eq!(expected.len(), 16);
+    for more in [
+        &["--threads", "2"][..],
+        &["--threads", "3", "--bind", "none"],
+        &["--threads", "8", "--repeat", "3"],
+    ] {
+        assert_eq!(digest(more), expected, "{more:?}");
+    }
+    for other in [&["--seed", "1"][..], &["--nb", "10"], &["--n", "301"]] {
+        let (_, object) = cholesky(&[&["--threads", "2"], other].concat());
+        assert_ne!(object["digest"], expected, "{other:?}");
+    }
+}
+
+#[test]
+fn the_check_can_be_left_out_and_asked_for() {
+    let residual = |more: &[&str]| cholesky(&[&["--n", "60"], more].concat()).1["residual"].clone();
+    assert!(residual(&[]).is_f64());
+    assert!(residual(&["--check"]).is_f64());
+    assert!(residual(&["--check=false"]).is_null());
+}
+
+#[test]
+fn every_generated_matrix_is_factored_but_for_large_hilbert_ones() {
+    for kind in ["spd", "conditioned", "laplacian", "trefethen"] {
+        for n in ["0", "1", "13", "210"] {
+            let (status, object) = cholesky(&["--matrix", kind, "--n", n]);
+            assert_eq!(status, 0, "{kind}: {object}");
+            assert!(
+                object["residual"].as_f64().unwrap() < 30.0,
+                "{kind}: {object}"
+            );
+        }
+    }
+    let (status, object) = cholesky(&["--matrix", "hilbert", "--n", "12"]);
+    assert_eq!(status, 0, "{object}");
+    let (status, object) = cholesky(&["--matrix", "hilbert", "--n", "100"]);
+    assert_eq!(status, 1, "{object}");
+    assert_eq!(object["error"]["kind"], "not_positive_definite");
+    assert!(
+        matches!(object["error"]["index"].as_u64(), Some(13..=18)),
+        "{object}"
+    );
+}
+
+#[test]
+fn a_matrix_that_does_not_fit_is_refused_before_it_is_made() {
+    for arguments in [
+        &["--n", "100000000"][..],
+        &["--n", "18446744073709551615"],
+        &["--n", "18446744073709551615", "--nb", "1"],
+        &[
+            "--n",
+            "100000000",
+            "--nb",
+            "100000000",
+            "--matrix",
+            "trefethen",
+        ],
+    ] {
+        let (status, object) = cholesky(arguments);
+        assert_eq!(
+            (status, &object["error"]["kind"]),
+            (1, &"does_not_fit".into()),
+            "{arguments:?}"
+        );
+    }
+}
+
+/// A folder of this test run; files are written anew each time.
+fn written(name: &str, text: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contract");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// What `error` says, whatever the tiles and the threads.
+fn failure(file: &str, more: &[&str]) -> (String, Option<u64>, String) {
+    let mut answers = Vec::new();
+    for layout in [
+        &[][..],
+        &["--nb", "1"],
+        &["--nb", "2", "--threads", "1"],
+        &["--nb", "3", "--threads", "3"],
+    ] {
+        let (status, object) = cholesky(&[&["--input", file], layout, more].concat());
+        assert_eq!(status, 1, "{object}");
+        let error = &object["error"];
+        let text = |key: &str| error[key].as_str().unwrap().to_owned();
+        answers.push((text("kind"), error["index"].as_u64(), text("message")));
+    }
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "{answers:?}"
+    );
+    answers.swap_remove(0)
+}
+
+#[test]
+fn a_file_that_cannot_be_factored_is_status_1_with_its_kind() {
+    let missing = failure("no/such/file.mtx", &[]);
+    assert_eq!((&*missing.0, missing.1), ("input_unreadable", None));
+    assert!(missing.2.contains("no/such/file.mtx"), "{}", missing.2);
+
+    let banner = "%%MatrixMarket matrix coordinate";
+    let file = written(
+        "malformed.mtx",
+        &format!("{banner} real general\n2 2 1\n3 1 4\n"),
+    );
+    let malformed = failure(&file, &[]);
+    assert_eq!(malformed.0, "malformed_input");
+    assert!(malformed.2.contains("line 3"), "{}", malformed.2);
+
+    let file = written(
+        "truncated.mtx",
+        &format!("{banner} real general\n2 2 3\n1 1 4\n"),
+    );
+    assert_eq!(failure(&file, &[]).0, "malformed_input");
+
+    let file = written(
+        "rectangular.mtx",
+        &format!("{banner} real general\n2 3 1\n1 1 4\n"),
+    );
+    let rectangular = failure(&file, &[]);
+    assert_eq!((&*rectangular.0, rectangular.1), ("wrong_shape", None));
+    assert!(rectangular.2.contains("2 x 3"), "{}", rectangular.2);
+
+    let file = written(
+        "nan.mtx",
+        &format!("{banner} real symmetric\n3 3 4\n1 1 4\n3 2 nan\n2 2 1\n3 3 inf\n"),
+    );
+    let not_finite = failure(&file, &[]);
+    assert_eq!((&*not_finite.0, not_finite.1), ("not_finite", None));
+    assert!(not_finite.2.contains("(2, 1)"), "{}", not_finite.2);
+}
+
+#[test]
+fn a_matrix_that_is_not_positive_definite_is_status_1_with_lapacks_info() {
+    for bad in 1..=7 {
+        let mut text = "%%MatrixMarket matrix coordinate real symmetric\n7 7 7\n".to_owned();
+        for i in 1..=7 {
+            text += &format!("{i} {i} {}\n", if i < bad { 4 } else { -4 });
+        }
+        let file = written(&format!("indefinite_{bad}.mtx"), &text);
+        for precision in ["f32", "f64", "c32", "c64"] {
+            let (kind, index, message) = failure(&file, &["--precision", precision]);
+            assert_eq!((&*kind, index), ("not_positive_definite", Some(bad)));
+            assert!(
+                message.contains(&format!("pivot {bad} is -4e0")),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_complex_file_decides_the_precision_and_refuses_a_real_one() {
+    let text =
+        "%%MatrixMarket matrix coordinate complex hermitian\n2 2 3\n1 1 4 0\n2 1 1 2\n2 2 9 0\n";
+    let file = written("hermitian.mtx", text);
+    let (status, object) = cholesky(&["--input", &file]);
+    assert_eq!(
+        (status, &object["precision"]),
+        (0, &"c64".into()),
+        "{object}"
+    );
+    assert_eq!(cholesky(&["--input", &file, "--precision", "c32"]).0, 0);
+    for real in ["f32", "f64"] {
+        assert_eq!(failure(&file, &["--precision", real]).0, "complex_as_real");
+    }
+    let text = "%%MatrixMarket matrix coordinate real symmetric\n1 1 1\n1 1 4\n";
+    let file = written("real.mtx", text);
+    for precision in ["f32", "f64", "c32", "c64"] {
+        let (status, object) = cholesky(&["--input", &file, "--precision", precision]);
+        assert_eq!(
+            (status, &object["precision"]),
+            (0, &precision.into()),
+            "{object}"
+        );
+    }
+}
+
+/// The folder `matrices/`, or `None`, said aloud.
+fn matrices() -> Option<PathBuf> {
+    match std::env::var_os("DATAFLOW_DATA") {
+        Some(folder) => Some(Path::new(&folder).join("matrices")),
+        None => {
+            println!("skipped: DATAFLOW_DATA is not set (a folder that holds matrices/)");
+            None
+        }
+    }
+}
+
+fn json(path: PathBuf) -> Vec<Value> {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn every_matrix_of_the_collection_is_factored_or_refused_with_its_info() {
+    let Some(folder) = matrices() else { return };
+    let facts = json(folder.join("facts.json"));
+    for fact in &facts {
+        let file = folder.join(fact["file"].as_str().unwrap());
+        let input = ["--input", file.to_str().unwrap()];
+        let runs = [&["--threads", "2"][..], &["--threads", "1", "--nb", "150"]];
+        for more in runs {
+            let (status, object) = cholesky(&[&input, more].concat());
+            let error = &object["error"];
+            match fact["potrf_info"].as_u64() {
+                None => assert_eq!(error["kind"], "wrong_shape", "{object}"),
+                Some(0) => {
+                    assert_eq!((status, &object["copies"]), (0, &0.into()), "{object}");
+                    assert!(object["residual"].as_f64().unwrap() < 30.0, "{object}");
+                }
+                Some(info) => {
+                    assert_eq!((status, &error["index"]), (1, &info.into()), "{object}");
+                    assert_eq!(error["kind"], "not_positive_definite");
+                }
+            }
+        }
+    }
+    println!("checked: {} files", facts.len());
+}
+
+/// What factoring these rows has to end in: the kind of failure and its index.
+fn expected_of(rows: &[Vec<c64>]) -> Option<(&'static str, Option<u64>)> {
+    let n = rows.len();
+    if rows.iter().any(|row| row.len() != n) {
+        return Some(("wrong_shape", None));
+    }
+    let lower = (0..n).flat_map(|i| rows[i][..=i].iter());
+    if lower.into_iter().any(|entry| !Scalar::is_finite(*entry)) {
+        return Some(("not_finite", None));
+    }
+    let mut l = rows.to_vec();
+    for j in 0..n {
+        let squares: f64 = l[j][..j].iter().map(|entry| entry.norm_sqr()).sum();
+        let pivot = l[j][j].re - squares;
+        if pivot <= 0.0 {
+            return Some(("not_positive_definite", Some(j as u64 + 1)));
+        }
+        l[j][j] = c64::new(pivot.sqrt(), 0.0);
+        for i in j + 1..n {
+            let sum: c64 = (0..j).map(|k| l[i][k] * l[j][k].conj()).sum();
+            l[i][j] = (l[i][j] - sum) / l[j][j];
+        }
+    }
+    None
+}
+
+/// A number, "NaN", or a complex number like "1-2i".
+fn number(entry: &Value) -> c64 {
+    match entry.as_str() {
+        Some(text) => text.parse().unwrap(),
+        None => c64::new(entry.as_f64().unwrap(), 0.0),
+    }
+}
+
+#[test]
+fn every_awkward_file_ends_as_it_has_to() {
+    let Some(folder) = matrices() else { return };
+    let folder = folder.join("awkward");
+    let cases = json(folder.join("expected.json"));
+    for case in &cases {
+        let name = case["file"].as_str().unwrap();
+        let file = folder.join(name);
+        let (status, object) = cholesky(&["--input", file.to_str().unwrap(), "--nb", "2"]);
+        let kind = object["error"]["kind"].as_str();
+        match case["outcome"].as_str() {
+            Some("reject") => {
+                assert!(
+                    matches!(kind, Some("malformed_input" | "does_not_fit")),
+                    "{object}"
+                );
+                let message = object["error"]["message"].as_str().unwrap();
+                assert!(message.contains(name), "{message}");
+            }
+            _ => {
+                let rows = case["rows"].as_array().unwrap().iter();
+                let rows = rows.map(|row| row.as_array().unwrap().iter().map(number).collect());
+                let rows: Vec<Vec<c64>> = rows.collect();
+                let found = kind.map(|kind| (kind, object["error"]["index"].as_u64()));
+                assert_eq!(found, expected_of(&rows), "{name}: {object}");
+                assert_eq!(status, i32::from(kind.is_some()));
+            }
+        }
+    }
+    println!("checked: {} awkward files", cases.len());
+}

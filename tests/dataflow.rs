@@ -1,0 +1,48 @@
+//! Random graphs on real workers: pinned threads, deques, stealing, sleeping.
+//!
+//! The graphs are those of dataflow-core's own test; each datum is a hash of its task and of its
+//! inputs in slot order, so a lost, doubled or swapped input shows.
+
+#[path = "../crates/dataflow-core/tests/specimen/layered.rs"]
+mod layered;
+
+use dataflow::prelude::*;
+use layered::{Graph, Layered, graphs};
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+/// The same pools for all cases: a runtime is for many runs.
+static RUNTIMES: LazyLock<Vec<Runtime>> = LazyLock::new(|| {
+    let runtimes = (1..=4).map(|n| Runtime::builder().threads(n).build());
+    runtimes.collect::<Result<_, _>>().expect("workers start")
+});
+
+fn check(graph: &Graph, runtime: &Runtime) -> Result<(), TestCaseError> {
+    let space = Layered::new(graph);
+    let report = runtime.run(&space).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(report.tasks, graph.nodes.len() as u64);
+    prop_assert_eq!(space.outcome(), graph.model(), "{} threads", runtime.n_threads());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn random_graphs_give_the_result_of_topological_execution_on_1_to_4_workers(graph in graphs()) {
+        for runtime in RUNTIMES.iter() {
+            check(&graph, runtime)?;
+        }
+    }
+
+    #[test]
+    fn runs_at_the_same_time_on_one_runtime_do_not_mix(first in graphs(), second in graphs()) {
+        let runtime = &RUNTIMES[1];
+        let other = std::thread::scope(|threads| {
+            let other = threads.spawn(|| check(&second, runtime));
+            check(&first, runtime)?;
+            other.join().expect("the other run ends")
+        });
+        other?;
+    }
+}

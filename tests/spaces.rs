@@ -1,0 +1,110 @@
+//! Every lie about the Cholesky spaces is found: each edge removed, doubled or redirected, each
+//! flow, slot, root and count changed.
+
+#[path = "../crates/dataflow-core/tests/specimen/mod.rs"]
+mod specimen;
+
+use dataflow::core::port::Heap;
+use dataflow::core::prelude::*;
+use dataflow::linalg::cholesky::{Factor, Solve, SolveTask, Task};
+use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
+use std::sync::Arc;
+
+/// A matrix that lives as long as the program and has no tiles.
+fn vacant(layout: Layout) -> &'static TiledMatrix<f64> {
+    Box::leak(Box::new(TiledMatrix::vacant(layout, Arc::new(Heap))))
+}
+
+/// Nothing is run here, so there is nothing to make anew.
+impl Specimen for Factor<'static, f64> {
+    fn fresh(&self) -> Self {
+        *self
+    }
+    fn outcome(&self) -> Vec<u64> {
+        Vec::new()
+    }
+    fn holes(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn strangers(&self) -> Vec<Task> {
+        let nt = 20;
+        vec![
+            Task::Potrf { k: nt },
+            Task::Trsm { m: 0, k: 0 },
+            Task::Herk { m: nt, k: 0 },
+            Task::Gemm { m: 2, n: 2, k: 1 },
+        ]
+    }
+}
+
+impl Specimen for Solve<'static, f64> {
+    fn fresh(&self) -> Self {
+        *self
+    }
+    fn outcome(&self) -> Vec<u64> {
+        Vec::new()
+    }
+    fn holes(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn strangers(&self) -> Vec<SolveTask> {
+        vec![
+            SolveTask::Forward { k: 20, j: 0 },
+            SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
+            SolveTask::Backward { k: 0, j: 20 },
+            SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+        ]
+    }
+}
+
+/// Tries every mutant but those that are `right`: another space, without contradiction.
+fn every_mutant_is_found<S: Specimen>(
+    space: &S,
+    n_ranks: u32,
+    stride: usize,
+    right: impl Fn(&Mutation<S::Task>) -> bool,
+) -> usize {
+    verify(space, n_ranks).unwrap();
+    let all = mutations(space, n_ranks, stride);
+    let misjudged = all.iter().filter(|mutation| {
+        let mutant = Mutant::new(space, mutation);
+        verify(&mutant, n_ranks).is_ok() != right(mutation)
+    });
+    let misjudged: Vec<_> = misjudged.collect();
+    let some = &misjudged[..misjudged.len().min(10)];
+    let (n, of) = (misjudged.len(), all.len());
+    assert!(
+        misjudged.is_empty(),
+        "{n} of {of} misjudged, such as {some:#?}"
+    );
+    of
+}
+
+#[test]
+fn every_mutant_of_the_factorisation_is_found() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for (nt, stride) in [(1, 1), (2, 1), (3, 1), (4, 1), (5, 7), (6, 20)] {
+            let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+            let layout = Layout::lower(nt, 1).unwrap();
+            let a = vacant(layout.distributed(grid, Rank(0)).unwrap());
+            let space = Factor::new(a, Backend::Auto).unwrap();
+            let n = every_mutant_is_found(&space, p * q, stride, |_| false);
+            assert!(nt < 3 || n > 300, "{n} mutants of nt = {nt}");
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_the_solution_is_found() {
+    for (nt, columns, stride) in [(1, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 3), (5, 2, 11)] {
+        let l = vacant(Layout::lower(nt, 1).unwrap());
+        let b = vacant(Layout::general(nt, columns, 1).unwrap());
+        let space = Solve::new(l, b, Backend::Auto).unwrap();
+        every_mutant_is_found(&space, 1, stride, |mutation| {
+            // Another tile of L, which nobody changes, may be read: no contradiction.
+            matches!(mutation, Mutation::Input(_, 0, Twist::Slot(slot)) if *slot < l.n_slots())
+        });
+    }
+}
