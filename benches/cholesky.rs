@@ -3,7 +3,7 @@
 //! ```console
 //! $ cargo bench --bench cholesky --features openblas
 //! $ cargo bench --bench cholesky -- --n 1000,2000 --rounds 21
-//! $ cargo bench --bench cholesky -- --n 2000 --sweep --nb 96,192,288 --format sub-tiled,column-major
+//! $ cargo bench --bench cholesky -- --n 2000 --sweep --nb 192,288 --format column-major,sub-tiled
 //! ```
 //!
 //! All contestants run once a round, in turn, each round beginning with another one; printed are
@@ -61,7 +61,7 @@ struct Settings {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     nb: Vec<u32>,
     /// Formats of our tiles
-    #[arg(long, value_delimiter = ',', default_value = "sub-tiled")]
+    #[arg(long, value_delimiter = ',', default_value = "column-major")]
     format: Vec<TileFormat>,
     /// Orders of sub-tiles [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
@@ -700,17 +700,17 @@ impl Contestant for Peak {
                 par,
             );
         });
-        let mut best = by_faer.0;
+        let best = by_faer.0;
         #[cfg(feature = "openblas")]
-        {
+        let best = {
             use dataflow::linalg::kernel::openblas;
             thread::sleep(SETTLE);
             openblas::set_threads(self.n_threads);
             let (a, b, c) = (a.as_slice(), b.as_slice(), c.as_mut_slice());
             let by_openblas = seconds(|| openblas::gemm(n, n, n, a, b, c));
             openblas::set_threads(1);
-            best = best.min(by_openblas.0);
-        }
+            best.min(by_openblas.0)
+        };
         Ok(Times {
             factor: best / flops::gemm::<f64>(n, n, n) as f64,
             beside: None,

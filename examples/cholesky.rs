@@ -117,7 +117,7 @@ fn factor<T: Scalar>(
     (outcome.n, outcome.nb) = (Some(n), Some(nb));
     outcome.precision = Some(T::PRECISION.to_string());
     outcome.flops = Some(flops::potrf::<T>(n) as f64);
-    let layout = Layout::lower(n, nb)?.with_format(Format::sub_tiled::<T>());
+    let layout = Layout::lower(n, nb)?;
     let runtime = settings.runtime()?;
     outcome.threads = Some(runtime.n_threads());
     let original: Matrix<T> = match file {
@@ -176,7 +176,9 @@ fn order(file: &Reader<BufReader<File>>) -> Result<usize, Failure> {
 
 /// Refuses a matrix that this machine cannot hold.
 fn fits<T: Scalar>(layout: &Layout) -> Result<(), Failure> {
-    let needed = layout.n_elements().saturating_mul(size_of::<T>() as u128);
+    let elements = layout.n_elements().saturating_mul(size_of::<T>() as u128);
+    let tiles = layout.n_slots() as u128 * size_of::<Tile<T>>() as u128;
+    let needed = elements.saturating_add(tiles);
     let limit = physical_memory();
     if needed > limit.into() {
         let text = format!("a matrix of {needed} bytes does not fit (memory: {limit} bytes)");
@@ -222,8 +224,8 @@ impl<T: Scalar> Matrix<T> {
                 )
             }
             Kind::Laplacian => {
-                let sides = (1..=n.isqrt()).rev();
-                let height = sides.into_iter().find(|side| n % side == 0).unwrap_or(1);
+                let mut sides = (1..=n.isqrt()).rev();
+                let height = sides.find(|side| n.is_multiple_of(*side)).unwrap_or(1);
                 let width = n / height;
                 Matrix::Laplacian(Laplacian { width, height })
             }
@@ -351,7 +353,7 @@ const PEAK: (usize, usize, usize) = (384, 4, 3);
 /// The rate of the backend's gemm on tiles, all workers at once, in GFLOP/s: the best of a few runs.
 fn peak<T: Scalar>(runtime: &Runtime, backend: Backend) -> Result<f64, Failure> {
     let (nb, tasks_each, repetitions) = PEAK;
-    let (memory, format) = (runtime.memory(), Format::sub_tiled::<T>());
+    let (memory, format) = (runtime.memory(), Format::ColumnMajor);
     let tile = || Tile::from_fn(nb, nb, format, &memory, |_, _| T::from_real(0.5));
     let (a, b) = (tile(), tile());
     let n_tasks = tasks_each * runtime.n_threads();

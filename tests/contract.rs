@@ -215,6 +215,7 @@ fn every_order_and_tile_order_is_factored() {
         (1, 96),
         (5, 96),
         (5, 1),
+        (5, usize::MAX),
         (97, 96),
         (100, 33),
     ] {
@@ -251,8 +252,12 @@ fn the_digest_does_not_depend_on_threads_or_repetitions() {
     ] {
         assert_eq!(digest(more), expected, "{more:?}");
     }
-    for other in [&["--seed", "1"][..], &["--nb", "10"], &["--n", "301"]] {
-        let (_, object) = cholesky(&[&["--threads", "2"], other].concat());
+    for other in [
+        ["--n", "300", "--seed", "1"],
+        ["--n", "300", "--nb", "10"],
+        ["--n", "301", "--nb", "96"],
+    ] {
+        let (_, object) = cholesky(&other);
         assert_ne!(object["digest"], expected, "{other:?}");
     }
 }
@@ -292,6 +297,7 @@ fn every_generated_matrix_is_factored_but_for_large_hilbert_ones() {
 fn a_matrix_that_does_not_fit_is_refused_before_it_is_made() {
     for arguments in [
         &["--n", "100000000"][..],
+        &["--n", "100000", "--nb", "1"],
         &["--n", "18446744073709551615"],
         &["--n", "18446744073709551615", "--nb", "1"],
         &[

@@ -19,9 +19,16 @@ static RUNTIMES: LazyLock<Vec<Runtime>> = LazyLock::new(|| {
 
 fn check(graph: &Graph, runtime: &Runtime) -> Result<(), TestCaseError> {
     let space = Layered::new(graph);
-    let report = runtime.run(&space).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let report = runtime
+        .run(&space)
+        .map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert_eq!(report.tasks, graph.nodes.len() as u64);
-    prop_assert_eq!(space.outcome(), graph.model(), "{} threads", runtime.n_threads());
+    prop_assert_eq!(
+        space.outcome(),
+        graph.model(),
+        "{} threads",
+        runtime.n_threads()
+    );
     Ok(())
 }
 

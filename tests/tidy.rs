@@ -26,6 +26,10 @@ const UNSAFE_ROOMS: &[(&str, &str)] = &[
     ),
     ("crates/dataflow-numa/src/pin", "affinity is a system call"),
     (
+        "crates/dataflow-numa/src/barrier",
+        "membarrier is a system call",
+    ),
+    (
         "crates/dataflow-numa/src/memory",
         "pages come from system calls",
     ),

@@ -21,6 +21,7 @@
 //! # Ok::<(), dataflow_numa::WorkersError>(())
 //! ```
 
+mod barrier;
 mod executor;
 mod memory;
 mod nearest;

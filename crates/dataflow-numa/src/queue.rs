@@ -203,7 +203,7 @@ impl<'q, 'p> QueueLane<'q, 'p> {
                 return Steal::Success(word);
             }
             for victim in from(&ring.workers, self.turn) {
-                match self.queues.stealers[victim].steal() {
+                match self.queues.stealers[victim].steal_batch_and_pop(&self.deque) {
                     Steal::Success(word) => return Steal::Success(word),
                     Steal::Retry => lost = true,
                     Steal::Empty => {}

@@ -110,14 +110,14 @@ mod tests {
     use dataflow_core::space::Independent;
 
     /// What a failing body becomes on its way through a run.
-    fn through_a_run(error: TaskError, rows: usize) -> CholeskyError {
-        let failing = Independent::new("failing", 1, |_| Err(error.clone()));
+    fn through_a_run(error: impl Fn() -> TaskError + Sync, rows: usize) -> CholeskyError {
+        let failing = Independent::new("failing", 1, |_| Err(error()));
         CholeskyError::of_run(run(&failing, &Inline).unwrap_err(), rows)
     }
 
     #[test]
     fn a_pivot_keeps_its_index_and_its_value() {
-        let error = through_a_run(CholeskyError::not_positive(1537, -3.2e-4), 2000);
+        let error = through_a_run(|| CholeskyError::not_positive(1537, -3.2e-4), 2000);
         assert_eq!(
             (error.name(), error.index()),
             ("not_positive_definite", Some(1537))
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn an_entry_keeps_its_row_and_its_column() {
         for (row, col) in [(0, 0), (6, 0), (6, 6), (3, 2)] {
-            let error = through_a_run(CholeskyError::not_finite(row, col, 7), 7);
+            let error = through_a_run(|| CholeskyError::not_finite(row, col, 7), 7);
             assert_eq!((error.name(), error.index()), ("not_finite", None));
             assert!(error.to_string().contains(&format!("({row}, {col})")));
             let CholeskyError::NotFinite { row: r, col: c } = error else {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn any_other_failure_of_a_run_stays_what_it_is() {
-        let error = through_a_run(TaskError::new("other", "something else"), 7);
+        let error = through_a_run(|| TaskError::new("other", "something else"), 7);
         assert_eq!((error.name(), error.index()), ("other", None));
         assert!(error.to_string().contains("something else"));
     }

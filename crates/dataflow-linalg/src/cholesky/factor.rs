@@ -333,11 +333,7 @@ mod tests {
     }
 
     /// The longest way from a task to the end, its own weight included.
-    fn bottom_level(
-        space: &Factor<'_, f64>,
-        task: Task,
-        known: &mut HashMap<Task, i64>,
-    ) -> i64 {
+    fn bottom_level(space: &Factor<'_, f64>, task: Task, known: &mut HashMap<Task, i64>) -> i64 {
         if let Some(level) = known.get(&task) {
             return *level;
         }

@@ -6,7 +6,7 @@ use crate::scalar::Scalar;
 ///
 /// The best on two cores in a sweep over multiples of the sub-tile order. Small tiles keep the
 /// workers busy at the end, large ones spend less on everything but arithmetic.
-const TABLE: [(usize, usize); 3] = [(700, 1), (1400, 2), (5600, 3)];
+const TABLE: [(usize, usize); 3] = [(700, 1), (1400, 2), (2800, 3)];
 
 /// Sub-tiles a side for matrices beyond the table.
 const LARGEST: usize = 4;
@@ -21,7 +21,7 @@ const LARGEST: usize = 4;
 /// ```
 /// use dataflow_linalg::cholesky::default_tile_order;
 /// assert_eq!(default_tile_order::<f64>(500), 96);
-/// assert_eq!(default_tile_order::<f64>(4000), 288);
+/// assert_eq!(default_tile_order::<f64>(4000), 384);
 /// ```
 pub fn default_tile_order<T: Scalar>(n: usize) -> usize {
     let row = TABLE.iter().find(|(largest, _)| n <= *largest);
@@ -41,7 +41,13 @@ mod tests {
                 .iter()
                 .all(|nb| *nb > 0 && nb % f64::SUB_TILE_ORDER == 0)
         );
-        for (n, nb) in [(500, 96), (1000, 192), (2000, 288), (4000, 288), (8000, 384)] {
+        for (n, nb) in [
+            (500, 96),
+            (1000, 192),
+            (2000, 288),
+            (4000, 384),
+            (8000, 384),
+        ] {
             assert_eq!(orders[n], nb, "n = {n}");
         }
     }

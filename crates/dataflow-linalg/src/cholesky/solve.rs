@@ -241,9 +241,9 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         let last = i64::from(self.nt) - 1;
         match task {
             Forward { k, .. } => 4 * last - 2 * i64::from(k) + 2,
-            ForwardUpdate { m, .. } => 4 * last - 2 * i64::from(m) + 3,
+            ForwardUpdate { m, k, .. } => 4 * last - i64::from(m) - i64::from(k) + 2,
             Backward { k, .. } => 2 * i64::from(k) + 1,
-            BackwardUpdate { m, .. } => 2 * i64::from(m) + 2,
+            BackwardUpdate { m, k, .. } => i64::from(m) + i64::from(k) + 1,
         }
     }
 
@@ -298,11 +298,7 @@ mod tests {
     }
 
     /// Tasks on the longest way from a task to the end, itself included.
-    fn steps(
-        space: &Solve<'_, f64>,
-        task: SolveTask,
-        known: &mut HashMap<SolveTask, i64>,
-    ) -> i64 {
+    fn steps(space: &Solve<'_, f64>, task: SolveTask, known: &mut HashMap<SolveTask, i64>) -> i64 {
         if let Some(steps) = known.get(&task) {
             return *steps;
         }
@@ -339,7 +335,7 @@ mod tests {
             let refused = Solve::new(&l, &b, Backend::Auto).unwrap_err();
             assert_eq!(refused.name(), "wrong_shape", "{wrong:?}");
         }
-        let general = TiledMatrix::zeros(Layout::general(4, 4, 2).unwrap());
+        let general = TiledMatrix::<f64>::zeros(Layout::general(4, 4, 2).unwrap());
         let b = TiledMatrix::zeros(Layout::general(4, 1, 2).unwrap());
         assert!(Solve::new(&general, &b, Backend::Auto).is_err());
     }

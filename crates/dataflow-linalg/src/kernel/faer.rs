@@ -1,7 +1,7 @@
 //! The leaves in faer: products, triangular solves and small factorisations of strided blocks.
 //!
 //! # Law
-//! All calls are sequential (`Par::Seq`) and none allocates.
+//! All calls are sequential (`Par::Seq`) and none allocates, except scratch once a thread.
 //!
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
@@ -19,6 +19,7 @@ use ::faer::linalg::triangular_solve::{
 use ::faer::{Accum, Conj, MatMut, MatRef, Par};
 
 use super::Op;
+use super::scratch::with_scratch;
 use crate::scalar::Scalar;
 
 /// C ← C − op(A)·op(B).
@@ -30,10 +31,45 @@ pub(super) fn gemm<T: Scalar>(
     c: MatMut<'_, T>,
 ) {
     let (a, conj_a) = applied(op_a, a);
-    let (b, conj_b) = applied(op_b, b);
+    let (rows, cols) = (b.nrows(), b.ncols());
     let minus_one = -T::one();
+    if op_b == Op::ConjTranspose && worth_transposing(c.nrows(), rows, cols) {
+        return with_scratch(rows * cols, |copy: &mut [T]| {
+            transpose(b, copy);
+            let b = MatRef::from_column_major_slice(copy, cols, rows);
+            matmul_with_conj(c, Accum::Add, a, conj_a, b, Conj::Yes, minus_one, Par::Seq);
+        });
+    }
+    let (b, conj_b) = applied(op_b, b);
     matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, minus_one, Par::Seq);
 }
+
+/// Whether a copy of B whose columns are the rows of B gains more than it costs: faer is about a
+/// sixth faster on it, if it is used by enough rows of C.
+fn worth_transposing(m: usize, rows: usize, cols: usize) -> bool {
+    m >= 64 && rows >= 16 && cols >= 16
+}
+
+/// `to` ← Xᵀ, column-major without gaps.
+fn transpose<T: Scalar>(x: MatRef<'_, T>, to: &mut [T]) {
+    let (rows, cols) = (x.nrows(), x.ncols());
+    for top in (0..rows).step_by(BLOCK) {
+        let height = BLOCK.min(rows - top);
+        let strip = &mut to[top * cols..][..height * cols];
+        for left in (0..cols).step_by(BLOCK) {
+            let width = BLOCK.min(cols - left);
+            for j in left..left + width {
+                let column = x.col(j).subrows(top, height);
+                for i in 0..height {
+                    strip[i * cols + j] = column[i];
+                }
+            }
+        }
+    }
+}
+
+/// Side of the squares that are transposed at a time: a cache line of `f64`.
+const BLOCK: usize = 8;
 
 fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
     match op {

@@ -3,7 +3,7 @@
 use ::faer::prelude::ReborrowMut;
 use ::faer::{MatMut, MatRef};
 
-use super::product::product;
+use super::product::{product, square};
 use super::{Backend, Op, faer};
 use crate::matrix::tile::{Tile, cuts};
 use crate::scalar::Scalar;
@@ -65,7 +65,11 @@ const LEAF: usize = 48;
 
 /// `C ← C − A·Aᴴ` on blocks: halves of C down to [`LEAF`], the square below them as a product.
 pub(super) fn herk_block<T: Scalar>(backend: Backend, a: MatRef<'_, T>, c: MatMut<'_, T>) {
-    let n = c.nrows();
+    let (n, mut c) = (c.nrows(), c);
+    make_diagonal_real(c.rb_mut());
+    if square(backend, a, c.rb_mut()) {
+        return;
+    }
     if n <= LEAF {
         return herk_leaf(a, c);
     }

@@ -1,4 +1,4 @@
-//! OpenBLAS behind safe calls: its product for the kernels, its own routines for comparison.
+//! OpenBLAS behind safe calls: its products for the kernels, its own routines for comparison.
 //!
 //! # Law
 //! The library computes with one thread from the first call on, unless [`set_threads`] says
@@ -15,6 +15,7 @@ use std::sync::Once;
 use ::faer::{MatMut, MatRef};
 use cblas_sys::CBLAS_LAYOUT::CblasColMajor;
 use cblas_sys::CBLAS_TRANSPOSE::{self, CblasConjTrans, CblasNoTrans};
+use cblas_sys::CBLAS_UPLO::CblasLower;
 
 use super::Op;
 use crate::scalar::{Scalar, c32, c64};
@@ -125,6 +126,19 @@ pub(super) fn subtract_product<T: Scalar>(
     }
 }
 
+/// C ← C − A·Aᴴ, the lower triangle alone.
+pub(super) fn subtract_square<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
+    hold_to_one_thread();
+    let (a_shape, c_shape) = (Strided::of(a), Strided::of(c.as_ref()));
+    assert!(c_shape.rows == c_shape.cols && a_shape.rows == c_shape.rows);
+    let (a, c) = (a.as_ptr(), c.as_ptr_mut());
+    // SAFETY: - C is square and as high as A, by the assertion above
+    //         - `Strided::of` found both views column-major, with a leading dimension that BLAS
+    //           accepts, so BLAS touches elements of the views alone
+    //         - C is borrowed for writing, hence apart from A
+    unsafe { T::subtract_square((a, a_shape), (c, c_shape)) };
+}
+
 fn transposition(op: Op) -> CBLAS_TRANSPOSE {
     match op {
         Op::NoTranspose => CblasNoTrans,
@@ -179,6 +193,13 @@ pub trait Routines: Sized {
         inner: c_int,
     );
 
+    /// `?syrk` or `?herk` of the lower triangle: C ← C − A·Aᴴ.
+    ///
+    /// # Safety
+    /// Each pointer with its shape is a column-major matrix, C square and as high as A; C is not
+    /// shared.
+    unsafe fn subtract_square(a: (*const Self, Strided), c: (*mut Self, Strided));
+
     /// `?potrf` of the lower triangle; returns INFO.
     ///
     /// # Safety
@@ -187,7 +208,7 @@ pub trait Routines: Sized {
 }
 
 macro_rules! routines {
-    ($scalar:ident, $gemm:ident, $minus_one:expr, $one:expr, $potrf:ident) => {
+    ($scalar:ident, $gemm:ident, $minus_one:expr, $one:expr, $herk:ident, $potrf:ident) => {
         impl Routines for $scalar {
             unsafe fn subtract_product(
                 (op_a, a, lda): (CBLAS_TRANSPOSE, *const Self, c_int),
@@ -206,6 +227,31 @@ macro_rules! routines {
                 }
             }
 
+            unsafe fn subtract_square(
+                (a, from): (*const Self, Strided),
+                (c, to): (*mut Self, Strided),
+            ) {
+                let (order, part, a, c) = (CblasColMajor, CblasLower, a.cast(), c.cast());
+                let (n, k) = (from.rows, from.cols);
+                // SAFETY: - pointers and shapes are as BLAS wants them, by the caller's word
+                //         - a complex number is two adjacent reals on both sides
+                unsafe {
+                    cblas_sys::$herk(
+                        order,
+                        part,
+                        CblasNoTrans,
+                        n,
+                        k,
+                        -1.0,
+                        a,
+                        from.ld,
+                        1.0,
+                        c,
+                        to.ld,
+                    );
+                }
+            }
+
             unsafe fn potrf(n: c_int, a: &mut [Self], ld: c_int) -> c_int {
                 let mut info = 0;
                 // SAFETY: - slice, order and leading dimension agree, by the caller's word
@@ -217,7 +263,21 @@ macro_rules! routines {
     };
 }
 
-routines!(f32, cblas_sgemm, -1.0, 1.0, spotrf);
-routines!(f64, cblas_dgemm, -1.0, 1.0, dpotrf);
-routines!(c32, cblas_cgemm, &[-1.0, 0.0], &[1.0, 0.0], cpotrf);
-routines!(c64, cblas_zgemm, &[-1.0, 0.0], &[1.0, 0.0], zpotrf);
+routines!(f32, cblas_sgemm, -1.0, 1.0, cblas_ssyrk, spotrf);
+routines!(f64, cblas_dgemm, -1.0, 1.0, cblas_dsyrk, dpotrf);
+routines!(
+    c32,
+    cblas_cgemm,
+    &[-1.0, 0.0],
+    &[1.0, 0.0],
+    cblas_cherk,
+    cpotrf
+);
+routines!(
+    c64,
+    cblas_zgemm,
+    &[-1.0, 0.0],
+    &[1.0, 0.0],
+    cblas_zherk,
+    zpotrf
+);

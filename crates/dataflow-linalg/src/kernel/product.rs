@@ -30,6 +30,19 @@ pub(super) fn product<T: Scalar>(
     }
 }
 
+/// C ← C − A·Aᴴ in one call, the lower triangle alone, if the library has a good one; the diagonal
+/// of C is real.
+pub(super) fn square<T: Scalar>(backend: Backend, a: MatRef<'_, T>, c: MatMut<'_, T>) -> bool {
+    match library(backend, c.nrows(), a.ncols()) {
+        Library::Faer => false,
+        #[cfg(feature = "openblas")]
+        Library::OpenBlas => {
+            super::openblas::subtract_square(a, c);
+            true
+        }
+    }
+}
+
 /// The table: who computes a product with an `m × n` result.
 #[cfg(not(feature = "openblas"))]
 fn library(_: Backend, _: usize, _: usize) -> Library {

@@ -516,6 +516,14 @@ mod tests {
         assert_eq!(whole.n_elements(), n as u128 * (n as u128 + 1) / 2);
     }
 
+    #[test]
+    fn a_tile_order_beyond_any_matrix_gives_one_tile() {
+        let layout = Layout::general(3, 5, usize::MAX).unwrap();
+        assert_eq!((layout.n_slots(), layout.n_elements()), (1, 15));
+        let layout = Layout::lower(5, usize::MAX).unwrap();
+        assert_eq!((layout.n_slots(), layout.n_elements()), (1, 25));
+    }
+
     proptest! {
         #[test]
         fn floor_sums_are_sums_of_floors(

@@ -1,12 +1,14 @@
 #![doc = include_str!("README.md")]
 
-use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, fence};
+use crate::barrier::Barrier;
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 
 /// Where the workers of a pool sleep.
 pub(crate) struct Sleep {
     /// Somebody is listed and nobody is on duty. Read by every push, written rarely.
     wanted: CachePadded<AtomicBool>,
+    barrier: Barrier,
     dormitory: Mutex<Dormitory>,
     /// One per worker, rung when it is called.
     bells: Box<[Condvar]>,
@@ -52,6 +54,7 @@ impl Sleep {
         };
         Sleep {
             wanted: CachePadded::new(AtomicBool::new(false)),
+            barrier: Barrier::new(),
             dormitory: Mutex::new(dormitory),
             bells: (0..n_workers).map(|_| Condvar::new()).collect(),
         }
@@ -60,9 +63,9 @@ impl Sleep {
     /// A word was queued, near the given NUMA node: wakes a sleeper if one is wanted (P2 to P4).
     #[inline]
     pub fn queued(&self, numa_node: usize) {
-        // P2. SeqCst: pairs with the fence in `list` (S3) and in `end_duty` (D2).
-        fence(Ordering::SeqCst);
-        // P3. Relaxed: ordered by the fence.
+        // P2. Pairs with the heavy barrier in `list` (S3) and in `end_duty` (D2).
+        self.barrier.light();
+        // P3. Relaxed: ordered by the barriers.
         if self.wanted.load(Ordering::Relaxed) {
             self.wake_for_duty(numa_node);
         }
@@ -119,8 +122,8 @@ impl Sleep {
         dormitory.sleepers.push(Sleeper { worker, numa_node });
         self.sum_up(&dormitory);
         drop(dormitory);
-        // S3. SeqCst: pairs with the fence in `queued` (P2).
-        fence(Ordering::SeqCst);
+        // S3. Pairs with the light barrier in `queued` (P2).
+        self.barrier.heavy();
         Listed { worker }
     }
 
@@ -171,8 +174,8 @@ impl Sleep {
         dormitory.on_duty = false;
         self.sum_up(&dormitory);
         drop(dormitory);
-        // D2. SeqCst: pairs with the fence in `queued` (P2).
-        fence(Ordering::SeqCst);
+        // D2. Pairs with the light barrier in `queued` (P2).
+        self.barrier.heavy();
         // D3.
         if more() {
             self.wake_for_duty(numa_node);
@@ -193,7 +196,7 @@ impl Sleep {
 }
 
 #[cfg(all(test, loom))]
-mod models {
+mod loom_models {
     use super::*;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;

@@ -165,7 +165,8 @@ impl<R: BufRead> Reader<R> {
         ShapeError::check("the layout", found, expected).map_err(Reason::Shape)?;
         // A tile costs something beside its elements: matrices without any are bounded, too.
         let overhead = size_of::<Tile<T>>() as u128 * layout.n_slots() as u128;
-        let bytes = layout.n_elements() * size_of::<T>() as u128 + overhead;
+        let elements = layout.n_elements().saturating_mul(size_of::<T>() as u128);
+        let bytes = elements.saturating_add(overhead);
         match bytes > u128::from(limit) {
             true => Err(Reason::DoesNotFit {
                 rows,
