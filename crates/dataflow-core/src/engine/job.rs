@@ -200,7 +200,7 @@ impl Gate {
         let mut now = self.0.load(Ordering::Acquire);
         loop {
             let close = now & INSIDE == ONE_INSIDE && drained();
-            let left = now - ONE_INSIDE | if close { CLOSED } else { 0 };
+            let left = (now - ONE_INSIDE) | if close { CLOSED } else { 0 };
             // Release: what we wrote inside is seen by whoever enters or closes after us. No
             // acquire: entries are counted, so what it replaces is what was loaded.
             match self

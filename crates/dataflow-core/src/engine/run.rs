@@ -189,7 +189,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         for (flow, slot) in flows.iter().zip(&mut *slots) {
             match (flow.mode, slot) {
                 (Mode::Update, Some(version)) if !poisoned => {
-                    if version.make_sole() {
+                    let copied = version.make_sole();
+                    if copied {
                         self.copies[class].fetch_add(1, Ordering::Relaxed);
                     }
                 }

@@ -33,7 +33,7 @@ use crate::rank::Rank;
 /// [`verify`] names the edge beforehand.
 ///
 /// # Examples
-/// See the [crate](crate) for a chain, the example `alignment` for a wavefront, and
+/// See the [crate] for a chain, the example `alignment` for a wavefront, and
 /// `dataflow_linalg::cholesky` for a factorisation.
 pub trait TaskSpace: Sync + Sized {
     /// The name of a task: a class and its parameters; see [`task_names!`](crate::task_names).
