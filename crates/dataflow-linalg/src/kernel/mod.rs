@@ -17,7 +17,7 @@
 //!
 //! # Elsewhere
 //! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky).
-//! Foreign calls: [`openblas`], the only file of this crate with `unsafe`.
+//! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
 mod faer;
 mod gemm;
