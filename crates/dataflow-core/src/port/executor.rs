@@ -27,7 +27,8 @@ pub trait Executor: Send + Sync {
 
 /// What a worker finds inside a job.
 pub trait Work: Sync {
-    /// Runs tasks until neither the lane nor the job's own roots have one more.
+    /// Runs tasks until neither the lane nor the job's own roots have one more: `steal` has just
+    /// answered `None`. It returns earlier only if the run is stopping.
     fn work(&self, lane: &mut dyn Lane);
 
     /// Whether nothing is queued and no root is left; asked by a worker alone inside the job.
