@@ -12,7 +12,7 @@ pub(crate) const PACKED_BITS: u32 = 55;
 /// integers are names of spaces with a single class.
 ///
 /// Names of at most 55 bits travel through queues as they are; wider ones still work, through a
-/// table that makes each step of such a task some 100 ns dearer.
+/// table under a lock that each step of such a task has to ask.
 pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     /// Index of the class, in the order in which [`describe`](super::TaskSpace::describe) names them.
     fn class(self) -> usize;

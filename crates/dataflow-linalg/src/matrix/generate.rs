@@ -19,7 +19,7 @@ use std::ops::Range;
 /// Independent entries, uniform in [−½, ½); real and imaginary part alike.
 ///
 /// Entry `(row, col)` is word `2·row` of stream `col` of ChaCha8 (`4·row` for complex types), so
-/// that single entries cost one block of the cipher, about 100 ns, and runs down a column a few
+/// that single entries cost one block of the cipher, and runs down a column a few
 /// nanoseconds each.
 ///
 /// # Examples
