@@ -1,6 +1,27 @@
 //! The port beside the engine: who reaches other ranks.
+//!
+//! A rank that runs a space opens a [`Line`] with its [`Terms`]; the courier sees to it that all
+//! ranks agree on them. What a finished task owes to another rank leaves as one [`Parcel`] (task
+//! and flows, never its successors: the receiver evaluates those itself) and arrives in that
+//! rank's [`Inbox`]. When a rank has nothing left to run it closes the line; closing returns the
+//! same [`Failure`] on every rank, or none.
+//!
+//! # Law
+//! A parcel arrives once, or the run fails on every rank that is left. Parcels may overtake one
+//! another. `post` never blocks; bytes are read from the [`Cargo`] until it is dropped.
 
+use crate::data::Datum;
+use crate::error::Error;
+use crate::port::Block;
 use crate::rank::Rank;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A task's name in a form that every rank reads alike: its class, then its parameters.
+///
+/// Names compare as the tasks themselves do.
+pub type WireName = SmallVec<[u32; 6]>;
 
 /// What the engine asks of communication.
 ///
@@ -8,8 +29,156 @@ use crate::rank::Rank;
 pub trait Courier: Send + Sync {
     /// This rank.
     fn rank(&self) -> Rank;
+
     /// Number of ranks; tasks placed on a rank outside `0..n_ranks` are a named error.
     fn n_ranks(&self) -> usize;
+
+    /// Opens the next run: waits until every rank has opened it and compares the terms.
+    ///
+    /// # Errors
+    /// Which term differs, and both values; or which rank was lost.
+    fn open(&self, terms: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error>;
+}
+
+/// What all ranks of a run must agree on, by name and value: the space and its parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// In an order that is the same on every rank.
+    pub settings: Vec<(String, String)>,
+}
+
+/// The open line of one run on one rank.
+pub trait Line: Send + Sync {
+    /// Hands over what a finished task owes to another rank.
+    fn post(&self, parcel: Parcel);
+
+    /// Whom this rank passes a datum on to, when `root` owes it to all of `to` (sorted, without
+    /// the root): its children in a tree that every rank computes alike. Asked by the root and by
+    /// every rank that receives it; for few ranks the root itself sends to all.
+    fn children(&self, root: Rank, to: &[Rank], bytes: usize) -> SmallVec<[Rank; 8]>;
+
+    /// A worker has a moment: moves messages, if no thread of the courier does. Cheap otherwise.
+    fn poll(&self);
+
+    /// This rank failed: every rank stops soon, and its inbox is told why.
+    fn abort(&self, failure: &Failure);
+
+    /// This rank runs nothing any more. Waits until every rank has closed, serving them meanwhile;
+    /// returns the smallest failure of all, the same on every rank.
+    ///
+    /// # Errors
+    /// A rank was lost.
+    fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error>;
+}
+
+/// Where a run hears from other ranks.
+pub trait Inbox: Send + Sync {
+    /// A parcel of another rank has arrived, complete.
+    fn deliver(&self, from: Rank, arrival: Arrival);
+
+    /// How far this rank is.
+    fn pulse(&self) -> Pulse;
+
+    /// The run fails for a reason that is not this rank's own; no further task starts.
+    fn stop(&self, failure: Failure);
+
+    /// No rank can run anything and nothing is under way: the run ends with a stall report.
+    fn stall(&self);
+}
+
+/// How far a rank is with a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// Tasks run so far.
+    pub executed: u64,
+    /// Tasks the space places on this rank.
+    pub count: u64,
+    /// Whether no worker is at work and nothing is queued: only an arrival can change that.
+    pub idle: bool,
+}
+
+/// What one task owes to one other rank.
+pub struct Parcel {
+    /// Who gets it.
+    pub to: Rank,
+    /// The task whose outputs these are; its owner, the root, may be a third rank.
+    pub task: WireName,
+    /// Whether the task failed or was skipped, so that its successors are skipped.
+    pub poisoned: bool,
+    /// The most urgent successor's priority.
+    pub priority: i64,
+    /// The task's flows that go to that rank, ascending, each with its datum if it has one.
+    pub flows: SmallVec<[(u16, Option<Arc<dyn Cargo>>); 2]>,
+}
+
+/// A parcel as it arrives.
+pub struct Arrival {
+    /// The task whose outputs these are.
+    pub task: WireName,
+    /// Whether the task failed or was skipped.
+    pub poisoned: bool,
+    /// Its flows, each with head and body of its datum if it has one.
+    pub flows: SmallVec<[(u16, Option<Goods>); 2]>,
+}
+
+/// A datum on its way out; keeps it alive.
+pub trait Cargo: Send + Sync {
+    /// What the receiver needs to know before it makes room: a few bytes.
+    fn head(&self) -> SmallVec<[u8; 32]>;
+
+    /// How many bytes the body has.
+    fn size(&self) -> usize;
+
+    /// The payload: where it lies, or packed for the purpose.
+    fn body(&self) -> Cow<'_, [u8]>;
+}
+
+/// A datum as it arrives: head and body as the [`Cargo`] gave them.
+pub struct Goods {
+    /// A few bytes, as sent.
+    pub head: SmallVec<[u8; 32]>,
+    /// The payload.
+    pub body: Box<dyn Block>,
+}
+
+/// A datum that can travel between ranks.
+///
+/// Its bits arrive as they were; both ends have the same byte order and floating-point format
+/// (ranks of different kinds do not agree to run).
+pub trait Wire: Datum {
+    /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload.
+    fn head(&self) -> SmallVec<[u8; 32]>;
+
+    /// How many bytes [`body`](Self::body) has.
+    fn size(&self) -> usize;
+
+    /// The payload: where it lies, or packed for the purpose.
+    fn body(&self) -> Cow<'_, [u8]>;
+
+    /// The datum again. May keep `body` as its own memory.
+    ///
+    /// # Errors
+    /// What is wrong with head or size.
+    fn unpack(head: &[u8], body: Box<dyn Block>) -> Result<Self, String>;
+}
+
+/// Why a run failed on some rank, in a form that travels.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Failure {
+    /// False for what stopped the run at once, which goes before what bodies reported.
+    pub of_body: bool,
+    /// The index that a failing body gave, else the largest number.
+    pub index: u64,
+    /// The task, so that of several the smallest is reported; empty if none.
+    pub name: WireName,
+    /// The rank it happened on.
+    pub rank: Rank,
+    /// The kind, in snake_case.
+    pub kind: String,
+    /// The task as its `Debug` prints it; empty if none.
+    pub task: String,
+    /// What happened.
+    pub message: String,
 }
 
 /// One rank, alone.
@@ -20,7 +189,29 @@ impl Courier for Alone {
     fn rank(&self) -> Rank {
         Rank(0)
     }
+
     fn n_ranks(&self) -> usize {
         1
+    }
+
+    fn open(&self, _: &Terms, _: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
+        Ok(Box::new(Alone))
+    }
+}
+
+impl Line for Alone {
+    /// Never called: there is no other rank.
+    fn post(&self, _: Parcel) {}
+
+    fn children(&self, _: Rank, _: &[Rank], _: usize) -> SmallVec<[Rank; 8]> {
+        SmallVec::new()
+    }
+
+    fn poll(&self) {}
+
+    fn abort(&self, _: &Failure) {}
+
+    fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> {
+        Ok(own)
     }
 }

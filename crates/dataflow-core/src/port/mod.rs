@@ -9,7 +9,10 @@ mod memory;
 mod rayon;
 mod shuffled;
 
-pub use courier::{Alone, Courier};
+pub use courier::{
+    Alone, Arrival, Cargo, Courier, Failure, Goods, Inbox, Line, Parcel, Pulse, Terms, Wire,
+    WireName,
+};
 pub use executor::{Executor, Job, Lane, Word, Work};
 pub use inline::Inline;
 pub use memory::{Block, Heap, Memory};
