@@ -9,12 +9,41 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
 #[cfg(not(loom))]
 pub(crate) type SpinLock<T> = spin::mutex::SpinMutex<T, spin::relax::Yield>;
 
+/// Looks at a lock before its holder is believed to be off its core.
+#[cfg(not(loom))]
+const LOOKS: u32 = 200;
+
+/// Takes a lock whose holder needs a moment: looks on for less than a microsecond, then gives
+/// the core away between looks.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) fn lock<T>(lock: &SpinLock<T>) -> SpinGuard<'_, T> {
+    match lock.try_lock() {
+        Some(guard) => guard,
+        None => wait_for(lock),
+    }
+}
+
+#[cfg(not(loom))]
+#[cold]
+fn wait_for<T>(lock: &SpinLock<T>) -> SpinGuard<'_, T> {
+    for _ in 0..LOOKS {
+        std::hint::spin_loop();
+        if !lock.is_locked()
+            && let Some(guard) = lock.try_lock()
+        {
+            return guard;
+        }
+    }
+    lock.lock()
+}
+
 /// What holds a [`SpinLock`].
 #[cfg(not(loom))]
 pub(crate) type SpinGuard<'l, T> = spin::mutex::SpinMutexGuard<'l, T, spin::relax::Yield>;
 
 #[cfg(loom)]
-pub(crate) use modelled::{SpinGuard, SpinLock};
+pub(crate) use modelled::{SpinGuard, SpinLock, lock};
 
 /// A lock that the models see.
 #[cfg(loom)]
@@ -27,11 +56,11 @@ mod modelled {
         pub fn new(value: T) -> Self {
             SpinLock(loom::sync::Mutex::new(value))
         }
+    }
 
-        pub fn lock(&self) -> SpinGuard<'_, T> {
-            self.0
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
+    pub(crate) fn lock<T>(lock: &SpinLock<T>) -> SpinGuard<'_, T> {
+        lock.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

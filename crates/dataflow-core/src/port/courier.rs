@@ -108,8 +108,11 @@ pub struct Parcel {
     /// The most urgent successor's priority.
     pub priority: i64,
     /// The task's flows that go to that rank, ascending, each with its datum if it has one.
-    pub flows: SmallVec<[(u16, Option<Arc<dyn Cargo>>); 2]>,
+    pub flows: SmallVec<[Posted; 2]>,
 }
+
+/// A flow of a task, and its datum if it has one.
+pub type Posted = (u16, Option<Arc<dyn Cargo>>);
 
 /// A parcel as it arrives.
 pub struct Arrival {

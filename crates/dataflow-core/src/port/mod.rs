@@ -10,8 +10,8 @@ mod rayon;
 mod shuffled;
 
 pub use courier::{
-    Alone, Arrival, Cargo, Courier, Failure, Goods, Inbox, Line, Parcel, Pulse, Terms, Wire,
-    WireName,
+    Alone, Arrival, Cargo, Courier, Failure, Goods, Inbox, Line, Parcel, Posted, Pulse, Terms,
+    Wire, WireName,
 };
 pub use executor::{Executor, Job, Lane, Word, Work};
 pub use inline::Inline;

@@ -1,0 +1,105 @@
+//! List: records of tasks with many inputs, and of those that found no other place.
+
+use super::{Arrived, Key, Leftover, Missing, Poisoned};
+
+/// What a task awaits.
+#[derive(Clone, Copy)]
+pub(crate) enum Few {
+    /// A set of narrow flows.
+    Narrow(u8),
+    /// So many flows, of which some are wide.
+    Count(usize),
+}
+
+/// Records that lie behind a bucket; `P` is what has arrived for them.
+pub(crate) struct List<P>(Vec<Listed<P>>);
+
+struct Listed<P> {
+    key: Key,
+    missing: usize,
+    fed: Vec<bool>,
+    poisoned: Poisoned,
+    data: P,
+}
+
+impl<P> Default for List<P> {
+    fn default() -> Self {
+        List(Vec::new())
+    }
+}
+
+impl<P: Default> List<P> {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Counts an input of a task that awaits `count`; the last one gets what has arrived.
+    pub fn arrive(
+        &mut self,
+        (key, count): (Key, usize),
+        flow: usize,
+        poisoned: Poisoned,
+        put: impl FnOnce(&mut P),
+    ) -> (Arrived, Option<P>) {
+        let found = self.0.iter().position(|listed| listed.key == key);
+        let at = found.unwrap_or_else(|| {
+            self.0.push(Listed {
+                key,
+                missing: count,
+                fed: Vec::new(),
+                poisoned: false,
+                data: P::default(),
+            });
+            self.0.len() - 1
+        });
+        let listed = &mut self.0[at];
+        if listed.fed.len() <= flow {
+            listed.fed.resize(flow + 1, false);
+        }
+        if listed.missing == 0 || std::mem::replace(&mut listed.fed[flow], true) {
+            return (Arrived::FedTwice, None);
+        }
+        listed.missing -= 1;
+        listed.poisoned |= poisoned;
+        put(&mut listed.data);
+        if listed.missing == 0 {
+            let listed = self.0.swap_remove(at);
+            return (Arrived::Ready(listed.poisoned), Some(listed.data));
+        }
+        (Arrived::StillWaiting, None)
+    }
+
+    /// Keeps what has arrived for a task that waits for nothing more.
+    pub fn park(&mut self, key: Key, data: P, poisoned: Poisoned) {
+        self.0.push(Listed {
+            key,
+            missing: 0,
+            fed: Vec::new(),
+            poisoned,
+            data,
+        });
+    }
+
+    /// Takes a record out.
+    pub fn take(&mut self, key: Key) -> Option<(P, Poisoned)> {
+        let at = self.0.iter().position(|listed| listed.key == key)?;
+        let listed = self.0.swap_remove(at);
+        Some((listed.data, listed.poisoned))
+    }
+
+    /// Takes out the records of some keys.
+    pub fn split_off(&mut self, moves: impl Fn(Key) -> bool) -> Self {
+        List(self.0.extract_if(.., |listed| moves(listed.key)).collect())
+    }
+
+    pub fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    pub fn leftovers(&self, left: &mut Vec<Leftover>) {
+        left.extend(self.0.iter().map(|listed| Leftover {
+            key: listed.key,
+            missing: Missing::Fed(listed.fed.clone()),
+        }));
+    }
+}

@@ -1,0 +1,499 @@
+//! Pending: the records of tasks that wait for more inputs.
+//!
+//! A record is made by the first arrival, wherever it comes from, and removed by the last. Only
+//! the frontier of the graph is here; the graph itself is nowhere. Names that differ only in
+//! their last bits lie together, so that a task's neighbours are found in a line that is warm.
+//!
+//! # Law
+//! A key has at most one record. At quiescence there is none.
+//!
+//! # Elsewhere
+//! How the table grows: [`table`]. What lies in a bucket: [`blocks`] if inputs only order tasks,
+//! [`records`] if they carry data.
+
+mod blocks;
+mod list;
+mod records;
+mod table;
+
+use super::slots::Slots;
+use crate::data::{Datum, Version};
+use crate::space::{Expected, NARROW};
+use blocks::Blocks;
+use list::Few;
+use records::Records;
+use table::Table;
+
+/// Key of a task in tables and queues: 56 bits, never 0.
+pub(crate) type Key = u64;
+
+/// What an arrival found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// The task waits for more.
+    StillWaiting,
+    /// That was the last input.
+    Ready(Poisoned),
+    /// The flow had been fed before.
+    FedTwice,
+}
+
+/// Whether some ancestor of a task failed, so that its body is skipped.
+pub(crate) type Poisoned = bool;
+
+/// One input that reaches a task: its flow, its datum, and whether an ancestor failed.
+///
+/// Passed in registers: as a struct it went through memory, and that alone was a third of the
+/// cost of an arrival.
+type Input<D> = (usize, Option<Version<D>>, Poisoned);
+
+/// A record that is still here at the end.
+pub(crate) struct Leftover {
+    pub key: Key,
+    missing: Missing,
+}
+
+enum Missing {
+    Mask(u8),
+    Fed(Vec<bool>),
+}
+
+impl Leftover {
+    /// Whether a flow that is fed by a task has not arrived.
+    pub fn misses(&self, flow: usize) -> bool {
+        match &self.missing {
+            Missing::Mask(mask) => flow < NARROW && mask & 1 << flow != 0,
+            Missing::Fed(fed) => !fed.get(flow).copied().unwrap_or(false),
+        }
+    }
+}
+
+/// Flows whose data lie in places of their own; tasks with more are listed.
+pub(super) const INLINE: usize = 4;
+
+/// The table.
+pub(crate) enum Pending<D: Datum> {
+    /// Inputs carry nothing.
+    Order(Table<Blocks>),
+    Data(Table<Records<D>>),
+}
+
+impl<D: Datum> Pending<D> {
+    pub fn new() -> Self {
+        if size_of::<D>() == 0 {
+            Pending::Order(Table::new())
+        } else {
+            Pending::Data(Table::new())
+        }
+    }
+
+    /// Counts one input of a task that has more than one. The last one gets all data in `slots`.
+    #[inline(always)]
+    pub fn arrive<T>(
+        &self,
+        key: Key,
+        of: &Expected<T>,
+        (flow, datum, poisoned): Input<D>,
+        slots: &mut Slots<D>,
+    ) -> Arrived {
+        match self {
+            Pending::Order(table) => {
+                let mut blocks = table.lock(key);
+                if !of.wide
+                    && let Some(arrived) = blocks.arrive(of.mask, (key, flow, poisoned))
+                {
+                    return arrived;
+                }
+                let awaited = match of.wide {
+                    false => Few::Narrow(of.mask),
+                    true => Few::Count(of.count),
+                };
+                let found = blocks.arrive_behind(awaited, (key, flow, poisoned));
+                drop(blocks);
+                spilled(table, found)
+            }
+            Pending::Data(table) => {
+                let mut records = table.lock(key);
+                let mut input = (flow, datum, poisoned);
+                if !of.wide
+                    && of.mask >> INLINE == 0
+                    && let Some(arrived) = records.arrive((key, of.mask), &mut input, slots)
+                {
+                    return arrived;
+                }
+                let found = records.arrive_behind((key, of.count), input, slots);
+                drop(records);
+                spilled(table, found)
+            }
+        }
+    }
+
+    /// Keeps a ready task's inputs until a worker takes it from a queue; leaves `slots` empty.
+    pub fn park(&self, key: Key, slots: &mut Slots<D>, poisoned: Poisoned) {
+        if let Pending::Data(table) = self
+            && table.lock(key).park(key, slots, poisoned)
+        {
+            table.spill(1);
+        }
+    }
+
+    /// Takes a parked task's inputs back. `None` if nothing was parked under this key.
+    pub fn take(&self, key: Key, slots: &mut Slots<D>) -> Option<Poisoned> {
+        let Pending::Data(table) = self else {
+            return None;
+        };
+        let (poisoned, listed) = table.lock(key).take(key, slots)?;
+        if listed {
+            table.unspill(1);
+        }
+        Some(poisoned)
+    }
+
+    /// What is left, when nobody works any more.
+    pub fn leftovers(&self) -> Vec<Leftover> {
+        let mut left = Vec::new();
+        match self {
+            Pending::Order(table) => table.for_each(|blocks| blocks.leftovers(&mut left)),
+            Pending::Data(table) => table.for_each(|records| records.leftovers(&mut left)),
+        }
+        left
+    }
+}
+
+/// Tells the table how much lay behind a bucket before an arrival, and lies there now.
+fn spilled<S: table::Shelf>(
+    table: &Table<S>,
+    (arrived, before, after): (Arrived, usize, usize),
+) -> Arrived {
+    match after.checked_sub(before) {
+        Some(0) => {}
+        Some(more) => table.spill(more),
+        None => table.unspill(before - after),
+    }
+    arrived
+}
+
+/// What both kinds of tests need.
+#[cfg(test)]
+mod specimen {
+    use super::*;
+    use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
+    use crate::{error::TaskError, rank::Rank};
+
+    /// Task `key` is fed through these flows, each by itself.
+    pub struct Fed(pub std::ops::Range<usize>);
+
+    impl TaskSpace for Fed {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, _: &mut Description) {}
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            std::iter::empty()
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            self.0.clone().for_each(|flow| from.task(flow, task, flow));
+        }
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+
+    /// What is sent in the tests: nothing, or where it belongs.
+    pub trait Sent: Datum + PartialEq + std::fmt::Debug {
+        const NOTHING: bool;
+        fn to(key: Key, flow: usize) -> Self;
+    }
+    impl Sent for () {
+        const NOTHING: bool = true;
+        fn to(_: Key, _: usize) {}
+    }
+
+    /// A datum that tells where it belongs.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Belongs {
+        pub key: Key,
+        pub flow: usize,
+    }
+    impl Datum for Belongs {}
+    impl Sent for Belongs {
+        const NOTHING: bool = false;
+        fn to(key: Key, flow: usize) -> Self {
+            Belongs { key, flow }
+        }
+    }
+
+    /// Feeds one flow of a task; if that was the last, checks that all data are there.
+    pub fn feed<D: Sent>(
+        table: &Pending<D>,
+        key: Key,
+        flows: std::ops::Range<usize>,
+        flow: usize,
+    ) -> Arrived {
+        let of = Expected::of(&Fed(flows.clone()), key, flow, (key, flow));
+        let datum = (!D::NOTHING).then(|| Version::new(D::to(key, flow)));
+        let mut slots = Slots::new();
+        let arrived = table.arrive(key, &of, (flow, datum, flow == 1), &mut slots);
+        if let Arrived::Ready(poisoned) = arrived {
+            assert_eq!(poisoned, flows.contains(&1));
+            let filled = slots.iter().enumerate();
+            let filled = filled.filter_map(|(at, datum)| Some((at, datum.as_ref()?)));
+            let all = flows
+                .filter(|_| !D::NOTHING)
+                .map(|flow| (flow, D::to(key, flow)));
+            assert!(
+                filled.map(|(at, datum)| (at, (**datum).clone())).eq(all),
+                "all data of {key}, each in its place"
+            );
+        }
+        arrived
+    }
+
+    /// Records in the table, and how much lies behind its buckets.
+    pub fn count<D: Datum>(table: &Pending<D>) -> (usize, usize) {
+        let spilled = match table {
+            Pending::Order(table) => table.spilled(),
+            Pending::Data(table) => table.spilled(),
+        };
+        (table.leftovers().len(), spilled)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::specimen::{Belongs, Sent, count, feed};
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const N_KEYS: u64 = if cfg!(miri) { 40 } else { 30_000 };
+
+    fn n_buckets<D: Datum>(table: &Pending<D>) -> usize {
+        match table {
+            Pending::Order(table) => table.n_buckets(),
+            Pending::Data(table) => table.n_buckets(),
+        }
+    }
+
+    #[test]
+    fn a_table_that_grows_by_splitting_loses_nothing() {
+        fn grow<D: Sent>() {
+            // Narrow sets of flows, with places for their data and without; and wide ones.
+            for flows in [0..2, 1..4, 2..6, 0..7, 5..12, 60..70] {
+                let table = Pending::<D>::new();
+                let last = flows.end - 1;
+                for flow in flows.clone() {
+                    for key in 1..=N_KEYS {
+                        let arrived = feed(&table, key << 3, flows.clone(), flow);
+                        let ready = matches!(arrived, Arrived::Ready(_));
+                        assert_eq!(ready, flow == last, "{flows:?}");
+                    }
+                    let n_left = if flow == last { 0 } else { N_KEYS as usize };
+                    assert_eq!(count(&table).0, n_left);
+                }
+                assert_eq!(count(&table), (0, 0), "{flows:?}: nothing is left");
+                let grown = n_buckets(&table);
+                assert!(cfg!(miri) || grown > N_KEYS as usize / 8, "{grown} buckets");
+            }
+        }
+        grow::<()>();
+        grow::<Belongs>();
+    }
+
+    #[test]
+    fn eight_neighbours_take_two_lines_at_most() {
+        let table = Pending::<()>::new();
+        for key in 1 << 20..(1 << 20) + 8 * N_KEYS {
+            assert_eq!(feed(&table, key, 0..2, 0), Arrived::StillWaiting);
+        }
+        assert_eq!(count(&table).0, 8 * N_KEYS as usize);
+        let n_lines = n_buckets(&table);
+        assert!(
+            cfg!(miri) || n_lines < 2 * N_KEYS as usize,
+            "{n_lines} lines"
+        );
+    }
+
+    #[test]
+    fn names_that_differ_in_any_parameter_spread_over_the_buckets() {
+        // As `task_names!` packs three parameters: 17 bits each. A block of neighbours each.
+        let name = |m: u64, n: u64, k: u64| 1 << 55 | 3 << 53 | m << 34 | n << 17 | k;
+        let sets: [fn(u64) -> (u64, u64, u64); 3] = [
+            |i| (i / 200, i % 200, 7),
+            |i| (i / 200, 7, 8 * (i % 200)),
+            |i| (7, i / 200, 8 * (i % 200)),
+        ];
+        for set in sets {
+            let mut filled = vec![false; 1 << 15];
+            for (m, n, k) in (0..40_000).map(set) {
+                filled[table::hash::<Blocks>(name(m, n, k)) % (1 << 15)] = true;
+            }
+            // Of 32,768 buckets a random function would fill 23,098.
+            let n_filled = filled.iter().filter(|filled| **filled).count();
+            assert!(n_filled > 20_000, "{n_filled} of {} buckets", filled.len());
+        }
+    }
+
+    #[test]
+    fn records_survive_threads_that_feed_and_split_at_once() {
+        fn race<D: Sent>(round: u64) {
+            let table = Pending::<D>::new();
+            let ready = AtomicU64::new(0);
+            std::thread::scope(|threads| {
+                for worker in 0..4 {
+                    let (table, ready) = (&table, &ready);
+                    threads.spawn(move || {
+                        for i in 0..N_KEYS / 4 {
+                            // Two threads from the front and two from the back, a flow each.
+                            let back = N_KEYS / 4 - 1 - i;
+                            let i = if worker % 2 == 0 { i } else { back };
+                            let key = (i + 1) * 3 + round;
+                            let flows = if i % 3 == 0 { 0..4 } else { 4..8 };
+                            let flow = flows.start + worker;
+                            if let Arrived::Ready(_) = feed(table, key, flows, flow) {
+                                ready.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    });
+                }
+            });
+            assert_eq!(ready.into_inner(), N_KEYS / 4);
+            assert_eq!(count(&table), (0, 0));
+        }
+        for round in 0..if cfg!(miri) { 1 } else { 20 } {
+            race::<()>(round);
+            race::<Belongs>(round);
+        }
+    }
+
+    #[test]
+    fn a_flow_that_is_fed_again_is_told_until_the_record_is_gone() {
+        fn repeat<D: Sent>() {
+            let table = Pending::<D>::new();
+            for (key, flows) in [(8, 0..3), (9, 3..5), (10, 6..9)] {
+                let first = flows.start;
+                assert_eq!(
+                    feed(&table, key, flows.clone(), first),
+                    Arrived::StillWaiting
+                );
+                assert_eq!(feed(&table, key, flows.clone(), first), Arrived::FedTwice);
+                let left = table.leftovers();
+                let left = left.iter().find(|left| left.key == key).unwrap();
+                assert!(!left.misses(first) && left.misses(first + 1));
+                for flow in first + 1..flows.end {
+                    assert_ne!(feed(&table, key, flows.clone(), flow), Arrived::FedTwice);
+                }
+            }
+            assert_eq!(count(&table), (0, 0));
+        }
+        repeat::<()>();
+        repeat::<Belongs>();
+    }
+
+    #[test]
+    fn what_is_parked_comes_back_once_with_its_data_and_its_poison() {
+        let table = Pending::new();
+        let slots = |key, n: usize| -> Slots<Belongs> {
+            (0..n)
+                .map(|flow| (flow != 1).then(|| Version::new(Belongs { key, flow })))
+                .collect()
+        };
+        // Eight keys of two buckets: more than there are cells.
+        let keys = 64..72;
+        for n in [1, 4, 5, 9] {
+            for key in keys.clone() {
+                table.park(key, &mut slots(key, n), key % 2 == 0);
+            }
+            assert_eq!(count(&table).0, 8);
+            for key in keys.clone() {
+                let mut back = Slots::new();
+                assert_eq!(table.take(key, &mut back), Some(key % 2 == 0));
+                let sent = slots(key, n);
+                let data = |slots: &Slots<Belongs>| -> Vec<_> {
+                    slots
+                        .iter()
+                        .flatten()
+                        .map(|datum| (**datum).clone())
+                        .collect()
+                };
+                assert_eq!(data(&back), data(&sent));
+                assert_eq!(table.take(key, &mut back), None);
+            }
+            assert_eq!(count(&table), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_parked_task_that_is_fed_again_is_told() {
+        let table = Pending::new();
+        for n in [2, 5] {
+            let mut slots = (0..n)
+                .map(|flow| Some(Version::new(Belongs { key: 5, flow })))
+                .collect();
+            table.park(5, &mut slots, false);
+            assert_eq!(feed(&table, 5, 0..n, 0), Arrived::FedTwice);
+            assert!(table.take(5, &mut slots).is_some());
+        }
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`. The lock of
+/// a bucket is loom's here; what is modelled is the mask beside it: splitting while others arrive.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::specimen::{count, feed};
+    use super::table::{Shelf, hash};
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A key whose hash ends in these three bits.
+    fn key(bits: usize) -> Key {
+        (1..)
+            .map(|i| i << Blocks::NEAR)
+            .find(|&key| hash::<Blocks>(key) & 7 == bits)
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn loom_a_record_is_found_again_while_the_table_grows_and_splits() {
+        let mut explored = loom::model::Builder::new();
+        explored.preemption_bound = Some(3);
+        explored.check(|| {
+            // Moves at the split of the third bit, not at that of the second.
+            let (moves, wide) = (key(4), [key(2), key(0)]);
+            let table = Arc::new(Pending::<()>::new());
+            assert_eq!(feed(&table, moves, 0..2, 0), Arrived::StillWaiting);
+            // Wide: lies behind the bucket, so that the table grows; nothing is split yet.
+            assert_eq!(feed(&table, wide[0], 8..10, 8), Arrived::StillWaiting);
+            let other = table.clone();
+            let grows = thread::spawn(move || {
+                assert_eq!(feed(&other, wide[1], 8..10, 8), Arrived::StillWaiting);
+                assert_ne!(feed(&other, wide[1], 8..10, 9), Arrived::FedTwice);
+            });
+            assert_eq!(feed(&table, moves, 0..2, 1), Arrived::Ready(true));
+            grows.join().unwrap();
+            assert_eq!(count(&table).0, 1, "the first wide one waits");
+        });
+    }
+
+    #[test]
+    fn loom_two_who_arrive_first_at_once_make_one_record() {
+        loom::model(|| {
+            let (stays, moves) = (key(0), key(2));
+            let table = Arc::new(Pending::<()>::new());
+            let other = table.clone();
+            let source = thread::spawn(move || {
+                assert_eq!(feed(&other, stays, 8..10, 8), Arrived::StillWaiting);
+                feed(&other, moves, 0..2, 0)
+            });
+            let both = [feed(&table, moves, 0..2, 1), source.join().unwrap()];
+            let ready = both
+                .iter()
+                .filter(|got| matches!(got, Arrived::Ready(_)))
+                .count();
+            assert_eq!(ready, 1, "{both:?}");
+            assert_eq!(count(&table).0, 1, "the wide one waits");
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Records: tasks whose inputs carry data, a word and four places each.
+//!
+//! Up to five cells of one word (key and the set of flows still missing) lie in a cache line; the
+//! data that have arrived lie behind it, in places that are made once and used again. Tasks with
+//! more flows, or without a free cell, are listed behind.
+//!
+//! # Law
+//! A cell is 0 if it is free. A record without missing flows is a ready task that is parked.
+
+use super::list::List;
+use super::table::Shelf;
+use super::{Arrived, INLINE, Input, Key, Leftover, Missing, Poisoned};
+use crate::data::{Datum, Version};
+use crate::engine::slots::{Slots, set};
+use crate::space::NARROW;
+
+const POISON: u64 = 1 << NARROW;
+const CELLS: usize = 5;
+/// Neighbours that share a bucket, as bits of a key.
+const NEAR: u32 = 2;
+
+pub(crate) struct Records<D: Datum> {
+    /// `key << 8 | poison | missing flows`.
+    cells: [u64; CELLS],
+    behind: Option<Box<Behind<D>>>,
+}
+
+struct Behind<D: Datum> {
+    data: [[Option<Version<D>>; INLINE]; CELLS],
+    list: List<Slots<D>>,
+}
+
+impl<D: Datum> Default for Records<D> {
+    fn default() -> Self {
+        let cells = [0; CELLS];
+        Records {
+            cells,
+            behind: None,
+        }
+    }
+}
+
+impl<D: Datum> Records<D> {
+    /// Counts an input of a task that awaits these flows, if it has, or can have, a cell.
+    #[inline(always)]
+    pub fn arrive(
+        &mut self,
+        (key, awaited): (Key, u8),
+        input: &mut Input<D>,
+        slots: &mut Slots<D>,
+    ) -> Option<Arrived> {
+        let cell = match self.cell_of(key) {
+            Some(cell) => cell,
+            None if self.is_listing() => return None,
+            None => {
+                let cell = self.free_cell()?;
+                self.cells[cell] = key << 8 | u64::from(awaited);
+                cell
+            }
+        };
+        Some(self.feed(cell, input, slots))
+    }
+
+    #[inline(always)]
+    fn feed(&mut self, cell: usize, input: &mut Input<D>, slots: &mut Slots<D>) -> Arrived {
+        let (flow, datum, poisoned) = input;
+        let before = self.cells[cell];
+        if before & 1 << *flow == 0 {
+            return Arrived::FedTwice;
+        }
+        let after = before & !(1 << *flow) | u64::from(*poisoned) << NARROW;
+        self.cells[cell] = after;
+        if datum.is_some() {
+            self.behind().data[cell][*flow] = datum.take();
+        }
+        if after & (POISON - 1) != 0 {
+            return Arrived::StillWaiting;
+        }
+        Arrived::Ready(self.remove(cell, slots))
+    }
+
+    /// The same for a task without a cell. Also says how many are listed more or less.
+    #[cold]
+    pub fn arrive_behind(
+        &mut self,
+        of: (Key, usize),
+        (flow, datum, poisoned): Input<D>,
+        slots: &mut Slots<D>,
+    ) -> (Arrived, usize, usize) {
+        let list = &mut self.behind().list;
+        let before = list.len();
+        let (arrived, data) = list.arrive(of, flow, poisoned, |data| set(data, flow, datum));
+        if let Some(data) = data {
+            *slots = data;
+        }
+        (arrived, before, list.len())
+    }
+
+    /// Keeps a ready task's inputs; leaves `slots` empty. Says whether it had to list them.
+    pub fn park(&mut self, key: Key, slots: &mut Slots<D>, poisoned: Poisoned) -> bool {
+        match self.free_cell() {
+            Some(cell) if slots.len() <= INLINE => {
+                self.cells[cell] = key << 8 | if poisoned { POISON } else { 0 };
+                let places = self.behind().data[cell].iter_mut();
+                for (place, version) in places.zip(slots.drain(..)) {
+                    *place = version;
+                }
+                false
+            }
+            _ => {
+                let data = std::mem::take(slots);
+                self.behind().list.park(key, data, poisoned);
+                true
+            }
+        }
+    }
+
+    /// Takes a parked task's inputs back, and says whether it was listed.
+    pub fn take(&mut self, key: Key, slots: &mut Slots<D>) -> Option<(Poisoned, bool)> {
+        if let Some(cell) = self.cell_of(key) {
+            return Some((self.remove(cell, slots), false));
+        }
+        let (data, poisoned) = self.behind.as_mut()?.list.take(key)?;
+        *slots = data;
+        Some((poisoned, true))
+    }
+
+    /// Writes down who waits.
+    pub fn leftovers(&self, left: &mut Vec<Leftover>) {
+        let cells = self.cells.iter().filter(|&&cell| cell != 0);
+        left.extend(cells.map(|cell| Leftover {
+            key: cell >> 8,
+            missing: Missing::Mask((cell & (POISON - 1)) as u8),
+        }));
+        if let Some(behind) = &self.behind {
+            behind.list.leftovers(left);
+        }
+    }
+
+    #[inline(always)]
+    fn cell_of(&self, key: Key) -> Option<usize> {
+        self.cells.iter().position(|&cell| cell >> 8 == key)
+    }
+
+    #[inline(always)]
+    fn free_cell(&self) -> Option<usize> {
+        self.cells.iter().position(|&cell| cell == 0)
+    }
+
+    fn is_listing(&self) -> bool {
+        let behind = self.behind.as_ref();
+        behind.is_some_and(|behind| behind.list.len() != 0)
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, cell: usize, slots: &mut Slots<D>) -> Poisoned {
+        let poisoned = self.cells[cell] & POISON != 0;
+        self.cells[cell] = 0;
+        if let Some(behind) = &mut self.behind {
+            slots.clear();
+            slots.extend(behind.data[cell].iter_mut().map(Option::take));
+        }
+        poisoned
+    }
+
+    fn behind(&mut self) -> &mut Behind<D> {
+        self.behind.get_or_insert_with(|| {
+            Box::new(Behind {
+                data: Default::default(),
+                list: List::default(),
+            })
+        })
+    }
+}
+
+impl<D: Datum> Shelf for Records<D> {
+    const NEAR: u32 = NEAR;
+
+    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Key) -> bool) {
+        for cell in 0..CELLS {
+            let word = self.cells[cell];
+            if word != 0 && moves(word >> 8) {
+                self.cells[cell] = 0;
+                child.cells[cell] = word;
+                if let Some(behind) = &mut self.behind {
+                    child.behind().data[cell] = std::mem::take(&mut behind.data[cell]);
+                }
+            }
+        }
+        if let Some(behind) = &mut self.behind {
+            let list = behind.list.split_off(moves);
+            if list.len() != 0 {
+                child.behind().list.append(list);
+            }
+        }
+    }
+}

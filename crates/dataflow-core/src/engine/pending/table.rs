@@ -1,0 +1,208 @@
+//! Table: a hash table that grows a bucket at a time.
+//!
+//! # Structure
+//! Each bucket is one cache line with a lock. The table grows by linear hashing: it doubles by
+//! raising its mask, and a bucket is split when it is next touched; so nobody ever waits for a
+//! table to be copied. What a bucket holds is a [`Shelf`]; what does not fit there spills behind
+//! the line, and many spills make the table double.
+//!
+//! # Law
+//! What belongs to a key is found in the bucket that [`Table::lock`] returns, and nowhere else.
+//!
+//! # Orderings
+//! The mask orders nothing: a bucket says under its lock how far it was split, and is accepted
+//! only if that is as far as the mask that led to it.
+//!
+//! # Source
+//! Litwin, *Linear hashing: a new tool for file and table addressing*, VLDB 1980.
+
+use super::Key;
+use crate::sync::{AtomicUsize, Ordering, SpinGuard, SpinLock, lock};
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+
+/// Buckets of a new table: 32 KiB (in the models a few, so that it grows).
+pub(super) const FIRST: usize = if cfg!(loom) { 2 } else { 512 };
+/// Times the table can double.
+const DOUBLINGS: usize = 32;
+/// One spill for so many buckets, and the table doubles.
+const BUCKETS_PER_SPILL: usize = 16;
+
+/// What lies in a bucket.
+pub(crate) trait Shelf: Default {
+    /// Keys that differ in so many last bits only share a bucket.
+    const NEAR: u32;
+
+    /// Moves what belongs to the keys that `moves` accepts.
+    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Key) -> bool);
+}
+
+pub(crate) struct Table<S> {
+    /// The number of buckets, a power of two, less one.
+    mask: AtomicUsize,
+    /// What lies behind all buckets together.
+    spilled: AtomicUsize,
+    first: Box<[Bucket<S>; FIRST]>,
+    /// Each as large as all before together.
+    later: [OnceLock<Box<[Bucket<S>]>>; DOUBLINGS],
+}
+
+#[repr(align(64))]
+struct Bucket<S>(SpinLock<Split<S>>);
+
+/// A shelf, and how far its bucket was split.
+pub(crate) struct Split<S> {
+    /// Mask of the hash bits; 0 if nothing was ever put here.
+    mask: u32,
+    shelf: S,
+}
+
+impl<S: Shelf> Table<S> {
+    pub fn new() -> Self {
+        let first: Box<[Bucket<S>]> = (0..FIRST).map(|_| Bucket::new(FIRST - 1)).collect();
+        Table {
+            mask: AtomicUsize::new(FIRST - 1),
+            spilled: AtomicUsize::new(0),
+            first: first
+                .try_into()
+                .unwrap_or_else(|_| unreachable!("{FIRST} buckets were made")),
+            later: [const { OnceLock::new() }; DOUBLINGS],
+        }
+    }
+
+    /// The shelf of a key, locked, its bucket split as far as the table is.
+    #[inline(always)]
+    pub fn lock(&self, key: Key) -> SpinGuard<'_, Split<S>> {
+        let hash = hash::<S>(key);
+        let mask = self.mask.load(Ordering::Relaxed);
+        let bucket = lock(&self.bucket(hash & mask).0);
+        if bucket.mask as usize == mask {
+            bucket
+        } else {
+            self.lock_and_split(hash, bucket)
+        }
+    }
+
+    /// So much more lies behind the buckets; too much of it, and the table doubles.
+    #[cold]
+    pub fn spill(&self, more: usize) {
+        let spilled = self.spilled.fetch_add(more, Ordering::Relaxed) + more;
+        let mask = self.mask.load(Ordering::Relaxed);
+        if spilled > mask / BUCKETS_PER_SPILL && mask < FIRST << (DOUBLINGS - 1) {
+            // A lost race means that another has doubled it.
+            let _ = self.mask.compare_exchange(
+                mask,
+                2 * mask + 1,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// So much less lies behind the buckets.
+    pub fn unspill(&self, less: usize) {
+        self.spilled.fetch_sub(less, Ordering::Relaxed);
+    }
+
+    /// Looks at every shelf.
+    pub fn for_each(&self, mut look: impl FnMut(&S)) {
+        let later = self.later.iter().filter_map(OnceLock::get).flatten();
+        for bucket in self.first.iter().chain(later) {
+            look(&lock(&bucket.0).shelf);
+        }
+    }
+
+    /// How much lies behind the buckets.
+    #[cfg(test)]
+    pub fn spilled(&self) -> usize {
+        self.spilled.load(Ordering::Relaxed)
+    }
+
+    /// How many buckets the table has.
+    #[cfg(all(test, not(loom)))]
+    pub fn n_buckets(&self) -> usize {
+        self.mask.load(Ordering::Relaxed) + 1
+    }
+
+    #[cold]
+    fn lock_and_split<'t>(
+        &'t self,
+        hash: usize,
+        mut bucket: SpinGuard<'t, Split<S>>,
+    ) -> SpinGuard<'t, Split<S>> {
+        loop {
+            drop(bucket);
+            let mask = self.mask.load(Ordering::Relaxed);
+            self.split(hash & mask, mask);
+            bucket = lock(&self.bucket(hash & mask).0);
+            // Deeper than the mask that chose it, and the key may have moved on meanwhile.
+            if bucket.mask as usize == mask {
+                return bucket;
+            }
+        }
+    }
+
+    /// Splits a bucket, and first the one it comes from, until it is as deep as asked.
+    fn split(&self, at: usize, mask: usize) {
+        if at >= FIRST {
+            let top = 1 << at.ilog2();
+            self.split(at ^ top, 2 * top - 1);
+        }
+        let mut parent = lock(&self.bucket(at).0);
+        while (parent.mask as usize) < mask {
+            let bit = parent.mask as usize + 1;
+            let mut child = lock(&self.bucket(at | bit).0);
+            child.mask = (2 * bit - 1) as u32;
+            parent
+                .shelf
+                .move_to(&mut child.shelf, |key| hash::<S>(key) & bit != 0);
+            parent.mask = child.mask;
+        }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, at: usize) -> &Bucket<S> {
+        if at < FIRST {
+            &self.first[at]
+        } else {
+            self.later_bucket(at)
+        }
+    }
+
+    fn later_bucket(&self, at: usize) -> &Bucket<S> {
+        let first = 1 << at.ilog2();
+        let part = &self.later[(first / FIRST).ilog2() as usize];
+        &part.get_or_init(|| (0..first).map(|_| Bucket::new(0)).collect())[at - first]
+    }
+}
+
+impl<S: Shelf> Bucket<S> {
+    fn new(mask: usize) -> Self {
+        let shelf = S::default();
+        let mask = mask as u32;
+        Bucket(SpinLock::new(Split { mask, shelf }))
+    }
+}
+
+impl<S> Deref for Split<S> {
+    type Target = S;
+    #[inline(always)]
+    fn deref(&self) -> &S {
+        &self.shelf
+    }
+}
+
+impl<S> DerefMut for Split<S> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.shelf
+    }
+}
+
+/// Neighbours have one hash. Both halves of the product count: one half alone sends the regular
+/// names of a space to a quarter of the buckets.
+#[inline(always)]
+pub(super) fn hash<S: Shelf>(key: Key) -> usize {
+    let product = u128::from(key >> S::NEAR) * 0x9e37_79b9_7f4a_7c15;
+    (product as u64 ^ (product >> 64) as u64) as usize
+}
