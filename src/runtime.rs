@@ -1,7 +1,7 @@
 //! The runtime: workers and memory of one rank, reusable for many runs.
 
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor, Job, Memory};
+use dataflow_core::port::{Executor, Job, Memory};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run_with};
 use dataflow_numa::{Bind, HugePages, Statistics, Warning, Workers};
@@ -81,7 +81,7 @@ impl Runtime {
     /// # Errors
     /// As [`dataflow_core::run_with`].
     pub fn run_with<S: TaskSpace>(&self, space: &S, monitor: &Monitor) -> Result<Report, Error> {
-        run_with(space, &self.workers, &Alone, monitor)
+        run_with(space, &self.workers, monitor)
     }
 
     /// Number of workers.

@@ -136,7 +136,7 @@ impl Failure {
 
 impl From<dataflow::Error> for Failure {
     fn from(error: dataflow::Error) -> Self {
-        let failure = Failure::new(error.kind().name(), error.to_string());
+        let failure = Failure::new(error.name(), error.to_string());
         Failure {
             index: error.index(),
             ..failure

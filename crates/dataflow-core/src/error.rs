@@ -1,5 +1,8 @@
 //! What can go wrong, as values: each names the task, the value and what would be allowed.
 
+use crate::port::{Failure, WireName};
+use crate::rank::Rank;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a task's body gives up: the fault of its data, named as the theory names it.
@@ -59,8 +62,8 @@ impl From<&str> for TaskError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A body returned an error; the text is the kind it gave to [`TaskError::new`].
-    TaskFailed(&'static str),
+    /// A body returned an error; [`Error::name`] is the kind it gave to [`TaskError::new`].
+    TaskFailed,
     /// A body panicked.
     TaskPanicked,
     /// The run was cancelled from outside.
@@ -83,28 +86,45 @@ pub enum Kind {
     NestedRun,
     /// A task belongs to a class that the space does not describe.
     NotDescribed,
+    /// Ranks that were to run one space together do not agree what it is.
+    ParametersDiffer,
+    /// A rank is silent, or its messages do not arrive.
+    RankLost,
+    /// What arrived from another rank cannot be understood.
+    Malformed,
     /// The runtime was asked for in a way that cannot be had: no workers, an unknown setting.
     WrongSettings,
 }
 
+const NAMES: [(Kind, &str); 16] = [
+    (Kind::TaskFailed, "task_failed"),
+    (Kind::TaskPanicked, "task_panicked"),
+    (Kind::Cancelled, "cancelled"),
+    (Kind::Stalled, "stalled"),
+    (Kind::CountExceeded, "count_exceeded"),
+    (Kind::FedTwice, "fed_twice"),
+    (Kind::NotExpected, "not_expected"),
+    (Kind::FlowEmpty, "flow_empty"),
+    (Kind::HomeEmpty, "home_empty"),
+    (Kind::NoSuchRank, "no_such_rank"),
+    (Kind::NestedRun, "nested_run"),
+    (Kind::NotDescribed, "not_described"),
+    (Kind::ParametersDiffer, "parameters_differ"),
+    (Kind::RankLost, "rank_lost"),
+    (Kind::Malformed, "malformed"),
+    (Kind::WrongSettings, "wrong_settings"),
+];
+
 impl Kind {
-    /// The kind in snake_case, as reports and `--json` show it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::TaskFailed(name) => name,
-            Kind::TaskPanicked => "task_panicked",
-            Kind::Cancelled => "cancelled",
-            Kind::Stalled => "stalled",
-            Kind::CountExceeded => "count_exceeded",
-            Kind::FedTwice => "fed_twice",
-            Kind::NotExpected => "not_expected",
-            Kind::FlowEmpty => "flow_empty",
-            Kind::HomeEmpty => "home_empty",
-            Kind::NoSuchRank => "no_such_rank",
-            Kind::NestedRun => "nested_run",
-            Kind::NotDescribed => "not_described",
-            Kind::WrongSettings => "wrong_settings",
-        }
+    fn name(self) -> &'static str {
+        let named = NAMES.iter().find(|(kind, _)| *kind == self);
+        named.map_or("failed", |(_, name)| name)
+    }
+
+    /// The kind of a name; names that are not the runtime's are those of bodies.
+    fn of_name(name: &str) -> Kind {
+        let named = NAMES.iter().find(|(_, named)| *named == name);
+        named.map_or(Kind::TaskFailed, |(kind, _)| *kind)
     }
 }
 
@@ -112,6 +132,8 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: Kind,
+    name: Cow<'static, str>,
+    rank: Option<Rank>,
     task: Option<String>,
     index: Option<u64>,
     message: String,
@@ -121,6 +143,8 @@ impl Error {
     pub(crate) fn new(kind: Kind, task: Option<String>, message: impl Into<String>) -> Self {
         Error {
             kind,
+            name: kind.name().into(),
+            rank: None,
             task,
             index: None,
             message: message.into(),
@@ -132,18 +156,68 @@ impl Error {
         Error::new(Kind::WrongSettings, None, message)
     }
 
+    /// Ranks do not agree; the text says which setting differs, and both values.
+    pub fn parameters_differ(message: impl Into<String>) -> Self {
+        Error::new(Kind::ParametersDiffer, None, message)
+    }
+
+    /// A rank is silent; the text says which, and for how long.
+    pub fn rank_lost(message: impl Into<String>) -> Self {
+        Error::new(Kind::RankLost, None, message)
+    }
+
+    /// Something unintelligible has arrived; the text says what, and from whom.
+    pub fn malformed(message: impl Into<String>) -> Self {
+        Error::new(Kind::Malformed, None, message)
+    }
+
     pub(crate) fn of_task(task: &impl fmt::Debug, error: TaskError) -> Self {
         Error {
-            kind: Kind::TaskFailed(error.kind),
-            task: Some(format!("{task:?}")),
+            name: error.kind.into(),
             index: error.index,
-            message: error.message,
+            ..Error::new(Kind::TaskFailed, Some(format!("{task:?}")), error.message)
+        }
+    }
+
+    /// What another rank tells of its failure.
+    pub(crate) fn of_failure(failure: Failure) -> Self {
+        let kind = Kind::of_name(&failure.kind);
+        let task = (!failure.task.is_empty()).then_some(failure.task);
+        Error {
+            name: failure.kind.into(),
+            rank: Some(failure.rank),
+            index: (failure.index != u64::MAX).then_some(failure.index),
+            ..Error::new(kind, task, failure.message)
+        }
+    }
+
+    /// The same, told to other ranks.
+    pub(crate) fn into_failure(self, name: WireName, rank: Rank) -> Failure {
+        Failure {
+            of_body: self.kind == Kind::TaskFailed,
+            index: self.index.unwrap_or(u64::MAX),
+            name,
+            rank,
+            kind: self.name.into_owned(),
+            task: self.task.unwrap_or_default(),
+            message: self.message,
         }
     }
 
     /// What kind of failure it is.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// The kind in snake_case, as reports and `--json` show it; of a failing body the one that it
+    /// gave to [`TaskError::new`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The rank it happened on, of a run on several.
+    pub fn rank(&self) -> Option<Rank> {
+        self.rank
     }
 
     /// The task it happened in, as its `Debug` prints it.
@@ -156,7 +230,7 @@ impl Error {
         self.index
     }
 
-    /// What happened, without the task.
+    /// What happened, without task and rank.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -164,9 +238,12 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.task {
-            Some(task) => write!(f, "{} (task {task})", self.message),
-            None => f.write_str(&self.message),
+        f.write_str(&self.message)?;
+        match (&self.task, self.rank) {
+            (Some(task), Some(rank)) => write!(f, " (task {task} on {rank})"),
+            (Some(task), None) => write!(f, " (task {task})"),
+            (None, Some(rank)) => write!(f, " (on {rank})"),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -57,7 +57,7 @@ pub mod rank;
 pub mod space;
 mod sync;
 
-pub use engine::{Report, run, run_with};
+pub use engine::{Report, run, run_across, run_with};
 pub use error::{Error, Kind, TaskError};
 
 /// What an author of a task space needs.

@@ -4,7 +4,7 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor, Inline, Shuffled};
+use dataflow_core::port::{Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
 use dataflow_core::{run, run_with};
@@ -142,7 +142,7 @@ fn a_failing_body_skips_its_descendants_and_nothing_else_under_every_schedule() 
             } else {
                 "task_failed"
             };
-            assert_eq!(error.kind(), Kind::TaskFailed(kind));
+            assert_eq!((error.kind(), error.name()), (Kind::TaskFailed, kind));
             let skipped = |&task: &(u32, u32)| {
                 fails
                     .iter()
@@ -233,7 +233,7 @@ fn a_run_that_was_cancelled_before_it_starts_runs_nothing() {
         let triangle = Triangle::new(5);
         let error = within(
             || "cancelled".into(),
-            || run_with(&triangle, &executor, &Alone, &monitor),
+            || run_with(&triangle, &executor, &monitor),
         );
         assert_eq!(error.unwrap_err().kind(), Kind::Cancelled);
         assert!(triangle.ran().is_empty() && triangle.is_full());
@@ -264,7 +264,7 @@ fn a_run_is_cancelled_from_another_thread_and_its_progress_only_grows() {
             });
             within(
                 || "cancel".into(),
-                || run_with(&endless, &executor, &Alone, &monitor),
+                || run_with(&endless, &executor, &monitor),
             )
         });
         let error = result.unwrap_err();
@@ -284,7 +284,7 @@ fn a_run_is_cancelled_from_another_thread_and_its_progress_only_grows() {
 #[test]
 fn progress_is_complete_after_a_run() {
     let monitor = Monitor::new();
-    run_with(&Triangle::new(7), &Inline, &Alone, &monitor).unwrap();
+    run_with(&Triangle::new(7), &Inline, &monitor).unwrap();
     assert_eq!(
         (monitor.progress().done, monitor.progress().count),
         (28, 28)

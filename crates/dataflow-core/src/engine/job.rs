@@ -16,11 +16,11 @@
 //! happened in the job is seen by whoever finds it over.
 
 use crate::port::Work;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 const CLOSED: u64 = 1;
 const ONE_INSIDE: u64 = 1 << 1;
@@ -30,8 +30,7 @@ const INSIDE: u64 = ONE_ENTRY - ONE_INSIDE;
 /// One run of a task space, open for workers until it is over.
 pub struct Job {
     gate: Gate,
-    over: Mutex<bool>,
-    bell: Condvar,
+    bell: Arc<Bell>,
     work: NonNull<dyn Work>,
 }
 
@@ -43,7 +42,8 @@ unsafe impl Sync for Job {}
 impl Job {
     /// Counts the caller in. `None` once the job is over.
     pub fn enter(&self) -> Option<Entered<'_>> {
-        self.gate.enter().then_some(Entered { job: self })
+        // Not `then_some`: an `Entered` that is dropped counts out, even of a closed gate.
+        self.gate.enter().then(|| Entered { job: self })
     }
 
     /// Whether the job is over: nobody is inside, and nobody will be.
@@ -53,40 +53,49 @@ impl Job {
 
     /// Blocks until the job is over.
     pub fn wait_over(&self) {
-        let mut over = self
-            .over
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        while !*over {
-            over = self
-                .bell
-                .wait(over)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.bell.wait(|heard| heard.over);
+    }
+
+    /// Whether something has arrived from another rank that no worker has taken in: one should
+    /// enter.
+    pub fn has_mail(&self) -> bool {
+        self.bell.mail.load(Ordering::Relaxed)
+    }
+
+    /// Blocks until there is [mail](Self::has_mail) or the job is over: for executors whose
+    /// workers have nothing else to wait for.
+    pub fn wait_mail(&self) {
+        self.bell.wait(|heard| heard.over || heard.mail);
+    }
+
+    /// What to call when mail comes and when the job is over, from whatever thread: for executors
+    /// whose workers sleep. Only the first counts; it is called at once if there is mail already.
+    pub fn on_mail(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let wake = self.bell.wake.get_or_init(|| Box::new(wake));
+        if self.has_mail() {
+            wake();
         }
+    }
+
+    /// Whether nobody is inside, and `balanced` holds at a moment when nobody is.
+    pub(crate) fn is_quiet(&self, balanced: impl Fn() -> bool) -> bool {
+        self.gate.is_quiet(balanced)
     }
 
     /// Closes the job if nobody is inside; says whether it is closed now.
     pub(crate) fn close_if_empty(&self) -> bool {
         let closed = self.gate.close_if_empty();
         if closed {
-            self.ring();
+            self.bell.ring_over();
         }
         closed
-    }
-
-    fn ring(&self) {
-        *self
-            .over
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
-        self.bell.notify_all();
     }
 
     fn leave(&self) {
         // The closure runs while we are still counted in.
         let closed = self.gate.leave(|| self.work().is_drained());
         if closed {
-            self.ring();
+            self.bell.ring_over();
         }
     }
 
@@ -103,6 +112,60 @@ impl fmt::Debug for Job {
         f.debug_struct("Job")
             .field("over", &self.is_over())
             .finish_non_exhaustive()
+    }
+}
+
+/// Rings when mail comes and when the job is over.
+#[derive(Default)]
+pub(crate) struct Bell {
+    heard: Mutex<Heard>,
+    rung: Condvar,
+    /// The same as `heard.mail`, for a glance.
+    mail: AtomicBool,
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct Heard {
+    over: bool,
+    mail: bool,
+}
+
+impl Bell {
+    /// Wakes whoever waits.
+    pub fn knock(&self) {
+        self.rung.notify_all();
+        if let Some(wake) = self.wake.get() {
+            wake();
+        }
+    }
+
+    /// Notes whether there is mail; called under the lock that keeps it.
+    pub fn set_mail(&self, mail: bool) {
+        let mut heard = self.heard();
+        heard.mail = mail;
+        self.mail.store(mail, Ordering::Relaxed);
+    }
+
+    fn ring_over(&self) {
+        self.heard().over = true;
+        self.knock();
+    }
+
+    fn wait(&self, until: impl Fn(&Heard) -> bool) {
+        let mut heard = self.heard();
+        while !until(&heard) {
+            heard = self
+                .rung
+                .wait(heard)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -134,7 +197,7 @@ pub(crate) struct Offered<'a, W: Work + 'a> {
 
 impl<'a, W: Work + 'a> Offered<'a, W> {
     /// Offers a run. `stop` makes workers inside leave soon.
-    pub fn new(run: &'a W, stop: fn(&W)) -> Self {
+    pub fn new(run: &'a W, bell: Arc<Bell>, stop: fn(&W)) -> Self {
         let erased: NonNull<dyn Work + 'a> = NonNull::from(run as &(dyn Work + 'a));
         // SAFETY: - only the lifetime changes; both are the same kind of fat pointer
         //         - the pointer is followed only from inside the gate, and `drop` of the value
@@ -144,12 +207,7 @@ impl<'a, W: Work + 'a> Offered<'a, W> {
             std::mem::transmute::<NonNull<dyn Work + 'a>, NonNull<dyn Work + 'static>>(erased)
         };
         let gate = Gate::default();
-        let job = Arc::new(Job {
-            gate,
-            over: Mutex::new(false),
-            bell: Condvar::new(),
-            work,
-        });
+        let job = Arc::new(Job { gate, bell, work });
         Offered { job, run, stop }
     }
 
@@ -233,9 +291,45 @@ impl Gate {
         now & CLOSED != 0
     }
 
+    /// Whether nobody is inside, and `balanced` holds while nobody is.
+    pub fn is_quiet(&self, balanced: impl Fn() -> bool) -> bool {
+        // Acquire: what the others wrote before they left is seen by `balanced`. Entries are
+        // counted: the same value again means that nobody came in meanwhile.
+        let before = self.0.load(Ordering::Acquire);
+        before & INSIDE == 0 && balanced() && self.0.load(Ordering::Acquire) == before
+    }
+
     pub fn is_closed(&self) -> bool {
         // Acquire: everything done inside is seen by whoever finds the gate closed.
         self.0.load(Ordering::Acquire) & CLOSED != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::port::Lane;
+
+    /// Nothing to do, and nothing left.
+    struct Done;
+    impl Work for Done {
+        fn work(&self, _: &mut dyn Lane) {}
+        fn is_drained(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn whoever_knocks_at_a_closed_gate_leaves_no_trace() {
+        let done = Done;
+        let offered = Offered::new(&done, Arc::default(), |_| {});
+        drop(offered.job().enter().unwrap());
+        let closed = offered.job().gate.0.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            assert!(offered.job().enter().is_none());
+        }
+        assert_eq!(offered.job().gate.0.load(Ordering::Relaxed), closed);
+        assert!(offered.job().is_over() && offered.job().is_quiet(|| true));
     }
 }
 
@@ -264,7 +358,7 @@ mod loom_models {
 
     impl Model {
         fn new(n_words: usize) -> Arc<Self> {
-            let ledger = Ledger::new(2, n_words as u64);
+            let ledger = Ledger::new(2, n_words as u64, false);
             ledger.all_announced();
             let words = AtomicUsize::new(n_words);
             let mut tally = ledger.line(0).read();

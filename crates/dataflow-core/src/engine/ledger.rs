@@ -5,15 +5,25 @@
 //! `queued` and `taken` are published before the worker leaves the job; so when nobody is
 //! inside, their sums differ by exactly the words that still lie in queues.
 
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
+
+/// No further task is to start.
+const STOP: u8 = 1;
+/// Something has arrived.
+const MAIL: u8 = 2;
+/// There are other ranks; set from the start.
+const ACROSS: u8 = 4;
 
 /// Counts of one run.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// Tasks the space lists for this rank.
     count: u64,
-    stopped: CachePadded<AtomicBool>,
+    /// Whether this is one rank of several: tasks may become ready by what arrives.
+    across: bool,
+    /// Flags that workers look at between tasks.
+    attention: CachePadded<AtomicU8>,
     /// Whether the roots have all been announced.
     announced: AtomicBool,
     lines: Box<[CachePadded<Line>]>,
@@ -28,10 +38,11 @@ pub(crate) struct Line {
 }
 
 impl Ledger {
-    pub fn new(n_workers: usize, count: u64) -> Self {
+    pub fn new(n_workers: usize, count: u64, across: bool) -> Self {
         Ledger {
             count,
-            stopped: CachePadded::new(AtomicBool::new(false)),
+            across,
+            attention: CachePadded::new(AtomicU8::new(if across { ACROSS } else { 0 })),
             announced: AtomicBool::new(false),
             lines: (0..n_workers)
                 .map(|_| CachePadded::new(Line::default()))
@@ -65,12 +76,33 @@ impl Ledger {
     /// No further task is to start.
     pub fn stop(&self) {
         // Relaxed: a worker that sees it late runs one more task, which is allowed.
-        self.stopped.store(true, Ordering::Relaxed);
+        self.attention.fetch_or(STOP, Ordering::Relaxed);
     }
 
     #[inline(always)]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        self.attention.load(Ordering::Relaxed) & STOP != 0
+    }
+
+    /// Whether there is more to look at between tasks than tasks: other ranks, or a stop.
+    #[inline(always)]
+    pub fn calls(&self) -> bool {
+        self.attention.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether something has arrived that was not taken in.
+    pub fn has_mail(&self) -> bool {
+        self.attention.load(Ordering::Relaxed) & MAIL != 0
+    }
+
+    /// Something has arrived from another rank. Relaxed, as the next: the mail's lock orders it.
+    pub fn mail_has_come(&self) {
+        self.attention.fetch_or(MAIL, Ordering::Relaxed);
+    }
+
+    /// All that had arrived was taken in.
+    pub fn mail_is_taken(&self) {
+        self.attention.fetch_and(!MAIL, Ordering::Relaxed);
     }
 
     /// The last root has been announced.
@@ -81,9 +113,12 @@ impl Ledger {
 
     /// Whether nothing is left to do. Exact only for a worker that is alone inside the job.
     pub fn is_drained(&self) -> bool {
-        if self.is_stopped() {
-            return true;
-        }
+        self.is_stopped() || self.is_balanced() && (!self.across || self.executed() >= self.count)
+    }
+
+    /// Whether all roots were announced and as many words taken as queued. Exact only while
+    /// nobody is inside the job.
+    pub fn is_balanced(&self) -> bool {
         // Relaxed: the gate of the job ordered these lines before us (see `job`).
         let sum = |of: fn(&Line) -> &AtomicU64| -> u64 {
             self.lines

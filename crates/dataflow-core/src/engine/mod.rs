@@ -2,11 +2,14 @@
 
 mod activate;
 mod announce;
+mod arrive;
 mod dense;
 mod job;
 mod ledger;
+mod mail;
 mod names;
 mod pending;
+mod post;
 mod release;
 mod run;
 mod slots;
@@ -16,16 +19,20 @@ pub(crate) use job::Offered;
 pub use job::{Entered, Job};
 pub(crate) use ledger::Ledger;
 
+use crate::data::Datum;
 use crate::error::{Error, Kind};
 use crate::monitor::Monitor;
-use crate::port::{Alone, Courier, Executor};
+use crate::port::{Courier, Executor, Failure, Line, Wire};
 use crate::rank::Rank;
-use crate::space::{Description, TaskSpace};
+use crate::space::{Description, TaskName, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
 use announce::Roots;
 use dense::Dense;
+use job::Bell;
+use mail::Mail;
 use names::Names;
 use pending::Pending;
+use post::Codec;
 use slots::Slots;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,33 +66,73 @@ impl Report {
 /// The smallest failure of a body by (index, task), the same under every schedule; or the fault
 /// of the space that was met first. The executor can be used again at once.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
-    run_with(space, on, &Alone, &Monitor::new())
+    run_with(space, on, &Monitor::new())
 }
 
-/// Runs the tasks that a space places on the courier's rank, watched by a monitor.
+/// Runs all tasks of a space on one rank, watched by a monitor.
 ///
 /// # Errors
 /// As [`run`], and [`Kind::Cancelled`].
 pub fn run_with<S: TaskSpace>(
     space: &S,
     on: &dyn Executor,
+    monitor: &Monitor,
+) -> Result<Report, Error> {
+    refuse_inside_a_body()?;
+    let start = Instant::now();
+    let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
+    let run = Run::new(space, space.roots(Rank(0)), ledger, None);
+    run.execute(on, Arc::default(), monitor, |_| {});
+    run.finish(monitor, start).map_err(|fault| fault.error)
+}
+
+/// Runs the tasks that a space places on the courier's rank, together with the other ranks, which
+/// call this with the same space.
+///
+/// # Errors
+/// As [`run_with`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
+/// [`Kind::RankLost`] if one is silent, [`Kind::Malformed`].
+pub fn run_across<S: TaskSpace<Datum: Wire>>(
+    space: &S,
+    on: &dyn Executor,
     courier: &dyn Courier,
     monitor: &Monitor,
 ) -> Result<Report, Error> {
-    if run::inside_a_body() {
-        let text =
-            "a task's body called `run`: a worker cannot wait for tasks that it should run itself";
-        return Err(Error::new(Kind::NestedRun, None, text));
-    }
+    refuse_inside_a_body()?;
     let start = Instant::now();
     let rank = courier.rank();
-    let run = Run::new(space, space.roots(rank), courier, on.n_workers());
-    let offered = Offered::new(&run, |run| run.ledger.stop());
-    monitor.watch(&run.ledger, offered.job());
-    on.execute(offered.job());
-    // The gate is closed here, whatever the executor did: from now on the run is ours alone.
-    drop(offered);
-    run.finish(monitor, start.elapsed().as_secs_f64())
+    let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(rank), true));
+    let mail = Arc::new(Mail::new(&ledger));
+    let line = courier.open(&Description::of(space).terms(), mail.clone())?;
+    let abroad = Abroad {
+        rank,
+        n_ranks: courier.n_ranks(),
+        line: &*line,
+        mail: &mail,
+        codec: Codec::new(),
+    };
+    let run = Run::new(space, space.roots(rank), ledger, Some(abroad));
+    run.execute(on, mail.bell().clone(), monitor, |job| mail.set_job(job));
+    let own = match run.finish(monitor, start) {
+        Ok(report) => Ok(report),
+        Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
+    };
+    match (line.close(own.as_ref().err().cloned())?, own) {
+        (Some(failure), _) | (None, Err(failure)) => Err(Error::of_failure(failure)),
+        (None, Ok(report)) => Ok(Report {
+            seconds: start.elapsed().as_secs_f64(),
+            ..report
+        }),
+    }
+}
+
+fn refuse_inside_a_body() -> Result<(), Error> {
+    let text =
+        "a task's body called `run`: a worker cannot wait for tasks that it should run itself";
+    match run::inside_a_body() {
+        true => Err(Error::new(Kind::NestedRun, None, text)),
+        false => Ok(()),
+    }
 }
 
 /// One run: what its steps share.
@@ -93,54 +140,95 @@ struct Run<'a, S: TaskSpace, R> {
     space: &'a S,
     description: Description,
     rank: Rank,
-    n_ranks: usize,
+    /// The other ranks, if there are any.
+    abroad: Option<Abroad<'a, S::Datum>>,
     names: Names<S::Task>,
     roots: Mutex<Roots<R>>,
     pending: Pending<S::Datum>,
     dense: Dense,
     ledger: Arc<Ledger>,
     copies: Box<[AtomicU64]>,
-    failure: Mutex<Option<Failure<S::Task>>>,
+    fault: Mutex<Option<Fault<S::Task>>>,
+}
+
+/// What a rank that is one of several runs with.
+struct Abroad<'a, D: Datum> {
+    rank: Rank,
+    n_ranks: usize,
+    line: &'a dyn Line,
+    mail: &'a Mail,
+    codec: Codec<D>,
 }
 
 /// The failure to report, and its place in the order of failures.
-struct Failure<T> {
-    /// A fault that stopped the run goes before what bodies reported.
+struct Fault<T> {
+    /// What stopped the run goes before what bodies reported.
     order: (bool, u64, Option<T>),
     error: Error,
+}
+
+impl<T: TaskName> Fault<T> {
+    /// What stopped the run.
+    fn stopping(error: Error) -> Self {
+        let order = (false, 0, None);
+        Fault { order, error }
+    }
+
+    /// The same, as other ranks are told.
+    fn told_by(self, rank: Rank) -> Failure {
+        let name = self.order.2.and_then(TaskName::to_wire);
+        self.error.into_failure(name.unwrap_or_default(), rank)
+    }
 }
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Whether edges carry data at all.
     const CARRIES: bool = size_of::<S::Datum>() != 0;
 
-    fn new(space: &'a S, roots: R, courier: &dyn Courier, n_workers: usize) -> Self {
+    fn new(
+        space: &'a S,
+        roots: R,
+        ledger: Arc<Ledger>,
+        abroad: Option<Abroad<'a, S::Datum>>,
+    ) -> Self {
         let description = Description::of(space);
-        let copies = description
-            .classes()
-            .iter()
-            .map(|_| AtomicU64::new(0))
-            .collect();
+        let copies = description.classes().iter().map(|_| AtomicU64::new(0));
         Run {
             space,
-            description,
-            rank: courier.rank(),
-            n_ranks: courier.n_ranks(),
+            rank: abroad.as_ref().map_or(Rank(0), |abroad| abroad.rank),
+            abroad,
             names: Names::new(),
             roots: Mutex::new(Roots::new(roots)),
             pending: Pending::new(),
             dense: Dense::new(),
-            ledger: Arc::new(Ledger::new(n_workers, space.count(courier.rank()))),
-            copies,
-            failure: Mutex::new(None),
+            ledger,
+            copies: copies.collect(),
+            description,
+            fault: Mutex::new(None),
         }
+    }
+
+    /// Lets the executor's workers in until the run is over.
+    fn execute(
+        &self,
+        on: &dyn Executor,
+        bell: Arc<Bell>,
+        monitor: &Monitor,
+        offer: impl FnOnce(&Arc<Job>),
+    ) {
+        let offered = Offered::new(self, bell, |run| run.ledger.stop());
+        offer(offered.job());
+        monitor.watch(&self.ledger, offered.job());
+        on.execute(offered.job());
+        // `Offered` ends here, and so the gate is closed, whatever the executor did: from now on
+        // the run is its owner's alone.
     }
 
     /// Notes the failure of a body: the smallest by (index, task) is reported.
     #[cold]
     fn note(&self, task: S::Task, error: Error) {
         let order = (true, error.index().unwrap_or(u64::MAX), Some(task));
-        self.keep(Failure { order, error });
+        self.keep(Fault { order, error });
     }
 
     /// Notes a fault that ends the run: the first one is reported.
@@ -148,43 +236,48 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     fn fail(&self, kind: Kind, task: Option<S::Task>, text: impl Into<String>) {
         if !self.ledger.is_stopped() {
             let error = Error::new(kind, task.map(|task| format!("{task:?}")), text);
-            self.keep(Failure {
-                order: (false, 0, None),
-                error,
-            });
+            if let Some(abroad) = &self.abroad {
+                let fault = Fault::<S::Task>::stopping(error.clone());
+                abroad.line.abort(&fault.told_by(self.rank));
+            }
+            self.keep(Fault::stopping(error));
         }
         self.ledger.stop();
     }
 
-    fn keep(&self, failure: Failure<S::Task>) {
-        let mut kept = self.failure();
-        if kept.as_ref().is_none_or(|kept| failure.order < kept.order) {
-            *kept = Some(failure);
+    fn keep(&self, fault: Fault<S::Task>) {
+        let mut kept = self.fault();
+        if kept.as_ref().is_none_or(|kept| fault.order < kept.order) {
+            *kept = Some(fault);
         }
     }
 
-    fn failure(&self) -> MutexGuard<'_, Option<Failure<S::Task>>> {
-        self.failure
+    fn fault(&self) -> MutexGuard<'_, Option<Fault<S::Task>>> {
+        self.fault
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// What became of the run, once nobody is inside.
-    fn finish(self, monitor: &Monitor, seconds: f64) -> Result<Report, Error> {
+    fn finish(self, monitor: &Monitor, start: Instant) -> Result<Report, Fault<S::Task>> {
+        let seconds = start.elapsed().as_secs_f64();
         let executed = self.ledger.executed();
-        if let Some(failure) = self.failure().take() {
-            return Err(failure.error);
+        if let Some(fault) = self.fault().take() {
+            return Err(fault);
         }
         if monitor.is_cancelled() && executed < self.ledger.count() {
             let text = format!(
                 "cancelled after {executed} of {} tasks",
                 self.ledger.count()
             );
-            return Err(Error::new(Kind::Cancelled, None, text));
+            let cancelled = Error::new(Kind::Cancelled, None, text);
+            return Err(Fault::stopping(cancelled));
         }
         // The report asks the space about tasks that it may never have listed.
         let complete = AssertUnwindSafe(|| self.check_complete(executed));
-        catch_unwind(complete).unwrap_or_else(|panic| Err(self.unexplained(executed, &*panic)))?;
+        catch_unwind(complete)
+            .unwrap_or_else(|panic| Err(self.unexplained(executed, &*panic)))
+            .map_err(Fault::stopping)?;
         let classes = self.description.classes().iter().zip(&self.copies);
         Ok(Report {
             tasks: executed,

@@ -9,6 +9,7 @@
 //! its data go on to where they belong.
 
 use super::pending::Poisoned;
+use super::post::Leaving;
 use super::run::{Hand, Ready};
 use super::{Run, Slots};
 use crate::data::{Store, Version};
@@ -40,6 +41,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             released.hand_on(flows);
         } else {
             self.space.successors(source, &mut released);
+            if !released.hand.leaving.is_empty() {
+                let leaving = std::mem::take(&mut released.hand.leaving);
+                self.post((source, poisoned), leaving, &[]);
+            }
         }
         released.next()
     }
@@ -61,7 +66,12 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
 {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        self.deliver(flow, target, target_flow, None);
+        if self.run.space.rank(target) == self.run.rank {
+            self.deliver(flow, target, target_flow, None);
+        } else {
+            self.run
+                .leaves((self.source, flow), target, &mut self.hand.leaving);
+        }
     }
 
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
@@ -72,14 +82,18 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
     fn hand_on(&mut self, flows: &[Flow]) {
         let mut slots = std::mem::take(&mut self.hand.slots);
         let mut edges = Edges {
+            run: self.run,
+            source: self.source,
             slots: &slots,
             list: SmallVec::new(),
+            leaving: SmallVec::new(),
             fault: None,
             nothing: None,
         };
         self.run.space.successors(self.source, &mut edges);
         let Edges {
             list,
+            leaving,
             fault,
             nothing,
             ..
@@ -99,16 +113,20 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
             }
         }
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, flows.len());
-        for &(flow, ..) in &list {
+        let leave = leaving.iter().map(|edge| usize::from(edge.1));
+        for flow in list.iter().map(|edge| edge.0).chain(leave) {
             match flows.get(flow) {
                 Some(described) => {
                     if slots[flow].is_none() && described.mode != Mode::Order && !self.poisoned {
                         return self.left_empty(described);
                     }
-                    uses[flow] += 1;
                 }
                 None => return self.run.not_described(self.source, flow, flows.len()),
             }
+        }
+        list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
+        if !leaving.is_empty() {
+            self.run.post((self.source, self.poisoned), leaving, &slots);
         }
         for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {
             *slot = None;
@@ -132,9 +150,6 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
         flow: usize,
         datum: Option<Version<S::Datum>>,
     ) {
-        if self.run.space.rank(target) != self.run.rank {
-            return self.elsewhere(target);
-        }
         let input = (datum, self.poisoned);
         let slots = &mut self.hand.next;
         if let Some(poisoned) =
@@ -183,16 +198,6 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
     }
 
     #[cold]
-    fn elsewhere(&self, target: S::Task) {
-        let rank = self.run.space.rank(target);
-        let text = format!(
-            "{:?} feeds {target:?} on {rank}; this run has {} rank(s) and is {}",
-            self.source, self.run.n_ranks, self.run.rank
-        );
-        self.run.fail(Kind::NoSuchRank, Some(target), text);
-    }
-
-    #[cold]
     fn left_empty(&self, flow: &Flow) {
         let text = format!(
             "the body of {:?} left flow {} empty",
@@ -203,17 +208,25 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
 }
 
 /// The edges of a task with data: what goes home goes at once, the rest is listed.
-struct Edges<'s, S: TaskSpace> {
+struct Edges<'s, 'a, S: TaskSpace, R> {
+    run: &'s Run<'a, S, R>,
+    source: S::Task,
     slots: &'s Slots<S::Datum>,
     list: SmallVec<[(usize, S::Task, usize); 16]>,
+    leaving: Leaving,
     fault: Option<String>,
     /// A flow that was to go home but holds nothing.
     nothing: Option<usize>,
 }
 
-impl<S: TaskSpace> Successors<S> for Edges<'_, S> {
+impl<S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S> for Edges<'_, '_, S, R> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        self.list.push((flow, target, target_flow));
+        if self.run.space.rank(target) == self.run.rank {
+            self.list.push((flow, target, target_flow));
+        } else {
+            self.run
+                .leaves((self.source, flow), target, &mut self.leaving);
+        }
     }
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {

@@ -7,6 +7,7 @@
 use super::announce::LARGEST_CHUNK;
 use super::ledger::{Line, Tally};
 use super::pending::Poisoned;
+use super::post::Leaving;
 use super::{INSIDE, Run, Slots};
 use crate::error::{Error, Kind};
 use crate::port::{Lane, Word, Work};
@@ -38,6 +39,8 @@ pub(super) struct Hand<S: TaskSpace> {
     pub best: Slots<S::Datum>,
     /// Data of the successor that is looked at.
     pub next: Slots<S::Datum>,
+    /// Edges without data that leave the rank, of the task that runs.
+    pub leaving: Leaving,
 }
 
 /// A task whose inputs have all come, and whether an ancestor failed.
@@ -53,6 +56,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
             slots: Slots::new(),
             best: Slots::new(),
             next: Slots::new(),
+            leaving: Leaving::new(),
         };
         let outer = INSIDE.replace(true);
         // One guard for the whole visit: bodies and the space's own formulas may panic.
@@ -78,8 +82,11 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         while let Some(ready) = self.next(lane, hand) {
             let mut next = Some(ready);
             while let Some(ready) = next {
-                if self.ledger.is_stopped() {
-                    return;
+                if self.ledger.calls() {
+                    if self.ledger.is_stopped() {
+                        return;
+                    }
+                    self.take_mail(lane, hand);
                 }
                 next = self.step(ready, lane, hand);
                 hand.tally.executed += 1;
@@ -91,7 +98,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
     }
 
-    /// The next task: from near queues, else a root in hand or a new one, else from another's queue.
+    /// The next task: from near queues, else a root in hand or a new one, else from what has
+    /// arrived, else from another's queue.
     #[inline(always)]
     fn next(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> Option<Ready<S>> {
         loop {
@@ -101,7 +109,14 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             if let Some(root) = hand.roots.pop() {
                 return Some((root, false));
             }
-            if !self.announce(lane, hand) {
+            if self.announce(lane, hand) {
+                continue;
+            }
+            let mail = self.ledger.calls() && self.take_mail(lane, hand);
+            if self.ledger.is_stopped() {
+                return None;
+            }
+            if !mail {
                 let word = lane.steal()?;
                 return self.unpack(word, hand);
             }

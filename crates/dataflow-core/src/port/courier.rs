@@ -218,3 +218,21 @@ impl Line for Alone {
         Ok(own)
     }
 }
+
+impl Wire for () {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        SmallVec::new()
+    }
+
+    fn size(&self) -> usize {
+        0
+    }
+
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[])
+    }
+
+    fn unpack(_: &[u8], _: Box<dyn Block>) -> Result<Self, String> {
+        Ok(())
+    }
+}

@@ -20,6 +20,8 @@ impl Executor for Inline {
         };
         while let Some(entered) = job.enter() {
             entered.work(&mut lane);
+            drop(entered);
+            job.wait_mail();
         }
     }
 }

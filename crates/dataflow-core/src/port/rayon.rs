@@ -41,7 +41,9 @@ impl Executor for OnRayon<'_> {
     }
 
     fn execute(&self, job: &Arc<Job>) {
-        let queue = Queue::default();
+        let queue = Arc::new(Queue::default());
+        let rung = queue.clone();
+        job.on_mail(move || rung.ring());
         self.0.in_place_scope(|scope| {
             let queue = &queue;
             scope.spawn_broadcast(move |_, thread| queue.serve(thread.index(), job));
@@ -72,7 +74,7 @@ impl Queue {
             });
             drop(entered);
             let mut words = self.words();
-            while words.heap.is_empty() && !job.is_over() {
+            while words.heap.is_empty() && !job.has_mail() && !job.is_over() {
                 words.asleep += 1;
                 words = self
                     .bell
@@ -81,7 +83,11 @@ impl Queue {
                 words.asleep -= 1;
             }
         }
-        // Under the lock, so that nobody falls asleep between looking and waiting.
+        self.ring();
+    }
+
+    /// Under the lock, so that nobody falls asleep between looking and waiting.
+    fn ring(&self) {
         let _words = self.words();
         self.bell.notify_all();
     }

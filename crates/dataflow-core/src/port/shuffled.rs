@@ -34,10 +34,12 @@ impl Executor for Shuffled {
     }
 
     fn execute(&self, job: &Arc<Job>) {
-        let bag = Bag {
+        let bag = Arc::new(Bag {
             words: Mutex::new((Vec::new(), self.seed)),
             bell: Condvar::new(),
-        };
+        });
+        let rung = bag.clone();
+        job.on_mail(move || rung.ring());
         thread::scope(|threads| {
             for worker in 1..self.n_threads {
                 let bag = &bag;
@@ -61,14 +63,18 @@ impl Bag {
             entered.work(&mut Hand { bag: self, worker });
             drop(entered);
             let mut words = self.words();
-            while words.0.is_empty() && !job.is_over() {
+            while words.0.is_empty() && !job.has_mail() && !job.is_over() {
                 words = self
                     .bell
                     .wait(words)
                     .unwrap_or_else(|poisoned| poisoned.into_inner());
             }
         }
-        // Under the lock, so that nobody falls asleep between looking and waiting.
+        self.ring();
+    }
+
+    /// Under the lock, so that nobody falls asleep between looking and waiting.
+    fn ring(&self) {
         let _words = self.words();
         self.bell.notify_all();
     }

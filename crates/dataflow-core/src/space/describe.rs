@@ -1,5 +1,6 @@
 //! What a space says about itself: names for errors and traces, modes for the engine.
 
+use crate::port::Terms;
 use std::fmt;
 
 /// Name, parameters, classes and flows of a space.
@@ -89,6 +90,14 @@ impl Description {
     /// The classes, by index.
     pub fn classes(&self) -> &[Class] {
         &self.classes
+    }
+
+    /// What all ranks of a run must agree on.
+    pub(crate) fn terms(&self) -> Terms {
+        let space = ("space".to_string(), self.name.clone());
+        let parameters = self.parameters.iter().cloned();
+        let settings = std::iter::once(space).chain(parameters).collect();
+        Terms { settings }
     }
 
     /// The name of a flow, or its number if the class does not have it.

@@ -1,5 +1,6 @@
 //! Names of tasks: small values that tell a task from every other.
 
+use crate::port::WireName;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -24,6 +25,24 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
 
     /// The inverse of [`pack`](Self::pack).
     fn unpack(packed: u64) -> Self;
+
+    /// The name as other ranks read it, ordered as the tasks are; `None` if it cannot travel. By
+    /// default made of what [`pack`](Self::pack) gives.
+    fn to_wire(self) -> Option<WireName> {
+        self.pack().map(words)
+    }
+
+    /// The inverse of [`to_wire`](Self::to_wire); `None` for words that it never makes.
+    fn from_wire(words: &[u32]) -> Option<Self> {
+        let &[high, low] = words else { return None };
+        let packed = u64::from(high) << 32 | u64::from(low);
+        (packed >> PACKED_BITS == 0).then(|| Self::unpack(packed))
+    }
+}
+
+/// A number as two words, the higher one first.
+fn words(number: u64) -> WireName {
+    [(number >> 32) as u32, number as u32].into_iter().collect()
 }
 
 /// Packs a class and its parameters, the last one innermost. Used by `task_names!`.
@@ -134,6 +153,23 @@ macro_rules! task_names {
                     })+
                     unreachable!("{packed:#x} was not packed from a {}", stringify!($name))
                 }
+
+                fn to_wire(self) -> Option<$crate::port::WireName> {
+                    Some(match self {
+                        $(Self::$class { $($parameter),* } => {
+                            [Class::$class as u32, $($parameter),*].into_iter().collect()
+                        }),+
+                    })
+                }
+
+                fn from_wire(words: &[u32]) -> Option<Self> {
+                    let (&class, parameters) = words.split_first()?;
+                    $(if class == Class::$class as u32 {
+                        let &[$($parameter),*] = parameters else { return None };
+                        return Some(Self::$class { $($parameter),* });
+                    })+
+                    None
+                }
             }
         };
     };
@@ -154,6 +190,13 @@ macro_rules! integer_name {
             #[inline(always)]
             fn unpack(packed: u64) -> Self {
                 packed as $integer
+            }
+            fn to_wire(self) -> Option<WireName> {
+                Some(words(self as u64))
+            }
+            fn from_wire(words: &[u32]) -> Option<Self> {
+                let &[high, low] = words else { return None };
+                (u64::from(high) << 32 | u64::from(low)).try_into().ok()
             }
         }
     )+};
@@ -177,6 +220,14 @@ macro_rules! tuple_name {
                 let [$($i),+] = unpack_parameters::<$n>(1, packed);
                 ($($i),+)
             }
+            fn to_wire(self) -> Option<WireName> {
+                let ($($i),+) = self;
+                Some([$($i),+].into_iter().collect())
+            }
+            fn from_wire(words: &[u32]) -> Option<Self> {
+                let &[$($i),+] = words else { return None };
+                Some(($($i),+))
+            }
         }
     };
 }
@@ -196,6 +247,12 @@ mod tests {
             prop_assert!(packed >> PACKED_BITS == 0);
             prop_assert_eq!(Task::unpack(packed), task);
         }
+        let words = task.to_wire().unwrap_or_default();
+        prop_assert_eq!(Task::from_wire(&words), Some(task));
+        prop_assert_eq!(
+            Task::from_wire(&words[1..]).filter(|other| *other == task),
+            None
+        );
         Ok(())
     }
 
@@ -210,6 +267,19 @@ mod tests {
             if let Some(packed) = triple.pack() {
                 prop_assert_eq!(<(u32, u32, u32)>::unpack(packed), triple);
             }
+        }
+
+        #[test]
+        fn names_compare_on_the_wire_as_they_do_here(m: u32, n: u32, a: u32, b: u64, c: u64) {
+            let tasks = [Task::Nothing {}, Task::One { a }, Task::One { a: m }, Task::Three { m, n, k: a }, Task::Three { m: n, n: m, k: 1 }];
+            for x in tasks {
+                for y in tasks {
+                    prop_assert_eq!(x.cmp(&y), x.to_wire().cmp(&y.to_wire()));
+                }
+            }
+            prop_assert_eq!(b.cmp(&c), b.to_wire().cmp(&c.to_wire()));
+            prop_assert_eq!((m, n).cmp(&(n, a)), (m, n).to_wire().cmp(&(n, a).to_wire()));
+            prop_assert_eq!(u64::from_wire(&b.to_wire().unwrap_or_default()), Some(b));
         }
 
         #[test]

@@ -14,13 +14,45 @@ pub struct Cholesky {
     nt: u32,
     grid: (u32, u32),
     tiles: Store<Number>,
+    /// A task whose body fails, and whether it panics.
+    fails: Option<(Task, bool)>,
 }
 
 impl Cholesky {
     pub fn new(nt: u32, grid: (u32, u32)) -> Self {
         let length = u64::from(nt * (nt + 1) / 2);
         let tiles = Store::new("tiles", (0..length).map(|i| Number(1000 + i)));
-        Cholesky { nt, grid, tiles }
+        Cholesky {
+            nt,
+            grid,
+            tiles,
+            fails: None,
+        }
+    }
+
+    pub fn failing(mut self, task: Task, panics: bool) -> Self {
+        self.fails = Some((task, panics));
+        self
+    }
+
+    /// The rank of a tile.
+    pub fn owner(&self, m: u32, n: u32) -> Rank {
+        let (p, q) = self.grid;
+        Rank((m % p) * q + n % q)
+    }
+
+    /// How often a final tile is sent to a rank that needs it.
+    pub fn n_crossings(&self) -> usize {
+        let nt = self.nt;
+        let tiles = (0..nt).flat_map(|n| (n..nt).map(move |m| (m, n)));
+        let crossings = tiles.map(|(m, n)| {
+            let below = (m + 1..nt).map(|i| (i, if m == n { n } else { m }));
+            let beside = (n + 1..=m).map(|j| (m, j));
+            let ranks = below.chain(beside).map(|(i, j)| self.owner(i, j));
+            let others = ranks.filter(|&rank| rank != self.owner(m, n));
+            others.collect::<std::collections::BTreeSet<_>>().len()
+        });
+        crossings.sum()
     }
 
     pub fn n_tasks(nt: u64) -> u64 {
@@ -121,8 +153,7 @@ impl TaskSpace for Cholesky {
             Syrk { m, .. } => (m, m),
             Gemm { m, n, .. } => (m, n),
         };
-        let (p, q) = self.grid;
-        Rank((m % p) * q + n % q)
+        self.owner(m, n)
     }
 
     fn priority(&self, task: Task) -> i64 {
@@ -131,6 +162,11 @@ impl TaskSpace for Cholesky {
     }
 
     fn run(&self, task: Task, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        match self.fails {
+            Some((fails, true)) if fails == task => panic!("as it should"),
+            Some((fails, false)) if fails == task => return Err("as it should".into()),
+            _ => {}
+        }
         let name = match task {
             Potrf { k } => [1, k, 0, 0],
             Trsm { m, k } => [2, m, 0, k],

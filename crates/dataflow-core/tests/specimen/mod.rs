@@ -8,6 +8,7 @@
 pub mod cholesky;
 pub mod mixed;
 mod mutant;
+pub mod ranks;
 mod watchdog;
 pub mod wavefront;
 
@@ -17,12 +18,33 @@ pub use mutant::{Mutant, Mutation, Twist, mutations};
 pub use watchdog::within;
 pub use wavefront::Wavefront;
 
+use dataflow_core::port::{Block, Wire};
 use dataflow_core::prelude::*;
+use smallvec::SmallVec;
+use std::borrow::Cow;
 
 /// A datum that is nothing but a digest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number(pub u64);
 impl Datum for Number {}
+impl Wire for Number {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        SmallVec::from_slice(b"number")
+    }
+    fn size(&self) -> usize {
+        8
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(self.0.to_le_bytes().to_vec())
+    }
+    fn unpack(head: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+        let bytes = body.bytes().try_into().map_err(|_| "not eight bytes")?;
+        match head {
+            b"number" => Ok(Number(u64::from_le_bytes(bytes))),
+            _ => Err(format!("not a number: {head:?}")),
+        }
+    }
+}
 
 /// A space that can be made anew and looked at afterwards.
 pub trait Specimen: TaskSpace {

@@ -61,6 +61,21 @@ impl<S: Specimen> Mutant<S> {
     }
 }
 
+impl<S: Specimen> Specimen for Mutant<S> {
+    fn fresh(&self) -> Self {
+        Mutant::new(&self.space, &self.mutation)
+    }
+    fn outcome(&self) -> Vec<u64> {
+        self.space.outcome()
+    }
+    fn holes(&self) -> Vec<String> {
+        self.space.holes()
+    }
+    fn strangers(&self) -> Vec<S::Task> {
+        self.space.strangers()
+    }
+}
+
 impl<S: Specimen> TaskSpace for Mutant<S> {
     type Task = S::Task;
     type Datum = S::Datum;

@@ -33,12 +33,12 @@ const NOT_FINITE: &str = "not_finite";
 
 impl CholeskyError {
     /// The failure in snake_case, as `--json` shows it.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             CholeskyError::Shape(_) => "wrong_shape",
             CholeskyError::NotPositiveDefinite { .. } => NOT_POSITIVE_DEFINITE,
             CholeskyError::NotFinite { .. } => NOT_FINITE,
-            CholeskyError::Run(error) => error.kind().name(),
+            CholeskyError::Run(error) => error.name(),
         }
     }
 
@@ -65,7 +65,7 @@ impl CholeskyError {
 
     /// The failure behind an error of a run over a matrix of `rows` rows.
     pub(super) fn of_run(error: Error, rows: usize) -> Self {
-        match (error.kind().name(), error.index()) {
+        match (error.name(), error.index()) {
             (NOT_POSITIVE_DEFINITE, Some(index)) => CholeskyError::NotPositiveDefinite {
                 index,
                 text: error.message().to_owned(),

@@ -16,7 +16,7 @@ use crate::matrix::norm::{Part, tile_first_not_finite};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
 use dataflow_core::{Report, run, run_with, task_names};
@@ -120,7 +120,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
         on: &dyn Executor,
         monitor: &Monitor,
     ) -> Result<Report, CholeskyError> {
-        run_with(self, on, &Alone, monitor)
+        run_with(self, on, monitor)
             .map_err(|error| CholeskyError::of_run(error, self.a.rows()))
     }
 

@@ -1,0 +1,147 @@
+//! Arrive: what another rank posted is taken in.
+//!
+//! The space is asked for the successors of the task that ran elsewhere; those of this rank get
+//! their inputs, as if it had run here, and other ranks get theirs if the tree says so.
+
+use super::post::Leaving;
+use super::run::{Hand, Ready};
+use super::slots::set;
+use super::{Run, Slots};
+use crate::data::Store;
+use crate::error::Kind;
+use crate::port::{Arrival, Lane};
+use crate::rank::Rank;
+use crate::space::{Successors, TaskName, TaskSpace};
+use smallvec::SmallVec;
+
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+    /// Moves messages, if that is left to workers, and takes in all that has arrived; successors
+    /// that become ready are queued. Says whether there was anything.
+    #[cold]
+    pub(super) fn take_mail(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> bool {
+        let Some(abroad) = &self.abroad else {
+            return false;
+        };
+        abroad.line.poll();
+        if !self.ledger.has_mail() {
+            return false;
+        }
+        for (from, arrival) in abroad.mail.take() {
+            if let Err(text) = self.arrive(arrival, lane, hand) {
+                self.fail(Kind::Malformed, None, format!("{from} sent {text}"));
+            }
+        }
+        true
+    }
+
+    fn arrive(
+        &self,
+        arrival: Arrival,
+        lane: &mut dyn Lane,
+        hand: &mut Hand<S>,
+    ) -> Result<(), String> {
+        let poisoned = arrival.poisoned;
+        let source = S::Task::from_wire(&arrival.task)
+            .ok_or_else(|| format!("a task that has no name here: {:?}", arrival.task))?;
+        let root = self.space.rank(source);
+        if root == self.rank {
+            return Err(format!("outputs of {source:?}, which runs here"));
+        }
+        let mut edges = Received {
+            run: self,
+            root,
+            flows: arrival.flows.iter().map(|(flow, _)| *flow).collect(),
+            list: SmallVec::new(),
+            leaving: SmallVec::new(),
+        };
+        self.space.successors(source, &mut edges);
+        let Received {
+            flows,
+            list,
+            leaving,
+            ..
+        } = edges;
+        if let Some(flow) = flows
+            .iter()
+            .find(|flow| list.iter().all(|edge| edge.0 != usize::from(**flow)))
+        {
+            return Err(format!(
+                "flow {flow} of {source:?}, which nobody here waits for"
+            ));
+        }
+        let mut slots = self.unload(source, arrival)?;
+        if leaving.iter().any(|edge| edge.0 != self.rank) {
+            self.post((source, poisoned), leaving, &slots);
+        }
+        let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());
+        list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
+        for (flow, target, target_flow) in list {
+            uses[flow] -= 1;
+            let datum = match uses[flow] {
+                0 => slots[flow].take(),
+                _ => slots[flow].clone(),
+            };
+            let from = (source, flow);
+            let next = &mut hand.next;
+            if let Some(poisoned) =
+                self.activate(from, target, target_flow, (datum, poisoned), next)
+            {
+                let ready: Ready<S> = (target, poisoned);
+                self.queue(ready, self.space.priority(target), lane, hand);
+            }
+        }
+        Ok(())
+    }
+
+    /// The data of an arrival, each in its place.
+    fn unload(&self, source: S::Task, arrival: Arrival) -> Result<Slots<S::Datum>, String> {
+        let mut slots = Slots::new();
+        for (flow, goods) in arrival.flows {
+            let datum = match (goods, &self.abroad) {
+                (Some(goods), Some(abroad)) => {
+                    let datum = (abroad.codec.unload)(goods);
+                    let datum = datum.map_err(|text| format!("flow {flow} of {source:?}: {text}"));
+                    Some(crate::data::Version::new(datum?))
+                }
+                _ => None,
+            };
+            set(&mut slots, usize::from(flow), datum);
+        }
+        Ok(slots)
+    }
+}
+
+/// The edges of a task that ran elsewhere.
+struct Received<'r, 'a, S: TaskSpace, R> {
+    run: &'r Run<'a, S, R>,
+    root: Rank,
+    /// The flows that arrived.
+    flows: SmallVec<[u16; 4]>,
+    /// Those that end here.
+    list: SmallVec<[(usize, S::Task, usize); 16]>,
+    /// Those that end anywhere but where the task ran.
+    leaving: Leaving,
+}
+
+impl<S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S> for Received<'_, '_, S, R> {
+    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+        let rank = self.run.space.rank(target);
+        if rank == self.root {
+            return;
+        }
+        // A flow of a higher number was never sent.
+        let Ok(narrow) = u16::try_from(flow) else {
+            return;
+        };
+        let n_ranks = self.run.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
+        if (rank.0 as usize) < n_ranks {
+            let priority = self.run.space.priority(target);
+            self.leaving.push((rank, narrow, priority));
+        }
+        if rank == self.run.rank && self.flows.contains(&narrow) {
+            self.list.push((flow, target, target_flow));
+        }
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+}

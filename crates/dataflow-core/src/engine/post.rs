@@ -1,0 +1,150 @@
+//! Post: what a task owes to other ranks leaves.
+//!
+//! One parcel to each rank that has successors: the task's name and the flows that go there. The
+//! receiver asks the space itself who its successors are. Where every rank gets the same flows
+//! they are passed on along a tree, which every rank on it computes alike; otherwise the rank
+//! that ran the task sends to each.
+//!
+//! # Law
+//! A task is announced at most once to a rank. Parcels leave before the local successors start.
+//!
+//! # Source
+//! Bosilca, Bouteiller, Danalis, Herault, Lemarinier, Dongarra, *DAGuE*, Parallel Computing 38
+//! (2012), §III-C.
+
+use super::Run;
+use super::run::Ready;
+use crate::data::Version;
+use crate::error::Kind;
+use crate::port::{Cargo, Goods, Parcel, Posted, Wire};
+use crate::rank::Rank;
+use crate::space::{TaskName, TaskSpace};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Edges that leave: to whom, by which flow, how urgent the task at the end is.
+pub(super) type Leaving = SmallVec<[(Rank, u16, i64); 8]>;
+
+/// How data become cargo, and goods data: known where the datum is known to be [`Wire`].
+pub(crate) struct Codec<D: crate::data::Datum> {
+    pub load: fn(Version<D>) -> Arc<dyn Cargo>,
+    pub unload: fn(Goods) -> Result<D, String>,
+}
+
+impl<D: Wire> Codec<D> {
+    pub fn new() -> Self {
+        Codec {
+            load: |version| Arc::new(Laden(version)),
+            unload: |goods| D::unpack(&goods.head, goods.body),
+        }
+    }
+}
+
+/// A version on its way out.
+struct Laden<D: Wire>(Version<D>);
+
+impl<D: Wire> Cargo for Laden<D> {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        Wire::head(&*self.0)
+    }
+    fn size(&self) -> usize {
+        Wire::size(&*self.0)
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Wire::body(&*self.0)
+    }
+}
+
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+    /// Notes an edge that leaves this rank.
+    #[cold]
+    pub(super) fn leaves(
+        &self,
+        (source, flow): (S::Task, usize),
+        target: S::Task,
+        leaving: &mut Leaving,
+    ) {
+        let rank = self.space.rank(target);
+        let n_ranks = self.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
+        if rank.0 as usize >= n_ranks || rank == self.rank {
+            let text = format!(
+                "{source:?} feeds {target:?} on {rank}; this run has {n_ranks} rank(s) and is {}",
+                self.rank
+            );
+            return self.fail(Kind::NoSuchRank, Some(target), text);
+        }
+        match u16::try_from(flow) {
+            Ok(flow) => leaving.push((rank, flow, self.space.priority(target))),
+            Err(_) => {
+                let most = u16::MAX;
+                let text =
+                    format!("flow {flow} of {source:?} leaves the rank (at most {most} can)");
+                self.fail(Kind::NotDescribed, Some(source), text);
+            }
+        }
+    }
+
+    /// Sends what `source` owes to other ranks, or passes it on; its data lie in `slots`.
+    #[cold]
+    pub(super) fn post(
+        &self,
+        (source, poisoned): Ready<S>,
+        mut leaving: Leaving,
+        slots: &[Option<Version<S::Datum>>],
+    ) {
+        let Some(others) = &self.abroad else { return };
+        leaving.sort_unstable();
+        let Some(task) = source.to_wire() else {
+            let text =
+                format!("{source:?} has outputs for other ranks, but its name cannot travel");
+            return self.fail(Kind::NoSuchRank, Some(source), text);
+        };
+        let mut posted: SmallVec<[Posted; 4]> = SmallVec::new();
+        for &(_, flow, _) in &leaving {
+            if posted.iter().all(|posted| posted.0 != flow) {
+                let datum = slots.get(usize::from(flow)).cloned().flatten();
+                posted.push((flow, datum.map(others.codec.load)));
+            }
+        }
+        let of_rank = |edges: &[(Rank, u16, i64)]| {
+            let mut flows: SmallVec<[u16; 4]> = edges.iter().map(|edge| edge.1).collect();
+            flows.dedup();
+            flows
+        };
+        let ranks: SmallVec<[Rank; 8]> = leaving
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|of| of[0].0)
+            .collect();
+        let mut same = leaving.chunk_by(|a, b| a.0 == b.0).map(of_rank);
+        let first = same.next();
+        let root = self.space.rank(source);
+        let to = if same.all(|flows| Some(flows) == first) {
+            let bytes = posted
+                .iter()
+                .flat_map(|(_, cargo)| cargo)
+                .map(|cargo| cargo.size());
+            others.line.children(root, &ranks, bytes.sum())
+        } else if root == self.rank {
+            ranks
+        } else {
+            return;
+        };
+        for edges in leaving.chunk_by(|a, b| a.0 == b.0) {
+            if !to.contains(&edges[0].0) {
+                continue;
+            }
+            let flows = of_rank(edges);
+            let flows = posted.iter().filter(|(flow, _)| flows.contains(flow));
+            let mut flows: SmallVec<[Posted; 2]> = flows.cloned().collect();
+            flows.sort_unstable_by_key(|(flow, _)| *flow);
+            others.line.post(Parcel {
+                to: edges[0].0,
+                task: task.clone(),
+                poisoned,
+                priority: edges.iter().map(|edge| edge.2).max().unwrap_or(0),
+                flows,
+            });
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A space runs on several ranks as on one: same results, a parcel per task and rank, one error.
+
+mod specimen;
+
+use dataflow_core::error::Kind;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Courier, Executor, Inline, Shuffled};
+use dataflow_core::prelude::*;
+use dataflow_core::{Report, run, run_across};
+use specimen::cholesky::Task;
+use specimen::ranks::{Crossed, on_ranks};
+use specimen::{Cholesky, Mutant, Mutation, Number, Specimen, Twist, mutations, within};
+use std::collections::BTreeMap;
+
+fn executors(seed: u64) -> [Box<dyn Executor>; 3] {
+    let shuffled = Shuffled::new(seed);
+    [
+        Box::new(Inline),
+        Box::new(shuffled),
+        Box::new(shuffled.with_threads(2)),
+    ]
+}
+
+/// How a rank ended, and what it left behind.
+type Ended = (Result<Report, Error>, Vec<u64>);
+
+/// Runs a space of its own on each rank, and adds up what the ranks leave behind.
+fn across<S: Specimen<Datum = Number>>(
+    n_ranks: u32,
+    (seed, fan_out): (u64, usize),
+    space: impl Fn() -> S + Sync,
+) -> (Vec<Ended>, Crossed) {
+    let what = || format!("{n_ranks} ranks, seed {seed}, fan-out {fan_out}");
+    within(what, || {
+        on_ranks(n_ranks, (seed, fan_out), |courier: &dyn Courier| {
+            let on = &executors(seed)[(seed as usize + courier.rank().0 as usize) % 3];
+            let here = space();
+            let result = run_across(&here, &**on, courier, &Monitor::new());
+            assert!(here.holes().is_empty(), "{:?}", here.holes());
+            (result, here.outcome())
+        })
+    })
+}
+
+const GRIDS: [(u32, u32); 6] = [(1, 1), (1, 2), (2, 2), (2, 3), (3, 2), (1, 5)];
+
+#[test]
+fn every_grid_leaves_the_tiles_that_one_rank_leaves_and_sends_a_task_to_a_rank_once() {
+    for (p, q) in GRIDS {
+        for nt in [1, 2, 5, 8] {
+            let alone = Cholesky::new(nt, (1, 1));
+            run(&alone, &Inline).unwrap();
+            for fan_out in [1, 2, 8] {
+                let seed = u64::from(nt) + fan_out as u64;
+                let (ended, crossed) = across(p * q, (seed, fan_out), || Cholesky::new(nt, (p, q)));
+                let tasks: u64 = ended
+                    .iter()
+                    .map(|(report, _)| report.as_ref().unwrap().tasks)
+                    .sum();
+                assert_eq!(tasks, Cholesky::n_tasks(u64::from(nt)));
+                let space = Cholesky::new(nt, (p, q));
+                let tiles = (0..nt).flat_map(|m| (0..=m).map(move |n| (m, n)));
+                for (at, (m, n)) in tiles.enumerate() {
+                    let left = ended[space.owner(m, n).0 as usize].1[at];
+                    assert_eq!(
+                        left,
+                        alone.outcome()[at],
+                        "{p} x {q}, tile ({m}, {n}) of {nt}"
+                    );
+                }
+                let mut seen = BTreeMap::new();
+                for (_, to, task) in &crossed.parcels {
+                    *seen.entry((to, task)).or_insert(0) += 1;
+                }
+                assert!(seen.values().all(|&n| n == 1), "{seen:?}");
+                assert_eq!(crossed.data, crossed.parcels.len() as u64);
+                assert_eq!(
+                    crossed.data,
+                    space.n_crossings() as u64,
+                    "{p} x {q}, nt {nt}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failing_body_is_the_same_error_on_every_rank_and_a_panic_too() {
+    for panics in [false, true] {
+        for seed in 0..20 {
+            let task = Task::Trsm { m: 3, k: 1 };
+            let space = || Cholesky::new(5, (2, 2)).failing(task, panics);
+            let (ended, _) = across(4, (seed, 2), space);
+            for (result, _) in &ended {
+                let error = result.as_ref().unwrap_err();
+                let kind = if panics {
+                    Kind::TaskPanicked
+                } else {
+                    Kind::TaskFailed
+                };
+                assert_eq!(error.kind(), kind, "{error}");
+                assert_eq!(error.rank(), Some(space().rank(task)), "{error}");
+                assert_eq!(error.task(), Some("Trsm { m: 3, k: 1 }"));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_smallest_of_several_failures_on_several_ranks_is_reported_everywhere() {
+    for seed in 0..20 {
+        let tasks = [Task::Gemm { m: 3, n: 2, k: 0 }, Task::Trsm { m: 4, k: 0 }];
+        let (ended, _) = within(
+            || format!("seed {seed}"),
+            || {
+                on_ranks(4, (seed, 1), |courier| {
+                    // Every rank would fail in one of them; each owns another.
+                    let rank = courier.rank();
+                    let mine = tasks
+                        .into_iter()
+                        .find(|task| Cholesky::new(5, (2, 2)).rank(*task) == rank);
+                    let space = Cholesky::new(5, (2, 2));
+                    let space = match mine {
+                        Some(task) => space.failing(task, false),
+                        None => space,
+                    };
+                    run_across(&space, &Inline, courier, &Monitor::new())
+                })
+            },
+        );
+        for result in ended {
+            assert_eq!(result.unwrap_err().task(), Some("Trsm { m: 4, k: 0 }"));
+        }
+    }
+}
+
+#[test]
+fn a_lost_edge_between_ranks_is_a_stall_that_names_the_task() {
+    let space = Cholesky::new(4, (2, 2));
+    let source = Task::Trsm { m: 3, k: 0 };
+    let mutation = Mutation::Output(source, 2, Twist::Removed);
+    let (ended, _) = across(4, (3, 1), || Mutant::new(&space, &mutation));
+    for (result, _) in ended {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), Kind::Stalled, "{error}");
+        let text = "Gemm { m: 3, n: 2, k: 0 } waits for A from Trsm { m: 3, k: 0 }";
+        assert!(error.message().contains(text), "{error}");
+        assert_eq!(
+            error.rank(),
+            Some(space.rank(Task::Gemm { m: 3, n: 2, k: 0 }))
+        );
+    }
+}
+
+#[test]
+fn spaces_that_lie_across_ranks_end_in_an_error_or_right() {
+    let space = Cholesky::new(4, (2, 2));
+    let alone = Cholesky::new(4, (1, 1));
+    run(&alone, &Inline).unwrap();
+    // What goes home, and from where, stays on a rank, which knows no better.
+    let home = |mutation: &Mutation<_>| match mutation {
+        Mutation::Input(task, nth, _) => Homes::of(|homes| space.inputs(*task, homes)).0[*nth],
+        Mutation::Output(task, nth, _) => Homes::of(|homes| space.successors(*task, homes)).0[*nth],
+        _ => false,
+    };
+    let all = mutations(&space, 4, if cfg!(miri) { 200 } else { 3 });
+    for (at, mutation) in all.iter().filter(|mutation| !home(mutation)).enumerate() {
+        let (ended, _) = across(4, (at as u64, 2), || Mutant::new(&space, mutation));
+        let failed = ended.iter().filter(|(result, _)| result.is_err()).count();
+        assert!(
+            failed == 0 || failed == 4,
+            "{mutation:?}: {failed} ranks know of it"
+        );
+        if failed == 0 {
+            let tiles = (0..4).flat_map(|m| (0..=m).map(move |n| (m, n)));
+            for (at, (m, n)) in tiles.enumerate() {
+                let left = ended[space.owner(m, n).0 as usize].1[at];
+                assert_eq!(left, alone.outcome()[at], "{mutation:?}: tile ({m}, {n})");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_task_without_data_crosses_ranks_too() {
+    // Every task waits for both neighbours of the step before; columns go round the ranks.
+    struct Steps {
+        steps: u32,
+        width: u32,
+        n_ranks: u32,
+    }
+    impl TaskSpace for Steps {
+        type Task = (u32, u32);
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about
+                .name("steps")
+                .class("Step")
+                .order("WEST")
+                .order("OWN")
+                .order("EAST");
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = (u32, u32)> + Send {
+            let all = (0..self.steps).flat_map(|step| (0..self.width).map(move |at| (step, at)));
+            all.filter(move |&task| self.rank(task) == on)
+        }
+        fn inputs(&self, (step, at): (u32, u32), from: &mut impl Inputs<Self>) {
+            for (flow, at) in [(0, at.wrapping_sub(1)), (1, at), (2, at + 1)] {
+                if step > 0 && at < self.width {
+                    from.task(flow, (step - 1, at), 0);
+                }
+            }
+        }
+        fn successors(&self, (step, at): (u32, u32), to: &mut impl Successors<Self>) {
+            for (flow, at) in [(2, at.wrapping_sub(1)), (1, at), (0, at + 1)] {
+                if step + 1 < self.steps && at < self.width {
+                    to.task(0, (step + 1, at), flow);
+                }
+            }
+        }
+        fn rank(&self, (_, at): (u32, u32)) -> Rank {
+            Rank(at % self.n_ranks)
+        }
+        fn run(&self, _: (u32, u32), _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    for n_ranks in 1..=5 {
+        let space = Steps {
+            steps: 20,
+            width: 7,
+            n_ranks,
+        };
+        verify(&space, n_ranks).unwrap();
+        let (ended, crossed) = on_ranks(n_ranks, (9, 2), |courier| {
+            run_across(&space, &Inline, courier, &Monitor::new())
+                .unwrap()
+                .tasks
+        });
+        assert_eq!(ended.iter().sum::<u64>(), 140);
+        assert_eq!(crossed.data, 0);
+    }
+}
+
+/// Of all that a space says about a task, which is about home.
+#[derive(Default)]
+struct Homes(Vec<bool>);
+
+impl Homes {
+    fn of(ask: impl FnOnce(&mut Homes)) -> Homes {
+        let mut homes = Homes::default();
+        ask(&mut homes);
+        homes
+    }
+}
+
+impl Inputs<Cholesky> for Homes {
+    fn task(&mut self, _: usize, _: Task, _: usize) {
+        self.0.push(false);
+    }
+    fn home(&mut self, _: usize, _: &Store<Number>, _: usize) {
+        self.0.push(true);
+    }
+}
+
+impl Successors<Cholesky> for Homes {
+    fn task(&mut self, _: usize, _: Task, _: usize) {
+        self.0.push(false);
+    }
+    fn home(&mut self, _: usize, _: &Store<Number>, _: usize) {
+        self.0.push(true);
+    }
+}
