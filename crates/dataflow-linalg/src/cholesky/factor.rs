@@ -16,10 +16,10 @@ use crate::matrix::norm::{Part, tile_first_not_finite};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Executor;
+use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
-use dataflow_core::{Report, run, run_with, task_names};
+use dataflow_core::{Report, run, run_across, run_with, task_names};
 
 task_names! {
     /// The tasks of tile Cholesky: indices of tiles, k the step.
@@ -120,7 +120,21 @@ impl<'a, T: Scalar> Factor<'a, T> {
         on: &dyn Executor,
         monitor: &Monitor,
     ) -> Result<Report, CholeskyError> {
-        run_with(self, on, monitor)
+        run_with(self, on, monitor).map_err(|error| CholeskyError::of_run(error, self.a.rows()))
+    }
+
+    /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
+    /// Sends each final tile once to each rank that needs it, diagonal tiles as triangles.
+    ///
+    /// # Errors
+    /// As [`factor`], the same on every rank; and what [`run_across`] answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+        monitor: &Monitor,
+    ) -> Result<Report, CholeskyError> {
+        run_across(self, on, courier, monitor)
             .map_err(|error| CholeskyError::of_run(error, self.a.rows()))
     }
 
@@ -212,7 +226,9 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Potrf { k } => {
                 // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
                 let [tile] = flows.slots();
-                potrf(self.backend, tile.update()).map_err(|failed| {
+                let tile = tile.update();
+                tile.set_lower(true);
+                potrf(self.backend, tile).map_err(|failed| {
                     let index = self.a.row_range(k as usize).start + failed.index;
                     CholeskyError::not_positive(index as u64, failed.pivot)
                 })?;

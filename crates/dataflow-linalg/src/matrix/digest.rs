@@ -71,22 +71,19 @@ impl Digest {
     }
 }
 
-/// The digest of a matrix whose tiles are all on this rank; of a lower matrix, of its lower
-/// triangle.
+/// The digest of this rank's tiles, of a lower matrix of its lower triangle; those of all ranks add
+/// up to that of the matrix.
 ///
 /// # Errors
 /// If a stored tile is not at hand.
 pub fn digest<T: Scalar>(a: &TiledMatrix<T>) -> Result<Digest, TileError> {
     let lower = a.structure() == Structure::Lower;
-    let stored = (0..a.nt()).flat_map(|j| (0..a.mt()).map(move |i| (i, j)));
-    stored
-        .filter(|(i, j)| a.stores(*i, *j))
-        .map(|(i, j)| {
-            let (row, col) = (a.row_range(i).start, a.col_range(j).start);
-            let tile = a.tile_at(i, j)?;
-            Ok(Digest::of_tile(&tile, row, col, lower))
-        })
-        .sum()
+    let of_tile = |(i, j)| {
+        let (row, col) = (a.row_range(i).start, a.col_range(j).start);
+        let tile = a.tile_at(i, j)?;
+        Ok(Digest::of_tile(&tile, row, col, lower))
+    };
+    a.tiles().map(of_tile).sum()
 }
 
 fn mix(z: u64) -> u64 {

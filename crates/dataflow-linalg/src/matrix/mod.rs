@@ -4,6 +4,7 @@
 //! | question | room |
 //! |---|---|
 //! | how do the elements of one block lie? | [`tile`] |
+//! | how does a block travel? | `wire` |
 //! | which rank owns a tile, which slot holds it? | [`distribution`], [`layout`] |
 //! | the matrix itself | [`tiled`] |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
@@ -13,6 +14,8 @@ pub mod tile;
 
 pub mod distribution;
 pub mod layout;
+
+mod wire;
 
 pub mod entries;
 pub mod tiled;

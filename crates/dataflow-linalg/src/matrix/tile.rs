@@ -177,6 +177,8 @@ pub struct Tile<T> {
     layout: Layout,
     block: Box<dyn Block>,
     memory: Arc<dyn Memory>,
+    /// Whether nobody reads above the diagonal.
+    lower: bool,
     elements: std::marker::PhantomData<T>,
 }
 
@@ -234,8 +236,38 @@ impl<T: Scalar> Tile<T> {
             layout: Layout { rows, cols, format },
             block: memory.allocate(bytes),
             memory: memory.clone(),
+            lower: false,
             elements: std::marker::PhantomData,
         }
+    }
+
+    /// The tile that lies in a block of exactly its size.
+    pub(crate) fn from_block(
+        layout: Layout,
+        block: Box<dyn Block>,
+        memory: Arc<dyn Memory>,
+    ) -> Self {
+        debug_assert_eq!(
+            block.bytes().len(),
+            layout.rows * layout.cols * size_of::<T>()
+        );
+        Self {
+            layout,
+            block,
+            memory,
+            lower: false,
+            elements: std::marker::PhantomData,
+        }
+    }
+
+    /// Whether only the lower triangle counts, so that no more of it travels between ranks.
+    pub fn is_lower(&self) -> bool {
+        self.lower
+    }
+
+    /// Says whether only the lower triangle counts: then nobody will read above the diagonal.
+    pub fn set_lower(&mut self, lower: bool) {
+        self.lower = lower;
     }
 
     /// Number of rows.
@@ -357,6 +389,7 @@ impl<T: Scalar> Clone for Tile<T> {
         let Layout { rows, cols, format } = self.layout;
         let mut copy = Self::unspecified(rows, cols, format, &self.memory);
         copy.as_mut_slice().copy_from_slice(self.as_slice());
+        copy.lower = self.lower;
         copy
     }
 }

@@ -1,0 +1,205 @@
+//! Wire: a tile as it travels between ranks.
+//!
+//! The head holds precision, shape and format; the payload is the storage as it lies, so that it
+//! is sent from where it is and becomes the storage of the receiver. A tile of which only the
+//! lower triangle counts travels as that triangle, column by column; the receiver has zeros above
+//! the diagonal.
+//!
+//! | head | bytes |
+//! |---|---|
+//! | precision: position in [`Precision::ALL`] | 1 |
+//! | 1 if only the lower triangle travels | 1 |
+//! | rows, columns, order of sub-tiles (0: column-major), little endian | 8 each |
+
+use super::tile::{Format, Layout, Tile, cuts};
+use crate::scalar::{Precision, Scalar};
+use dataflow_core::port::{Block, Heap, Memory, Wire};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+const HEAD: usize = 26;
+
+impl<T: Scalar> Wire for Tile<T> {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        let precision = Precision::ALL.iter().position(|&each| each == T::PRECISION);
+        let order = match self.format() {
+            Format::ColumnMajor => 0,
+            Format::SubTiled { order } => order,
+        };
+        let mut head = SmallVec::new();
+        head.push(precision.unwrap_or(usize::MAX) as u8);
+        head.push(self.is_lower().into());
+        for extent in [self.rows(), self.cols(), order] {
+            head.extend_from_slice(&(extent as u64).to_le_bytes());
+        }
+        head
+    }
+
+    fn size(&self) -> usize {
+        size(self.layout(), self.is_lower()) * size_of::<T>()
+    }
+
+    fn body(&self) -> Cow<'_, [u8]> {
+        if !self.is_lower() {
+            return Cow::Borrowed(bytemuck::cast_slice(self.as_slice()));
+        }
+        let elements = self.as_slice();
+        let mut packed: Vec<u8> = Vec::with_capacity(self.size());
+        for piece in triangle(self.layout()) {
+            packed.extend_from_slice(bytemuck::cast_slice(&elements[piece]));
+        }
+        Cow::Owned(packed)
+    }
+
+    fn unpack(head: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+        let (lower, layout) = read_head::<T>(head)?;
+        let expected = size(layout, lower)
+            .checked_mul(size_of::<T>())
+            .filter(|&bytes| bytes == body.bytes().len());
+        let Layout { rows, cols, format } = layout;
+        let Some(_) = expected else {
+            let bytes = body.bytes().len();
+            return Err(format!(
+                "a {rows} × {cols} tile of {} in {bytes} bytes",
+                T::PRECISION
+            ));
+        };
+        let memory: Arc<dyn Memory> = Arc::new(Heap);
+        if !lower {
+            return Ok(Tile::from_block(layout, body, memory));
+        }
+        let mut tile = Tile::new(rows, cols, format, &memory);
+        let mut packed: &[T] = bytemuck::cast_slice(body.bytes());
+        let elements = tile.as_mut_slice();
+        for piece in triangle(layout) {
+            let (column, rest) = packed.split_at(piece.len());
+            elements[piece].copy_from_slice(column);
+            packed = rest;
+        }
+        tile.set_lower(true);
+        Ok(tile)
+    }
+}
+
+fn read_head<T: Scalar>(head: &[u8]) -> Result<(bool, Layout), String> {
+    if head.len() != HEAD {
+        return Err(format!(
+            "a tile with a head of {} bytes (must be {HEAD})",
+            head.len()
+        ));
+    }
+    let precision = Precision::ALL.get(usize::from(head[0]));
+    if precision != Some(&T::PRECISION) {
+        let sent = precision.map_or("an unknown type".into(), Precision::to_string);
+        return Err(format!(
+            "a tile of {sent} where {} is expected",
+            T::PRECISION
+        ));
+    }
+    let extent = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&head[at..at + 8]);
+        usize::try_from(u64::from_le_bytes(bytes)).unwrap_or(usize::MAX)
+    };
+    let format = match extent(18) {
+        0 => Format::ColumnMajor,
+        order => Format::SubTiled { order },
+    };
+    let (rows, cols) = (extent(2), extent(10));
+    if rows.checked_mul(cols).is_none() {
+        return Err(format!("a tile of {rows} × {cols}"));
+    }
+    Ok((head[1] != 0, Layout { rows, cols, format }))
+}
+
+/// How many elements travel.
+fn size(layout: Layout, lower: bool) -> usize {
+    let Layout { rows, cols, .. } = layout;
+    let short = rows.min(cols);
+    match lower {
+        false => rows * cols,
+        true => short * (rows - short) + short * (short + 1) / 2,
+    }
+}
+
+/// The lower triangle, column by column, as pieces of the storage.
+fn triangle(layout: Layout) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let Layout { rows, cols, format } = layout;
+    (0..cols.min(rows)).flat_map(move |j| {
+        let below = cuts(rows, [format]).filter(move |cut| cut.end > j);
+        below.map(move |cut| {
+            let place = layout.place(cut.start.max(j)..cut.end, j..j + 1);
+            place.start..place.start + place.rows
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::{c32, c64};
+    use proptest::prelude::*;
+
+    /// Sends a tile as a courier would.
+    fn sent<T: Scalar>(tile: &Tile<T>) -> Result<Tile<T>, String> {
+        let (head, body) = (tile.head(), tile.body());
+        assert_eq!(body.len(), tile.size());
+        let mut block = Heap.allocate(body.len());
+        block.bytes_mut().copy_from_slice(&body);
+        Tile::unpack(&head, block)
+    }
+
+    fn arrives<T: Scalar>(
+        rows: usize,
+        cols: usize,
+        format: Format,
+        entry: impl Fn(usize, usize) -> T,
+    ) {
+        let heap: Arc<dyn Memory> = Arc::new(Heap);
+        let mut tile = Tile::from_fn(rows, cols, format, &heap, &entry);
+        let whole = sent(&tile).unwrap();
+        assert_eq!((&whole, whole.format()), (&tile, format));
+        tile.set_lower(true);
+        let lower = sent(&tile).unwrap();
+        assert!(lower.is_lower());
+        let right = |i: usize, j: usize| if i >= j { entry(i, j) } else { T::zero() };
+        assert_eq!(lower, Tile::from_fn(rows, cols, format, &heap, right));
+    }
+
+    proptest! {
+        #[test]
+        fn every_tile_arrives_as_it_was_and_a_triangle_with_zeros_above(
+            rows in 0usize..20, cols in 0usize..20, order in 0usize..8,
+        ) {
+            let format = match order { 0 => Format::ColumnMajor, order => Format::SubTiled { order } };
+            arrives(rows, cols, format, |i, j| (1 + i * 100 + j) as f64);
+            arrives(rows, cols, format, |i, j| (1 + i * 100 + j) as f32);
+            arrives(rows, cols, format, |i, j| c64::new(i as f64, 1.0 + j as f64));
+            arrives(rows, cols, format, |i, j| c32::new(i as f32, 1.0 + j as f32));
+        }
+
+        #[test]
+        fn a_head_of_anything_is_an_error_or_a_tile(head: Vec<u8>, length in 0usize..100) {
+            let _ = Tile::<f64>::unpack(&head, Heap.allocate(length));
+        }
+    }
+
+    #[test]
+    fn a_square_triangle_has_half_the_elements_and_its_diagonal() {
+        let mut tile = Tile::<f64>::from_rows([[1.0; 10]; 10]);
+        tile.set_lower(true);
+        assert_eq!(tile.size(), 55 * 8);
+    }
+
+    #[test]
+    fn a_tile_of_another_precision_or_size_is_refused_by_name() {
+        let tile = Tile::from_rows([[1.0_f32, 2.0]]);
+        let refused =
+            |head: &[u8], bytes| Tile::<f64>::unpack(head, Heap.allocate(bytes)).unwrap_err();
+        assert!(refused(&tile.head(), 8).contains("a tile of f32 where f64 is expected"));
+        let tile = Tile::from_rows([[1.0_f64, 2.0]]);
+        assert!(refused(&tile.head(), 8).contains("1 × 2 tile of f64 in 8 bytes"));
+        assert!(refused(&[1, 2], 8).contains("2 bytes (must be 26)"));
+    }
+}

@@ -1,0 +1,110 @@
+//! The factor of a matrix that is spread over ranks is, bit for bit, that of one rank.
+
+#[path = "../../dataflow-core/tests/specimen/ranks.rs"]
+#[allow(dead_code, reason = "the core's tests use all of it")]
+mod ranks;
+
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Inline, Shuffled};
+use dataflow_linalg::cholesky::{CholeskyError, Factor, factor};
+use dataflow_linalg::kernel::Backend;
+use dataflow_linalg::matrix::digest::{Digest, digest};
+use dataflow_linalg::matrix::generate::PositiveDefinite;
+use dataflow_linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow_linalg::scalar::{Scalar, c64};
+use ranks::on_ranks;
+
+const N: usize = 50;
+const NB: usize = 8;
+
+fn alone<T: Scalar>() -> Digest {
+    let a =
+        TiledMatrix::<T>::from_entries(Layout::lower(N, NB).unwrap(), &PositiveDefinite::new(N, 3));
+    factor(&a, Backend::Faer, &Inline).unwrap();
+    digest(&a).unwrap()
+}
+
+/// Factors the matrix over a grid; the sum of the ranks' digests, and what crossed.
+fn across<T: Scalar>(p: u32, q: u32, seed: u64) -> (Digest, u64) {
+    let (parts, crossed) = on_ranks(p * q, (seed, 2), |courier| {
+        let distribution = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+        let layout = Layout::lower(N, NB)
+            .unwrap()
+            .distributed(distribution, courier.rank())
+            .unwrap();
+        let a = TiledMatrix::<T>::from_entries(layout, &PositiveDefinite::new(N, 3));
+        let factor = Factor::new(&a, Backend::Faer).unwrap();
+        let on = Shuffled::new(seed).with_threads(2);
+        let report = factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        assert_eq!(report.copies(), 0);
+        digest(&a).unwrap()
+    });
+    (parts.into_iter().sum(), crossed.data)
+}
+
+#[test]
+fn every_grid_gives_the_digest_of_one_rank_in_every_precision() {
+    for (p, q) in [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (3, 1),
+        (2, 2),
+        (2, 3),
+        (3, 2),
+        (4, 5),
+        (1, 30),
+    ] {
+        assert_eq!(across::<f64>(p, q, 1).0, alone::<f64>(), "{p} x {q}");
+    }
+    assert_eq!(across::<f32>(2, 2, 1).0, alone::<f32>());
+    assert_eq!(across::<c64>(2, 2, 1).0, alone::<c64>());
+}
+
+#[test]
+fn a_final_tile_is_sent_once_to_each_rank_that_needs_it() {
+    // 7 × 7 tiles on 2 × 2 ranks, counted by hand for one column and by the formula for all.
+    let nt = N.div_ceil(NB);
+    let owner = |m: usize, n: usize| (m % 2) * 2 + n % 2;
+    let mut crossings = 0;
+    for n in 0..nt {
+        for m in n..nt {
+            let below = (m + 1..nt).map(|i| owner(i, if m == n { n } else { m }));
+            let beside = (n + 1..=m).map(|j| owner(m, j));
+            let ranks = below.chain(beside).filter(|&rank| rank != owner(m, n));
+            crossings += ranks.collect::<std::collections::BTreeSet<_>>().len() as u64;
+        }
+    }
+    assert_eq!(across::<f64>(2, 2, 4).1, crossings);
+}
+
+#[test]
+fn a_matrix_that_is_not_positive_definite_is_the_same_error_on_every_rank() {
+    let spoiled = |i: usize, j: usize| {
+        if i == j {
+            if i == 37 { -1.0 } else { 100.0 }
+        } else {
+            1.0
+        }
+    };
+    for seed in 0..5 {
+        let (results, _) = on_ranks(6, (seed, 1), |courier| {
+            let distribution = Distribution::BlockCyclic(Grid::new(2, 3).unwrap());
+            let layout = Layout::lower(N, NB)
+                .unwrap()
+                .distributed(distribution, courier.rank())
+                .unwrap();
+            let a = TiledMatrix::from_fn(layout, spoiled);
+            let factor = Factor::new(&a, Backend::Faer).unwrap();
+            factor.run_across(&Shuffled::new(seed), courier, &Monitor::new())
+        });
+        for result in results {
+            let error = result.unwrap_err();
+            assert!(
+                matches!(error, CholeskyError::NotPositiveDefinite { .. }),
+                "{error}"
+            );
+            assert_eq!(error.index(), Some(38));
+        }
+    }
+}
