@@ -142,7 +142,7 @@ fn run<S: TaskSpace>(
         .map(|_| settings.measure(runtime, |monitor| runtime.run_with(&space, monitor)));
     let measured = Measured::median(runs.collect::<Result<_, _>>()?).unwrap_or_default();
     let peak = process::max_rss_bytes();
-    outcome.measured = Some(measured);
+    outcome.measured = Some(measured.clone());
     // No task costs nothing.
     let per_task = |total: f64| total / measured.tasks.max(1) as f64;
     let costs = [

@@ -4,7 +4,7 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Executor, Job, Memory};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run_with};
-use dataflow_numa::{Bind, HugePages, Statistics, Warning, Workers};
+use dataflow_numa::{Bind, HugePages, Policy, Statistics, Warning, Workers};
 use std::env;
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub struct Runtime {
 pub struct RuntimeBuilder {
     threads: Option<usize>,
     bind: Bind,
+    policy: Policy,
 }
 
 impl Runtime {
@@ -47,8 +48,8 @@ impl Runtime {
         RuntimeBuilder::default()
     }
 
-    /// The settings of the environment: `DATAFLOW_THREADS` (a number) and `DATAFLOW_BIND`
-    /// (`cores`, `pus` or `none`).
+    /// The settings of the environment: `DATAFLOW_THREADS` (a number), `DATAFLOW_BIND`
+    /// (`cores`, `pus` or `none`) and `DATAFLOW_POLICY` (the text of a [`Policy`]).
     ///
     /// # Errors
     /// If a variable is set to something else; the text names it, its value and what is allowed.
@@ -64,6 +65,10 @@ impl Runtime {
         if let Some(bind) = variable("DATAFLOW_BIND")? {
             let wrong = |error| Error::wrong_settings(format!("DATAFLOW_BIND: {error}"));
             builder = builder.bind(bind.parse().map_err(wrong)?);
+        }
+        if let Some(policy) = variable("DATAFLOW_POLICY")? {
+            let wrong = |error| Error::wrong_settings(format!("DATAFLOW_POLICY: {error}"));
+            builder = builder.policy(policy.parse().map_err(wrong)?);
         }
         builder.build()
     }
@@ -148,12 +153,17 @@ impl RuntimeBuilder {
         RuntimeBuilder { bind, ..self }
     }
 
+    /// How ready tasks are queued, placed and stolen; by default [`Policy::distance`].
+    pub fn policy(self, policy: Policy) -> Self {
+        RuntimeBuilder { policy, ..self }
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
     /// If zero threads were asked for, or the system does not start them.
     pub fn build(self) -> Result<Runtime, Error> {
-        let mut workers = Workers::builder().bind(self.bind);
+        let mut workers = Workers::builder().bind(self.bind).policy(self.policy);
         if let Some(threads) = self.threads {
             workers = workers.n_workers(threads);
         }

@@ -437,7 +437,7 @@ fn the_object_has_its_keys_in_their_order() {
         .collect();
     let expected = "example n m nb grid ranks threads precision backend policy seed tasks seconds \
         cpu_seconds gflops residual digest messages bytes activations packets control_bytes steals \
-        copies max_rss_bytes score alignment_length";
+        copies max_rss_bytes per_worker local_share score alignment_length";
     assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(
         (&told["example"], &told["seed"], &told["copies"]),

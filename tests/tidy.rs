@@ -34,6 +34,10 @@ const UNSAFE_ROOMS: &[(&str, &str)] = &[
         "pages come from system calls",
     ),
     (
+        "crates/dataflow-numa/src/pages",
+        "the places of pages are system calls",
+    ),
+    (
         "crates/dataflow-numa/src/topology/hwloc",
         "hwloc is a C library",
     ),
@@ -67,7 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// The rooms of the core, lowest first: a room uses those of its own line and of the lines above.
 const CORE_LAYERS: &[&[&str]] = &[
-    &["sync", "rank", "error"],
+    &["sync", "rank", "error", "wire"],
     &["data"],
     &["space"],
     &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports

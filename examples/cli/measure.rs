@@ -2,6 +2,7 @@
 
 use super::process::cpu_seconds;
 use super::{Failure, Flags};
+use dataflow::numa::WorkerStatistics;
 use dataflow::{Monitor, Report, Runtime};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
@@ -10,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What the timed graph cost.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Tasks executed.
     pub tasks: u64,
@@ -22,6 +23,8 @@ pub struct Measured {
     pub steals: u64,
     /// Data copied by the engine.
     pub copies: u64,
+    /// What each worker did.
+    pub workers: Vec<WorkerStatistics>,
 }
 
 impl Measured {
@@ -29,7 +32,7 @@ impl Measured {
     pub fn median(mut runs: Vec<Measured>) -> Option<Measured> {
         runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         let middle = runs.len().checked_sub(1)? / 2;
-        runs.get(middle).copied()
+        runs.into_iter().nth(middle)
     }
 }
 
@@ -45,19 +48,24 @@ impl Flags {
         run_with: impl FnOnce(&Monitor) -> Result<Report, E>,
     ) -> Result<Measured, Failure> {
         let monitor = Monitor::new();
-        let (cpu, steals) = (cpu_seconds(), runtime.steals());
+        let (cpu, before) = (cpu_seconds(), runtime.workers().statistics_by_worker());
         let report = if stderr().is_terminal() && (self.progress || !self.json) {
             watched(&monitor, run_with)
         } else {
             run_with(&monitor)
         }
         .map_err(Into::into)?;
+        let cpu_seconds = cpu_seconds() - cpu;
+        let after = runtime.workers().statistics_by_worker();
+        let since = |(after, before): (&WorkerStatistics, _)| after.since(before);
+        let workers: Vec<_> = after.iter().zip(&before).map(since).collect();
         Ok(Measured {
             tasks: report.tasks,
             seconds: report.seconds,
-            cpu_seconds: cpu_seconds() - cpu,
-            steals: runtime.steals() - steals,
+            cpu_seconds,
+            steals: workers.iter().map(|worker| worker.total().steals).sum(),
             copies: report.copies(),
+            workers,
         })
     }
 }

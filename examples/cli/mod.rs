@@ -45,12 +45,13 @@
 //! What the keys mean: [`outcome`]. Time and memory: [`measure`], [`process`].
 
 // Each example uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod measure;
 pub mod outcome;
 pub mod process;
 pub mod settings;
+pub mod statistics;
 
 pub use measure::Measured;
 pub use outcome::Outcome;

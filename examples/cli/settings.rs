@@ -6,7 +6,7 @@
 use super::{Example, Failure};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
-use dataflow::{Bind, Runtime};
+use dataflow::{Bind, Policy, Runtime};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -57,8 +57,9 @@ pub struct Flags {
     /// Run the graph so many times and report the median run
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = at_least_one)]
     pub repeat: usize,
-    /// How ready tasks are placed
-    #[arg(long, value_name = "POLICY", default_value = "nearest")]
+    /// How ready tasks are queued, placed and stolen: distance, distance-no-steal, oblivious,
+    /// priority, fifo or lifo, then any of ,own ,adjacent ,all ,patience=ROUNDS ,keep=TASKS
+    #[arg(long, value_name = "POLICY", default_value = "distance")]
     pub policy: Policy,
     /// What worker threads are pinned to
     #[arg(long, value_name = "TO", default_value = "cores")]
@@ -106,13 +107,6 @@ pub enum Precision {
     C64,
 }
 
-/// How ready tasks are placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Policy {
-    /// Own queue first, then the nearest other.
-    Nearest,
-}
-
 /// What worker threads are pinned to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Binding {
@@ -139,7 +133,7 @@ macro_rules! shown_as_on_the_command_line {
         }
     )+};
 }
-shown_as_on_the_command_line!(Transport, Precision, Policy, Binding, Backend);
+shown_as_on_the_command_line!(Transport, Precision, Binding, Backend);
 
 /// Rows and columns of the grid of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,16 +238,22 @@ impl<Own: Args> Settings<Own> {
     /// # Errors
     /// What the system refuses.
     pub fn runtime(&self) -> Result<Runtime, Failure> {
-        let bind = match self.bind {
-            Binding::Cores => Bind::Cores,
-            Binding::Pus => Bind::Pus,
-            Binding::None => Bind::None,
-        };
-        let mut builder = Runtime::builder().bind(bind);
+        let mut builder = Runtime::builder()
+            .bind(self.bound_to())
+            .policy(self.policy.clone());
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
         Ok(builder.build()?)
+    }
+
+    /// What workers are bound to.
+    pub fn bound_to(&self) -> Bind {
+        match self.bind {
+            Binding::Cores => Bind::Cores,
+            Binding::Pus => Bind::Pus,
+            Binding::None => Bind::None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong, as values: each names the task, the value and what would be allowed.
 
-use crate::port::{Failure, WireName};
 use crate::rank::Rank;
+use crate::wire::{Failure, WireName};
 use std::borrow::Cow;
 use std::fmt;
 

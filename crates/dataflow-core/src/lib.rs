@@ -56,6 +56,7 @@ pub mod port;
 pub mod rank;
 pub mod space;
 mod sync;
+pub mod wire;
 
 pub use engine::{Report, run, run_across, run_with};
 pub use error::{Error, Kind, TaskError};

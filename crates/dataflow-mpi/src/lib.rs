@@ -1,1 +1,86 @@
-//! The communication thread between ranks; still an empty room, furnished by the protocol to come (design: ARCHITECTURE.md, "Where a transport goes").
+//! Communication between the ranks of a run: one protocol over any transport.
+//!
+//! A [`Messenger`] is the [`Courier`](dataflow_core::port::Courier) of one rank. Below it lies a
+//! [`Transport`](transport::Transport): threads of one process ([`transport::local`]), or a
+//! simulated network in virtual time ([`transport::simulated`]).
+//!
+//! # The walk of a parcel
+//!
+//! ```text
+//!   Line::post ──► depot::post ──► outbox ══ packet ══► intake ──► depot::heed ──► Inbox::deliver
+//!                      │ (large)                                       │ (large)          ▲
+//!                      ▼                                               ▼                  │
+//!               rendezvous::Shelf ◄═════════ GET ═════════ rendezvous::Wanted             │
+//!                      ╚═══════════════════ DATA ══════════════► room ────────────────────┘
+//! ```
+//!
+//! 1. A task has finished; the engine [posts](dataflow_core::port::Line::post) one parcel per rank
+//!    that owes it something: the task's name and its flows, never its successors.
+//! 2. A datum that is small, and for which there is credit, goes along inline; of another only head
+//!    and size go, and the datum waits on the shelf.
+//! 3. The activation joins the open packet to that rank, which leaves as soon as none is under way.
+//! 4. At the receiver, packets become a stream of messages again: in order, each once.
+//! 5. A parcel whose data are there is delivered at once. For others the receiver makes room, most
+//!    urgent first, and asks (GET); the datum comes straight into that room (DATA).
+//! 6. Between all this: credit returns, beats tell that a rank lives, and when every rank has closed
+//!    one sum over a tree ends the run, with the same smallest failure on every rank.
+//!
+//! Modules of the protocol are state machines without clock or threads, joined in [`depot`]; only
+//! `progress` touches a transport. What is written on the wire: [`wire`].
+
+mod agreement;
+mod broadcast;
+mod counters;
+mod courier;
+mod credit;
+pub mod depot;
+mod family;
+mod host;
+mod intake;
+mod outbox;
+mod progress;
+mod rendezvous;
+mod settings;
+mod termination;
+pub mod transport;
+mod watchdog;
+pub mod wire;
+
+pub use counters::Counters;
+pub use courier::Messenger;
+pub use host::{Bell, Host, Machine, Thread};
+pub use settings::{Drive, Settings};
+
+use dataflow_core::port::{Failure, WireName};
+use dataflow_core::rank::Rank;
+
+/// A failure that is no body's.
+pub(crate) fn failure(rank: Rank, kind: &str, message: impl Into<String>) -> Failure {
+    Failure {
+        of_body: false,
+        index: u64::MAX,
+        name: WireName::new(),
+        rank,
+        kind: kind.into(),
+        task: String::new(),
+        message: message.into(),
+    }
+}
+
+/// What ranks must have in common to understand each other, by name and value.
+fn wire_settings(n_ranks: usize) -> Vec<(String, String)> {
+    let byte_order = if cfg!(target_endian = "little") {
+        "little"
+    } else {
+        "big"
+    };
+    [
+        ("protocol", wire::VERSION.to_string()),
+        ("version", env!("CARGO_PKG_VERSION").to_string()),
+        ("processor", std::env::consts::ARCH.to_string()),
+        ("byte order", byte_order.to_string()),
+        ("ranks", n_ranks.to_string()),
+    ]
+    .map(|(name, value)| (name.to_string(), value))
+    .into()
+}

@@ -2,9 +2,11 @@
 
 use crate::pin::{PinError, allowed_pus, pin_current_thread};
 use crate::place::{Bind, Place};
+use crate::policy::Policy;
 use crate::pool::Pool;
-use crate::statistics::Statistics;
-use crate::topology::Topology;
+use crate::rivals::{Rival, rivals};
+use crate::statistics::{Statistics, WorkerStatistics};
+use crate::topology::{Topology, TopologyError};
 use crate::worker::Worker;
 use dataflow_core::port::{Executor, Job};
 use std::fmt;
@@ -46,6 +48,7 @@ pub struct Workers {
 pub struct WorkersBuilder {
     n_workers: Option<usize>,
     bind: Bind,
+    policy: Policy,
     topology: Option<Topology>,
 }
 
@@ -65,6 +68,8 @@ pub enum WorkersError {
         /// What the system answered.
         reason: String,
     },
+    /// The file that the environment names does not describe a machine.
+    Topology(TopologyError),
 }
 
 /// What is likely to make workers slow.
@@ -92,6 +97,8 @@ pub enum Warning {
         /// Why.
         error: PinError,
     },
+    /// Another pool of threads is to run on the same cores.
+    Rival(Rival),
 }
 
 impl fmt::Display for WorkersError {
@@ -107,6 +114,7 @@ impl fmt::Display for WorkersError {
             WorkersError::ThreadNotStarted { worker, reason } => {
                 write!(f, "the thread of worker {worker} was not started: {reason}")
             }
+            WorkersError::Topology(error) => error.fmt(f),
         }
     }
 }
@@ -128,6 +136,7 @@ impl fmt::Display for Warning {
             Warning::NotPinned { worker, error } => {
                 write!(f, "worker {worker} is not pinned: {error}")
             }
+            Warning::Rival(rival) => rival.fmt(f),
         }
     }
 }
@@ -155,11 +164,16 @@ impl Workers {
 
     /// What all workers did since they were started.
     pub fn statistics(&self) -> Statistics {
-        self.pool.statistics().sum()
+        self.pool.statistics().map(|worker| worker.total()).sum()
+    }
+
+    /// How ready tasks are queued, placed and stolen.
+    pub fn policy(&self) -> &Policy {
+        self.pool.policy()
     }
 
     /// What each worker did, by index.
-    pub fn statistics_by_worker(&self) -> Vec<Statistics> {
+    pub fn statistics_by_worker(&self) -> Vec<WorkerStatistics> {
         self.pool.statistics().collect()
     }
 }
@@ -170,6 +184,12 @@ impl Executor for Workers {
     }
 
     fn execute(&self, job: &Arc<Job>) {
+        let (pool, mail_of) = (Arc::clone(&self.pool), Arc::downgrade(job));
+        job.on_mail(move || {
+            if mail_of.upgrade().is_some_and(|job| job.has_mail()) {
+                pool.wake_one();
+            }
+        });
         self.pool.execute(job);
     }
 }
@@ -207,8 +227,14 @@ impl WorkersBuilder {
         self
     }
 
+    /// How ready tasks are queued, placed and stolen; by default [`Policy::distance`].
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
     /// The machine to place workers on; by default what the calling thread of
-    /// [`build`](Self::build) may use.
+    /// [`build`](Self::build) [may use](Topology::discover).
     pub fn topology(mut self, topology: Topology) -> Self {
         self.topology = Some(topology);
         self
@@ -219,16 +245,25 @@ impl WorkersBuilder {
     /// A worker that cannot be pinned runs unpinned, with a [warning](Workers::warnings).
     ///
     /// # Errors
-    /// If zero workers were asked for, or a thread could not be started.
+    /// If zero workers were asked for, a thread could not be started, or the topology file that
+    /// the environment names cannot be used.
     pub fn build(self) -> Result<Workers, WorkersError> {
-        let topology = self.topology.unwrap_or_else(Topology::of_this_process);
+        let topology = match self.topology {
+            Some(topology) => topology,
+            None => Topology::discover().map_err(WorkersError::Topology)?,
+        };
         let capacity = self.bind.capacity(&topology);
         let n_workers = self.n_workers.unwrap_or(capacity);
         if n_workers == 0 {
             return Err(WorkersError::NoWorkers { allowed: capacity });
         }
         let places = self.bind.places(&topology, n_workers);
-        let pool = Arc::new(Pool::new(&topology, places, n_workers > capacity));
+        let pool = Arc::new(Pool::new(
+            &topology,
+            places,
+            self.policy,
+            n_workers > capacity,
+        ));
         let warnings = crowding(&topology, n_workers, capacity);
         let mut workers = Workers {
             pool,
@@ -274,7 +309,9 @@ fn crowding(topology: &Topology, n_workers: usize, capacity: usize) -> Vec<Warni
         crowded.then_some(Warning::MoreWorkersThanCores { n_workers, n_cores }),
         limited.then_some(Warning::Quota { n_workers, n_paid }),
     ];
-    warnings.into_iter().flatten().collect()
+    let rivals = rivals(n_workers, n_cores, |name| std::env::var(name).ok());
+    let rivals = rivals.into_iter().map(Warning::Rival);
+    warnings.into_iter().flatten().chain(rivals).collect()
 }
 
 /// A thread's life. What cannot be pinned is reported; dropping `report` says that it runs.

@@ -6,10 +6,11 @@
 //! task is.
 //!
 //! # How a task finds a worker
-//! A worker looks for ready tasks in its NUMA node's priority queue if something urgent lies
-//! there, then in its own deque, then at its neighbours, the nearest first. It searches for some
-//! microseconds and falls asleep. Whoever queues a task while somebody sleeps wakes one
-//! worker at a time.
+//! As the [policy] says. By default a worker looks for ready tasks in its own queues and in those
+//! of its NUMA node, the most urgent first, then at its neighbours', the nearest first. It
+//! searches for some microseconds and falls asleep. Whoever queues a task while somebody sleeps
+//! who may take it wakes one worker at a time. What a policy would do on another machine can be
+//! [simulated](simulate).
 //!
 //! # Examples
 //! ```
@@ -22,13 +23,18 @@
 //! ```
 
 mod barrier;
+mod crew;
 mod executor;
 mod memory;
-mod nearest;
+pub mod nearest;
+pub mod pages;
 pub mod pin;
 mod place;
+pub mod policy;
 mod pool;
 mod queue;
+pub mod rivals;
+pub mod simulate;
 mod sleep;
 mod statistics;
 mod sync;
@@ -38,5 +44,6 @@ mod worker;
 pub use executor::{Warning, Workers, WorkersBuilder, WorkersError};
 pub use memory::HugePages;
 pub use place::{Bind, Place};
-pub use statistics::Statistics;
-pub use topology::{Core, NumaNode, Topology};
+pub use policy::Policy;
+pub use statistics::{Statistics, Traffic, WorkerStatistics};
+pub use topology::{Cache, Core, NumaNode, Topology, TopologyError};

@@ -3,13 +3,15 @@
 //! # Law
 //! Rings of equal distance, the nearest first; the worker's own NUMA node is the first ring. A
 //! ring holds NUMA nodes that have workers; together the rings hold every other worker once.
+//! Inside a ring the NUMA nodes go round from the one behind the worker's own, so that thieves
+//! of different nodes begin at different ones.
 //! The thief's row of the distance matrix counts, since matrices may be asymmetric.
 
 use crate::topology::Topology;
 
 /// NUMA nodes equally far from a worker, and the workers on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ring {
+pub struct Ring {
     /// Queues of NUMA nodes; the worker's own is not among them, it pops from that one.
     pub queues: Vec<usize>,
     /// Workers, without the one that looks.
@@ -17,25 +19,66 @@ pub(crate) struct Ring {
 }
 
 /// The rings around a worker, if worker `w` lies on NUMA node `numa_nodes[w]`.
-pub(crate) fn rings(topology: &Topology, numa_nodes: &[usize], worker: usize) -> Vec<Ring> {
+///
+/// # Panics
+/// If there is no such worker.
+///
+/// ```
+/// use dataflow_numa::{Bind, Topology, nearest};
+/// let topology = Topology::flat(&[0, 1]);
+/// let places = Bind::Cores.places(&topology, 2);
+/// let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
+/// let rings = nearest::rings(&topology, &numa_nodes, 0);
+/// assert_eq!(rings[0].workers, [1]);
+/// ```
+pub fn rings(topology: &Topology, numa_nodes: &[usize], worker: usize) -> Vec<Ring> {
     let own = numa_nodes[worker];
-    let mut by_distance: Vec<(bool, u32, usize)> = (0..topology.n_numa_nodes())
-        .filter(|node| numa_nodes.contains(node))
-        .map(|node| (node != own, topology.distance(own, node), node))
+    let of = |node| move |&other: &usize| numa_nodes[other] == node && other != worker;
+    let workers = |node| (0..numa_nodes.len()).filter(of(node));
+    let home = Ring {
+        queues: Vec::new(),
+        workers: workers(own).collect(),
+    };
+    let others = groups(topology, numa_nodes, own)
+        .into_iter()
+        .map(|group| Ring {
+            workers: group.iter().flat_map(|&node| workers(node)).collect(),
+            queues: group,
+        });
+    std::iter::once(home).chain(others).collect()
+}
+
+/// The other NUMA nodes with workers, by distance from NUMA node `from`, each group going round
+/// from the one behind `from`. The first group are its neighbours.
+///
+/// # Panics
+/// If there is no such NUMA node.
+pub fn groups(topology: &Topology, numa_nodes: &[usize], from: usize) -> Vec<Vec<usize>> {
+    let n = topology.n_numa_nodes();
+    let behind = |node: usize| (node + n - from) % n;
+    let mut others: Vec<(u32, usize)> = (0..n)
+        .filter(|node| *node != from && numa_nodes.contains(node))
+        .map(|node| (topology.distance(from, node), node))
         .collect();
-    by_distance.sort_unstable();
-    by_distance
-        .chunk_by(|one, next| (one.0, one.1) == (next.0, next.1))
-        .map(|ring| {
-            let nodes = || ring.iter().map(|&(_, _, node)| node);
-            let of = |node| move |&other: &usize| numa_nodes[other] == node && other != worker;
-            let workers = nodes().flat_map(|node| (0..numa_nodes.len()).filter(of(node)));
-            Ring {
-                queues: nodes().filter(|&node| node != own).collect(),
-                workers: workers.collect(),
-            }
-        })
+    others.sort_unstable_by_key(|&(distance, node)| (distance, behind(node)));
+    let groups = others.chunk_by(|one, next| one.0 == next.0);
+    groups
+        .map(|group| group.iter().map(|&(_, node)| node).collect())
         .collect()
+}
+
+/// The NUMA nodes that a worker of node `from` tries to steal from in its sweep number `sweep`,
+/// in order: round robin among equals.
+///
+/// # Panics
+/// If there is no such NUMA node.
+pub fn sweep(topology: &Topology, numa_nodes: &[usize], from: usize, sweep: usize) -> Vec<usize> {
+    let mut groups = groups(topology, numa_nodes, from);
+    for group in &mut groups {
+        let by = sweep % group.len();
+        group.rotate_left(by);
+    }
+    groups.concat()
 }
 
 #[cfg(test)]
@@ -89,6 +132,23 @@ mod tests {
                 ring(&[1, 2], &[2, 3, 4, 5])
             ]
         );
+    }
+
+    #[test]
+    fn sweeps_go_round_among_equals_from_the_node_behind() {
+        let topology = machine(&[20; 25]);
+        let numa_nodes = [0, 1, 2, 4];
+        for (from, number, expected) in [
+            (0, 0, [1, 2, 4]),
+            (0, 1, [2, 4, 1]),
+            (0, 3, [1, 2, 4]),
+            (2, 0, [4, 0, 1]),
+            (2, 2, [1, 4, 0]),
+        ] {
+            assert_eq!(sweep(&topology, &numa_nodes, from, number), expected);
+        }
+        // A node without workers has neighbours too.
+        assert_eq!(groups(&topology, &numa_nodes, 3), [[4, 0, 1, 2]]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct Place {
 
 impl Bind {
     /// How many workers fit without sharing what they are bound to.
-    pub(crate) fn capacity(self, topology: &Topology) -> usize {
+    pub fn capacity(self, topology: &Topology) -> usize {
         match self {
             Bind::Cores | Bind::None => topology.n_cores(),
             Bind::Pus => topology.n_pus(),
@@ -64,7 +64,13 @@ impl Bind {
 
     /// The places of workers `0..n_workers`: cores in their order, so that few workers lie close
     /// together.
-    pub(crate) fn places(self, topology: &Topology, n_workers: usize) -> Vec<Place> {
+    ///
+    /// ```
+    /// use dataflow_numa::{Bind, Topology};
+    /// let places = Bind::Cores.places(&Topology::flat(&[4, 6]), 2);
+    /// assert_eq!(places[1].pus, [6]);
+    /// ```
+    pub fn places(self, topology: &Topology, n_workers: usize) -> Vec<Place> {
         let cores = topology.cores();
         // The first PU of every core, then the second of every core that has one …
         let most = cores.iter().map(|core| core.pus.len()).max().unwrap_or(0);

@@ -4,14 +4,16 @@
 //! A job is on offer from the moment it arrives until it is over. Its queues are its own, so
 //! several jobs may be on offer at once.
 
-use crate::nearest::{Ring, rings};
+use crate::crew::Crew;
 use crate::place::Place;
+use crate::policy::Policy;
 use crate::queue::{Backlog, Queues, Seat};
-use crate::sleep::Sleep;
-use crate::statistics::{Counters, Statistics};
+use crate::sleep::Wards;
+use crate::statistics::{Counters, WorkerStatistics};
 use crate::topology::Topology;
 use crossbeam_utils::CachePadded;
 use dataflow_core::port::{Executor, Job};
+use std::cell::Cell;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,11 +24,11 @@ const GRACE: Duration = Duration::from_micros(3);
 
 pub(crate) struct Pool {
     places: Vec<Place>,
-    rings: Vec<Vec<Ring>>,
-    n_numa_nodes: usize,
+    crew: Crew,
+    policy: Policy,
     /// More workers than cores: one that spins may keep one that works from its core.
     pub crowded: bool,
-    pub sleep: Sleep,
+    pub wards: Wards,
     offers: Mutex<Vec<Arc<Offer>>>,
     /// Raised whenever `offers` changes.
     edition: CachePadded<AtomicU64>,
@@ -35,21 +37,20 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub fn new(topology: &Topology, places: Vec<Place>, crowded: bool) -> Pool {
-        let n_workers = places.len();
+    pub fn new(topology: &Topology, places: Vec<Place>, policy: Policy, crowded: bool) -> Pool {
         let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
+        let crew = Crew::new(topology, &numa_nodes, policy.reach);
+        let counters = |_| CachePadded::new(Counters::new(topology.n_numa_nodes()));
         Pool {
-            rings: (0..n_workers)
-                .map(|worker| rings(topology, &numa_nodes, worker))
-                .collect(),
+            wards: Wards::new(&crew, policy.reaches_all()),
+            counters: numa_nodes.iter().map(counters).collect(),
             places,
-            n_numa_nodes: topology.n_numa_nodes(),
+            crew,
+            policy,
             crowded,
-            sleep: Sleep::new(n_workers),
             offers: Mutex::default(),
             edition: CachePadded::default(),
             ending: AtomicBool::new(false),
-            counters: (0..n_workers).map(|_| CachePadded::default()).collect(),
         }
     }
 
@@ -57,19 +58,37 @@ impl Pool {
         &self.places
     }
 
-    pub fn statistics(&self) -> impl Iterator<Item = Statistics> + '_ {
-        self.counters.iter().map(|counters| counters.read())
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub fn statistics(&self) -> impl Iterator<Item = WorkerStatistics> + '_ {
+        let read =
+            |(worker, counters): (usize, &CachePadded<Counters>)| counters.read(worker, &self.crew);
+        self.counters.iter().enumerate().map(read)
     }
 
     /// What a worker brings to every job.
     pub fn seat(&self, worker: usize) -> Seat<'_> {
-        Seat {
-            worker,
-            numa_node: self.places[worker].numa_node,
-            rings: &self.rings[worker],
-            sleep: &self.sleep,
-            counters: &self.counters[worker],
-            backlog: self,
+        let Pool {
+            crew,
+            policy,
+            wards,
+            counters,
+            ..
+        } = self;
+        Seat::new(worker, crew, policy, wards, &counters[worker], self)
+    }
+
+    /// Whether a job wants the worker.
+    pub fn wants(&self, offer: &Offer, worker: usize) -> bool {
+        match offer.visited(worker) {
+            Visited::NotYet => !offer.job.is_over(),
+            Visited::Before => {
+                let has_words = || offer.queues.has_words_for(worker, &self.crew);
+                (offer.job.has_mail() || has_words()) && !offer.job.is_over()
+            }
+            Visited::SentAway => false,
         }
     }
 
@@ -77,7 +96,13 @@ impl Pool {
     pub fn end(&self) {
         // Relaxed: the mutex in `wake_all` orders it before those look who are listed later.
         self.ending.store(true, Ordering::Relaxed);
-        self.sleep.wake_all(|| false);
+        self.wards.wake_all(|| false);
+    }
+
+    /// Something came that any one worker can take in. Whoever falls asleep later looks first.
+    pub fn wake_one(&self) {
+        let woken = Cell::new(false);
+        self.wards.wake_all(|| woken.replace(true));
     }
 
     pub fn is_ending(&self) -> bool {
@@ -114,7 +139,7 @@ impl Executor for Pool {
     }
 
     fn execute(&self, job: &Arc<Job>) {
-        let offer = Arc::new(Offer::new(job, self.places.len(), self.n_numa_nodes));
+        let offer = Arc::new(Offer::new(job, &self.policy, &self.crew));
         self.announce(&offer);
         // If somebody is awake, a short job is over before a sleeper would be up.
         if self.counters.iter().any(|counters| counters.is_searching()) {
@@ -123,17 +148,18 @@ impl Executor for Pool {
                 spin_loop();
             }
         }
-        self.sleep.wake_all(|| job.is_over());
+        self.wards.wake_all(|| job.is_over());
         job.wait_over();
         self.withdraw(&offer);
     }
 }
 
 impl Backlog for Pool {
-    fn has_words(&self) -> bool {
-        self.offers()
-            .iter()
-            .any(|offer| !offer.job.is_over() && offer.queues.has_words())
+    fn has_words_on(&self, numa_node: usize) -> bool {
+        let has_words = |offer: &Arc<Offer>| {
+            !offer.job.is_over() && offer.queues.has_words_on(numa_node, &self.crew)
+        };
+        self.offers().iter().any(has_words)
     }
 }
 
@@ -157,12 +183,12 @@ pub(crate) enum Visited {
 }
 
 impl Offer {
-    fn new(job: &Arc<Job>, n_workers: usize, n_numa_nodes: usize) -> Offer {
+    fn new(job: &Arc<Job>, policy: &Policy, crew: &Crew) -> Offer {
         let not_yet = |_| CachePadded::new(AtomicU8::new(Visited::NotYet as u8));
         Offer {
             job: Arc::clone(job),
-            queues: Queues::new(n_workers, n_numa_nodes),
-            visits: (0..n_workers).map(not_yet).collect(),
+            queues: Queues::new(policy, crew),
+            visits: (0..crew.n_workers()).map(not_yet).collect(),
         }
     }
 
@@ -176,14 +202,5 @@ impl Offer {
 
     pub fn set_visited(&self, worker: usize, visited: Visited) {
         self.visits[worker].store(visited as u8, Ordering::Relaxed);
-    }
-
-    /// Whether the worker should go in.
-    pub fn wants(&self, worker: usize) -> bool {
-        match self.visited(worker) {
-            Visited::NotYet => !self.job.is_over(),
-            Visited::Before => self.queues.has_words() && !self.job.is_over(),
-            Visited::SentAway => false,
-        }
     }
 }

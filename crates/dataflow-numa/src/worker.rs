@@ -12,7 +12,7 @@
 //! came later waits until a worker finds nothing in those before it.
 
 use crate::pool::{Offer, Pool, Visited};
-use crate::queue::{Backlog, QueueLane, Seat};
+use crate::queue::{KeepingLane, Seat};
 use crate::sleep::Risen;
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl<'p> Worker<'p> {
             if let Some(offer) = self
                 .offers
                 .iter()
-                .find(|offer| offer.wants(self.seat.worker))
+                .find(|offer| self.pool.wants(offer, self.seat.worker))
             {
                 return Found::Wanted(Arc::clone(offer));
             }
@@ -112,17 +112,18 @@ impl<'p> Worker<'p> {
             offer.set_visited(worker, Visited::Before);
             if risen == Risen::OnDuty {
                 // Its roots may keep us, and the lane would not notice.
-                self.pool
-                    .sleep
-                    .end_duty(self.seat.numa_node, || self.pool.has_words());
+                self.seat.end_duty();
                 risen = Risen::Free;
             }
         }
         let Some(entered) = offer.job.enter() else {
             return risen;
         };
-        let mut lane = QueueLane::open(&offer.queues, &self.seat, risen);
-        entered.work(&mut lane);
+        let mut lane = offer.queues.open(&self.seat, risen);
+        match self.seat.policy.keep {
+            1 => entered.work(lane.as_lane()),
+            tasks => entered.work(&mut KeepingLane::new(lane.as_lane(), tasks)),
+        }
         let (risen, dry) = lane.close();
         if !dry {
             offer.set_visited(worker, Visited::SentAway);
@@ -132,15 +133,17 @@ impl<'p> Worker<'p> {
 
     fn sleep(&mut self, risen: Risen) -> Risen {
         let Worker { pool, seat, .. } = self;
-        let listed = pool.sleep.list(seat.worker, seat.numa_node, risen);
+        let ward = seat.ward();
+        let listed = ward.list(seat.worker, seat.numa_node, risen);
         let changed = pool.is_ending() || pool.edition() != self.edition;
-        if changed || self.offers.iter().any(|offer| offer.wants(seat.worker)) {
-            return pool.sleep.leave(listed);
+        let wants = |offer: &Arc<Offer>| pool.wants(offer, seat.worker);
+        if changed || self.offers.iter().any(wants) {
+            return ward.leave(listed);
         }
         // A sleeper holds no job alive.
         self.offers.clear();
         self.edition = UNREAD;
         seat.counters.count_sleep();
-        pool.sleep.park(listed)
+        ward.park(listed)
     }
 }

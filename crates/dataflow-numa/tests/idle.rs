@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use dataflow_core::space::Independent;
-use dataflow_numa::{Statistics, Workers};
+use dataflow_numa::{WorkerStatistics, Workers};
 use std::time::Duration;
 
 /// User and system time of this process, in ticks of 10 ms.
@@ -34,7 +34,7 @@ fn sleeping_workers_use_less_than_one_percent_of_a_processor() {
         ticks() - before.0
     );
     assert_eq!(workers.statistics(), before.1, "nobody woke up");
-    let sleeps = |statistics: &Statistics| statistics.sleeps > 0;
+    let sleeps = |statistics: &WorkerStatistics| statistics.sleeps > 0;
     assert!(
         workers.statistics_by_worker().iter().all(sleeps),
         "everybody sleeps"

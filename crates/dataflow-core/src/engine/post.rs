@@ -16,7 +16,7 @@ use super::Run;
 use super::run::Ready;
 use crate::data::Version;
 use crate::error::Kind;
-use crate::port::{Cargo, Goods, Parcel, Posted, Wire};
+use crate::port::{Cargo, Goods, Head, Parcel, Posted, Ranks, Wire};
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace};
 use smallvec::SmallVec;
@@ -45,7 +45,7 @@ impl<D: Wire> Codec<D> {
 struct Laden<D: Wire>(Version<D>);
 
 impl<D: Wire> Cargo for Laden<D> {
-    fn head(&self) -> SmallVec<[u8; 32]> {
+    fn head(&self) -> Head {
         Wire::head(&*self.0)
     }
     fn size(&self) -> usize {
@@ -112,7 +112,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             flows.dedup();
             flows
         };
-        let ranks: SmallVec<[Rank; 8]> = leaving
+        let ranks: Ranks = leaving
             .chunk_by(|a, b| a.0 == b.0)
             .map(|of| of[0].0)
             .collect();

@@ -14,14 +14,16 @@ use crate::data::Datum;
 use crate::error::Error;
 use crate::port::Block;
 use crate::rank::Rank;
+use crate::wire::{Failure, Terms, WireName};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A task's name in a form that every rank reads alike: its class, then its parameters.
-///
-/// Names compare as the tasks themselves do.
-pub type WireName = SmallVec<[u32; 6]>;
+/// What is known of a datum before its payload comes: a few bytes.
+pub type Head = SmallVec<[u8; 32]>;
+
+/// Some ranks.
+pub type Ranks = SmallVec<[Rank; 8]>;
 
 /// What the engine asks of communication.
 ///
@@ -40,13 +42,6 @@ pub trait Courier: Send + Sync {
     fn open(&self, terms: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error>;
 }
 
-/// What all ranks of a run must agree on, by name and value: the space and its parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
-    /// In an order that is the same on every rank.
-    pub settings: Vec<(String, String)>,
-}
-
 /// The open line of one run on one rank.
 pub trait Line: Send + Sync {
     /// Hands over what a finished task owes to another rank.
@@ -55,7 +50,7 @@ pub trait Line: Send + Sync {
     /// Whom this rank passes a datum on to, when `root` owes it to all of `to` (sorted, without
     /// the root): its children in a tree that every rank computes alike. Asked by the root and by
     /// every rank that receives it; for few ranks the root itself sends to all.
-    fn children(&self, root: Rank, to: &[Rank], bytes: usize) -> SmallVec<[Rank; 8]>;
+    fn children(&self, root: Rank, to: &[Rank], bytes: usize) -> Ranks;
 
     /// A worker has a moment: moves messages, if no thread of the courier does. Cheap otherwise.
     fn poll(&self);
@@ -127,7 +122,7 @@ pub struct Arrival {
 /// A datum on its way out; keeps it alive.
 pub trait Cargo: Send + Sync {
     /// What the receiver needs to know before it makes room: a few bytes.
-    fn head(&self) -> SmallVec<[u8; 32]>;
+    fn head(&self) -> Head;
 
     /// How many bytes the body has.
     fn size(&self) -> usize;
@@ -139,7 +134,7 @@ pub trait Cargo: Send + Sync {
 /// A datum as it arrives: head and body as the [`Cargo`] gave them.
 pub struct Goods {
     /// A few bytes, as sent.
-    pub head: SmallVec<[u8; 32]>,
+    pub head: Head,
     /// The payload.
     pub body: Box<dyn Block>,
 }
@@ -150,7 +145,7 @@ pub struct Goods {
 /// (ranks of different kinds do not agree to run).
 pub trait Wire: Datum {
     /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload.
-    fn head(&self) -> SmallVec<[u8; 32]>;
+    fn head(&self) -> Head;
 
     /// How many bytes [`body`](Self::body) has.
     fn size(&self) -> usize;
@@ -163,25 +158,6 @@ pub trait Wire: Datum {
     /// # Errors
     /// What is wrong with head or size.
     fn unpack(head: &[u8], body: Box<dyn Block>) -> Result<Self, String>;
-}
-
-/// Why a run failed on some rank, in a form that travels.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Failure {
-    /// False for what stopped the run at once, which goes before what bodies reported.
-    pub of_body: bool,
-    /// The index that a failing body gave, else the largest number.
-    pub index: u64,
-    /// The task, so that of several the smallest is reported; empty if none.
-    pub name: WireName,
-    /// The rank it happened on.
-    pub rank: Rank,
-    /// The kind, in snake_case.
-    pub kind: String,
-    /// The task as its `Debug` prints it; empty if none.
-    pub task: String,
-    /// What happened.
-    pub message: String,
 }
 
 /// One rank, alone.
@@ -206,8 +182,8 @@ impl Line for Alone {
     /// Never called: there is no other rank.
     fn post(&self, _: Parcel) {}
 
-    fn children(&self, _: Rank, _: &[Rank], _: usize) -> SmallVec<[Rank; 8]> {
-        SmallVec::new()
+    fn children(&self, _: Rank, _: &[Rank], _: usize) -> Ranks {
+        Ranks::new()
     }
 
     fn poll(&self) {}
@@ -220,8 +196,8 @@ impl Line for Alone {
 }
 
 impl Wire for () {
-    fn head(&self) -> SmallVec<[u8; 32]> {
-        SmallVec::new()
+    fn head(&self) -> Head {
+        Head::new()
     }
 
     fn size(&self) -> usize {

@@ -9,9 +9,9 @@ mod memory;
 mod rayon;
 mod shuffled;
 
+pub use crate::wire::{Failure, Terms, WireName};
 pub use courier::{
-    Alone, Arrival, Cargo, Courier, Failure, Goods, Inbox, Line, Parcel, Posted, Pulse, Terms,
-    Wire, WireName,
+    Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,
 };
 pub use executor::{Executor, Job, Lane, Word, Work};
 pub use inline::Inline;

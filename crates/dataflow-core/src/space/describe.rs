@@ -1,6 +1,6 @@
 //! What a space says about itself: names for errors and traces, modes for the engine.
 
-use crate::port::Terms;
+use crate::wire::Terms;
 use std::fmt;
 
 /// Name, parameters, classes and flows of a space.

@@ -1,6 +1,6 @@
 //! Names of tasks: small values that tell a task from every other.
 
-use crate::port::WireName;
+use crate::wire::WireName;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -154,7 +154,7 @@ macro_rules! task_names {
                     unreachable!("{packed:#x} was not packed from a {}", stringify!($name))
                 }
 
-                fn to_wire(self) -> Option<$crate::port::WireName> {
+                fn to_wire(self) -> Option<$crate::wire::WireName> {
                     Some(match self {
                         $(Self::$class { $($parameter),* } => {
                             [Class::$class as u32, $($parameter),*].into_iter().collect()

@@ -18,9 +18,8 @@ pub use mutant::{Mutant, Mutation, Twist, mutations};
 pub use watchdog::within;
 pub use wavefront::Wavefront;
 
-use dataflow_core::port::{Block, Wire};
+use dataflow_core::port::{Block, Head, Wire};
 use dataflow_core::prelude::*;
-use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// A datum that is nothing but a digest.
@@ -28,8 +27,8 @@ use std::borrow::Cow;
 pub struct Number(pub u64);
 impl Datum for Number {}
 impl Wire for Number {
-    fn head(&self) -> SmallVec<[u8; 32]> {
-        SmallVec::from_slice(b"number")
+    fn head(&self) -> Head {
+        Head::from_slice(b"number")
     }
     fn size(&self) -> usize {
         8

@@ -4,10 +4,9 @@
 //! one out and delivers it. The real ones are in `dataflow-mpi`.
 
 use dataflow_core::port::{
-    Arrival, Block, Courier, Failure, Goods, Heap, Inbox, Line, Memory, Parcel, Terms,
+    Arrival, Block, Courier, Failure, Goods, Heap, Inbox, Line, Memory, Parcel, Ranks, Terms,
 };
 use dataflow_core::prelude::*;
-use smallvec::SmallVec;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
@@ -192,7 +191,7 @@ impl Line for Here {
     }
 
     /// A heap over the ranks that get it, beginning behind the root.
-    fn children(&self, root: Rank, to: &[Rank], _: usize) -> SmallVec<[Rank; 8]> {
+    fn children(&self, root: Rank, to: &[Rank], _: usize) -> Ranks {
         let place = match self.rank == root {
             true => 0,
             false => 1 + to.iter().position(|&rank| rank == self.rank).unwrap(),

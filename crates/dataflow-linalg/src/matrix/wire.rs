@@ -13,21 +13,20 @@
 
 use super::tile::{Format, Layout, Tile, cuts};
 use crate::scalar::{Precision, Scalar};
-use dataflow_core::port::{Block, Heap, Memory, Wire};
-use smallvec::SmallVec;
+use dataflow_core::port::{Block, Head, Heap, Memory, Wire};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 const HEAD: usize = 26;
 
 impl<T: Scalar> Wire for Tile<T> {
-    fn head(&self) -> SmallVec<[u8; 32]> {
+    fn head(&self) -> Head {
         let precision = Precision::ALL.iter().position(|&each| each == T::PRECISION);
         let order = match self.format() {
             Format::ColumnMajor => 0,
             Format::SubTiled { order } => order,
         };
-        let mut head = SmallVec::new();
+        let mut head = Head::new();
         head.push(precision.unwrap_or(usize::MAX) as u8);
         head.push(self.is_lower().into());
         for extent in [self.rows(), self.cols(), order] {

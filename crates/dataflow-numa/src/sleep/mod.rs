@@ -1,5 +1,9 @@
 #![doc = include_str!("README.md")]
 
+mod wards;
+
+pub(crate) use wards::Wards;
+
 use crate::barrier::Barrier;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
@@ -61,33 +65,33 @@ impl Sleep {
     }
 
     /// A word was queued, near the given NUMA node: wakes a sleeper if one is wanted (P2 to P4).
+    /// Whether it did.
     #[inline]
-    pub fn queued(&self, numa_node: usize) {
+    pub fn queued(&self, numa_node: usize) -> bool {
         // P2. Pairs with the heavy barrier in `list` (S3) and in `end_duty` (D2).
         self.barrier.light();
         // P3. Relaxed: ordered by the barriers.
-        if self.wanted.load(Ordering::Relaxed) {
-            self.wake_for_duty(numa_node);
-        }
+        self.wanted.load(Ordering::Relaxed) && self.wake_for_duty(numa_node)
     }
 
     /// P4.
     #[cold]
-    fn wake_for_duty(&self, numa_node: usize) {
+    fn wake_for_duty(&self, numa_node: usize) -> bool {
         let mut dormitory = self.enter();
         if dormitory.on_duty {
-            return;
+            return false;
         }
         let sleepers = &mut dormitory.sleepers;
         let nearest = sleepers
             .iter()
             .rposition(|sleeper| sleeper.numa_node == numa_node);
         let Some(chosen) = nearest.or(sleepers.len().checked_sub(1)) else {
-            return;
+            return false;
         };
         let sleeper = sleepers.remove(chosen);
         dormitory.on_duty = true;
         self.call(dormitory, sleeper.worker, Risen::OnDuty);
+        true
     }
 
     /// A sign of work appeared that is for everybody, a job or the end: wakes all sleepers, one

@@ -1,18 +1,26 @@
 //! Topology: the cores this process may use, the NUMA nodes they lie on, and how far apart.
 //!
-//! One type, filled by a source: [`system`] reads the operating system's own files.
+//! One type, filled by a source: [`system`] reads the operating system's own files, and with the
+//! feature `hwloc` the library hwloc tells of this machine, of an XML file, or of a synthetic
+//! description. [`share`] cuts out the part of one rank among several on a machine.
 //!
 //! # Law
-//! Everything is numbered from 0 without gaps inside; the operating system's numbers are fields
-//! ([`Core::pus`], [`NumaNode::os_index`]) and go to system calls only.
+//! NUMA nodes and cores are numbered from 0 without gaps; the operating system's numbers are
+//! fields ([`Core::pus`], [`Core::package`], [`NumaNode::os_index`]) and go to system calls only.
 //! There is at least one core and one NUMA node; every core has at least one PU and lies on one
-//! NUMA node; cores are sorted by NUMA node, package and smallest PU.
+//! NUMA node. Cores stand in an order in which neighbours are close.
 //! A NUMA node may be without cores (memory only, or its cores are not allowed here).
 //!
-//! Distances come from firmware. Only their order within a row means something, never their
-//! ratio; the matrix may be asymmetric.
+//! Distances come from firmware, or were measured. Only their order within a row means
+//! something, never their ratio; the matrix may be asymmetric.
 
+mod error;
+#[cfg(feature = "hwloc")]
+mod hwloc;
+pub mod share;
 pub mod system;
+
+pub use error::TopologyError;
 
 use crate::pin::allowed_pus;
 use std::path::Path;
@@ -22,7 +30,9 @@ use std::path::Path;
 pub struct Topology {
     cores: Vec<Core>,
     numa_nodes: Vec<NumaNode>,
-    distances: Vec<u32>,
+    packages: Vec<usize>,
+    caches: Vec<Cache>,
+    distances: Option<Vec<u32>>,
 }
 
 /// A core, as far as this process may use it.
@@ -30,7 +40,7 @@ pub struct Topology {
 pub struct Core {
     /// The NUMA node it lies on: an index into [`Topology::numa_nodes`].
     pub numa_node: usize,
-    /// The operating system's number of its package (socket).
+    /// The operating system's number of its package (socket); 0 where there are none.
     pub package: usize,
     /// Its allowed PUs (hardware threads) by the operating system's numbers, ascending.
     pub pus: Vec<usize>,
@@ -43,26 +53,156 @@ pub struct NumaNode {
     pub os_index: usize,
 }
 
+/// A cache for data, and who shares it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: usize,
+    /// Its size.
+    pub bytes: u64,
+    /// The allowed PUs that share it, by the operating system's numbers, ascending.
+    pub pus: Vec<usize>,
+}
+
 impl Topology {
-    /// What the calling thread may use of this machine: the cores of its affinity mask (which
-    /// `taskset`, `mpirun` and cgroups set), from `/sys` where there is one.
-    ///
-    /// Reads a few files per PU: milliseconds. Ask before anything is pinned.
+    /// As [`discover`](Self::discover); but what cannot be read there is left out, so that there
+    /// is always an answer: then the cores of the calling thread's affinity mask, from `/sys`
+    /// where there is one.
     ///
     /// ```
     /// let topology = dataflow_numa::Topology::of_this_process();
     /// assert!(topology.n_cores() >= 1 && topology.n_pus() >= topology.n_cores());
     /// ```
     pub fn of_this_process() -> Topology {
-        system::read(Path::new("/sys/devices/system"), &allowed_pus())
+        let from_system = |_| system::read(Path::new(system::ROOT), &allowed_pus());
+        Topology::discover().unwrap_or_else(from_system)
     }
 
-    /// A machine of cores with one PU each on one NUMA node, numbered as given.
+    /// What the calling thread may use of this machine: the cores of its affinity mask, which
+    /// `taskset`, `mpirun` and cgroups set. If a launcher started several ranks here and gave
+    /// them the same mask, the [part](share) of this rank.
+    ///
+    /// With the feature `hwloc` the library is asked, and `HWLOC_XMLFILE` or `HWLOC_SYNTHETIC`
+    /// are believed to describe this machine (so measured distances come in). Without it, or
+    /// where the library finds nothing, the operating system's own files are read.
+    ///
+    /// Takes milliseconds. Ask before anything is pinned.
+    ///
+    /// # Errors
+    /// If one of these variables names what is no topology, or one that has none of the allowed
+    /// PUs.
+    pub fn discover() -> Result<Topology, TopologyError> {
+        let allowed = allowed_pus();
+        let whole = match Self::described()? {
+            Some(described) => described.restricted_to(&allowed)?,
+            None => system::read(Path::new(system::ROOT), &allowed),
+        };
+        let environment = |name: &str| std::env::var(name).ok();
+        let local = share::LocalRank::from_launcher(environment);
+        Ok(match local {
+            Some(local) => share::part(whole, share::granted().as_deref(), local),
+            None => whole,
+        })
+    }
+
+    /// What hwloc says of this machine, or of the one that the environment describes.
+    #[cfg(feature = "hwloc")]
+    fn described() -> Result<Option<Topology>, TopologyError> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(path) = variable("HWLOC_XMLFILE") {
+            return hwloc::xml(Path::new(&path)).map(Some);
+        }
+        if let Some(description) = variable("HWLOC_SYNTHETIC") {
+            return hwloc::synthetic(&description.to_string_lossy()).map(Some);
+        }
+        // A mask may name PUs that hwloc does not see; then the system's files know more.
+        let allowed = allowed_pus();
+        let live = hwloc::live().and_then(|live| live.restricted_to(&allowed));
+        Ok(live.ok().filter(|live| live.n_pus() == allowed.len()))
+    }
+
+    #[cfg(not(feature = "hwloc"))]
+    fn described() -> Result<Option<Topology>, TopologyError> {
+        Ok(None)
+    }
+
+    /// The machine of an hwloc XML file (formats 1 and 2), whole: every PU counts as allowed.
+    ///
+    /// # Errors
+    /// If there is no such file, if it is something else, or without the feature `hwloc`.
+    ///
+    /// ```
+    /// use dataflow_numa::Topology;
+    /// let error = Topology::from_xml("no/such/machine.xml").unwrap_err();
+    /// assert!(error.to_string().contains("no/such/machine.xml"));
+    /// ```
+    pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, TopologyError> {
+        let path = path.as_ref();
+        #[cfg(feature = "hwloc")]
+        return hwloc::xml(path);
+        #[cfg(not(feature = "hwloc"))]
+        needs_hwloc(format!("reading {}", path.display()))
+    }
+
+    /// The machine of a synthetic description, as hwloc's manual defines it.
+    ///
+    /// # Errors
+    /// If the text is no such description, or without the feature `hwloc`.
+    ///
+    /// ```
+    /// use dataflow_numa::Topology;
+    /// let machine = Topology::from_synthetic("Package:2 [NUMANode] Core:4 PU:2");
+    /// match machine {
+    ///     Ok(machine) => assert_eq!((machine.n_numa_nodes(), machine.n_cores()), (2, 8)),
+    ///     Err(error) => assert!(error.to_string().contains("hwloc")),
+    /// }
+    /// ```
+    pub fn from_synthetic(description: &str) -> Result<Topology, TopologyError> {
+        #[cfg(feature = "hwloc")]
+        return hwloc::synthetic(description);
+        #[cfg(not(feature = "hwloc"))]
+        needs_hwloc(format!("the synthetic description {description:?}"))
+    }
+
+    /// Writes an hwloc XML file of format 2 that describes a machine (that of another such file,
+    /// or this one) with other distances between its NUMA nodes. `HWLOC_XMLFILE` then brings
+    /// them into [`discover`](Self::discover).
+    ///
+    /// - `distances`: row by row, in the order of [`numa_nodes`](Self::numa_nodes) of the whole
+    ///   machine; smaller is nearer
+    ///
+    /// # Errors
+    /// If the machine cannot be read, or the file cannot be written, or without the feature
+    /// `hwloc`.
+    ///
+    /// # Panics
+    /// If there are not as many distances as pairs of NUMA nodes.
+    pub fn write_with_distances(
+        machine: Option<&Path>,
+        distances: &[u64],
+        path: impl AsRef<Path>,
+    ) -> Result<(), TopologyError> {
+        let path = path.as_ref();
+        #[cfg(feature = "hwloc")]
+        return hwloc::write_with_distances(machine, distances, path);
+        #[cfg(not(feature = "hwloc"))]
+        {
+            let _ = (machine, distances);
+            needs_hwloc(format!("writing {}", path.display()))
+        }
+    }
+
+    /// A machine of cores with one PU each on one NUMA node, by ascending number.
     ///
     /// This is what is left to say where the system does not describe itself.
     /// Without any PU there is still core 0.
     pub fn flat(pus: &[usize]) -> Topology {
-        let pus = if pus.is_empty() { &[0] } else { pus };
+        let mut pus = if pus.is_empty() {
+            vec![0]
+        } else {
+            pus.to_vec()
+        };
+        pus.sort_unstable();
         let cores = pus.iter().map(|&pu| Core {
             numa_node: 0,
             package: 0,
@@ -71,37 +211,100 @@ impl Topology {
         Topology::new(cores.collect(), vec![NumaNode { os_index: 0 }], None)
     }
 
-    /// Sorts the cores; without a matrix whose side is the number of NUMA nodes, all others are
-    /// equally far.
+    /// The cores keep their order; a matrix whose side is not the number of NUMA nodes is none.
     pub(crate) fn new(
-        mut cores: Vec<Core>,
+        cores: Vec<Core>,
         numa_nodes: Vec<NumaNode>,
         distances: Option<Vec<u32>>,
     ) -> Topology {
         let n = numa_nodes.len();
         debug_assert!(!cores.is_empty() && cores.iter().all(|core| core.numa_node < n));
-        cores.sort();
-        let distances = distances
-            .filter(|matrix| matrix.len() == n * n)
-            .unwrap_or_else(|| {
-                let entry = |at: usize| if at / n == at % n { 10 } else { 20 };
-                (0..n * n).map(entry).collect()
-            });
         Topology {
+            packages: Vec::new(),
+            caches: Vec::new(),
+            distances: distances.filter(|matrix| matrix.len() == n * n),
             cores,
             numa_nodes,
-            distances,
         }
     }
 
-    /// The allowed cores, by NUMA node, package and PU.
+    pub(crate) fn with_packages(self, packages: Vec<usize>) -> Topology {
+        Topology { packages, ..self }
+    }
+
+    pub(crate) fn with_caches(self, caches: Vec<Cache>) -> Topology {
+        Topology { caches, ..self }
+    }
+
+    /// The same machine, of which only these PUs may be used: cores, caches and packages without
+    /// any of them are gone, NUMA nodes stay.
+    ///
+    /// # Errors
+    /// If none of the PUs is here.
+    ///
+    /// ```
+    /// use dataflow_numa::Topology;
+    /// let two = Topology::flat(&[0, 1, 2, 3]).restricted_to(&[2, 3, 99])?;
+    /// assert_eq!(two.n_cores(), 2);
+    /// assert!(two.restricted_to(&[0]).is_err());
+    /// # Ok::<(), dataflow_numa::TopologyError>(())
+    /// ```
+    pub fn restricted_to(&self, pus: &[usize]) -> Result<Topology, TopologyError> {
+        let mut topology = self.clone();
+        for core in &mut topology.cores {
+            core.pus.retain(|pu| pus.contains(pu));
+        }
+        topology.cores.retain(|core| !core.pus.is_empty());
+        if topology.cores.is_empty() {
+            return Err(TopologyError::NothingAllowed { pus: pus.to_vec() });
+        }
+        for cache in &mut topology.caches {
+            cache.pus.retain(|pu| pus.contains(pu));
+        }
+        topology.caches.retain(|cache| !cache.pus.is_empty());
+        let is_empty = |package: &usize| {
+            let on = |cores: &[Core]| cores.iter().any(|core| core.package == *package);
+            on(&self.cores) && !on(&topology.cores)
+        };
+        topology.packages.retain(|package| !is_empty(package));
+        Ok(topology)
+    }
+
+    /// The cores `part` of `n_parts` equal runs of cores that follow one another; if there are
+    /// more parts than cores, several parts have the same one.
+    ///
+    /// # Panics
+    /// If `part` is not below `n_parts`.
+    pub fn part(&self, part: usize, n_parts: usize) -> Topology {
+        assert!(part < n_parts, "part {part} of {n_parts}");
+        let cut = |part: usize| part * self.n_cores() / n_parts;
+        let (first, end) = (cut(part), cut(part + 1).max(cut(part) + 1));
+        let cores = self.cores[first..end].iter();
+        let pus: Vec<usize> = cores.flat_map(|core| core.pus.iter().copied()).collect();
+        match self.restricted_to(&pus) {
+            Ok(part) => part,
+            Err(_) => unreachable!("the PUs are those of cores of this topology"),
+        }
+    }
+
+    /// The allowed cores; neighbours are close.
     pub fn cores(&self) -> &[Core] {
         &self.cores
     }
 
-    /// The NUMA nodes, by the operating system's number; some may have no core here.
+    /// The NUMA nodes; some may have no core here.
     pub fn numa_nodes(&self) -> &[NumaNode] {
         &self.numa_nodes
+    }
+
+    /// The packages (sockets) by the operating system's numbers; some may have no core here.
+    pub fn packages(&self) -> &[usize] {
+        &self.packages
+    }
+
+    /// The caches for data, by level.
+    pub fn caches(&self) -> &[Cache] {
+        &self.caches
     }
 
     /// How many cores are allowed.
@@ -119,12 +322,28 @@ impl Topology {
         self.numa_nodes.len()
     }
 
-    /// The firmware's distance from one NUMA node to another: 10 is local, more is farther.
+    /// Whether the distances between NUMA nodes are known; if not, all others are equally far.
+    pub fn has_distances(&self) -> bool {
+        self.distances.is_some()
+    }
+
+    /// The distance from one NUMA node to another: less is nearer. Without known distances 10
+    /// for the node itself and 20 for all others.
     ///
     /// # Panics
     /// If an index is not below [`n_numa_nodes`](Self::n_numa_nodes).
     pub fn distance(&self, from: usize, to: usize) -> u32 {
-        assert!(to < self.n_numa_nodes(), "there is no NUMA node {to}");
-        self.distances[from * self.n_numa_nodes() + to]
+        let n = self.n_numa_nodes();
+        assert!(from < n && to < n, "there is no NUMA node {}", from.max(to));
+        match &self.distances {
+            Some(matrix) => matrix[from * n + to],
+            None if from == to => 10,
+            None => 20,
+        }
     }
+}
+
+#[cfg(not(feature = "hwloc"))]
+fn needs_hwloc<T>(asked_for: String) -> Result<T, TopologyError> {
+    Err(TopologyError::NeedsHwloc { asked_for })
 }

@@ -1,18 +1,21 @@
 //! The topology from the operating system's own files, as Linux lays them out in
 //! `/sys/devices/system`.
 //!
-//! Read are `cpu/cpu*/topology/{thread_siblings_list,core_id,physical_package_id}` and
-//! `node/node*/{cpulist,distance}`. What is missing or malformed is taken as not said: a PU
-//! without siblings is a core of its own, PUs that no NUMA node lists lie on the first, a
-//! matrix that is not square is no matrix. So a container without `/sys` has one NUMA node
-//! with a core per allowed PU.
+//! Read are `cpu/cpu*/topology/{thread_siblings_list,core_id,physical_package_id}`,
+//! `cpu/cpu*/cache/index*/{type,level,size,shared_cpu_list}` and `node/node*/{cpulist,distance}`.
+//! What is missing or malformed is taken as not said: a PU without siblings is a core of its
+//! own, PUs that no NUMA node lists lie on the first, a matrix that is not square is no matrix.
+//! So a container without `/sys` has one NUMA node with a core per allowed PU.
 
-use super::{Core, NumaNode, Topology};
-use std::collections::BTreeMap;
+use super::{Cache, Core, NumaNode, Topology};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Reads the tree under `root` (`/sys/devices/system`, or a made-up one) and keeps what the
+/// Where Linux describes the machine.
+pub const ROOT: &str = "/sys/devices/system";
+
+/// Reads the tree under `root` ([`ROOT`], or a made-up one) and keeps what the
 /// process may use: the cores that have at least one PU among `allowed`.
 ///
 /// NUMA nodes without an allowed core stay listed.
@@ -33,8 +36,11 @@ pub fn read(root: &Path, allowed: &[usize]) -> Topology {
 
     // A core goes by its smallest PU, allowed or not; hyper-threads meet there.
     let mut cores: BTreeMap<usize, Core> = BTreeMap::new();
+    let mut packages = BTreeSet::new();
     for &pu in allowed {
-        let package = number(root, pu, "physical_package_id").unwrap_or(0);
+        let package = number(root, pu, "physical_package_id");
+        packages.extend(package);
+        let package = package.unwrap_or(0);
         let new = || Core {
             numa_node: numa_node_of(pu),
             package,
@@ -49,31 +55,68 @@ pub fn read(root: &Path, allowed: &[usize]) -> Topology {
         }
     }
 
-    if cores.is_empty() || listed.is_empty() {
-        let cores = cores.into_values().collect::<Vec<_>>();
-        return match cores.is_empty() {
-            true => Topology::flat(allowed),
-            false => Topology::new(cores, vec![NumaNode { os_index: 0 }], None),
-        };
+    if cores.is_empty() {
+        return Topology::flat(allowed);
     }
-    let distances = listed
-        .iter()
-        .flat_map(|node| node.distances.iter().copied())
-        .collect();
-    let square = listed
-        .iter()
-        .all(|node| node.distances.len() == listed.len());
-    let numa_nodes = listed
-        .iter()
-        .map(|node| NumaNode {
-            os_index: node.os_index,
-        })
-        .collect();
-    Topology::new(
-        cores.into_values().collect(),
-        numa_nodes,
-        square.then_some(distances),
-    )
+    let mut cores: Vec<Core> = cores.into_values().collect();
+    // By NUMA node, package and smallest PU.
+    cores.sort();
+    let n = listed.len();
+    let square = n > 0 && listed.iter().all(|node| node.distances.len() == n);
+    let distances = square.then(|| {
+        listed
+            .iter()
+            .flat_map(|node| node.distances.clone())
+            .collect()
+    });
+    let mut numa_nodes: Vec<usize> = listed.iter().map(|node| node.os_index).collect();
+    if numa_nodes.is_empty() {
+        numa_nodes.push(0);
+    }
+    let numa_nodes = numa_nodes.into_iter().map(|os_index| NumaNode { os_index });
+    Topology::new(cores, numa_nodes.collect(), distances)
+        .with_packages(packages.into_iter().collect())
+        .with_caches(caches(root, allowed))
+}
+
+/// The caches for data of the allowed PUs, by level and smallest PU.
+fn caches(root: &Path, allowed: &[usize]) -> Vec<Cache> {
+    let mut caches = BTreeSet::new();
+    for &pu in allowed {
+        for index in 0.. {
+            let folder = root.join(format!("cpu/cpu{pu}/cache/index{index}"));
+            let text = |name| fs::read_to_string(folder.join(name)).ok();
+            let Some(kind) = text("type") else { break };
+            let cache = || {
+                let mut pus = parse_list(&text("shared_cpu_list")?)?;
+                pus.retain(|pu| allowed.contains(pu));
+                Some(Cache {
+                    level: text("level")?.trim().parse().ok()?,
+                    bytes: parse_size(&text("size")?)?,
+                    pus,
+                })
+            };
+            if kind.trim() != "Instruction" {
+                caches.extend(cache().filter(|cache| !cache.pus.is_empty()));
+            }
+        }
+    }
+    let mut caches: Vec<Cache> = caches.into_iter().collect();
+    caches.sort_by_key(|cache| (cache.level, cache.pus[0]));
+    caches
+}
+
+/// A size as the kernel writes it: `48K`.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, unit) = match text.strip_suffix('K') {
+        Some(number) => (number, 1 << 10),
+        None => (
+            text.strip_suffix('M').unwrap_or(text),
+            if text.ends_with('M') { 1 << 20 } else { 1 },
+        ),
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 struct Listed {
@@ -139,7 +182,7 @@ fn topology_file(root: &Path, pu: usize, file: &str) -> Option<String> {
 }
 
 /// Numbers as the kernel lists them: `0-3,8,10-11`. `None` if it is something else.
-fn parse_list(text: &str) -> Option<Vec<usize>> {
+pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
     /// No machine has more; a longer range is not a list of PUs.
     const MOST: usize = 1 << 20;
     let mut numbers = Vec::new();
@@ -302,6 +345,42 @@ mod tests {
         assert_eq!(nonsense.cores()[0].package, 0);
 
         assert_eq!(cores(&Tree::new("nobody").read(&[])), [(0, vec![0])]);
+    }
+
+    #[test]
+    fn caches_for_data_are_told_once_with_the_allowed_processors_that_share_them() {
+        let tree = two_packages("caches");
+        for pu in 0..8 {
+            let own = format!("{},{}", pu % 4, pu % 4 + 4);
+            let shared = if pu % 4 < 2 { "0-1,4-5" } else { "2-3,6-7" };
+            for (index, level, kind, size, pus) in [
+                (0, 1, "Data", "48K", &*own),
+                (1, 1, "Instruction", "32K", &own),
+                (2, 3, "Unified", "105M", shared),
+            ] {
+                let folder = format!("cpu/cpu{pu}/cache/index{index}");
+                tree.file(&format!("{folder}/type"), &format!("{kind}\n"))
+                    .file(&format!("{folder}/level"), &format!("{level}\n"))
+                    .file(&format!("{folder}/size"), &format!("{size}\n"))
+                    .file(&format!("{folder}/shared_cpu_list"), pus);
+            }
+        }
+        let topology = tree.read(&[0, 1, 2, 4]);
+        let cache = |level, bytes, pus: &[usize]| Cache {
+            level,
+            bytes,
+            pus: pus.to_vec(),
+        };
+        let expected = [
+            cache(1, 48 << 10, &[0, 4]),
+            cache(1, 48 << 10, &[1]),
+            cache(1, 48 << 10, &[2]),
+            cache(3, 105 << 20, &[0, 1, 4]),
+            cache(3, 105 << 20, &[2]),
+        ];
+        assert_eq!(topology.caches(), expected);
+        assert_eq!(topology.packages(), [0, 1]);
+        assert_eq!(topology.restricted_to(&[1]).unwrap().packages(), [0]);
     }
 
     #[test]

@@ -1,0 +1,176 @@
+//! Agreement: all ranks open the same run, or learn what differs.
+//!
+//! Terms go up the tree; each rank compares its children's with its own, and the first difference
+//! goes up in their place. The root's answer goes down.
+//!
+//! # Law
+//! A run begins on no rank before every rank has opened it; all begin, or none.
+
+use crate::family::Family;
+use dataflow_core::rank::Rank;
+use std::collections::BTreeMap;
+
+/// Names and values, in the same order on every rank.
+pub type Settings = Vec<(String, String)>;
+
+/// One rank's part in agreeing.
+#[derive(Debug, Default)]
+pub struct Agreement {
+    own: Option<Settings>,
+    heard: BTreeMap<Rank, (Settings, String)>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Tell the parent.
+    Up {
+        /// This rank's terms.
+        settings: Settings,
+        /// What differs below; empty if nothing.
+        disagreement: String,
+    },
+    /// Tell the children, and begin: this is the root.
+    Down {
+        /// What differs; empty if nothing.
+        disagreement: String,
+    },
+}
+
+impl Agreement {
+    /// This rank opens the run.
+    pub fn open(&mut self, settings: Settings) {
+        self.own = Some(settings);
+    }
+
+    /// A child and all below it have opened it; false if it said so before.
+    #[must_use]
+    pub fn hear(&mut self, child: Rank, settings: Settings, disagreement: String) -> bool {
+        self.heard.insert(child, (settings, disagreement)).is_none()
+    }
+
+    /// Who below has not opened the run.
+    pub fn missing<'f>(&'f self, family: &'f Family) -> impl Iterator<Item = Rank> + 'f {
+        let children = family.children.iter().copied();
+        children.filter(|child| !self.heard.contains_key(child))
+    }
+
+    /// What to do, once this rank and all below it have opened the run; once.
+    pub fn next(&mut self, me: Rank, family: &Family) -> Option<Next> {
+        if self.missing(family).next().is_some() {
+            return None;
+        }
+        let settings = self.own.take()?;
+        let below = |(child, (theirs, below)): (&Rank, &(Settings, String))| {
+            let differs = difference((me, &settings), (*child, theirs));
+            if below.is_empty() {
+                differs
+            } else {
+                Some(below.clone())
+            }
+        };
+        let disagreement = self.heard.iter().find_map(below).unwrap_or_default();
+        Some(match family.parent {
+            Some(_) => Next::Up {
+                settings,
+                disagreement,
+            },
+            None => Next::Down { disagreement },
+        })
+    }
+}
+
+/// The first setting that differs, and both values.
+fn difference(a: (Rank, &Settings), b: (Rank, &Settings)) -> Option<String> {
+    let value = |settings: &Settings, name: &str| {
+        let found = settings.iter().find(|(own, _)| own == name);
+        found.map_or("not there".to_string(), |(_, value)| value.clone())
+    };
+    let names = a.1.iter().chain(b.1).map(|(name, _)| name);
+    for name in names {
+        let (left, right) = (value(a.1, name), value(b.1, name));
+        if left != right {
+            return Some(format!(
+                "{name} is {left} on {} and {right} on {}",
+                a.0, b.0
+            ));
+        }
+    }
+    let order = a.1 != b.1;
+    order.then(|| {
+        format!(
+            "{} and {} name their settings in different orders",
+            a.0, b.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(values: &[(&str, &str)]) -> Settings {
+        values
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect()
+    }
+
+    /// What the root decides when each of the ranks has these terms.
+    fn decide(terms: &[Settings]) -> String {
+        let mut ranks: Vec<Agreement> = terms.iter().map(|_| Agreement::default()).collect();
+        for rank in (0..terms.len()).rev() {
+            let (me, family) = (
+                Rank(rank as u32),
+                Family::of(Rank(rank as u32), terms.len()),
+            );
+            ranks[rank].open(terms[rank].clone());
+            match ranks[rank].next(me, &family) {
+                Some(Next::Up {
+                    settings,
+                    disagreement,
+                }) => {
+                    let parent = family.parent.unwrap().0 as usize;
+                    assert!(ranks[parent].hear(me, settings, disagreement));
+                }
+                Some(Next::Down { disagreement }) => return disagreement,
+                None => unreachable!("all below have opened it"),
+            }
+        }
+        unreachable!("rank 0 decides")
+    }
+
+    #[test]
+    fn ranks_that_differ_are_told_the_setting_and_both_values() {
+        let same = terms(&[("n", "4000"), ("nb", "256")]);
+        for n in 1..10 {
+            assert_eq!(decide(&vec![same.clone(); n]), "");
+            for odd in 1..n {
+                for (name, other) in [
+                    ("n", terms(&[("n", "2000"), ("nb", "256")])),
+                    ("nb", terms(&[("n", "4000")])),
+                ] {
+                    let mut all = vec![same.clone(); n];
+                    all[odd] = other;
+                    let text = decide(&all);
+                    let starts = text.starts_with(&format!("{name} is "));
+                    assert!(starts && text.contains(&format!("rank {odd}")), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_decided_before_all_below_have_opened_the_run() {
+        let family = Family::of(Rank(0), 3);
+        let mut root = Agreement::default();
+        root.open(terms(&[]));
+        assert_eq!(root.next(Rank(0), &family), None);
+        assert!(root.hear(Rank(2), terms(&[]), String::new()));
+        assert!(root.missing(&family).eq([Rank(1)]));
+        assert!(root.hear(Rank(1), terms(&[]), String::new()));
+        assert!(!root.hear(Rank(1), terms(&[]), String::new()), "said twice");
+        assert!(root.next(Rank(0), &family).is_some());
+        assert_eq!(root.next(Rank(0), &family), None, "decided once");
+    }
+}

@@ -1,0 +1,94 @@
+//! Counters: what travelled, per rank and in total.
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident: $form:ident),* $(,)?) => {
+        /// What a rank has sent, dropped and held since it was started; or the sum of all ranks.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Counters { $($(#[$doc])* pub $name: u64),* }
+
+        impl Counters {
+            /// Names and values, for reports.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+
+            pub(crate) fn numbers(&self) -> Vec<u64> {
+                vec![$(self.$name),*]
+            }
+
+            pub(crate) fn of_numbers(numbers: &[u64]) -> Self {
+                let mut numbers = numbers.iter().copied();
+                Counters { $($name: numbers.next().unwrap_or(0)),* }
+            }
+
+            /// Whether of several ranks the largest counts, not the sum.
+            pub(crate) fn is_peak(index: usize) -> bool {
+                const PEAKS: &[bool] = &[$(counters!(@$form)),*];
+                PEAKS.get(index).copied().unwrap_or(false)
+            }
+        }
+    };
+    (@sum) => { false };
+    (@peak) => { true };
+}
+
+counters! {
+    /// Data sent to other ranks: one per datum and destination.
+    messages: sum,
+    /// Payload bytes that travelled inside activations.
+    inline_bytes: sum,
+    /// Payload bytes that were asked for.
+    fetched_bytes: sum,
+    /// Activations sent.
+    activations: sum,
+    /// Packets sent.
+    packets: sum,
+    /// Bytes of packets that are not payload.
+    control_bytes: sum,
+    /// GETs sent.
+    gets: sum,
+    /// Packets and data dropped because they had come before.
+    duplicates_dropped: sum,
+    /// Messages dropped because their run had ended.
+    stale_dropped: sum,
+    /// CREDITs sent.
+    credits_sent: sum,
+    /// CREDITs that came.
+    credits_came: sum,
+    /// Most bytes that were asked for and under way.
+    peak_fetched_bytes: peak,
+    /// Most inline bytes under way from one rank to another.
+    peak_inline_bytes: peak,
+}
+
+impl Counters {
+    /// Payload bytes in all.
+    pub fn bytes(&self) -> u64 {
+        self.inline_bytes + self.fetched_bytes
+    }
+
+    /// How well small messages share packets; 0 if none was sent.
+    pub fn activations_per_packet(&self) -> f64 {
+        self.activations as f64 / self.packets.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_travel_as_numbers_and_come_back() {
+        let counters = Counters {
+            messages: 1,
+            packets: 5,
+            peak_inline_bytes: 13,
+            ..Counters::default()
+        };
+        assert_eq!(Counters::of_numbers(&counters.numbers()), counters);
+        let peaks = (0..counters.numbers().len()).filter(|&i| Counters::is_peak(i));
+        let named: Vec<_> = peaks.map(|i| counters.named()[i].0).collect();
+        assert_eq!(named, ["peak_fetched_bytes", "peak_inline_bytes"]);
+    }
+}

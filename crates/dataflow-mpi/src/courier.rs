@@ -1,0 +1,249 @@
+//! The courier of a rank, as the engine sees it.
+
+use crate::broadcast::{self, Shape};
+use crate::counters::Counters;
+use crate::depot::{Depot, Refused, Tamper};
+use crate::failure;
+use crate::host::{Answer, Host, Thread, lock};
+use crate::progress::{Command, Progress, is_moving};
+use crate::settings::Settings;
+use crate::transport::Transport;
+use dataflow_core::error::Error;
+use dataflow_core::port::{Courier, Failure, Inbox, Line, Memory, Parcel, Terms};
+use dataflow_core::rank::Rank;
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// One rank's courier over a transport.
+///
+/// Starts one thread, which ends when the messenger and its lines are dropped; it uses no
+/// processor between runs.
+///
+/// # Examples
+/// Two ranks as threads open a run and close it:
+/// ```
+/// use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Pulse, Terms};
+/// use dataflow_core::rank::Rank;
+/// use dataflow_mpi::{Machine, Messenger, Settings, transport::local};
+/// use std::sync::Arc;
+///
+/// struct Nothing;
+/// impl Inbox for Nothing {
+///     fn deliver(&self, _: Rank, _: Arrival) {}
+///     fn pulse(&self) -> Pulse { Pulse::default() }
+///     fn stop(&self, _: Failure) {}
+///     fn stall(&self) {}
+/// }
+///
+/// std::thread::scope(|ranks| {
+///     for transport in local::connect(2) {
+///         ranks.spawn(move || {
+///             let messenger = Messenger::new(Box::new(transport), Settings::default(), Machine::new(), Arc::new(Heap))?;
+///             let line = messenger.open(&Terms::default(), Arc::new(Nothing))?;
+///             assert_eq!(line.close(None)?, None);
+///             Ok::<(), dataflow_core::Error>(())
+///         });
+///     }
+/// });
+/// ```
+pub struct Messenger {
+    rank: Rank,
+    n_ranks: usize,
+    thread: Arc<Living>,
+}
+
+/// The thread of a messenger, as long as somebody needs it.
+struct Living {
+    progress: Arc<Progress>,
+    thread: Mutex<Option<Box<dyn Thread>>>,
+}
+
+impl Messenger {
+    /// The courier of the transport's rank; received data lie in blocks of `memory`.
+    ///
+    /// # Errors
+    /// If the transport carries less than 64 bytes, if beats are too rare for the silence allowed,
+    /// or if the thread could not be started.
+    pub fn new(
+        transport: Box<dyn Transport>,
+        settings: Settings,
+        host: Arc<dyn Host>,
+        memory: Arc<dyn Memory>,
+    ) -> Result<Self, Error> {
+        let (rank, n_ranks, limits) = (transport.rank(), transport.n_ranks(), transport.limits());
+        if limits.message_bytes < 64 || limits.largest_tag == 0 {
+            let text =
+                format!("the transport's limits are {limits:?} (64 bytes and a tag are needed)");
+            return Err(Error::wrong_settings(text));
+        }
+        if settings.beat.is_zero() || settings.silence < 2 * settings.beat {
+            let text = format!(
+                "ranks say every {:?} that they live, and are lost after {:?} (twice as long is needed, and more than 0)",
+                settings.beat, settings.silence
+            );
+            return Err(Error::wrong_settings(text));
+        }
+        let mut settings = settings;
+        if host.is_virtual() {
+            settings.spin = Duration::ZERO;
+        }
+        let depot = Depot::new(rank, n_ranks, limits, settings.clone(), memory);
+        let progress = Progress::new(transport, depot, settings, host.clone());
+        let moved = progress.clone();
+        let name = format!("dataflow-mpi-{}", rank.0);
+        let thread = host.start(name, Box::new(move || moved.live()));
+        let thread = thread.map_err(|reason| {
+            Error::wrong_settings(format!("the thread of {rank} was not started: {reason}"))
+        })?;
+        let thread = Mutex::new(Some(thread));
+        Ok(Messenger {
+            rank,
+            n_ranks,
+            thread: Arc::new(Living { progress, thread }),
+        })
+    }
+
+    /// What this rank has sent, dropped and held since it was started.
+    pub fn counters(&self) -> Counters {
+        self.thread.progress.with_depot(|depot| depot.counters())
+    }
+
+    /// The sum over all ranks (the largest, of peaks), as of the end of the last run.
+    pub fn totals(&self) -> Counters {
+        self.thread.progress.with_depot(|depot| depot.totals())
+    }
+
+    /// Plants a fault, for tests.
+    #[doc(hidden)]
+    pub fn tamper(&self, tamper: Tamper) {
+        self.thread
+            .progress
+            .with_depot(|depot| depot.tamper(tamper));
+    }
+}
+
+impl fmt::Debug for Messenger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Messenger({} of {})", self.rank, self.n_ranks)
+    }
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        self.progress.end();
+        let thread = lock(&self.thread).take();
+        // The thread itself may drop the last line, with an inbox; it ends by itself then.
+        if let Some(thread) = thread
+            && !is_moving()
+            && !thread.join()
+            && !std::thread::panicking()
+        {
+            unreachable!("the thread that moves messages panicked");
+        }
+    }
+}
+
+impl Courier for Messenger {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.n_ranks
+    }
+
+    fn open(&self, terms: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
+        let progress = &self.thread.progress;
+        let answer = Answer::new(&*progress.host);
+        progress.command(Command::Open(terms.clone(), inbox, answer.clone()));
+        match progress.wait(&answer) {
+            Ok(()) => Ok(Box::new(OpenLine {
+                rank: self.rank,
+                thread: self.thread.clone(),
+                closed: AtomicBool::new(false),
+            })),
+            Err(Refused::Differ(text)) => Err(Error::parameters_differ(text)),
+            Err(Refused::Broken(failure)) => Err(error_of(failure)),
+        }
+    }
+}
+
+fn error_of(failure: Failure) -> Error {
+    match &failure.kind[..] {
+        "rank_lost" => Error::rank_lost(failure.message),
+        _ => Error::malformed(failure.message),
+    }
+}
+
+/// The line of one run.
+struct OpenLine {
+    rank: Rank,
+    thread: Arc<Living>,
+    closed: AtomicBool,
+}
+
+impl OpenLine {
+    fn progress(&self) -> &Progress {
+        &self.thread.progress
+    }
+}
+
+impl Line for OpenLine {
+    fn post(&self, parcel: Parcel) {
+        let progress = self.progress();
+        // Whoever moves messages cannot wait for one.
+        if !progress.settings.blocking || is_moving() {
+            progress.command(Command::Post(parcel, None));
+            return;
+        }
+        let answer = Answer::new(&*progress.host);
+        progress.command(Command::Post(parcel, Some(answer.clone())));
+        progress.wait(&answer);
+    }
+
+    fn children(&self, root: Rank, to: &[Rank], bytes: usize) -> SmallVec<[Rank; 8]> {
+        let settings = &self.progress().settings;
+        let shape = if to.len() <= settings.star_ranks {
+            Shape::Star
+        } else if bytes >= settings.binary_bytes {
+            Shape::Binary
+        } else {
+            Shape::Binomial
+        };
+        broadcast::children(self.rank, root, to, shape)
+    }
+
+    fn poll(&self) {
+        self.progress().poll();
+    }
+
+    fn abort(&self, failure: &Failure) {
+        self.progress().command(Command::Abort(failure.clone()));
+    }
+
+    fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> {
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return Err(Error::malformed("the line was closed before"));
+        }
+        let progress = self.progress();
+        let answer = Answer::new(&*progress.host);
+        progress.command(Command::Close(own, answer.clone()));
+        progress.wait(&answer).map_err(error_of)
+    }
+}
+
+impl Drop for OpenLine {
+    /// A line that is dropped open fails the run on all ranks, and waits until they have closed.
+    fn drop(&mut self) {
+        if !self.closed.load(Ordering::SeqCst) && !is_moving() {
+            let text = "the run was given up before its end";
+            let failure = failure(self.rank, "cancelled", text);
+            self.abort(&failure);
+            // The others hear of it; here nobody is left to be told.
+            self.close(Some(failure)).ok();
+        }
+    }
+}

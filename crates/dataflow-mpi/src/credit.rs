@@ -1,0 +1,105 @@
+//! Credit: how many bytes may travel inside activations from one rank to another.
+//!
+//! Credit returns when the bytes have arrived, never when something has run: a rank that computes
+//! for long blocks nobody. Who has none left does not wait; it announces the datum and the
+//! receiver asks for it.
+//!
+//! # Law
+//! Bytes under way never exceed the credit. What is said is how many bytes arrived in all, so a
+//! later word makes up for an earlier one.
+
+/// One rank's credit with another, and the other's with it.
+#[derive(Clone, Debug)]
+pub struct Credit {
+    most: u64,
+    sent: u64,
+    returned: u64,
+    arrived: u64,
+    told: u64,
+}
+
+impl Credit {
+    /// At most so many bytes under way.
+    pub fn new(most: usize) -> Self {
+        Credit {
+            most: most as u64,
+            sent: 0,
+            returned: 0,
+            arrived: 0,
+            told: 0,
+        }
+    }
+
+    /// Uses up credit for so many bytes, if there is enough.
+    #[must_use]
+    pub fn spend(&mut self, bytes: usize) -> bool {
+        let enough = self.under_way() + bytes as u64 <= self.most;
+        if enough {
+            self.sent += bytes as u64;
+        }
+        enough
+    }
+
+    /// Bytes that were sent and, for all this rank knows, have not arrived.
+    pub fn under_way(&self) -> u64 {
+        self.sent - self.returned
+    }
+
+    /// The other rank says how many bytes have arrived in all; false if it cannot be so.
+    #[must_use]
+    pub fn returned(&mut self, arrived: u64) -> bool {
+        let possible = (self.returned..=self.sent).contains(&arrived);
+        if possible {
+            self.returned = arrived;
+        }
+        possible
+    }
+
+    /// Bytes of the other rank have arrived.
+    pub fn arrived(&mut self, bytes: usize) {
+        self.arrived += bytes as u64;
+    }
+
+    /// What to tell the other rank, if it is worth a packet, or one leaves `anyway`.
+    pub fn due(&mut self, anyway: bool) -> Option<u64> {
+        let owed = self.arrived - self.told;
+        let due = owed > 0 && (anyway || owed.saturating_mul(2) >= self.most);
+        if due {
+            self.told = self.arrived;
+        }
+        due.then_some(self.arrived)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_under_way_never_exceed_the_credit() {
+        let mut credit = Credit::new(100);
+        assert!(credit.spend(60) && !credit.spend(41) && credit.spend(40));
+        assert!(credit.spend(0) && !credit.spend(1));
+        assert!(credit.returned(60));
+        assert_eq!(credit.under_way(), 40);
+        assert!(credit.spend(60) && !credit.spend(1));
+    }
+
+    #[test]
+    fn a_return_that_goes_back_or_beyond_what_was_sent_is_refused() {
+        let mut credit = Credit::new(100);
+        assert!(credit.spend(50) && credit.returned(20));
+        assert!(!credit.returned(19) && !credit.returned(51));
+    }
+
+    #[test]
+    fn half_the_credit_is_worth_a_packet_and_less_goes_along_with_another() {
+        let mut credit = Credit::new(100);
+        credit.arrived(49);
+        assert_eq!(credit.due(false), None);
+        assert_eq!(credit.due(true), Some(49));
+        assert_eq!(credit.due(true), None);
+        credit.arrived(50);
+        assert_eq!(credit.due(false), Some(99));
+    }
+}

@@ -1,0 +1,247 @@
+//! Heeding a message: what each kind of it does.
+//!
+//! # Law
+//! A message of a run that has ended is dropped and counted; one of a run that has not begun is an
+//! error, terms excepted. Activations of one rank are numbered: none is missing, none comes twice.
+
+use super::{Action, Depot, Phase};
+use crate::rendezvous::{Complete, Promised};
+use crate::wire::{Activate, Malformed, Message, Output};
+use dataflow_core::port::{Arrival, Failure, Goods};
+use dataflow_core::rank::Rank;
+use smallvec::SmallVec;
+use std::time::Duration;
+
+type Heeded = Result<(), Malformed>;
+
+impl Depot {
+    pub(super) fn heed(
+        &mut self,
+        from: Rank,
+        run: u32,
+        message: Message<'_>,
+        now: Duration,
+    ) -> Heeded {
+        match message {
+            _ if self.broken.is_some() => Ok(()),
+            Message::Broken(failure) => {
+                self.give_up(failure);
+                Ok(())
+            }
+            Message::Bye => {
+                self.bye(from);
+                Ok(())
+            }
+            Message::Hello {
+                settings,
+                disagreement,
+            } => {
+                let opening = matches!(self.phase, Phase::Opening(_));
+                let expected = if opening {
+                    self.number
+                } else {
+                    self.number.wrapping_add(1)
+                };
+                let is_next = run == expected && self.family.is_child(from);
+                if !is_next || !self.agreement.hear(from, settings, disagreement) {
+                    return Err(Malformed(format!(
+                        "the terms of run {run} while run {expected} is the next"
+                    )));
+                }
+                self.agree(now);
+                Ok(())
+            }
+            message => {
+                let ended = self.phase == Phase::Between;
+                match run.wrapping_sub(self.number) as i32 {
+                    0 if !ended => self.heed_in_run(from, message, now),
+                    0 | i32::MIN..0 => {
+                        self.note_credit(&message);
+                        self.counters.stale_dropped += 1;
+                        Ok(())
+                    }
+                    _ => {
+                        let kind = message.kind();
+                        Err(Malformed(format!(
+                            "{kind:?} of run {run} while run {} is the latest",
+                            self.number
+                        )))
+                    }
+                }
+            }
+        }
+    }
+
+    fn heed_in_run(&mut self, from: Rank, message: Message<'_>, now: Duration) -> Heeded {
+        self.note_credit(&message);
+        match message {
+            Message::Welcome { disagreement } => match self.phase {
+                Phase::Opening(_) if Some(from) == self.family.parent => {
+                    self.begin(disagreement, now)
+                }
+                _ => return Err(Malformed("a WELCOME that was not expected".into())),
+            },
+            Message::Activate(activate) => return self.heed_activate(from, activate),
+            Message::Update(update) => {
+                self.run.deeds.delivered += 1;
+                self.run.pulse.idle = false;
+                self.actions.push_back(Action::Update(from, update));
+            }
+            Message::Get(get) => {
+                let payload = self.run.shelf.give(from, &get)?;
+                self.actions.push_back(Action::Data(from, get.tag, payload));
+            }
+            Message::Credit { arrived } => {
+                if !self.run.ways[from.0 as usize].credit.returned(arrived) {
+                    return Err(Malformed(format!(
+                        "{arrived} inline bytes have arrived, it says; that cannot be"
+                    )));
+                }
+            }
+            Message::Receipt { number } => self.actions.push_back(Action::Receipt(from, number)),
+            Message::Dry => self.run.waves.hear_dry(),
+            Message::Wave { round } => {
+                self.run.waves.hear_wave(round);
+                self.say_to_children(&Message::Wave { round });
+            }
+            Message::Tally { round, tally } => self.run.waves.hear_tally(from, round, tally),
+            Message::Quiet { round } => return self.quiet(round),
+            Message::Close(account) => {
+                if !self.family.is_child(from) || !self.run.closing.hear(from, account) {
+                    return Err(Malformed("a CLOSE that was not expected".into()));
+                }
+            }
+            Message::Closed(account) => {
+                if Some(from) != self.family.parent || !self.run.reported {
+                    return Err(Malformed("a CLOSED that was not expected".into()));
+                }
+                self.end(account);
+            }
+            Message::Abort(failure) => self.heed_abort(failure),
+            Message::Beat { closed } => {
+                if closed && self.family.is_child(from) && !self.run.closing.has_heard(from) {
+                    return Err(Malformed(
+                        "it says that it has closed, and its CLOSE did not come".into(),
+                    ));
+                }
+            }
+            Message::Hello { .. } | Message::Bye | Message::Broken(_) => {
+                unreachable!("these belong to no run")
+            }
+        }
+        Ok(())
+    }
+
+    fn heed_abort(&mut self, failure: Failure) {
+        self.run.fails(failure.clone());
+        if !self.run.stopped {
+            self.stop();
+            self.actions.push_back(Action::Stop(failure));
+        }
+    }
+
+    /// Counted also when its run has ended: what was sent and did not come was lost.
+    fn note_credit(&mut self, message: &Message<'_>) {
+        if let Message::Credit { .. } = message {
+            self.counters.credits_came += 1;
+        }
+    }
+
+    /// Nothing will happen any more, the root says.
+    pub(super) fn quiet(&mut self, round: u32) -> Heeded {
+        if !self.run.standing().dry {
+            return Err(Malformed(format!(
+                "wave {round} ended too early: {} is at work",
+                self.rank
+            )));
+        }
+        self.say_to_children(&Message::Quiet { round });
+        if !self.run.closed && !self.run.stopped {
+            self.actions.push_back(Action::Stall);
+        }
+        Ok(())
+    }
+
+    pub(super) fn say_to_children(&mut self, message: &Message<'_>) {
+        for child in self.family.children.clone() {
+            self.say(child, message.clone());
+        }
+    }
+
+    fn heed_activate(&mut self, from: Rank, activate: Activate<'_>) -> Heeded {
+        let way = &mut self.run.ways[from.0 as usize];
+        if activate.number != way.came {
+            let text = format!(
+                "activation {} came, and {} was the next",
+                activate.number, way.came
+            );
+            return Err(Malformed(text));
+        }
+        way.came = way.came.wrapping_add(1);
+        let mut missing: SmallVec<[Promised; 2]> = SmallVec::new();
+        let mut flows = SmallVec::new();
+        for (position, output) in activate.flows.into_iter().enumerate() {
+            let goods = self.unload(from, &output);
+            if let (None, Some(datum)) = (&goods, output.datum) {
+                let size = usize::try_from(datum.size);
+                let size =
+                    size.map_err(|_| Malformed(format!("a datum of {} bytes", datum.size)))?;
+                missing.push((position as u16, SmallVec::from_slice(&datum.head), size));
+            }
+            flows.push((output.flow, goods));
+        }
+        let arrival = Arrival {
+            task: activate.task,
+            poisoned: activate.poisoned,
+            flows,
+        };
+        let parcel = Complete {
+            from,
+            number: activate.number,
+            receipt: activate.receipt,
+            arrival,
+        };
+        if self.run.stopped {
+            self.run.deeds.delivered += 1; // dropped on purpose, so not lost
+        } else if missing.is_empty() {
+            self.deliver(parcel);
+        } else {
+            self.run
+                .wanted
+                .announce(activate.priority, parcel, missing.into_iter());
+        }
+        Ok(())
+    }
+
+    /// The datum of a flow, if it came along.
+    fn unload(&mut self, from: Rank, output: &Output<'_>) -> Option<Goods> {
+        let datum = output.datum.as_ref()?;
+        let bytes = datum.inline.as_ref()?;
+        self.run.ways[from.0 as usize].credit.arrived(bytes.len());
+        self.owing.insert(from);
+        let mut body = self.memory.allocate(bytes.len());
+        body.bytes_mut().copy_from_slice(bytes);
+        Some(Goods {
+            head: SmallVec::from_slice(&datum.head),
+            body,
+        })
+    }
+
+    pub(super) fn deliver(&mut self, parcel: Complete) {
+        if self.run.stopped {
+            return;
+        }
+        self.run.deeds.delivered += 1;
+        self.run.pulse.idle = false;
+        self.actions
+            .push_back(Action::Deliver(parcel.from, parcel.arrival));
+        if parcel.receipt {
+            self.say(
+                parcel.from,
+                Message::Receipt {
+                    number: parcel.number,
+                },
+            );
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! The depot of a rank: all protocol modules joined, events in, actions out.
+//!
+//! It reads no clock and touches no transport: time comes in with the events, and what is to be done
+//! comes out as [`Action`]s. So it runs alike under threads, under sockets and in virtual time.
+//!
+//! # Law
+//! A parcel that comes in is delivered once or the run fails. After a failure that ranks cannot
+//! go on from (a rank is lost, a message makes no sense) nothing is delivered any more, and every
+//! run ends with it.
+//!
+//! # Elsewhere
+//! When to send: `outbox`. How much at once: `rendezvous`, `credit`. Through whom: `broadcast`,
+//! `family`. When it ends: `termination`.
+
+mod heed;
+mod post;
+mod run;
+mod time;
+
+use crate::agreement::{self, Agreement};
+use crate::counters::Counters;
+use crate::failure;
+use crate::family::Family;
+use crate::intake::{Accepted, Intake, message_at};
+use crate::outbox::Outbox;
+use crate::rendezvous::Progressed;
+use crate::settings::Settings;
+use crate::termination::closing;
+use crate::transport::{Event, Limits, Payload, Room};
+use crate::watchdog::Watchdog;
+use crate::wire::{Header, Malformed, Message, PacketHeader, Update};
+use dataflow_core::port::{Arrival, Failure, Memory, Terms};
+use dataflow_core::rank::Rank;
+use run::Run;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Changes what is said, for tests that plant faults: gets receiver, run and message, and says how
+/// often it goes out.
+pub type Tamper = Box<dyn FnMut(Rank, &mut u32, &mut Message<'_>) -> usize + Send>;
+
+/// The protocol of one rank.
+pub struct Depot {
+    rank: Rank,
+    n_ranks: usize,
+    family: Family,
+    limits: Limits,
+    settings: Settings,
+    memory: Arc<dyn Memory>,
+    outbox: Outbox,
+    intakes: Vec<Intake>,
+    watchdog: Watchdog,
+    /// Ranks to which inline bytes are owed.
+    owing: BTreeSet<Rank>,
+    /// Ranks that have left.
+    gone: BTreeSet<Rank>,
+    /// Of the run that is opened or will be opened next.
+    agreement: Agreement,
+    number: u32,
+    phase: Phase,
+    run: Run,
+    broken: Option<Failure>,
+    counters: Counters,
+    totals: Counters,
+    actions: VecDeque<Action>,
+    looked: Option<Duration>,
+    tamper: Option<Tamper>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No run.
+    Between,
+    /// This rank has opened a run; since when.
+    Opening(Duration),
+    /// All have.
+    Running,
+}
+
+/// What is to be done.
+pub enum Action {
+    /// Send a packet.
+    Packet(Rank, Vec<u8>),
+    /// Send data under a tag.
+    Data(Rank, u32, Payload),
+    /// Make room for data under a tag.
+    Receive(Rank, u32, Room),
+    /// Hand a parcel to the inbox.
+    Deliver(Rank, Arrival),
+    /// Hand updates to whoever takes them.
+    Update(Rank, Update),
+    /// The run has begun, or will not.
+    Opened(Result<(), Refused>),
+    /// Tell the inbox that the run fails.
+    Stop(Failure),
+    /// Tell the inbox that nothing will happen any more.
+    Stall,
+    /// A parcel that was posted with a receipt has arrived.
+    Receipt(Rank, u32),
+    /// The run has ended.
+    Closed(Result<Option<Failure>, Failure>),
+}
+
+/// Why a run did not begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// What differs between which ranks.
+    Differ(String),
+    /// Ranks cannot go on together.
+    Broken(Failure),
+}
+
+impl Depot {
+    /// The depot of `rank`; `limits` are its transport's.
+    pub fn new(
+        rank: Rank,
+        n_ranks: usize,
+        limits: Limits,
+        settings: Settings,
+        memory: Arc<dyn Memory>,
+    ) -> Self {
+        let packet_bytes = settings.packet_bytes.min(limits.message_bytes);
+        Depot {
+            rank,
+            n_ranks,
+            family: Family::of(rank, n_ranks),
+            limits,
+            outbox: Outbox::new(rank, n_ranks, packet_bytes, settings.packets_in_flight),
+            intakes: (0..n_ranks).map(|_| Intake::default()).collect(),
+            watchdog: Watchdog::new(rank, n_ranks, settings.beat, settings.silence),
+            owing: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            agreement: Agreement::default(),
+            number: 0,
+            phase: Phase::Between,
+            run: Run::new(n_ranks, &settings, limits),
+            settings,
+            memory,
+            broken: None,
+            counters: Counters::default(),
+            totals: Counters::default(),
+            actions: VecDeque::new(),
+            looked: None,
+            tamper: None,
+        }
+    }
+
+    /// Plants a fault.
+    pub fn tamper(&mut self, tamper: Tamper) {
+        self.tamper = Some(tamper);
+    }
+
+    /// What this rank has sent, dropped and held.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What all ranks had when the last run ended.
+    pub fn totals(&self) -> Counters {
+        self.totals
+    }
+
+    /// The next thing to be done.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether nothing waits to be sent.
+    pub fn is_flushed(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// This rank opens the next run.
+    pub fn open(&mut self, terms: &Terms, now: Duration) {
+        if let Some(failure) = self.gone_failure().or_else(|| self.broken.clone()) {
+            self.actions
+                .push_back(Action::Opened(Err(Refused::Broken(failure))));
+            return;
+        }
+        let mut settings = crate::wire_settings(self.n_ranks);
+        settings.extend(self.settings.agreed());
+        settings.extend(terms.settings.iter().cloned());
+        self.number = self.number.wrapping_add(1);
+        self.phase = Phase::Opening(now);
+        self.run = Run::new(self.n_ranks, &self.settings, self.limits);
+        self.owing.clear();
+        self.agreement.open(settings);
+        self.agree(now);
+    }
+
+    fn gone_failure(&self) -> Option<Failure> {
+        let gone = self.gone.first()?;
+        Some(failure(*gone, "rank_lost", format!("{gone} has left")))
+    }
+
+    /// Up with the terms, or down with the decision, when all below have opened the run.
+    fn agree(&mut self, now: Duration) {
+        if !matches!(self.phase, Phase::Opening(_)) {
+            return;
+        }
+        match self.agreement.next(self.rank, &self.family) {
+            None => {}
+            Some(agreement::Next::Up {
+                settings,
+                disagreement,
+            }) => {
+                let parent = self.family.parent.unwrap_or_default();
+                self.say(
+                    parent,
+                    Message::Hello {
+                        settings,
+                        disagreement,
+                    },
+                );
+            }
+            Some(agreement::Next::Down { disagreement }) => self.begin(disagreement, now),
+        }
+    }
+
+    /// The decision has come: the run begins, or is refused.
+    fn begin(&mut self, disagreement: String, now: Duration) {
+        for child in self.family.children.clone() {
+            self.say(
+                child,
+                Message::Welcome {
+                    disagreement: disagreement.clone(),
+                },
+            );
+        }
+        self.agreement = Agreement::default();
+        let opened = if disagreement.is_empty() {
+            self.phase = Phase::Running;
+            self.watchdog.start(now);
+            Ok(())
+        } else {
+            self.phase = Phase::Between;
+            Err(Refused::Differ(disagreement))
+        };
+        self.actions.push_back(Action::Opened(opened));
+    }
+
+    /// This rank failed: the run stops everywhere.
+    pub fn abort(&mut self, failure: Failure) {
+        self.run.fails(failure.clone());
+        if self.phase == Phase::Between || self.broken.is_some() || self.run.stopped {
+            return;
+        }
+        self.stop();
+        self.say_to_all(&Message::Abort(failure));
+    }
+
+    fn stop(&mut self) {
+        self.run.stopped = true;
+        // Dropped on purpose, so not lost.
+        self.run.deeds.delivered += self.run.wanted.stop() as u64;
+    }
+
+    /// This rank runs nothing any more.
+    pub fn close(&mut self, own: Option<Failure>) {
+        if let Some(broken) = self.broken.clone() {
+            self.actions.push_back(Action::Closed(Err(broken)));
+            return;
+        }
+        if let Some(failure) = own {
+            self.run.fails(failure);
+        }
+        self.run.closed = true;
+    }
+
+    /// Adds this rank's account when all is settled, and passes on what has been added up.
+    fn settle(&mut self) {
+        if self.phase != Phase::Running || self.broken.is_some() {
+            return;
+        }
+        // Also nothing said waits to leave, so that the counters have it.
+        let settled = self.run.wanted.is_settled() && !self.outbox.has_waiting();
+        if self.run.closed && !self.run.accounted && settled {
+            self.run.accounted = true;
+            let failure = self.run.failure.clone();
+            self.run
+                .closing
+                .close(failure, self.run.deeds, &self.counters);
+        }
+        match self.run.closing.next(&self.family) {
+            None => {}
+            Some(closing::Next::Up(account)) => {
+                let parent = self.family.parent.unwrap_or_default();
+                self.say(parent, Message::Close(account));
+                self.run.reported = true;
+            }
+            Some(closing::Next::Down(account)) => self.end(account),
+        }
+    }
+
+    /// The run has ended on all ranks.
+    fn end(&mut self, account: crate::wire::Account) {
+        for child in self.family.children.clone() {
+            self.say(child, Message::Closed(account.clone()));
+        }
+        // What was left of it is told first: a fault of the run must not look like one of the next.
+        self.flush_credit(true);
+        self.totals = closing::totals(&account);
+        self.phase = Phase::Between;
+        self.actions.push_back(Action::Closed(Ok(account.failure)));
+    }
+
+    /// This rank leaves for good; whoever has not heard why ranks cannot go on hears it now.
+    pub fn leave(&mut self) {
+        match self.broken.clone() {
+            None => self.say_to_all(&Message::Bye),
+            Some(failure) => self.say_to_all(&Message::Broken(failure)),
+        }
+    }
+
+    /// Something happened at the transport.
+    pub fn event(&mut self, event: Event, now: Duration) {
+        match event {
+            Event::Sent(to) => self.outbox.sent(to),
+            Event::Packet { from, bytes } => self.packet(from, &bytes, now),
+            Event::Data {
+                from,
+                tag,
+                room,
+                bytes,
+            } => self.data(from, tag, room, bytes, now),
+            Event::Unexpected(_) => self.counters.duplicates_dropped += 1,
+            Event::Lost(rank, reason) => self.lose(rank, format!("{rank} is lost: {reason}")),
+        }
+    }
+
+    fn packet(&mut self, from: Rank, bytes: &[u8], now: Duration) {
+        if self.broken.is_some() || from.0 as usize >= self.n_ranks {
+            return;
+        }
+        self.watchdog.heard(from, now);
+        if let Err(malformed) = self.unpack(from, bytes, now) {
+            self.broke(failure(
+                from,
+                "malformed",
+                format!("{from} sent: {malformed}"),
+            ));
+        }
+    }
+
+    fn unpack(&mut self, from: Rank, bytes: &[u8], now: Duration) -> Result<(), Malformed> {
+        let (header, part) = PacketHeader::decode(bytes)?;
+        if header.from != from {
+            return Err(Malformed(format!(
+                "a packet says it comes from {}",
+                header.from
+            )));
+        }
+        match self.intakes[from.0 as usize].accept(header.sequence, part, now) {
+            Accepted::Duplicate => {
+                self.counters.duplicates_dropped += 1;
+                return Ok(());
+            }
+            Accepted::Early => return Ok(()),
+            Accepted::Next => {}
+        }
+        let stream = self.intakes[from.0 as usize].take();
+        let mut at = 0;
+        let read = loop {
+            match message_at(&stream, at) {
+                Ok(Some((header, body))) => {
+                    at += Header::BYTES + body.len();
+                    let message = Message::decode(header.kind, body);
+                    if let Err(malformed) =
+                        message.and_then(|message| self.heed(from, header.run, message, now))
+                    {
+                        break Err(malformed);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(malformed) => break Err(malformed),
+            }
+        };
+        self.intakes[from.0 as usize].put_back(stream, at);
+        read
+    }
+
+    fn data(&mut self, from: Rank, tag: u32, room: Room, bytes: usize, now: Duration) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.watchdog.heard(from, now);
+        match self.run.wanted.arrived(from, tag, room, bytes) {
+            Ok(Progressed::Part) => {}
+            Ok(Progressed::Datum) => self.run.deeds.fetched += 1,
+            Ok(Progressed::Parcel(parcel)) => {
+                self.run.deeds.fetched += 1;
+                self.deliver(*parcel);
+            }
+            Err(malformed) => self.broke(failure(from, "malformed", malformed.0)),
+        }
+    }
+
+    /// A rank cannot be reached.
+    fn lose(&mut self, rank: Rank, reason: String) {
+        if rank == self.rank || rank.0 as usize >= self.n_ranks {
+            return;
+        }
+        self.outbox.forget(rank);
+        let said_so = !self.gone.insert(rank);
+        if !(said_so && self.may_leave(rank)) {
+            self.miss(rank, reason);
+        }
+    }
+
+    /// A rank says that it leaves.
+    fn bye(&mut self, from: Rank) {
+        self.gone.insert(from);
+        if !self.may_leave(from) {
+            self.miss(from, format!("{from} has left"));
+        }
+    }
+
+    /// A rank that is gone is needed.
+    fn miss(&mut self, rank: Rank, reason: String) {
+        if self.phase != Phase::Between {
+            self.broke(failure(rank, "rank_lost", reason));
+        }
+    }
+
+    /// Whether a rank may know of the end of the run, or of its refusal, before this one: then that
+    /// word is still under way here, by another way than the goodbye.
+    fn may_leave(&self, rank: Rank) -> bool {
+        match self.phase {
+            Phase::Between => true,
+            Phase::Running => self.run.closed,
+            Phase::Opening(_) => {
+                let awaited = self
+                    .agreement
+                    .missing(&self.family)
+                    .any(|child| child == rank);
+                !awaited && self.family.parent != Some(rank)
+            }
+        }
+    }
+
+    /// What an inbox does when it is told of messages has panicked.
+    pub fn panicked(&mut self) {
+        let text = format!("{} panicked while it moved messages", self.rank);
+        self.broke(failure(self.rank, "malformed", text));
+    }
+
+    /// Ranks cannot go on together: everybody is told, and this run and all to come fail.
+    fn broke(&mut self, failure: Failure) {
+        if self.broken.is_none() {
+            self.say_to_all(&Message::Broken(failure.clone()));
+            self.give_up(failure);
+        }
+    }
+
+    fn give_up(&mut self, failure: Failure) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.broken = Some(failure.clone());
+        let phase = std::mem::replace(&mut self.phase, Phase::Between);
+        match phase {
+            Phase::Between => {}
+            Phase::Opening(_) => {
+                let refused = Refused::Broken(failure);
+                self.actions.push_back(Action::Opened(Err(refused)));
+            }
+            Phase::Running if self.run.closed => {
+                self.actions.push_back(Action::Closed(Err(failure)))
+            }
+            Phase::Running => self.actions.push_back(Action::Stop(failure)),
+        }
+        self.stop();
+    }
+
+    fn say_to_all(&mut self, message: &Message<'_>) {
+        for rank in (0..self.n_ranks as u32).map(Rank) {
+            if rank != self.rank && !self.gone.contains(&rank) {
+                self.say(rank, message.clone());
+            }
+        }
+    }
+
+    /// The only way out for messages.
+    fn say(&mut self, to: Rank, mut message: Message<'_>) {
+        let mut run = self.number;
+        let times = match &mut self.tamper {
+            Some(tamper) => tamper(to, &mut run, &mut message),
+            None => 1,
+        };
+        for _ in 0..times {
+            let bytes = self.outbox.say(to, run, &message) - message.payload();
+            self.counters.control_bytes += bytes as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

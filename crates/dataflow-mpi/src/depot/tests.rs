@@ -1,0 +1,349 @@
+//! Two depots without transport: packets are handed over by the test.
+
+use super::*;
+use dataflow_core::port::{Cargo, Heap, Parcel, Pulse};
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
+
+const LIMITS: Limits = Limits {
+    message_bytes: 1 << 20,
+    largest_tag: 9,
+    in_order: true,
+};
+
+const NOW: Duration = Duration::from_secs(1);
+
+fn pair(limits: Limits) -> [Depot; 2] {
+    [0, 1].map(|rank| Depot::new(Rank(rank), 2, limits, Settings::default(), Arc::new(Heap)))
+}
+
+/// Moves what leaves each depot to the other until nothing does; the other actions are returned.
+fn exchange(depots: &mut [Depot; 2]) -> Vec<(usize, Action)> {
+    let mut others = vec![];
+    let mut data = vec![];
+    let mut rooms = vec![];
+    loop {
+        let mut moved = false;
+        for me in 0..2 {
+            let (from, to) = (Rank(me as u32), Rank(1 - me as u32));
+            depots[me].drive(NOW);
+            while let Some(action) = depots[me].next_action() {
+                moved = true;
+                match action {
+                    Action::Packet(_, bytes) => {
+                        depots[1 - me].event(Event::Packet { from, bytes }, NOW);
+                        depots[me].event(Event::Sent(to), NOW);
+                    }
+                    Action::Data(_, tag, payload) => data.push((1 - me, from, tag, payload)),
+                    Action::Receive(from, tag, room) => rooms.push((me, from, tag, room)),
+                    other => others.push((me, other)),
+                }
+            }
+        }
+        for (me, from, tag, payload) in data.drain(..) {
+            moved = true;
+            let at = rooms
+                .iter()
+                .position(|room| (room.0, room.1, room.2) == (me, from, tag));
+            let (.., mut room) = rooms.remove(at.expect("room is made before data are asked for"));
+            let bytes = room.fill(&payload);
+            depots[me].event(
+                Event::Data {
+                    from,
+                    tag,
+                    room,
+                    bytes,
+                },
+                NOW,
+            );
+        }
+        if !moved {
+            return others;
+        }
+    }
+}
+
+fn open(depots: &mut [Depot; 2]) {
+    depots
+        .iter_mut()
+        .for_each(|depot| depot.open(&Terms::default(), NOW));
+    let opened = exchange(depots);
+    assert!(
+        opened
+            .iter()
+            .all(|(_, action)| matches!(action, Action::Opened(Ok(()))))
+    );
+    assert_eq!(opened.len(), 2);
+}
+
+struct Zeros(usize);
+
+impl Cargo for Zeros {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        SmallVec::new()
+    }
+    fn size(&self) -> usize {
+        self.0
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(vec![0; self.0])
+    }
+}
+
+fn parcel(to: u32, sizes: &[usize]) -> Parcel {
+    let cargo = |&size: &usize| Some(Arc::new(Zeros(size)) as Arc<dyn Cargo>);
+    Parcel {
+        to: Rank(to),
+        task: smallvec![7],
+        poisoned: false,
+        priority: 0,
+        flows: sizes
+            .iter()
+            .enumerate()
+            .map(|(flow, size)| (flow as u16, cargo(size)))
+            .collect(),
+    }
+}
+
+fn close(depots: &mut [Depot; 2]) -> Vec<Result<Option<Failure>, Failure>> {
+    depots.iter_mut().for_each(|depot| depot.close(None));
+    let closed = exchange(depots)
+        .into_iter()
+        .filter_map(|(_, action)| match action {
+            Action::Closed(closed) => Some(closed),
+            _ => None,
+        });
+    closed.collect()
+}
+
+#[test]
+fn a_parcel_arrives_once_with_small_and_large_data_and_the_run_closes() {
+    for message_bytes in [64, 1 << 20] {
+        let mut depots = pair(Limits {
+            message_bytes,
+            ..LIMITS
+        });
+        for _ in 0..3 {
+            open(&mut depots);
+            assert_eq!(depots[0].post(parcel(1, &[10, 10_000, 0]), false), None);
+            let delivered = exchange(&mut depots);
+            let [(1, Action::Deliver(Rank(0), arrival))] = &delivered[..] else {
+                panic!("one delivery")
+            };
+            let sizes = arrival
+                .flows
+                .iter()
+                .map(|(_, goods)| goods.as_ref().unwrap().body.bytes().len());
+            assert!(sizes.eq([10, 10_000, 0]));
+            assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
+        }
+        assert_eq!(depots[1].totals().messages, 9);
+    }
+}
+
+#[test]
+fn what_belongs_to_a_run_that_has_ended_is_dropped_and_counted() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[1].abort(failure(Rank(1), "cancelled", ""));
+    depots[0].tamper(Box::new(|_, run, message| {
+        if let Message::Abort(_) = message {
+            *run = 1;
+        }
+        1
+    }));
+    exchange(&mut depots);
+    assert!(
+        close(&mut depots)
+            .iter()
+            .all(|closed| closed.as_ref().is_ok_and(Option::is_some))
+    );
+    open(&mut depots);
+    depots[0].abort(failure(Rank(0), "cancelled", "late"));
+    let stopped = exchange(&mut depots);
+    assert!(stopped.is_empty(), "it was of the first run");
+    assert_eq!(depots[1].counters().stale_dropped, 1);
+}
+
+#[test]
+fn what_is_not_understood_or_comes_from_elsewhere_breaks_the_run_on_both_ranks() {
+    let header = |from, sequence| {
+        let mut packet = vec![];
+        PacketHeader {
+            from: Rank(from),
+            sequence,
+        }
+        .encode(&mut packet);
+        packet
+    };
+    for (bytes, expected) in [
+        (b"nonsense".to_vec(), "a packet begins with"),
+        (header(0, 1), "says it comes from rank 0"),
+        ([&header(1, 1)[..], &[0; 12]].concat(), "kind 0"),
+        (header(1, 9), "packet 1 of rank 1 is missing"),
+    ] {
+        let mut depots = pair(LIMITS);
+        open(&mut depots);
+        depots[0].event(
+            Event::Packet {
+                from: Rank(1),
+                bytes,
+            },
+            NOW,
+        );
+        depots[0].drive(NOW + Duration::from_secs(1));
+        let stopped: Vec<_> = exchange(&mut depots).into_iter().collect();
+        for rank in 0..2 {
+            let told = stopped.iter().any(|(me, action)| {
+                *me == rank
+                    && matches!(action, Action::Stop(failure) if failure.message.contains(expected))
+            });
+            assert!(told, "rank {rank} is told: {expected}");
+        }
+        assert!(close(&mut depots).iter().all(Result::is_err));
+        depots[1].open(&Terms::default(), NOW);
+        assert!(matches!(
+            depots[1].next_action(),
+            Some(Action::Opened(Err(Refused::Broken(_))))
+        ));
+    }
+}
+
+#[test]
+fn a_parcel_to_nobody_or_a_datum_that_lies_about_its_size_stops_the_run() {
+    struct Liar;
+    impl Cargo for Liar {
+        fn head(&self) -> SmallVec<[u8; 32]> {
+            SmallVec::new()
+        }
+        fn size(&self) -> usize {
+            5
+        }
+        fn body(&self) -> Cow<'_, [u8]> {
+            Cow::Borrowed(&[0; 4])
+        }
+    }
+    let mut lying = parcel(1, &[]);
+    lying.flows.push((0, Some(Arc::new(Liar))));
+    for (parcel, kind) in [
+        (parcel(0, &[]), "no_such_rank"),
+        (parcel(2, &[]), "no_such_rank"),
+        (lying, "malformed"),
+    ] {
+        let mut depots = pair(LIMITS);
+        open(&mut depots);
+        depots[0].post(parcel, false);
+        let stopped = exchange(&mut depots);
+        let kinds = stopped.iter().filter_map(|(_, action)| match action {
+            Action::Stop(failure) => Some(&failure.kind[..]),
+            _ => None,
+        });
+        assert!(kinds.eq([kind, kind]), "both are told: {kind}");
+        let closed = close(&mut depots);
+        assert!(closed.iter().all(|closed| {
+            closed
+                .as_ref()
+                .is_ok_and(|failure| failure.as_ref().is_some_and(|failure| failure.kind == kind))
+        }));
+    }
+}
+
+#[test]
+fn updates_travel_as_boxes() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    let span = crate::wire::boxes::Span {
+        first: 1,
+        width: 2,
+        stride: 8,
+        count: 100,
+    };
+    let update = Update {
+        class: 3,
+        flow: 1,
+        boxes: vec![smallvec![span]],
+    };
+    depots[1].update(Rank(0), update.clone());
+    let came = exchange(&mut depots);
+    assert!(matches!(&came[..], [(0, Action::Update(Rank(1), came))] if *came == update));
+    assert!(
+        depots[0].counters().control_bytes < 200,
+        "200 tasks in one span"
+    );
+    assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
+}
+
+#[test]
+fn a_receipt_comes_when_all_data_have() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    assert_eq!(
+        depots[0].post(parcel(1, &[10_000]), true),
+        Some((Rank(1), 0))
+    );
+    let order: Vec<&str> = exchange(&mut depots)
+        .iter()
+        .map(|(me, action)| match (me, action) {
+            (1, Action::Deliver(..)) => "delivered",
+            (0, Action::Receipt(Rank(1), 0)) => "receipt",
+            _ => "something else",
+        })
+        .collect();
+    assert_eq!(order, ["delivered", "receipt"]);
+}
+
+#[test]
+fn a_rank_that_computes_is_asked_for_its_pulse_only_now_and_then() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].drive(NOW);
+    assert!(!depots[0].wants_pulse(NOW));
+    assert!(depots[0].wants_pulse(NOW + Duration::from_millis(50)));
+    depots[0].pulse(Pulse {
+        executed: 1,
+        count: 2,
+        idle: false,
+    });
+    depots[0].close(None);
+    assert!(
+        !depots[0].wants_pulse(NOW + Duration::from_secs(1)),
+        "it is done"
+    );
+}
+
+#[test]
+fn a_little_credit_returns_along_with_another_message() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(parcel(1, &[10]), false);
+    exchange(&mut depots);
+    assert_eq!(depots[0].counters().credits_came, 0, "not worth a packet");
+    depots[1].post(parcel(0, &[]), false);
+    exchange(&mut depots);
+    assert_eq!(depots[0].counters().credits_came, 1);
+}
+
+#[test]
+fn a_rank_that_has_just_got_a_parcel_does_not_answer_a_wave_before_it_is_idle_again() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    let idle = Pulse {
+        executed: 0,
+        count: 1,
+        idle: true,
+    };
+    let said = Arc::new(std::sync::Mutex::new(vec![]));
+    let kinds = said.clone();
+    depots[1].tamper(Box::new(move |_, _, message| {
+        kinds.lock().unwrap().push(message.kind());
+        1
+    }));
+    depots.iter_mut().for_each(|depot| depot.pulse(idle));
+    // Parcel and wave come in one packet.
+    depots[0].post(parcel(1, &[]), false);
+    exchange(&mut depots);
+    assert!(!said.lock().unwrap().contains(&crate::wire::Kind::Tally));
+    depots[1].pulse(idle);
+    exchange(&mut depots);
+    assert!(said.lock().unwrap().contains(&crate::wire::Kind::Tally));
+}

@@ -1,0 +1,199 @@
+//! What is done as time passes, or because something else has happened.
+
+use super::{Action, Depot, Phase};
+use crate::failure;
+use crate::termination::waves;
+use crate::wire::Message;
+use dataflow_core::port::Pulse;
+use dataflow_core::rank::Rank;
+use std::time::Duration;
+
+/// How fast data must come at least, beyond the silence allowed: bytes in a microsecond.
+const SLOWEST: u64 = 100;
+
+impl Depot {
+    /// How far this rank is, as its inbox said just now.
+    pub fn pulse(&mut self, pulse: Pulse) {
+        self.run.pulse = pulse;
+        self.run.deeds.executed = pulse.executed;
+    }
+
+    /// Whether the inbox should be asked how far this rank is.
+    pub fn wants_pulse(&self, now: Duration) -> bool {
+        self.phase == Phase::Running
+            && !self.run.closed
+            && (self.run.waves.is_held() || self.is_time(now))
+    }
+
+    /// When to [`drive`](Self::drive) at the latest.
+    pub fn wakes(&self, now: Duration) -> Option<Duration> {
+        let next = match self.phase {
+            Phase::Between if self.broken.is_some() || self.outbox.is_empty() => return None,
+            Phase::Between => now + self.pace(),
+            _ => self.looked.map_or(now, |looked| looked + self.pace()),
+        };
+        let wave = self
+            .run
+            .waves
+            .wakes(now)
+            .filter(|_| self.phase == Phase::Running);
+        Some(wave.map_or(next, |wave| wave.min(next)))
+    }
+
+    fn pace(&self) -> Duration {
+        let longest = Duration::from_millis(50);
+        longest
+            .min(self.settings.beat / 2)
+            .min(self.settings.silence / 8)
+    }
+
+    fn is_time(&self, now: Duration) -> bool {
+        self.looked
+            .is_none_or(|looked| now.saturating_sub(looked) >= self.pace())
+    }
+
+    /// Does what has become due; to be called after events, and when [told](Self::wakes).
+    pub fn drive(&mut self, now: Duration) {
+        if self.broken.is_none() {
+            if self.is_time(now) {
+                self.looked = Some(now);
+                self.look(now);
+            }
+            self.ask(now);
+            if self.phase == Phase::Running && self.broken.is_none() {
+                self.wave(now);
+            }
+            self.settle();
+            self.flush_credit(false);
+        }
+        while let Some((to, packet)) = self.outbox.next_packet() {
+            self.counters.packets += 1;
+            self.counters.control_bytes += crate::wire::PacketHeader::BYTES as u64;
+            self.watchdog.spoken(to, now);
+            self.actions.push_back(Action::Packet(to, packet));
+        }
+    }
+
+    /// Looks at the clock.
+    fn look(&mut self, now: Duration) {
+        self.look_for_gaps(now);
+        match self.phase {
+            Phase::Between => {}
+            Phase::Opening(since) if now.saturating_sub(since) > self.settings.patience => {
+                let missing: Vec<String> = self
+                    .agreement
+                    .missing(&self.family)
+                    .map(|rank| rank.to_string())
+                    .collect();
+                let who = if missing.is_empty() {
+                    "the ranks above".into()
+                } else {
+                    missing.join(", ")
+                };
+                let text = format!(
+                    "{who} did not open run {} within {:?}",
+                    self.number, self.settings.patience
+                );
+                self.broke(failure(self.rank, "rank_lost", text));
+            }
+            Phase::Opening(_) => {}
+            Phase::Running => self.look_for_the_lost(now),
+        }
+    }
+
+    fn look_for_gaps(&mut self, now: Duration) {
+        let allowed = if self.limits.in_order {
+            Duration::ZERO
+        } else {
+            self.settings.silence
+        };
+        let gaps = self.intakes.iter().enumerate();
+        let late = gaps.filter_map(|(from, intake)| Some((from, intake.gap()?)));
+        let late = late.filter(|(_, (_, since))| now.saturating_sub(*since) >= allowed);
+        if let Some((from, (sequence, _))) = late.min_by_key(|(_, (_, since))| *since) {
+            let from = Rank(from as u32);
+            let text =
+                format!("packet {sequence} of {from} is missing, though later ones have come");
+            self.broke(failure(from, "rank_lost", text));
+        }
+    }
+
+    fn look_for_the_lost(&mut self, now: Duration) {
+        if let Some((rank, silent)) = self.watchdog.lost(now) {
+            let text = format!("{rank} has been silent for {:.1} s", silent.as_secs_f64());
+            return self.broke(failure(rank, "rank_lost", text));
+        }
+        if let Some((from, bytes, since)) = self.run.wanted.oldest() {
+            let allowed = self.settings.silence + Duration::from_micros(bytes as u64 / SLOWEST);
+            if now.saturating_sub(since) > allowed {
+                let text = format!(
+                    "{from} has not sent {bytes} bytes that it was asked for {allowed:?} ago"
+                );
+                return self.broke(failure(from, "rank_lost", text));
+            }
+        }
+        let closed = self.run.reported;
+        let due: Vec<Rank> = self.watchdog.due(now).collect();
+        for rank in due {
+            // Whatever waits for that rank says the same.
+            if !self.outbox.waits_for(rank) {
+                self.say(rank, Message::Beat { closed });
+            }
+        }
+    }
+
+    /// Asks for data as far as the window allows.
+    fn ask(&mut self, now: Duration) {
+        while let Some((from, get, room)) = self.run.wanted.ask(&*self.memory, now) {
+            let under_way = self.run.wanted.bytes_under_way() as u64;
+            self.counters.gets += 1;
+            self.counters.peak_fetched_bytes = self.counters.peak_fetched_bytes.max(under_way);
+            self.actions.push_back(Action::Receive(from, get.tag, room));
+            self.say(from, Message::Get(get));
+        }
+    }
+
+    fn wave(&mut self, now: Duration) {
+        loop {
+            let standing = self.run.standing();
+            match self.run.waves.next(&self.family, standing, now) {
+                None => return,
+                Some(waves::Next::Dry) => self.say(Rank(0), Message::Dry),
+                Some(waves::Next::Wave(round)) => self.say_to_children(&Message::Wave { round }),
+                Some(waves::Next::Tally(round, tally)) => {
+                    let parent = self.family.parent.unwrap_or_default();
+                    self.say(parent, Message::Tally { round, tally });
+                }
+                Some(waves::Next::Quiet(round)) => {
+                    if self.quiet(round).is_err() {
+                        unreachable!("the root was dry when it concluded");
+                    }
+                }
+                Some(waves::Next::Lost(sum)) => {
+                    let text = format!(
+                        "{} parcels were sent and {} delivered, and nothing moves",
+                        sum.sent, sum.delivered
+                    );
+                    return self.broke(failure(self.rank, "rank_lost", text));
+                }
+            }
+        }
+    }
+
+    /// Returns credit: by the half, along with other messages, or all of it.
+    pub(super) fn flush_credit(&mut self, all: bool) {
+        let owing = std::mem::take(&mut self.owing);
+        for to in owing {
+            let anyway = all || self.outbox.waits_for(to);
+            match self.run.ways[to.0 as usize].credit.due(anyway) {
+                Some(arrived) => {
+                    self.counters.credits_sent += 1;
+                    self.say(to, Message::Credit { arrived });
+                }
+                None => {
+                    self.owing.insert(to);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Outbox: when to send. Messages to one rank gather in its open packet.
+//!
+//! No timers: the open packet leaves when no packet to that rank is under way, or when it is full
+//! and not too many are. So nothing is held back while the way is free, and under load batches
+//! form by themselves.
+//!
+//! # Law
+//! Messages to one rank leave in the order in which they were said. A message may begin in one
+//! packet and end in another: no message is too long for a transport.
+
+use crate::wire::{Message, PacketHeader};
+use dataflow_core::rank::Rank;
+use std::collections::BTreeSet;
+
+/// What waits to leave one rank for the others.
+#[derive(Debug)]
+pub struct Outbox {
+    rank: Rank,
+    /// Bytes of a full packet, without its header.
+    full: usize,
+    most_in_flight: usize,
+    ways: Vec<Way>,
+    /// Ranks for which something waits.
+    waiting: BTreeSet<u32>,
+}
+
+/// The way to one rank.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    stream: Vec<u8>,
+    cut: usize,
+    sequence: u64,
+    in_flight: usize,
+}
+
+impl Outbox {
+    /// Packets of at most `packet_bytes`, at most `most_in_flight` of them under way to each rank.
+    pub fn new(rank: Rank, n_ranks: usize, packet_bytes: usize, most_in_flight: usize) -> Self {
+        Outbox {
+            rank,
+            full: packet_bytes.saturating_sub(PacketHeader::BYTES).max(1),
+            most_in_flight: most_in_flight.max(1),
+            ways: vec![Way::default(); n_ranks],
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// Adds a message; says how many bytes it takes.
+    pub fn say(&mut self, to: Rank, run: u32, message: &Message<'_>) -> usize {
+        let stream = &mut self.ways[to.0 as usize].stream;
+        let before = stream.len();
+        message.encode(run, stream);
+        self.waiting.insert(to.0);
+        stream.len() - before
+    }
+
+    /// Whether something waits to leave.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether something waits for that rank.
+    pub fn waits_for(&self, to: Rank) -> bool {
+        self.waiting.contains(&to.0)
+    }
+
+    /// The next packet that may leave, and for whom.
+    pub fn next_packet(&mut self) -> Option<(Rank, Vec<u8>)> {
+        let may_leave = |&to: &u32| {
+            let way = &self.ways[to as usize];
+            let waiting = way.stream.len() - way.cut;
+            way.in_flight == 0 || (waiting >= self.full && way.in_flight < self.most_in_flight)
+        };
+        let to = self.waiting.iter().copied().find(may_leave)?;
+        let way = &mut self.ways[to as usize];
+        let end = way.stream.len().min(way.cut + self.full);
+        let mut packet = Vec::with_capacity(PacketHeader::BYTES + end - way.cut);
+        let header = PacketHeader {
+            from: self.rank,
+            sequence: way.sequence,
+        };
+        header.encode(&mut packet);
+        packet.extend_from_slice(&way.stream[way.cut..end]);
+        way.sequence += 1;
+        way.in_flight += 1;
+        way.cut = end;
+        if end == way.stream.len() {
+            way.stream.clear();
+            way.cut = 0;
+            self.waiting.remove(&to);
+        } else if way.cut > 16 * self.full {
+            way.stream.drain(..way.cut);
+            way.cut = 0;
+        }
+        Some((Rank(to), packet))
+    }
+
+    /// A packet to that rank has left.
+    pub fn sent(&mut self, to: Rank) {
+        let in_flight = &mut self.ways[to.0 as usize].in_flight;
+        *in_flight = in_flight.saturating_sub(1);
+    }
+
+    /// Drops what waits for a rank that cannot be reached, and counts nothing as under way there.
+    pub fn forget(&mut self, to: Rank) {
+        self.ways[to.0 as usize] = Way::default();
+        self.waiting.remove(&to.0);
+    }
+
+    /// Whether everything has left.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.ways.iter().all(|way| way.in_flight == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intake::{Accepted, Intake, message_at};
+    use std::time::Duration;
+
+    fn outbox(packet_bytes: usize, most: usize) -> Outbox {
+        Outbox::new(Rank(0), 2, packet_bytes, most)
+    }
+
+    const TO: Rank = Rank(1);
+
+    #[test]
+    fn the_first_message_leaves_at_once_and_those_after_it_together() {
+        let mut outbox = outbox(16 << 10, 4);
+        let bytes = outbox.say(TO, 1, &Message::Dry);
+        assert_eq!(outbox.next_packet().unwrap().1.len(), 16 + bytes);
+        for _ in 0..10 {
+            outbox.say(TO, 1, &Message::Dry);
+            assert!(outbox.next_packet().is_none(), "one is under way");
+        }
+        outbox.sent(TO);
+        assert_eq!(outbox.next_packet().unwrap().1.len(), 16 + 10 * bytes);
+        assert!(outbox.next_packet().is_none());
+        outbox.sent(TO);
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn a_full_packet_leaves_though_others_are_under_way_but_not_too_many() {
+        for most in [1, 2, 5] {
+            let mut outbox = outbox(116, most);
+            for _ in 0..1000 {
+                outbox.say(TO, 1, &Message::Dry);
+            }
+            let left = std::iter::from_fn(|| outbox.next_packet()).count();
+            assert_eq!(left, most);
+        }
+    }
+
+    #[test]
+    fn messages_longer_than_a_packet_arrive_whole_and_in_order() {
+        let (mut outbox, mut intake) = (outbox(17, 3), Intake::default());
+        let said: Vec<_> = (0..50u64)
+            .map(|arrived| Message::Credit { arrived })
+            .collect();
+        for message in &said {
+            outbox.say(TO, 7, message);
+        }
+        while let Some((to, packet)) = outbox.next_packet() {
+            assert!(packet.len() <= 17);
+            let (header, part) = PacketHeader::decode(&packet).unwrap();
+            let accepted = intake.accept(header.sequence, part, Duration::ZERO);
+            assert_eq!(accepted, Accepted::Next);
+            outbox.sent(to);
+        }
+        let (stream, mut at, mut heard) = (intake.take(), 0, vec![]);
+        while let Some((header, body)) = message_at(&stream, at).unwrap() {
+            heard.push(format!("{:?}", Message::decode(header.kind, body).unwrap()));
+            at += crate::wire::Header::BYTES + body.len();
+            assert_eq!(header.run, 7);
+        }
+        assert!(said.iter().map(|message| format!("{message:?}")).eq(heard));
+    }
+}

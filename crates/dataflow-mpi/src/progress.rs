@@ -1,0 +1,424 @@
+//! Progress: who moves messages, and when. The only code that touches a transport or a clock.
+//!
+//! The depot and its transport lie behind one lock, taken by whoever moves messages for a moment:
+//! a thread of its own, or ([`Drive::Workers`]) the workers between their tasks. Then the thread is
+//! a helper: it sleeps, and steps in when no worker has looked for 200 µs. It sends the beats in
+//! any case, so a body of 15 s neither delays others nor looks dead.
+//!
+//! # Law
+//! Nobody waits for the lock but the thread. Who leaves it looks once more for commands, so none is
+//! left lying. The thread sleeps without using the processor while no run is open.
+
+use crate::depot::{Action, Depot, Refused};
+use crate::failure;
+use crate::host::{Answer, Bell, Host, lock};
+use crate::settings::{Drive, Settings};
+use crate::transport::Transport;
+use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
+use dataflow_core::rank::Rank;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+
+/// How long workers may not look before the helper does.
+const UNATTENDED: Duration = Duration::from_micros(200);
+
+/// How long a transport that cannot ring is left alone, at first and at most.
+const NAPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+
+/// Events taken in one go, so that others get their turn.
+const AT_ONCE: usize = 256;
+
+pub(crate) type Opened = Result<(), Refused>;
+pub(crate) type Closed = Result<Option<Failure>, Failure>;
+
+/// What the engine wants.
+pub(crate) enum Command {
+    Open(Terms, Arc<dyn Inbox>, Arc<Answer<Opened>>),
+    Post(Parcel, Option<Arc<Answer<()>>>),
+    Abort(Failure),
+    Close(Option<Failure>, Arc<Answer<Closed>>),
+}
+
+/// What workers and the thread share.
+pub(crate) struct Progress {
+    pub settings: Settings,
+    pub host: Arc<dyn Host>,
+    moving: Mutex<Moving>,
+    commands: Mutex<Vec<Command>>,
+    has_commands: AtomicBool,
+    /// When a worker looked last, in nanoseconds.
+    looked: AtomicU64,
+    bell: Arc<dyn Bell>,
+    nap: Arc<dyn Bell>,
+    rings: bool,
+    ending: AtomicBool,
+}
+
+/// What is under the lock.
+struct Moving {
+    transport: Box<dyn Transport>,
+    depot: Depot,
+    inbox: Option<Arc<dyn Inbox>>,
+    opened: Option<Arc<Answer<Opened>>>,
+    closed: Option<Arc<Answer<Closed>>>,
+    receipts: BTreeMap<(Rank, u32), Arc<Answer<()>>>,
+}
+
+thread_local! {
+    /// Whether this thread moves messages right now.
+    static MOVING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread moves messages: then it must not wait for any.
+pub(crate) fn is_moving() -> bool {
+    MOVING.get()
+}
+
+impl Progress {
+    pub fn new(
+        mut transport: Box<dyn Transport>,
+        depot: Depot,
+        settings: Settings,
+        host: Arc<dyn Host>,
+    ) -> Arc<Self> {
+        let bell = host.bell();
+        let rings = transport.ring(&bell);
+        Arc::new(Progress {
+            settings,
+            moving: Mutex::new(Moving {
+                transport,
+                depot,
+                inbox: None,
+                opened: None,
+                closed: None,
+                receipts: BTreeMap::new(),
+            }),
+            commands: Mutex::new(Vec::new()),
+            has_commands: AtomicBool::new(false),
+            looked: AtomicU64::new(0),
+            nap: host.bell(),
+            host,
+            bell,
+            rings,
+            ending: AtomicBool::new(false),
+        })
+    }
+
+    /// Hands in what the engine wants.
+    pub fn command(&self, command: Command) {
+        let wakes = !matches!(command, Command::Post(..));
+        lock(&self.commands).push(command);
+        // SeqCst: see `pump`.
+        self.has_commands.store(true, Ordering::SeqCst);
+        if self.settings.drive == Drive::Workers && !is_moving() {
+            self.pump();
+        }
+        if wakes || self.settings.drive == Drive::Dedicated {
+            self.bell.ring();
+        }
+    }
+
+    /// A worker has a moment.
+    pub fn poll(&self) {
+        if self.settings.drive == Drive::Workers && !is_moving() {
+            let now = self.host.now().as_nanos() as u64;
+            self.looked.store(now, Ordering::Relaxed);
+            self.pump();
+        }
+    }
+
+    /// Waits for an answer, moving messages oneself for as long as waiters spin.
+    pub fn wait<T>(&self, answer: &Answer<T>) -> T {
+        let until = self.host.now() + self.settings.spin;
+        while !self.settings.spin.is_zero() && self.host.now() < until {
+            if let Some(value) = answer.take() {
+                return value;
+            }
+            match self.settings.drive {
+                Drive::Workers => self.pump(),
+                Drive::Dedicated => std::hint::spin_loop(),
+            }
+        }
+        answer.wait()
+    }
+
+    /// Looks at the depot, waiting for whoever moves messages.
+    pub fn with_depot<R>(&self, look: impl FnOnce(&mut Depot) -> R) -> R {
+        look(&mut lock(&self.moving).depot)
+    }
+
+    /// Moves messages, unless somebody else does.
+    fn pump(&self) {
+        loop {
+            let mut moving = match self.moving.try_lock() {
+                Ok(moving) => moving,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            self.step(&mut moving);
+            drop(moving);
+            // SeqCst: whoever handed in a command found the lock taken before we gave it back, or
+            // takes it; in the first case we see its command here.
+            if !self.has_commands.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+
+    /// Moves messages until nothing moves; says whether anything did.
+    ///
+    /// Whoever is told of messages may panic: that is the end of all communication, told to all.
+    fn step(&self, moving: &mut Moving) -> bool {
+        let outer = MOVING.replace(true);
+        let moved = catch_unwind(AssertUnwindSafe(|| self.move_all(moving)));
+        MOVING.set(outer);
+        moved.unwrap_or_else(|_| {
+            moving.depot.panicked();
+            true
+        })
+    }
+
+    fn move_all(&self, moving: &mut Moving) -> bool {
+        let mut moved = false;
+        for _ in 0..AT_ONCE {
+            let now = self.host.now();
+            // The pulse first: what was posted before it is among the commands.
+            moving.feel_pulse(now);
+            let commands = self.take_commands();
+            let mut once = !commands.is_empty();
+            for command in commands {
+                moving.obey(command, now);
+            }
+            once |= moving.listen(now);
+            moving.depot.drive(now);
+            once |= moving.act();
+            if !once {
+                break;
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    fn take_commands(&self) -> Vec<Command> {
+        if !self.has_commands.swap(false, Ordering::SeqCst) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *lock(&self.commands))
+    }
+
+    /// The life of the thread.
+    pub fn live(&self) {
+        let mut idle_since = None;
+        while !self.ending.load(Ordering::SeqCst) {
+            self.leave_to_workers();
+            let (moved, wakes, busy) = {
+                let mut moving = lock(&self.moving);
+                let moved = self.step(&mut moving);
+                let now = self.host.now();
+                (moved, moving.depot.wakes(now), moving.is_busy())
+            };
+            if moved || self.has_commands.load(Ordering::SeqCst) {
+                idle_since = None;
+                continue;
+            }
+            let now = self.host.now();
+            let idle = now - *idle_since.get_or_insert(now);
+            if busy && idle < self.settings.spin {
+                std::hint::spin_loop();
+                continue;
+            }
+            self.bell
+                .wait(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle));
+            if self.rings {
+                idle_since = None;
+            }
+        }
+        self.leave();
+    }
+
+    /// How long to sleep when nothing moves.
+    fn rest(&self, until_due: Option<Duration>, busy: bool, idle: Duration) -> Option<Duration> {
+        if self.rings || !busy {
+            return until_due;
+        }
+        let nap = (idle / 4).clamp(NAPS[0], NAPS[1]);
+        Some(until_due.map_or(nap, |due| due.min(nap)))
+    }
+
+    /// While workers look themselves, the helper sleeps on; workers that have nothing to run do not.
+    fn leave_to_workers(&self) {
+        while self.settings.drive == Drive::Workers && !self.ending.load(Ordering::SeqCst) {
+            let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
+            let unattended = self.host.now().saturating_sub(looked);
+            if looked.is_zero() || unattended >= UNATTENDED || self.is_rank_idle() {
+                return;
+            }
+            self.nap.wait(Some(UNATTENDED - unattended));
+        }
+    }
+
+    /// Whether no worker will look; if somebody moves messages just now, one does.
+    fn is_rank_idle(&self) -> bool {
+        let Ok(moving) = self.moving.try_lock() else {
+            return false;
+        };
+        let inbox = moving.inbox.as_ref();
+        inbox.is_none_or(|inbox| inbox.pulse().idle)
+    }
+
+    /// Says goodbye, and waits a second at most for it to leave.
+    fn leave(&self) {
+        lock(&self.moving).depot.leave();
+        let deadline = self.host.now() + Duration::from_secs(1);
+        loop {
+            let mut moving = lock(&self.moving);
+            self.step(&mut moving);
+            let flushed = moving.depot.is_flushed();
+            drop(moving);
+            if flushed || self.host.now() >= deadline {
+                return;
+            }
+            self.bell.wait(Some(NAPS[1]));
+        }
+    }
+
+    /// Tells the thread to end.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.nap.ring();
+        self.bell.ring();
+    }
+}
+
+impl Moving {
+    fn is_busy(&self) -> bool {
+        self.inbox.is_some() || !self.depot.is_flushed()
+    }
+
+    fn feel_pulse(&mut self, now: Duration) {
+        if let Some(inbox) = &self.inbox
+            && self.depot.wants_pulse(now)
+        {
+            self.depot.pulse(inbox.pulse());
+        }
+    }
+
+    fn obey(&mut self, command: Command, now: Duration) {
+        match command {
+            Command::Open(_, _, answer) if self.inbox.is_some() => {
+                let text =
+                    "the run before is still open on this rank: its line must be closed first";
+                let refused = failure(self.transport.rank(), "malformed", text);
+                answer.give(Err(Refused::Broken(refused)));
+            }
+            Command::Open(terms, inbox, answer) => {
+                self.inbox = Some(inbox);
+                self.opened = Some(answer);
+                self.depot.open(&terms, now);
+            }
+            Command::Post(parcel, answer) => {
+                match (self.depot.post(parcel, answer.is_some()), answer) {
+                    (Some(key), Some(answer)) => {
+                        self.receipts.insert(key, answer);
+                    }
+                    (None, Some(answer)) => answer.give(()),
+                    (_, None) => {}
+                }
+            }
+            Command::Abort(failure) => {
+                self.depot.abort(failure);
+                self.release_posters();
+            }
+            Command::Close(own, answer) => {
+                if let Some(inbox) = &self.inbox {
+                    self.depot.pulse(inbox.pulse());
+                }
+                self.closed = Some(answer);
+                self.depot.close(own);
+            }
+        }
+    }
+
+    /// Takes in what the transport has; says whether it had anything.
+    fn listen(&mut self, now: Duration) -> bool {
+        let mut heard = false;
+        for _ in 0..AT_ONCE {
+            let Some(event) = self.transport.poll() else {
+                break;
+            };
+            heard = true;
+            self.depot.event(event, now);
+        }
+        heard
+    }
+
+    /// Does what the depot wants done; says whether it wanted anything.
+    fn act(&mut self) -> bool {
+        let mut acted = false;
+        while let Some(action) = self.depot.next_action() {
+            acted = true;
+            self.perform(action);
+        }
+        acted
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Packet(to, packet) => self.transport.send(to, packet),
+            Action::Data(to, tag, payload) => self.transport.send_data(to, tag, payload),
+            Action::Receive(from, tag, room) => self.transport.receive(from, tag, room),
+            Action::Deliver(from, arrival) => {
+                if let Some(inbox) = &self.inbox {
+                    inbox.deliver(from, arrival);
+                }
+            }
+            Action::Update(from, _) => {
+                let text = format!("{from} sent updates to a run that takes none");
+                self.depot.abort(failure(from, "malformed", text));
+            }
+            Action::Opened(opened) => {
+                if opened.is_err() {
+                    self.inbox = None;
+                }
+                if let Some(answer) = self.opened.take() {
+                    answer.give(opened);
+                }
+            }
+            Action::Stop(failure) => {
+                self.release_posters();
+                if let Some(inbox) = &self.inbox {
+                    inbox.stop(failure);
+                }
+            }
+            Action::Stall => {
+                if let Some(inbox) = &self.inbox {
+                    inbox.stall();
+                }
+            }
+            Action::Receipt(from, number) => {
+                if let Some(answer) = self.receipts.remove(&(from, number)) {
+                    answer.give(());
+                }
+            }
+            Action::Closed(closed) => {
+                self.release_posters();
+                self.inbox = None;
+                if let Some(answer) = self.closed.take() {
+                    answer.give(closed);
+                }
+            }
+        }
+    }
+
+    /// The run is over for those who wait until their parcel has arrived.
+    fn release_posters(&mut self) {
+        for answer in std::mem::take(&mut self.receipts).into_values() {
+            answer.give(());
+        }
+    }
+}

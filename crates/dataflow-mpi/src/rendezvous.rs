@@ -1,0 +1,346 @@
+//! Rendezvous: how much at once. Large data are announced, then asked for by their receiver.
+//!
+//! Three messages each: ACTIVATE names the datum, GET asks for it when room has been made, DATA
+//! fills the room. The receiver asks for the most urgent first and has at most a window of bytes
+//! under way; one datum (or part of one) is always allowed, so every run moves on.
+//! What a transport cannot carry at once is asked for in parts.
+//!
+//! # Law
+//! Room is made before it is asked for. Asked-for bytes never exceed the window, or one part. A
+//! datum on the shelf is given out once, whole, in order.
+
+use crate::transport::{Load, Payload, Room};
+use crate::wire::{Get, Malformed};
+use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory};
+use dataflow_core::rank::Rank;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Position, head and size of a datum that must be asked for.
+pub type Promised = (u16, SmallVec<[u8; 32]>, usize);
+
+/// Data that were announced and not asked for yet, at their sender.
+#[derive(Default)]
+pub struct Shelf {
+    slots: BTreeMap<(Rank, u32, u16), Slot>,
+}
+
+struct Slot {
+    cargo: Arc<dyn Cargo>,
+    /// Made when the first part is asked for: until then nothing is packed.
+    load: Option<Load>,
+    given: usize,
+    size: usize,
+}
+
+impl Shelf {
+    /// Keeps a datum until `to` asks for it.
+    pub fn put(&mut self, to: Rank, (number, position): (u32, u16), cargo: Arc<dyn Cargo>) {
+        let slot = Slot {
+            size: cargo.size(),
+            cargo,
+            load: None,
+            given: 0,
+        };
+        self.slots.insert((to, number, position), slot);
+    }
+
+    /// What a rank asks for.
+    ///
+    /// # Errors
+    /// If it was not announced, or was given out before.
+    pub fn give(&mut self, to: Rank, get: &Get) -> Result<Payload, Malformed> {
+        let key = (to, get.number, get.position);
+        let unknown = |what: String| {
+            Malformed(format!(
+                "{to} asks for bytes {}+{} of flow {} of activation {}, {what}",
+                get.offset, get.length, get.position, get.number
+            ))
+        };
+        let Some(slot) = self.slots.get_mut(&key) else {
+            return Err(unknown("which is not there (any more)".into()));
+        };
+        let (offset, length) = (get.offset as usize, get.length as usize);
+        if offset != slot.given || length == 0 || length > slot.size - slot.given {
+            let text = format!("of which {} to {} are there", slot.given, slot.size);
+            return Err(unknown(text));
+        }
+        slot.given += length;
+        let load = slot
+            .load
+            .get_or_insert_with(|| Load::new(slot.cargo.clone()));
+        let payload = load.part(offset..offset + length);
+        if slot.given == slot.size {
+            self.slots.remove(&key);
+        }
+        Ok(payload)
+    }
+}
+
+/// Data that were announced to this rank and have not all arrived.
+pub struct Wanted {
+    window: usize,
+    longest: usize,
+    /// What to ask for: most urgent first, then oldest.
+    next: BinaryHeap<(i64, Reverse<u64>, Reverse<u16>)>,
+    parcels: BTreeMap<u64, Incomplete>,
+    announced: u64,
+    under_way: BTreeMap<(Rank, u32), Asked>,
+    bytes: usize,
+    tags: Tags,
+}
+
+/// A parcel some of whose data are missing.
+struct Incomplete {
+    from: Rank,
+    number: u32,
+    receipt: bool,
+    priority: i64,
+    arrival: Arrival,
+    missing: SmallVec<[Missing; 2]>,
+}
+
+struct Missing {
+    position: u16,
+    head: SmallVec<[u8; 32]>,
+    size: usize,
+    got: usize,
+    room: Option<Box<dyn Block>>,
+}
+
+struct Asked {
+    parcel: u64,
+    position: u16,
+    bytes: usize,
+    since: Duration,
+}
+
+/// A parcel that is there.
+pub struct Complete {
+    /// Who sent it.
+    pub from: Rank,
+    /// Its number.
+    pub number: u32,
+    /// Whether its sender waits to hear of it.
+    pub receipt: bool,
+    /// The parcel.
+    pub arrival: Arrival,
+}
+
+/// What arrived.
+#[must_use]
+pub enum Progressed {
+    /// Part of a datum.
+    Part,
+    /// A datum whole, its parcel still without others.
+    Datum,
+    /// A datum, and with it its parcel.
+    Parcel(Box<Complete>),
+}
+
+impl Wanted {
+    /// At most `window` bytes under way, parts of at most `longest` bytes, tags up to `largest`.
+    pub fn new(window: usize, longest: usize, largest_tag: u32) -> Self {
+        Wanted {
+            window,
+            longest,
+            next: BinaryHeap::new(),
+            parcels: BTreeMap::new(),
+            announced: 0,
+            under_way: BTreeMap::new(),
+            bytes: 0,
+            tags: Tags {
+                last: 0,
+                largest: largest_tag.max(1),
+            },
+        }
+    }
+
+    /// A parcel came whose data at some positions must be asked for.
+    pub fn announce(
+        &mut self,
+        priority: i64,
+        parcel: Complete,
+        missing: impl Iterator<Item = Promised>,
+    ) {
+        let key = self.announced;
+        self.announced += 1;
+        let missing = missing.map(|(position, head, size)| {
+            self.next.push((priority, Reverse(key), Reverse(position)));
+            Missing {
+                position,
+                head,
+                size,
+                got: 0,
+                room: None,
+            }
+        });
+        let incomplete = Incomplete {
+            missing: missing.collect(),
+            from: parcel.from,
+            number: parcel.number,
+            receipt: parcel.receipt,
+            priority,
+            arrival: parcel.arrival,
+        };
+        self.parcels.insert(key, incomplete);
+    }
+
+    /// The next thing to ask for, if the window allows: of whom, what, and room for it.
+    pub fn ask(&mut self, memory: &dyn Memory, now: Duration) -> Option<(Rank, Get, Room)> {
+        let &(_, Reverse(key), Reverse(position)) = self.next.peek()?;
+        let Some((from, number, missing)) = self.missing(key, position) else {
+            unreachable!("what is to be asked for belongs to a parcel that is not complete");
+        };
+        let (offset, left) = (missing.got, missing.size - missing.got);
+        let bytes = left.min(self.longest);
+        if self.bytes > 0 && self.bytes + bytes > self.window {
+            return None;
+        }
+        let tag = self.tags.next(from, &self.under_way)?;
+        self.next.pop();
+        self.bytes += bytes;
+        let asked = Asked {
+            parcel: key,
+            position,
+            bytes,
+            since: now,
+        };
+        self.under_way.insert((from, tag), asked);
+        let Some((.., missing)) = self.missing(key, position) else {
+            unreachable!("it was there above");
+        };
+        let size = missing.size;
+        let block = missing.room.take().unwrap_or_else(|| memory.allocate(size));
+        let range = offset..offset + bytes;
+        let get = Get {
+            number,
+            position,
+            tag,
+            offset: offset as u64,
+            length: bytes as u64,
+        };
+        Some((from, get, Room { block, range }))
+    }
+
+    /// Data arrived in the room made for them.
+    ///
+    /// # Errors
+    /// If nobody asked for them, or too few or too many came.
+    pub fn arrived(
+        &mut self,
+        from: Rank,
+        tag: u32,
+        room: Room,
+        bytes: usize,
+    ) -> Result<Progressed, Malformed> {
+        let Some(asked) = self.under_way.remove(&(from, tag)) else {
+            let text = format!("{from} sent data under tag {tag} that were not asked for");
+            return Err(Malformed(text));
+        };
+        self.bytes -= asked.bytes;
+        if bytes != asked.bytes {
+            let text = format!(
+                "{from} sent {bytes} bytes under tag {tag} ({} were asked for)",
+                asked.bytes
+            );
+            return Err(Malformed(text));
+        }
+        Ok(self.fill(asked, room))
+    }
+
+    fn fill(&mut self, asked: Asked, room: Room) -> Progressed {
+        let Some(parcel) = self.parcels.get_mut(&asked.parcel) else {
+            return Progressed::Part; // the run was stopped meanwhile
+        };
+        let priority = parcel.priority;
+        let at = parcel
+            .missing
+            .iter()
+            .position(|missing| missing.position == asked.position);
+        let Some(at) = at else {
+            unreachable!("a datum is missing until its last part has arrived");
+        };
+        let missing = &mut parcel.missing[at];
+        missing.got += asked.bytes;
+        if missing.got < missing.size {
+            missing.room = Some(room.block);
+            self.next
+                .push((priority, Reverse(asked.parcel), Reverse(asked.position)));
+            return Progressed::Part;
+        }
+        let missing = parcel.missing.swap_remove(at);
+        let goods = Goods {
+            head: missing.head,
+            body: room.block,
+        };
+        parcel.arrival.flows[usize::from(missing.position)].1 = Some(goods);
+        if !parcel.missing.is_empty() {
+            return Progressed::Datum;
+        }
+        let Some(parcel) = self.parcels.remove(&asked.parcel) else {
+            unreachable!("it was there above");
+        };
+        Progressed::Parcel(Box::new(Complete {
+            from: parcel.from,
+            number: parcel.number,
+            receipt: parcel.receipt,
+            arrival: parcel.arrival,
+        }))
+    }
+
+    fn missing(&mut self, key: u64, position: u16) -> Option<(Rank, u32, &mut Missing)> {
+        let parcel = self.parcels.get_mut(&key)?;
+        let missing = parcel
+            .missing
+            .iter_mut()
+            .find(|missing| missing.position == position)?;
+        Some((parcel.from, parcel.number, missing))
+    }
+
+    /// Forgets all parcels, and says how many; data under way still arrive.
+    pub fn stop(&mut self) -> usize {
+        self.next.clear();
+        std::mem::take(&mut self.parcels).len()
+    }
+
+    /// Bytes that were asked for and are under way.
+    pub fn bytes_under_way(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_settled(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// The rank that has owed data longest, how many bytes, and since when.
+    pub fn oldest(&self) -> Option<(Rank, usize, Duration)> {
+        let oldest = self.under_way.iter().min_by_key(|(_, asked)| asked.since);
+        oldest.map(|((from, _), asked)| (*from, asked.bytes, asked.since))
+    }
+}
+
+/// Tags in turn, so that one is used again as late as possible.
+struct Tags {
+    last: u32,
+    largest: u32,
+}
+
+impl Tags {
+    fn next(&mut self, from: Rank, used: &BTreeMap<(Rank, u32), Asked>) -> Option<u32> {
+        for _ in 0..used.len() + 1 {
+            self.last = self.last % self.largest + 1;
+            if !used.contains_key(&(from, self.last)) {
+                return Some(self.last);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! What is announced is asked for, most urgent first, within the window.
+
+use super::*;
+use dataflow_core::port::Heap;
+use smallvec::smallvec;
+
+const FROM: Rank = Rank(1);
+
+/// A datum that is packed for the purpose.
+struct Packed(Vec<u8>);
+
+impl Cargo for Packed {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        SmallVec::new()
+    }
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+    fn body(&self) -> std::borrow::Cow<'_, [u8]> {
+        self.0.clone().into()
+    }
+}
+
+fn parcel(number: u32, n_flows: u16) -> Complete {
+    let arrival = Arrival {
+        task: smallvec![number],
+        poisoned: false,
+        flows: (0..n_flows).map(|flow| (flow, None)).collect(),
+    };
+    Complete {
+        from: FROM,
+        number,
+        receipt: false,
+        arrival,
+    }
+}
+
+fn announce(wanted: &mut Wanted, number: u32, priority: i64, sizes: &[usize]) {
+    let missing = sizes
+        .iter()
+        .enumerate()
+        .map(|(position, &size)| (position as u16, smallvec![7], size));
+    wanted.announce(priority, parcel(number, sizes.len() as u16), missing);
+}
+
+fn ask_all(wanted: &mut Wanted) -> Vec<(Get, Room)> {
+    std::iter::from_fn(|| wanted.ask(&Heap, Duration::ZERO))
+        .map(|(_, get, room)| (get, room))
+        .collect()
+}
+
+#[test]
+fn the_most_urgent_is_asked_for_first_then_the_oldest() {
+    let mut wanted = Wanted::new(1000, 1000, 9);
+    for (number, priority) in [(0, 1), (1, 5), (2, 5), (3, 2)] {
+        announce(&mut wanted, number, priority, &[10]);
+    }
+    let numbers: Vec<u32> = ask_all(&mut wanted)
+        .iter()
+        .map(|(get, _)| get.number)
+        .collect();
+    assert_eq!(numbers, [1, 2, 3, 0]);
+}
+
+#[test]
+fn the_window_is_never_exceeded_but_one_is_always_allowed() {
+    for (window, asked) in [(1, 1), (10, 1), (20, 2), (25, 2), (100, 4)] {
+        let mut wanted = Wanted::new(window, 1000, 9);
+        (0..4).for_each(|number| announce(&mut wanted, number, 0, &[10]));
+        assert_eq!(ask_all(&mut wanted).len(), asked, "a window of {window}");
+        assert_eq!(wanted.bytes_under_way(), 10 * asked);
+    }
+}
+
+#[test]
+fn a_datum_too_long_for_the_transport_comes_in_parts_and_whole() {
+    let (mut wanted, mut shelf) = (Wanted::new(1, 7, 2), Shelf::default());
+    let bytes: Vec<u8> = (0..50).collect();
+    shelf.put(Rank(0), (3, 0), Arc::new(Packed(bytes.clone())));
+    announce(&mut wanted, 3, 0, &[50]);
+    let mut parts = 0;
+    loop {
+        let (from, get, mut room) = wanted.ask(&Heap, Duration::ZERO).unwrap();
+        assert!(wanted.bytes_under_way() <= 7);
+        let payload = shelf.give(Rank(0), &get).unwrap();
+        let filled = room.fill(&payload);
+        parts += 1;
+        match wanted.arrived(from, get.tag, room, filled).unwrap() {
+            Progressed::Part => {}
+            Progressed::Datum => unreachable!("it has one datum"),
+            Progressed::Parcel(parcel) => {
+                let goods = parcel.arrival.flows[0].1.as_ref().unwrap();
+                assert_eq!(
+                    (goods.body.bytes(), &goods.head[..]),
+                    (&bytes[..], &[7][..])
+                );
+                break;
+            }
+        }
+    }
+    assert_eq!(parts, 8);
+    assert!(wanted.is_settled());
+}
+
+#[test]
+fn a_parcel_is_complete_with_its_last_datum_in_any_order() {
+    let mut wanted = Wanted::new(1000, 1000, 9);
+    announce(&mut wanted, 0, 0, &[10, 20, 30]);
+    let mut asked = ask_all(&mut wanted);
+    asked.reverse();
+    for (i, (get, room)) in asked.into_iter().enumerate() {
+        let progressed = wanted
+            .arrived(FROM, get.tag, room, get.length as usize)
+            .unwrap();
+        assert_eq!(matches!(progressed, Progressed::Parcel(_)), i == 2);
+    }
+}
+
+#[test]
+fn data_that_were_not_asked_for_or_have_another_length_are_refused() {
+    let mut wanted = Wanted::new(1000, 1000, 9);
+    announce(&mut wanted, 0, 0, &[10]);
+    let (_, get, room) = wanted.ask(&Heap, Duration::ZERO).unwrap();
+    let stray = Room {
+        block: Heap.allocate(1),
+        range: 0..1,
+    };
+    assert!(wanted.arrived(FROM, get.tag + 1, stray, 1).is_err());
+    assert!(wanted.arrived(FROM, get.tag, room, 9).is_err());
+}
+
+#[test]
+fn the_shelf_gives_a_datum_once_in_order_and_to_whom_it_was_announced() {
+    let mut shelf = Shelf::default();
+    shelf.put(Rank(2), (1, 0), Arc::new(Packed(vec![0; 10])));
+    let get = |number, offset, length| Get {
+        number,
+        position: 0,
+        tag: 1,
+        offset,
+        length,
+    };
+    for refused in [get(1, 1, 5), get(1, 0, 11), get(1, 0, 0), get(2, 0, 5)] {
+        assert!(shelf.give(Rank(2), &refused).is_err(), "{refused:?}");
+    }
+    assert!(shelf.give(Rank(1), &get(1, 0, 5)).is_err());
+    assert!(shelf.give(Rank(2), &get(1, 0, 5)).is_ok());
+    assert!(shelf.give(Rank(2), &get(1, 0, 5)).is_err(), "given before");
+    assert!(shelf.give(Rank(2), &get(1, 5, 5)).is_ok());
+    assert!(shelf.give(Rank(2), &get(1, 5, 5)).is_err(), "gone");
+}
+
+#[test]
+fn tags_are_used_again_as_late_as_possible_and_never_twice_at_once() {
+    let mut wanted = Wanted::new(1000, 1000, 3);
+    (0..5).for_each(|number| announce(&mut wanted, number, 0, &[10]));
+    let mut asked = ask_all(&mut wanted);
+    assert_eq!(
+        asked.iter().map(|(get, _)| get.tag).collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
+    let (get, room) = asked.remove(1);
+    assert!(wanted.arrived(FROM, get.tag, room, 10).is_ok());
+    assert_eq!(ask_all(&mut wanted)[0].0.tag, 2, "the only free one");
+}
+
+#[test]
+fn after_a_stop_nothing_is_asked_for_and_what_is_under_way_still_settles() {
+    let mut wanted = Wanted::new(10, 1000, 9);
+    (0..3).for_each(|number| announce(&mut wanted, number, 0, &[10]));
+    let (get, room) = ask_all(&mut wanted).remove(0);
+    assert_eq!(wanted.stop(), 3);
+    assert!(!wanted.is_settled() && ask_all(&mut wanted).is_empty());
+    assert!(matches!(
+        wanted.arrived(FROM, get.tag, room, 10),
+        Ok(Progressed::Part)
+    ));
+    assert!(wanted.is_settled());
+}

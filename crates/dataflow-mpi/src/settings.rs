@@ -1,0 +1,115 @@
+//! What can be chosen about communication; the defaults suit a node and a fast network.
+
+use std::time::Duration;
+
+/// The choices of one rank.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::Settings;
+/// let frugal = Settings { window_bytes: 1 << 20, ..Settings::default() };
+/// assert_eq!(frugal.inline_bytes, Settings::default().inline_bytes);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A datum of at most so many bytes travels inside its activation, credit permitting.
+    pub inline_bytes: usize,
+    /// A packet is full at so many bytes; the transport's limit may be smaller.
+    pub packet_bytes: usize,
+    /// How many packets may be under way to one rank.
+    pub packets_in_flight: usize,
+    /// How many inline bytes may be under way from one rank to another. Agreed on by all ranks.
+    pub credit_bytes: usize,
+    /// How many bytes this rank may have asked for and not got; one datum is always allowed.
+    pub window_bytes: usize,
+    /// To so many ranks a datum is sent by its root alone. Agreed on by all ranks.
+    pub star_ranks: usize,
+    /// From so many bytes on a datum goes to at most two ranks from each. Agreed on by all ranks.
+    pub binary_bytes: usize,
+    /// Who has been silent towards a rank for so long says that it lives.
+    pub beat: Duration,
+    /// Whoever is not heard of for so long during a run is lost.
+    pub silence: Duration,
+    /// How long a run may wait for ranks that have not opened it yet.
+    pub patience: Duration,
+    /// Whether `post` waits until the receiver has the data: for comparison only.
+    pub blocking: bool,
+    /// Who moves messages.
+    pub drive: Drive,
+    /// How long a thread that waits for messages keeps looking before it sleeps.
+    pub spin: Duration,
+}
+
+/// Who moves the messages of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drive {
+    /// A thread of its own: for ranks with a core to spare.
+    Dedicated,
+    /// Workers, between tasks; a helper takes over when none did for 200 µs.
+    Workers,
+}
+
+impl Drive {
+    /// A dedicated thread if each of the ranks on this machine has a core for it.
+    pub fn by_cores(n_cores: usize, ranks_here: usize, workers_each: usize) -> Self {
+        if ranks_here * (workers_each + 1) <= n_cores {
+            Drive::Dedicated
+        } else {
+            Drive::Workers
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            inline_bytes: 4096,
+            packet_bytes: 16 << 10,
+            packets_in_flight: 4,
+            credit_bytes: 256 << 10,
+            window_bytes: 32 << 20,
+            star_ranks: 2,
+            binary_bytes: 64 << 10,
+            beat: Duration::from_secs(1),
+            silence: Duration::from_secs(10),
+            patience: Duration::from_secs(600),
+            blocking: false,
+            drive: Drive::Workers,
+            spin: Duration::ZERO,
+        }
+    }
+}
+
+impl Settings {
+    /// What ranks must agree on for trees and credits to fit together, by name and value.
+    pub(crate) fn agreed(&self) -> [(String, String); 3] {
+        [
+            ("credit_bytes", self.credit_bytes),
+            ("star_ranks", self.star_ranks),
+            ("binary_bytes", self.binary_bytes),
+        ]
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_dedicated_only_if_every_rank_has_a_core_for_it() {
+        for (n_cores, ranks, workers, expected) in [
+            (2, 1, 1, Drive::Dedicated),
+            (2, 1, 2, Drive::Workers),
+            (2, 2, 1, Drive::Workers),
+            (16, 4, 3, Drive::Dedicated),
+            (15, 4, 3, Drive::Workers),
+        ] {
+            assert_eq!(
+                Drive::by_cores(n_cores, ranks, workers),
+                expected,
+                "{n_cores} {ranks} {workers}"
+            );
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Random runs with two oracles: the truth, which only the test can see, and Safra's ring.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+/// Numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// Ranks that work, send work to each other, and look for the end.
+struct Ranks {
+    family: Vec<Family>,
+    waves: Vec<Waves>,
+    busy: Vec<bool>,
+    sent: Vec<u64>,
+    delivered: Vec<u64>,
+    /// Work and words under way: from, to, what. Words keep their order, work does not.
+    work: Vec<(usize, usize)>,
+    words: VecDeque<(usize, usize, Next)>,
+    safra: Safra,
+    now: Duration,
+    quiet: bool,
+}
+
+/// Dijkstra's account of Safra's algorithm (EWD 998): a token with a count and a colour goes round.
+struct Safra {
+    counts: Vec<i64>,
+    black: Vec<bool>,
+    token: Option<(usize, i64, bool)>,
+    ended: bool,
+}
+
+impl Safra {
+    /// The token moves on if its holder is at rest; rank 0 judges it.
+    fn step(&mut self, busy: &[bool]) {
+        let n = busy.len();
+        let (at, count, black) = self.token.unwrap_or((0, 0, true));
+        if busy[at] {
+            return;
+        }
+        if at == 0 {
+            let ends =
+                self.token.is_some() && !black && !self.black[0] && count + self.counts[0] == 0;
+            self.ended |= ends;
+            self.black[0] = false;
+            self.token = Some((n - 1, 0, false));
+        } else {
+            self.token = Some((at - 1, count + self.counts[at], black || self.black[at]));
+            self.black[at] = false;
+        }
+    }
+}
+
+impl Ranks {
+    fn new(n: usize) -> Self {
+        let silence = Duration::from_secs(1000);
+        Ranks {
+            family: (0..n as u32)
+                .map(|rank| Family::of(Rank(rank), n))
+                .collect(),
+            waves: (0..n)
+                .map(|_| Waves::new(Duration::from_millis(1), silence))
+                .collect(),
+            busy: vec![true; n],
+            sent: vec![0; n],
+            delivered: vec![0; n],
+            work: vec![],
+            words: VecDeque::new(),
+            safra: Safra {
+                counts: vec![0; n],
+                black: vec![false; n],
+                token: None,
+                ended: false,
+            },
+            now: Duration::ZERO,
+            quiet: false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.work.is_empty() && self.busy.iter().all(|busy| !busy)
+    }
+
+    /// One random thing happens.
+    fn step(&mut self, random: &mut Random, left: &mut usize) {
+        self.now += Duration::from_millis(1);
+        let rank = random.below(self.busy.len());
+        match random.below(6) {
+            0 if self.busy[rank] => self.busy[rank] = random.below(3) > 0,
+            1 if self.busy[rank] && *left > 0 => {
+                *left -= 1;
+                self.work.push((rank, random.below(self.busy.len())));
+                self.sent[rank] += 1;
+                self.safra.counts[rank] += 1;
+            }
+            2 if !self.work.is_empty() => {
+                let (_, to) = self.work.swap_remove(random.below(self.work.len()));
+                self.delivered[to] += 1;
+                self.busy[to] = true;
+                self.safra.counts[to] -= 1;
+                self.safra.black[to] = true;
+            }
+            3 => self.safra.step(&self.busy),
+            4 => self.hear(),
+            _ => self.act(rank),
+        }
+    }
+
+    fn act(&mut self, rank: usize) {
+        let standing = Standing {
+            dry: !self.busy[rank],
+            short: true,
+            sent: self.sent[rank],
+            delivered: self.delivered[rank],
+        };
+        let family = &self.family[rank];
+        while let Some(next) = self.waves[rank].next(family, standing, self.now) {
+            match next {
+                Next::Dry => self.words.push_back((rank, 0, next)),
+                Next::Tally(..) => {
+                    self.words
+                        .push_back((rank, family.parent.unwrap().0 as usize, next))
+                }
+                Next::Wave(_) => self.words.extend(
+                    family
+                        .children
+                        .iter()
+                        .map(|child| (rank, child.0 as usize, next)),
+                ),
+                Next::Quiet(_) => self.quiet = true,
+                Next::Lost(_) => unreachable!("nothing is lost here"),
+            }
+        }
+    }
+
+    fn hear(&mut self) {
+        let Some((from, to, word)) = self.words.pop_front() else {
+            return;
+        };
+        match word {
+            Next::Dry => self.waves[to].hear_dry(),
+            Next::Wave(round) => {
+                self.waves[to].hear_wave(round);
+                let children = self.family[to].children.iter();
+                self.words
+                    .extend(children.map(|child| (to, child.0 as usize, word)));
+            }
+            Next::Tally(round, tally) => self.waves[to].hear_tally(Rank(from as u32), round, tally),
+            Next::Quiet(_) | Next::Lost(_) => {
+                unreachable!("only the root says this, and here only to us")
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_end_is_found_and_never_before_it_has_come(seed in any::<u64>(), n in 1usize..9, messages in 0usize..40) {
+        let (mut random, mut ranks, mut left) = (Random(seed), Ranks::new(n), messages);
+        let mut steps = 0;
+        while !ranks.quiet || !ranks.safra.ended {
+            ranks.step(&mut random, &mut left);
+            prop_assert!(!ranks.quiet || ranks.is_over(), "a wave ended early");
+            prop_assert!(!ranks.safra.ended || ranks.is_over(), "Safra agrees with the truth");
+            steps += 1;
+            prop_assert!(steps < 100_000, "the end was not found");
+        }
+    }
+}
+
+fn alone(delivered: u64) -> Standing {
+    Standing {
+        dry: true,
+        short: true,
+        sent: 5,
+        delivered,
+    }
+}
+
+#[test]
+fn one_wave_proves_nothing_and_two_alike_do() {
+    let (family, mut waves) = (
+        Family::of(Rank(0), 1),
+        Waves::new(Duration::ZERO, Duration::from_secs(9)),
+    );
+    let at = Duration::from_secs(1);
+    assert_eq!(waves.next(&family, alone(5), at), Some(Next::Wave(1)));
+    assert_eq!(
+        waves.next(&family, alone(5), at),
+        None,
+        "the first is noted"
+    );
+    assert_eq!(waves.next(&family, alone(5), at), Some(Next::Wave(2)));
+    assert_eq!(waves.next(&family, alone(5), at), Some(Next::Quiet(2)));
+}
+
+#[test]
+fn parcels_that_stay_under_way_for_too_long_are_lost() {
+    let (family, mut waves) = (
+        Family::of(Rank(0), 1),
+        Waves::new(Duration::from_secs(1), Duration::from_secs(9)),
+    );
+    let next = |waves: &mut Waves, at: u64| waves.next(&family, alone(4), Duration::from_secs(at));
+    let found: Vec<(u64, Next)> = (0..30)
+        .filter_map(|at| Some((at, next(&mut waves, at)?)))
+        .collect();
+    let lost = found.iter().find(|(_, next)| matches!(next, Next::Lost(_)));
+    let (at, _) = lost.expect("5 were sent and 4 delivered");
+    assert!((10..=13).contains(at), "{found:?}");
+}

@@ -1,0 +1,196 @@
+//! Ranks as threads of one process: a mailbox each.
+//!
+//! Payloads are copied once, from where they lie into the room the receiver has made, as a network
+//! between processes of one machine would. A packet counts as sent when its receiver has taken it,
+//! so messages gather while a receiver is busy.
+
+use super::{Event, Limits, Payload, Room, Transport};
+use crate::host::{Bell, lock};
+use dataflow_core::rank::Rank;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// As far as threads are concerned, messages have any length.
+const LIMITS: Limits = Limits {
+    message_bytes: 1 << 30,
+    largest_tag: i32::MAX as u32,
+    in_order: true,
+};
+
+/// The transports of `n_ranks` ranks of this process, by rank.
+pub fn connect(n_ranks: usize) -> Vec<Local> {
+    connect_with(n_ranks, LIMITS)
+}
+
+/// The same with the limits of another transport, for tests.
+pub fn connect_with(n_ranks: usize, limits: Limits) -> Vec<Local> {
+    let mailboxes: Arc<[Mailbox]> = (0..n_ranks).map(|_| Mailbox::default()).collect();
+    let local = |rank| Local {
+        rank: Rank(rank),
+        limits,
+        mailboxes: mailboxes.clone(),
+        taken: VecDeque::new(),
+        rooms: BTreeMap::new(),
+        early: BTreeMap::new(),
+        events: VecDeque::new(),
+    };
+    (0..n_ranks as u32).map(local).collect()
+}
+
+/// One rank's door to the others.
+pub struct Local {
+    rank: Rank,
+    limits: Limits,
+    mailboxes: Arc<[Mailbox]>,
+    /// Letters taken out of the mailbox and not looked at.
+    taken: VecDeque<Letter>,
+    rooms: BTreeMap<(Rank, u32), VecDeque<Room>>,
+    /// Data that came before room was made for them.
+    early: BTreeMap<(Rank, u32), VecDeque<Payload>>,
+    events: VecDeque<Event>,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    letters: Mutex<VecDeque<Letter>>,
+    /// Whether there may be letters: a look without the lock.
+    has_letters: AtomicBool,
+    bell: Mutex<Option<Arc<dyn Bell>>>,
+}
+
+enum Letter {
+    Packet(Rank, Vec<u8>),
+    Data(Rank, u32, Payload),
+    Taken(Rank),
+    Left(Rank),
+}
+
+impl Mailbox {
+    fn put(&self, letter: Letter) {
+        lock(&self.letters).push_back(letter);
+        // Release: pairs with the acquire in `take`.
+        self.has_letters.store(true, Ordering::Release);
+        if let Some(bell) = &*lock(&self.bell) {
+            bell.ring();
+        }
+    }
+
+    /// All letters.
+    fn take(&self, into: &mut VecDeque<Letter>) {
+        if self.has_letters.load(Ordering::Acquire) {
+            let mut letters = lock(&self.letters);
+            self.has_letters.store(false, Ordering::Relaxed);
+            std::mem::swap(&mut *letters, into);
+        }
+    }
+}
+
+impl Local {
+    fn put(&self, to: Rank, letter: Letter) {
+        self.mailboxes[to.0 as usize].put(letter);
+    }
+
+    fn open(&mut self, letter: Letter) -> Option<Event> {
+        match letter {
+            Letter::Packet(from, bytes) => {
+                self.put(from, Letter::Taken(self.rank));
+                Some(Event::Packet { from, bytes })
+            }
+            Letter::Taken(by) => Some(Event::Sent(by)),
+            Letter::Left(rank) => Some(Event::Lost(rank, "its thread has ended".into())),
+            Letter::Data(from, tag, payload) => {
+                let rooms = self.rooms.get_mut(&(from, tag));
+                match rooms.and_then(VecDeque::pop_front) {
+                    Some(room) => Some(arrived(from, tag, room, &payload)),
+                    None => {
+                        self.early
+                            .entry((from, tag))
+                            .or_default()
+                            .push_back(payload);
+                        None
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn arrived(from: Rank, tag: u32, mut room: Room, payload: &Payload) -> Event {
+    let bytes = room.fill(payload);
+    Event::Data {
+        from,
+        tag,
+        room,
+        bytes,
+    }
+}
+
+impl Transport for Local {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn send(&mut self, to: Rank, packet: Vec<u8>) {
+        debug_assert!(packet.len() <= self.limits.message_bytes);
+        self.put(to, Letter::Packet(self.rank, packet));
+    }
+
+    fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
+        debug_assert!(payload.len() <= self.limits.message_bytes && tag <= self.limits.largest_tag);
+        self.put(to, Letter::Data(self.rank, tag, payload));
+    }
+
+    fn receive(&mut self, from: Rank, tag: u32, room: Room) {
+        let early = self
+            .early
+            .get_mut(&(from, tag))
+            .and_then(VecDeque::pop_front);
+        match early {
+            Some(payload) => self.events.push_back(arrived(from, tag, room, &payload)),
+            None => self.rooms.entry((from, tag)).or_default().push_back(room),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            if self.taken.is_empty() {
+                self.mailboxes[self.rank.0 as usize].take(&mut self.taken);
+            }
+            let letter = self.taken.pop_front()?;
+            if let Some(event) = self.open(letter) {
+                return Some(event);
+            }
+        }
+    }
+
+    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool {
+        let own = &self.mailboxes[self.rank.0 as usize];
+        *lock(&own.bell) = Some(bell.clone());
+        bell.ring();
+        true
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        *lock(&self.mailboxes[self.rank.0 as usize].bell) = None;
+        for rank in (0..self.mailboxes.len() as u32)
+            .map(Rank)
+            .filter(|rank| *rank != self.rank)
+        {
+            self.put(rank, Letter::Left(self.rank));
+        }
+    }
+}

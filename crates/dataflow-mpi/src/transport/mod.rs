@@ -1,0 +1,172 @@
+//! Transports: who carries bytes from rank to rank.
+//!
+//! Two things are carried. *Packets* are short and come unasked; *data* are long and go straight
+//! into room that the receiver has made for them beforehand. That is little enough for MPI
+//! (`Isend`, posted `Irecv`, `Testsome`), for sockets, and for threads of one process.
+//!
+//! # Law
+//! No call blocks. A transport is driven by one thread at a time. Bytes of a payload are read until
+//! it is dropped. Packets may be lost, repeated or overtaken if [`Limits::in_order`] is false; the
+//! protocol notices. Data for a tag that no receive was posted for may be dropped.
+
+pub mod local;
+pub mod raw;
+pub mod simulated;
+
+use crate::host::Bell;
+use dataflow_core::port::{Block, Cargo};
+use dataflow_core::rank::Rank;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Carries packets and data between one rank and the others.
+pub trait Transport: Send {
+    /// This rank.
+    fn rank(&self) -> Rank;
+
+    /// How many ranks there are.
+    fn n_ranks(&self) -> usize;
+
+    /// What a message may be.
+    fn limits(&self) -> Limits;
+
+    /// Starts to send a packet, of at most [`Limits::message_bytes`]. [`Event::Sent`] follows.
+    fn send(&mut self, to: Rank, packet: Vec<u8>);
+
+    /// Starts to send data into the room that `to` has made under this tag.
+    fn send_data(&mut self, to: Rank, tag: u32, payload: Payload);
+
+    /// Makes room for data that `from` will send under this tag. [`Event::Data`] follows.
+    fn receive(&mut self, from: Rank, tag: u32, room: Room);
+
+    /// The next thing that happened, if any.
+    fn poll(&mut self) -> Option<Event>;
+
+    /// Asks for a ring whenever [`poll`](Self::poll) may have something; false if this transport
+    /// cannot ring and must be asked again and again.
+    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool;
+}
+
+/// What a message may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest packet or piece of data. At least 64.
+    pub message_bytes: usize,
+    /// The largest tag; tags begin at 1.
+    pub largest_tag: u32,
+    /// Whether packets arrive in the order they were sent, each once: then a gap is an error at
+    /// once, else when it has not closed after a while.
+    pub in_order: bool,
+}
+
+/// What happens at a transport.
+#[derive(Debug)]
+pub enum Event {
+    /// A packet has arrived.
+    Packet {
+        /// From whom.
+        from: Rank,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// Data have arrived in the room made for them.
+    Data {
+        /// From whom.
+        from: Rank,
+        /// Under which tag.
+        tag: u32,
+        /// The room.
+        room: Room,
+        /// How many bytes came: the room's, or something is wrong.
+        bytes: usize,
+    },
+    /// A packet to that rank has left; another may follow it at once.
+    Sent(Rank),
+    /// Data arrived that nobody had made room for: a repetition, dropped.
+    Unexpected(Rank),
+    /// A rank cannot be reached any more.
+    Lost(Rank, String),
+}
+
+/// Bytes on their way out: part of what a [`Cargo`] gives.
+#[derive(Clone)]
+pub struct Payload {
+    load: Load,
+    range: Range<usize>,
+}
+
+/// A datum ready to be sent: where it lies, or packed once.
+#[derive(Clone)]
+pub enum Load {
+    /// Its bytes lie there.
+    Lent(Arc<dyn Cargo>),
+    /// Its bytes were packed for the purpose.
+    Packed(Arc<[u8]>),
+}
+
+impl Load {
+    /// Packs what has to be packed.
+    pub fn new(cargo: Arc<dyn Cargo>) -> Self {
+        let packed = match cargo.body() {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(bytes) => Some(bytes.into()),
+        };
+        packed.map_or(Load::Lent(cargo), Load::Packed)
+    }
+
+    /// Part of it, on its way.
+    pub fn part(&self, range: Range<usize>) -> Payload {
+        Payload {
+            load: self.clone(),
+            range,
+        }
+    }
+}
+
+impl Payload {
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Shows the bytes; fewer than [`len`](Self::len) if the cargo broke its word on its size.
+    pub fn read<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
+        let part = |bytes: &[u8]| {
+            let end = self.range.end.min(bytes.len());
+            look(&bytes[self.range.start.min(end)..end])
+        };
+        match &self.load {
+            Load::Lent(cargo) => part(&cargo.body()),
+            Load::Packed(bytes) => part(bytes),
+        }
+    }
+}
+
+/// Room for data to come: part of a block.
+#[derive(Debug)]
+pub struct Room {
+    /// The block.
+    pub block: Box<dyn Block>,
+    /// The part to be filled.
+    pub range: Range<usize>,
+}
+
+impl Room {
+    /// Copies a payload in, as far as both go; says how many bytes it had.
+    pub fn fill(&mut self, payload: &Payload) -> usize {
+        payload.read(|bytes| self.fill_with(bytes))
+    }
+
+    pub(crate) fn fill_with(&mut self, bytes: &[u8]) -> usize {
+        let room = &mut self.block.bytes_mut()[self.range.clone()];
+        let fits = room.len().min(bytes.len());
+        room[..fits].copy_from_slice(&bytes[..fits]);
+        bytes.len()
+    }
+}

@@ -1,0 +1,84 @@
+//! Send and receive on a transport without any protocol above it: what the runtime is compared with.
+//!
+//! Buffers are used again on both sides: what is sent lies where it lay, what is received comes into
+//! the block of the last time. The limits of the transport are the caller's affair.
+
+use super::{Event, Load, Room, Transport};
+use crate::host::{Bell, Host};
+use dataflow_core::port::{Block, Cargo};
+use dataflow_core::rank::Rank;
+use std::sync::Arc;
+
+/// One rank's end.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Cargo, Heap, Memory};
+/// use dataflow_core::rank::Rank;
+/// use dataflow_mpi::transport::{local, raw::{Raw, Sendable}};
+/// use dataflow_mpi::Machine;
+///
+/// let mut ends = local::connect(2).into_iter().map(|end| Raw::new(Box::new(end), &*Machine::new(), false));
+/// let (mut here, mut there) = (ends.next().unwrap(), ends.next().unwrap());
+/// here.send(Rank(1), &Sendable::new(vec![7; 8]));
+/// let received = there.receive(Rank(0), Heap.allocate(8));
+/// assert_eq!(received.bytes(), [7; 8]);
+/// ```
+pub struct Raw {
+    transport: Box<dyn Transport>,
+    bell: Arc<dyn Bell>,
+    spins: bool,
+}
+
+/// A buffer to be sent, as often as wanted.
+pub struct Sendable(Load, usize);
+
+impl Sendable {
+    /// Of bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        let length = bytes.len();
+        Sendable(Load::Packed(bytes.into()), length)
+    }
+
+    /// Of a cargo, where it lies.
+    pub fn of(cargo: Arc<dyn Cargo>) -> Self {
+        let length = cargo.size();
+        Sendable(Load::new(cargo), length)
+    }
+}
+
+/// All data go under this tag.
+const TAG: u32 = 1;
+
+impl Raw {
+    /// Over a transport; `spins` says whether a receiver looks again and again, or sleeps.
+    pub fn new(mut transport: Box<dyn Transport>, host: &dyn Host, spins: bool) -> Self {
+        let bell = host.bell();
+        let rings = transport.ring(&bell);
+        Raw {
+            transport,
+            bell,
+            spins: spins || !rings,
+        }
+    }
+
+    /// Starts to send.
+    pub fn send(&mut self, to: Rank, sendable: &Sendable) {
+        self.transport
+            .send_data(to, TAG, sendable.0.part(0..sendable.1));
+    }
+
+    /// Waits for what `from` sends, in a block of its size.
+    pub fn receive(&mut self, from: Rank, block: Box<dyn Block>) -> Box<dyn Block> {
+        let range = 0..block.bytes().len();
+        self.transport.receive(from, TAG, Room { block, range });
+        loop {
+            match self.transport.poll() {
+                Some(Event::Data { room, .. }) => return room.block,
+                Some(_) => {}
+                None if self.spins => std::hint::spin_loop(),
+                None => self.bell.wait(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Weather: what a simulated network does to messages and ranks.
+
+use dataflow_core::rank::Rank;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::time::Duration;
+
+/// How messages travel, and what goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weather {
+    /// Decides everything below that is left to chance, and whose turn it is.
+    pub seed: u64,
+    /// From the end of sending to arrival.
+    pub latency: Duration,
+    /// Each rank's way in and way out carry so many bytes a second.
+    pub bytes_per_second: f64,
+    /// Up to so much is added to the latency.
+    pub jitter: Duration,
+    /// Whether messages may overtake one another.
+    pub reorder: bool,
+    /// Whether actors that could run take turns at random.
+    pub shuffle: bool,
+    /// The share of messages that are lost.
+    pub loss: f64,
+    /// The share of messages that come twice.
+    pub duplication: f64,
+    /// Ranks that stand still from a moment on, for a while.
+    pub freezes: Vec<(Rank, Duration, Duration)>,
+    /// Ranks that are cut off from a moment on.
+    pub deaths: Vec<(Rank, Duration)>,
+    /// A world that is not over by then hangs.
+    pub deadline: Duration,
+    /// The longest message.
+    pub message_bytes: usize,
+    /// The largest tag.
+    pub largest_tag: u32,
+}
+
+impl Default for Weather {
+    /// Fair: 5 µs, 10 GB/s, no faults.
+    fn default() -> Self {
+        Weather {
+            seed: 0,
+            latency: Duration::from_micros(5),
+            bytes_per_second: 10e9,
+            jitter: Duration::ZERO,
+            reorder: false,
+            shuffle: false,
+            loss: 0.0,
+            duplication: 0.0,
+            freezes: Vec::new(),
+            deaths: Vec::new(),
+            deadline: Duration::from_secs(20_000),
+            message_bytes: 1 << 30,
+            largest_tag: 32_767,
+        }
+    }
+}
+
+impl Weather {
+    /// A network that costs nothing.
+    pub fn free() -> Self {
+        Weather {
+            latency: Duration::ZERO,
+            bytes_per_second: f64::INFINITY,
+            ..Weather::default()
+        }
+    }
+
+    /// Rough, by a seed: delays, overtaking, repetitions, short freezes, small limits, but nothing
+    /// that a run could not survive.
+    pub fn rough(seed: u64, n_ranks: usize) -> Self {
+        let mut chance = Chance::new(seed ^ 0x5eed);
+        let micros = |n| Duration::from_micros(n);
+        let freezes = (0..chance.below(3)).map(|_| {
+            let rank = Rank(chance.below(n_ranks as u64) as u32);
+            (
+                rank,
+                micros(chance.below(2_000)),
+                micros(chance.below(500_000)),
+            )
+        });
+        let freezes = freezes.collect();
+        Weather {
+            seed,
+            latency: micros(chance.below(50)),
+            bytes_per_second: [1e7, 1e9, 1e10][chance.below(3) as usize],
+            jitter: micros([0, 20, 1_000][chance.below(3) as usize]),
+            reorder: chance.below(4) > 0,
+            shuffle: true,
+            duplication: [0.0, 0.05, 0.3][chance.below(3) as usize],
+            freezes,
+            message_bytes: [64, 1 << 10, 1 << 20][chance.below(3) as usize],
+            ..Weather::default()
+        }
+    }
+
+    /// Rough, and messages are lost or a rank dies: the run must end with an error everywhere, or
+    /// not have noticed.
+    pub fn deadly(seed: u64, n_ranks: usize) -> Self {
+        let mut chance = Chance::new(seed ^ 0xdead);
+        let mut weather = Weather::rough(seed, n_ranks);
+        if chance.below(2) == 0 {
+            weather.loss = [0.002, 0.02, 0.2][chance.below(3) as usize];
+        } else {
+            let dead = Rank(chance.below(n_ranks as u64) as u32);
+            weather.deaths = vec![(dead, Duration::from_micros(chance.below(3_000)))];
+        }
+        weather
+    }
+}
+
+/// How often each kind of fault happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Faults {
+    /// Messages that took longer than the latency.
+    pub delayed: u64,
+    /// Messages that overtook an earlier one.
+    pub reordered: u64,
+    /// Messages that came twice.
+    pub duplicated: u64,
+    /// Messages that were lost.
+    pub lost: u64,
+    /// Messages from or to dead ranks.
+    pub cut: u64,
+    /// Times an actor could not run because its rank stood still.
+    pub frozen: u64,
+}
+
+impl Faults {
+    /// Adds those of another world.
+    pub fn add(&mut self, other: Faults) {
+        self.delayed += other.delayed;
+        self.reordered += other.reordered;
+        self.duplicated += other.duplicated;
+        self.lost += other.lost;
+        self.cut += other.cut;
+        self.frozen += other.frozen;
+    }
+}
+
+/// Numbers from a seed.
+#[derive(Debug)]
+pub(super) struct Chance(ChaCha8Rng);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Chance(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// One of `0..n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0.next_u64() % n.max(1)
+    }
+
+    /// Whether something of that probability happens.
+    pub fn happens(&mut self, probability: f64) -> bool {
+        let uniform = (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        uniform < probability
+    }
+}

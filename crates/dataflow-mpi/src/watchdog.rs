@@ -1,0 +1,119 @@
+//! Watchdog: who has been silent for too long, and to whom one has been silent oneself.
+//!
+//! # Law
+//! A rank is lost when nothing was heard of it for as long as said, *while this rank listened*: one
+//! that slept itself (a debugger, a stopped process) begins to count anew.
+
+use dataflow_core::rank::Rank;
+use std::time::Duration;
+
+/// Listens to all other ranks.
+#[derive(Debug)]
+pub struct Watchdog {
+    rank: Rank,
+    beat: Duration,
+    silence: Duration,
+    heard: Vec<Duration>,
+    spoken: Vec<Duration>,
+    looked: Duration,
+}
+
+impl Watchdog {
+    /// Hears nothing yet.
+    pub fn new(rank: Rank, n_ranks: usize, beat: Duration, silence: Duration) -> Self {
+        Watchdog {
+            rank,
+            beat,
+            silence,
+            heard: vec![Duration::ZERO; n_ranks],
+            spoken: vec![Duration::ZERO; n_ranks],
+            looked: Duration::ZERO,
+        }
+    }
+
+    /// Begins to count.
+    pub fn start(&mut self, now: Duration) {
+        self.heard.fill(now);
+        self.looked = now;
+    }
+
+    /// A packet has come.
+    pub fn heard(&mut self, from: Rank, now: Duration) {
+        self.heard[from.0 as usize] = now;
+    }
+
+    /// A packet has left.
+    pub fn spoken(&mut self, to: Rank, now: Duration) {
+        self.spoken[to.0 as usize] = now;
+    }
+
+    /// The rank silent for longest, if for too long, and for how long.
+    pub fn lost(&mut self, now: Duration) -> Option<(Rank, Duration)> {
+        let slept = now.saturating_sub(self.looked) * 2 > self.silence;
+        self.looked = now;
+        if slept {
+            self.heard.fill(now);
+            return None;
+        }
+        let silent = |rank: Rank| (rank, now.saturating_sub(self.heard[rank.0 as usize]));
+        let longest = self.others().map(silent).max_by_key(|(_, silent)| *silent);
+        longest.filter(|(_, silent)| *silent > self.silence)
+    }
+
+    /// Who must hear that this rank lives.
+    pub fn due(&self, now: Duration) -> impl Iterator<Item = Rank> {
+        self.others()
+            .filter(move |rank| now.saturating_sub(self.spoken[rank.0 as usize]) >= self.beat)
+    }
+
+    fn others(&self) -> impl Iterator<Item = Rank> + use<> {
+        let me = self.rank;
+        (0..self.heard.len() as u32)
+            .map(Rank)
+            .filter(move |&rank| rank != me)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn watchdog() -> Watchdog {
+        let mut watchdog = Watchdog::new(Rank(0), 3, at(1), at(10));
+        watchdog.start(at(100));
+        watchdog
+    }
+
+    #[test]
+    fn whoever_is_silent_for_longer_than_allowed_is_lost() {
+        let mut watchdog = watchdog();
+        for now in 101..=110 {
+            watchdog.heard(Rank(1), at(now));
+            assert_eq!(watchdog.lost(at(now)), None);
+        }
+        assert_eq!(watchdog.lost(at(111)), Some((Rank(2), at(11))));
+    }
+
+    #[test]
+    fn a_rank_that_slept_itself_blames_nobody() {
+        let mut watchdog = watchdog();
+        assert_eq!(watchdog.lost(at(150)), None);
+        for now in 151..=160 {
+            assert_eq!(watchdog.lost(at(now)), None);
+        }
+        assert!(watchdog.lost(at(161)).is_some());
+    }
+
+    #[test]
+    fn only_those_who_heard_nothing_lately_are_told_that_one_lives() {
+        let mut watchdog = watchdog();
+        watchdog.spoken(Rank(1), at(100));
+        watchdog.spoken(Rank(2), at(101));
+        assert!(watchdog.due(at(101)).eq([Rank(1)]));
+        assert!(watchdog.due(at(102)).eq([Rank(1), Rank(2)]));
+    }
+}

@@ -1,0 +1,23 @@
+//! What ranks say to each other, as bytes.
+//!
+//! # Law
+//! Every message is a header and a body of the length that the header gives. Decoding any bytes
+//! ends with a message or a [`Malformed`]; what was encoded decodes to itself.
+#![doc = include_str!("PROTOCOL.md")]
+
+mod activate;
+pub mod boxes;
+pub(crate) mod bytes;
+mod header;
+mod message;
+
+pub use activate::{Activate, Announced, Output};
+pub use bytes::Malformed;
+pub use header::{Header, Kind, MAGIC, PacketHeader};
+pub use message::{Account, Get, Message, Tally, Update};
+
+/// The version of all layouts; ranks of different versions do not agree to run.
+pub const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! The real engine over this courier: a wavefront whose borders cross ranks.
+
+mod engine;
+
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Block, Courier, Heap, Shuffled, Wire};
+use dataflow_core::prelude::*;
+use dataflow_core::{Report, run_across};
+use dataflow_mpi::transport::local;
+use dataflow_mpi::transport::simulated::{Simulated, VirtualWorkers, Weather, World, spend};
+use dataflow_mpi::{Drive, Machine, Messenger, Settings};
+use engine::Random;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// A value, in as many bytes as wanted.
+#[derive(Clone)]
+struct Border(Vec<u8>);
+
+impl Datum for Border {}
+
+impl Wire for Border {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        SmallVec::new()
+    }
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.0)
+    }
+    fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+        Ok(Border(body.bytes().to_vec()))
+    }
+}
+
+/// Row and column.
+type Cell = (u32, u32);
+
+/// Cell (m, n) needs the border of the one above and the one to the left.
+struct Wavefront {
+    n: u32,
+    bytes: usize,
+    seconds: f64,
+    grid: (u32, u32),
+    corner: Store<Border>,
+    /// The task that fails.
+    fails: Option<(u32, u32)>,
+}
+
+const ABOVE: usize = 0;
+const LEFT: usize = 1;
+const OWN: usize = 2;
+
+impl Wavefront {
+    fn new(n: u32, bytes: usize, grid: (u32, u32)) -> Self {
+        let corner = Store::new("corner", [Border(vec![0; bytes])]);
+        Wavefront {
+            n,
+            bytes,
+            seconds: 1e-4,
+            grid,
+            corner,
+            fails: None,
+        }
+    }
+
+    /// What the last cell computes.
+    fn expected(&self) -> u8 {
+        let n = self.n as usize;
+        let mut row = vec![0u8; n];
+        for m in 0..n {
+            for k in 0..n {
+                let left = if k > 0 { row[k - 1] } else { 0 };
+                let above = if m > 0 { row[k] } else { 0 };
+                row[k] = left
+                    .wrapping_mul(3)
+                    .wrapping_add(above)
+                    .wrapping_add((m + 7 * k) as u8);
+            }
+        }
+        row[n - 1]
+    }
+}
+
+impl TaskSpace for Wavefront {
+    type Task = Cell;
+    type Datum = Border;
+
+    fn describe(&self, about: &mut Description) {
+        about
+            .name("wavefront")
+            .parameter("n", self.n)
+            .parameter("bytes", self.bytes);
+        about
+            .class("At")
+            .optional("ABOVE")
+            .optional("LEFT")
+            .new_flow("OWN");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = Cell> + Send {
+        let all = (0..self.n).flat_map(move |m| (0..self.n).map(move |n| (m, n)));
+        all.filter(move |&cell| self.rank(cell) == on)
+    }
+
+    fn rank(&self, (m, n): Cell) -> Rank {
+        Rank(m % self.grid.0 * self.grid.1 + n % self.grid.1)
+    }
+
+    fn inputs(&self, (m, n): Cell, from: &mut impl Inputs<Self>) {
+        if m > 0 {
+            from.task(ABOVE, (m - 1, n), OWN);
+        }
+        if n > 0 {
+            from.task(LEFT, (m, n - 1), OWN);
+        }
+    }
+
+    fn successors(&self, (m, n): Cell, to: &mut impl Successors<Self>) {
+        if m + 1 < self.n {
+            to.task(OWN, (m + 1, n), ABOVE);
+        }
+        if n + 1 < self.n {
+            to.task(OWN, (m, n + 1), LEFT);
+        }
+        if (m + 1, n + 1) == (self.n, self.n) {
+            to.home(OWN, &self.corner, 0);
+        }
+    }
+
+    fn run(&self, (m, n): Cell, flows: &mut Flows<'_, Border>) -> Result<(), TaskError> {
+        spend(Duration::from_secs_f64(self.seconds));
+        if self.fails == Some((m, n)) {
+            return Err(TaskError::new("wet_paint", "do not touch").with_index(u64::from(m)));
+        }
+        let value = |border: Option<&Border>| {
+            border.map_or(0, |Border(bytes)| {
+                assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+                bytes[0]
+            })
+        };
+        let [above, left, own] = flows.slots();
+        let (above, left) = (value(above.get()), value(left.get()));
+        let sum = left
+            .wrapping_mul(3)
+            .wrapping_add(above)
+            .wrapping_add((m + 7 * n) as u8);
+        own.put(Border(vec![sum; self.bytes]));
+        Ok(())
+    }
+}
+
+/// What a rank's run returned, and the corner if it is there.
+type Ended = (Result<Report, Error>, u8);
+
+fn run_here(
+    space: &Wavefront,
+    on: &dyn dataflow_core::port::Executor,
+    messenger: &Messenger,
+) -> Ended {
+    let report = run_across(space, on, messenger, &Monitor::new());
+    (report, space.corner.get(0).map_or(0, |corner| corner.0[0]))
+}
+
+type MakeSpace = Arc<dyn Fn() -> Wavefront + Send + Sync>;
+
+fn in_weather(
+    weather: Weather,
+    n_workers: usize,
+    settings: &Settings,
+    space: MakeSpace,
+) -> (Vec<Ended>, Duration) {
+    let grid = space().grid;
+    let n_ranks = (grid.0 * grid.1) as usize;
+    let world = World::new(weather);
+    let ends = world
+        .connect(n_ranks)
+        .into_iter()
+        .map(|end| Mutex::new(Some(end)));
+    let ends: Vec<Mutex<Option<Simulated>>> = ends.collect();
+    let (inside, settings) = (world.clone(), settings.clone());
+    let ended = world.run(n_ranks, move |rank| {
+        let transport = Box::new(ends[rank.0 as usize].lock().unwrap().take().unwrap());
+        let host = inside.host(rank);
+        let messenger = Messenger::new(transport, settings.clone(), host, Arc::new(Heap)).unwrap();
+        let workers = VirtualWorkers::new(&inside, rank, n_workers);
+        run_here(&space(), &workers, &messenger)
+    });
+    (ended.unwrap_or_else(|hung| panic!("{hung}")), world.now())
+}
+
+fn assert_good(space: &Wavefront, ended: &[Ended], what: &str) {
+    let last = space.rank((space.n - 1, space.n - 1)).0 as usize;
+    let mut tasks = 0;
+    for (report, _) in ended {
+        tasks += report
+            .as_ref()
+            .unwrap_or_else(|error| panic!("{what}: {error}"))
+            .tasks;
+    }
+    assert_eq!(tasks, u64::from(space.n * space.n), "{what}");
+    assert_eq!(ended[last].1, space.expected(), "{what}");
+}
+
+#[test]
+fn a_wavefront_runs_in_rough_weather_on_every_grid() {
+    for seed in 0..60u64 {
+        let mut random = Random(seed);
+        let grid = [(1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (1, 5)][random.below(6)];
+        let bytes = [1, 100, 5000, 70_000][random.below(4)];
+        let n = 1 + random.below(12) as u32;
+        let drive = [Drive::Dedicated, Drive::Workers][random.below(2)];
+        let settings = Settings {
+            drive,
+            blocking: random.below(5) == 0,
+            ..Settings::default()
+        };
+        let make: MakeSpace = Arc::new(move || Wavefront::new(n, bytes, grid));
+        let weather = Weather::rough(seed, (grid.0 * grid.1) as usize);
+        let (ended, _) = in_weather(weather, 1 + random.below(3), &settings, make.clone());
+        assert_good(
+            &make(),
+            &ended,
+            &format!("seed {seed}: n {n}, {bytes} bytes, {grid:?}, {drive:?}"),
+        );
+    }
+}
+
+#[test]
+fn a_failing_body_and_differing_spaces_are_the_same_error_on_every_rank() {
+    for seed in 0..20u64 {
+        let weather = Weather::rough(seed, 4);
+        let fails: MakeSpace = Arc::new(|| Wavefront {
+            fails: Some((3, 4)),
+            ..Wavefront::new(8, 100, (2, 2))
+        });
+        let (ended, _) = in_weather(weather.clone(), 2, &Settings::default(), fails);
+        for (report, _) in &ended {
+            let error = report.as_ref().unwrap_err();
+            assert_eq!(
+                (error.name(), error.index(), error.task()),
+                ("wet_paint", Some(3), Some("(3, 4)"))
+            );
+        }
+        let counter = Mutex::new(0);
+        let differ: MakeSpace = Arc::new(move || {
+            let mut made = counter.lock().unwrap();
+            *made += 1;
+            Wavefront::new(if *made == 3 { 9 } else { 8 }, 100, (2, 2))
+        });
+        let (ended, _) = in_weather(weather, 2, &Settings::default(), differ);
+        let texts: Vec<&str> = ended
+            .iter()
+            .map(|(report, _)| report.as_ref().unwrap_err().message())
+            .collect();
+        assert!(texts[0].contains("n is "), "{texts:?}");
+        assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+    }
+}
+
+#[test]
+fn a_dead_rank_ends_the_run_on_every_other() {
+    for dead in (0..4).map(Rank) {
+        let weather = Weather {
+            deaths: vec![(dead, Duration::from_millis(1))],
+            ..Weather::default()
+        };
+        let make: MakeSpace = Arc::new(|| Wavefront::new(30, 100, (2, 2)));
+        let (ended, _) = in_weather(weather, 2, &Settings::default(), make);
+        for (rank, (report, _)) in ended
+            .iter()
+            .enumerate()
+            .filter(|(rank, _)| *rank != dead.0 as usize)
+        {
+            let error = report.as_ref().unwrap_err();
+            assert_eq!(error.name(), "rank_lost", "rank {rank}: {error}");
+            assert!(
+                error.message().contains(&dead.to_string()),
+                "rank {rank}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn communication_is_hidden_unless_posts_block() {
+    let time = |weather: Weather, blocking| {
+        let settings = Settings {
+            drive: Drive::Dedicated,
+            blocking,
+            ..Settings::default()
+        };
+        let make: MakeSpace = Arc::new(|| Wavefront::new(40, 65_536, (2, 2)));
+        let (ended, lasted) = in_weather(weather, 4, &settings, make.clone());
+        assert_good(&make(), &ended, "overlap");
+        lasted
+    };
+    let ideal = time(Weather::free(), false);
+    let (hidden, blocking) = (
+        time(Weather::default(), false),
+        time(Weather::default(), true),
+    );
+    assert!(
+        ideal <= hidden && hidden < blocking,
+        "{ideal:?} {hidden:?} {blocking:?}"
+    );
+}
+
+#[test]
+fn a_wavefront_runs_on_threads() {
+    for drive in [Drive::Dedicated, Drive::Workers] {
+        for grid in [(1, 1), (1, 2), (2, 2)] {
+            let settings = Settings {
+                drive,
+                ..Settings::default()
+            };
+            let n_ranks = (grid.0 * grid.1) as usize;
+            let ended: Vec<Ended> = thread::scope(|ranks| {
+                let start = |transport| {
+                    let settings = settings.clone();
+                    ranks.spawn(move || {
+                        let messenger = Messenger::new(
+                            Box::new(transport),
+                            settings,
+                            Machine::new(),
+                            Arc::new(Heap),
+                        )
+                        .unwrap();
+                        assert_eq!(messenger.n_ranks(), n_ranks);
+                        let workers = Shuffled::new(7).with_threads(2);
+                        let mut last = None;
+                        for _ in 0..3 {
+                            last = Some(run_here(
+                                &Wavefront::new(20, 5000, grid),
+                                &workers,
+                                &messenger,
+                            ));
+                        }
+                        last.unwrap()
+                    })
+                };
+                let ranks: Vec<_> = local::connect(n_ranks).into_iter().map(start).collect();
+                ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+            });
+            assert_good(
+                &Wavefront::new(20, 5000, grid),
+                &ended,
+                &format!("{drive:?} {grid:?}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Between runs nobody uses the processor. Alone in its process, for it looks at the process's time.
+
+#![cfg(target_os = "linux")]
+
+mod engine;
+
+use dataflow_core::port::{Courier, Heap, Terms};
+use dataflow_mpi::transport::local;
+use dataflow_mpi::{Drive, Machine, Messenger, Settings};
+use engine::{Graph, run_on};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+fn processor_millis() -> i64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
+    usage.user_time().num_milliseconds() + usage.system_time().num_milliseconds()
+}
+
+#[test]
+fn idle_messengers_use_no_processor() {
+    for drive in [Drive::Dedicated, Drive::Workers] {
+        let settings = Settings {
+            drive,
+            spin: Duration::from_micros(50),
+            ..Settings::default()
+        };
+        let graph = Graph::random(1, 4, 100);
+        let barrier = Barrier::new(5);
+        thread::scope(|ranks| {
+            for transport in local::connect(4) {
+                let (settings, graph, barrier) = (settings.clone(), graph.clone(), &barrier);
+                ranks.spawn(move || {
+                    let host = Machine::new();
+                    let messenger =
+                        Messenger::new(Box::new(transport), settings, host.clone(), Arc::new(Heap))
+                            .unwrap();
+                    assert_eq!(messenger.n_ranks(), 4);
+                    assert!(run_on(&graph, &messenger, &*host, &Terms::default()).is_good());
+                    barrier.wait();
+                    barrier.wait();
+                });
+            }
+            barrier.wait();
+            thread::sleep(Duration::from_millis(50)); // what is still under way arrives
+            let before = processor_millis();
+            thread::sleep(Duration::from_millis(1000));
+            let used = processor_millis() - before;
+            barrier.wait();
+            assert!(
+                used <= 5,
+                "{drive:?}: {used} ms of processor time in an idle second"
+            );
+        });
+    }
+}

@@ -1,0 +1,251 @@
+//! Ranks as threads of this process.
+
+mod engine;
+
+use dataflow_core::port::{Courier, Heap, Memory};
+use dataflow_core::rank::Rank;
+use dataflow_mpi::transport::Limits;
+use dataflow_mpi::transport::local;
+use dataflow_mpi::transport::raw::{Raw, Sendable};
+use dataflow_mpi::{Drive, Host, Machine, Messenger, Settings};
+use engine::{Graph, run};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+fn on_threads<R: Send>(
+    n_ranks: usize,
+    limits: Option<Limits>,
+    settings: &Settings,
+    body: impl Fn(Messenger, Arc<Machine>) -> R + Sync,
+) -> Vec<R> {
+    let transports = match limits {
+        Some(limits) => local::connect_with(n_ranks, limits),
+        None => local::connect(n_ranks),
+    };
+    thread::scope(|ranks| {
+        let start = |transport| {
+            let body = &body;
+            ranks.spawn(move || {
+                let host = Machine::new();
+                let messenger = Messenger::new(
+                    Box::new(transport),
+                    settings.clone(),
+                    host.clone(),
+                    Arc::new(Heap),
+                );
+                body(messenger.unwrap(), host)
+            })
+        };
+        let ranks: Vec<_> = transports.into_iter().map(start).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn random_graphs_run_on_threads_however_messages_are_moved() {
+    let small = Limits {
+        message_bytes: 1 << 10,
+        largest_tag: 7,
+        in_order: true,
+    };
+    for (i, drive) in [Drive::Dedicated, Drive::Workers].into_iter().enumerate() {
+        for (spin, blocking) in [(0, false), (30, false), (0, true)] {
+            for (n_ranks, limits) in [(1, None), (2, None), (3, Some(small)), (5, None)] {
+                let settings = Settings {
+                    drive,
+                    blocking,
+                    spin: Duration::from_micros(spin),
+                    ..Settings::default()
+                };
+                let graph = Graph::random(i as u64, n_ranks, if blocking { 50 } else { 300 });
+                let ends = on_threads(n_ranks, limits, &settings, |messenger, host| {
+                    (0..3)
+                        .map(|_| run(&graph, &messenger, &*host))
+                        .collect::<Vec<_>>()
+                });
+                for end in ends.iter().flatten() {
+                    assert!(
+                        end.is_good(),
+                        "{drive:?} {spin} {blocking} {n_ranks}: {end:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_starts_late_is_waited_for() {
+    let graph = Graph::random(5, 3, 50);
+    let ends = on_threads(3, None, &Settings::default(), |messenger, host| {
+        if messenger.rank() == Rank(1) {
+            thread::sleep(Duration::from_millis(300));
+        }
+        run(&graph, &messenger, &*host)
+    });
+    assert!(ends.iter().all(|end| end.is_good()));
+}
+
+#[test]
+fn a_rank_that_ends_without_opening_the_run_is_named_by_the_others() {
+    let graph = Graph::random(5, 3, 50);
+    let ends = on_threads(3, None, &Settings::default(), |messenger, host| {
+        (messenger.rank() != Rank(2)).then(|| run(&graph, &messenger, &*host))
+    });
+    for end in ends.into_iter().flatten() {
+        let (kind, text) = end.result.unwrap_err();
+        assert!(kind == "RankLost" && text.contains("rank 2"), "{text}");
+    }
+}
+
+#[test]
+fn a_line_that_is_dropped_open_fails_the_run_everywhere_and_the_next_succeeds() {
+    let graph = Graph::random(6, 3, 50);
+    let ends = on_threads(3, None, &Settings::default(), |messenger, host| {
+        let first = if messenger.rank() == Rank(1) {
+            let terms = dataflow_core::port::Terms {
+                settings: vec![("tasks".into(), "50".into())],
+            };
+            drop(messenger.open(&terms, Arc::new(Nothing)).unwrap());
+            None
+        } else {
+            Some(run(&graph, &messenger, &*host))
+        };
+        (first, run(&graph, &messenger, &*host))
+    });
+    for (first, second) in ends {
+        if let Some(first) = first {
+            assert_eq!(first.result.unwrap().unwrap().kind, "cancelled");
+        }
+        assert!(second.is_good(), "{second:?}");
+    }
+}
+
+struct Nothing;
+
+impl dataflow_core::port::Inbox for Nothing {
+    fn deliver(&self, _: Rank, _: dataflow_core::port::Arrival) {}
+    fn pulse(&self) -> dataflow_core::port::Pulse {
+        dataflow_core::port::Pulse::default()
+    }
+    fn stop(&self, _: dataflow_core::port::Failure) {}
+    fn stall(&self) {}
+}
+
+#[test]
+fn raw_messages_come_into_the_same_block_each_time() {
+    for spins in [false, true] {
+        let mut ends = local::connect(2)
+            .into_iter()
+            .map(|end| Raw::new(Box::new(end), &*Machine::new() as &dyn Host, spins));
+        let (mut here, mut there) = (ends.next().unwrap(), ends.next().unwrap());
+        thread::scope(|ranks| {
+            ranks.spawn(move || {
+                let mut block = Heap.allocate(1000);
+                for _ in 0..100 {
+                    block = there.receive(Rank(0), block);
+                    there.send(Rank(0), &Sendable::new(block.bytes().to_vec()));
+                }
+            });
+            let sent = Sendable::new((0..1000).map(|i| i as u8).collect());
+            let mut block = Heap.allocate(1000);
+            let place = block.bytes().as_ptr();
+            for _ in 0..100 {
+                block.bytes_mut().fill(0);
+                here.send(Rank(1), &sent);
+                block = here.receive(Rank(1), block);
+                assert!(
+                    block
+                        .bytes()
+                        .iter()
+                        .enumerate()
+                        .all(|(i, &byte)| byte == i as u8)
+                );
+            }
+            assert_eq!(block.bytes().as_ptr(), place);
+        });
+    }
+}
+
+/// An inbox that panics when a parcel comes, having told of it.
+struct Fragile(Arc<dyn dataflow_mpi::Bell>);
+
+impl dataflow_core::port::Inbox for Fragile {
+    fn deliver(&self, _: Rank, _: dataflow_core::port::Arrival) {
+        self.0.ring();
+        std::panic::resume_unwind(Box::new("not a word on the screen"));
+    }
+    fn pulse(&self) -> dataflow_core::port::Pulse {
+        dataflow_core::port::Pulse::default()
+    }
+    fn stop(&self, _: dataflow_core::port::Failure) {}
+    fn stall(&self) {}
+}
+
+#[test]
+fn a_panic_while_messages_are_moved_is_an_error_on_every_rank() {
+    let graph = Graph::flood(3, 10, Some(8), 0.0);
+    for drive in [Drive::Dedicated, Drive::Workers] {
+        let settings = Settings {
+            drive,
+            ..Settings::default()
+        };
+        let texts = on_threads(3, None, &settings, |messenger, host| {
+            if messenger.rank() == Rank(0) {
+                let terms = dataflow_core::port::Terms {
+                    settings: vec![("tasks".into(), graph.tasks.len().to_string())],
+                };
+                let bell = host.bell();
+                let line = messenger
+                    .open(&terms, Arc::new(Fragile(bell.clone())))
+                    .unwrap();
+                bell.wait(None);
+                line.close(None).unwrap_err().message().to_string()
+            } else {
+                run(&graph, &messenger, &*host).result.unwrap_err().1
+            }
+        });
+        for text in texts {
+            assert_eq!(text, "rank 0 panicked while it moved messages");
+        }
+    }
+}
+
+#[test]
+fn settings_that_cannot_work_and_a_second_line_are_refused() {
+    let never = Settings {
+        beat: Duration::from_secs(6),
+        ..Settings::default()
+    };
+    let transport = local::connect(1).remove(0);
+    let refused = Messenger::new(Box::new(transport), never, Machine::new(), Arc::new(Heap));
+    assert!(refused.unwrap_err().message().contains("every 6s"));
+    let transport = local::connect(1).remove(0);
+    let settings = Settings::default();
+    let messenger = Messenger::new(
+        Box::new(transport),
+        settings,
+        Machine::new(),
+        Arc::new(Heap),
+    )
+    .unwrap();
+    let terms = dataflow_core::port::Terms::default();
+    let line = messenger.open(&terms, Arc::new(Nothing)).unwrap();
+    let second = messenger.open(&terms, Arc::new(Nothing)).map(drop);
+    assert!(second.unwrap_err().message().contains("still open"));
+    assert_eq!(line.close(None).unwrap(), None);
+    assert!(
+        line.close(None)
+            .unwrap_err()
+            .message()
+            .contains("closed before")
+    );
+    assert!(
+        messenger
+            .open(&terms, Arc::new(Nothing))
+            .unwrap()
+            .close(None)
+            .is_ok()
+    );
+}

@@ -1,0 +1,168 @@
+//! Crew: the workers of a pool, where they sit, and whom each may take tasks from.
+//!
+//! # Law
+//! A worker's rings hold whom it may steal from, the nearest first, its own NUMA node in the
+//! first. A NUMA node without workers has a stand-in: the nearest one with workers, by its own row.
+
+use crate::nearest::{Ring, rings};
+use crate::policy::Reach;
+use crate::topology::Topology;
+
+/// The workers a scheduler works for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crew {
+    /// By worker.
+    numa_nodes: Box<[usize]>,
+    /// By worker, as far as it reaches.
+    rings: Box<[Box<[Ring]>]>,
+    /// By NUMA node: its workers.
+    workers: Box<[Box<[usize]>]>,
+    /// By NUMA node: itself, if it has workers.
+    stand_ins: Box<[usize]>,
+    /// By NUMA node.
+    rows: Box<[Box<[u32]>]>,
+}
+
+impl Crew {
+    /// Worker `w` sits on NUMA node `numa_nodes[w]`.
+    pub(crate) fn new(topology: &Topology, numa_nodes: &[usize], reach: Reach) -> Self {
+        let nodes = 0..topology.n_numa_nodes();
+        let n_rings = match reach {
+            Reach::Own => 1,
+            Reach::Adjacent => 2,
+            Reach::All => usize::MAX,
+        };
+        let within = |worker| {
+            rings(topology, numa_nodes, worker)
+                .into_iter()
+                .take(n_rings)
+        };
+        let on = |node| (0..numa_nodes.len()).filter(move |&worker| numa_nodes[worker] == node);
+        let row = |from| nodes.clone().map(move |to| topology.distance(from, to));
+        let stand_in = |node: usize| {
+            let crewed = nodes.clone().filter(|node| numa_nodes.contains(node));
+            let nearest = crewed.min_by_key(|&other| {
+                let distance = topology.distance(node, other);
+                (node != other, distance, other)
+            });
+            nearest.unwrap_or(node)
+        };
+        Crew {
+            rings: (0..numa_nodes.len())
+                .map(|worker| within(worker).collect())
+                .collect(),
+            workers: nodes.clone().map(|node| on(node).collect()).collect(),
+            stand_ins: nodes.clone().map(stand_in).collect(),
+            rows: nodes.clone().map(|from| row(from).collect()).collect(),
+            numa_nodes: numa_nodes.into(),
+        }
+    }
+
+    /// How many workers there are; they are numbered from 0.
+    pub fn n_workers(&self) -> usize {
+        self.numa_nodes.len()
+    }
+
+    /// How many NUMA nodes there are, with workers or without.
+    pub fn n_numa_nodes(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The NUMA node of a worker.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn numa_node(&self, worker: usize) -> usize {
+        self.numa_nodes[worker]
+    }
+
+    /// The distance from one NUMA node to another; only the order within a row means something.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn distance(&self, from: usize, to: usize) -> u32 {
+        self.rows[from][to]
+    }
+
+    pub(crate) fn rings(&self, worker: usize) -> &[Ring] {
+        &self.rings[worker]
+    }
+
+    pub(crate) fn workers_on(&self, node: usize) -> &[usize] {
+        &self.workers[node]
+    }
+
+    pub(crate) fn stand_ins(&self) -> &[usize] {
+        &self.stand_ins
+    }
+
+    /// The NUMA nodes from which a worker takes, its own first.
+    pub(crate) fn reach(&self, worker: usize) -> impl Iterator<Item = usize> + '_ {
+        let others = self.rings(worker).iter().flat_map(|ring| &ring.queues);
+        std::iter::once(self.numa_node(worker)).chain(others.copied())
+    }
+
+    /// The NUMA nodes whose workers take from this one: itself, then by their distance to it.
+    pub(crate) fn takers(&self, node: usize) -> Vec<usize> {
+        let takes = |&other: &usize| {
+            let somebody = self.workers_on(other).first();
+            somebody.is_some_and(|&worker| self.reach(worker).any(|reached| reached == node))
+        };
+        let mut takers: Vec<usize> = (0..self.n_numa_nodes()).filter(takes).collect();
+        takers.sort_by_key(|&other| (other != node, self.distance(other, node), other));
+        takers
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::topology::{Core, NumaNode};
+
+    /// A machine of NUMA nodes with so many cores each, and a matrix of distances.
+    pub fn machine(cores: &[usize], distance: impl Fn(usize, usize) -> u32) -> Topology {
+        let n = cores.len();
+        let sites = (0..n).flat_map(|node| (0..cores[node]).map(move |_| node));
+        let core = |(pu, numa_node)| Core {
+            numa_node,
+            package: numa_node,
+            pus: vec![pu],
+        };
+        let matrix = (0..n * n).map(|at| distance(at / n, at % n)).collect();
+        Topology::new(
+            sites.enumerate().map(core).collect(),
+            (0..n).map(|os_index| NumaNode { os_index }).collect(),
+            Some(matrix),
+        )
+    }
+
+    /// Nodes in a row: a step costs 10.
+    pub fn in_a_row(cores: &[usize]) -> Topology {
+        machine(cores, |from, to| 10 + 10 * from.abs_diff(to) as u32)
+    }
+
+    /// A worker for each core.
+    pub fn crew(topology: &Topology, reach: Reach) -> Crew {
+        let numa_nodes: Vec<usize> = topology.cores().iter().map(|core| core.numa_node).collect();
+        Crew::new(topology, &numa_nodes, reach)
+    }
+
+    #[test]
+    fn reach_ends_at_the_own_node_at_the_nearest_or_nowhere() {
+        let topology = in_a_row(&[2, 1, 1, 1]);
+        let reach = |reach| crew(&topology, reach).reach(0).collect::<Vec<_>>();
+        assert_eq!(reach(Reach::Own), [0]);
+        assert_eq!(reach(Reach::Adjacent), [0, 1]);
+        assert_eq!(reach(Reach::All), [0, 1, 2, 3]);
+        let takers = |reach, node| crew(&topology, reach).takers(node);
+        assert_eq!(takers(Reach::Own, 1), [1]);
+        assert_eq!(takers(Reach::Adjacent, 1), [1, 0, 2]);
+        assert_eq!(takers(Reach::All, 3), [3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn a_node_without_workers_has_the_nearest_that_has_some_as_stand_in() {
+        let crew = crew(&in_a_row(&[1, 0, 0, 1]), Reach::All);
+        assert_eq!(crew.stand_ins(), [0, 0, 3, 3]);
+    }
+}

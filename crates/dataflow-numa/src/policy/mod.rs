@@ -1,0 +1,323 @@
+//! Policy: how ready tasks are queued, where they are placed, and who may steal them.
+//!
+//! A policy is a value. The named ones are combinations of four decisions, each of which can be
+//! set by itself:
+//!
+//! | name | queues | placed by data | steals from |
+//! |---|---|---|---|
+//! | `distance` (the default) | a deque and a priority queue per worker, a priority queue per NUMA node | yes | all, by distance |
+//! | `distance-no-steal` | the same | yes | its own NUMA node |
+//! | `oblivious` | one priority queue for all | no | – |
+//! | `priority` | a priority queue per NUMA node | yes | all, by distance |
+//! | `fifo`, `lifo` | a queue per NUMA node, in the order in which tasks became ready | yes | all, by distance |
+//!
+//! # Law
+//! Policies decide when and where a task runs, never what it computes. Whatever the policy, a
+//! task that is ready is run: one that is placed on a NUMA node without workers waits in the
+//! queue of the nearest node that has some.
+//!
+//! On one worker priorities are honoured exactly (`fifo` and `lifo` apart). On several,
+//! `distance` honours them approximately: a worker runs the most urgent of its own and looks at
+//! its neighbours' every few microseconds. `priority` and `oblivious` honour them exactly among
+//! the workers that share a queue, and pay for it with a lock that those workers share.
+//!
+//! # Source
+//! Al-Omairy, Miranda, Ltaief, Badia, Martorell, Labarta, Keyes, *Dense matrix computations on
+//! NUMA architectures with distance-aware work stealing*, Supercomputing Frontiers and
+//! Innovations 2 (2015), section 4. Tasks kept for oneself: Bosilca et al., *DAGuE*, Parallel
+//! Computing 38 (2012), section III-B.
+
+mod place;
+mod scheduler;
+
+pub use crate::crew::Crew;
+pub(crate) use place::Placer;
+pub use place::{Hint, most_bytes};
+pub use scheduler::{Ready, ReadyQueue, Scheduler};
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How ready tasks are queued, placed and stolen; see the [module](self).
+///
+/// Read from and shown as text: a name, then what differs from it.
+///
+/// ```
+/// use dataflow_numa::policy::{Policy, Reach};
+///
+/// let policy: Policy = "distance,adjacent,patience=16".parse()?;
+/// assert_eq!(policy, Policy::distance().reach(Reach::Adjacent).patience(16));
+/// assert_eq!(policy.to_string(), "distance,adjacent,patience=16");
+/// assert_eq!(Policy::default(), Policy::distance());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub(crate) queues: Queueing,
+    pub(crate) by_data: bool,
+    pub(crate) reach: Reach,
+    pub(crate) patience: u32,
+    pub(crate) keep: usize,
+}
+
+/// From whom a worker that has nothing to do may steal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// From workers of its own NUMA node.
+    Own,
+    /// From the nearest other NUMA nodes too: those at the smallest distance in its row.
+    Adjacent,
+    /// From everybody, the nearest first.
+    All,
+}
+
+/// What the queues of a job are.
+#[derive(Clone, Debug)]
+pub(crate) enum Queueing {
+    /// A deque and a priority queue per worker, and a priority queue per NUMA node.
+    Workers,
+    /// A queue per NUMA node.
+    Nodes(Order),
+    /// One queue.
+    Shared(Order),
+    /// The user's own.
+    Custom(Arc<dyn Scheduler>),
+}
+
+/// Which of the queued tasks comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The most urgent; of equal ones the newest.
+    Priority,
+    /// The oldest.
+    Fifo,
+    /// The newest.
+    Lifo,
+}
+
+impl PartialEq for Queueing {
+    /// Schedulers of the user's are equal if they are the same one.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Queueing::Workers, Queueing::Workers) => true,
+            (Queueing::Nodes(one), Queueing::Nodes(other))
+            | (Queueing::Shared(one), Queueing::Shared(other)) => one == other,
+            (Queueing::Custom(one), Queueing::Custom(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Queueing {}
+
+/// The policies that have names. `Custom` has the scheduler's own.
+const NAMES: [&str; 6] = [
+    "distance",
+    "distance-no-steal",
+    "oblivious",
+    "priority",
+    "fifo",
+    "lifo",
+];
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::distance()
+    }
+}
+
+impl Policy {
+    fn new(queues: Queueing) -> Self {
+        Policy {
+            queues,
+            by_data: true,
+            reach: Reach::All,
+            patience: 0,
+            keep: 1,
+        }
+    }
+
+    /// Tasks go to where their data lie, and to whoever is idle, the nearest first.
+    pub fn distance() -> Self {
+        Policy::new(Queueing::Workers)
+    }
+
+    /// Tasks go to where their data lie and stay there.
+    pub fn distance_no_steal() -> Self {
+        Policy::distance().reach(Reach::Own)
+    }
+
+    /// One priority queue for all workers; where data lie does not matter.
+    pub fn oblivious() -> Self {
+        Policy {
+            by_data: false,
+            ..Policy::new(Queueing::Shared(Order::Priority))
+        }
+    }
+
+    /// A priority queue per NUMA node: its workers take the most urgent first, exactly.
+    pub fn priority() -> Self {
+        Policy::new(Queueing::Nodes(Order::Priority))
+    }
+
+    /// A queue per NUMA node: what became ready first runs first; priorities count for nothing.
+    /// Tasks that one task made ready count as ready at the same time.
+    pub fn fifo() -> Self {
+        Policy::new(Queueing::Nodes(Order::Fifo)).keep(0)
+    }
+
+    /// A stack per NUMA node: what became ready last runs first; priorities count for nothing.
+    pub fn lifo() -> Self {
+        Policy::new(Queueing::Nodes(Order::Lifo)).keep(0)
+    }
+
+    /// The user's own queues. Reach and patience are theirs to decide.
+    pub fn custom(scheduler: Arc<dyn Scheduler>) -> Self {
+        Policy::new(Queueing::Custom(scheduler))
+    }
+
+    /// From whom an idle worker may steal.
+    pub fn reach(self, reach: Reach) -> Self {
+        Policy { reach, ..self }
+    }
+
+    /// How many rounds an idle worker looks at its own NUMA node only before it steals from
+    /// others; 0: it steals at once. Patience buys locality with idle time.
+    pub fn patience(self, rounds: u32) -> Self {
+        Policy {
+            patience: rounds,
+            ..self
+        }
+    }
+
+    /// How many of a finished task's successors its worker keeps for itself: tasks that nobody
+    /// can steal (DAGuE's placeholder).
+    ///
+    /// - 0: all are queued.
+    /// - 1: the most urgent one runs next, unless something queued is more urgent.
+    /// - more: so many less one wait on the worker, the most urgent first. They wait as long as
+    ///   a body takes, even if others are idle; bodies must not wait for one another.
+    pub fn keep(self, tasks: usize) -> Self {
+        Policy {
+            keep: tasks,
+            ..self
+        }
+    }
+
+    /// Whether all workers can take all tasks.
+    pub(crate) fn reaches_all(&self) -> bool {
+        self.reach == Reach::All || matches!(self.queues, Queueing::Shared(_) | Queueing::Custom(_))
+    }
+
+    /// The policy of a name, or of a scheduler, before anything else was set.
+    fn named(name: &str) -> Option<Policy> {
+        Some(match name {
+            "distance" => Policy::distance(),
+            "distance-no-steal" => Policy::distance_no_steal(),
+            "oblivious" => Policy::oblivious(),
+            "priority" => Policy::priority(),
+            "fifo" => Policy::fifo(),
+            "lifo" => Policy::lifo(),
+            _ => return None,
+        })
+    }
+
+    fn name(&self) -> &str {
+        match &self.queues {
+            Queueing::Workers if self.reach == Reach::Own => "distance-no-steal",
+            Queueing::Workers => "distance",
+            Queueing::Shared(_) => "oblivious",
+            Queueing::Nodes(Order::Priority) => "priority",
+            Queueing::Nodes(Order::Fifo) => "fifo",
+            Queueing::Nodes(Order::Lifo) => "lifo",
+            Queueing::Custom(scheduler) => scheduler.name(),
+        }
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reach::Own => "own",
+            Reach::Adjacent => "adjacent",
+            Reach::All => "all",
+        })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        let plain = Policy::named(name).unwrap_or_else(|| Policy::new(self.queues.clone()));
+        f.write_str(name)?;
+        if self.reach != plain.reach {
+            write!(f, ",{}", self.reach)?;
+        }
+        if self.patience != plain.patience {
+            write!(f, ",patience={}", self.patience)?;
+        }
+        if self.keep != plain.keep {
+            write!(f, ",keep={}", self.keep)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    /// Reads a name, then any of `own`, `adjacent`, `all`, `patience=N` and `keep=N`, separated
+    /// by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(',');
+        let name = words.next().unwrap_or_default();
+        let policy = Policy::named(name)
+            .ok_or_else(|| format!("there is no policy {name:?} ({})", NAMES.join(", ")))?;
+        words.try_fold(policy, |policy, word| {
+            let wrong = || {
+                format!(
+                    "{word:?} is no setting of a policy (own, adjacent, all, patience=N, keep=N)"
+                )
+            };
+            Ok(match (word, word.split_once('=')) {
+                ("own", _) => policy.reach(Reach::Own),
+                ("adjacent", _) => policy.reach(Reach::Adjacent),
+                ("all", _) => policy.reach(Reach::All),
+                (_, Some(("patience", rounds))) => {
+                    policy.patience(rounds.parse().map_err(|_| wrong())?)
+                }
+                (_, Some(("keep", tasks))) => policy.keep(tasks.parse().map_err(|_| wrong())?),
+                _ => return Err(wrong()),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_by_the_texts_they_print() {
+        for name in NAMES {
+            let policy: Policy = name.parse().unwrap();
+            assert_eq!(policy.to_string(), name);
+            for reach in [Reach::Own, Reach::Adjacent, Reach::All] {
+                for (patience, keep) in [(0, 1), (7, 0), (0, 5)] {
+                    let policy = policy.clone().reach(reach).patience(patience).keep(keep);
+                    assert_eq!(policy.to_string().parse(), Ok(policy));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused_with_what_is_allowed() {
+        let refused = |text: &str| text.parse::<Policy>().unwrap_err();
+        assert!(refused("nearest").contains("\"nearest\" (distance, distance-no-steal"));
+        assert!(refused("").contains("\"\""));
+        assert!(refused("fifo,patience=-1").contains("\"patience=-1\""));
+        assert!(refused("lifo,near").contains("adjacent"));
+    }
+}

@@ -1,0 +1,122 @@
+//! Scheduler: a policy of the user's own.
+//!
+//! # Law
+//! A scheduler orders tasks; it can neither lose nor double one without the run failing, and it
+//! never changes a result. What it learns of a task is meta-data: a hint, possibly wrong.
+//!
+//! # Source
+//! Baden and others, *Thyme*: the scheduler is the user's to replace, and performance meta-data
+//! on the task graph inform it.
+
+use super::Hint;
+use crate::crew::Crew;
+use dataflow_core::port::Word;
+
+/// Makes the queues of each job; given to [`Policy::custom`](super::Policy::custom).
+///
+/// ```
+/// use dataflow_numa::policy::{Crew, Policy, Ready, ReadyQueue, Scheduler};
+/// use dataflow_numa::Workers;
+/// use std::sync::{Arc, Mutex};
+///
+/// /// The least urgent first.
+/// #[derive(Debug)]
+/// struct Backwards;
+///
+/// #[derive(Default)]
+/// struct Pile(Mutex<Vec<Ready>>);
+///
+/// impl Scheduler for Backwards {
+///     fn name(&self) -> &str {
+///         "backwards"
+///     }
+///     fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+///         Box::new(Pile::default())
+///     }
+/// }
+///
+/// impl ReadyQueue for Pile {
+///     fn push(&self, _worker: usize, task: Ready) {
+///         let mut pile = self.0.lock().unwrap();
+///         pile.push(task);
+///         pile.sort_by_key(|task| -task.priority);
+///     }
+///     fn take(&self, _worker: usize) -> Option<Ready> {
+///         self.0.lock().unwrap().pop()
+///     }
+///     fn is_empty(&self) -> bool {
+///         self.0.lock().unwrap().is_empty()
+///     }
+/// }
+///
+/// let policy = Policy::custom(Arc::new(Backwards));
+/// let workers = Workers::builder().n_workers(2).policy(policy).build()?;
+/// # use dataflow_core::space::Independent;
+/// let report = dataflow_core::run(&Independent::new("any", 100, |_| Ok(())), &workers).unwrap();
+/// assert_eq!(report.tasks, 100);
+/// # Ok::<(), dataflow_numa::WorkersError>(())
+/// ```
+pub trait Scheduler: Send + Sync + std::fmt::Debug {
+    /// What reports call it.
+    fn name(&self) -> &str;
+
+    /// The queues of a job that starts now.
+    fn open(&self, crew: &Crew) -> Box<dyn ReadyQueue>;
+}
+
+/// The queues of one job, shared by all workers.
+///
+/// # Law
+/// Every task that was pushed is taken once, and *every* worker can take it: a worker to whom
+/// `take` answers `None` while `is_empty` says false asks again at once.
+/// `is_empty` sees what the calling thread pushed.
+pub trait ReadyQueue: Send + Sync {
+    /// A task became ready on a worker.
+    fn push(&self, worker: usize, task: Ready);
+
+    /// What the worker is to run next; `None` if nothing is queued.
+    fn take(&self, worker: usize) -> Option<Ready>;
+
+    /// Whether nothing is queued. Asked by workers that are about to sleep.
+    fn is_empty(&self) -> bool;
+
+    /// Whether something queued should run before a task of this priority, which the worker has
+    /// just made ready. If so, that one is queued too.
+    fn outranks(&self, _worker: usize, _priority: i64) -> bool {
+        false
+    }
+
+    /// How long tasks of a class took on a worker, as far as they were measured.
+    fn measured(&self, _worker: usize, _class: usize, _seconds: f64) {}
+}
+
+/// A ready task as a scheduler sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ready {
+    /// Its name for the engine; means nothing to anybody else.
+    pub word: Word,
+    /// Higher is more urgent; 0 is the default.
+    pub priority: i64,
+    /// Where its data lie.
+    pub hint: Hint,
+    /// The index of its class in the space's description, if the engine said so.
+    pub class: Option<usize>,
+}
+
+impl Ready {
+    /// A task of which nothing but its priority is known.
+    pub fn new(word: Word, priority: i64) -> Self {
+        Ready {
+            word,
+            priority,
+            hint: Hint::None,
+            class: None,
+        }
+    }
+
+    /// The same, with what is known of where its data lie.
+    pub fn with_hint(self, hint: Hint) -> Self {
+        Ready { hint, ..self }
+    }
+}

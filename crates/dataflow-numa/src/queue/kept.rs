@@ -1,0 +1,84 @@
+//! Kept: the tasks a worker keeps for itself before the queues (DAGuE's placeholder).
+//!
+//! The engine itself keeps one: the best successor of the task that ran. This lane makes it none,
+//! or more.
+//!
+//! # Law
+//! What is kept is the most urgent of what was pushed since there was room and is placed here;
+//! it goes first. A worker that leaves a job keeps nothing, unless the job is stopping.
+
+use super::PlacingLane;
+use crate::policy::{Hint, Ready};
+use dataflow_core::port::{Lane, Word};
+
+/// A lane before which some tasks are kept.
+pub(crate) struct KeepingLane<'l> {
+    lane: &'l mut dyn PlacingLane,
+    /// Whether even the engine's own is to be queued.
+    none: bool,
+    /// How many beside the engine's own.
+    room: usize,
+    /// The most urgent last.
+    kept: Vec<Ready>,
+}
+
+impl<'l> KeepingLane<'l> {
+    /// Keeps `tasks`, the engine's own counted.
+    pub fn new(lane: &'l mut dyn PlacingLane, tasks: usize) -> Self {
+        let room = tasks.saturating_sub(1);
+        KeepingLane {
+            lane,
+            none: tasks == 0,
+            room,
+            kept: Vec::new(),
+        }
+    }
+
+    fn top(&self) -> Option<i64> {
+        self.kept.last().map(|ready| ready.priority)
+    }
+}
+
+impl PlacingLane for KeepingLane<'_> {
+    fn push_ready(&mut self, ready: Ready) {
+        if self.room == 0 || self.lane.goes_elsewhere(ready.hint) {
+            return self.lane.push_ready(ready);
+        }
+        let at = self
+            .kept
+            .partition_point(|kept| kept.priority <= ready.priority);
+        self.kept.insert(at, ready);
+        if self.kept.len() > self.room {
+            self.lane.push_ready(self.kept.remove(0));
+        }
+    }
+
+    fn goes_elsewhere(&self, hint: Hint) -> bool {
+        self.lane.goes_elsewhere(hint)
+    }
+}
+
+impl Lane for KeepingLane<'_> {
+    fn worker(&self) -> usize {
+        self.lane.worker()
+    }
+
+    fn push(&mut self, word: Word, priority: i64) {
+        self.push_ready(Ready::new(word, priority));
+    }
+
+    fn pop(&mut self) -> Option<Word> {
+        match self.kept.pop() {
+            Some(ready) => Some(ready.word),
+            None => self.lane.pop(),
+        }
+    }
+
+    fn steal(&mut self) -> Option<Word> {
+        self.lane.steal()
+    }
+
+    fn outranks(&self, priority: i64) -> bool {
+        self.none || self.top().is_some_and(|top| top > priority) || self.lane.outranks(priority)
+    }
+}

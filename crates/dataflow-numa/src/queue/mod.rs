@@ -1,0 +1,232 @@
+//! Queues: where the ready tasks of one job wait, and a worker's lane to them.
+//!
+//! A [policy](crate::policy) decides of what kind they are; each kind has its own lane, chosen
+//! when a worker enters the job, so that no push or pop asks again.
+//!
+//! # Law
+//! A word that was pushed comes out once. A lane that is closed leaves nothing of its own behind
+//! unless the job is stopping.
+
+mod custom;
+mod kept;
+mod nodes;
+mod ranked;
+mod seat;
+mod workers;
+
+pub(crate) use kept::KeepingLane;
+pub(crate) use seat::{Backlog, Seat};
+
+use crate::crew::Crew;
+use crate::policy::{Hint, Placer, Policy, Queueing, Ready, ReadyQueue};
+use crate::sleep::Risen;
+use custom::CustomLane;
+use dataflow_core::port::Lane;
+use nodes::{NodeQueues, NodesLane};
+use workers::{WorkerQueues, WorkersLane};
+
+/// The queues of one job.
+pub(crate) struct Queues {
+    kind: Kind,
+    placer: Placer,
+}
+
+enum Kind {
+    Workers(Box<WorkerQueues>),
+    Nodes(NodeQueues),
+    Custom(Box<dyn ReadyQueue>),
+}
+
+impl Queues {
+    pub fn new(policy: &Policy, crew: &Crew) -> Self {
+        let n_nodes = crew.n_numa_nodes();
+        let kind = match &policy.queues {
+            Queueing::Workers => {
+                Kind::Workers(Box::new(WorkerQueues::new(crew.n_workers(), n_nodes)))
+            }
+            Queueing::Nodes(order) => Kind::Nodes(NodeQueues::new(*order, n_nodes)),
+            Queueing::Shared(order) => Kind::Nodes(NodeQueues::new(*order, 1)),
+            Queueing::Custom(scheduler) => Kind::Custom(scheduler.open(crew)),
+        };
+        Queues {
+            kind,
+            placer: Placer::new(policy, crew.stand_ins()),
+        }
+    }
+
+    /// Whether a word lies on a NUMA node, as far as the calling thread can see. What belongs to no
+    /// node lies on all.
+    pub fn has_words_on(&self, node: usize, crew: &Crew) -> bool {
+        match &self.kind {
+            Kind::Workers(queues) => queues.has_words_on(node, crew.workers_on(node)),
+            Kind::Nodes(queues) => queues.has_words_on(node),
+            Kind::Custom(queue) => !queue.is_empty(),
+        }
+    }
+
+    /// Whether a word lies where the worker may take it.
+    pub fn has_words_for(&self, worker: usize, crew: &Crew) -> bool {
+        crew.reach(worker).any(|node| self.has_words_on(node, crew))
+    }
+
+    /// The lane of the worker on `seat`.
+    pub fn open<'q, 'p>(&'q self, seat: &'q Seat<'p>, risen: Risen) -> OpenLane<'q, 'p> {
+        let placer = &self.placer;
+        match &self.kind {
+            Kind::Workers(queues) => {
+                OpenLane::Workers(WorkersLane::open(queues, placer, seat, risen))
+            }
+            Kind::Nodes(queues) => OpenLane::Nodes(NodesLane::open(queues, placer, seat, risen)),
+            Kind::Custom(queue) => OpenLane::Custom(CustomLane::open(&**queue, seat, risen)),
+        }
+    }
+}
+
+/// A lane that can be told where a task's data lie.
+pub(crate) trait PlacingLane: Lane {
+    /// Queues a ready task where the policy places it.
+    fn push_ready(&mut self, ready: Ready);
+
+    /// Whether the policy places such a task elsewhere than on this worker's NUMA node; then it
+    /// is queued, however urgent.
+    fn goes_elsewhere(&self, hint: Hint) -> bool;
+}
+
+/// A worker's lane to the queues of the job it is in.
+pub(crate) enum OpenLane<'q, 'p> {
+    Workers(WorkersLane<'q, 'p>),
+    Nodes(NodesLane<'q, 'p>),
+    Custom(CustomLane<'q, 'p>),
+}
+
+impl OpenLane<'_, '_> {
+    pub fn as_lane(&mut self) -> &mut dyn PlacingLane {
+        match self {
+            OpenLane::Workers(lane) => lane,
+            OpenLane::Nodes(lane) => lane,
+            OpenLane::Custom(lane) => lane,
+        }
+    }
+
+    /// Whether the worker is still on duty, and whether it leaves because there was nothing to
+    /// take; otherwise the job itself told it to.
+    pub fn close(self) -> (Risen, bool) {
+        match self {
+            OpenLane::Workers(lane) => lane.close(),
+            OpenLane::Nodes(lane) => lane.close(),
+            OpenLane::Custom(lane) => lane.close(),
+        }
+    }
+}
+
+/// All of a list, beginning with number `turn` of it.
+fn from(list: &[usize], turn: usize) -> impl Iterator<Item = usize> + '_ {
+    let (before, after) = list.split_at(turn.checked_rem(list.len()).unwrap_or(0));
+    after.iter().chain(before).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crew::tests::{crew, in_a_row};
+    use crate::sleep::Wards;
+    use crate::statistics::Counters;
+    use dataflow_core::port::Word;
+
+    struct NoBacklog;
+
+    impl Backlog for NoBacklog {
+        fn has_words_on(&self, _: usize) -> bool {
+            false
+        }
+    }
+
+    /// What each of three workers, on nodes 0, 0 and 2 of three, gets when it looks once after
+    /// worker 0 has pushed a task with the hint; the flag says whether it was stolen.
+    fn takers(policy: &str, hint: Hint) -> Vec<(usize, bool)> {
+        let policy: Policy = policy.parse().unwrap();
+        let crew = crew(&in_a_row(&[2, 0, 1]), policy.reach);
+        let wards = Wards::new(&crew, policy.reaches_all());
+        let counters = Counters::new(3);
+        let seat = |worker| Seat::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
+        let seats: Vec<Seat> = (0..3).map(seat).collect();
+        let mut takers = Vec::new();
+        for taker in 0..3 {
+            let queues = Queues::new(&policy, &crew);
+            let mut lanes: Vec<_> = seats
+                .iter()
+                .map(|seat| queues.open(seat, Risen::Free))
+                .collect();
+            let word: Word = 77;
+            lanes[0]
+                .as_lane()
+                .push_ready(Ready::new(word, 0).with_hint(hint));
+            assert!((0..3).any(|node| queues.has_words_on(node, &crew)));
+            let lane = lanes[taker].as_lane();
+            let popped = lane.pop();
+            let stolen = popped.is_none().then(|| lane.steal()).flatten();
+            if let Some(found) = popped.or(stolen) {
+                assert_eq!(found, word);
+                takers.push((taker, stolen.is_some()));
+                assert!((0..3).all(|node| !queues.has_words_on(node, &crew)));
+            }
+        }
+        takers
+    }
+
+    #[test]
+    fn a_task_waits_where_its_data_lie_and_comes_from_there() {
+        let everywhere = |home: usize| {
+            (0..3)
+                .map(|taker| (taker, taker != home))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(takers("distance", Hint::None), everywhere(0));
+        assert_eq!(takers("distance", Hint::Node(2)), everywhere(2));
+        // Node 1 has no workers; node 0 is as near as node 2 and stands in.
+        let near = [(0, false), (1, true), (2, true)];
+        assert_eq!(takers("distance", Hint::Node(1)), near);
+        assert_eq!(takers("distance-no-steal", Hint::Node(2)), [(2, false)]);
+        assert_eq!(takers("priority,own", Hint::Node(2)), [(2, false)]);
+        let shared = [(0, false), (1, false), (2, false)];
+        assert_eq!(takers("oblivious", Hint::Node(2)), shared);
+        let on_two = [(0, true), (1, true), (2, false)];
+        assert_eq!(takers("fifo", Hint::Node(2)), on_two);
+    }
+
+    #[test]
+    fn patience_holds_a_thief_back_for_so_many_rounds() {
+        let policy: Policy = "distance,patience=3".parse().unwrap();
+        let crew = crew(&in_a_row(&[1, 1]), policy.reach);
+        let wards = Wards::new(&crew, true);
+        let counters = [Counters::new(2), Counters::new(2)];
+        let seat = |worker: usize| {
+            Seat::new(
+                worker,
+                &crew,
+                &policy,
+                &wards,
+                &counters[worker],
+                &NoBacklog,
+            )
+        };
+        let seats = [seat(0), seat(1)];
+        let queues = Queues::new(&policy, &crew);
+        let mut victim = queues.open(&seats[0], Risen::Free);
+        (1..=3).for_each(|word| victim.as_lane().push(word, 0));
+        // The count of idle rounds outlives the lane, and a task found starts it again.
+        for round in 0..4 {
+            let mut thief = queues.open(&seats[1], Risen::Free);
+            assert_eq!(
+                thief.as_lane().steal().is_some(),
+                round == 3,
+                "round {round}"
+            );
+        }
+        let mut thief = queues.open(&seats[1], Risen::Free);
+        thief.as_lane().push(9, 0);
+        assert_eq!(thief.as_lane().pop(), Some(9));
+        assert_eq!(thief.as_lane().steal(), None);
+        assert_eq!(counters[1].read(1, &crew).total().steals, 1);
+    }
+}

@@ -1,0 +1,178 @@
+//! Seat: what a worker brings to every job, and what it has to see to while it is inside.
+
+use crate::crew::Crew;
+use crate::policy::Policy;
+use crate::sleep::{Risen, Sleep, Wards};
+use crate::statistics::Counters;
+use std::cell::Cell;
+
+/// Knows whether words are queued, for jobs that are not over.
+pub(crate) trait Backlog {
+    /// Whether one lies on the NUMA node, as far as the calling thread can see; may take locks.
+    fn has_words_on(&self, numa_node: usize) -> bool;
+}
+
+/// What a worker brings to every job.
+pub(crate) struct Seat<'p> {
+    pub worker: usize,
+    pub numa_node: usize,
+    pub crew: &'p Crew,
+    pub policy: &'p Policy,
+    pub counters: &'p Counters,
+    pub backlog: &'p dyn Backlog,
+    /// Time passes as the machine's does; not so in a simulation.
+    pub is_real: bool,
+    wards: &'p Wards,
+    /// Those that may take what lies here are in this ward, or in one of several.
+    ward: &'p Sleep,
+    is_only_ward: bool,
+    /// Rounds without a task so far, and sweeps over others' queues.
+    idle: Cell<u32>,
+    sweeps: Cell<usize>,
+}
+
+impl<'p> Seat<'p> {
+    pub fn new(
+        worker: usize,
+        crew: &'p Crew,
+        policy: &'p Policy,
+        wards: &'p Wards,
+        counters: &'p Counters,
+        backlog: &'p dyn Backlog,
+    ) -> Self {
+        let numa_node = crew.numa_node(worker);
+        Seat {
+            worker,
+            numa_node,
+            crew,
+            policy,
+            counters,
+            backlog,
+            is_real: true,
+            wards,
+            ward: wards.of(numa_node),
+            is_only_ward: wards.is_one(),
+            idle: Cell::new(0),
+            sweeps: Cell::new(0),
+        }
+    }
+
+    /// The ward in which this worker sleeps.
+    pub fn ward(&self) -> &'p Sleep {
+        self.ward
+    }
+
+    /// A word was queued on this worker's NUMA node (P2 to P4 of the sleep protocol).
+    #[inline(always)]
+    pub fn queued_here(&self) {
+        if self.is_only_ward {
+            self.ward.queued(self.numa_node);
+        } else {
+            self.wards.queued(self.numa_node);
+        }
+    }
+
+    /// A word was queued on a NUMA node.
+    pub fn queued_on(&self, numa_node: usize) {
+        self.wards.queued(numa_node);
+    }
+
+    /// This worker, on duty, has something to do (D1 to D3).
+    #[cold]
+    pub fn end_duty(&self) {
+        let has_words = |&node: &usize| self.backlog.has_words_on(node);
+        if self.is_only_ward {
+            let any = || (0..self.crew.n_numa_nodes()).any(|node| has_words(&node));
+            return self.ward.end_duty(self.numa_node, any);
+        }
+        self.ward.end_duty(self.numa_node, || false);
+        for node in self.crew.reach(self.worker).filter(has_words) {
+            self.wards.queued(node);
+        }
+    }
+
+    /// Begins a sweep over others' queues; the first begins behind this worker, each one place later.
+    pub fn sweep(&self) -> usize {
+        let sweep = self.sweeps.get();
+        self.sweeps.set(sweep.wrapping_add(1));
+        sweep
+    }
+}
+
+/// A worker's stay in a job.
+pub(crate) struct Stay<'s, 'p> {
+    pub seat: &'s Seat<'p>,
+    pub has_others: bool,
+    risen: Risen,
+    /// Whether the last look found nothing to take.
+    dry: bool,
+    /// Whether a task was taken since the last time that one was looked for elsewhere.
+    busy: bool,
+}
+
+impl<'s, 'p> Stay<'s, 'p> {
+    pub fn begin(seat: &'s Seat<'p>, risen: Risen) -> Self {
+        Stay {
+            seat,
+            has_others: seat.crew.n_workers() > 1,
+            risen,
+            dry: false,
+            busy: false,
+        }
+    }
+
+    /// Whether the worker is still on duty, and whether it leaves because there is nothing to
+    /// take; otherwise the job itself told it to.
+    pub fn end(self) -> (Risen, bool) {
+        (self.risen, self.dry)
+    }
+
+    #[inline(always)]
+    pub fn queued_here(&self) {
+        if self.has_others {
+            self.seat.queued_here();
+        }
+    }
+
+    /// A task of its own was taken.
+    #[inline(always)]
+    pub fn took(&mut self) {
+        self.busy = true;
+    }
+
+    /// A task was taken that another worker may have queued.
+    #[inline]
+    pub fn found(&mut self) {
+        self.busy = true;
+        if self.risen == Risen::OnDuty {
+            self.risen = Risen::Free;
+            self.seat.end_duty();
+        }
+    }
+
+    /// So many words were taken from a NUMA node's queue, or from another worker's there.
+    pub fn stole(&mut self, from: usize, words: usize) {
+        self.seat.counters.count_steals(from, words as u64);
+        self.found();
+    }
+
+    /// Into how many rings an idle worker may look this time: all, once its patience is at an end.
+    pub fn rings(&mut self) -> usize {
+        let seat = self.seat;
+        if std::mem::take(&mut self.busy) {
+            seat.idle.set(0);
+        }
+        let idle = seat.idle.get();
+        if idle < seat.policy.patience {
+            seat.idle.set(idle + 1);
+            1
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// Nothing was found in them.
+    pub fn is_dry(&mut self) {
+        self.dry = true;
+    }
+}

@@ -1,0 +1,292 @@
+//! Machine: workers in virtual time, on real lanes.
+//!
+//! An event is the end of a task. Its worker does what the engine does: it keeps the most urgent
+//! task that became ready, if the policy places it here and nothing queued is more urgent, and
+//! queues the others; then it takes from its lane, then steals. After it, idle workers that may
+//! take what was queued try, the nearest first, as the sleep protocol would wake them.
+//!
+//! # Law
+//! Simultaneous events are in the order in which they were made.
+
+use crate::crew::Crew;
+use crate::policy::{Policy, Ready};
+use crate::queue::{Backlog, KeepingLane, PlacingLane, Queues, Seat};
+use crate::sleep::{Risen, Wards};
+use crate::statistics::{Counters, WorkerStatistics};
+use dataflow_core::port::{Lane, Word};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What workers run.
+pub(super) trait Script {
+    /// The tasks that are ready at the beginning.
+    fn roots(&mut self, ready: &mut Vec<Ready>);
+
+    /// A worker on a NUMA node begins a task: how many seconds it takes.
+    fn begin(&mut self, word: Word, numa_node: usize, counters: &Counters) -> f64;
+
+    /// It is done: what became ready.
+    fn end(&mut self, word: Word, numa_node: usize, ready: &mut Vec<Ready>);
+}
+
+/// What a script cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Played {
+    pub seconds: f64,
+    /// Of all workers together.
+    pub busy: f64,
+    pub tasks: u64,
+}
+
+/// Workers, their queues and their counts.
+pub(super) struct Machine<'m> {
+    crew: &'m Crew,
+    policy: &'m Policy,
+    queues: Queues,
+    wards: Wards,
+    counters: Vec<Counters>,
+    round: f64,
+}
+
+/// Nobody sleeps in a simulation.
+struct NoBacklog;
+
+impl Backlog for NoBacklog {
+    fn has_words_on(&self, _: usize) -> bool {
+        false
+    }
+}
+
+impl<'m> Machine<'m> {
+    pub fn new(crew: &'m Crew, policy: &'m Policy, round: f64) -> Self {
+        let counters = |_| Counters::new(crew.n_numa_nodes());
+        Machine {
+            crew,
+            policy,
+            queues: Queues::new(policy, crew),
+            wards: Wards::new(crew, true),
+            counters: (0..crew.n_workers()).map(counters).collect(),
+            round,
+        }
+    }
+
+    pub fn statistics(&self) -> impl Iterator<Item = WorkerStatistics> + '_ {
+        let read = |(worker, counters): (usize, &Counters)| counters.read(worker, self.crew);
+        self.counters.iter().enumerate().map(read)
+    }
+
+    /// Plays a script to its end.
+    pub fn play(&mut self, script: &mut dyn Script) -> Played {
+        let seat = |worker| {
+            let counters = &self.counters[worker];
+            let mut seat = Seat::new(
+                worker,
+                self.crew,
+                self.policy,
+                &self.wards,
+                counters,
+                &NoBacklog,
+            );
+            seat.is_real = false;
+            seat
+        };
+        let seats: Vec<Seat> = (0..self.crew.n_workers()).map(seat).collect();
+        let open = |seat| self.queues.open(seat, Risen::Free);
+        let mut lanes: Vec<_> = seats.iter().map(open).collect();
+        let keep = self.policy.keep;
+        let keeping = lanes
+            .iter_mut()
+            .map(|lane| KeepingLane::new(lane.as_lane(), keep));
+        let n_nodes = self.crew.n_numa_nodes();
+        let mut stage = Stage {
+            machine: self,
+            script,
+            lanes: keeping.collect(),
+            takers: (0..n_nodes).map(|node| self.crew.takers(node)).collect(),
+            idle: vec![Vec::new(); n_nodes],
+            polls: vec![false; self.crew.n_workers()],
+            events: BinaryHeap::new(),
+            made: 0,
+            now: 0.0,
+            played: Played::default(),
+        };
+        stage.play();
+        stage.played
+    }
+}
+
+/// A moment in virtual time; moments are ordered by time, then by when they were made.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    time: f64,
+    made: u64,
+    worker: usize,
+    /// The task that ends; none: an idle worker looks again.
+    ends: Option<Word>,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let by_time = self.time.total_cmp(&other.time);
+        by_time.then(self.made.cmp(&other.made))
+    }
+}
+
+/// A machine while it plays.
+struct Stage<'s, 'm, 'l> {
+    machine: &'s Machine<'m>,
+    script: &'s mut dyn Script,
+    lanes: Vec<KeepingLane<'l>>,
+    /// By NUMA node: the nodes whose workers may take from it, the nearest first.
+    takers: Vec<Vec<usize>>,
+    /// By NUMA node: its idle workers, the latest last.
+    idle: Vec<Vec<usize>>,
+    /// By worker: whether it will look again by itself.
+    polls: Vec<bool>,
+    events: BinaryHeap<Reverse<Event>>,
+    made: u64,
+    now: f64,
+    played: Played,
+}
+
+impl Stage<'_, '_, '_> {
+    fn play(&mut self) {
+        let n_workers = self.machine.crew.n_workers();
+        // The last to fall asleep is the first to be woken: worker 0.
+        for worker in (0..n_workers).rev() {
+            let node = self.node_of(worker);
+            self.idle[node].push(worker);
+        }
+        let mut ready = Vec::new();
+        self.script.roots(&mut ready);
+        for root in ready.drain(..) {
+            self.lanes[0].push_ready(root);
+        }
+        self.wake();
+        while let Some(Reverse(event)) = self.events.pop() {
+            self.now = event.time;
+            let next = match event.ends {
+                Some(word) => self.end(event.worker, word, &mut ready),
+                None => {
+                    self.polls[event.worker] = false;
+                    let node = self.node_of(event.worker);
+                    let idle = &mut self.idle[node];
+                    let Some(place) = idle.iter().position(|&worker| worker == event.worker) else {
+                        // It was woken meanwhile.
+                        continue;
+                    };
+                    idle.remove(place);
+                    None
+                }
+            };
+            let next = next.or_else(|| self.look(event.worker));
+            self.go_on(event.worker, next);
+            self.wake();
+        }
+    }
+
+    fn node_of(&self, worker: usize) -> usize {
+        self.machine.crew.numa_node(worker)
+    }
+
+    /// Ends a task: what the engine's `release` does. The task to run next, if it is in hand.
+    fn end(&mut self, worker: usize, word: Word, ready: &mut Vec<Ready>) -> Option<Word> {
+        self.played.seconds = self.now;
+        let numa_node = self.node_of(worker);
+        self.script.end(word, numa_node, ready);
+        let lane = &mut self.lanes[worker];
+        let mut best: Option<Ready> = None;
+        for other in ready.drain(..) {
+            let is_less = best.is_some_and(|best| best.priority >= other.priority);
+            if is_less || lane.goes_elsewhere(other.hint) {
+                lane.push_ready(other);
+            } else if let Some(before) = best.replace(other) {
+                lane.push_ready(before);
+            }
+        }
+        let best = best?;
+        if lane.outranks(best.priority) {
+            lane.push_ready(best);
+            return None;
+        }
+        Some(best.word)
+    }
+
+    /// What an idle worker finds.
+    fn look(&mut self, worker: usize) -> Option<Word> {
+        let lane = &mut self.lanes[worker];
+        lane.pop().or_else(|| lane.steal())
+    }
+
+    /// Begins a task, or idles.
+    fn go_on(&mut self, worker: usize, next: Option<Word>) {
+        let numa_node = self.node_of(worker);
+        let (pause, ends) = match next {
+            Some(word) => {
+                let counters = &self.machine.counters[worker];
+                counters.count_tasks(1);
+                let seconds = self.script.begin(word, numa_node, counters);
+                self.played.busy += seconds;
+                self.played.tasks += 1;
+                (seconds, next)
+            }
+            None => {
+                self.idle[numa_node].push(worker);
+                let Machine { queues, crew, .. } = self.machine;
+                // It has patience left; otherwise it would have taken something.
+                let waits = !self.polls[worker] && queues.has_words_for(worker, crew);
+                if !waits {
+                    return;
+                }
+                self.polls[worker] = true;
+                (self.machine.round.max(f64::MIN_POSITIVE), None)
+            }
+        };
+        self.made += 1;
+        self.events.push(Reverse(Event {
+            time: self.now + pause,
+            made: self.made,
+            worker,
+            ends,
+        }));
+    }
+
+    /// Lets idle workers try for what is queued where they may take it.
+    fn wake(&mut self) {
+        for node in 0..self.takers.len() {
+            for place in 0..self.takers[node].len() {
+                let home = self.takers[node][place];
+                while !self.idle[home].is_empty() && self.has_words_on(node) {
+                    let Some(worker) = self.idle[home].pop() else {
+                        break;
+                    };
+                    let next = self.look(worker);
+                    let found = next.is_some();
+                    self.go_on(worker, next);
+                    if !found {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_words_on(&self, node: usize) -> bool {
+        let Machine { queues, crew, .. } = self.machine;
+        queues.has_words_on(node, crew)
+    }
+}

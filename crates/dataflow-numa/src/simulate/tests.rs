@@ -1,0 +1,344 @@
+//! Policies compared on machines like those of the paper that proposed them.
+
+use super::*;
+use crate::crew::tests::machine;
+use crate::place::Bind;
+use dataflow_core::prelude::*;
+use dataflow_core::task_names;
+
+task_names! {
+    enum Task { Potrf { k }, Trsm { m, k }, Herk { m, k }, Gemm { m, n, k } }
+}
+use Task::{Gemm, Herk, Potrf, Trsm};
+
+/// The graph of a tile Cholesky factorisation of `nt` tiles a side.
+struct Cholesky {
+    nt: u32,
+    tiles: Store<()>,
+}
+
+impl Cholesky {
+    fn new(nt: u32) -> Self {
+        let tiles = Store::empty("tiles", (nt * (nt + 1) / 2) as usize);
+        Cholesky { nt, tiles }
+    }
+
+    fn tile(&self, before: Option<Task>, (m, n): (u32, u32), from: &mut impl Inputs<Self>) {
+        match before {
+            Some(task) => from.task(0, task, 0),
+            None => from.home(0, &self.tiles, (m * (m + 1) / 2 + n) as usize),
+        }
+    }
+}
+
+impl TaskSpace for Cholesky {
+    type Task = Task;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name("cholesky");
+        about.class("Potrf").update("TILE");
+        about.class("Trsm").update("TILE").read("PANEL");
+        about.class("Herk").update("TILE").read("PANEL");
+        about.class("Gemm").update("TILE").read("LEFT").read("TOP");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = Task> + Send {
+        let nt = self.nt;
+        (0..nt).flat_map(move |k| {
+            let columns = move |m| (k + 1..m).map(move |n| Gemm { m, n, k });
+            let row = move |m| [Trsm { m, k }, Herk { m, k }].into_iter().chain(columns(m));
+            std::iter::once(Potrf { k }).chain((k + 1..nt).flat_map(row))
+        })
+    }
+
+    fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
+        match task {
+            Potrf { k } => {
+                let before = k.checked_sub(1).map(|before| Herk { m: k, k: before });
+                self.tile(before, (k, k), from);
+            }
+            Trsm { m, k } => {
+                let before = k.checked_sub(1).map(|before| Gemm { m, n: k, k: before });
+                self.tile(before, (m, k), from);
+                from.task(1, Potrf { k }, 0);
+            }
+            Herk { m, k } => {
+                let before = k.checked_sub(1).map(|before| Herk { m, k: before });
+                self.tile(before, (m, m), from);
+                from.task(1, Trsm { m, k }, 0);
+            }
+            Gemm { m, n, k } => {
+                let before = k.checked_sub(1).map(|before| Gemm { m, n, k: before });
+                self.tile(before, (m, n), from);
+                from.task(1, Trsm { m, k }, 0);
+                from.task(2, Trsm { m: n, k }, 0);
+            }
+        }
+    }
+
+    fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
+        match task {
+            Potrf { k } => to.range(0, k + 1..self.nt, |m| Trsm { m, k }, 1),
+            Trsm { m, k } => {
+                to.task(0, Herk { m, k }, 1);
+                to.range(0, k + 1..m, |n| Gemm { m, n, k }, 1);
+                to.range(0, m + 1..self.nt, |i| Gemm { m: i, n: m, k }, 2);
+            }
+            Herk { m, k } if m == k + 1 => to.task(0, Potrf { k: m }, 0),
+            Herk { m, k } => to.task(0, Herk { m, k: k + 1 }, 0),
+            Gemm { m, n, k } if n == k + 1 => to.task(0, Trsm { m, k: n }, 0),
+            Gemm { m, n, k } => to.task(0, Gemm { m, n, k: k + 1 }, 0),
+        }
+    }
+
+    /// The longest way to the end, in units of nb³/3 operations.
+    fn priority(&self, task: Task) -> i64 {
+        let last = i64::from(self.nt) - 1;
+        let (m, n, k) = match task {
+            Potrf { k } => (k, k, k),
+            Trsm { m, k } => (m, k, k),
+            Herk { m, k } => (m, m, k),
+            Gemm { m, n, k } => (m, n, k),
+        };
+        let (m, n, k) = (i64::from(m), i64::from(n), i64::from(k));
+        let potrf = |k: i64| if k == last { 1 } else { 9 * (last - k) - 1 };
+        match task {
+            Potrf { .. } => potrf(k),
+            Trsm { .. } => 9 * (last - k) - 2,
+            Herk { .. } => 3 * (m - k) + potrf(m),
+            Gemm { .. } => 6 * (n - k) + 9 * (last - n) - 2,
+        }
+    }
+
+    fn roots(&self, _: Rank) -> impl Iterator<Item = Task> + Send {
+        (0..self.nt.min(1)).map(|k| Potrf { k })
+    }
+
+    fn run(&self, _: Task, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Err("a simulation runs no body".into())
+    }
+}
+
+/// Costs of tiles of order 256 in f64 on a core of 8 Gflop/s; as in `examples/simulate/costs.json`.
+fn costs() -> Costs {
+    let nb = 256_f64;
+    let seconds = |operations: f64, rate: f64| operations * nb.powi(3) / rate;
+    Costs {
+        classes: vec![
+            seconds(1.0 / 3.0, 4.0e9),
+            seconds(1.0, 6.5e9),
+            seconds(1.0, 7.0e9),
+            seconds(2.0, 7.5e9),
+        ],
+        initialise: 1e-3,
+        bytes: 256 * 256 * 8,
+        remote_byte: 0.4e-9,
+        round: 50e-6,
+    }
+}
+
+/// Eight sockets of six cores: two boards, each a square of four, joined by two links.
+fn boards() -> Topology {
+    let squares = [
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (3, 0),
+        (4, 5),
+        (5, 6),
+        (6, 7),
+        (7, 4),
+    ];
+    let links = [&squares[..], &[(0, 4), (2, 6)]].concat();
+    let linked = |a, b| links.contains(&(a, b)) || links.contains(&(b, a));
+    let hops = |from: usize, to: usize| {
+        let mut reached = vec![from];
+        let mut hops = 0;
+        while !reached.contains(&to) {
+            let next: Vec<usize> = (0..8)
+                .filter(|&node| reached.iter().any(|&other| linked(node, other)))
+                .collect();
+            reached.extend(next);
+            hops += 1;
+        }
+        hops
+    };
+    machine(&[6; 8], |from, to| 10 + 6 * hops(from, to))
+}
+
+/// Sockets of eight cores, two on a blade, four blades near each other.
+fn blades(sockets: usize) -> Topology {
+    machine(&vec![8; sockets], |from, to| match () {
+        _ if from == to => 10,
+        _ if from / 2 == to / 2 => 50,
+        _ if from / 8 == to / 8 => 65,
+        _ => 79,
+    })
+}
+
+/// On so many cores of the machine.
+fn simulated(
+    policy: &Policy,
+    machine: &Topology,
+    n_workers: usize,
+    nt: u32,
+    costs: &Costs,
+) -> Result<Simulated, SimulateError> {
+    let places = Bind::Cores.places(machine, n_workers);
+    simulate(&Cholesky::new(nt), machine, &places, policy, costs)
+}
+
+/// A thief waits for a millisecond, a fifth of a gemm.
+const STEALING: &str = "distance,patience=20";
+
+fn seconds(policy: &str, machine: &Topology, nt: u32, costs: &Costs) -> f64 {
+    let policy = policy.parse().unwrap();
+    let run = simulated(&policy, machine, machine.n_cores(), nt, costs);
+    run.unwrap().seconds
+}
+
+/// How much longer it takes without looking at distances, and without stealing.
+fn ratios(machine: &Topology, nt: u32, costs: &Costs) -> (f64, f64) {
+    let seconds = |policy| seconds(policy, machine, nt, costs);
+    let stealing = seconds(STEALING);
+    (
+        seconds("oblivious") / stealing,
+        seconds("distance-no-steal") / stealing,
+    )
+}
+
+#[test]
+fn stealing_by_distance_beats_both_others_whichever_cost_is_off_by_half() {
+    let change: [fn(&mut Costs, f64); 8] = [
+        |costs, by| costs.classes[0] *= by,
+        |costs, by| costs.classes[1] *= by,
+        |costs, by| costs.classes[2] *= by,
+        |costs, by| costs.classes[3] *= by,
+        |costs, by| costs.initialise *= by,
+        |costs, by| costs.bytes = (costs.bytes as f64 * by) as u64,
+        |costs, by| costs.remote_byte *= by,
+        |costs, by| costs.round *= by,
+    ];
+    for (name, machine) in [("boards", boards()), ("blades", blades(32))] {
+        for (which, change) in change.iter().enumerate() {
+            for by in [0.5, 1.5] {
+                let mut costs = costs();
+                change(&mut costs, by);
+                let (oblivious, no_stealing) = ratios(&machine, 60, &costs);
+                assert!(
+                    oblivious > 1.0 && no_stealing > 1.0,
+                    "{name}, cost {which} times {by}: {oblivious:.4}, {no_stealing:.4}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gap_to_both_others_grows_with_the_machine() {
+    let (few, many) = (
+        ratios(&blades(8), 60, &costs()),
+        ratios(&blades(32), 60, &costs()),
+    );
+    assert!(many.0 > few.0, "to oblivious: {} and {}", few.0, many.0);
+    assert!(many.1 > few.1, "to no stealing: {} and {}", few.1, many.1);
+}
+
+#[test]
+fn locality_idleness_and_task_times_are_ordered_as_the_paper_saw_them() {
+    let machine = boards();
+    let run = |policy: &str| {
+        let policy = policy.parse().unwrap();
+        simulated(&policy, &machine, 48, 40, &costs()).unwrap()
+    };
+    let (oblivious, without, with) = (run("oblivious"), run("distance-no-steal"), run(STEALING));
+    let local = |run: &Simulated| run.total().local_share().unwrap();
+    assert!(local(&without) >= local(&with) && local(&with) > local(&oblivious));
+    assert!(without.idle_share > with.idle_share);
+    let gemm = |run: &Simulated| run.mean_seconds[3];
+    assert!(gemm(&without) < gemm(&with) && gemm(&with) < gemm(&oblivious));
+    // Whatever the policy, the work is the same.
+    for run in [&oblivious, &without, &with] {
+        assert_eq!(run.tasks, 40 * 41 * 42 / 6);
+        assert_eq!(run.total().tasks, run.tasks);
+    }
+}
+
+#[test]
+fn no_task_is_stolen_from_beyond_the_reach() {
+    let machine = boards();
+    for name in ["distance", "priority", "fifo", "lifo"] {
+        for (reach, farthest) in [("own", 10), ("adjacent", 16), ("all", 28)] {
+            let policy = format!("{name},{reach}").parse().unwrap();
+            let run = simulated(&policy, &machine, 48, 40, &costs()).unwrap();
+            let stolen = run.workers.iter().flat_map(|worker| &worker.traffic);
+            let distances: Vec<u32> = stolen
+                .filter(|traffic| traffic.steals > 0)
+                .map(|traffic| traffic.distance)
+                .collect();
+            assert!(
+                distances.iter().all(|&distance| distance <= farthest),
+                "{policy}"
+            );
+            if farthest > 10 {
+                assert!(run.total().steals >= 100, "{policy}: {:?}", run.total());
+                assert!(distances.contains(&farthest), "{policy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_simulation_has_one_answer() {
+    let machine = blades(8);
+    for policy in [
+        "distance",
+        "oblivious",
+        "priority,adjacent,patience=3",
+        "lifo,keep=4",
+    ] {
+        let policy = policy.parse().unwrap();
+        let run = || simulated(&policy, &machine, 64, 20, &costs()).unwrap();
+        assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn one_worker_takes_the_sum_of_all_tasks_and_many_the_longest_way() {
+    let costs = Costs {
+        classes: vec![1.0, 3.0, 3.0, 6.0],
+        remote_byte: 0.0,
+        ..costs()
+    };
+    let machine = blades(8);
+    let nt = 8;
+    let seconds = |n_workers| {
+        let policy = Policy::distance();
+        let run = simulated(&policy, &machine, n_workers, nt, &costs);
+        run.unwrap().seconds
+    };
+    let (n, cholesky) = (f64::from(nt), Cholesky::new(nt));
+    // nt Potrf, nt(nt-1)/2 each of Trsm and Herk, the rest Gemm.
+    let gemms = n * (n - 1.0) * (n - 2.0) / 6.0;
+    assert_eq!(seconds(1), n + 3.0 * n * (n - 1.0) + 6.0 * gemms);
+    assert_eq!(seconds(64), cholesky.priority(Potrf { k: 0 }) as f64);
+}
+
+#[test]
+fn wrong_costs_and_missing_workers_are_errors_that_say_what_is_allowed() {
+    let run = |n_workers, costs: Costs| {
+        let policy = Policy::default();
+        let run = simulated(&policy, &boards(), n_workers, 3, &costs);
+        run.unwrap_err().to_string()
+    };
+    assert!(run(0, costs()).contains("1 at least"));
+    let negative = Costs {
+        round: -1.0,
+        ..costs()
+    };
+    assert!(run(1, negative).contains("round is -1 (must be 0 or more)"));
+    let mut without_gemm = costs();
+    without_gemm.classes.pop();
+    assert!(run(1, without_gemm).contains("class Gemm"));
+}

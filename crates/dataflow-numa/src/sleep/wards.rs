@@ -1,0 +1,65 @@
+//! Wards: sleepers grouped by what they may take.
+//!
+//! If every worker may take every word there is one ward, and all is as the [protocol](super)
+//! says. Where policies forbid stealing from far away, a worker must not be woken for a word that it
+//! may not take, while one that may sleeps on. So each NUMA node has a ward of its own, with its own
+//! list, flag and duty; whoever queues a word on a node passes P2 to P4 at each ward whose workers
+//! may take it, nearest first, until somebody was woken.
+//!
+//! # Law
+//! The claim of the protocol holds for the words of a NUMA node in that node's ward, which is
+//! asked first. The other wards that may take them are a help, not a duty.
+
+use super::Sleep;
+use crate::crew::Crew;
+
+/// The wards of a pool.
+pub(crate) struct Wards {
+    wards: Box<[Sleep]>,
+    /// By NUMA node: the wards whose workers may take what lies there, the nearest first.
+    takers: Box<[Box<[usize]>]>,
+}
+
+impl Wards {
+    /// One ward if all workers may take all words, else one per NUMA node.
+    pub fn new(crew: &Crew, reaches_all: bool) -> Self {
+        let nodes = 0..crew.n_numa_nodes();
+        let n = if reaches_all { 1 } else { nodes.len() };
+        let takers = |node| match reaches_all {
+            true => Box::from([0]),
+            false => crew.takers(node).into(),
+        };
+        Wards {
+            wards: (0..n).map(|_| Sleep::new(crew.n_workers())).collect(),
+            takers: nodes.map(takers).collect(),
+        }
+    }
+
+    pub fn is_one(&self) -> bool {
+        self.wards.len() == 1
+    }
+
+    /// Where the workers of a NUMA node sleep.
+    pub fn of(&self, numa_node: usize) -> &Sleep {
+        match &*self.wards {
+            [one] => one,
+            wards => &wards[numa_node],
+        }
+    }
+
+    /// A word was queued on a NUMA node: wakes a sleeper who may take it, if one is wanted.
+    pub fn queued(&self, numa_node: usize) {
+        for &ward in &self.takers[numa_node] {
+            if self.wards[ward].queued(numa_node) {
+                return;
+            }
+        }
+    }
+
+    /// As [`Sleep::wake_all`], in every ward.
+    pub fn wake_all(&self, enough: impl Fn() -> bool) {
+        for ward in &self.wards {
+            ward.wake_all(&enough);
+        }
+    }
+}

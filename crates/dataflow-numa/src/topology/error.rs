@@ -1,0 +1,95 @@
+//! What can go wrong when a machine is described: values that name what was asked for.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why there is no topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// This build cannot read it: the feature `hwloc` is off.
+    NeedsHwloc {
+        /// What was to be read or written.
+        asked_for: String,
+    },
+    /// The library found at run time is not hwloc 2, for which this crate was written.
+    WrongHwloc {
+        /// Its interface version, as `hwloc_get_api_version` tells it.
+        version: u32,
+    },
+    /// The file cannot be read at all.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system answered.
+        reason: String,
+    },
+    /// The file is no topology that hwloc 2 reads.
+    NotATopology {
+        /// The file.
+        path: PathBuf,
+        /// The version of the format it claims, if it claims one.
+        version: Option<String>,
+    },
+    /// The text is no synthetic description.
+    NotSynthetic {
+        /// The text.
+        description: String,
+    },
+    /// None of the PUs that this process may use is in the topology.
+    NothingAllowed {
+        /// The PUs, by the operating system's numbers.
+        pus: Vec<usize>,
+    },
+    /// hwloc refused.
+    Refused {
+        /// What was asked of it.
+        what: String,
+        /// What it answered.
+        reason: String,
+    },
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TopologyError::NeedsHwloc { asked_for } => write!(
+                f,
+                "{asked_for} needs the feature `hwloc`, which this program was built without"
+            ),
+            TopologyError::WrongHwloc { version } => {
+                let (major, minor) = (version >> 16, (version >> 8) & 0xff);
+                write!(f, "the hwloc found here is {major}.{minor} (2.x is needed)")
+            }
+            TopologyError::Unreadable { path, reason } => {
+                write!(f, "{} cannot be read: {reason}", path.display())
+            }
+            TopologyError::NotATopology { path, version } => {
+                let path = path.display();
+                match version {
+                    Some(version) => write!(
+                        f,
+                        "{path} is not read by hwloc 2: its format is {version}, or it is damaged (allowed: an hwloc XML file of format 1 or 2)"
+                    ),
+                    None => write!(
+                        f,
+                        "{path} is not a topology (allowed: an hwloc XML file of format 1 or 2)"
+                    ),
+                }
+            }
+            TopologyError::NotSynthetic { description } => write!(
+                f,
+                "{description:?} describes no machine (allowed: hwloc's synthetic strings, like \"Package:2 [NUMANode] Core:4 PU:2\")"
+            ),
+            TopologyError::NothingAllowed { pus } => write!(
+                f,
+                "the topology has none of the processors {pus:?} that this process may use"
+            ),
+            TopologyError::Refused { what, reason } => {
+                write!(f, "hwloc refused to {what}: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TopologyError {}

@@ -1,0 +1,271 @@
+//! Share: several ranks on one machine each take a part of its cores.
+//!
+//! # Law
+//! If a launcher gave a rank a smaller mask than the machine has, it has divided already, and the
+//! rank uses the whole mask. Where more ranks came than such masks fit (all have the mask of the
+//! whole machine, or of one package), those of one mask cut its cores into equal runs.
+//! As long as ranks do not outnumber cores, no two of them share one, provided that
+//! the launcher goes round packages in turn where it gives one mask to several ranks; and that
+//! it, not the user before it, made the mask smaller.
+//!
+//! Two launches on one machine do not know of each other.
+
+use super::{Topology, system};
+use std::path::Path;
+
+/// A rank among those of the same launch on the same machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalRank {
+    /// Counted from 0 on this machine.
+    pub rank: usize,
+    /// How many there are on this machine.
+    pub n_ranks: usize,
+}
+
+/// Variables that hold local rank and number of ranks: Open MPI; MPICH and Intel MPI.
+const LAUNCHERS: [[&str; 2]; 2] = [
+    ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
+    ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
+];
+
+impl LocalRank {
+    /// What the launcher says in the environment, asked for one `variable` at a time. `None`
+    /// if there is no launcher, or if it says nothing that makes sense.
+    ///
+    /// Understands Open MPI, MPICH, Intel MPI and `srun` of Slurm.
+    ///
+    /// ```
+    /// use dataflow_numa::topology::share::LocalRank;
+    /// let mpich = |name: &str| match name {
+    ///     "MPI_LOCALRANKID" => Some("1".to_owned()),
+    ///     "MPI_LOCALNRANKS" => Some("4".to_owned()),
+    ///     _ => None,
+    /// };
+    /// assert_eq!(LocalRank::from_launcher(mpich), Some(LocalRank { rank: 1, n_ranks: 4 }));
+    /// ```
+    pub fn from_launcher(variable: impl Fn(&str) -> Option<String>) -> Option<LocalRank> {
+        let number = |name: &str| variable(name)?.trim().parse::<usize>().ok();
+        let of = |[rank, n_ranks]: [&str; 2]| Some((number(rank)?, number(n_ranks)?));
+        let slurm = || {
+            // A batch script has a local rank too; only `srun` starts a step.
+            number("SLURM_STEP_ID")?;
+            let tasks = variable("SLURM_STEP_TASKS_PER_NODE");
+            let tasks = tasks.or_else(|| variable("SLURM_TASKS_PER_NODE"))?;
+            let node = number("SLURM_NODEID").unwrap_or(0);
+            Some((number("SLURM_LOCALID")?, tasks_of_node(&tasks, node)?))
+        };
+        let (rank, n_ranks) = LAUNCHERS.into_iter().find_map(of).or_else(slurm)?;
+        (rank < n_ranks).then_some(LocalRank { rank, n_ranks })
+    }
+}
+
+/// The entry of a node in a list like `4(x2),3`: 4 tasks on each of two nodes, then 3.
+fn tasks_of_node(list: &str, node: usize) -> Option<usize> {
+    let mut first = 0;
+    for entry in list.split(',') {
+        let (tasks, times) = match entry.split_once("(x") {
+            Some((tasks, times)) => (tasks, times.trim_end().strip_suffix(')')?.parse().ok()?),
+            None => (entry, 1),
+        };
+        first += times;
+        if node < first {
+            return tasks.trim().parse().ok();
+        }
+    }
+    None
+}
+
+/// The part of a topology that a rank uses.
+///
+/// - `topology`: what the rank's own mask allows
+/// - `granted`: all PUs that the ranks of this machine may use together; `None` if not known,
+///   then every rank is taken to have the same mask
+pub fn part(topology: Topology, granted: Option<&[usize]>, local: LocalRank) -> Topology {
+    let n_masks = granted
+        .map_or(1, |granted| granted.len() / topology.n_pus())
+        .max(1);
+    let sharers = local.n_ranks.div_ceil(n_masks);
+    match sharers {
+        0 | 1 => topology,
+        // The first round of ranks went over all masks, then came the second.
+        _ => topology.part(local.rank / n_masks % sharers, sharers),
+    }
+}
+
+/// The PUs that the kernel grants to this process whatever its mask is: those of its cgroup's
+/// cpuset, or all that are online. `None` if it does not say.
+pub fn granted() -> Option<Vec<usize>> {
+    let list = |path: &Path| system::parse_list(&std::fs::read_to_string(path).ok()?);
+    let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let cpuset = cgroups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let (mount, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "cpuset.cpus.effective"),
+            _ if controllers.split(',').any(|one| one == "cpuset") => {
+                ("/sys/fs/cgroup/cpuset", "cpuset.effective_cpus")
+            }
+            _ => return None,
+        };
+        let folder = Path::new(mount).join(path.trim_start_matches('/'));
+        // A cgroup without a cpuset of its own has its parent's.
+        let folders = folder
+            .ancestors()
+            .take_while(|folder| folder.starts_with(mount));
+        folders
+            .map(|folder| folder.join(file))
+            .find_map(|file| list(&file))
+    });
+    let granted = cpuset.or_else(|| list(&Path::new(system::ROOT).join("cpu/online")));
+    granted.filter(|granted| !granted.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(rank: usize, n_ranks: usize) -> Option<LocalRank> {
+        Some(LocalRank { rank, n_ranks })
+    }
+
+    #[test]
+    fn every_launcher_is_understood_and_nonsense_is_not() {
+        for (environment, expected) in [
+            ("", None),
+            (
+                "OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+                local(1, 2),
+            ),
+            (
+                "MPI_LOCALRANKID=0 MPI_LOCALNRANKS=3 PMI_RANK=6 PMI_SIZE=9",
+                local(0, 3),
+            ),
+            (
+                "SLURM_STEP_ID=0 SLURM_LOCALID=2 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=4(x2),3",
+                local(2, 4),
+            ),
+            (
+                "SLURM_STEP_ID=0 SLURM_LOCALID=2 SLURM_NODEID=2 SLURM_TASKS_PER_NODE=4(x2),3",
+                local(2, 3),
+            ),
+            (
+                "SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_TASKS_PER_NODE=8",
+                local(0, 8),
+            ),
+            // Open MPI started inside of Slurm counts, not Slurm.
+            (
+                "SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_TASKS_PER_NODE=1 OMPI_COMM_WORLD_LOCAL_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=4",
+                local(3, 4),
+            ),
+            // A batch script itself is alone on its node.
+            ("SLURM_LOCALID=0 SLURM_TASKS_PER_NODE=8", None),
+            (
+                "SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_NODEID=3 SLURM_TASKS_PER_NODE=4(x2),3",
+                None,
+            ),
+            (
+                "SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_TASKS_PER_NODE=four",
+                None,
+            ),
+            ("OMPI_COMM_WORLD_LOCAL_RANK=1", None),
+            (
+                "OMPI_COMM_WORLD_LOCAL_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+                None,
+            ),
+            (
+                "OMPI_COMM_WORLD_LOCAL_RANK=-1 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+                None,
+            ),
+        ] {
+            let pairs = environment
+                .split_whitespace()
+                .filter_map(|pair| pair.split_once('='));
+            let pairs: Vec<_> = pairs.collect();
+            let variable = |name: &str| {
+                let found = pairs.iter().find(|(other, _)| *other == name);
+                found.map(|(_, value)| value.to_string())
+            };
+            assert_eq!(
+                LocalRank::from_launcher(variable),
+                expected,
+                "{environment}"
+            );
+        }
+    }
+
+    fn pus(topology: &Topology) -> Vec<usize> {
+        topology
+            .cores()
+            .iter()
+            .flat_map(|core| core.pus.clone())
+            .collect()
+    }
+
+    #[test]
+    fn ranks_cut_a_common_mask_and_leave_a_divided_one_alone() {
+        let machine: &[usize] = &[0, 1, 2, 3, 4, 5, 6, 7];
+        // (mask of each rank, what each then uses), on a machine of 8 PUs
+        type OfEachRank<'a> = &'a [&'a [usize]];
+        let cases: [(OfEachRank, OfEachRank); 6] = [
+            // Nobody divided.
+            (&[machine; 2], &[&[0, 1, 2, 3], &[4, 5, 6, 7]]),
+            (&[machine; 3], &[&[0, 1], &[2, 3, 4], &[5, 6, 7]]),
+            // The launcher divided.
+            (&[&[0], &[1]], &[&[0], &[1]]),
+            (
+                &[&[0, 1, 2, 3], &[4, 5, 6, 7]],
+                &[&[0, 1, 2, 3], &[4, 5, 6, 7]],
+            ),
+            // It went round two packages.
+            (
+                &[&[0, 1, 2, 3], &[4, 5, 6, 7], &[0, 1, 2, 3], &[4, 5, 6, 7]],
+                &[&[0, 1], &[4, 5], &[2, 3], &[6, 7]],
+            ),
+            // One rank has what it has.
+            (&[&[3, 4]], &[&[3, 4]]),
+        ];
+        for (masks, expected) in cases {
+            for (rank, (mask, expected)) in masks.iter().zip(expected).enumerate() {
+                let local = LocalRank {
+                    rank,
+                    n_ranks: masks.len(),
+                };
+                let part = part(Topology::flat(mask), Some(machine), local);
+                assert_eq!(pus(&part), *expected, "rank {rank} of {masks:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_are_disjoint_and_whole_and_repeat_only_when_ranks_outnumber_cores() {
+        for n_cores in 1..9 {
+            let mask: Vec<usize> = (10..10 + n_cores).collect();
+            for n_ranks in 1..12 {
+                let of = |rank| {
+                    pus(&part(
+                        Topology::flat(&mask),
+                        None,
+                        LocalRank { rank, n_ranks },
+                    ))
+                };
+                let mut all: Vec<usize> = (0..n_ranks).flat_map(of).collect();
+                assert!((0..n_ranks).all(|rank| !of(rank).is_empty()));
+                if n_ranks > n_cores {
+                    all.dedup();
+                }
+                assert_eq!(all, mask, "{n_ranks} ranks on {n_cores} cores");
+            }
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_granted_contains_what_is_allowed() {
+        let granted = granted().unwrap();
+        let allowed = crate::pin::allowed_pus();
+        assert!(
+            allowed.iter().all(|pu| granted.contains(pu)),
+            "{granted:?} {allowed:?}"
+        );
+    }
+}

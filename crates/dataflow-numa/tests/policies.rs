@@ -1,0 +1,484 @@
+//! Policies on a real pool, on made-up machines of several NUMA nodes: every task runs once and in
+//! order, nobody steals from beyond its reach, and nobody sleeps beside a task it may take.
+
+use dataflow_core::prelude::*;
+use dataflow_core::run;
+use dataflow_core::space::Independent;
+use dataflow_numa::policy::{Crew, Ready, ReadyQueue, Scheduler};
+use dataflow_numa::topology::system;
+use dataflow_numa::{Bind, Policy, Topology, Workers};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+use std::{env, fs, process};
+
+/// NUMA nodes in a row with so many cores each; a step farther is 10 more.
+fn in_a_row(name: &str, cores: &[usize]) -> Topology {
+    let root = env::temp_dir().join(format!("dataflow-policies-{name}-{}", process::id()));
+    let (mut next, n_nodes) = (0, cores.len());
+    for (node, cores) in cores.iter().enumerate() {
+        let folder = root.join(format!("node/node{node}"));
+        fs::create_dir_all(&folder).unwrap();
+        let pus: Vec<String> = (next..next + cores).map(|pu| pu.to_string()).collect();
+        next += cores;
+        fs::write(folder.join("cpulist"), pus.join(",")).unwrap();
+        let to = |to: usize| (10 + 10 * to.abs_diff(node)).to_string();
+        let row: Vec<String> = (0..n_nodes).map(to).collect();
+        fs::write(folder.join("distance"), row.join(" ")).unwrap();
+    }
+    let topology = system::read(&root, &(0..next).collect::<Vec<_>>());
+    fs::remove_dir_all(&root).unwrap();
+    assert_eq!(
+        (topology.n_cores(), topology.n_numa_nodes()),
+        (next, cores.len())
+    );
+    topology
+}
+
+/// Workers that sit where the machine says but are not bound to cores that are not there.
+fn workers(topology: &Topology, policy: &str) -> Workers {
+    Workers::builder()
+        .topology(topology.clone())
+        .bind(Bind::None)
+        .policy(policy.parse().unwrap())
+        .build()
+        .unwrap()
+}
+
+const POLICIES: [&str; 14] = [
+    "distance",
+    "distance,adjacent",
+    "distance,patience=5",
+    "distance,keep=0",
+    "distance,keep=4",
+    "distance,adjacent,patience=3,keep=2",
+    "distance-no-steal",
+    "oblivious",
+    "priority",
+    "priority,own",
+    "fifo",
+    "fifo,adjacent,patience=2",
+    "lifo",
+    "lifo,own,keep=3",
+];
+
+/// Task 0 frees all others; what they do is up to `body`.
+struct Fan<B> {
+    wide: u64,
+    priority: fn(u64) -> i64,
+    body: B,
+}
+
+impl<B: Fn(u64) + Sync> TaskSpace for Fan<B> {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name("fan").parameter("wide", self.wide);
+        about.class("Leaf").order("START");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..=self.wide
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task > 0 {
+            from.task(0, 0, 0);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task == 0 {
+            (1..=self.wide).for_each(|leaf| to.task(0, leaf, 0));
+        }
+    }
+
+    fn priority(&self, task: u64) -> i64 {
+        (self.priority)(task)
+    }
+
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        (self.body)(task);
+        Ok(())
+    }
+}
+
+/// Cell (i, j) of a square waits for its upper and left neighbours.
+struct Wavefront {
+    side: u64,
+    priority: fn(u64) -> i64,
+    runs: Vec<AtomicU64>,
+}
+
+impl TaskSpace for Wavefront {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name("wavefront").parameter("side", self.side);
+        about.class("Cell").order("UP").order("LEFT");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..self.side * self.side
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task >= self.side {
+            from.task(0, task - self.side, 0);
+        }
+        if !task.is_multiple_of(self.side) {
+            from.task(1, task - 1, 1);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task + self.side < self.side * self.side {
+            to.task(0, task + self.side, 0);
+        }
+        if !(task + 1).is_multiple_of(self.side) {
+            to.task(1, task + 1, 1);
+        }
+    }
+
+    fn priority(&self, task: u64) -> i64 {
+        (self.priority)(task)
+    }
+
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        let runs = |task: u64| self.runs[task as usize].load(Ordering::Relaxed);
+        let before = runs(task);
+        if task >= self.side && runs(task - self.side) <= before {
+            return Err("ran before its upper neighbour".into());
+        }
+        if !task.is_multiple_of(self.side) && runs(task - 1) <= before {
+            return Err("ran before its left neighbour".into());
+        }
+        self.runs[task as usize].fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn under_every_policy_every_task_runs_once_and_in_order() {
+    let priorities: [fn(u64) -> i64; 3] =
+        [|_| 0, |task| task as i64 % 7 - 3, |task| -(task as i64)];
+    for cores in [&[1][..], &[2, 2], &[1, 0, 2, 1]] {
+        let topology = in_a_row("once", cores);
+        for policy in POLICIES {
+            let workers = workers(&topology, policy);
+            assert_eq!(workers.policy().to_string(), policy);
+            for priority in priorities {
+                let space = Wavefront {
+                    side: 30,
+                    priority,
+                    runs: (0..900).map(|_| AtomicU64::new(0)).collect(),
+                };
+                for _ in 0..3 {
+                    assert_eq!(run(&space, &workers).unwrap().tasks, 900, "{policy}");
+                }
+                let thrice = |runs: &AtomicU64| runs.load(Ordering::Relaxed) == 3;
+                assert!(space.runs.iter().all(thrice), "{policy}");
+            }
+        }
+    }
+}
+
+/// The order in which one worker runs the leaves.
+fn order(policy: &str) -> Vec<u64> {
+    let seen = Mutex::new(Vec::new());
+    let space = Fan {
+        wide: 9,
+        priority: |task| [0, 3, -1, 0, 7, 3, 0, -5, 2, 9][task as usize],
+        body: |task| seen.lock().unwrap().push(task),
+    };
+    run(&space, &workers(&in_a_row("order", &[1]), policy)).unwrap();
+    seen.into_inner().unwrap().split_off(1)
+}
+
+/// Task t frees 2t + 1 and 2t + 2.
+struct Tree<'a>(&'a Mutex<Vec<u64>>);
+
+/// No two tasks of the tree are equally urgent.
+fn urgency(task: u64) -> i64 {
+    (task * 7 % 31) as i64 - 15
+}
+
+impl TaskSpace for Tree<'_> {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name("tree").class("Node").order("PARENT");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..31
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task > 0 {
+            from.task(0, (task - 1) / 2, 0);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        let children = [2 * task + 1, 2 * task + 2].into_iter();
+        children
+            .filter(|&child| child < 31)
+            .for_each(|child| to.task(0, child, 0));
+    }
+
+    fn priority(&self, task: u64) -> i64 {
+        urgency(task)
+    }
+
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        self.0.lock().unwrap().push(task);
+        Ok(())
+    }
+}
+
+#[test]
+fn fifo_goes_level_by_level_and_lifo_to_the_leaves_first() {
+    let order = |policy| {
+        let seen = Mutex::new(Vec::new());
+        run(&Tree(&seen), &workers(&in_a_row("tree", &[1]), policy)).unwrap();
+        seen.into_inner().unwrap()
+    };
+    let level = |task: &u64| (task + 1).ilog2();
+    assert!(order("fifo").is_sorted_by_key(level));
+    let lifo = order("lifo");
+    for pair in lifo.windows(2).filter(|pair| pair[0] < 15) {
+        assert_eq!((pair[1] - 1) / 2, pair[0], "a child comes next: {lifo:?}");
+    }
+}
+
+#[test]
+fn one_worker_always_runs_the_most_urgent_of_what_is_ready() {
+    let mut expected = Vec::new();
+    let mut ready = vec![0];
+    while let Some(at) = (0..ready.len()).max_by_key(|&at| urgency(ready[at])) {
+        let task = ready.swap_remove(at);
+        expected.push(task);
+        ready.extend(
+            [2 * task + 1, 2 * task + 2]
+                .into_iter()
+                .filter(|&child| child < 31),
+        );
+    }
+    for policy in [
+        "distance",
+        "distance,keep=0",
+        "distance-no-steal",
+        "oblivious",
+        "priority",
+    ] {
+        let seen = Mutex::new(Vec::new());
+        run(&Tree(&seen), &workers(&in_a_row("urgent", &[1]), policy)).unwrap();
+        assert_eq!(seen.into_inner().unwrap(), expected, "{policy}");
+    }
+}
+
+#[test]
+fn one_worker_takes_the_most_urgent_first() {
+    let priorities = |policy| -> Vec<i64> {
+        let of = |task| [0, 3, -1, 0, 7, 3, 0, -5, 2, 9][task as usize];
+        order(policy).into_iter().map(of).collect()
+    };
+    for policy in [
+        "distance",
+        "distance-no-steal",
+        "oblivious",
+        "priority",
+        "distance,keep=0",
+        "distance,keep=4",
+    ] {
+        assert_eq!(
+            priorities(policy),
+            [9, 7, 3, 3, 2, 0, 0, -1, -5],
+            "{policy}"
+        );
+    }
+}
+
+#[test]
+fn nobody_steals_from_beyond_its_reach() {
+    let topology = in_a_row("reach", &[1, 1, 1, 1]);
+    let policies = [
+        ("distance", 40),
+        ("distance,adjacent", 20),
+        ("distance-no-steal", 10),
+        ("priority,adjacent", 20),
+        ("fifo,adjacent", 20),
+        ("lifo,own", 10),
+    ];
+    for (policy, farthest) in policies {
+        let workers = workers(&topology, policy);
+        let mut steals = 0;
+        for round in 0..200 {
+            let space = Fan {
+                wide: 40,
+                priority: |task| task as i64 % 3,
+                body: |_| std::thread::sleep(Duration::from_micros(20)),
+            };
+            run(&space, &workers).unwrap();
+            steals = workers.statistics().steals;
+            if round >= 5 && (steals >= 100 || farthest == 10) {
+                break;
+            }
+        }
+        assert!(steals >= 100 || farthest == 10, "{policy}: {steals} steals");
+        for worker in workers.statistics_by_worker() {
+            for (distance, steals) in worker.steals_by_distance() {
+                assert!(
+                    distance <= farthest,
+                    "{policy}: {steals} from {distance} to {}",
+                    worker.worker
+                );
+            }
+        }
+    }
+}
+
+/// Each leaf waits for the others, so all workers of the NUMA node are needed; those of the other
+/// are asleep too, and waking them instead would be in vain.
+#[test]
+fn who_may_take_a_task_is_woken_for_it() {
+    let topology = in_a_row("woken", &[3, 3]);
+    for policy in ["distance-no-steal", "priority,own", "fifo,own", "lifo,own"] {
+        let workers = workers(&topology, policy);
+        for _ in 0..30 {
+            let all = Barrier::new(3);
+            let space = Fan {
+                wide: 3,
+                priority: |_| 0,
+                body: |task| match task {
+                    0 => std::thread::sleep(Duration::from_millis(2)),
+                    _ => {
+                        all.wait();
+                    }
+                },
+            };
+            run(&space, &workers).unwrap();
+        }
+        assert!(workers.statistics().sleeps > 0);
+    }
+}
+
+#[test]
+fn sleepers_of_all_nodes_within_reach_are_woken() {
+    let topology = in_a_row("reached", &[1, 1, 1]);
+    for policy in [
+        "distance",
+        "distance,adjacent",
+        "oblivious",
+        "priority",
+        "fifo,patience=3",
+    ] {
+        let workers = workers(&topology, policy);
+        for _ in 0..30 {
+            // From an end of the row only one neighbour may help.
+            let needed = if policy.contains("adjacent") { 2 } else { 3 };
+            let all = Barrier::new(needed);
+            let space = Fan {
+                wide: needed as u64,
+                priority: |task| task as i64,
+                body: |task| match task {
+                    0 => std::thread::sleep(Duration::from_millis(2)),
+                    _ => {
+                        all.wait();
+                    }
+                },
+            };
+            run(&space, &workers).unwrap();
+        }
+    }
+}
+
+/// The least urgent first.
+#[derive(Debug, Default)]
+struct Backwards {
+    opened: AtomicU64,
+}
+
+struct Pile(Mutex<Vec<Ready>>);
+
+impl Scheduler for Backwards {
+    fn name(&self) -> &str {
+        "backwards"
+    }
+
+    fn open(&self, crew: &Crew) -> Box<dyn ReadyQueue> {
+        assert_eq!(crew.distance(0, crew.n_numa_nodes() - 1), 20);
+        assert_eq!(crew.numa_node(crew.n_workers() - 1), 1);
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Box::new(Pile(Mutex::default()))
+    }
+}
+
+impl ReadyQueue for Pile {
+    fn push(&self, _: usize, task: Ready) {
+        let mut pile = self.0.lock().unwrap();
+        pile.push(task);
+        pile.sort_by_key(|task| -task.priority);
+    }
+
+    fn take(&self, _: usize) -> Option<Ready> {
+        self.0.lock().unwrap().pop()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
+    }
+
+    fn outranks(&self, _: usize, priority: i64) -> bool {
+        let pile = self.0.lock().unwrap();
+        pile.last().is_some_and(|task| task.priority < priority)
+    }
+}
+
+#[test]
+fn a_scheduler_of_the_users_own_decides_the_order_and_loses_nothing() {
+    let topology = in_a_row("custom", &[1, 1]);
+    let scheduler = Arc::new(Backwards::default());
+    let policy = Policy::custom(scheduler.clone());
+    assert_eq!(policy.to_string(), "backwards");
+    let crew = |n| {
+        let builder = Workers::builder().topology(topology.clone());
+        builder
+            .n_workers(n)
+            .bind(Bind::None)
+            .policy(policy.clone())
+            .build()
+            .unwrap()
+    };
+    let done = AtomicU64::new(0);
+    let job = Independent::new("any", 1000, |_| {
+        done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let workers = crew(2);
+    for _ in 0..20 {
+        run(&job, &workers).unwrap();
+    }
+    assert_eq!(done.into_inner(), 20_000);
+
+    let seen = Mutex::new(Vec::new());
+    let space = Fan {
+        wide: 9,
+        priority: |task| task as i64,
+        body: |task| {
+            seen.lock().unwrap().push(task);
+            std::thread::sleep(Duration::from_micros(200));
+        },
+    };
+    run(&space, &workers).unwrap();
+    let mut leaves = seen.into_inner().unwrap();
+    assert_eq!(scheduler.opened.load(Ordering::Relaxed), 21, "jobs opened");
+    assert_eq!(leaves.remove(0), 0);
+    assert_ne!(leaves[0], 9, "the most urgent does not come first");
+    leaves.sort_unstable();
+    assert_eq!(leaves, (1..=9).collect::<Vec<_>>());
+}

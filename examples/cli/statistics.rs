@@ -1,0 +1,62 @@
+//! Statistics: what each worker did, as the JSON objects show it.
+
+use dataflow::numa::{Statistics, WorkerStatistics};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One worker.
+#[derive(Serialize)]
+struct PerWorker {
+    worker: usize,
+    numa_node: usize,
+    tasks: u64,
+    sleeps: u64,
+    steals: u64,
+    local_bytes: u64,
+    remote_bytes: u64,
+    /// From where anything came at all.
+    from: Vec<From>,
+}
+
+/// What came to a worker from one NUMA node.
+#[derive(Serialize)]
+struct From {
+    numa_node: usize,
+    distance: u32,
+    steals: u64,
+    bytes: u64,
+}
+
+/// The key `per_worker`: an array, by index of the worker.
+pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
+    let workers = workers.iter().map(|worker| {
+        let total = worker.total();
+        let traffic = worker.traffic.iter();
+        let from = traffic
+            .filter(|traffic| traffic.steals > 0 || traffic.bytes > 0)
+            .map(|traffic| From {
+                numa_node: traffic.from,
+                distance: traffic.distance,
+                steals: traffic.steals,
+                bytes: traffic.bytes,
+            });
+        PerWorker {
+            worker: worker.worker,
+            numa_node: worker.numa_node,
+            tasks: worker.tasks,
+            sleeps: worker.sleeps,
+            steals: total.steals,
+            local_bytes: total.local_bytes,
+            remote_bytes: total.remote_bytes,
+            from: from.collect(),
+        }
+    });
+    json!(workers.collect::<Vec<_>>())
+}
+
+/// The key `local_share`: of the bytes read, those that lay on the reader's NUMA node; `None` if
+/// nothing is known of any.
+pub fn local_share(workers: &[WorkerStatistics]) -> Option<f64> {
+    let total: Statistics = workers.iter().map(WorkerStatistics::total).sum();
+    total.local_share()
+}

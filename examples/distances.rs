@@ -1,0 +1,182 @@
+//! How far NUMA nodes really are from each other: latency and bandwidth of every pair, and a
+//! topology file with distances that follow from them.
+//!
+//! Firmware's distances are often defaults. `--xml FILE` writes what was measured in their place
+//! (feature `hwloc`); `HWLOC_XMLFILE=FILE` then makes every program of the runtime use it.
+//!
+//! Run it on a machine that does nothing else:
+//!
+//! ```text
+//! cargo run --release --features hwloc --example distances -- --xml machine.xml --repeat 5
+//! ```
+
+mod cli;
+#[path = "distances/pairs.rs"]
+mod pairs;
+
+use cli::{Failure, Outcome, Settings};
+use dataflow::numa::Topology;
+use serde_json::json;
+use std::path::PathBuf;
+
+const EXAMPLE: cli::Example = cli::Example {
+    name: "distances",
+    about: "Measures latency and bandwidth between NUMA nodes",
+    honours: &["seed"],
+};
+
+#[derive(clap::Args)]
+struct Own {
+    /// Bytes to walk through on each node, in MiB [default: twice the largest cache, 64 to 512]
+    #[arg(long, value_name = "MIB")]
+    mebibytes: Option<usize>,
+    /// Latencies closer than this share are the same distance
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    tolerance: f64,
+    /// Write a topology with the measured distances
+    #[arg(long, value_name = "FILE")]
+    xml: Option<PathBuf>,
+}
+
+fn main() -> std::process::ExitCode {
+    cli::run(&EXAMPLE, show)
+}
+
+fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+    let own = &settings.own;
+    if !(own.tolerance >= 0.0 && own.tolerance.is_finite()) {
+        let text = format!("--tolerance {} is no share (0 or more)", own.tolerance);
+        return Err(Failure::refused(text));
+    }
+    if own.xml.is_some() && !cfg!(feature = "hwloc") {
+        let text = "--xml needs the feature `hwloc`, which this program was built without";
+        return Err(Failure::refused(text));
+    }
+    let topology =
+        Topology::discover().map_err(|e| Failure::new("wrong_settings", e.to_string()))?;
+    let bytes = own
+        .mebibytes
+        .unwrap_or_else(|| default_mebibytes(&topology))
+        .max(2)
+        << 20;
+    let measured = pairs::measure(&topology, bytes, settings.repeat, settings.seed)?;
+    let distances = corrected(&measured.nanoseconds, own.tolerance);
+
+    let n = topology.n_numa_nodes();
+    let os: Vec<usize> = topology
+        .numa_nodes()
+        .iter()
+        .map(|node| node.os_index)
+        .collect();
+    outcome.seed = Some(settings.seed);
+    outcome.set("numa_nodes_os", os.clone());
+    outcome.set("latency_ns", json!(measured.nanoseconds));
+    outcome.set("bandwidth_gb_per_s", json!(measured.gigabytes));
+    outcome.set("distances", json!(distances));
+    if topology.has_distances() {
+        let distance = |from, to| Some(f64::from(topology.distance(from, to)));
+        let row = |from| (0..n).map(|to| distance(from, to)).collect();
+        table(outcome, "distances until now", &os, (0..n).map(row), 0);
+    }
+    table(
+        outcome,
+        "latency in ns",
+        &os,
+        measured.nanoseconds.iter().cloned(),
+        1,
+    );
+    table(
+        outcome,
+        "bandwidth in GB/s, all cores of a node reading",
+        &os,
+        measured.gigabytes.iter().cloned(),
+        1,
+    );
+    let whole = |row: &Vec<u64>| row.iter().map(|&value| Some(value as f64)).collect();
+    table(
+        outcome,
+        "distances from these latencies",
+        &os,
+        distances.iter().map(whole),
+        0,
+    );
+    if let Some(file) = &own.xml {
+        let refused = |error: dataflow::numa::TopologyError| {
+            Failure::new("output_unwritable", error.to_string())
+        };
+        Topology::write_with_distances(None, &distances.concat(), file).map_err(refused)?;
+        outcome.say(format!(
+            "written: {0} (use it with HWLOC_XMLFILE={0})",
+            file.display()
+        ));
+    }
+    Ok(())
+}
+
+fn default_mebibytes(topology: &Topology) -> usize {
+    let largest = topology
+        .caches()
+        .iter()
+        .map(|cache| cache.bytes)
+        .max()
+        .unwrap_or(0);
+    ((2 * largest) >> 20).clamp(64, 512) as usize
+}
+
+/// Distances in firmware's manner: 10 is the shortest latency, and latencies that differ by less
+/// than the tolerance get one value, so that noise does not part equals.
+///
+/// From a node without cores nothing was measured: it is as far from others as they from it, and
+/// from its like as far as anything is.
+fn corrected(nanoseconds: &[Vec<Option<f64>>], tolerance: f64) -> Vec<Vec<u64>> {
+    let mut sorted: Vec<f64> = nanoseconds.iter().flatten().copied().flatten().collect();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(&shortest), Some(&longest)) = (sorted.first(), sorted.last()) else {
+        return vec![vec![10; nanoseconds.len()]; nanoseconds.len()];
+    };
+    let mut steps: Vec<f64> = Vec::new();
+    for value in sorted {
+        if steps
+            .last()
+            .is_none_or(|step| value > step * (1.0 + tolerance))
+        {
+            steps.push(value);
+        }
+    }
+    let step = |value: f64| {
+        let below = steps
+            .iter()
+            .rev()
+            .find(|step| **step <= value)
+            .unwrap_or(&shortest);
+        (10.0 * below / shortest).round() as u64
+    };
+    let value = |from: usize, to: usize| {
+        let seen = nanoseconds[from][to].or(nanoseconds[to][from]);
+        let own = if from == to { shortest } else { longest };
+        step(seen.unwrap_or(own))
+    };
+    let n = nanoseconds.len();
+    (0..n)
+        .map(|from| (0..n).map(|to| value(from, to)).collect())
+        .collect()
+}
+
+fn table(
+    outcome: &mut Outcome,
+    title: &str,
+    os: &[usize],
+    rows: impl Iterator<Item = Vec<Option<f64>>>,
+    digits: usize,
+) {
+    let heads: Vec<String> = os.iter().map(|head| format!("{head:>8}")).collect();
+    outcome.say(format!("{title}\n from\\to{}", heads.concat()));
+    for (head, row) in os.iter().zip(rows) {
+        let cell = |value: Option<f64>| match value {
+            Some(value) => format!("{value:>8.digits$}"),
+            None => format!("{:>8}", "-"),
+        };
+        let row: Vec<String> = row.into_iter().map(cell).collect();
+        outcome.say(format!("{head:>8}{}", row.concat()));
+    }
+}

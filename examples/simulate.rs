@@ -1,0 +1,211 @@
+//! What a scheduling policy would make of a tile Cholesky factorisation on a machine that is not
+//! there, in virtual time.
+//!
+//! ```text
+//! cargo run --release --features hwloc --example simulate -- \
+//!     --input machine.xml --policy distance,patience=20 --n 15360 --nb 256 --json
+//! ```
+//!
+//! The tasks are those of the real factorisation, the policy and its queues those that workers
+//! use; the machine is this one, that of an hwloc XML file (`--input`), or that of a copy of
+//! `/sys/devices/system` (`--input` with a folder; needs no feature). What tasks and bytes cost
+//! stands in `examples/simulate/costs.json`, or another file (`--costs`).
+
+mod cli;
+
+use cli::{Failure, Measured, Outcome, Settings};
+use dataflow::core::port::Heap;
+use dataflow::linalg::cholesky::Factor;
+use dataflow::linalg::flops;
+use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::numa::Topology;
+use dataflow::numa::simulate::{Costs, Simulated, simulate};
+use dataflow::numa::topology::system;
+use dataflow::prelude::{Description, TaskSpace};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+const EXAMPLE: cli::Example = cli::Example {
+    name: "simulate",
+    about: "Says how long a tile Cholesky factorisation would take on another machine",
+    honours: &["n", "nb", "input"],
+};
+
+#[derive(clap::Args)]
+struct Own {
+    /// What tasks and bytes cost [default: examples/simulate/costs.json as it was built in]
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+}
+
+/// The file of costs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostsFile {
+    #[serde(rename = "about")]
+    _about: Option<serde_json::Value>,
+    /// Rate of each class of tasks, in units of 10⁹ operations a second.
+    gflops: BTreeMap<String, f64>,
+    remote_nanoseconds_per_byte: f64,
+    initialise_nanoseconds_per_byte: f64,
+    idle_round_microseconds: f64,
+}
+
+/// Operations of a task on tiles of order nb, in units of nb³.
+const OPERATIONS: [(&str, f64); 4] = [
+    ("Potrf", 1.0 / 3.0),
+    ("Trsm", 1.0),
+    ("Herk", 1.0),
+    ("Gemm", 2.0),
+];
+
+fn main() -> std::process::ExitCode {
+    cli::run(&EXAMPLE, run)
+}
+
+fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+    let (n, nb) = (settings.n.unwrap_or(15360), settings.nb.unwrap_or(256));
+    (outcome.n, outcome.nb) = (Some(n), Some(nb));
+    outcome.precision = Some("f64".into());
+    let costs = CostsFile::read(settings.own.costs.as_deref())?;
+    let topology = machine(settings.input.as_deref())?;
+    let bind = settings.bound_to();
+    let n_workers = settings.threads.unwrap_or_else(|| bind.capacity(&topology));
+    let places = bind.places(&topology, n_workers);
+    outcome.threads = Some(n_workers);
+
+    // Tiles that do not exist: only their edges are walked.
+    let matrix = TiledMatrix::<f64>::vacant(Layout::lower(n, nb)?, Arc::new(Heap));
+    let factor = Factor::new(&matrix, Backend::Auto)?;
+    let costs = costs.of(&factor, nb)?;
+    let mut runs = Vec::new();
+    let mut last = None;
+    for _ in 0..settings.repeat {
+        let (start, cpu) = (Instant::now(), cli::process::cpu_seconds());
+        let run = simulate(&factor, &topology, &places, &settings.policy, &costs)
+            .map_err(|error| Failure::new("not_simulated", error.to_string()))?;
+        runs.push(Measured {
+            tasks: run.tasks,
+            seconds: start.elapsed().as_secs_f64(),
+            cpu_seconds: cli::process::cpu_seconds() - cpu,
+            steals: run.total().steals,
+            copies: 0,
+            workers: run.workers.clone(),
+        });
+        last = Some(run);
+    }
+    outcome.measured = Measured::median(runs);
+    if let Some(run) = last {
+        tell(&run, n, &topology, outcome);
+    }
+    Ok(())
+}
+
+fn tell(run: &Simulated, n: usize, topology: &Topology, outcome: &mut Outcome) {
+    let gflops = flops::potrf::<f64>(n) as f64 / run.seconds * 1e-9;
+    outcome.set("numa_nodes", topology.n_numa_nodes());
+    outcome.set("simulated_seconds", run.seconds);
+    outcome.set("simulated_gflops", (run.seconds > 0.0).then_some(gflops));
+    outcome.set("idle_share", run.idle_share);
+    outcome.say(format!(
+        "simulated: {:.6} s, {gflops:.1} GFLOP/s, workers idle for {:.1} % of it",
+        run.seconds,
+        100.0 * run.idle_share
+    ));
+}
+
+/// The machine to simulate.
+fn machine(input: Option<&Path>) -> Result<Topology, Failure> {
+    let failure =
+        |error: dataflow::numa::TopologyError| Failure::new("wrong_topology", error.to_string());
+    match input {
+        None => Topology::discover().map_err(failure),
+        Some(folder) if folder.is_dir() => Ok(system::read(folder, &pus_in(folder)?)),
+        Some(file) => Topology::from_xml(file).map_err(failure),
+    }
+}
+
+/// All PUs of a copy of `/sys/devices/system`.
+fn pus_in(folder: &Path) -> Result<Vec<usize>, Failure> {
+    let missing = |error: std::io::Error| {
+        let text = format!("{} has no folder cpu: {error}", folder.display());
+        Failure::new("wrong_topology", text)
+    };
+    let entries = std::fs::read_dir(folder.join("cpu")).map_err(missing)?;
+    let number = |entry: std::io::Result<std::fs::DirEntry>| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        name.strip_prefix("cpu")?.parse().ok()
+    };
+    let mut pus: Vec<usize> = entries.filter_map(number).collect();
+    pus.sort_unstable();
+    match pus.is_empty() {
+        true => {
+            let text = format!("{} has no folder cpu/cpu0", folder.display());
+            Err(Failure::new("wrong_topology", text))
+        }
+        false => Ok(pus),
+    }
+}
+
+impl CostsFile {
+    fn read(path: Option<&Path>) -> Result<CostsFile, Failure> {
+        let (name, text) = match path {
+            None => (
+                "the costs built in".to_string(),
+                include_str!("simulate/costs.json").into(),
+            ),
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = std::fs::read_to_string(path);
+                let text = text.map_err(|error| wrong_costs(&name, error))?;
+                (name, text)
+            }
+        };
+        serde_json::from_str(&text).map_err(|error| wrong_costs(&name, error))
+    }
+
+    /// The costs of a space's classes for tiles of order nb.
+    fn of(&self, space: &impl TaskSpace, nb: usize) -> Result<Costs, Failure> {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        let nb = nb as f64;
+        let seconds = |class: &str| {
+            let rate = self.gflops.get(class).filter(|&&rate| rate > 0.0);
+            let operations = OPERATIONS.iter().find(|(name, _)| *name == class);
+            let (rate, (_, operations)) = rate.zip(operations).ok_or_else(|| {
+                let text = format!("gflops of {class} is missing or not above 0");
+                Failure::new("wrong_costs", text)
+            })?;
+            Ok(operations * nb.powi(3) / (rate * 1e9))
+        };
+        let classes = about.classes().iter().map(|class| seconds(&class.name));
+        let bytes = nb * nb * size_of::<f64>() as f64;
+        Ok(Costs {
+            classes: classes.collect::<Result<_, Failure>>()?,
+            initialise: bytes * self.initialise_nanoseconds_per_byte * 1e-9,
+            bytes: bytes as u64,
+            remote_byte: self.remote_nanoseconds_per_byte * 1e-9,
+            round: self.idle_round_microseconds * 1e-6,
+        })
+    }
+}
+
+fn wrong_costs(name: &str, error: impl std::fmt::Display) -> Failure {
+    Failure::new("wrong_costs", format!("{name}: {error}"))
+}
+
+impl From<dataflow::linalg::matrix::LayoutError> for Failure {
+    fn from(error: dataflow::linalg::matrix::LayoutError) -> Self {
+        Failure::new("wrong_shape", error.to_string())
+    }
+}
+
+impl From<dataflow::linalg::cholesky::CholeskyError> for Failure {
+    fn from(error: dataflow::linalg::cholesky::CholeskyError) -> Self {
+        Failure::new("wrong_shape", error.to_string())
+    }
+}

@@ -1,0 +1,151 @@
+//! The example `simulate`, run as a user would, on machines that this test describes.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A made-up `/sys/devices/system`, removed when dropped: eight NUMA nodes of six cores in a row.
+struct Machine(PathBuf);
+
+impl Machine {
+    fn new(name: &str) -> Machine {
+        let root = std::env::temp_dir().join(format!("simulate-{name}-{}", std::process::id()));
+        for node in 0..8_usize {
+            let folder = root.join(format!("node/node{node}"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(
+                folder.join("cpulist"),
+                format!("{}-{}", 6 * node, 6 * node + 5),
+            )
+            .unwrap();
+            let row: Vec<String> = (0..8_usize)
+                .map(|to| (10 + 6 * to.abs_diff(node)).to_string())
+                .collect();
+            fs::write(folder.join("distance"), row.join(" ")).unwrap();
+            for pu in 6 * node..6 * node + 6 {
+                let folder = root.join(format!("cpu/cpu{pu}/topology"));
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(folder.join("thread_siblings_list"), pu.to_string()).unwrap();
+            }
+        }
+        Machine(root)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Runs the example that was built beside this test: exit status, standard output and error.
+fn simulate(input: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(Path::parent).unwrap();
+    let mut command = Command::new(profile.join("examples/simulate"));
+    command.arg("--input").arg(input).args(arguments);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let status = output.status.code().unwrap_or(-1);
+    (status, text(output.stdout), text(output.stderr))
+}
+
+fn object(input: &Path, arguments: &[&str]) -> Value {
+    let (status, stdout, stderr) = simulate(input, &[arguments, &["--json"]].concat());
+    assert_eq!((status, &*stderr), (0, ""), "{arguments:?}: {stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn policies_are_compared_on_a_machine_that_is_not_there() {
+    let machine = Machine::new("compare");
+    let run = |policy| {
+        object(
+            &machine.0,
+            &["--n", "10240", "--nb", "256", "--policy", policy],
+        )
+    };
+    let (oblivious, without, with) = (
+        run("oblivious"),
+        run("distance-no-steal"),
+        run("distance,patience=20"),
+    );
+    let number = |object: &Value, key: &str| object[key].as_f64().unwrap();
+    let seconds = |object| number(object, "simulated_seconds");
+    assert!(seconds(&with) < seconds(&oblivious) && seconds(&with) < seconds(&without));
+    for run in [&oblivious, &without, &with] {
+        assert_eq!(run["tasks"], 40 * 41 * 42 / 6);
+        assert_eq!(
+            (&run["threads"], &run["numa_nodes"]),
+            (&48.into(), &8.into())
+        );
+        assert!((0.0..1.0).contains(&number(run, "idle_share")));
+        assert_eq!(run["per_worker"].as_array().unwrap().len(), 48);
+    }
+    assert!(number(&with, "local_share") > 2.0 * number(&oblivious, "local_share"));
+    assert!(number(&with, "steals") > 0.0);
+    assert_eq!(with["policy"], "distance,patience=20");
+    assert_eq!(
+        run("distance,patience=20")["simulated_seconds"],
+        with["simulated_seconds"]
+    );
+}
+
+#[test]
+fn costs_come_from_a_file_and_wrong_ones_are_told() {
+    let machine = Machine::new("costs");
+    let file = machine.0.join("costs.json");
+    let costs = |gemm: &str| {
+        let text = format!(
+            r#"{{ "gflops": {{ "Potrf": 1, "Trsm": 1, "Herk": 1, "Gemm": {gemm} }},
+                "remote_nanoseconds_per_byte": 0, "initialise_nanoseconds_per_byte": 0,
+                "idle_round_microseconds": 1 }}"#
+        );
+        fs::write(&file, text).unwrap();
+        let costs = file.to_str().unwrap();
+        simulate(
+            &machine.0,
+            &[
+                "--n",
+                "300",
+                "--nb",
+                "100",
+                "--threads",
+                "1",
+                "--costs",
+                costs,
+                "--json",
+            ],
+        )
+    };
+    let (status, stdout, _) = costs("2");
+    let told: Value = serde_json::from_str(&stdout).unwrap();
+    // 3 Potrf of nb³/3, 3 Trsm and 3 Herk of nb³, 1 Gemm of 2 nb³ at twice the rate.
+    let seconds = told["simulated_seconds"].as_f64().unwrap();
+    assert_eq!((status, (seconds * 1e9).round()), (0, 8e6));
+    for (wrong, says) in [("0", "Gemm"), ("\"fast\"", "invalid type")] {
+        let (status, stdout, stderr) = costs(wrong);
+        let told: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!((status, &told["error"]["kind"]), (1, &"wrong_costs".into()));
+        assert!(
+            stderr.starts_with("error: ") && stderr.contains(says),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_machine_and_no_policy_is_refused() {
+    let machine = Machine::new("refused");
+    let nowhere = machine.0.join("nowhere.xml");
+    let (status, _, stderr) = simulate(&nowhere, &["--n", "100"]);
+    assert_eq!(status, 1, "{stderr}");
+    assert!(
+        stderr.starts_with("error: ") && stderr.contains("nowhere.xml"),
+        "{stderr}"
+    );
+    let (status, stdout, stderr) = simulate(&machine.0, &["--policy", "near", "--json"]);
+    assert_eq!((status, &*stdout), (2, ""));
+    assert!(stderr.contains("distance-no-steal"), "{stderr}");
+}
