@@ -52,7 +52,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             root,
             flows: arrival.flows.iter().map(|(flow, _)| *flow).collect(),
             list: SmallVec::new(),
-            leaving: SmallVec::new(),
+            leaving: Leaving::new(),
         };
         self.space.successors(source, &mut edges);
         let Received {

@@ -24,7 +24,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Edges that leave: to whom, by which flow, how urgent the task at the end is.
-pub(super) type Leaving = SmallVec<[(Rank, u16, i64); 8]>;
+pub(super) type Leaving = Vec<(Rank, u16, i64)>;
 
 /// How data become cargo, and goods data: known where the datum is known to be [`Wire`].
 pub(crate) struct Codec<D: crate::data::Datum> {

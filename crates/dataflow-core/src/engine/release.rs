@@ -81,18 +81,19 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
         let mut slots = std::mem::take(&mut self.hand.slots);
+        // Lent to the visitor, not part of it: moving it out would copy half a kilobyte.
+        let mut list = List::<S>::new();
         let mut edges = Edges {
             run: self.run,
             source: self.source,
             slots: &slots,
-            list: SmallVec::new(),
-            leaving: SmallVec::new(),
+            list: &mut list,
+            leaving: Leaving::new(),
             fault: None,
             nothing: None,
         };
         self.run.space.successors(self.source, &mut edges);
         let Edges {
-            list,
             leaving,
             fault,
             nothing,
@@ -131,7 +132,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
         for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {
             *slot = None;
         }
-        for (flow, target, target_flow) in list {
+        for &(flow, target, target_flow) in &list {
             uses[flow] -= 1;
             let datum = if uses[flow] == 0 {
                 slots[flow].take()
@@ -207,12 +208,15 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
     }
 }
 
+/// Edges that stay on the rank: flow, task, its flow.
+type List<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); 16]>;
+
 /// The edges of a task with data: what goes home goes at once, the rest is listed.
 struct Edges<'s, 'a, S: TaskSpace, R> {
     run: &'s Run<'a, S, R>,
     source: S::Task,
     slots: &'s Slots<S::Datum>,
-    list: SmallVec<[(usize, S::Task, usize); 16]>,
+    list: &'s mut List<S>,
     leaving: Leaving,
     fault: Option<String>,
     /// A flow that was to go home but holds nothing.
