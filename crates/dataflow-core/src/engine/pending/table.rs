@@ -26,7 +26,7 @@ pub(super) const FIRST: usize = if cfg!(loom) { 2 } else { 512 };
 /// Times the table can double.
 const DOUBLINGS: usize = 32;
 /// One spill for so many buckets, and the table doubles.
-const BUCKETS_PER_SPILL: usize = 16;
+const BUCKETS_PER_SPILL: usize = 8;
 
 /// What lies in a bucket.
 pub(crate) trait Shelf: Default {
