@@ -124,7 +124,7 @@ impl TaskSpace for Shared {
 #[test]
 fn a_sole_updater_copies_nothing_and_of_several_users_all_updaters_but_the_last_copy() {
     for (n_readers, n_updaters) in [(0, 1), (1, 0), (0, 2), (0, 5), (1, 1), (3, 1), (2, 3)] {
-        for seed in 0..100 {
+        for seed in 0..if cfg!(miri) { 1 } else { 100 } {
             for n_threads in [1, 2] {
                 let space = Shared::new(n_readers, n_updaters);
                 let report = run(&space, &Shuffled::new(seed).with_threads(n_threads)).unwrap();
@@ -152,22 +152,11 @@ fn a_sole_updater_copies_nothing_and_of_several_users_all_updaters_but_the_last_
 
 #[test]
 fn a_shared_update_copies_once_and_is_charged_to_its_class() {
-    // The reader is queued before the updater, and Inline runs the youngest first: the updater
-    // finds the reader still waiting.
-    let space = Shared::new(1, 1);
-    let report = run(&space, &Inline).unwrap();
-    let copies = report
-        .copies_by_class
-        .iter()
-        .map(|(class, n)| (&**class, *n));
-    let copies: Vec<_> = copies.collect();
-    assert!(
-        matches!(
-            copies[..],
-            [("Source", 0), ("Reader", 0), ("Updater", 0 | 1)]
-        ),
-        "{copies:?}"
-    );
+    // The first of two updaters finds the other still waiting; the other is the last holder.
+    let report = run(&Shared::new(0, 2), &Inline).unwrap();
+    let by_class = report.copies_by_class.iter();
+    let copies: Vec<_> = by_class.map(|(class, n)| (&**class, *n)).collect();
+    assert_eq!(copies, [("Source", 0), ("Reader", 0), ("Updater", 1)]);
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     /// The space for a factor and right-hand sides with the same tile order.
     ///
     /// # Errors
-    /// If they do not fit.
+    /// If they do not fit, or are spread over several ranks.
     pub fn new(
         l: &'a TiledMatrix<T>,
         b: &'a TiledMatrix<T>,
@@ -76,6 +76,12 @@ impl<'a, T: Scalar> Solve<'a, T> {
                 l.structure(),
                 l.nb()
             );
+            return Err(CholeskyError::Shape(text));
+        }
+        let n_ranks = l.distribution().n_ranks().max(b.distribution().n_ranks());
+        if n_ranks > 1 {
+            let text =
+                format!("a solve runs on one rank, these matrices are spread over {n_ranks}");
             return Err(CholeskyError::Shape(text));
         }
         Ok(Solve {
@@ -257,7 +263,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::Layout;
+    use crate::matrix::{Distribution, Grid, Layout};
     use dataflow_core::port::Heap;
     use std::collections::HashMap;
     use std::sync::Arc;
@@ -321,6 +327,17 @@ mod tests {
                 assert_eq!(space.priority(task), remain, "{task:?} of nt = {nt}");
             }
         }
+    }
+
+    #[test]
+    fn matrices_that_are_spread_over_ranks_are_refused() {
+        let grid = Distribution::BlockCyclic(Grid::new(2, 2).unwrap());
+        let spread = |layout: Layout| layout.distributed(grid, Rank(0)).unwrap();
+        let heap = Arc::new(Heap);
+        let l = TiledMatrix::<f64>::vacant(spread(Layout::lower(4, 1).unwrap()), heap.clone());
+        let b = TiledMatrix::vacant(spread(Layout::general(4, 1, 1).unwrap()), heap);
+        let refused = Solve::new(&l, &b, Backend::Auto).unwrap_err();
+        assert!(refused.to_string().contains("spread over 4"), "{refused}");
     }
 
     #[test]
