@@ -20,7 +20,9 @@ pub struct Monitor {
 #[derive(Debug, Default)]
 struct Watched {
     cancelled: bool,
-    current: Option<(Arc<Ledger>, Weak<Job>)>,
+    /// Runs that may still go on, the one that started last at the end; that one also when it is
+    /// over.
+    runs: Vec<(Arc<Ledger>, Weak<Job>)>,
 }
 
 /// How far a run has come.
@@ -40,7 +42,7 @@ impl Monitor {
 
     /// Tasks done and tasks in all, of the run that started last.
     pub fn progress(&self) -> Progress {
-        match &self.watched().current {
+        match self.watched().runs.last() {
             Some((ledger, _)) => Progress {
                 done: ledger.executed(),
                 count: ledger.count(),
@@ -49,13 +51,13 @@ impl Monitor {
         }
     }
 
-    /// Ends the current run, and any later one with this monitor, with an error.
+    /// Ends all runs with this monitor, those under way and any later one, with an error.
     ///
     /// Bodies under way finish; no further task starts.
     pub fn cancel(&self) {
         let mut watched = self.watched();
         watched.cancelled = true;
-        if let Some((ledger, job)) = &watched.current {
+        for (ledger, job) in &watched.runs {
             ledger.stop();
             if let Some(job) = job.upgrade() {
                 job.close_if_empty();
@@ -71,7 +73,8 @@ impl Monitor {
     /// Starts watching a run; a monitor that was cancelled stops it at once.
     pub(crate) fn watch(&self, ledger: &Arc<Ledger>, job: &Arc<Job>) {
         let mut watched = self.watched();
-        watched.current = Some((ledger.clone(), Arc::downgrade(job)));
+        watched.runs.retain(|(_, job)| job.strong_count() > 0);
+        watched.runs.push((ledger.clone(), Arc::downgrade(job)));
         if watched.cancelled {
             ledger.stop();
         }

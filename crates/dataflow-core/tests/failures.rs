@@ -282,6 +282,36 @@ fn a_run_is_cancelled_from_another_thread_and_its_progress_only_grows() {
 }
 
 #[test]
+fn one_monitor_cancels_all_its_runs() {
+    let monitor = Monitor::new();
+    let started = AtomicU64::new(0);
+    let endless = || {
+        Independent::new("endless", u64::MAX, |task| {
+            started.fetch_add(u64::from(task == 0), Ordering::Relaxed);
+            std::thread::sleep(Duration::from_micros(20));
+            Ok(())
+        })
+    };
+    let results = within(
+        || "two runs".into(),
+        || {
+            std::thread::scope(|threads| {
+                let run = || run_with(&endless(), &Inline, &monitor);
+                let runs = [threads.spawn(run), threads.spawn(run)];
+                while started.load(Ordering::Relaxed) < 2 {
+                    std::thread::yield_now();
+                }
+                monitor.cancel();
+                runs.map(|run| run.join().unwrap())
+            })
+        },
+    );
+    for result in results {
+        assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
+    }
+}
+
+#[test]
 fn progress_is_complete_after_a_run() {
     let monitor = Monitor::new();
     run_with(&Triangle::new(7), &Inline, &monitor).unwrap();
