@@ -145,6 +145,11 @@ fn every_example_prints_one_object_with_the_keys_in_order() {
             (&2.into(), &1.into())
         );
         assert!(object["tasks"].as_u64().unwrap() > 0, "{object}");
+        let workers = object["per_worker"].as_array().unwrap().iter();
+        let by_workers: u64 = workers
+            .map(|worker| worker["tasks"].as_u64().unwrap())
+            .sum();
+        assert_eq!(Some(by_workers), object["tasks"].as_u64(), "{object}");
         assert!(object["seconds"].as_f64().unwrap() > 0.0, "{object}");
         assert_eq!(
             (&object["messages"], &object["copies"]),

@@ -58,7 +58,11 @@ impl Flags {
         let cpu_seconds = cpu_seconds() - cpu;
         let after = runtime.workers().statistics_by_worker();
         let since = |(after, before): (&WorkerStatistics, _)| after.since(before);
-        let workers: Vec<_> = after.iter().zip(&before).map(since).collect();
+        let mut workers: Vec<_> = after.iter().zip(&before).map(since).collect();
+        // The engine counts tasks, and the workers what came from elsewhere.
+        for (worker, &tasks) in workers.iter_mut().zip(&report.tasks_by_worker) {
+            worker.tasks = tasks;
+        }
         Ok(Measured {
             tasks: report.tasks,
             seconds: report.seconds,

@@ -12,8 +12,9 @@ struct PerWorker {
     tasks: u64,
     sleeps: u64,
     steals: u64,
-    local_bytes: u64,
-    remote_bytes: u64,
+    /// Unknown where nothing is known of any datum's place.
+    local_bytes: Option<u64>,
+    remote_bytes: Option<u64>,
     /// From where anything came at all.
     from: Vec<From>,
 }
@@ -29,6 +30,7 @@ struct From {
 
 /// The key `per_worker`: an array, by index of the worker.
 pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
+    let knows_places = local_share(workers).is_some();
     let workers = workers.iter().map(|worker| {
         let total = worker.total();
         let traffic = worker.traffic.iter();
@@ -46,8 +48,8 @@ pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
             tasks: worker.tasks,
             sleeps: worker.sleeps,
             steals: total.steals,
-            local_bytes: total.local_bytes,
-            remote_bytes: total.remote_bytes,
+            local_bytes: knows_places.then_some(total.local_bytes),
+            remote_bytes: knows_places.then_some(total.remote_bytes),
             from: from.collect(),
         }
     });

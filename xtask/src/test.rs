@@ -28,6 +28,9 @@ const DATA: &str = "DATAFLOW_DATA";
 
 const FULL: &[&str] = &["--features", "full"];
 
+/// Packages without features: what was tested of them once need not be built and tested again.
+const FEATURELESS: &[&str] = &["--exclude", "dataflow-mpi", "--exclude", "xtask"];
+
 /// Runs the command; see `cargo xtask help`.
 pub fn run(options: &Options) -> ExitCode {
     let mut steps = Steps::default();
@@ -50,7 +53,8 @@ pub fn run(options: &Options) -> ExitCode {
     );
     steps.command("tests, default features", &mut test(options, &[]));
     steps.step("examples, default features", || smoke::examples(&[]));
-    steps.command("tests, all features", &mut test(options, FULL));
+    let full = [FEATURELESS, FULL].concat();
+    steps.command("tests, all features", &mut test(options, &full));
     steps.step("examples, all features", || smoke::examples(FULL));
     wide::loom(&mut steps, None);
     wide::miri_smoke(&mut steps);
@@ -145,5 +149,19 @@ mod tests {
             command,
             "DATAFLOW_DATA=\"/collections\" cargo test --workspace --no-fail-fast --features full"
         );
+    }
+
+    #[test]
+    fn packages_that_are_tested_once_have_no_features() {
+        let manifest = |package: &str| {
+            let folder = steps::root().join(match package {
+                "xtask" => "xtask".into(),
+                package => format!("crates/{package}"),
+            });
+            std::fs::read_to_string(folder.join("Cargo.toml")).unwrap()
+        };
+        for package in FEATURELESS.iter().filter(|word| !word.starts_with("--")) {
+            assert!(!manifest(package).contains("[features]"), "{package}");
+        }
     }
 }
