@@ -453,6 +453,7 @@ pub fn related(n: usize, seed: u64) -> [Vec<u8>; 2] {
 pub const EXAMPLE: Example = Example {
     name: "alignment",
     about: "Aligns two sequences, optimally and globally, with affine gaps",
+    runs: true,
     honours: &["n", "nb", "input", "seed"],
 };
 

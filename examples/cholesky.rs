@@ -30,6 +30,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 const EXAMPLE: Example = Example {
     name: "cholesky",
     about: "Factors a Hermitian positive definite matrix by tiles",
+    runs: true,
     honours: &[
         "n",
         "nb",

@@ -22,7 +22,8 @@ use std::path::PathBuf;
 const EXAMPLE: cli::Example = cli::Example {
     name: "distances",
     about: "Measures latency and bandwidth between NUMA nodes",
-    honours: &["seed"],
+    runs: false,
+    honours: &["seed", "repeat"],
 };
 
 #[derive(clap::Args)]

@@ -32,6 +32,7 @@ use std::time::Instant;
 const EXAMPLE: cli::Example = cli::Example {
     name: "simulate",
     about: "Says how long a tile Cholesky factorisation would take on another machine",
+    runs: true,
     honours: &["n", "nb", "input"],
 };
 

@@ -21,7 +21,8 @@ use std::path::PathBuf;
 const EXAMPLE: cli::Example = cli::Example {
     name: "topology",
     about: "Shows a machine, which worker runs where on it, and from whom each one steals",
-    honours: &["input"],
+    runs: false,
+    honours: &["input", "threads", "bind"],
 };
 
 #[derive(clap::Args)]

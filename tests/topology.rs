@@ -240,6 +240,8 @@ fn what_cannot_be_honoured_is_a_bad_argument() {
         &["--threads", "0"],
         &["--n", "5"],
         &["--bind", "moon"],
+        &["--policy", "fifo"],
+        &["--repeat", "2"],
     ] {
         let ended = run(&[arguments, &["--json"]].concat(), &[]);
         ended.refusal(2);

@@ -9,7 +9,8 @@
 //! const EXAMPLE: cli::Example = cli::Example {
 //!     name: "squares",
 //!     about: "Squares numbers",
-//!     honours: &["n", "seed"], // --threads, --bind, --json and their like are honoured by all
+//!     runs: true, // so --threads, --bind, --policy and --repeat are honoured
+//!     honours: &["n", "seed"], // and these; --json and its like are honoured by all
 //! };
 //!
 //! #[derive(clap::Args)]
@@ -71,7 +72,9 @@ pub struct Example {
     pub name: &'static str,
     /// One sentence for `--help`.
     pub about: &'static str,
-    /// The flags it honours besides those that all do: of `n m nb grid precision input seed
+    /// Whether it runs a graph on workers, or simulates that.
+    pub runs: bool,
+    /// The flags it honours besides those that all do, or all that run: of `n m nb grid precision input seed
     /// backend check`.
     pub honours: &'static [&'static str],
 }

@@ -79,16 +79,10 @@ pub struct Flags {
 }
 
 /// Flags that every example honours; the others it must list.
-const OF_ALL: [&str; 8] = [
-    "threads",
-    "ranks",
-    "transport",
-    "policy",
-    "bind",
-    "repeat",
-    "progress",
-    "json",
-];
+const OF_ALL: [&str; 4] = ["ranks", "transport", "progress", "json"];
+
+/// Flags that every example honours which runs a graph, or simulates one.
+const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
 
 /// How ranks talk to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -174,7 +168,11 @@ impl<Own: Args> Settings<Own> {
         example: &Example,
         words: impl IntoIterator<Item = W>,
     ) -> Result<Self, clap::Error> {
-        let honours = |flag: &str| OF_ALL.contains(&flag) || example.honours.contains(&flag);
+        let honours = |flag: &str| {
+            OF_ALL.contains(&flag)
+                || example.runs && OF_RUNS.contains(&flag)
+                || example.honours.contains(&flag)
+        };
         let shared = Flags::augment_args(clap::Command::new(""));
         let mut command = Settings::<Own>::command()
             .name(example.name)
