@@ -11,6 +11,12 @@
 //! | `priority` | a priority queue per NUMA node | yes | all, by distance |
 //! | `fifo`, `lifo` | a queue per NUMA node, in the order in which tasks became ready | yes | all, by distance |
 //!
+//! # Placing, so far
+//! The engine does not say yet where a task's data lie: real workers get no [`Hint`], a task stays
+//! where it became ready, and only the [simulation](crate::simulate) places by data. So
+//! `distance-no-steal` leaves NUMA nodes idle that no root comes to; and a [`Scheduler`] of the
+//! user's own learns of a task its word and priority only.
+//!
 //! # Law
 //! Policies decide when and where a task runs, never what it computes. Whatever the policy, a
 //! task that is ready is run: one that is placed on a NUMA node without workers waits in the

@@ -5,7 +5,8 @@
 //! never changes a result. What it learns of a task is meta-data: a hint, possibly wrong.
 //!
 //! # Source
-//! Baden and others, *Thyme*: the scheduler is the user's to replace, and performance meta-data
+//! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution* (Thyme):
+//! the scheduler is the user's to replace, and performance meta-data
 //! on the task graph inform it.
 
 use super::Hint;
