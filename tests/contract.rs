@@ -39,10 +39,11 @@ const KEYS: [&str; 25] = [
 ];
 
 /// An example, small enough to run often.
-const EXAMPLES: [(&str, &[&str]); 3] = [
+const EXAMPLES: [(&str, &[&str]); 4] = [
     ("cholesky", &["--n", "50"]),
     ("alignment", &["--n", "50"]),
     ("overhead", &["--shape", "chain", "--size", "10"]),
+    ("task_bench", &["--steps", "10"]),
 ];
 
 struct Ended {
