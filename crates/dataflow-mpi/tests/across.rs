@@ -7,9 +7,9 @@ use dataflow_core::port::{Block, Courier, Heap, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::local;
-use dataflow_mpi::transport::simulated::{Simulated, VirtualWorkers, Weather, World, spend};
+use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, spend};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
-use engine::Random;
+use engine::{Random, in_world};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -176,21 +176,12 @@ fn in_weather(
 ) -> (Vec<Ended>, Duration) {
     let grid = space().grid;
     let n_ranks = (grid.0 * grid.1) as usize;
-    let world = World::new(weather);
-    let ends = world
-        .connect(n_ranks)
-        .into_iter()
-        .map(|end| Mutex::new(Some(end)));
-    let ends: Vec<Mutex<Option<Simulated>>> = ends.collect();
-    let (inside, settings) = (world.clone(), settings.clone());
-    let ended = world.run(n_ranks, move |rank| {
-        let transport = Box::new(ends[rank.0 as usize].lock().unwrap().take().unwrap());
-        let host = inside.host(rank);
-        let messenger = Messenger::new(transport, settings.clone(), host, Arc::new(Heap)).unwrap();
-        let workers = VirtualWorkers::new(&inside, rank, n_workers);
+    let story = in_world(weather, n_ranks, settings, move |messenger, world| {
+        let workers = VirtualWorkers::new(world, messenger.rank(), n_workers);
         run_here(&space(), &workers, &messenger)
     });
-    (ended.unwrap_or_else(|hung| panic!("{hung}")), world.now())
+    let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+    (story.told, story.lasted)
 }
 
 fn assert_good(space: &Wavefront, ended: &[Ended], what: &str) {
