@@ -34,6 +34,7 @@ pub struct Runtime {
     messenger: Option<Messenger>,
     workers: Workers,
     memory: Arc<HugePages>,
+    transport: Transport,
 }
 
 /// Settings of a [`Runtime`].
@@ -163,6 +164,11 @@ impl Runtime {
         self.courier().n_ranks()
     }
 
+    /// How ranks talk to each other; [`Transport::Local`] if they are threads of this process.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
     /// What this rank has sent since the runtime was made; nothing if it is alone.
     pub fn sent(&self) -> Counters {
         let messenger = self.messenger.as_ref();
@@ -290,6 +296,7 @@ impl RuntimeBuilder {
             messenger: None,
             workers: start(self.workers())?,
             memory: Arc::new(HugePages::new()),
+            transport: self.transport,
         })
     }
 
@@ -315,6 +322,7 @@ impl RuntimeBuilder {
             messenger: Some(messenger),
             workers,
             memory,
+            transport: self.transport,
         })
     }
 

@@ -9,9 +9,9 @@ use dataflow::Monitor;
 use dataflow::Runtime;
 use dataflow::core::data::Version;
 use dataflow::core::port::{Executor, Inline, Shuffled};
+use dataflow::linalg::cholesky::residual;
 use dataflow::linalg::cholesky::{CholeskyError, Factor, factor, solve};
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::cholesky::residual;
 use dataflow::linalg::matrix::check::solve_backward_error;
 use dataflow::linalg::matrix::generate::{
     Conditioned, Hilbert, Laplacian, PositiveDefinite, Random, Trefethen,

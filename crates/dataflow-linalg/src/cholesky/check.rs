@@ -241,7 +241,12 @@ impl<T: Scalar, E: Entries<T>> TaskSpace for Check<'_, T, E> {
                 // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
                 let (rows, cols, width) = (left.rows(), right.rows(), left.cols());
                 let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
-                let left = Block(entries(left, m == k, &mut of_left), rows, width, Form::Plain);
+                let left = Block(
+                    entries(left, m == k, &mut of_left),
+                    rows,
+                    width,
+                    Form::Plain,
+                );
                 let right = entries(right, n == k, &mut of_right);
                 let right = Block(right, cols, width, Form::Adjoint);
                 subtract(rest, (rows, cols), left, right);
@@ -351,7 +356,12 @@ impl<T: Scalar> Wire for Piece<T> {
         };
         let lists = [original, difference].map(|sums| [&sums.columns, &sums.rows]);
         let bytes = lists.iter().flatten();
-        Cow::Owned(bytes.flat_map(|list| bytemuck::cast_slice(list)).copied().collect())
+        Cow::Owned(
+            bytes
+                .flat_map(|list| bytemuck::cast_slice(list))
+                .copied()
+                .collect(),
+        )
     }
 
     fn unpack(head: &[u8], body: Box<dyn port::Block>) -> Result<Self, String> {
@@ -374,7 +384,9 @@ fn unpack_sums<T: Scalar>(lengths: u128, body: &[u8]) -> Result<Piece<T>, String
     let (columns, rows) = (lengths as u64, (lengths >> 64) as u64);
     if 16 * (u128::from(columns) + u128::from(rows)) != body.len() as u128 {
         let bytes = body.len();
-        return Err(format!("sums of a {rows} × {columns} tile in {bytes} bytes"));
+        return Err(format!(
+            "sums of a {rows} × {columns} tile in {bytes} bytes"
+        ));
     }
     let mut numbers = body.chunks_exact(size_of::<f64>());
     let mut list = |length: u64| {
@@ -427,8 +439,7 @@ mod tests {
     fn a_right_factor_has_a_residual_of_rounding_errors() {
         fn check<T: Scalar>() {
             for (n, nb) in [(0, 1), (1, 1), (7, 3), (20, 20), (23, 4), (5, 1)] {
-                let residual =
-                    residual(&|i: usize, j: usize| product::<T>(i, j), &tiled(n, nb));
+                let residual = residual(&|i: usize, j: usize| product::<T>(i, j), &tiled(n, nb));
                 let residual = residual.unwrap();
                 assert!(
                     residual < 3.0,

@@ -195,12 +195,7 @@ pub(crate) enum Form {
 
 /// The block, its rows and columns as it lies in memory, and its form.
 #[derive(Clone, Copy)]
-pub(crate) struct Block<'a, T>(
-    pub &'a [T],
-    pub usize,
-    pub usize,
-    pub Form,
-);
+pub(crate) struct Block<'a, T>(pub &'a [T], pub usize, pub usize, pub Form);
 
 impl<'a, T: Scalar> Block<'a, T> {
     fn view(self) -> (MatRef<'a, T>, Conj) {
