@@ -15,7 +15,7 @@ pub(crate) mod pattern;
 pub(crate) mod space;
 
 use cli::{Example, Failure, Measured, Outcome, Settings};
-use dataflow::Runtime;
+use dataflow::{Monitor, Runtime};
 use kernel::{Kernel, Kind};
 use metg::{Run, metg};
 use pattern::{Graph, Pattern};
@@ -69,11 +69,13 @@ fn main() -> ExitCode {
     cli::run(&EXAMPLE, task_bench)
 }
 
-pub(crate) fn task_bench(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+pub(crate) fn task_bench(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let kernel = settings.own.kernel().map_err(Failure::refused)?;
-    let runtime = settings.runtime()?;
-    outcome.threads = Some(runtime.n_threads());
-    let graph = settings.own.graph(runtime.n_threads());
+    let graph = settings.own.graph(runtime);
     let graph = graph.map_err(Failure::refused)?;
     for (key, value) in [
         ("pattern", json!(name_of(graph.pattern))),
@@ -104,7 +106,7 @@ pub(crate) fn task_bench(settings: &Settings<Own>, outcome: &mut Outcome) -> Res
 
 impl Own {
     /// The graph that was asked for; parameters that its pattern has no use for are refused.
-    fn graph(&self, n_workers: usize) -> Result<Graph, String> {
+    fn graph(&self, runtime: &Runtime) -> Result<Graph, String> {
         let pattern = self.pattern;
         let unused = [
             ("radix", self.radix.is_some() && !pattern.has_radix()),
@@ -125,7 +127,7 @@ impl Own {
         };
         let graph = Graph {
             pattern,
-            width: self.width.unwrap_or(n_workers as u32),
+            width: self.width.unwrap_or(n_workers(runtime) as u32),
             steps: self.steps,
             radix: if_used(pattern.has_radix(), self.radix),
             period: if_used(pattern.has_period(), self.period),
@@ -155,9 +157,14 @@ impl Own {
     }
 }
 
+/// Workers of all ranks.
+fn n_workers(runtime: &Runtime) -> usize {
+    runtime.n_threads() * runtime.n_ranks()
+}
+
 struct Bench<'s> {
     settings: &'s Settings<Own>,
-    runtime: Runtime,
+    runtime: &'s Runtime,
     graph: Graph,
 }
 
@@ -169,21 +176,26 @@ impl Bench<'_> {
         times: usize,
         outcome: &mut Outcome,
     ) -> Result<Measured, Failure> {
-        let bytes = self.settings.own.bytes as usize;
-        let space = TaskBench::new(self.graph, self.settings.ranks, bytes, kernel);
-        let run = |_| {
-            self.settings.measure(&self.runtime, |monitor| {
-                self.runtime.run_with(&space, monitor)
-            })
-        };
-        let runs: Result<_, _> = (0..times).map(run).collect();
-        outcome.set("errors", space.errors());
-        Ok(Measured::median(runs?).unwrap_or_default())
+        let (runtime, bytes) = (self.runtime, self.settings.own.bytes as usize);
+        let space = TaskBench::new(self.graph, runtime.n_ranks(), bytes, kernel);
+        let run = |monitor: &Monitor| runtime.run_across_with(&space, monitor);
+        let runs = (0..times).map(|_| self.settings.measure(runtime, run));
+        let runs: Result<_, _> = runs.collect();
+        let errors = runtime.gather(space.errors().to_le_bytes().into());
+        if let Ok(errors) = &errors {
+            let of_rank =
+                |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |n| u64::from_le_bytes(*n));
+            outcome.set("errors", errors.iter().map(of_rank).sum::<u64>());
+        }
+        // If both failed, the run is why.
+        let runs = runs?;
+        errors?;
+        Ok(Measured::median(runs).unwrap_or_default())
     }
 
     /// Halves the work of a task until it iterates once.
     fn sweep(&self, largest: Kernel, outcome: &mut Outcome) -> Result<(), Failure> {
-        let n_cores = (self.runtime.n_threads() * self.settings.ranks) as f64;
+        let n_cores = n_workers(self.runtime) as f64;
         let iterations = std::iter::successors(Some(largest.iterations.max(1)), |i| {
             (*i > 1).then_some(i / 2)
         });

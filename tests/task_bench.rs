@@ -7,10 +7,10 @@ mod task_bench;
 use dataflow::core::port::{Courier, Heap, Shuffled};
 use dataflow::core::space::verify;
 use dataflow::core::{Report, run_across};
+use dataflow::mpi::transport::local;
+use dataflow::mpi::wire::Message;
+use dataflow::mpi::{Machine, Messenger, Settings};
 use dataflow::{Error, Monitor};
-use dataflow_mpi::transport::local;
-use dataflow_mpi::wire::Message;
-use dataflow_mpi::{Machine, Messenger, Settings};
 use std::sync::Arc;
 use std::thread;
 use task_bench::cli::{Answer, answer};
@@ -281,7 +281,7 @@ fn the_command_line_runs_what_it_can_honour_and_refuses_the_rest() {
 
 #[test]
 fn a_sweep_finds_a_granularity_that_lies_within_it() {
-    let told = ask("--metg --iterations 4096 --steps 50 --threads 1 --json");
+    let told = ask("--metg --iterations 4096 --steps 50 --ranks 2 --threads 1 --json");
     let object: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
     let of = |run: &serde_json::Value| run["granularity_seconds"].as_f64().unwrap();
     let sweep = object["sweep"].as_array().unwrap();
