@@ -220,7 +220,7 @@ fn in_rough_weather_no_bit_is_wrong() {
 }
 
 #[test]
-fn in_deadly_weather_a_surviving_rank_has_its_result_or_names_the_lost_one() {
+fn in_deadly_weather_every_surviving_rank_ends_with_a_named_error_or_its_result() {
     let seen = sweep("--test weather in_deadly_weather", 200, |seed, seen| {
         let (program, n_ranks) = Program::by(seed);
         let weather = Weather::deadly(seed, n_ranks);
@@ -230,7 +230,6 @@ fn in_deadly_weather_a_surviving_rank_has_its_result_or_names_the_lost_one() {
             .collect();
         for error in ended.iter().filter_map(|ended| ended.as_ref().err()) {
             assert_eq!(error.name(), "rank_lost", "{program:?}: {error}");
-            assert!(error.message().contains("rank "), "{program:?}: {error}");
             seen.errors += 1;
         }
         let left: Vec<&Left> = ended

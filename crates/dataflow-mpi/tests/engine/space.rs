@@ -13,8 +13,7 @@ use std::time::Duration;
 pub struct Drawn {
     graph: Arc<Graph>,
     world: World,
-    /// What a body that fails does.
-    pub fault: Fault,
+    fault: Fault,
     worked: Mutex<Duration>,
 }
 
@@ -32,6 +31,11 @@ impl Drawn {
             fault: Fault::Error,
             worked: Mutex::default(),
         }
+    }
+
+    /// What the body that fails does.
+    pub fn failing_by(self, fault: Fault) -> Self {
+        Drawn { fault, ..self }
     }
 
     /// When the last body ran on this rank.
