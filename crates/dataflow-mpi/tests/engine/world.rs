@@ -140,7 +140,8 @@ impl Seen {
         self.duplicates_dropped += dropped.sum::<u64>();
     }
 
-    /// Every kind of rough weather was met, and duplicates were dropped and counted.
+    /// Every kind of rough weather was met. What came twice was dropped and counted, but for the
+    /// little that came when its rank had ended.
     pub fn assert_rough(&self) {
         let Faults {
             delayed,
@@ -149,14 +150,10 @@ impl Seen {
             frozen,
             ..
         } = self.faults;
-        let all = [
-            delayed,
-            reordered,
-            duplicated,
-            frozen,
-            self.duplicates_dropped,
-        ];
+        let all = [delayed, reordered, duplicated, frozen];
         assert!(all.iter().all(|&times| times > 0), "{self:?}");
+        let counted = duplicated * 95 / 100..=duplicated;
+        assert!(counted.contains(&self.duplicates_dropped), "{self:?}");
     }
 
     /// Messages were lost and ranks died, and runs ended both ways.
