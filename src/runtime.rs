@@ -5,6 +5,7 @@ use crate::launch::Transport;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor, Job, Memory, Wire};
 use dataflow_core::rank::Rank;
+use dataflow_core::sequence::{self, Scope};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run_across, run_with};
 use dataflow_mpi::transport::Transport as Carrier;
@@ -102,6 +103,31 @@ impl Runtime {
     /// As [`dataflow_core::run_with`].
     pub fn run_with<S: TaskSpace>(&self, space: &S, monitor: &Monitor) -> Result<Report, Error> {
         run_with(space, &self.workers, monitor)
+    }
+
+    /// Runs a program that inserts tasks on data with versions, and all that it inserts, on this
+    /// rank; returns what it returned. See [`sequence`](crate::sequence).
+    ///
+    /// # Errors
+    /// As [`sequence::scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::sequence::{read, write};
+    /// let (mut a, mut b) = (1, 2);
+    /// dataflow::Runtime::new()?.scope(|s| {
+    ///     let (a, b) = (s.handle(&mut a), s.handle(&mut b));
+    ///     s.task(write(&a), |a| **a *= 10);
+    ///     s.task((read(&a), write(&b)), |(a, b)| **b += **a);
+    /// })?;
+    /// assert_eq!((a, b), (10, 12));
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn scope<'env, R: Send>(
+        &self,
+        program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
+    ) -> Result<R, Error> {
+        sequence::scope(&self.workers, program)
     }
 
     /// Runs the tasks that a space places on this rank, together with the other ranks, each of

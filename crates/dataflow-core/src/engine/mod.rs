@@ -17,12 +17,13 @@ mod stall;
 
 pub(crate) use job::Offered;
 pub use job::{Entered, Job};
-pub(crate) use ledger::Ledger;
+pub(crate) use ledger::{Ledger, Line, Tally};
+pub(crate) use run::text as panic_text;
 
 use crate::data::Datum;
 use crate::error::{Error, Kind};
 use crate::monitor::Monitor;
-use crate::port::{Courier, Executor, Failure, Line, Wire};
+use crate::port::{Courier, Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
@@ -126,7 +127,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     }
 }
 
-fn refuse_inside_a_body() -> Result<(), Error> {
+pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     let text =
         "a task's body called `run`: a worker cannot wait for tasks that it should run itself";
     match run::inside_a_body() {
@@ -155,7 +156,7 @@ struct Run<'a, S: TaskSpace, R> {
 struct Abroad<'a, D: Datum> {
     rank: Rank,
     n_ranks: usize,
-    line: &'a dyn Line,
+    line: &'a dyn OpenLine,
     mail: &'a Mail,
     codec: Codec<D>,
 }
@@ -292,5 +293,5 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
 
 thread_local! {
     /// Whether this thread is running tasks.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
