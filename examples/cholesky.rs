@@ -282,17 +282,13 @@ fn in_tasks<R: Send + Sync>(
         .collect())
 }
 
-/// Writes the entries into the tiles, each on the worker that makes it.
+/// Makes the tiles with their entries, each near the worker that makes it.
 fn fill<T: Scalar>(
     l: &TiledMatrix<T>,
     original: &Matrix<T>,
     runtime: &Runtime,
 ) -> Result<(), dataflow::Error> {
-    let tiles: Vec<_> = l.tiles().collect();
-    in_tasks(runtime, "fill", tiles.len(), |task| {
-        let (i, j) = tiles[task];
-        l.fill_tile(i, j, original)
-    })?;
+    l.fill(original, runtime)?;
     Ok(())
 }
 

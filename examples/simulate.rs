@@ -95,6 +95,7 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
             cpu_seconds: cli::process::cpu_seconds() - cpu,
             steals: run.total().steals,
             copies: 0,
+            local_share: run.total().local_share(),
             workers: run.workers.clone(),
         });
         last = Some(run);

@@ -4,7 +4,7 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Executor, Job, Memory};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run_with};
-use dataflow_numa::{Bind, HugePages, Policy, Statistics, Warning, Workers};
+use dataflow_numa::{Bind, HugePages, Placing, Policy, Statistics, Warning, Workers};
 use std::env;
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub struct RuntimeBuilder {
     threads: Option<usize>,
     bind: Bind,
     policy: Policy,
+    placing: Placing,
 }
 
 impl Runtime {
@@ -129,6 +130,10 @@ impl Executor for Runtime {
     fn execute(&self, job: &Arc<Job>) {
         self.workers.execute(job);
     }
+
+    fn is_uniform(&self) -> bool {
+        self.workers.is_uniform()
+    }
 }
 
 impl fmt::Debug for Runtime {
@@ -158,6 +163,12 @@ impl RuntimeBuilder {
         RuntimeBuilder { policy, ..self }
     }
 
+    /// Where the runtime's memory lies on machines of several NUMA nodes; by default near the
+    /// worker that asks for it.
+    pub fn placing(self, placing: Placing) -> Self {
+        RuntimeBuilder { placing, ..self }
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -170,10 +181,8 @@ impl RuntimeBuilder {
         let workers = workers
             .build()
             .map_err(|error| Error::wrong_settings(error.to_string()))?;
-        Ok(Runtime {
-            workers,
-            memory: Arc::new(HugePages::new()),
-        })
+        let memory = Arc::new(HugePages::on(workers.topology(), self.placing));
+        Ok(Runtime { workers, memory })
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Measured {
     pub steals: u64,
     /// Data copied by the engine.
     pub copies: u64,
+    /// Of the bytes read, those that lay on the reader's NUMA node; `None` if nothing is known of any.
+    pub local_share: Option<f64>,
     /// What each worker did.
     pub workers: Vec<WorkerStatistics>,
 }
@@ -58,17 +60,14 @@ impl Flags {
         let cpu_seconds = cpu_seconds() - cpu;
         let after = runtime.workers().statistics_by_worker();
         let since = |(after, before): (&WorkerStatistics, _)| after.since(before);
-        let mut workers: Vec<_> = after.iter().zip(&before).map(since).collect();
-        // The engine counts tasks, and the workers what came from elsewhere.
-        for (worker, &tasks) in workers.iter_mut().zip(&report.tasks_by_worker) {
-            worker.tasks = tasks;
-        }
+        let workers: Vec<_> = after.iter().zip(&before).map(since).collect();
         Ok(Measured {
             tasks: report.tasks,
             seconds: report.seconds,
             cpu_seconds,
             steals: workers.iter().map(|worker| worker.total().steals).sum(),
             copies: report.copies(),
+            local_share: report.local_share(),
             workers,
         })
     }

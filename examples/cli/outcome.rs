@@ -4,7 +4,7 @@
 
 use super::measure::Measured;
 use super::process;
-use super::statistics::{local_share, per_worker};
+use super::statistics::per_worker;
 use super::{Example, Failure, Flags};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -101,7 +101,7 @@ impl Outcome {
             "copies": ran.map(|ran| ran.copies),
             "max_rss_bytes": process::max_rss_bytes(),
             "per_worker": ran.map(|ran| per_worker(&ran.workers)),
-            "local_share": ran.and_then(|ran| local_share(&ran.workers)),
+            "local_share": ran.and_then(|ran| ran.local_share),
         });
         if let Some(object) = object.as_object_mut() {
             object.extend(self.own.clone());
@@ -135,12 +135,13 @@ impl Outcome {
                 cpu_seconds,
                 steals,
                 copies,
-                workers,
+                local_share,
+                ..
             } = ran;
             page += &format!(
                 "{tasks} tasks in {seconds:.6} s ({cpu_seconds:.6} s of processor time), {steals} stolen, {copies} data copied\n"
             );
-            if let Some(share) = local_share(workers) {
+            if let Some(share) = local_share {
                 page += &format!("{:.1} % of the bytes read were local\n", 100.0 * share);
             }
         }

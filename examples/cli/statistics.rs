@@ -1,6 +1,6 @@
 //! Statistics: what each worker did, as the JSON objects show it.
 
-use dataflow::numa::{Statistics, WorkerStatistics};
+use dataflow::numa::WorkerStatistics;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ struct PerWorker {
     tasks: u64,
     sleeps: u64,
     steals: u64,
-    /// Unknown where nothing is known of any datum's place.
+    /// Counted on machines of several NUMA nodes, of data whose place is known.
     local_bytes: Option<u64>,
     remote_bytes: Option<u64>,
     /// From where anything came at all.
@@ -30,7 +30,10 @@ struct From {
 
 /// The key `per_worker`: an array, by index of the worker.
 pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
-    let knows_places = local_share(workers).is_some();
+    let knows_places = workers.iter().any(|worker| {
+        let mut from = worker.traffic.iter();
+        from.any(|traffic| traffic.bytes > 0)
+    });
     let workers = workers.iter().map(|worker| {
         let total = worker.total();
         let traffic = worker.traffic.iter();
@@ -54,11 +57,4 @@ pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
         }
     });
     json!(workers.collect::<Vec<_>>())
-}
-
-/// The key `local_share`: of the bytes read, those that lay on the reader's NUMA node; `None` if
-/// nothing is known of any.
-pub fn local_share(workers: &[WorkerStatistics]) -> Option<f64> {
-    let total: Statistics = workers.iter().map(WorkerStatistics::total).sum();
-    total.local_share()
 }
