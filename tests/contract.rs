@@ -39,11 +39,12 @@ const KEYS: [&str; 25] = [
 ];
 
 /// An example, small enough to run often.
-const EXAMPLES: [(&str, &[&str]); 4] = [
+const EXAMPLES: [(&str, &[&str]); 5] = [
     ("cholesky", &["--n", "50"]),
     ("cholesky_sequence", &["--n", "50"]),
     ("alignment", &["--n", "50"]),
     ("overhead", &["--shape", "chain", "--size", "10"]),
+    ("task_bench", &["--steps", "10"]),
 ];
 
 struct Ended {

@@ -85,10 +85,11 @@ impl Depot {
                     .missing(&self.family)
                     .map(|rank| rank.to_string())
                     .collect();
-                let who = if missing.is_empty() {
-                    "the ranks above".into()
-                } else {
-                    missing.join(", ")
+                let who = match self.family.parent {
+                    Some(parent) if missing.is_empty() => {
+                        format!("{parent}, or one that it waits for,")
+                    }
+                    _ => missing.join(", "),
                 };
                 let text = format!(
                     "{who} did not open run {} within {:?}",
