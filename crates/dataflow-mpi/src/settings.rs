@@ -37,7 +37,8 @@ pub struct Settings {
     pub blocking: bool,
     /// Who moves messages.
     pub drive: Drive,
-    /// How long a thread that waits for messages keeps looking before it sleeps.
+    /// How long a thread that waits for messages keeps looking before it sleeps; of workers, if
+    /// they move messages.
     pub spin: Duration,
 }
 
@@ -76,7 +77,7 @@ impl Default for Settings {
             patience: Duration::from_secs(600),
             blocking: false,
             drive: Drive::Workers,
-            spin: Duration::ZERO,
+            spin: Duration::from_micros(50),
         }
     }
 }
