@@ -47,6 +47,10 @@ const OVERHEAD: Expected = Expected::Done {
     ],
 };
 
+const PING_PONG: Expected = Expected::Done {
+    keys: &["ranks", "spin", "rows"],
+};
+
 /// Runs of every build.
 #[rustfmt::skip]
 const RUNS: &[Run] = &[
@@ -55,6 +59,7 @@ const RUNS: &[Run] = &[
     Run { example: "cholesky", arguments: "--n 97 --nb 100 --precision c32 --threads 2 --check --json", expected: CHOLESKY },
     Run { example: "alignment", arguments: "--n 400 --json", expected: ALIGNMENT },
     Run { example: "overhead", arguments: "--shape chain --size 10000 --threads 2 --json", expected: OVERHEAD },
+    Run { example: "ping_pong", arguments: "--largest 65536 --repeat 2 --json", expected: PING_PONG },
     Run { example: "cholesky", arguments: "--no-such-flag --json", expected: Expected::BadArguments },
     Run { example: "alignment", arguments: "--no-such-flag", expected: Expected::BadArguments },
     Run { example: "overhead", arguments: "--shape chain --size 100 --threads 0 --json", expected: Expected::BadArguments },
