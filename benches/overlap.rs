@@ -25,12 +25,15 @@
 mod compare;
 #[path = "overlap/spaces.rs"]
 mod spaces;
+#[path = "overlap/world.rs"]
+mod world;
 
 use clap::Parser;
-use compare::{N_WORKERS, Outcome, Row, table};
+use compare::{N_WORKERS, Row, table};
 use serde_json::json;
 use spaces::N_RANKS;
 use std::process::ExitCode;
+use world::Outcome;
 
 /// The share of communication that must be hidden.
 const AIM: f64 = 0.9;

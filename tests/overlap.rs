@@ -6,6 +6,8 @@ mod compare;
 #[path = "../benches/overlap/spaces.rs"]
 #[allow(dead_code, reason = "the bench prints how many ranks there are")]
 mod spaces;
+#[path = "../benches/overlap/world.rs"]
+mod world;
 
 use compare::table;
 use dataflow::prelude::*;

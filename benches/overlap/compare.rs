@@ -2,20 +2,19 @@
 //! they do not.
 
 use super::spaces::{Cholesky, N_RANKS, Stencil};
+use super::world::{Outcome, on_ranks};
 use dataflow::Monitor;
 use dataflow::prelude::TaskSpace;
-use dataflow_core::port::{Heap, Wire};
+use dataflow_core::port::{Courier, Heap, Memory, Wire};
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
-use dataflow_mpi::transport::simulated::{Simulated, VirtualWorkers, Weather, World};
-use dataflow_mpi::{Counters, Drive, Messenger, Settings};
+use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather};
+use dataflow_mpi::{Counters, Drive, Settings};
 use serde_json::json;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Workers of a rank.
 pub const N_WORKERS: usize = 4;
-
-pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Both problems, with messages moved by a thread of their own and by workers.
 pub fn table(nt: usize, steps: u32) -> Outcome<Vec<Row>> {
@@ -101,21 +100,12 @@ where
     S: TaskSpace<Datum: Wire>,
     M: Fn(Rank) -> Outcome<S> + Send + Sync + 'static,
 {
-    let world = World::new(weather);
-    let ends = world.connect(N_RANKS as usize).into_iter();
-    let ends: Vec<Mutex<Option<Simulated>>> = ends.map(|end| Mutex::new(Some(end))).collect();
-    let (inside, settings) = (world.clone(), settings.clone());
-    let ran = world.run(N_RANKS as usize, move |rank| {
-        let end = &ends[rank.0 as usize];
-        let end = end.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let end = end.ok_or("a rank has one end of the network")?;
-        let host = inside.host(rank);
-        let memory = Arc::new(Heap);
-        let messenger = Messenger::new(Box::new(end), settings.clone(), host, memory)?;
-        let workers = VirtualWorkers::new(&inside, rank, N_WORKERS);
-        let space = make(rank)?;
-        run_across(&space, &workers, &messenger, &Monitor::new())?;
-        Outcome::Ok((inside.now(), messenger.totals()))
+    let heap = |_| -> Arc<dyn Memory> { Arc::new(Heap) };
+    let ran = on_ranks(weather, N_RANKS, settings, heap, move |world, messenger| {
+        let workers = VirtualWorkers::new(world, messenger.rank(), N_WORKERS);
+        let space = make(messenger.rank())?;
+        run_across(&space, &workers, messenger, &Monitor::new())?;
+        Outcome::Ok((world.now(), messenger.totals()))
     })?;
     let ran = ran.into_iter().collect::<Outcome<Vec<_>>>()?;
     let last = ran.iter().map(|(at, _)| *at).max().unwrap_or_default();

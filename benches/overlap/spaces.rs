@@ -1,5 +1,6 @@
 //! Spaces whose bodies let virtual time pass and whose data are blank, but of full size.
 
+use super::world::Outcome;
 use dataflow::linalg::cholesky::{Factor, Task};
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, Tile, TiledMatrix};
@@ -77,7 +78,7 @@ pub struct Cholesky {
 
 impl Cholesky {
     /// `nt` tiles a side, on a square of ranks.
-    pub fn new(nt: usize, rank: Rank) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    pub fn new(nt: usize, rank: Rank) -> Outcome<Self> {
         let kernels: Kernels = serde_json::from_str(include_str!("kernels.json"))?;
         let side = N_RANKS.isqrt();
         let distribution = Distribution::BlockCyclic(Grid::new(side, side)?);
