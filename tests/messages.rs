@@ -62,9 +62,8 @@ fn expected(n: usize, nb: usize, grid: (usize, usize)) -> (u64, u64) {
 }
 
 #[test]
-fn the_count_by_reads_and_writes_is_the_published_one() {
-    // Messages, and diagonal tiles among them, on these grids (Bosilca et al., DAGuE, count the
-    // same tiles; the figures were computed once for each side).
+fn the_count_by_reads_and_writes_is_that_of_another_program() {
+    // Messages, and diagonal tiles among them, as computed once by another program.
     let grids = [(1, 2), (2, 2), (2, 3), (3, 3), (1, 4)];
     for (nt, figures) in [
         (4, [(6, 0), (12, 3), (15, 3), (18, 5), (10, 0)]),
@@ -232,10 +231,6 @@ fn a_rank_never_holds_half_as_much_again_as_its_part() {
     };
     for weather in [Weather::default(), Weather::free()] {
         for (own, peak) in resident(weather, (1280, 32), &settings) {
-            println!(
-                "{own} bytes of its own, {peak} at most: {:.3}",
-                peak as f64 / own as f64
-            );
             assert!(
                 peak < own + own / 2 + (64 << 10),
                 "{peak} bytes for {own} of its own"
