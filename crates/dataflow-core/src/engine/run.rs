@@ -124,6 +124,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// arrived, else from another's queue.
     #[inline(always)]
     fn next(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> Option<Ready<S>> {
+        let mut waits_since = None;
         loop {
             if let Some(word) = lane.pop() {
                 return self.unpack(word, hand);
@@ -138,9 +139,14 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             if self.ledger.is_stopped() {
                 return None;
             }
-            if !mail {
-                let word = lane.steal()?;
+            if mail {
+                continue;
+            }
+            if let Some(word) = lane.steal() {
                 return self.unpack(word, hand);
+            }
+            if !(self.ledger.calls() && self.lingers(&mut waits_since)) {
+                return None;
             }
         }
     }
