@@ -80,7 +80,7 @@ pub use dataflow_numa as numa;
 pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};
 pub use dataflow_core::{Report, task_names};
-pub use dataflow_numa::{Bind, Policy};
+pub use dataflow_numa::{Bind, Placing, Policy};
 pub use launch::{Transport, launch};
 pub use runtime::{Runtime, RuntimeBuilder};
 

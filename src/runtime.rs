@@ -12,7 +12,7 @@ use dataflow_mpi::transport::Transport as Carrier;
 use dataflow_mpi::{Counters, Drive, Machine, Messenger};
 use dataflow_numa::topology::share::{self, LocalRank};
 use dataflow_numa::{
-    Bind, HugePages, Policy, Statistics, Topology, Warning, Workers, WorkersBuilder,
+    Bind, HugePages, Placing, Policy, Statistics, Topology, Warning, Workers, WorkersBuilder,
 };
 use std::env;
 use std::fmt;
@@ -44,6 +44,7 @@ pub struct RuntimeBuilder {
     threads: Option<usize>,
     bind: Bind,
     policy: Policy,
+    placing: Placing,
     pub(crate) ranks: usize,
     pub(crate) transport: Transport,
     messages: dataflow_mpi::Settings,
@@ -241,6 +242,10 @@ impl Executor for Runtime {
     fn execute(&self, job: &Arc<Job>) {
         self.workers.execute(job);
     }
+
+    fn is_uniform(&self) -> bool {
+        self.workers.is_uniform()
+    }
 }
 
 impl fmt::Debug for Runtime {
@@ -257,6 +262,7 @@ impl Default for RuntimeBuilder {
             threads: None,
             bind: Bind::default(),
             policy: Policy::default(),
+            placing: Placing::default(),
             ranks: 1,
             transport: Transport::default(),
             messages: dataflow_mpi::Settings::default(),
@@ -283,6 +289,12 @@ impl RuntimeBuilder {
     /// How ready tasks are queued, placed and stolen; by default [`Policy::distance`].
     pub fn policy(self, policy: Policy) -> Self {
         RuntimeBuilder { policy, ..self }
+    }
+
+    /// Where the runtime's memory lies on machines of several NUMA nodes; by default near the
+    /// worker that asks for it.
+    pub fn placing(self, placing: Placing) -> Self {
+        RuntimeBuilder { placing, ..self }
     }
 
     /// Number of ranks; by default one. More are started by [`launch`](crate::launch()).
@@ -318,10 +330,11 @@ impl RuntimeBuilder {
                 self.ranks
             )));
         }
+        let workers = start(self.workers())?;
         Ok(Runtime {
             messenger: None,
-            workers: start(self.workers())?,
-            memory: Arc::new(HugePages::new()),
+            memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
+            workers,
             transport: self.transport,
         })
     }
@@ -342,7 +355,7 @@ impl RuntimeBuilder {
             drive: self.drive.unwrap_or_else(by_cores),
             ..self.messages.clone()
         };
-        let memory = Arc::new(HugePages::new());
+        let memory = Arc::new(HugePages::on(workers.topology(), self.placing));
         let messenger = Messenger::new(carrier, messages, Machine::new(), memory.clone())?;
         Ok(Runtime {
             messenger: Some(messenger),

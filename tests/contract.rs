@@ -166,6 +166,12 @@ fn every_example_prints_one_object_with_the_keys_in_order() {
             (&0.into(), &0.into())
         );
         assert!(object.get("error").is_none(), "{object}");
+        let one_node = dataflow::numa::Topology::of_this_process().n_numa_nodes() == 1;
+        match object["local_share"].as_f64() {
+            Some(share) if one_node => assert_eq!(share, 1.0, "{object}"),
+            Some(share) => assert!((0.0..=1.0).contains(&share), "{object}"),
+            None => assert!(!one_node, "on one node all is local: {object}"),
+        }
     }
 }
 

@@ -138,7 +138,8 @@ fn factor<T: Scalar>(
     let mut l = TiledMatrix::vacant(layout, runtime.memory());
     let mut runs = Vec::new();
     for _ in 0..settings.repeat {
-        fill(&l, &original, runtime)?;
+        // Each tile near the worker that makes it.
+        l.fill(&original, runtime)?;
         Factor::new(&l, backend)?.scan_across(runtime, runtime.courier())?;
         let run = |monitor: &Monitor| method.factor(&mut l, backend, runtime, monitor);
         runs.push(settings.measure(runtime, run)?);
@@ -274,19 +275,6 @@ impl<T: Scalar> Entries<T> for Matrix<T> {
             Matrix::Hilbert => Hilbert.column(rows, col, into),
         }
     }
-}
-
-/// Writes the entries into the tiles, each on the worker that makes it.
-fn fill<T: Scalar>(
-    l: &TiledMatrix<T>,
-    original: &Matrix<T>,
-    runtime: &Runtime,
-) -> Result<(), dataflow::Error> {
-    let fill = EachTile::new("fill", l.layout(), |i, j| {
-        let filled = l.fill_tile(i, j, original);
-        filled.map_err(|absent| absent.to_string().into())
-    });
-    runtime.run_across(&fill).map(drop)
 }
 
 /// 64 bits over the bits of the lower triangle, the same on every rank.

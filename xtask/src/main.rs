@@ -7,6 +7,8 @@
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy.rs`.
 
+mod guest;
+mod numa_vm;
 mod packages;
 mod smoke;
 mod steps;
@@ -26,6 +28,7 @@ enum Command {
     Loom { filter: Option<String> },
     Miri { filter: Option<String> },
     Tsan { filter: Option<String> },
+    NumaVm,
 }
 
 const HELP: &str = "\
@@ -41,6 +44,7 @@ cargo xtask COMMAND
                                 (minutes; LOOM_MAX_PREEMPTIONS widens it)
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (minutes)
   tsan [FILTER]                 dataflow-core and dataflow-numa under ThreadSanitizer: data races (minutes)
+  numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Debian's packages)
   help                          this text
 ";
 
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::Loom { filter } => wide::command("loom", |steps| wide::loom(steps, filter)),
         Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
+        Command::NumaVm => numa_vm::run(),
     }
 }
 
@@ -83,6 +88,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         "tsan" => Ok(Command::Tsan {
             filter: parse_filter(arguments)?,
         }),
+        "numa-vm" => match arguments.next() {
+            Some(extra) => Err(format!("`numa-vm` does not know `{extra}`")),
+            None => Ok(Command::NumaVm),
+        },
         other => Err(format!("there is no command `{other}`")),
     }
 }
@@ -192,6 +201,7 @@ mod tests {
             ("test --data=src", "src"),
             ("loom --release", "`--release`"),
             ("miri a b", "`b`"),
+            ("numa-vm 4", "`4`"),
         ] {
             let fault = parsed(line).expect_err(line);
             assert!(fault.contains(at_fault), "{line}: {fault}");

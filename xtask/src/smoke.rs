@@ -50,6 +50,10 @@ const TASK_BENCH: Expected = Expected::Done {
     keys: &["tasks", "seconds", "errors"],
 };
 
+const PING_PONG: Expected = Expected::Done {
+    keys: &["ranks", "spin", "rows"],
+};
+
 /// Runs of every build.
 #[rustfmt::skip]
 const RUNS: &[Run] = &[
@@ -59,6 +63,7 @@ const RUNS: &[Run] = &[
     Run { example: "alignment", arguments: "--n 400 --json", expected: ALIGNMENT },
     Run { example: "overhead", arguments: "--shape chain --size 10000 --threads 2 --json", expected: OVERHEAD },
     Run { example: "task_bench", arguments: "--pattern fft --width 9 --steps 100 --bytes 1000 --kernel compute --ranks 3 --json", expected: TASK_BENCH },
+    Run { example: "ping_pong", arguments: "--largest 65536 --repeat 2 --json", expected: PING_PONG },
     Run { example: "cholesky", arguments: "--no-such-flag --json", expected: Expected::BadArguments },
     Run { example: "alignment", arguments: "--no-such-flag", expected: Expected::BadArguments },
     Run { example: "overhead", arguments: "--shape chain --size 100 --threads 0 --json", expected: Expected::BadArguments },

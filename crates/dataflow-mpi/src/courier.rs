@@ -220,6 +220,10 @@ impl Line for OpenLine {
         self.progress().poll();
     }
 
+    fn lingers(&self, since: &mut Option<Duration>) -> bool {
+        self.progress().lingers(since)
+    }
+
     fn abort(&self, failure: &Failure) {
         self.progress().command(Command::Abort(failure.clone()));
     }

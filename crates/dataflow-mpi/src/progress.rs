@@ -66,6 +66,8 @@ struct Moving {
     opened: Option<Arc<Answer<Opened>>>,
     closed: Option<Arc<Answer<Closed>>>,
     receipts: BTreeMap<(Rank, u32), Arc<Answer<()>>>,
+    /// When the depot wants to be driven, if nothing happens before.
+    due: Option<Duration>,
 }
 
 thread_local! {
@@ -96,6 +98,7 @@ impl Progress {
                 opened: None,
                 closed: None,
                 receipts: BTreeMap::new(),
+                due: None,
             }),
             commands: Mutex::new(Vec::new()),
             has_commands: AtomicBool::new(false),
@@ -115,33 +118,58 @@ impl Progress {
         // SeqCst: see `pump`.
         self.has_commands.store(true, Ordering::SeqCst);
         if self.settings.drive == Drive::Workers && !is_moving() {
-            self.pump();
+            self.pump(self.host.now());
         }
         if wakes || self.settings.drive == Drive::Dedicated {
             self.bell.ring();
         }
     }
 
+    /// Notes that a worker looks, and when.
+    fn look(&self) -> Duration {
+        let now = self.host.now();
+        self.looked.store(now.as_nanos() as u64, Ordering::Relaxed);
+        now
+    }
+
     /// A worker has a moment.
     pub fn poll(&self) {
         if self.settings.drive == Drive::Workers && !is_moving() {
-            let now = self.host.now().as_nanos() as u64;
-            self.looked.store(now, Ordering::Relaxed);
-            self.pump();
+            let now = self.look();
+            if self.pump(now) {
+                self.look();
+            }
         }
+    }
+
+    /// Whether a worker that has nothing to do goes on polling: for as long as waiters spin.
+    pub fn lingers(&self, since: &mut Option<Duration>) -> bool {
+        if self.settings.drive != Drive::Workers {
+            return false;
+        }
+        // It has just polled.
+        let now = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
+        let lingers = now.saturating_sub(*since.get_or_insert(now)) < self.settings.spin;
+        if !lingers {
+            // It leaves: if it is the last, the helper waits for messages in its place.
+            self.nap.ring();
+        }
+        lingers
     }
 
     /// Waits for an answer, moving messages oneself for as long as waiters spin.
     pub fn wait<T>(&self, answer: &Answer<T>) -> T {
-        let until = self.host.now() + self.settings.spin;
-        while !self.settings.spin.is_zero() && self.host.now() < until {
+        let mut now = self.host.now();
+        let until = now + self.settings.spin;
+        while now < until {
             if let Some(value) = answer.take() {
                 return value;
             }
             match self.settings.drive {
-                Drive::Workers => self.pump(),
+                Drive::Workers => drop(self.pump(now)),
                 Drive::Dedicated => std::hint::spin_loop(),
             }
+            now = self.host.now();
         }
         answer.wait()
     }
@@ -151,20 +179,21 @@ impl Progress {
         look(&mut lock(&self.moving).depot)
     }
 
-    /// Moves messages, unless somebody else does.
-    fn pump(&self) {
+    /// Moves messages, unless somebody else does; says whether any moved.
+    fn pump(&self, now: Duration) -> bool {
+        let mut moved = false;
         loop {
             let mut moving = match self.moving.try_lock() {
                 Ok(moving) => moving,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
+                Err(TryLockError::WouldBlock) => return moved,
             };
-            self.step(&mut moving);
+            moved |= self.step(&mut moving, now);
             drop(moving);
             // SeqCst: whoever handed in a command found the lock taken before we gave it back, or
             // takes it; in the first case we see its command here.
             if !self.has_commands.load(Ordering::SeqCst) {
-                return;
+                return moved;
             }
         }
     }
@@ -172,30 +201,34 @@ impl Progress {
     /// Moves messages until nothing moves; says whether anything did.
     ///
     /// Whoever is told of messages may panic: that is the end of all communication, told to all.
-    fn step(&self, moving: &mut Moving) -> bool {
+    fn step(&self, moving: &mut Moving, now: Duration) -> bool {
         let outer = MOVING.replace(true);
-        let moved = catch_unwind(AssertUnwindSafe(|| self.move_all(moving)));
+        let moved = catch_unwind(AssertUnwindSafe(|| self.move_all(moving, now)));
         MOVING.set(outer);
         moved.unwrap_or_else(|_| {
             moving.depot.panicked();
+            moving.due = Some(now);
             true
         })
     }
 
-    fn move_all(&self, moving: &mut Moving) -> bool {
+    fn move_all(&self, moving: &mut Moving, now: Duration) -> bool {
         let mut moved = false;
         for _ in 0..AT_ONCE {
-            let now = self.host.now();
             // The pulse first: what was posted before it is among the commands.
-            moving.feel_pulse(now);
+            let felt = moving.feel_pulse(now);
             let commands = self.take_commands();
             let mut once = !commands.is_empty();
             for command in commands {
                 moving.obey(command, now);
             }
             once |= moving.listen(now);
-            moving.depot.drive(now);
-            once |= moving.act();
+            // A look in vain is cheap: workers look again and again.
+            if once || felt || moving.due.is_some_and(|due| due <= now) {
+                moving.depot.drive(now);
+                moving.due = moving.depot.wakes(now);
+                once |= moving.act();
+            }
             if !once {
                 break;
             }
@@ -218,8 +251,8 @@ impl Progress {
             self.leave_to_workers();
             let (moved, wakes, busy) = {
                 let mut moving = lock(&self.moving);
-                let moved = self.step(&mut moving);
                 let now = self.host.now();
+                let moved = self.step(&mut moving, now);
                 (moved, moving.depot.wakes(now), moving.is_busy())
             };
             if moved || self.has_commands.load(Ordering::SeqCst) {
@@ -228,7 +261,8 @@ impl Progress {
             }
             let now = self.host.now();
             let idle = now - *idle_since.get_or_insert(now);
-            if busy && idle < self.settings.spin {
+            // A helper would spin against the workers it helps.
+            if busy && idle < self.settings.spin && self.settings.drive == Drive::Dedicated {
                 std::hint::spin_loop();
                 continue;
             }
@@ -255,29 +289,38 @@ impl Progress {
         while self.settings.drive == Drive::Workers && !self.ending.load(Ordering::SeqCst) {
             let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
             let unattended = self.host.now().saturating_sub(looked);
-            if looked.is_zero() || unattended >= UNATTENDED || self.is_rank_idle() {
-                return;
-            }
-            self.nap.wait(Some(UNATTENDED - unattended));
+            let nap = match self.is_rank_idle() {
+                // A large datum may take long to copy: not twice.
+                None => UNATTENDED,
+                Some(idle) if looked.is_zero() || idle || unattended >= UNATTENDED => return,
+                Some(_) => UNATTENDED - unattended,
+            };
+            self.nap.wait(Some(nap));
         }
     }
 
-    /// Whether no worker will look; if somebody moves messages just now, one does.
-    fn is_rank_idle(&self) -> bool {
-        let Ok(moving) = self.moving.try_lock() else {
-            return false;
+    /// Whether no worker will look; `None` if somebody moves messages just now.
+    fn is_rank_idle(&self) -> Option<bool> {
+        let moving = match self.moving.try_lock() {
+            Ok(moving) => moving,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
         };
         let inbox = moving.inbox.as_ref();
-        inbox.is_none_or(|inbox| inbox.pulse().idle)
+        Some(inbox.is_none_or(|inbox| inbox.pulse().idle))
     }
 
     /// Says goodbye, and waits a second at most for it to leave.
     fn leave(&self) {
-        lock(&self.moving).depot.leave();
+        {
+            let mut moving = lock(&self.moving);
+            moving.depot.leave();
+            moving.due = Some(self.host.now());
+        }
         let deadline = self.host.now() + Duration::from_secs(1);
         loop {
             let mut moving = lock(&self.moving);
-            self.step(&mut moving);
+            self.step(&mut moving, self.host.now());
             let flushed = moving.depot.is_flushed();
             drop(moving);
             if flushed || self.host.now() >= deadline {
@@ -300,12 +343,14 @@ impl Moving {
         self.inbox.is_some() || !self.depot.is_flushed()
     }
 
-    fn feel_pulse(&mut self, now: Duration) {
-        if let Some(inbox) = &self.inbox
-            && self.depot.wants_pulse(now)
-        {
-            self.depot.pulse(inbox.pulse());
+    /// Says whether the depot wanted to know.
+    fn feel_pulse(&mut self, now: Duration) -> bool {
+        let inbox = self.inbox.as_ref();
+        match inbox.filter(|_| self.depot.wants_pulse(now)) {
+            Some(inbox) => self.depot.pulse(inbox.pulse()),
+            None => return false,
         }
+        true
     }
 
     fn obey(&mut self, command: Command, now: Duration) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// # Examples
 /// ```
 /// use dataflow_mpi::Settings;
-/// let frugal = Settings { window_bytes: 1 << 20, ..Settings::default() };
+/// let frugal = Settings { window_bytes: 64 << 10, ..Settings::default() };
 /// assert_eq!(frugal.inline_bytes, Settings::default().inline_bytes);
 /// ```
 #[derive(Clone, Debug)]
@@ -20,7 +20,8 @@ pub struct Settings {
     pub packets_in_flight: usize,
     /// How many inline bytes may be under way from one rank to another. Agreed on by all ranks.
     pub credit_bytes: usize,
-    /// How many bytes this rank may have asked for and not got; one datum is always allowed.
+    /// How many bytes this rank may have asked for and not got; one datum is always allowed. More
+    /// than the network needs to stay busy makes urgent data wait behind others.
     pub window_bytes: usize,
     /// To so many ranks a datum is sent by its root alone. Agreed on by all ranks.
     pub star_ranks: usize,
@@ -36,7 +37,8 @@ pub struct Settings {
     pub blocking: bool,
     /// Who moves messages.
     pub drive: Drive,
-    /// How long a thread that waits for messages keeps looking before it sleeps.
+    /// How long a thread that waits for messages keeps looking before it sleeps; of workers, if
+    /// they move messages.
     pub spin: Duration,
 }
 
@@ -67,7 +69,7 @@ impl Default for Settings {
             packet_bytes: 16 << 10,
             packets_in_flight: 4,
             credit_bytes: 256 << 10,
-            window_bytes: 32 << 20,
+            window_bytes: 1 << 20,
             star_ranks: 2,
             binary_bytes: 64 << 10,
             beat: Duration::from_secs(1),
@@ -75,7 +77,7 @@ impl Default for Settings {
             patience: Duration::from_secs(600),
             blocking: false,
             drive: Drive::Workers,
-            spin: Duration::ZERO,
+            spin: Duration::from_micros(50),
         }
     }
 }

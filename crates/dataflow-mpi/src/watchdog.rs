@@ -14,6 +14,8 @@ pub struct Watchdog {
     beat: Duration,
     silence: Duration,
     heard: Vec<Duration>,
+    /// Whether anything ever came from that rank.
+    known: Vec<bool>,
     spoken: Vec<Duration>,
     looked: Duration,
 }
@@ -26,6 +28,7 @@ impl Watchdog {
             beat,
             silence,
             heard: vec![Duration::ZERO; n_ranks],
+            known: vec![false; n_ranks],
             spoken: vec![Duration::ZERO; n_ranks],
             looked: Duration::ZERO,
         }
@@ -40,6 +43,7 @@ impl Watchdog {
     /// A packet has come.
     pub fn heard(&mut self, from: Rank, now: Duration) {
         self.heard[from.0 as usize] = now;
+        self.known[from.0 as usize] = true;
     }
 
     /// A packet has left.
@@ -49,6 +53,22 @@ impl Watchdog {
 
     /// The rank silent for longest, if for too long, and for how long.
     pub fn lost(&mut self, now: Duration) -> Option<(Rank, Duration)> {
+        let others = self.others();
+        self.lost_of(others, now)
+    }
+
+    /// The same among those that this rank waits for and that were ever heard of.
+    pub fn lost_known(&mut self, awaited: &[Rank], now: Duration) -> Option<(Rank, Duration)> {
+        let known = awaited.iter().filter(|rank| self.known[rank.0 as usize]);
+        let known: Vec<Rank> = known.copied().collect();
+        self.lost_of(known, now)
+    }
+
+    fn lost_of(
+        &mut self,
+        ranks: impl IntoIterator<Item = Rank>,
+        now: Duration,
+    ) -> Option<(Rank, Duration)> {
         let slept = now.saturating_sub(self.looked) * 2 > self.silence;
         self.looked = now;
         if slept {
@@ -56,14 +76,19 @@ impl Watchdog {
             return None;
         }
         let silent = |rank: Rank| (rank, now.saturating_sub(self.heard[rank.0 as usize]));
-        let longest = self.others().map(silent).max_by_key(|(_, silent)| *silent);
+        let longest = ranks.into_iter().map(silent);
+        let longest = longest.max_by_key(|(_, silent)| *silent);
         longest.filter(|(_, silent)| *silent > self.silence)
     }
 
     /// Who must hear that this rank lives.
     pub fn due(&self, now: Duration) -> impl Iterator<Item = Rank> {
-        self.others()
-            .filter(move |rank| now.saturating_sub(self.spoken[rank.0 as usize]) >= self.beat)
+        self.others().filter(move |&rank| self.is_due(rank, now))
+    }
+
+    /// Whether that rank must hear that this one lives.
+    pub fn is_due(&self, rank: Rank, now: Duration) -> bool {
+        now.saturating_sub(self.spoken[rank.0 as usize]) >= self.beat
     }
 
     fn others(&self) -> impl Iterator<Item = Rank> + use<> {
@@ -106,6 +131,21 @@ mod tests {
             assert_eq!(watchdog.lost(at(now)), None);
         }
         assert!(watchdog.lost(at(161)).is_some());
+    }
+
+    #[test]
+    fn of_those_that_are_awaited_only_one_that_was_ever_heard_of_can_be_lost() {
+        let mut watchdog = watchdog();
+        for now in 101..=120 {
+            assert_eq!(watchdog.lost_known(&[Rank(1), Rank(2)], at(now)), None);
+        }
+        watchdog.heard(Rank(2), at(120));
+        for now in 121..=130 {
+            assert_eq!(watchdog.lost_known(&[Rank(1), Rank(2)], at(now)), None);
+        }
+        assert_eq!(watchdog.lost_known(&[Rank(1)], at(131)), None);
+        let lost = watchdog.lost_known(&[Rank(1), Rank(2)], at(131));
+        assert_eq!(lost, Some((Rank(2), at(11))));
     }
 
     #[test]

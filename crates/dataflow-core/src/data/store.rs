@@ -67,6 +67,12 @@ impl<D: Datum> Store<D> {
         lock(self.slots.get(index)?).clone()
     }
 
+    /// Looks at the datum in a slot without sharing it, so that whoever takes it meanwhile is its
+    /// sole holder; `None` if the index is outside or the slot is lent.
+    pub(crate) fn peek<R>(&self, index: usize, look: impl FnOnce(&D) -> R) -> Option<R> {
+        lock(self.slots.get(index)?).as_deref().map(look)
+    }
+
     /// Takes the datum out of a slot for updating.
     ///
     /// The slot is empty until a version is put back or the one taken is dropped. If a reader

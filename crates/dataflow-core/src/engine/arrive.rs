@@ -13,6 +13,7 @@ use crate::port::{Arrival, Lane};
 use crate::rank::Rank;
 use crate::space::{Successors, TaskName, TaskSpace};
 use smallvec::SmallVec;
+use std::time::Duration;
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Moves messages, if that is left to workers, and takes in all that has arrived; successors
@@ -32,6 +33,16 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             }
         }
         true
+    }
+
+    /// Whether a worker without a task shall look again at once: it moves messages itself, tasks
+    /// are still to come, and the line wants it.
+    #[cold]
+    pub(super) fn lingers(&self, since: &mut Option<Duration>) -> bool {
+        let Some(abroad) = &self.abroad else {
+            return false;
+        };
+        self.ledger.executed() < self.ledger.count() && abroad.line.lingers(since)
     }
 
     fn arrive(
@@ -87,7 +98,13 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 self.activate(from, target, target_flow, (datum, poisoned), next)
             {
                 let ready: Ready<S> = (target, poisoned);
-                self.queue(ready, self.space.priority(target), lane, hand);
+                let priority = self.space.priority(target);
+                if Self::tells(hand.wants) {
+                    let hint = self.hint(target, &hand.next);
+                    self.queue_told(ready, (priority, hint), lane, hand);
+                } else {
+                    self.queue(ready, priority, lane, hand);
+                }
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, OnceLock, PoisonError};
 
 const CLOSED: u64 = 1;
 const ONE_INSIDE: u64 = 1 << 1;
@@ -53,7 +53,7 @@ impl Job {
 
     /// Blocks until the job is over.
     pub fn wait_over(&self) {
-        self.bell.wait(|heard| heard.over);
+        self.bell.wait_over();
     }
 
     /// Whether something has arrived from another rank that no worker has taken in: one should
@@ -65,7 +65,7 @@ impl Job {
     /// Blocks until there is [mail](Self::has_mail) or the job is over: for executors whose
     /// workers have nothing else to wait for.
     pub fn wait_mail(&self) {
-        self.bell.wait(|heard| heard.over || heard.mail);
+        self.bell.wait_mail();
     }
 
     /// What to call when mail comes and when the job is over, from whatever thread: for executors
@@ -119,7 +119,10 @@ impl fmt::Debug for Job {
 #[derive(Default)]
 pub(crate) struct Bell {
     heard: Mutex<Heard>,
-    rung: Condvar,
+    /// Waits for the end only: mail must not wake the caller of a run.
+    for_over: Condvar,
+    /// Waits for mail, and for the end.
+    for_mail: Condvar,
     /// The same as `heard.mail`, for a glance.
     mail: AtomicBool,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -129,44 +132,67 @@ pub(crate) struct Bell {
 struct Heard {
     over: bool,
     mail: bool,
+    /// How many wait for mail: without them ringing makes no system call.
+    waiting: usize,
 }
 
 impl Bell {
-    /// Wakes whoever waits.
-    pub fn knock(&self) {
-        self.rung.notify_all();
+    /// There is mail; called under the lock that keeps it. Says whether there was none before: then
+    /// the caller must [ring](Self::ring_mail) after that lock.
+    #[must_use]
+    pub fn mail_has_come(&self) -> bool {
+        let mut heard = self.heard();
+        self.mail.store(true, Ordering::Relaxed);
+        !std::mem::replace(&mut heard.mail, true)
+    }
+
+    /// All mail was taken; called under the lock that keeps it.
+    pub fn mail_is_taken(&self) {
+        let mut heard = self.heard();
+        self.mail.store(false, Ordering::Relaxed);
+        heard.mail = false;
+    }
+
+    /// Wakes whoever waits for mail.
+    pub fn ring_mail(&self) {
+        if self.heard().waiting > 0 {
+            self.for_mail.notify_all();
+        }
         if let Some(wake) = self.wake.get() {
             wake();
         }
     }
 
-    /// Notes whether there is mail; called under the lock that keeps it.
-    pub fn set_mail(&self, mail: bool) {
-        let mut heard = self.heard();
-        heard.mail = mail;
-        self.mail.store(mail, Ordering::Relaxed);
-    }
-
     fn ring_over(&self) {
         self.heard().over = true;
-        self.knock();
+        self.for_over.notify_all();
+        self.ring_mail();
     }
 
-    fn wait(&self, until: impl Fn(&Heard) -> bool) {
+    fn wait_over(&self) {
         let mut heard = self.heard();
-        while !until(&heard) {
-            heard = self
-                .rung
-                .wait(heard)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !heard.over {
+            heard = waited(self.for_over.wait(heard));
         }
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn wait_mail(&self) {
+        let mut heard = self.heard();
+        heard.waiting += 1;
+        while !(heard.over || heard.mail) {
+            heard = waited(self.for_mail.wait(heard));
+        }
+        heard.waiting -= 1;
     }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        waited(self.heard.lock())
+    }
+}
+
+/// The lock, also after a panic: nothing here is left half done.
+fn waited<'l>(lock: LockResult<MutexGuard<'l, Heard>>) -> MutexGuard<'l, Heard> {
+    lock.unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Proof of being inside a job; dropping it leaves.
@@ -313,7 +339,9 @@ mod tests {
     /// Nothing to do, and nothing left.
     struct Done;
     impl Work for Done {
-        fn work(&self, _: &mut dyn Lane) {}
+        fn work(&self, _: &mut dyn Lane) -> u64 {
+            0
+        }
         fn is_drained(&self) -> bool {
             true
         }

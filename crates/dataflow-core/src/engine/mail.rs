@@ -57,7 +57,7 @@ impl Mail {
     pub fn take(&self) -> Vec<(Rank, Arrival)> {
         let mut kept = self.kept();
         self.ledger.mail_is_taken();
-        self.bell.set_mail(false);
+        self.bell.mail_is_taken();
         std::mem::take(&mut kept.arrived)
     }
 
@@ -86,13 +86,16 @@ impl Mail {
 
 impl Inbox for Mail {
     fn deliver(&self, from: Rank, arrival: Arrival) {
-        {
+        let is_first = {
             let mut kept = self.kept();
             kept.arrived.push((from, arrival));
             self.ledger.mail_has_come();
-            self.bell.set_mail(true);
+            self.bell.mail_has_come()
+        };
+        // Whoever was woken for what came before takes this too.
+        if is_first {
+            self.bell.ring_mail();
         }
-        self.bell.knock();
     }
 
     fn pulse(&self) -> Pulse {

@@ -18,6 +18,7 @@ use crate::wire::{Failure, Terms, WireName};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is known of a datum before its payload comes: a few bytes.
 pub type Head = SmallVec<[u8; 32]>;
@@ -54,6 +55,13 @@ pub trait Line: Send + Sync {
 
     /// A worker has a moment: moves messages, if no thread of the courier does. Cheap otherwise.
     fn poll(&self);
+
+    /// A worker has nothing to do until something arrives: whether it shall poll and look again at
+    /// once, instead of leaving. `since` belongs to the line; it is `None` when the wait begins.
+    fn lingers(&self, since: &mut Option<Duration>) -> bool {
+        let _ = since;
+        false
+    }
 
     /// This rank failed: every rank stops soon, and its inbox is told why.
     fn abort(&self, failure: &Failure);

@@ -125,6 +125,7 @@ pub fn scope_with<'env, R: Send>(
                 tasks,
                 seconds: start.elapsed().as_secs_f64(),
                 tasks_by_worker: ledger.executed_by_worker(),
+                uniform: on.is_uniform(),
                 ..Report::default()
             },
         )),

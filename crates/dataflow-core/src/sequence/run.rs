@@ -302,7 +302,7 @@ where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
 {
-    fn work(&self, lane: &mut dyn Lane) {
+    fn work(&self, lane: &mut dyn Lane) -> u64 {
         let shared = &self.shared;
         let line = shared.ledger.line(lane.worker());
         let mut hand = Hand {
@@ -312,12 +312,14 @@ where
             inserted: 0,
             running: None,
         };
+        let before = hand.tally.executed;
         let outer = INSIDE.replace(true);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(&mut hand))) {
             shared.panicked(hand.running, &*panic);
         }
         INSIDE.set(outer);
         line.publish(&hand.tally);
+        hand.tally.executed - before
     }
 
     fn is_drained(&self) -> bool {

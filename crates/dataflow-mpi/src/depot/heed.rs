@@ -54,10 +54,16 @@ impl Depot {
             message => {
                 let ended = self.phase == Phase::Between;
                 match run.wrapping_sub(self.number) as i32 {
+                    1 if ended && matches!(message, Message::Beat { .. }) => {
+                        self.answer_beat(from, now);
+                        Ok(())
+                    }
                     0 if !ended => self.heed_in_run(from, message, now),
                     0 | i32::MIN..0 => {
                         self.note_credit(&message);
-                        self.counters.stale_dropped += 1;
+                        // Whoever is between runs answers in the name of the last.
+                        let answers = matches!(message, Message::Beat { .. });
+                        self.counters.stale_dropped += u64::from(!answers);
                         Ok(())
                     }
                     _ => {
@@ -124,12 +130,23 @@ impl Depot {
                         "it says that it has closed, and its CLOSE did not come".into(),
                     ));
                 }
+                if matches!(self.phase, Phase::Opening(_)) {
+                    self.answer_beat(from, now);
+                }
             }
             Message::Hello { .. } | Message::Bye | Message::Broken(_) => {
                 unreachable!("these belong to no run")
             }
         }
         Ok(())
+    }
+
+    /// A rank that waits for a run to begin wants to know whether this one lives; not more often
+    /// than it would be told in a run, so answers to answers end.
+    fn answer_beat(&mut self, from: Rank, now: Duration) {
+        if self.watchdog.is_due(from, now) {
+            self.say(from, Message::Beat { closed: false });
+        }
     }
 
     fn heed_abort(&mut self, failure: Failure) {

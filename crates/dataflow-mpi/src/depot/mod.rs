@@ -183,6 +183,7 @@ impl Depot {
         settings.extend(terms.settings.iter().cloned());
         self.number = self.number.wrapping_add(1);
         self.phase = Phase::Opening(now);
+        self.watchdog.start(now);
         self.run = Run::new(self.n_ranks, &self.settings, self.limits);
         self.owing.clear();
         self.agreement.open(settings);

@@ -79,27 +79,46 @@ impl Depot {
         self.look_for_gaps(now);
         match self.phase {
             Phase::Between => {}
-            Phase::Opening(since) if now.saturating_sub(since) > self.settings.patience => {
-                let missing: Vec<String> = self
-                    .agreement
-                    .missing(&self.family)
-                    .map(|rank| rank.to_string())
-                    .collect();
-                let who = match self.family.parent {
-                    Some(parent) if missing.is_empty() => {
-                        format!("{parent}, or one that it waits for,")
-                    }
-                    _ => missing.join(", "),
-                };
-                let text = format!(
-                    "{who} did not open run {} within {:?}",
-                    self.number, self.settings.patience
-                );
-                self.broke(failure(self.rank, "rank_lost", text));
-            }
-            Phase::Opening(_) => {}
+            Phase::Opening(since) => self.look_for_the_late(since, now),
             Phase::Running => self.look_for_the_lost(now),
         }
+    }
+
+    /// Whom this rank waits for before a run: they are asked whether they live, for between runs
+    /// nobody says so unasked. Who never was heard of may not have started yet.
+    fn look_for_the_late(&mut self, since: Duration, now: Duration) {
+        let missing = self.agreement.missing(&self.family);
+        let mut awaited: Vec<Rank> = missing.collect();
+        let late = now.saturating_sub(since) > self.settings.patience;
+        if late {
+            let names: Vec<String> = awaited.iter().map(Rank::to_string).collect();
+            let who = match self.family.parent {
+                Some(parent) if names.is_empty() => {
+                    format!("{parent}, or one that it waits for,")
+                }
+                _ => names.join(", "),
+            };
+            let text = format!(
+                "{who} did not open run {} within {:?}",
+                self.number, self.settings.patience
+            );
+            return self.broke(failure(self.rank, "rank_lost", text));
+        }
+        if awaited.is_empty() {
+            awaited.extend(self.family.parent);
+        }
+        if let Some(lost) = self.watchdog.lost_known(&awaited, now) {
+            return self.silent(lost);
+        }
+        awaited.retain(|rank| self.watchdog.is_due(*rank, now));
+        for rank in awaited {
+            self.say(rank, Message::Beat { closed: false });
+        }
+    }
+
+    fn silent(&mut self, (rank, silent): (Rank, Duration)) {
+        let text = format!("{rank} has been silent for {:.1} s", silent.as_secs_f64());
+        self.broke(failure(rank, "rank_lost", text));
     }
 
     fn look_for_gaps(&mut self, now: Duration) {
@@ -120,9 +139,8 @@ impl Depot {
     }
 
     fn look_for_the_lost(&mut self, now: Duration) {
-        if let Some((rank, silent)) = self.watchdog.lost(now) {
-            let text = format!("{rank} has been silent for {:.1} s", silent.as_secs_f64());
-            return self.broke(failure(rank, "rank_lost", text));
+        if let Some(lost) = self.watchdog.lost(now) {
+            return self.silent(lost);
         }
         if let Some((from, bytes, since)) = self.run.wanted.oldest() {
             let allowed = self.settings.silence + Duration::from_micros(bytes as u64 / SLOWEST);

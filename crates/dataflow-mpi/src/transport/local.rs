@@ -5,11 +5,11 @@
 //! so messages gather while a receiver is busy.
 
 use super::{Event, Limits, Payload, Room, Transport};
-use crate::host::{Bell, lock};
+use crate::host::Bell;
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 /// As far as threads are concerned, messages have any length.
 const LIMITS: Limits = Limits {
@@ -25,17 +25,18 @@ pub fn connect(n_ranks: usize) -> Vec<Local> {
 
 /// The same with the limits of another transport, for tests.
 pub fn connect_with(n_ranks: usize, limits: Limits) -> Vec<Local> {
-    let mailboxes: Arc<[Mailbox]> = (0..n_ranks).map(|_| Mailbox::default()).collect();
-    let local = |rank| Local {
+    let (mailboxes, letters): (Vec<_>, Vec<_>) = (0..n_ranks).map(|_| Mailbox::new()).unzip();
+    let mailboxes: Arc<[Mailbox]> = mailboxes.into();
+    let local = |(rank, letters)| Local {
         rank: Rank(rank),
         limits,
         mailboxes: mailboxes.clone(),
-        taken: VecDeque::new(),
+        letters,
         rooms: BTreeMap::new(),
         early: BTreeMap::new(),
         events: VecDeque::new(),
     };
-    (0..n_ranks as u32).map(local).collect()
+    (0..n_ranks as u32).zip(letters).map(local).collect()
 }
 
 /// One rank's door to the others.
@@ -43,20 +44,18 @@ pub struct Local {
     rank: Rank,
     limits: Limits,
     mailboxes: Arc<[Mailbox]>,
-    /// Letters taken out of the mailbox and not looked at.
-    taken: VecDeque<Letter>,
+    /// What is in the own one.
+    letters: Receiver<Letter>,
     rooms: BTreeMap<(Rank, u32), VecDeque<Room>>,
     /// Data that came before room was made for them.
     early: BTreeMap<(Rank, u32), VecDeque<Payload>>,
     events: VecDeque<Event>,
 }
 
-#[derive(Default)]
+/// The slot through which letters for a rank go in.
 struct Mailbox {
-    letters: Mutex<VecDeque<Letter>>,
-    /// Whether there may be letters: a look without the lock.
-    has_letters: AtomicBool,
-    bell: Mutex<Option<Arc<dyn Bell>>>,
+    slot: Sender<Letter>,
+    bell: OnceLock<Arc<dyn Bell>>,
 }
 
 enum Letter {
@@ -67,21 +66,18 @@ enum Letter {
 }
 
 impl Mailbox {
-    fn put(&self, letter: Letter) {
-        lock(&self.letters).push_back(letter);
-        // Release: pairs with the acquire in `take`.
-        self.has_letters.store(true, Ordering::Release);
-        if let Some(bell) = &*lock(&self.bell) {
-            bell.ring();
-        }
+    fn new() -> (Self, Receiver<Letter>) {
+        let (slot, letters) = channel();
+        let bell = OnceLock::new();
+        (Mailbox { slot, bell }, letters)
     }
 
-    /// All letters.
-    fn take(&self, into: &mut VecDeque<Letter>) {
-        if self.has_letters.load(Ordering::Acquire) {
-            let mut letters = lock(&self.letters);
-            self.has_letters.store(false, Ordering::Relaxed);
-            std::mem::swap(&mut *letters, into);
+    fn put(&self, letter: Letter) {
+        // A rank that has left gets no letters.
+        if self.slot.send(letter).is_ok()
+            && let Some(bell) = self.bell.get()
+        {
+            bell.ring();
         }
     }
 }
@@ -165,10 +161,7 @@ impl Transport for Local {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            if self.taken.is_empty() {
-                self.mailboxes[self.rank.0 as usize].take(&mut self.taken);
-            }
-            let letter = self.taken.pop_front()?;
+            let letter = self.letters.try_recv().ok()?;
             if let Some(event) = self.open(letter) {
                 return Some(event);
             }
@@ -177,15 +170,14 @@ impl Transport for Local {
 
     fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool {
         let own = &self.mailboxes[self.rank.0 as usize];
-        *lock(&own.bell) = Some(bell.clone());
+        let rings = own.bell.set(bell.clone()).is_ok();
         bell.ring();
-        true
+        rings
     }
 }
 
 impl Drop for Local {
     fn drop(&mut self) {
-        *lock(&self.mailboxes[self.rank.0 as usize].bell) = None;
         for rank in (0..self.mailboxes.len() as u32)
             .map(Rank)
             .filter(|rank| *rank != self.rank)

@@ -43,8 +43,8 @@ pub trait Transport: Send {
     /// The next thing that happened, if any.
     fn poll(&mut self) -> Option<Event>;
 
-    /// Asks for a ring whenever [`poll`](Self::poll) may have something; false if this transport
-    /// cannot ring and must be asked again and again.
+    /// Asks, once, for a ring whenever [`poll`](Self::poll) may have something; false if this
+    /// transport cannot ring (another bell) and must be asked again and again.
     fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool;
 }
 

@@ -1,0 +1,240 @@
+//! What Cholesky sends between ranks is what its reads and writes need: each final tile once to each
+//! rank that reads it, diagonal tiles as triangles.
+
+#[path = "../benches/overlap/world.rs"]
+mod world;
+
+use dataflow::core::port::{Block, Courier, Heap, Memory};
+use dataflow::core::run_across;
+use dataflow::linalg::cholesky::Factor;
+use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::matrix::generate::PositiveDefinite;
+use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
+use dataflow::mpi::{Counters, Settings};
+use dataflow::{Monitor, prelude::*};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use world::on_ranks;
+
+type Tile = (usize, usize);
+
+/// A task of the plain loop nest: what it reads and what it overwrites.
+fn loop_nest(nt: usize, mut task: impl FnMut(&[Tile], Tile)) {
+    for k in 0..nt {
+        task(&[], (k, k));
+        for m in k + 1..nt {
+            task(&[(k, k)], (m, k));
+        }
+        for m in k + 1..nt {
+            task(&[(m, k)], (m, m));
+            for n in k + 1..m {
+                task(&[(m, k), (n, k)], (m, n));
+            }
+        }
+    }
+}
+
+/// A tile as one of its writers left it, where it is needed and does not lie.
+fn crossings(nt: usize, (p, q): (usize, usize)) -> BTreeSet<(Tile, usize, usize)> {
+    let owner = |(m, n): Tile| m % p * q + n % q;
+    let mut writes: BTreeMap<Tile, usize> = BTreeMap::new();
+    let mut crossings = BTreeSet::new();
+    loop_nest(nt, |reads, tile| {
+        for read in reads.iter().filter(|read| owner(**read) != owner(tile)) {
+            crossings.insert((*read, writes[read], owner(tile)));
+        }
+        *writes.entry(tile).or_default() += 1;
+    });
+    crossings
+}
+
+/// Messages, and bytes of `f64`.
+fn expected(n: usize, nb: usize, grid: (usize, usize)) -> (u64, u64) {
+    let extent = |i: usize| nb.min(n - i * nb);
+    let crossings = crossings(n.div_ceil(nb), grid);
+    let elements = crossings.iter().map(|&((m, n), ..)| match m == n {
+        true => extent(m) * (extent(m) + 1) / 2,
+        false => extent(m) * extent(n),
+    });
+    (crossings.len() as u64, 8 * elements.sum::<usize>() as u64)
+}
+
+#[test]
+fn the_count_by_reads_and_writes_is_that_of_another_program() {
+    // Messages, and diagonal tiles among them, as computed once by another program.
+    let grids = [(1, 2), (2, 2), (2, 3), (3, 3), (1, 4)];
+    for (nt, figures) in [
+        (4, [(6, 0), (12, 3), (15, 3), (18, 5), (10, 0)]),
+        (8, [(28, 0), (56, 7), (77, 7), (98, 13), (64, 0)]),
+        (16, [(120, 0), (240, 15), (345, 15), (450, 29), (316, 0)]),
+        (
+            40,
+            [(780, 0), (1560, 39), (2301, 39), (3042, 77), (2224, 0)],
+        ),
+    ] {
+        for (grid, figure) in grids.into_iter().zip(figures) {
+            let crossings = crossings(nt, grid);
+            let diagonal = crossings.iter().filter(|((m, n), ..)| m == n).count();
+            assert_eq!((crossings.len(), diagonal), figure, "nt = {nt} on {grid:?}");
+        }
+    }
+}
+
+/// What one rank has of a matrix.
+fn part(
+    (n, nb): (usize, usize),
+    (p, q): (usize, usize),
+    rank: Rank,
+    memory: Arc<dyn Memory>,
+) -> TiledMatrix<f64> {
+    let grid = Grid::new(p as u32, q as u32).unwrap();
+    let layout = Layout::lower(n, nb).unwrap();
+    let layout = layout
+        .distributed(Distribution::BlockCyclic(grid), rank)
+        .unwrap();
+    TiledMatrix::from_entries_in(layout, memory, &PositiveDefinite::new(n, 3))
+}
+
+/// Factors a matrix over a grid of simulated ranks of two workers; what all ranks sent.
+fn sent(size: (usize, usize), grid: (usize, usize)) -> Counters {
+    let n_ranks = (grid.0 * grid.1) as u32;
+    let heap = |_| -> Arc<dyn Memory> { Arc::new(Heap) };
+    let settings = Settings::default();
+    let sent = on_ranks(
+        Weather::default(),
+        n_ranks,
+        &settings,
+        heap,
+        move |world, messenger| {
+            let rank = messenger.rank();
+            let a = part(size, grid, rank, Arc::new(Heap));
+            let factor = Factor::new(&a, Backend::Faer).unwrap();
+            let workers = VirtualWorkers::new(world, rank, 2);
+            run_across(&factor, &workers, messenger, &Monitor::new()).unwrap();
+            messenger.totals()
+        },
+    );
+    sent.unwrap()[0]
+}
+
+#[test]
+fn messages_and_bytes_are_those_that_reads_and_writes_need() {
+    for (n, nb) in [
+        (64, 16),
+        (60, 16),
+        (100, 7),
+        (300, 100),
+        (16, 16),
+        (5, 8),
+        (0, 8),
+    ] {
+        for grid in [
+            (1, 1),
+            (1, 2),
+            (2, 1),
+            (2, 2),
+            (2, 3),
+            (3, 2),
+            (1, 4),
+            (3, 3),
+            (1, 7),
+        ] {
+            let sent = sent((n, nb), grid);
+            let of = format!("n = {n}, nb = {nb} on {grid:?}");
+            assert_eq!((sent.messages, sent.bytes()), expected(n, nb, grid), "{of}");
+            // A tile leaves one task for a rank: an activation each, and none twice.
+            assert_eq!(sent.activations, sent.messages, "{of}");
+        }
+    }
+}
+
+#[test]
+fn activations_of_fine_tiles_share_packets() {
+    let sent = sent((240, 4), (2, 2));
+    let shared = sent.activations_per_packet();
+    assert!(shared >= 2.0, "{shared:.2} activations in a packet");
+}
+
+/// Counts the bytes of its blocks that are alive.
+#[derive(Default)]
+struct Counting {
+    alive: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+struct Counted {
+    block: Box<dyn Block>,
+    memory: Arc<Counting>,
+}
+
+/// One rank's.
+struct Counter(Arc<Counting>);
+
+impl Memory for Counter {
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        let memory = self.0.clone();
+        let alive = memory.alive.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        memory.peak.fetch_max(alive, Ordering::SeqCst);
+        let block = Heap.allocate(bytes);
+        Box::new(Counted { block, memory })
+    }
+}
+
+impl Block for Counted {
+    fn bytes(&self) -> &[u8] {
+        self.block.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.block.bytes_mut()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let bytes = self.block.bytes().len();
+        self.memory.alive.fetch_sub(bytes, Ordering::SeqCst);
+    }
+}
+
+/// The largest share of a rank's own part that its tiles and what it received take, in bytes: the
+/// part, and the most that was alive at once.
+fn resident(weather: Weather, size: (usize, usize), settings: &Settings) -> Vec<(usize, usize)> {
+    let counters: Vec<Arc<Counting>> = (0..4).map(|_| Arc::default()).collect();
+    let counter = move |rank: Rank| Counter(counters[rank.0 as usize].clone());
+    let received = counter.clone();
+    let memory = move |rank| -> Arc<dyn Memory> { Arc::new(received(rank)) };
+    let resident = on_ranks(weather, 4, settings, memory, move |world, messenger| {
+        let rank = messenger.rank();
+        let Counter(counting) = counter(rank);
+        let a = part(size, (2, 2), rank, Arc::new(counter(rank)));
+        let own = counting.alive.load(Ordering::SeqCst);
+        let factor = Factor::new(&a, Backend::Faer).unwrap();
+        let workers = VirtualWorkers::new(world, rank, 2);
+        run_across(&factor, &workers, messenger, &Monitor::new()).unwrap();
+        assert_eq!(
+            counting.alive.load(Ordering::SeqCst),
+            own,
+            "all that came is gone"
+        );
+        (own, counting.peak.load(Ordering::SeqCst))
+    });
+    resident.unwrap()
+}
+
+#[test]
+fn a_rank_never_holds_half_as_much_again_as_its_part() {
+    let settings = Settings {
+        window_bytes: 64 << 10,
+        ..Settings::default()
+    };
+    for weather in [Weather::default(), Weather::free()] {
+        for (own, peak) in resident(weather, (1280, 32), &settings) {
+            assert!(
+                peak < own + own / 2 + (64 << 10),
+                "{peak} bytes for {own} of its own"
+            );
+        }
+    }
+}
