@@ -5,7 +5,7 @@
 //! so messages gather while a receiver is busy.
 
 use super::{Event, Limits, Payload, Room, Transport};
-use crate::host::{Bell, lock};
+use crate::host::{Bell, Host, lock};
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,11 +175,12 @@ impl Transport for Local {
         }
     }
 
-    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool {
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
+        let bell = host.bell();
         let own = &self.mailboxes[self.rank.0 as usize];
         *lock(&own.bell) = Some(bell.clone());
-        bell.ring();
-        true
+        bell.ring(); // for what has come before
+        Some(bell)
     }
 }
 

@@ -12,8 +12,9 @@
 pub mod local;
 pub mod raw;
 pub mod simulated;
+pub mod tcp;
 
-use crate::host::Bell;
+use crate::host::{Bell, Host};
 use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;
 use std::borrow::Cow;
@@ -43,9 +44,9 @@ pub trait Transport: Send {
     /// The next thing that happened, if any.
     fn poll(&mut self) -> Option<Event>;
 
-    /// Asks for a ring whenever [`poll`](Self::poll) may have something; false if this transport
-    /// cannot ring and must be asked again and again.
-    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool;
+    /// A bell that rings whenever [`poll`](Self::poll) may have something, and whenever anybody else
+    /// rings it; none if this transport cannot ring and must be asked again and again.
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>>;
 }
 
 /// What a message may be.
