@@ -8,24 +8,26 @@ mod cli;
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::space::Independent;
-use dataflow::linalg::cholesky::{CholeskyError, Factor, default_tile_order};
-use dataflow::linalg::error::TileError;
+use dataflow::linalg::cholesky::{Check, CholeskyError, Factor, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::{Backend, gemm};
-use dataflow::linalg::matrix::check::CholeskyCheck;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::generate::{
     Conditioned, Hilbert, Laplacian, PositiveDefinite, Trefethen,
 };
 use dataflow::linalg::matrix::market::{ReadError, Reader, physical_memory};
-use dataflow::linalg::matrix::{Entries, Format, Layout, LayoutError, Tile, TiledMatrix};
+use dataflow::linalg::matrix::{
+    Distribution, EachTile, Entries, Format, Grid, GridError, Layout, LayoutError, Tile,
+    TiledMatrix,
+};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
-use dataflow::{Runtime, TaskError};
+use dataflow::{Runtime, Transport};
 use std::fs::File;
 use std::io::BufReader;
 use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 const EXAMPLE: Example = Example {
     name: "cholesky",
@@ -78,7 +80,11 @@ fn main() -> ExitCode {
     cli::run(&EXAMPLE, cholesky)
 }
 
-fn cholesky(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+fn cholesky(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     if settings.input.is_some() && settings.n.is_some() {
         return Err(Failure::refused(
             "--n: with --input the file says the order",
@@ -89,17 +95,17 @@ fn cholesky(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failu
             "--condition: only --matrix conditioned has one",
         ));
     }
-    outcome.grid = Some(settings.grid.to_string());
+    outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
     outcome.backend = Some(settings.backend.to_string());
     let file = settings.input.as_ref().map(Reader::open).transpose()?;
     let is_complex = file.as_ref().is_some_and(|file| file.header().is_complex());
     match settings.precision {
-        Some(cli::settings::Precision::F32) => factor::<f32>(settings, file, outcome),
-        Some(cli::settings::Precision::F64) => factor::<f64>(settings, file, outcome),
-        Some(cli::settings::Precision::C32) => factor::<c32>(settings, file, outcome),
-        Some(cli::settings::Precision::C64) => factor::<c64>(settings, file, outcome),
-        None if is_complex => factor::<c64>(settings, file, outcome),
-        None => factor::<f64>(settings, file, outcome),
+        Some(cli::settings::Precision::F32) => factor::<f32>(settings, file, runtime, outcome),
+        Some(cli::settings::Precision::F64) => factor::<f64>(settings, file, runtime, outcome),
+        Some(cli::settings::Precision::C32) => factor::<c32>(settings, file, runtime, outcome),
+        Some(cli::settings::Precision::C64) => factor::<c64>(settings, file, runtime, outcome),
+        None if is_complex => factor::<c64>(settings, file, runtime, outcome),
+        None => factor::<f64>(settings, file, runtime, outcome),
     }
 }
 
@@ -107,6 +113,7 @@ fn cholesky(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failu
 fn factor<T: Scalar>(
     settings: &Settings<Own>,
     file: Option<Reader<BufReader<File>>>,
+    runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let backend = backend(settings.backend)?;
@@ -118,14 +125,14 @@ fn factor<T: Scalar>(
     (outcome.n, outcome.nb) = (Some(n), Some(nb));
     outcome.precision = Some(T::PRECISION.to_string());
     outcome.flops = Some(flops::potrf::<T>(n) as f64);
-    let layout = Layout::lower(n, nb)?;
-    let runtime = settings.runtime()?;
-    outcome.threads = Some(runtime.n_threads());
+    let grid: Grid = settings.grid_of(runtime.n_ranks()).to_string().parse()?;
+    let layout =
+        Layout::lower(n, nb)?.distributed(Distribution::BlockCyclic(grid), runtime.rank())?;
     let original: Matrix<T> = match file {
-        Some(file) => Matrix::read(file, layout, &runtime)?,
+        Some(file) => Matrix::read(file, layout, runtime)?,
         None => {
             outcome.seed = Some(settings.seed);
-            fits::<T>(&layout)?;
+            fits::<T>(&layout, runtime)?;
             Matrix::generate(n, settings)?
         }
     };
@@ -133,26 +140,34 @@ fn factor<T: Scalar>(
     let l = TiledMatrix::vacant(layout, runtime.memory());
     let mut runs = Vec::new();
     for _ in 0..settings.repeat {
-        fill(&l, &original, &runtime)?;
+        fill(&l, &original, runtime)?;
         let space = Factor::new(&l, backend)?;
-        space.scan(&runtime)?;
-        let run = settings.measure(&runtime, |monitor| space.run_watched(&runtime, monitor))?;
-        runs.push(run);
+        space.scan_across(runtime, runtime.courier())?;
+        runs.push(
+            settings.measure(runtime, |monitor| match runtime.n_ranks() {
+                1 => space.run_watched(runtime, monitor),
+                _ => space.run_across(runtime, runtime.courier(), monitor),
+            })?,
+        );
     }
     outcome.measured = Measured::median(runs);
 
-    outcome.digest = Some(digest(&l, &runtime)?.to_string());
+    outcome.digest = Some(digest(&l, runtime)?.to_string());
     if settings.check.unwrap_or(n <= CHECKED_BY_DEFAULT) {
-        let residual = residual(&original, &l, &runtime)?;
-        outcome.residual = Some(residual);
+        let check = Check::new(&original, &l);
+        runtime.run_across(&check)?;
+        // Rank 0 knows.
+        outcome.residual = check.residual();
         // A NaN is not below it either.
-        if !matches!(residual, 0.0..LARGEST_RESIDUAL) {
+        if let Some(residual) = check.residual()
+            && !matches!(residual, 0.0..LARGEST_RESIDUAL)
+        {
             let text = format!("residual is {residual:.3e} (must be below {LARGEST_RESIDUAL})");
             return Err(Failure::new("residual_too_large", text));
         }
     }
     if !settings.json {
-        say_more::<T>(settings, &runtime, backend, outcome)?;
+        say_more::<T>(settings, runtime, backend, outcome)?;
     }
     Ok(())
 }
@@ -175,17 +190,25 @@ fn order(file: &Reader<BufReader<File>>) -> Result<usize, Failure> {
     Ok(rows)
 }
 
-/// Refuses a matrix that this machine cannot hold.
-fn fits<T: Scalar>(layout: &Layout) -> Result<(), Failure> {
+/// Refuses a part of a matrix that this rank's part of the machine cannot hold.
+fn fits<T: Scalar>(layout: &Layout, runtime: &Runtime) -> Result<(), Failure> {
     let elements = layout.n_elements().saturating_mul(size_of::<T>() as u128);
     let tiles = layout.n_slots() as u128 * size_of::<Tile<T>>() as u128;
     let needed = elements.saturating_add(tiles);
-    let limit = physical_memory();
+    let limit = memory_of(runtime);
     if needed > limit.into() {
         let text = format!("a matrix of {needed} bytes does not fit (memory: {limit} bytes)");
         return Err(Failure::new("does_not_fit", text));
     }
     Ok(())
+}
+
+/// Bytes of memory for each of the ranks that share this machine.
+fn memory_of(runtime: &Runtime) -> u64 {
+    match runtime.transport() {
+        Transport::Local => physical_memory() / runtime.n_ranks() as u64,
+        _ => physical_memory(),
+    }
 }
 
 /// The matrix to be factored: given by a formula, or kept beside its factor.
@@ -205,7 +228,7 @@ impl<T: Scalar> Matrix<T> {
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
         // The factor takes as much again.
-        let limit = physical_memory() / 2;
+        let limit = memory_of(runtime) / 2;
         Ok(Matrix::File(file.read_tiled(
             layout,
             runtime.memory(),
@@ -260,64 +283,39 @@ impl<T: Scalar> Entries<T> for Matrix<T> {
     }
 }
 
-/// Calls a body with each number below `count`, as tasks; the answers in the order of the numbers.
-fn in_tasks<R: Send + Sync>(
-    runtime: &Runtime,
-    name: &'static str,
-    count: usize,
-    body: impl Fn(usize) -> Result<R, TileError> + Sync,
-) -> Result<Vec<R>, dataflow::Error> {
-    let answers: Vec<OnceLock<R>> = (0..count).map(|_| OnceLock::new()).collect();
-    let body = |task: u64| {
-        let absent = |error: TileError| TaskError::new("tile_absent", error.to_string());
-        let answer = body(task as usize).map_err(absent)?;
-        answers[task as usize].get_or_init(|| answer);
-        Ok(())
-    };
-    runtime.run(&Independent::new(name, count as u64, body))?;
-    // Every task has run, so there is none without an answer.
-    Ok(answers
-        .into_iter()
-        .filter_map(OnceLock::into_inner)
-        .collect())
-}
-
 /// Writes the entries into the tiles, each on the worker that makes it.
 fn fill<T: Scalar>(
     l: &TiledMatrix<T>,
     original: &Matrix<T>,
     runtime: &Runtime,
 ) -> Result<(), dataflow::Error> {
-    let tiles: Vec<_> = l.tiles().collect();
-    in_tasks(runtime, "fill", tiles.len(), |task| {
-        let (i, j) = tiles[task];
-        l.fill_tile(i, j, original)
-    })?;
-    Ok(())
+    let fill = EachTile::new("fill", l.layout(), |i, j| {
+        let filled = l.fill_tile(i, j, original);
+        filled.map_err(|absent| absent.to_string().into())
+    });
+    runtime.run_across(&fill).map(drop)
 }
 
-/// 64 bits over the bits of the lower triangle.
+/// 64 bits over the bits of the lower triangle, the same on every rank.
 fn digest<T: Scalar>(l: &TiledMatrix<T>, runtime: &Runtime) -> Result<Digest, dataflow::Error> {
-    let tiles: Vec<_> = l.tiles().collect();
-    let parts = in_tasks(runtime, "digest", tiles.len(), |task| {
-        let (i, j) = tiles[task];
+    let own = AtomicU64::new(0);
+    let digest = EachTile::new("digest", l.layout(), |i, j| {
         let (row, col) = (l.row_range(i).start, l.col_range(j).start);
-        Ok(Digest::of_tile(&*l.tile_at(i, j)?, row, col, true))
-    })?;
-    Ok(parts.into_iter().sum())
+        let tile = l.tile_at(i, j).map_err(|absent| absent.to_string())?;
+        let Digest(of_tile) = Digest::of_tile(&*tile, row, col, true);
+        // A sum that wraps does not depend on the order.
+        own.fetch_add(of_tile, Ordering::Relaxed);
+        Ok(())
+    });
+    runtime.run_across(&digest)?;
+    let all = runtime.gather(own.into_inner().to_le_bytes().to_vec())?;
+    Ok(in_numbers(&all).map(Digest).sum())
 }
 
-/// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε)
-fn residual<T: Scalar>(
-    original: &Matrix<T>,
-    l: &TiledMatrix<T>,
-    runtime: &Runtime,
-) -> Result<f64, Failure> {
-    let check = CholeskyCheck::new(original, l);
-    let parts = in_tasks(runtime, "check", check.n_parts(), |part| check.part(part))?;
-    check
-        .join(parts.into_iter().map(Ok))
-        .map_err(|error| Failure::new("tile_absent", error.to_string()))
+/// What ranks gathered, each a number.
+fn in_numbers(gathered: &[Vec<u8>]) -> impl Iterator<Item = u64> {
+    let number = |bytes: &Vec<u8>| Some(u64::from_le_bytes(bytes[..].try_into().ok()?));
+    gathered.iter().filter_map(number)
 }
 
 /// What only people read.
@@ -327,7 +325,10 @@ fn say_more<T: Scalar>(
     backend: Backend,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let peak = peak::<T>(runtime, backend)?;
+    // All ranks at once, as in the factorisation.
+    let own = peak::<T>(runtime, backend)?.to_bits();
+    let peaks = runtime.gather(own.to_le_bytes().to_vec())?;
+    let peak: f64 = in_numbers(&peaks).map(f64::from_bits).sum();
     if let Some(gflops) = outcome.gflops() {
         outcome.say(format!(
             "{:.0} % of {peak:.1} GFLOP/s, the rate of gemm on the same workers",
@@ -394,5 +395,11 @@ impl From<ReadError> for Failure {
 impl From<LayoutError> for Failure {
     fn from(error: LayoutError) -> Self {
         Failure::new("does_not_fit", error.to_string())
+    }
+}
+
+impl From<GridError> for Failure {
+    fn from(error: GridError) -> Self {
+        Failure::refused(format!("--grid: {error}"))
     }
 }

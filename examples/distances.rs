@@ -40,7 +40,7 @@ struct Own {
 }
 
 fn main() -> std::process::ExitCode {
-    cli::run(&EXAMPLE, show)
+    cli::run_alone(&EXAMPLE, show)
 }
 
 fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {

@@ -1,26 +1,29 @@
 //! What the runtime itself costs: graphs of empty tasks, in nanoseconds and bytes a task.
 //!
 //! # Elsewhere
-//! The graphs: `cli/shapes.rs`. The same beside rayon and a bare loop: `benches/overhead.rs`.
+//! The graphs: `cli/shapes.rs`; over ranks: `overhead/spread.rs`. The same beside rayon and a bare loop: `benches/overhead.rs`.
 
 mod cli;
 #[path = "cli/shapes.rs"]
 mod shapes;
+#[path = "overhead/spread.rs"]
+mod spread;
 
 use clap::ValueEnum;
 use cli::{Example, Failure, Measured, Outcome, Settings, process};
-use dataflow::Runtime;
-use dataflow::prelude::*;
+use dataflow::core::port::Wire;
+use dataflow::{Monitor, Runtime};
 use shapes::{
     Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, Wavefront,
 };
+use spread::{Dealt, Spread};
 use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {
     name: "overhead",
     about: "Runs graphs of empty tasks and says what a task costs",
     runs: true,
-    honours: &[],
+    honours: &["grid"],
 };
 
 /// What to run.
@@ -56,7 +59,11 @@ fn main() -> ExitCode {
     cli::run(&EXAMPLE, overhead)
 }
 
-fn overhead(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+fn overhead(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let own = settings.own;
     if own.priorities && own.shape != Shape::Cholesky {
         return Err(Failure::refused(
@@ -78,14 +85,18 @@ fn overhead(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failu
     }
     outcome.set("size", own.size);
     match own.data {
-        Data::None => with_data::<()>(settings, outcome),
-        Data::Moved => with_data::<Moved>(settings, outcome),
-        Data::Shared => with_data::<Shared>(settings, outcome),
-        Data::Updated => with_data::<Updated>(settings, outcome),
+        Data::None => with_data::<()>(settings, runtime, outcome),
+        Data::Moved => with_data::<Moved>(settings, runtime, outcome),
+        Data::Shared => with_data::<Shared>(settings, runtime, outcome),
+        Data::Updated => with_data::<Updated>(settings, runtime, outcome),
     }
 }
 
-fn with_data<D: Carried>(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+fn with_data<D: Carried + Wire>(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let Own {
         shape,
         size,
@@ -93,55 +104,51 @@ fn with_data<D: Carried>(settings: &Settings<Own>, outcome: &mut Outcome) -> Res
         dense,
         ..
     } = settings.own;
-    let runtime = settings.runtime()?;
-    outcome.threads = Some(runtime.n_threads());
+    let count = u64::from(size);
     match shape {
-        Shape::Independent => run(
-            settings,
-            &runtime,
-            || Independent { count: size.into() },
-            outcome,
-        ),
-        Shape::Chain => run(
-            settings,
-            &runtime,
-            || Chain::<D>::new(size.into(), dense),
-            outcome,
-        ),
-        Shape::Wavefront => run(
-            settings,
-            &runtime,
-            || Wavefront::<D>::new(size, dense),
-            outcome,
-        ),
-        Shape::Cholesky => run(
-            settings,
-            &runtime,
-            || Cholesky::<D>::new(size, dense, priorities),
-            outcome,
-        ),
-        Shape::Stencil => run(
-            settings,
-            &runtime,
-            || Stencil::<D>::new(size, dense),
-            outcome,
-        ),
+        Shape::Independent => run(settings, runtime, outcome, || Independent { count }),
+        Shape::Chain => run(settings, runtime, outcome, || Chain::<D>::new(count, dense)),
+        Shape::Wavefront => run(settings, runtime, outcome, || {
+            Wavefront::<D>::new(size, dense)
+        }),
+        Shape::Cholesky => run(settings, runtime, outcome, || {
+            Cholesky::<D>::new(size, dense, priorities)
+        }),
+        Shape::Stencil => run(settings, runtime, outcome, || {
+            Stencil::<D>::new(size, dense)
+        }),
     }
 }
 
 /// Runs a graph and says what a task cost: the space is part of the memory, not of the time.
-fn run<S: TaskSpace>(
+fn run<S: Dealt>(
     settings: &Settings<Own>,
     runtime: &Runtime,
-    space: impl FnOnce() -> S,
     outcome: &mut Outcome,
+    shape: impl FnOnce() -> S,
 ) -> Result<(), Failure> {
+    let grid = settings.grid_of(runtime.n_ranks());
+    outcome.grid = Some(grid.to_string());
     let earlier_peak = process::max_rss_bytes();
     let at_start = process::restart_peak();
-    let space = space();
-    let runs = (0..settings.repeat)
-        .map(|_| settings.measure(runtime, |monitor| runtime.run_with(&space, monitor)));
-    let measured = Measured::median(runs.collect::<Result<_, _>>()?).unwrap_or_default();
+    let shape = shape();
+    let runs = match runtime.n_ranks() {
+        1 => repeated(settings, runtime, |monitor| {
+            runtime.run_with(&shape, monitor)
+        }),
+        n_ranks => {
+            let (n_ranks, rows) = (n_ranks as u32, grid.rows as u32);
+            let space = Spread {
+                shape,
+                n_ranks,
+                rows,
+            };
+            repeated(settings, runtime, |monitor| {
+                runtime.run_across_with(&space, monitor)
+            })
+        }
+    };
+    let measured = Measured::median(runs?).unwrap_or_default();
     let peak = process::max_rss_bytes();
     outcome.measured = Some(measured.clone());
     // No task costs nothing.
@@ -161,4 +168,14 @@ fn run<S: TaskSpace>(
     outcome.set("max_rss_bytes", earlier_peak.max(peak));
     outcome.say(format!("{:>12} max rss bytes", earlier_peak.max(peak)));
     Ok(())
+}
+
+/// As many runs as were asked for.
+fn repeated(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    run: impl Fn(&Monitor) -> Result<dataflow::Report, dataflow::Error>,
+) -> Result<Vec<Measured>, Failure> {
+    let runs = (0..settings.repeat).map(|_| settings.measure(runtime, &run));
+    runs.collect()
 }

@@ -65,7 +65,7 @@ const OPERATIONS: [(&str, f64); 4] = [
 ];
 
 fn main() -> std::process::ExitCode {
-    cli::run(&EXAMPLE, run)
+    cli::run_alone(&EXAMPLE, run)
 }
 
 fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
@@ -89,13 +89,10 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
         let (start, cpu) = (Instant::now(), cli::process::cpu_seconds());
         let run = simulate(&factor, &topology, &places, &settings.policy, &costs)
             .map_err(|error| Failure::new("not_simulated", error.to_string()))?;
+        let seconds = start.elapsed().as_secs_f64();
         runs.push(Measured {
-            tasks: run.tasks,
-            seconds: start.elapsed().as_secs_f64(),
             cpu_seconds: cli::process::cpu_seconds() - cpu,
-            steals: run.total().steals,
-            copies: 0,
-            workers: run.workers.clone(),
+            ..Measured::of_workers(run.tasks, seconds, &run.workers)
         });
         last = Some(run);
     }

@@ -64,20 +64,23 @@
 //! |---|---|---|
 //! | `dataflow-core` | [`core`] | task spaces, data, the engine |
 //! | `dataflow-numa` | [`numa`] | workers, topology, huge pages |
+//! | `dataflow-mpi` | [`mpi`] | communication between ranks |
 //! | `dataflow-linalg` | [`linalg`] | tiled matrices, kernels, Cholesky |
 
+mod collective;
 mod launch;
 mod runtime;
 
 pub use dataflow_core as core;
 pub use dataflow_linalg as linalg;
+pub use dataflow_mpi as mpi;
 pub use dataflow_numa as numa;
 
 pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};
 pub use dataflow_core::{Report, task_names};
 pub use dataflow_numa::{Bind, Policy};
-pub use launch::launch;
+pub use launch::{Transport, launch};
 pub use runtime::{Runtime, RuntimeBuilder};
 
 /// What most programs need.

@@ -1,10 +1,18 @@
-//! The runtime: workers and memory of one rank, reusable for many runs.
+//! The runtime: workers, memory and messenger of one rank, reusable for many runs.
 
+use crate::collective::{Agreement, Gather};
+use crate::launch::Transport;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Executor, Job, Memory};
+use dataflow_core::port::{Alone, Courier, Executor, Job, Memory, Wire};
+use dataflow_core::rank::Rank;
 use dataflow_core::space::TaskSpace;
-use dataflow_core::{Error, Report, run_with};
-use dataflow_numa::{Bind, HugePages, Policy, Statistics, Warning, Workers};
+use dataflow_core::{Error, Report, run_across, run_with};
+use dataflow_mpi::transport::Transport as Carrier;
+use dataflow_mpi::{Counters, Drive, Machine, Messenger};
+use dataflow_numa::topology::share::{self, LocalRank};
+use dataflow_numa::{
+    Bind, HugePages, Policy, Statistics, Topology, Warning, Workers, WorkersBuilder,
+};
 use std::env;
 use std::fmt;
 use std::sync::Arc;
@@ -22,16 +30,23 @@ use std::sync::Arc;
 /// # Ok::<(), dataflow::Error>(())
 /// ```
 pub struct Runtime {
+    /// Before the workers: a messenger's thread may still ring them.
+    messenger: Option<Messenger>,
     workers: Workers,
     memory: Arc<HugePages>,
+    transport: Transport,
 }
 
 /// Settings of a [`Runtime`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RuntimeBuilder {
     threads: Option<usize>,
     bind: Bind,
     policy: Policy,
+    pub(crate) ranks: usize,
+    pub(crate) transport: Transport,
+    messages: dataflow_mpi::Settings,
+    drive: Option<Drive>,
 }
 
 impl Runtime {
@@ -73,7 +88,7 @@ impl Runtime {
         builder.build()
     }
 
-    /// Runs all tasks of a space.
+    /// Runs all tasks of a space on this rank, whatever other ranks do.
     ///
     /// # Errors
     /// As [`dataflow_core::run`].
@@ -87,6 +102,77 @@ impl Runtime {
     /// As [`dataflow_core::run_with`].
     pub fn run_with<S: TaskSpace>(&self, space: &S, monitor: &Monitor) -> Result<Report, Error> {
         run_with(space, &self.workers, monitor)
+    }
+
+    /// Runs the tasks that a space places on this rank, together with the other ranks, each of
+    /// which calls this with the same space. On a single rank the same as [`run`](Self::run).
+    ///
+    /// # Errors
+    /// As [`dataflow_core::run_across`], the same on every rank.
+    pub fn run_across<S: TaskSpace<Datum: Wire>>(&self, space: &S) -> Result<Report, Error> {
+        self.run_across_with(space, &Monitor::new())
+    }
+
+    /// The same, watched by a monitor that can tell progress and cancel.
+    ///
+    /// # Errors
+    /// As [`run_across`](Self::run_across).
+    pub fn run_across_with<S: TaskSpace<Datum: Wire>>(
+        &self,
+        space: &S,
+        monitor: &Monitor,
+    ) -> Result<Report, Error> {
+        match &self.messenger {
+            None => run_with(space, &self.workers, monitor),
+            Some(messenger) => run_across(space, &self.workers, messenger, monitor),
+        }
+    }
+
+    /// What each rank gives, by rank, on every rank. For a few numbers, not for data.
+    ///
+    /// # Errors
+    /// If a rank is lost, or does something else instead.
+    pub fn gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
+        let gather = Gather::new(own, self.n_ranks());
+        self.run_across(&gather)?;
+        Ok(gather.into_all())
+    }
+
+    /// Compares settings by name and value with the other ranks'.
+    ///
+    /// # Errors
+    /// The first that differs, with both values; the same on every rank.
+    pub fn agree(&self, name: &str, settings: &[(&str, String)]) -> Result<(), Error> {
+        self.run_across(&Agreement { name, settings }).map(drop)
+    }
+
+    /// Who reaches the other ranks.
+    pub fn courier(&self) -> &dyn Courier {
+        match &self.messenger {
+            None => &Alone,
+            Some(messenger) => messenger,
+        }
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.courier().rank()
+    }
+
+    /// Number of ranks.
+    pub fn n_ranks(&self) -> usize {
+        self.courier().n_ranks()
+    }
+
+    /// How ranks talk to each other; [`Transport::Local`] if they are threads of this process.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// What this rank has sent since the runtime was made; nothing if it is alone.
+    pub fn sent(&self) -> Counters {
+        let messenger = self.messenger.as_ref();
+        messenger.map_or(Counters::default(), Messenger::counters)
     }
 
     /// Number of workers.
@@ -139,8 +225,23 @@ impl fmt::Debug for Runtime {
     }
 }
 
+impl Default for RuntimeBuilder {
+    fn default() -> Self {
+        RuntimeBuilder {
+            threads: None,
+            bind: Bind::default(),
+            policy: Policy::default(),
+            ranks: 1,
+            transport: Transport::default(),
+            messages: dataflow_mpi::Settings::default(),
+            drive: None,
+        }
+    }
+}
+
 impl RuntimeBuilder {
-    /// Number of workers; by default one for each core that this process may use.
+    /// Number of workers of each rank; by default one for each core that its part of the machine
+    /// has, and at least one.
     pub fn threads(self, threads: usize) -> Self {
         RuntimeBuilder {
             threads: Some(threads),
@@ -158,23 +259,90 @@ impl RuntimeBuilder {
         RuntimeBuilder { policy, ..self }
     }
 
-    /// Starts the workers.
+    /// Number of ranks; by default one. More are started by [`launch`](crate::launch()).
+    pub fn ranks(self, ranks: usize) -> Self {
+        RuntimeBuilder { ranks, ..self }
+    }
+
+    /// How ranks talk to each other; by default as threads of this process.
+    pub fn transport(self, transport: Transport) -> Self {
+        RuntimeBuilder { transport, ..self }
+    }
+
+    /// Who moves messages; by default a thread of its own where each rank of this machine has a
+    /// core to spare for it, and the workers elsewhere.
+    pub fn drive(self, drive: Drive) -> Self {
+        let drive = Some(drive);
+        RuntimeBuilder { drive, ..self }
+    }
+
+    /// What else can be chosen about communication; its `drive` is not looked at.
+    pub fn messages(self, messages: dataflow_mpi::Settings) -> Self {
+        RuntimeBuilder { messages, ..self }
+    }
+
+    /// Starts the workers of a rank that is alone.
     ///
     /// # Errors
-    /// If zero threads were asked for, or the system does not start them.
+    /// If zero threads or more than one rank were asked for, or the system does not start them.
     pub fn build(self) -> Result<Runtime, Error> {
-        let mut workers = Workers::builder().bind(self.bind).policy(self.policy);
-        if let Some(threads) = self.threads {
-            workers = workers.n_workers(threads);
+        if self.ranks != 1 {
+            return Err(Error::wrong_settings(format!(
+                "{} ranks (1 is built; dataflow::launch starts several)",
+                self.ranks
+            )));
         }
-        let workers = workers
-            .build()
-            .map_err(|error| Error::wrong_settings(error.to_string()))?;
         Ok(Runtime {
-            workers,
+            messenger: None,
+            workers: start(self.workers())?,
             memory: Arc::new(HugePages::new()),
+            transport: self.transport,
         })
     }
+
+    /// Starts one rank of several on this machine.
+    pub(crate) fn build_rank(
+        &self,
+        local: LocalRank,
+        carrier: Box<dyn Carrier>,
+    ) -> Result<Runtime, Error> {
+        let machine = Topology::discover().map_err(|error| wrong(&error))?;
+        let n_cores = machine.n_cores();
+        let topology = share::part(machine, share::granted().as_deref(), local);
+        let workers = start(self.workers().topology(topology))?;
+        let n_workers = workers.n_workers();
+        let by_cores = || Drive::by_cores(n_cores, local.n_ranks, n_workers);
+        let messages = dataflow_mpi::Settings {
+            drive: self.drive.unwrap_or_else(by_cores),
+            ..self.messages.clone()
+        };
+        let memory = Arc::new(HugePages::new());
+        let messenger = Messenger::new(carrier, messages, Machine::new(), memory.clone())?;
+        Ok(Runtime {
+            messenger: Some(messenger),
+            workers,
+            memory,
+            transport: self.transport,
+        })
+    }
+
+    fn workers(&self) -> WorkersBuilder {
+        let workers = Workers::builder()
+            .bind(self.bind)
+            .policy(self.policy.clone());
+        match self.threads {
+            Some(threads) => workers.n_workers(threads),
+            None => workers,
+        }
+    }
+}
+
+fn start(workers: WorkersBuilder) -> Result<Workers, Error> {
+    workers.build().map_err(|error| wrong(&error))
+}
+
+fn wrong(error: &dyn fmt::Display) -> Error {
+    Error::wrong_settings(error.to_string())
 }
 
 /// A variable of the environment; `None` if it is not set or empty.

@@ -4,8 +4,9 @@
 #[allow(dead_code)] // its `main`
 mod alignment;
 
-use alignment::{Alignment, Cell, Column, Scores, align, related};
-use dataflow::core::port::{Inline, Shuffled};
+use alignment::cli::settings::Grid;
+use alignment::{Alignment, Back, Cell, Column, Scores, align, related};
+use dataflow::core::port::{Executor, Inline, Shuffled};
 use dataflow::core::space::verify;
 use std::path::PathBuf;
 
@@ -29,9 +30,20 @@ fn sequence(length: usize, seed: u64) -> Vec<u8> {
 }
 
 fn aligned(first: &[u8], second: &[u8], scores: Scores, nb: usize) -> (i32, Vec<Column>) {
-    let alignment = Alignment::new(first.to_vec(), second.to_vec(), scores, nb).unwrap();
+    let alignment =
+        Alignment::new(first.to_vec(), second.to_vec(), scores, nb, grid(1, 1)).unwrap();
     dataflow::core::run(&alignment, &Inline).unwrap();
-    (alignment.score(), alignment.columns())
+    way_back(&alignment, &Inline)
+}
+
+fn way_back(alignment: &Alignment, on: &dyn Executor) -> (i32, Vec<Column>) {
+    let back = Back::new(alignment);
+    dataflow::core::run(&back, on).unwrap();
+    back.alignment().unwrap()
+}
+
+fn grid(rows: usize, columns: usize) -> Grid {
+    Grid { rows, columns }
 }
 
 /// Score of an alignment by the definition: pairs one by one, gaps by their length.
@@ -141,9 +153,16 @@ fn both_ends_of_every_edge_agree() {
         (7, 9, 4),
         (12, 8, 4),
     ] {
-        let alignment = Alignment::new(sequence(n, 1), sequence(m, 2), SCORES, nb).unwrap();
-        if let Err(fault) = verify(&alignment, 1) {
-            panic!("n = {n}, m = {m}, nb = {nb}: {fault}");
+        for (rows, columns) in [(1, 1), (2, 2), (3, 1)] {
+            let grid = grid(rows, columns);
+            let alignment =
+                Alignment::new(sequence(n, 1), sequence(m, 2), SCORES, nb, grid).unwrap();
+            let n_ranks = (rows * columns) as u32;
+            let proved = verify(&alignment, n_ranks);
+            let back = verify(&Back::new(&alignment), n_ranks);
+            if let Err(fault) = proved.and(back) {
+                panic!("n = {n}, m = {m}, nb = {nb} on {grid}: {fault}");
+            }
         }
     }
 }
@@ -251,16 +270,38 @@ fn the_alignment_is_the_same_under_every_schedule() {
     let [first, second] = related(300, 7);
     let expected = aligned(&first, &second, SCORES, 1000);
     for seed in 0..20 {
-        let alignment = Alignment::new(first.clone(), second.clone(), SCORES, 17).unwrap();
+        let alignment =
+            Alignment::new(first.clone(), second.clone(), SCORES, 17, grid(1, 1)).unwrap();
         let shuffled = Shuffled::new(seed).with_threads(1 + seed as usize % 3);
         let report = dataflow::core::run(&alignment, &shuffled).unwrap();
-        assert_eq!(
-            (alignment.score(), alignment.columns()),
-            expected,
-            "seed {seed}"
-        );
+        assert_eq!(way_back(&alignment, &shuffled), expected, "seed {seed}");
         assert_eq!(report.copies(), 0);
     }
+}
+
+#[test]
+fn ranks_find_the_alignment_of_one_rank_on_every_grid() {
+    let told = |arguments: &[&str]| {
+        let told = object(&answer(&[arguments, &["--n", "300", "--json"]].concat()));
+        assert!(told.get("error").is_none(), "{arguments:?}: {told}");
+        told
+    };
+    let alone = told(&["--nb", "1000"]);
+    for (ranks, grid) in [("2", "1x2"), ("2", "2x1"), ("4", "2x2"), ("6", "2x3")] {
+        let ranks = told(&["--ranks", ranks, "--grid", grid, "--nb", "17"]);
+        for key in ["score", "alignment_length"] {
+            assert_eq!(ranks[key], alone[key], "{grid}");
+        }
+        assert!(ranks["messages"].as_u64() > Some(0), "{ranks}");
+    }
+    let shown = answer(&["--n", "100", "--ranks", "3", "--nb", "9"]).stdout;
+    let alone = answer(&["--n", "100", "--nb", "9"]).stdout;
+    let alignment = |page: &str| {
+        let lines = page.lines().filter(|line| line.starts_with("  "));
+        lines.map(str::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(alignment(&shown), alignment(&alone));
+    assert!(alignment(&shown).len() > 4, "{shown}");
 }
 
 #[test]
@@ -269,7 +310,8 @@ fn sequences_too_long_for_their_scores_are_refused() {
         equal: 1000,
         ..SCORES
     };
-    assert!(Alignment::new(vec![b'A'; 200_000], vec![b'A'; 100_000], scores, 1000).is_err());
+    let (first, second) = (vec![b'A'; 200_000], vec![b'A'; 100_000]);
+    assert!(Alignment::new(first, second, scores, 1000, grid(1, 1)).is_err());
 }
 
 // ── The command line ─────────────────────────────────────────────────────────────────────────────
@@ -385,11 +427,11 @@ fn bad_arguments_are_one_line_and_status_two() {
         &["--nb", "0"],
         &["--repeat", "0"],
         &["--n", "many"],
-        &["--grid", "1x1"],
+        &["--grid", "1x2"],
         &["--precision", "f32"],
         &["--check"],
         &["--m", "5"],
-        &["--ranks", "2"],
+        &["--ranks", "3", "--grid", "2x2"],
         &["--ranks", "0"],
         &["--transport", "mpi"],
         &["--policy", "no-such-policy"],
@@ -437,23 +479,16 @@ fn the_object_has_its_keys_in_their_order() {
         .collect();
     let expected = "example n m nb grid ranks threads precision backend policy seed tasks seconds \
         cpu_seconds gflops residual digest messages bytes activations packets control_bytes steals \
-        copies max_rss_bytes per_worker local_share score alignment_length";
+        copies max_rss_bytes per_rank per_worker local_share score alignment_length";
     assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(
         (&told["example"], &told["seed"], &told["copies"]),
         (&"alignment".into(), &3.into(), &0.into())
     );
     assert!(
-        [
-            "grid",
-            "precision",
-            "backend",
-            "gflops",
-            "residual",
-            "digest"
-        ]
-        .iter()
-        .all(|key| told[key].is_null())
+        ["precision", "backend", "gflops", "residual", "digest"]
+            .iter()
+            .all(|key| told[key].is_null())
     );
 }
 
@@ -479,7 +514,7 @@ fn help_shows_what_is_honoured_and_only_that() {
     let help = answer(&["--help"]);
     assert_eq!((help.status, help.stderr.as_str()), (0, ""));
     assert!(help.stdout.contains("--gap-open") && help.stdout.contains("--input"));
-    assert!(!help.stdout.contains("--precision") && !help.stdout.contains("--grid"));
+    assert!(!help.stdout.contains("--precision") && !help.stdout.contains("--check"));
 }
 
 #[test]
@@ -488,7 +523,7 @@ fn a_panic_of_the_example_is_told_like_any_failure() {
     let told = alignment::cli::answer(
         &alignment::EXAMPLE,
         words,
-        |_: &alignment::cli::Settings<Scores>, _| panic!("at the\ndisco"),
+        |_: &alignment::cli::Settings<Scores>, _, _| panic!("at the\ndisco"),
     );
     assert_eq!(
         (told.status, told.stderr.as_str()),

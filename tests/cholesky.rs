@@ -9,9 +9,10 @@ use dataflow::Monitor;
 use dataflow::Runtime;
 use dataflow::core::data::Version;
 use dataflow::core::port::{Executor, Inline, Shuffled};
+use dataflow::linalg::cholesky::residual;
 use dataflow::linalg::cholesky::{CholeskyError, Factor, factor, solve};
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::check::{cholesky_residual, solve_backward_error};
+use dataflow::linalg::matrix::check::solve_backward_error;
 use dataflow::linalg::matrix::generate::{
     Conditioned, Hilbert, Laplacian, PositiveDefinite, Random, Trefethen,
 };
@@ -318,7 +319,7 @@ fn the_factor_reproduces_the_matrix_for_every_order_and_tile_order() {
                     (report.tasks, report.copies()),
                     (nt * (nt + 1) * (nt + 2) / 6, 0)
                 );
-                let residual = cholesky_residual(&original, &l).unwrap();
+                let residual = residual(&original, &l).unwrap();
                 let case = format!("{} {backend} n = {n} nb = {nb} {format:?}", T::PRECISION);
                 assert!(
                     residual < LARGEST_RESIDUAL,
@@ -349,7 +350,7 @@ fn an_ill_conditioned_matrix_is_factored_backward_stably() {
             for nb in [13, 48, 200] {
                 let l = lower::<T>(n, nb, &original);
                 factor(&l, Backend::Auto, &Inline).unwrap();
-                let residual = cholesky_residual(&original, &l).unwrap();
+                let residual = residual(&original, &l).unwrap();
                 assert!(
                     residual < LARGEST_RESIDUAL,
                     "κ = {condition:e}: {residual:.1}"
@@ -416,7 +417,7 @@ fn the_hilbert_matrix_is_factored_until_rounding_makes_it_indefinite() {
     for nb in [1, 2, 5, 12, 40] {
         let l = lower::<f64>(12, nb, &Hilbert);
         factor(&l, Backend::Auto, &Inline).unwrap();
-        assert!(cholesky_residual(&Hilbert, &l).unwrap() < LARGEST_RESIDUAL);
+        assert!(residual(&Hilbert, &l).unwrap() < LARGEST_RESIDUAL);
         // 1/ε is reached at order 13 to 14 in double precision, 6 to 9 in single.
         let failed = factor(&lower::<f64>(40, nb, &Hilbert), Backend::Auto, &Inline).unwrap_err();
         assert!(

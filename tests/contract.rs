@@ -111,6 +111,14 @@ impl Ended {
         assert_eq!(self.error_line(), message);
     }
 
+    /// The object of a run that succeeded.
+    fn done(&self) -> Value {
+        let object = self.object();
+        self.says_what_failed(&object);
+        assert!(object.get("error").is_none(), "{object}");
+        object
+    }
+
     /// The one line on stderr, without `error: `.
     fn error_line(&self) -> &str {
         let line = self.stderr.strip_suffix('\n').unwrap_or(&self.stderr);
@@ -173,6 +181,76 @@ fn every_example_has_a_page_for_people() {
     }
 }
 
+/// All grids of 1, 2, 3, 4 and 6 ranks.
+const GRIDS: [(usize, usize); 12] = [
+    (1, 1),
+    (1, 2),
+    (2, 1),
+    (1, 3),
+    (3, 1),
+    (1, 4),
+    (2, 2),
+    (4, 1),
+    (1, 6),
+    (2, 3),
+    (3, 2),
+    (6, 1),
+];
+
+#[test]
+fn every_grid_of_ranks_answers_as_one_rank() {
+    // The second has more ranks than tiles.
+    for arguments in [["--n", "100", "--nb", "16"], ["--n", "20", "--nb", "16"]] {
+        let of_grid = |(p, q): (usize, usize)| {
+            let (ranks, grid) = ((p * q).to_string(), format!("{p}x{q}"));
+            let spread = ["--ranks", &ranks, "--grid", &grid, "--check", "--json"];
+            run("cholesky", &[&arguments[..], &spread].concat()).done()
+        };
+        let alone = of_grid((1, 1));
+        assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
+        for (p, q) in GRIDS {
+            let spread = of_grid((p, q));
+            for key in ["residual", "digest", "tasks", "copies"] {
+                assert_eq!(spread[key], alone[key], "{key} on {p} x {q}");
+            }
+            let sent = spread["per_rank"].as_array().unwrap();
+            assert_eq!(sent.len(), if p * q == 1 { 0 } else { p * q });
+            let messages = sent.iter().map(|sent| sent["messages"].as_u64().unwrap());
+            assert_eq!(Some(messages.sum()), spread["messages"].as_u64());
+        }
+    }
+}
+
+#[test]
+fn every_shape_runs_as_many_tasks_on_three_ranks_as_on_one() {
+    for shape in ["independent", "chain", "wavefront", "cholesky", "stencil"] {
+        for data in ["none", "moved", "shared", "updated"] {
+            let arguments = ["--shape", shape, "--size", "7", "--data", data, "--json"];
+            if shape == "independent" && data != "none" {
+                continue;
+            }
+            let alone = run("overhead", &arguments).done();
+            let ranks = [&arguments[..], &["--ranks", "3"]].concat();
+            let ranks = run("overhead", &ranks).done();
+            assert_eq!(ranks["tasks"], alone["tasks"], "{shape} {data}");
+            assert_eq!(ranks["per_worker"].as_array().unwrap().len(), 3);
+            assert_eq!(alone["messages"], 0);
+        }
+    }
+}
+
+#[test]
+fn a_matrix_that_is_not_positive_definite_has_the_same_index_on_every_grid() {
+    let hilbert = ["--matrix", "hilbert", "--n", "40", "--nb", "6"];
+    let (_, alone) = cholesky(&hilbert);
+    assert_eq!(alone["error"]["kind"], "not_positive_definite");
+    for (ranks, grid) in [("2", "1x2"), ("4", "2x2"), ("6", "3x2")] {
+        let spread = ["--ranks", ranks, "--grid", grid];
+        let (_, spread) = cholesky(&[&hilbert[..], &spread].concat());
+        assert_eq!(spread["error"], alone["error"], "{grid}");
+    }
+}
+
 #[test]
 fn bad_arguments_are_told_in_one_line_with_status_2() {
     for (example, arguments) in EXAMPLES {
@@ -181,7 +259,8 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
             &["--threads", "-1"],
             &["--nonsense"],
             &["--repeat", "0"],
-            &["--ranks", "2"],
+            &["--ranks", "2", "--grid", "3x1"],
+            &["--ranks", "0"],
             &["--transport", "pigeon"],
             &["--m", "7", "--grid", "2x2"],
             &["stray"],

@@ -1,21 +1,26 @@
 //! Measure: times one graph, and shows on a terminal how far it has come.
 
 use super::process::cpu_seconds;
+use super::statistics::per_worker;
 use super::{Failure, Flags};
-use dataflow::numa::WorkerStatistics;
-use dataflow::{Monitor, Report, Runtime};
+use dataflow::core::rank::Rank;
+use dataflow::mpi::Counters;
+use dataflow::numa::{Statistics, WorkerStatistics};
+use dataflow::{Monitor, Report, Runtime, Transport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What the timed graph cost.
-#[derive(Clone, Debug, Default)]
+/// What the timed graph cost, on one rank or on all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Tasks executed.
     pub tasks: u64,
-    /// Wall time, seconds.
+    /// Wall time, seconds; of the slowest rank.
     pub seconds: f64,
     /// User and system time of all threads, seconds.
     pub cpu_seconds: f64,
@@ -23,22 +28,76 @@ pub struct Measured {
     pub steals: u64,
     /// Data copied by the engine.
     pub copies: u64,
-    /// What each worker did.
-    pub workers: Vec<WorkerStatistics>,
+    /// Bytes read that lay on the reader's NUMA node, and elsewhere.
+    pub local_bytes: u64,
+    pub remote_bytes: u64,
+    /// What each worker did, rank by rank.
+    pub workers: Vec<Value>,
+    /// What each rank sent, by name; of a rank that is alone nothing.
+    pub sent: Vec<Map<String, Value>>,
 }
 
 impl Measured {
+    /// One rank's part of a run of which nothing else is known.
+    pub fn of_workers(tasks: u64, seconds: f64, workers: &[WorkerStatistics]) -> Self {
+        let total: Statistics = workers.iter().map(WorkerStatistics::total).sum();
+        Measured {
+            tasks,
+            seconds,
+            steals: total.steals,
+            local_bytes: total.local_bytes,
+            remote_bytes: total.remote_bytes,
+            workers: per_worker(workers),
+            ..Measured::default()
+        }
+    }
+
     /// The run with the median wall time; of an even number the faster of the two. `None` of none.
     pub fn median(mut runs: Vec<Measured>) -> Option<Measured> {
         runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         let middle = runs.len().checked_sub(1)? / 2;
         runs.into_iter().nth(middle)
     }
+
+    /// The parts of all ranks as one; their processor time is the same if they share a process.
+    fn joined(parts: impl IntoIterator<Item = Measured>, one_process: bool) -> Self {
+        parts
+            .into_iter()
+            .fold(Measured::default(), |all, part| Measured {
+                tasks: all.tasks + part.tasks,
+                seconds: all.seconds.max(part.seconds),
+                cpu_seconds: match one_process {
+                    true => all.cpu_seconds.max(part.cpu_seconds),
+                    false => all.cpu_seconds + part.cpu_seconds,
+                },
+                steals: all.steals + part.steals,
+                copies: all.copies + part.copies,
+                local_bytes: all.local_bytes + part.local_bytes,
+                remote_bytes: all.remote_bytes + part.remote_bytes,
+                workers: [all.workers, part.workers].concat(),
+                sent: [all.sent, part.sent].concat(),
+            })
+    }
+
+    /// Of the bytes read, the share that was local; `None` if nothing is known of any.
+    pub fn local_share(&self) -> Option<f64> {
+        let bytes = self.local_bytes + self.remote_bytes;
+        (bytes > 0).then(|| self.local_bytes as f64 / bytes as f64)
+    }
+
+    /// The sum over all ranks of what they sent under these names.
+    pub fn sent(&self, names: &[&str]) -> u64 {
+        let of_rank = |sent: &Map<String, Value>| {
+            let numbers = names.iter().filter_map(|name| sent.get(*name)?.as_u64());
+            numbers.sum::<u64>()
+        };
+        self.sent.iter().map(of_rank).sum()
+    }
 }
 
 impl Flags {
-    /// Runs a graph, `run_with` a monitor, and says what it cost. On a terminal a bar shows the
-    /// tasks done and their rate meanwhile.
+    /// Runs a graph, `run_with` a monitor, on every rank, and says what it cost. On a terminal a
+    /// bar shows rank 0's tasks done and their rate meanwhile.
     ///
     /// # Errors
     /// The run's own.
@@ -48,8 +107,10 @@ impl Flags {
         run_with: impl FnOnce(&Monitor) -> Result<Report, E>,
     ) -> Result<Measured, Failure> {
         let monitor = Monitor::new();
-        let (cpu, before) = (cpu_seconds(), runtime.workers().statistics_by_worker());
-        let report = if stderr().is_terminal() && (self.progress || !self.json) {
+        let (sent, before) = (runtime.sent(), runtime.workers().statistics_by_worker());
+        let cpu = cpu_seconds();
+        let shown = stderr().is_terminal() && (self.progress || !self.json);
+        let report = if shown && runtime.rank() == Rank(0) {
             watched(&monitor, run_with)
         } else {
             run_with(&monitor)
@@ -63,15 +124,40 @@ impl Flags {
         for (worker, &tasks) in workers.iter_mut().zip(&report.tasks_by_worker) {
             worker.tasks = tasks;
         }
-        Ok(Measured {
-            tasks: report.tasks,
-            seconds: report.seconds,
+        let own = Measured {
             cpu_seconds,
-            steals: workers.iter().map(|worker| worker.total().steals).sum(),
             copies: report.copies(),
-            workers,
-        })
+            ..Measured::of_workers(report.tasks, report.seconds, &workers)
+        };
+        match runtime.n_ranks() {
+            1 => Ok(own),
+            _ => joined(runtime, own, &sent),
+        }
     }
+}
+
+/// This rank's part and all others', as one.
+fn joined(runtime: &Runtime, own: Measured, before: &Counters) -> Result<Measured, Failure> {
+    let rank = runtime.rank().0;
+    let mut sent = Map::from_iter([("rank".to_string(), rank.into())]);
+    for (name, number) in runtime.sent().since(before).named() {
+        sent.insert(name.to_string(), number.into());
+    }
+    let mut own = Measured {
+        sent: vec![sent],
+        ..own
+    };
+    for worker in own.workers.iter_mut().filter_map(Value::as_object_mut) {
+        worker.insert("rank".into(), rank.into());
+    }
+    let malformed = |error: serde_json::Error| Failure::new("malformed", error.to_string());
+    let parts = runtime.gather(serde_json::to_vec(&own).map_err(malformed)?)?;
+    let parts: Result<Vec<Measured>, _> = parts
+        .iter()
+        .map(|part| serde_json::from_slice(part))
+        .collect();
+    let one_process = runtime.transport() == Transport::Local;
+    Ok(Measured::joined(parts.map_err(malformed)?, one_process))
 }
 
 /// Draws a bar from a second thread until the run is over.

@@ -21,11 +21,11 @@
 //! }
 //!
 //! fn main() -> std::process::ExitCode {
-//!     cli::run(&EXAMPLE, |settings: &cli::Settings<Own>, outcome| {
+//!     // Once for each rank, so --ranks, --transport and --drive are honoured.
+//!     cli::run(&EXAMPLE, |settings: &cli::Settings<Own>, runtime, outcome| {
 //!         let space = Squares::new(settings.n.unwrap_or(1000), settings.own.plus);
-//!         let runtime = settings.runtime()?;
-//!         outcome.threads = Some(runtime.n_threads());
-//!         outcome.measured = Some(settings.measure(&runtime, |monitor| runtime.run_with(&space, monitor))?);
+//!         let run = |monitor: &Monitor| runtime.run_across_with(&space, monitor);
+//!         outcome.measured = Some(settings.measure(runtime, run)?);
 //!         outcome.set("sum", space.sum());                       // a key of its own
 //!         outcome.say(format!("the sum is {}", space.sum()));    // a line for people
 //!         Ok(())
@@ -33,8 +33,9 @@
 //! }
 //! ```
 //!
-//! An example without flags of its own takes `Settings<cli::NoFlags>`. [`Failure`] is made from
-//! the runtime's errors by `?`, or by [`Failure::new`]; [`Failure::refused`] is a bad argument.
+//! An example without flags of its own takes `Settings<cli::NoFlags>`; one that needs no runtime
+//! is run by [`run_alone`]. [`Failure`] is made from the runtime's errors by `?`, or by
+//! [`Failure::new`]; [`Failure::refused`] is a bad argument. What rank 0 has to tell is told.
 //!
 //! # The contract
 //! Exit status 0: done and verified. 2: bad arguments, one line on stderr, nothing on stdout.
@@ -59,11 +60,15 @@ pub use outcome::Outcome;
 pub use settings::{Flags, Settings};
 
 use clap::Args;
+use dataflow::core::rank::Rank;
+use dataflow::{Runtime, launch};
 use serde_json::{Value, json};
 use std::any::Any;
+use std::ffi::OsString;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 /// What an example is.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +79,8 @@ pub struct Example {
     pub about: &'static str,
     /// Whether it runs a graph on workers, or simulates that.
     pub runs: bool,
-    /// The flags it honours besides those that all do, or all that run: of `n m nb grid precision input seed
-    /// backend check`.
+    /// The flags it honours besides those that all do, or all that run: of `n m nb grid precision
+    /// input seed backend check`.
     pub honours: &'static [&'static str],
 }
 
@@ -148,14 +153,29 @@ impl From<dataflow::Error> for Failure {
     }
 }
 
-/// Runs an example with the arguments of this process.
-pub fn run<Own: Args>(
+/// How a body ended.
+type Ended = Result<(), Failure>;
+
+/// Runs an example on each rank, with the arguments of this process.
+pub fn run<Own: Args + Sync>(
     example: &Example,
-    body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Result<(), Failure>,
+    body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended + Sync,
 ) -> ExitCode {
+    tell(|| answer(example, std::env::args_os(), body))
+}
+
+/// Runs an example that needs no runtime, with the arguments of this process.
+pub fn run_alone<Own: Args>(
+    example: &Example,
+    body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Ended,
+) -> ExitCode {
+    tell(|| answer_alone(example, std::env::args_os(), body))
+}
+
+fn tell(answer: impl FnOnce() -> Answer) -> ExitCode {
     // Workers that panic say so in the error that `run` returns.
     std::panic::set_hook(Box::new(|_| {}));
-    let answer = answer(example, std::env::args_os(), body);
+    let answer = answer();
     let stdout = std::io::stdout().write_all(answer.stdout.as_bytes());
     let stderr = std::io::stderr().write_all(answer.stderr.as_bytes());
     match stdout.and(stderr) {
@@ -173,35 +193,111 @@ pub struct Answer {
     pub stderr: String,
 }
 
-/// Runs an example with a command line, whose first word is the program's name.
-pub fn answer<Own: Args, W: Into<std::ffi::OsString> + Clone>(
+/// Runs an example on each rank, with a command line whose first word is the program's name.
+pub fn answer<Own: Args + Sync, W: Into<OsString> + Clone>(
     example: &Example,
     words: impl IntoIterator<Item = W>,
-    body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Result<(), Failure>,
+    body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended + Sync,
 ) -> Answer {
-    let settings = match Settings::<Own>::read(example, words) {
+    let settings = match Settings::<Own>::read(example, true, words) {
+        Ok(settings) => settings,
+        Err(error) => return Answer::to_bad_arguments(&error),
+    };
+    let ended = Mutex::new(Vec::new());
+    let on_rank = |runtime: &Runtime| {
+        let mut outcome = Outcome::new(&settings);
+        outcome.ranks = runtime.n_ranks();
+        outcome.threads = Some(runtime.n_threads());
+        let result = caught(|| {
+            settings.agree(example, runtime)?;
+            body(&settings, runtime, &mut outcome)
+        });
+        let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.push((runtime.rank(), outcome, result));
+        Ok(())
+    };
+    let launched = launch(settings.builder(), on_rank);
+    let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (outcome, result) = match (lowest(ended), launched) {
+        (Some(lowest), _) => lowest,
+        // No rank came to life.
+        (None, launched) => (Outcome::new(&settings), launched.map_err(Failure::from)),
+    };
+    Answer::to(example, &settings, &outcome, result)
+}
+
+/// Runs an example that needs no runtime, with a command line.
+pub fn answer_alone<Own: Args, W: Into<OsString> + Clone>(
+    example: &Example,
+    words: impl IntoIterator<Item = W>,
+    body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Ended,
+) -> Answer {
+    let settings = match Settings::<Own>::read(example, false, words) {
         Ok(settings) => settings,
         Err(error) => return Answer::to_bad_arguments(&error),
     };
     let mut outcome = Outcome::new(&settings);
-    let ended = catch_unwind(AssertUnwindSafe(|| body(&settings, &mut outcome)))
-        .unwrap_or_else(|panic| Err(Failure::panicked(&*panic)));
-    let failure = ended.err();
-    let status = failure.as_ref().map_or(0, |failure| failure.status);
-    let stdout = match (status, settings.json) {
-        (0 | 1, true) => format!("{}\n", outcome.object(example, failure.as_ref())),
-        (0, false) => outcome.page(example),
-        _ => String::new(),
+    let result = caught(|| body(&settings, &mut outcome));
+    Answer::to(example, &settings, &outcome, result)
+}
+
+fn caught(body: impl FnOnce() -> Ended) -> Ended {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Failure::panicked(&*panic)))
+}
+
+/// What the lowest rank has to tell; if it only knows that another rank was lost, why that was.
+fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Outcome, Ended)> {
+    ended.sort_by_key(|(rank, ..)| *rank);
+    let is_cause = |failure: &Failure| failure.kind != "rank_lost";
+    let failures = ended
+        .iter()
+        .filter_map(|(.., result)| result.as_ref().err());
+    let cause = failures.cloned().find(is_cause);
+    let (_, outcome, result) = ended.into_iter().next()?;
+    let result = match (result, cause) {
+        (Err(lost), Some(cause)) if !is_cause(&lost) => Err(cause),
+        (Ok(()), Some(cause)) => Err(cause),
+        (result, _) => result,
     };
-    let stderr = failure.map_or(String::new(), |failure| error_line(&failure.message));
-    Answer {
-        status,
-        stdout,
-        stderr,
+    Some((outcome, result))
+}
+
+impl<Own: Args> Settings<Own> {
+    /// Compares the flags that ranks share with the other ranks'.
+    fn agree(&self, example: &Example, runtime: &Runtime) -> Ended {
+        if runtime.n_ranks() == 1 {
+            return Ok(());
+        }
+        let settings = self.agreed.iter();
+        let settings: Vec<_> = settings
+            .map(|(name, value)| (&name[..], value.clone()))
+            .collect();
+        Ok(runtime.agree(example.name, &settings)?)
     }
 }
 
 impl Answer {
+    fn to<Own: Args>(
+        example: &Example,
+        settings: &Settings<Own>,
+        outcome: &Outcome,
+        result: Ended,
+    ) -> Answer {
+        let failure = result.err();
+        let status = failure.as_ref().map_or(0, |failure| failure.status);
+        let stdout = match (status, settings.json) {
+            (0 | 1, true) => format!("{}\n", outcome.object(example, failure.as_ref())),
+            (0, false) => outcome.page(example),
+            _ => String::new(),
+        };
+        let stderr = failure.map_or(String::new(), |failure| error_line(&failure.message));
+        Answer {
+            status,
+            stdout,
+            stderr,
+        }
+    }
+
     /// Help and version are no errors; anything else is told in one line.
     fn to_bad_arguments(error: &clap::Error) -> Self {
         let text = error.render().to_string();

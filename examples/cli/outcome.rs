@@ -4,10 +4,12 @@
 
 use super::measure::Measured;
 use super::process;
-use super::statistics::{local_share, per_worker};
 use super::{Example, Failure, Flags};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
+
+/// What makes up the bytes of messages.
+const BYTES: [&str; 2] = ["inline_bytes", "fetched_bytes"];
 
 /// What an example has to tell. `None` is what does not apply, or is not known yet.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ pub struct Outcome {
     pub digest: Option<String>,
     own: Map<String, Value>,
     text: String,
-    ranks: usize,
+    pub(super) ranks: usize,
     policy: String,
 }
 
@@ -72,8 +74,7 @@ impl Outcome {
     /// The object of the contract: its keys in their order, the example's own behind them.
     pub(super) fn object(&self, example: &Example, failure: Option<&Failure>) -> Value {
         let ran = self.measured.as_ref();
-        // One rank sends nothing.
-        let sent = ran.map(|_| 0);
+        let sent = |names: &[&str]| ran.map(|ran| ran.sent(names));
         let mut object = json!({
             "example": example.name,
             "n": self.n,
@@ -92,16 +93,17 @@ impl Outcome {
             "gflops": self.gflops(),
             "residual": self.residual,
             "digest": self.digest,
-            "messages": sent,
-            "bytes": sent,
-            "activations": sent,
-            "packets": sent,
-            "control_bytes": sent,
+            "messages": sent(&["messages"]),
+            "bytes": sent(&BYTES),
+            "activations": sent(&["activations"]),
+            "packets": sent(&["packets"]),
+            "control_bytes": sent(&["control_bytes"]),
             "steals": ran.map(|ran| ran.steals),
             "copies": ran.map(|ran| ran.copies),
             "max_rss_bytes": process::max_rss_bytes(),
-            "per_worker": ran.map(|ran| per_worker(&ran.workers)),
-            "local_share": ran.and_then(|ran| local_share(&ran.workers)),
+            "per_rank": ran.map(|ran| ran.sent.clone()),
+            "per_worker": ran.map(|ran| ran.workers.clone()),
+            "local_share": ran.and_then(Measured::local_share),
         });
         if let Some(object) = object.as_object_mut() {
             object.extend(self.own.clone());
@@ -126,6 +128,10 @@ impl Outcome {
         extent("nb", self.nb.map(|nb| nb.to_string()));
         extent("precision", self.precision.clone());
         extent("backend", self.backend.clone());
+        if self.ranks > 1 {
+            extent("ranks", Some(self.ranks.to_string()));
+            extent("grid", self.grid.clone());
+        }
         extent("threads", self.threads.map(|threads| threads.to_string()));
         page.push('\n');
         if let Some(ran) = &self.measured {
@@ -135,13 +141,16 @@ impl Outcome {
                 cpu_seconds,
                 steals,
                 copies,
-                workers,
+                ..
             } = ran;
             page += &format!(
                 "{tasks} tasks in {seconds:.6} s ({cpu_seconds:.6} s of processor time), {steals} stolen, {copies} data copied\n"
             );
-            if let Some(share) = local_share(workers) {
+            if let Some(share) = ran.local_share() {
                 page += &format!("{:.1} % of the bytes read were local\n", 100.0 * share);
+            }
+            if self.ranks > 1 {
+                page += &traffic(ran);
             }
         }
         if let Some(gflops) = self.gflops() {
@@ -155,4 +164,17 @@ impl Outcome {
         }
         page + &self.text
     }
+}
+
+/// What travelled between ranks, for people.
+fn traffic(ran: &Measured) -> String {
+    let sent = |name: &str| ran.sent(&[name]);
+    let (activations, packets) = (sent("activations"), sent("packets"));
+    let per_packet = activations as f64 / packets.max(1) as f64;
+    format!(
+        "{} messages of {} bytes; {activations} activations, {per_packet:.1} in each of {packets} packets; {} bytes of control\n",
+        sent("messages"),
+        ran.sent(&BYTES),
+        sent("control_bytes"),
+    )
 }

@@ -6,7 +6,7 @@
 use super::{Example, Failure};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
-use dataflow::{Bind, Policy, Runtime};
+use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,6 +19,9 @@ pub struct Settings<Own: Args> {
     /// The example's own flags.
     #[command(flatten)]
     pub own: Own,
+    /// What all ranks must have been given alike, as it was given.
+    #[arg(skip)]
+    pub(super) agreed: Vec<(String, String)>,
 }
 
 /// The flags of all examples.
@@ -42,9 +45,12 @@ pub struct Flags {
     /// How ranks talk to each other
     #[arg(long, value_name = "HOW")]
     pub transport: Option<Transport>,
-    /// Rows and columns of the grid of ranks
-    #[arg(long, value_name = "PxQ", default_value = "1x1")]
-    pub grid: Grid,
+    /// Who moves messages [default: a thread of its own where each rank has a core to spare]
+    #[arg(long, value_name = "WHO")]
+    pub drive: Option<Drive>,
+    /// Rows and columns of the grid of ranks [default: the squarest, P at most Q]
+    #[arg(long, value_name = "PxQ")]
+    pub grid: Option<Grid>,
     /// Type of the numbers [default: f64, for a complex file c64]
     #[arg(long, value_name = "TYPE")]
     pub precision: Option<Precision>,
@@ -79,7 +85,22 @@ pub struct Flags {
 }
 
 /// Flags that every example honours; the others it must list.
-const OF_ALL: [&str; 4] = ["ranks", "transport", "progress", "json"];
+const OF_ALL: [&str; 2] = ["progress", "json"];
+
+/// Flags that every example honours which is launched on ranks.
+const OF_RANKS: [&str; 3] = ["ranks", "transport", "drive"];
+
+/// Flags of which each rank may be given its own.
+const OF_ONE_RANK: [&str; 8] = [
+    "threads",
+    "bind",
+    "policy",
+    "drive",
+    "ranks",
+    "transport",
+    "progress",
+    "json",
+];
 
 /// Flags that every example honours which runs a graph, or simulates one.
 const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
@@ -90,6 +111,15 @@ pub enum Transport {
     Local,
     Mpi,
     Tcp,
+}
+
+/// Who moves messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Drive {
+    /// A thread of its own.
+    Dedicated,
+    /// The workers, between tasks.
+    Workers,
 }
 
 /// What the numbers are.
@@ -127,7 +157,7 @@ macro_rules! shown_as_on_the_command_line {
         }
     )+};
 }
-shown_as_on_the_command_line!(Transport, Precision, Binding, Backend);
+shown_as_on_the_command_line!(Transport, Drive, Precision, Binding, Backend);
 
 /// Rows and columns of the grid of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,10 +196,12 @@ impl<Own: Args> Settings<Own> {
     /// Reads a command line; its first word is the program's name.
     pub(super) fn read<W: Into<std::ffi::OsString> + Clone>(
         example: &Example,
+        launched: bool,
         words: impl IntoIterator<Item = W>,
     ) -> Result<Self, clap::Error> {
         let honours = |flag: &str| {
             OF_ALL.contains(&flag)
+                || launched && OF_RANKS.contains(&flag)
                 || example.runs && OF_RUNS.contains(&flag)
                 || example.honours.contains(&flag)
         };
@@ -188,7 +220,8 @@ impl<Own: Args> Settings<Own> {
             let text = format!("the example {} does not honour --{flag}", example.name);
             return Err(command.error(clap::error::ErrorKind::UnknownArgument, text));
         }
-        let settings = Settings::from_arg_matches(&matches)?;
+        let mut settings = Settings::from_arg_matches(&matches)?;
+        settings.agreed = given_alike(&command, &matches);
         match settings.beyond_this_build() {
             Some(text) => Err(command.error(clap::error::ErrorKind::InvalidValue, text)),
             None => Ok(settings),
@@ -204,24 +237,18 @@ impl<Own: Args> Settings<Own> {
             backend,
             ..
         } = &self.flags;
-        if grid.rows * grid.columns != *ranks {
+        if let Some(grid) = grid
+            && grid.rows * grid.columns != *ranks
+        {
             return Some(format!(
                 "--grid {grid} needs {} ranks, --ranks is {ranks}",
                 grid.rows * grid.columns
             ));
         }
-        if *ranks > 1 {
+        if let Some(other @ (Transport::Mpi | Transport::Tcp)) = transport {
             return Some(format!(
-                "--ranks {ranks}: this version runs on one rank only"
+                "--transport {other}: this version runs ranks as threads of one process"
             ));
-        }
-        match transport {
-            None | Some(Transport::Local) => {}
-            Some(other) => {
-                return Some(format!(
-                    "--transport {other}: this version runs on one rank only"
-                ));
-            }
         }
         if *backend == Backend::Openblas && !cfg!(feature = "openblas") {
             return Some(
@@ -231,18 +258,29 @@ impl<Own: Args> Settings<Own> {
         None
     }
 
-    /// A runtime with the threads and the binding that were asked for.
-    ///
-    /// # Errors
-    /// What the system refuses.
-    pub fn runtime(&self) -> Result<Runtime, Failure> {
+    /// The runtimes that were asked for.
+    pub(super) fn builder(&self) -> RuntimeBuilder {
         let mut builder = Runtime::builder()
             .bind(self.bound_to())
-            .policy(self.policy.clone());
+            .policy(self.policy.clone())
+            .ranks(self.ranks);
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
-        Ok(builder.build()?)
+        match self.drive {
+            None => builder,
+            Some(Drive::Dedicated) => builder.drive(dataflow::mpi::Drive::Dedicated),
+            Some(Drive::Workers) => builder.drive(dataflow::mpi::Drive::Workers),
+        }
+    }
+
+    /// The grid that was asked for, or the squarest of so many ranks.
+    pub fn grid_of(&self, n_ranks: usize) -> Grid {
+        let rows = (1..=n_ranks.isqrt()).rev();
+        let rows = rows.into_iter().find(|rows| n_ranks.is_multiple_of(*rows));
+        let rows = rows.unwrap_or(1);
+        let columns = n_ranks / rows;
+        self.grid.unwrap_or(Grid { rows, columns })
     }
 
     /// What workers are bound to.
@@ -253,6 +291,22 @@ impl<Own: Args> Settings<Own> {
             Binding::None => Bind::None,
         }
     }
+}
+
+/// The flags that ranks share, with what stands behind them on the command line or by default.
+fn given_alike(command: &clap::Command, matches: &clap::ArgMatches) -> Vec<(String, String)> {
+    let flags = command.get_arguments().map(|flag| flag.get_id().as_str());
+    let shared = flags.filter(|flag| !OF_ONE_RANK.contains(flag));
+    let value = |flag: &str| match matches.try_get_raw(flag) {
+        Ok(Some(words)) => {
+            let words = words.map(|word| word.to_string_lossy());
+            words.collect::<Vec<_>>().join(" ")
+        }
+        _ => "(not given)".to_string(),
+    };
+    shared
+        .map(|flag| (format!("--{flag}"), value(flag)))
+        .collect()
 }
 
 impl<Own: Args> std::ops::Deref for Settings<Own> {

@@ -17,8 +17,10 @@
 // The example and the bench each use their part.
 #![allow(dead_code)]
 
+use dataflow::core::port::{Block, Head, Wire};
 use dataflow::prelude::*;
 use dataflow_core::space::ClassBuilder;
+use std::borrow::Cow;
 
 /// What the edges of a shape carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -53,6 +55,21 @@ macro_rules! carried {
         impl Datum for $name {}
         impl Carried for $name {
             const DATA: Data = Data::$name;
+        }
+        impl Wire for $name {
+            fn head(&self) -> Head {
+                Head::from_slice(&self.0.to_le_bytes())
+            }
+            fn size(&self) -> usize {
+                0
+            }
+            fn body(&self) -> Cow<'_, [u8]> {
+                Cow::Borrowed(&[])
+            }
+            fn unpack(head: &[u8], _: Box<dyn Block>) -> Result<Self, String> {
+                let number = head.try_into().map_err(|_| format!("the number {head:?}"))?;
+                Ok($name(u64::from_le_bytes(number)))
+            }
         }
     )+};
 }

@@ -28,9 +28,10 @@ struct From {
     bytes: u64,
 }
 
-/// The key `per_worker`: an array, by index of the worker.
-pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
-    let knows_places = local_share(workers).is_some();
+/// The elements of the array `per_worker`, by index of the worker.
+pub fn per_worker(workers: &[WorkerStatistics]) -> Vec<Value> {
+    let total: Statistics = workers.iter().map(WorkerStatistics::total).sum();
+    let knows_places = total.local_share().is_some();
     let workers = workers.iter().map(|worker| {
         let total = worker.total();
         let traffic = worker.traffic.iter();
@@ -42,7 +43,7 @@ pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
                 steals: traffic.steals,
                 bytes: traffic.bytes,
             });
-        PerWorker {
+        json!(PerWorker {
             worker: worker.worker,
             numa_node: worker.numa_node,
             tasks: worker.tasks,
@@ -51,14 +52,7 @@ pub fn per_worker(workers: &[WorkerStatistics]) -> Value {
             local_bytes: knows_places.then_some(total.local_bytes),
             remote_bytes: knows_places.then_some(total.remote_bytes),
             from: from.collect(),
-        }
+        })
     });
-    json!(workers.collect::<Vec<_>>())
-}
-
-/// The key `local_share`: of the bytes read, those that lay on the reader's NUMA node; `None` if
-/// nothing is known of any.
-pub fn local_share(workers: &[WorkerStatistics]) -> Option<f64> {
-    let total: Statistics = workers.iter().map(WorkerStatistics::total).sum();
-    total.local_share()
+    workers.collect()
 }

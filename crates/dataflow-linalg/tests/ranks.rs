@@ -5,8 +5,10 @@
 mod ranks;
 
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Inline, Shuffled};
-use dataflow_linalg::cholesky::{CholeskyError, Factor, factor};
+use dataflow_core::port::{Courier, Inline, Shuffled};
+use dataflow_core::rank::Rank;
+use dataflow_core::run_across;
+use dataflow_linalg::cholesky::{Check, CholeskyError, Factor, factor, residual};
 use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::digest::{Digest, digest};
 use dataflow_linalg::matrix::generate::PositiveDefinite;
@@ -22,6 +24,49 @@ fn alone<T: Scalar>() -> Digest {
         TiledMatrix::<T>::from_entries(Layout::lower(N, NB).unwrap(), &PositiveDefinite::new(N, 3));
     factor(&a, Backend::Faer, &Inline).unwrap();
     digest(&a).unwrap()
+}
+
+/// The scaled residual of one rank.
+fn residual_alone<T: Scalar>() -> f64 {
+    let original = PositiveDefinite::new(N, 3);
+    let a = TiledMatrix::<T>::from_entries(Layout::lower(N, NB).unwrap(), &original);
+    factor(&a, Backend::Faer, &Inline).unwrap();
+    residual(&original, &a).unwrap()
+}
+
+/// Factors and checks the matrix over a grid: what rank 0 knows of the residual.
+fn residual_across<T: Scalar>(p: u32, q: u32, seed: u64) -> f64 {
+    let original = PositiveDefinite::new(N, 3);
+    let distribution = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    let parts: Vec<_> = (0..p * q)
+        .map(|rank| {
+            let layout = Layout::lower(N, NB).unwrap();
+            let layout = layout.distributed(distribution, Rank(rank)).unwrap();
+            TiledMatrix::<T>::from_entries(layout, &original)
+        })
+        .collect();
+    let part = |courier: &dyn Courier| &parts[courier.rank().0 as usize];
+    on_ranks(p * q, (seed, 2), |courier| {
+        let factor = Factor::new(part(courier), Backend::Faer).unwrap();
+        factor.run_across(&Shuffled::new(seed), courier, &Monitor::new())
+    });
+    let (residuals, _) = on_ranks(p * q, (seed, 2), |courier| {
+        let check = Check::new(&original, part(courier));
+        run_across(&check, &Shuffled::new(seed), courier, &Monitor::new()).unwrap();
+        check.residual()
+    });
+    assert!(residuals[1..].iter().all(Option::is_none));
+    residuals[0].unwrap()
+}
+
+#[test]
+fn every_grid_gives_the_residual_of_one_rank_to_the_bit() {
+    for (p, q) in [(1, 2), (3, 1), (2, 2), (2, 3), (4, 5)] {
+        let residual = residual_across::<f64>(p, q, 7);
+        assert_eq!(residual, residual_alone::<f64>(), "{p} x {q}");
+        assert!(residual > 0.0);
+    }
+    assert_eq!(residual_across::<c64>(2, 2, 1), residual_alone::<c64>());
 }
 
 /// Factors the matrix over a grid; the sum of the ranks' digests, and what crossed.

@@ -63,6 +63,16 @@ counters! {
 }
 
 impl Counters {
+    /// What was sent since an earlier reading of the same rank; peaks are those since its start.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let numbers = self.numbers().into_iter().zip(earlier.numbers());
+        let less = |(index, (now, before)): (usize, (u64, u64))| match Counters::is_peak(index) {
+            true => now,
+            false => now.saturating_sub(before),
+        };
+        Counters::of_numbers(&numbers.enumerate().map(less).collect::<Vec<_>>())
+    }
+
     /// Payload bytes in all.
     pub fn bytes(&self) -> u64 {
         self.inline_bytes + self.fetched_bytes
@@ -87,6 +97,14 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(Counters::of_numbers(&counters.numbers()), counters);
+        let since = counters.since(&Counters {
+            packets: 2,
+            ..counters
+        });
+        assert_eq!(
+            (since.messages, since.packets, since.peak_inline_bytes),
+            (0, 3, 13)
+        );
         let peaks = (0..counters.numbers().len()).filter(|&i| Counters::is_peak(i));
         let named: Vec<_> = peaks.map(|i| counters.named()[i].0).collect();
         assert_eq!(named, ["peak_fetched_bytes", "peak_inline_bytes"]);

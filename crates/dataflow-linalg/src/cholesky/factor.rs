@@ -13,13 +13,12 @@
 use super::CholeskyError;
 use crate::kernel::{Backend, gemm, herk, potrf, trsm};
 use crate::matrix::norm::{Part, tile_first_not_finite};
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::space::Independent;
-use dataflow_core::{Report, run, run_across, run_with, task_names};
+use dataflow_core::{Report, run_across, run_with, task_names};
 
 task_names! {
     /// The tasks of tile Cholesky: indices of tiles, k the step.
@@ -90,9 +89,19 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// [`CholeskyError::NotFinite`]: the first in column order.
     pub fn scan(&self, on: &dyn Executor) -> Result<(), CholeskyError> {
-        let tiles: Vec<_> = self.a.tiles().collect();
-        let scan = Independent::new("scan", tiles.len() as u64, |task| {
-            let (i, j) = tiles[task as usize];
+        self.scan_across(on, &Alone)
+    }
+
+    /// The same on all ranks, each of which looks through its tiles.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan), the same on every rank.
+    pub fn scan_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+    ) -> Result<(), CholeskyError> {
+        let scan = EachTile::new("scan", self.a.layout(), |i, j| {
             let tile = self.a.tile_at(i, j).map_err(|absent| absent.to_string())?;
             let part = if i == j { Part::Triangle } else { Part::Whole };
             let Some(found) = tile_first_not_finite(&tile, part) else {
@@ -105,7 +114,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
                 self.a.rows(),
             ))
         });
-        match run(&scan, on) {
+        match run_across(&scan, on, courier, &Monitor::new()) {
             Ok(_) => Ok(()),
             Err(error) => Err(CholeskyError::of_run(error, self.a.rows())),
         }
@@ -150,10 +159,10 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     type Datum = Tile<T>;
 
     fn describe(&self, about: &mut Description) {
-        about
-            .name("cholesky")
-            .parameter("n", self.a.rows())
-            .parameter("nb", self.a.nb());
+        about.name("cholesky");
+        self.a.layout().describe(about);
+        about.parameter("precision", T::PRECISION);
+        about.parameter("backend", self.backend);
         about.class("Potrf").update("TILE");
         about.class("Trsm").update("TILE").read("TRIANGLE");
         about.class("Herk").update("TILE").read("LEFT");

@@ -1,8 +1,8 @@
 //! Cholesky: A = L·Lᴴ of a Hermitian positive definite matrix, by tiles.
 //!
 //! [`factor`] overwrites the lower triangle of A by L; [`solve`] overwrites B by the solution of
-//! A·X = B. [`Factor`] and [`Solve`] are the task spaces behind them, to be run, watched or
-//! composed like any other.
+//! A·X = B; [`residual`] judges a factor. [`Factor`], [`Solve`] and [`Check`] are the task spaces
+//! behind them, to be run, watched or composed like any other, on one rank or on many.
 //!
 //! # Examples
 //! ```
@@ -22,11 +22,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod check;
 mod error;
 mod factor;
 mod order;
 mod solve;
 
+pub use check::{Check, CheckTask, Piece, residual};
 pub use error::CholeskyError;
 pub use factor::{Factor, Task, factor};
 pub use order::default_tile_order;

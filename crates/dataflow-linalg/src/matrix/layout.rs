@@ -9,6 +9,7 @@
 
 use super::{Distribution, Format};
 use dataflow_core::rank::Rank;
+use dataflow_core::space::Description;
 use std::fmt;
 use std::ops::Range;
 
@@ -118,6 +119,17 @@ impl Layout {
             slots,
             ..self
         })
+    }
+
+    /// The same, seen from another rank; `None` if there is no such rank.
+    pub(crate) fn seen_from(&self, rank: Rank) -> Option<Self> {
+        self.distributed(self.distribution, rank).ok()
+    }
+
+    /// What ranks must agree on: number of columns, tile order, distribution.
+    pub(crate) fn describe(&self, about: &mut Description) {
+        about.parameter("n", self.cols).parameter("nb", self.nb);
+        about.parameter("grid", self.distribution);
     }
 
     /// The same with all tiles on one rank.

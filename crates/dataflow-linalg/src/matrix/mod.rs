@@ -6,7 +6,7 @@
 //! | how do the elements of one block lie? | [`tile`] |
 //! | how does a block travel? | `wire` |
 //! | which rank owns a tile, which slot holds it? | [`distribution`], [`layout`] |
-//! | the matrix itself | [`tiled`] |
+//! | the matrix itself, and a task for each of its tiles | [`tiled`], [`EachTile`] |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
 //! | how large is it, is it finite, is a result right? | [`norm`], [`check`], [`digest`] |
 
@@ -17,6 +17,7 @@ pub mod layout;
 
 mod wire;
 
+mod each;
 pub mod entries;
 pub mod tiled;
 
@@ -29,6 +30,7 @@ pub mod digest;
 pub mod norm;
 
 pub use distribution::{Distribution, Grid, GridError};
+pub use each::EachTile;
 pub use entries::{ColumnMajor, Entries};
 pub use layout::{Layout, LayoutError, Structure};
 pub use tile::{Format, Tile};

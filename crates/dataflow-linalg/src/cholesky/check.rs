@@ -1,0 +1,546 @@
+//! The check: is L the factor of A?
+//!
+//! # Law
+//! For each tile A[m,n] on or below the diagonal, and k = 0 … n: subtract L[m,k]·L[n,k]ᴴ. The
+//! tiles' sums of moduli are added on rank 0 in the order of the layout's slots. So the bits of the
+//! residual do not depend on grid, threads or schedule.
+//!
+//! A tile of L travels to the ranks of its row and of its column, at most [`AHEAD`] steps before
+//! the diagonal tile of its row is at that step: no rank holds the whole factor.
+//!
+//! # Source
+//! The ratio of LAPACK's TESTING/LIN DPOT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
+
+use crate::matrix::check::{Block, Form, drop_imaginary_diagonal, largest, ratio, subtract};
+use crate::matrix::norm::{Part, Sums};
+use crate::matrix::tiled::{column_major, gather};
+use crate::matrix::{Entries, Layout, Structure, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::data::Version;
+use dataflow_core::port::{Head, Inline, Wire};
+use dataflow_core::prelude::*;
+use dataflow_core::{port, run};
+use std::borrow::Cow;
+
+/// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε) of a Cholesky factor, on the calling thread; 0 for n = 0.
+///
+/// - `original`: A, of which the lower triangle is read
+/// - `l`: the factor, a lower matrix with all tiles on this rank; its strict upper part is not read
+///
+/// n³/3 flops, and a copy of the lower triangle of A.
+///
+/// # Errors
+/// If a tile of `l` is not at hand.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::{cholesky::residual, matrix::{Layout, TiledMatrix}};
+/// let a = |i: usize, j: usize| [[4.0, 2.0], [2.0, 10.0]][i][j];
+/// let l = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[2.0, 0.0], [1.0, 3.0]][i][j]);
+/// assert_eq!(residual(&a, &l)?, 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn residual<T: Scalar>(
+    original: &impl Entries<T>,
+    l: &TiledMatrix<T>,
+) -> Result<f64, dataflow_core::Error> {
+    let check = Check::new(original, l);
+    run(&check, &Inline)?;
+    Ok(check.residual().unwrap_or(f64::NAN))
+}
+
+task_names! {
+    /// The tasks of the check: indices of tiles, k the step.
+    pub enum CheckTask { Give { m, k }, Begin { m, n }, Subtract { m, n, k }, Add { m, n } }
+}
+use CheckTask::{Add, Begin, Give, Subtract};
+use dataflow_core::task_names;
+
+/// How many steps before it is needed for the diagonal a tile of L may be given.
+const AHEAD: u32 = 4;
+
+/// Give: the tile of L. Begin and Subtract: what is left of A's. Add: the sums so far.
+const PIECE: usize = 0;
+/// Give: the order to do so.
+const AFTER: usize = 1;
+/// Subtract: the tile of L in the row of the tile.
+const LEFT: usize = 1;
+/// Subtract: the tile of L in the row of the tile's column.
+const RIGHT: usize = 2;
+/// Subtract: this step is done.
+const DONE: usize = 3;
+/// Add: the sums of a tile.
+const PART: usize = 1;
+
+/// The task space of the check.
+pub struct Check<'a, T: Scalar, E> {
+    original: &'a E,
+    l: &'a TiledMatrix<T>,
+    nt: u32,
+    /// Of all tiles, on whatever rank: sums are added in the order of its slots.
+    all: Layout,
+    total: Store<Piece<T>>,
+}
+
+/// What flows in a check.
+#[derive(Clone, Debug)]
+pub enum Piece<T: Scalar> {
+    /// A tile of L.
+    Tile(Version<Tile<T>>),
+    /// What is left of a tile of A, column-major without gaps, and the sums of the tile.
+    Rest(Vec<T>, Sums),
+    /// Sums of moduli of A, and of what is left of it.
+    Sums(Sums, Sums),
+}
+
+impl<'a, T: Scalar, E: Entries<T>> Check<'a, T, E> {
+    /// The check of `l` against `original`, of which each rank reads the tiles that it has of `l`.
+    pub fn new(original: &'a E, l: &'a TiledMatrix<T>) -> Self {
+        let n = l.rows();
+        // The sums are added on one rank.
+        let sums = || Sums::new(n, n);
+        let total = (l.layout().rank() == Rank(0)).then(|| Piece::Sums(sums(), sums()));
+        Check {
+            original,
+            l,
+            nt: l.nt() as u32,
+            all: l.layout().alone(),
+            total: Store::new("total", total),
+        }
+    }
+
+    /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
+    pub fn residual(&self) -> Option<f64> {
+        let total = self.total.get(0)?;
+        let Piece::Sums(original, difference) = &*total else {
+            return None;
+        };
+        let scale = self.l.rows() as f64 * largest(&original.columns) * T::EPSILON;
+        Some(ratio(largest(&difference.columns), scale))
+    }
+
+    /// The tile before and behind one in the order of slots.
+    fn neighbours(&self, m: u32, n: u32) -> [Option<(u32, u32)>; 2] {
+        let slot = self.all.slot(m as usize, n as usize);
+        let at = |slot: Option<usize>| {
+            let (m, n) = self.all.tile_of(slot?)?;
+            Some((m as u32, n as u32))
+        };
+        let before = slot.and_then(|slot| slot.checked_sub(1));
+        [at(before), at(slot.map(|slot| slot + 1))]
+    }
+
+    /// A[m,n], and its sums.
+    fn begin(&self, m: usize, n: usize) -> Piece<T> {
+        let (rows, cols) = (self.all.tile_rows(m), self.all.tile_cols(n));
+        let mut rest = Vec::new();
+        gather(&self.all, m, n, self.original, &mut rest);
+        if m == n {
+            drop_imaginary_diagonal(&mut rest, rows);
+        }
+        let sums = Sums::of_block(&rest, rows, cols, Part::of(Structure::Lower, m, n));
+        Piece::Rest(rest, sums)
+    }
+}
+
+impl<T: Scalar, E: Entries<T>> TaskSpace for Check<'_, T, E> {
+    type Task = CheckTask;
+    type Datum = Piece<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("cholesky check");
+        self.l.layout().describe(about);
+        about.class("Give").new_flow("PIECE").order("AFTER");
+        about.class("Begin").new_flow("PIECE");
+        let subtract = about.class("Subtract").update("PIECE");
+        subtract.read("LEFT").read("RIGHT").order("DONE");
+        about.class("Add").update("PIECE").read("PART");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = CheckTask> + Send {
+        let columns = (0..self.nt).flat_map(|n| (n..self.nt).map(move |m| (m, n)));
+        let of_tile = |(m, n)| {
+            let subtract = (0..=n).map(move |k| Subtract { m, n, k });
+            [Give { m, k: n }, Begin { m, n }, Add { m, n }]
+                .into_iter()
+                .chain(subtract)
+        };
+        columns
+            .flat_map(of_tile)
+            .filter(move |&task| self.rank(task) == on)
+    }
+
+    fn inputs(&self, task: CheckTask, from: &mut impl Inputs<Self>) {
+        match task {
+            Begin { .. } => {}
+            Give { m, k } => {
+                if let Some(k) = k.checked_sub(AHEAD) {
+                    from.task(AFTER, Subtract { m, n: m, k }, DONE);
+                }
+            }
+            Subtract { m, n, k } => {
+                match k.checked_sub(1) {
+                    None => from.task(PIECE, Begin { m, n }, PIECE),
+                    Some(k) => from.task(PIECE, Subtract { m, n, k }, PIECE),
+                }
+                from.task(LEFT, Give { m, k }, PIECE);
+                from.task(RIGHT, Give { m: n, k }, PIECE);
+            }
+            Add { m, n } => {
+                match self.neighbours(m, n)[0] {
+                    None => from.home(PIECE, &self.total, 0),
+                    Some((m, n)) => from.task(PIECE, Add { m, n }, PIECE),
+                }
+                from.task(PART, Subtract { m, n, k: n }, PIECE);
+            }
+        }
+    }
+
+    fn successors(&self, task: CheckTask, to: &mut impl Successors<Self>) {
+        match task {
+            Begin { m, n } => to.task(PIECE, Subtract { m, n, k: 0 }, PIECE),
+            Give { m, k } => {
+                to.range(PIECE, k..m + 1, |n| Subtract { m, n, k }, LEFT);
+                to.range(PIECE, m..self.nt, |i| Subtract { m: i, n: m, k }, RIGHT);
+            }
+            Subtract { m, n, k } => {
+                match k == n {
+                    true => to.task(PIECE, Add { m, n }, PART),
+                    false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
+                }
+                if m == n && k + AHEAD <= m {
+                    to.task(DONE, Give { m, k: k + AHEAD }, AFTER);
+                }
+            }
+            Add { m, n } => match self.neighbours(m, n)[1] {
+                None => to.home(PIECE, &self.total, 0),
+                Some((m, n)) => to.task(PIECE, Add { m, n }, PIECE),
+            },
+        }
+    }
+
+    fn run(&self, task: CheckTask, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+        match task {
+            Give { m, k } => {
+                let [piece, _] = flows.slots();
+                let tile = self.l.tile_at(m as usize, k as usize);
+                piece.put(Piece::Tile(tile.map_err(|absent| absent.to_string())?));
+            }
+            Begin { m, n } => {
+                let [piece] = flows.slots();
+                piece.put(self.begin(m as usize, n as usize));
+            }
+            Subtract { m, n, k } => {
+                let [piece, left, right, _] = flows.slots();
+                let piece = piece.update();
+                let (Piece::Rest(rest, original), Piece::Tile(left), Piece::Tile(right)) =
+                    (&mut *piece, left.read(), right.read())
+                else {
+                    return Err("a check was fed something else than tiles".into());
+                };
+                // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
+                let (rows, cols, width) = (left.rows(), right.rows(), left.cols());
+                let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
+                let left = Block(
+                    entries(left, m == k, &mut of_left),
+                    rows,
+                    width,
+                    Form::Plain,
+                );
+                let right = entries(right, n == k, &mut of_right);
+                let right = Block(right, cols, width, Form::Adjoint);
+                subtract(rest, (rows, cols), left, right);
+                if k == n {
+                    let kind = Part::of(Structure::Lower, m as usize, n as usize);
+                    let difference = Sums::of_block(rest, rows, cols, kind);
+                    *piece = Piece::Sums(original.clone(), difference);
+                }
+            }
+            Add { m, n } => {
+                let (m, n) = (m as usize, n as usize);
+                let [total, part] = flows.slots();
+                let (Piece::Sums(original, difference), Piece::Sums(of_tile, of_rest)) =
+                    (total.update(), part.read())
+                else {
+                    return Err("a check was fed something else than sums".into());
+                };
+                let (row, col) = (self.all.row_range(m).start, self.all.col_range(n).start);
+                let kind = Part::of(Structure::Lower, m, n);
+                original.add(of_tile, row, col, kind);
+                difference.add(of_rest, row, col, kind);
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: CheckTask) -> Rank {
+        let (m, n) = match task {
+            Give { m, k } => (m, k),
+            Begin { m, n } | Subtract { m, n, .. } => (m, n),
+            Add { .. } => return Rank(0),
+        };
+        self.l.rank_of(m as usize, n as usize)
+    }
+
+    /// Step by step; what is finished is added, and gone, first.
+    fn priority(&self, task: CheckTask) -> i64 {
+        match task {
+            Add { .. } => 1,
+            Begin { .. } => 0,
+            Give { k, .. } | Subtract { k, .. } => -i64::from(k),
+        }
+    }
+}
+
+/// The elements of a tile of L, column-major without gaps; what lies above the diagonal is zero.
+fn entries<'a, T: Scalar>(tile: &'a Tile<T>, diagonal: bool, buffer: &'a mut Vec<T>) -> &'a [T] {
+    if !diagonal {
+        return column_major(tile, buffer);
+    }
+    *buffer = column_major(tile, &mut Vec::new()).to_vec();
+    for (col, column) in buffer.chunks_exact_mut(tile.rows().max(1)).enumerate() {
+        column[..col].fill(T::zero());
+    }
+    buffer
+}
+
+impl<T: Scalar> Datum for Piece<T> {
+    fn bytes(&self) -> usize {
+        match self {
+            Piece::Tile(tile) => tile.bytes(),
+            Piece::Rest(rest, _) => size_of_val(&rest[..]),
+            Piece::Sums(..) => Wire::size(self),
+        }
+    }
+}
+
+const TILE: u8 = 0;
+const SUMS: u8 = 1;
+
+/// A tile as it travels alone, or sums. What is left of a tile never leaves its rank.
+///
+/// The head of sums: how many columns and rows a tile has, 8 bytes each, little endian. Their body:
+/// columns and rows of A, then of what is left.
+impl<T: Scalar> Wire for Piece<T> {
+    fn head(&self) -> Head {
+        let mut head = Head::new();
+        match self {
+            Piece::Tile(tile) => {
+                head.push(TILE);
+                head.extend(tile.head());
+            }
+            Piece::Rest(_, sums) | Piece::Sums(sums, _) => {
+                head.push(SUMS);
+                for length in [sums.columns.len(), sums.rows.len()] {
+                    head.extend_from_slice(&(length as u64).to_le_bytes());
+                }
+            }
+        }
+        head
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Piece::Tile(tile) => tile.size(),
+            Piece::Rest(_, sums) | Piece::Sums(sums, _) => {
+                2 * (sums.columns.len() + sums.rows.len()) * size_of::<f64>()
+            }
+        }
+    }
+
+    fn body(&self) -> Cow<'_, [u8]> {
+        let (original, difference) = match self {
+            Piece::Tile(tile) => return tile.body(),
+            Piece::Rest(_, sums) => (sums, sums),
+            Piece::Sums(original, difference) => (original, difference),
+        };
+        let lists = [original, difference].map(|sums| [&sums.columns, &sums.rows]);
+        let bytes = lists.iter().flatten();
+        Cow::Owned(
+            bytes
+                .flat_map(|list| bytemuck::cast_slice(list))
+                .copied()
+                .collect(),
+        )
+    }
+
+    fn unpack(head: &[u8], body: Box<dyn port::Block>) -> Result<Self, String> {
+        match head.split_first() {
+            Some((&TILE, head)) => {
+                let tile = Tile::unpack(head, body)?;
+                Ok(Piece::Tile(Version::new(tile)))
+            }
+            Some((&SUMS, head)) => {
+                let wrong = || format!("sums with a head of {} bytes (must be 16)", head.len());
+                let lengths: [u8; 16] = head.try_into().map_err(|_| wrong())?;
+                unpack_sums(u128::from_le_bytes(lengths), body.bytes())
+            }
+            _ => Err(format!("a check's datum with the head {head:?}")),
+        }
+    }
+}
+
+fn unpack_sums<T: Scalar>(lengths: u128, body: &[u8]) -> Result<Piece<T>, String> {
+    let (columns, rows) = (lengths as u64, (lengths >> 64) as u64);
+    if 16 * (u128::from(columns) + u128::from(rows)) != body.len() as u128 {
+        let bytes = body.len();
+        return Err(format!(
+            "sums of a {rows} × {columns} tile in {bytes} bytes"
+        ));
+    }
+    let mut numbers = body.chunks_exact(size_of::<f64>());
+    let mut list = |length: u64| {
+        let numbers = numbers.by_ref().take(length as usize);
+        numbers.map(bytemuck::pod_read_unaligned).collect()
+    };
+    let mut sums = || Sums {
+        columns: list(columns),
+        rows: list(rows),
+    };
+    Ok(Piece::Sums(sums(), sums()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::generate::{PositiveDefinite, Random};
+    use crate::matrix::{Distribution, Format, Grid};
+    use crate::scalar::{c32, c64};
+    use dataflow_core::port::{Heap, Memory, Shuffled};
+    use std::sync::Arc;
+
+    /// A factor with garbage above the diagonal, and the matrix L Lᴴ rounded.
+    fn factor<T: Scalar>(i: usize, j: usize) -> T {
+        let entry: T = Random::new(3).entry(i, j);
+        match i == j {
+            true => T::from_real(2.0 + entry.re()),
+            false => entry,
+        }
+    }
+
+    fn product<T: Scalar>(i: usize, j: usize) -> T {
+        (0..=i.min(j)).fold(T::zero(), |sum, k| {
+            sum + factor::<T>(i, k) * factor::<T>(j, k).conj()
+        })
+    }
+
+    fn tiled<T: Scalar>(n: usize, nb: usize) -> TiledMatrix<T> {
+        let format = Format::SubTiled { order: 3 };
+        let layout = Layout::lower(n, nb).unwrap().with_format(format);
+        let mut l = TiledMatrix::from_fn(layout, |i, j| factor(i, j));
+        if nb > 1 && n > 1 {
+            l.store_mut()
+                .update(0, |tile| tile.set(0, 1, T::from_real(1e30)));
+        }
+        l
+    }
+
+    #[test]
+    fn a_right_factor_has_a_residual_of_rounding_errors() {
+        fn check<T: Scalar>() {
+            for (n, nb) in [(0, 1), (1, 1), (7, 3), (20, 20), (23, 4), (5, 1)] {
+                let residual = residual(&|i: usize, j: usize| product::<T>(i, j), &tiled(n, nb));
+                let residual = residual.unwrap();
+                assert!(
+                    residual < 3.0,
+                    "{} n = {n}, nb = {nb}: {residual}",
+                    T::PRECISION
+                );
+                assert!(n > 0 || residual == 0.0);
+            }
+        }
+        check::<f32>();
+        check::<f64>();
+        check::<c32>();
+        check::<c64>();
+    }
+
+    #[test]
+    fn the_residual_is_the_one_of_the_definition() {
+        let n = 11;
+        let a = PositiveDefinite::new(n, 1);
+        let l = tiled::<c64>(n, 4);
+        let entry = |i: usize, j: usize| Entries::<c64>::entry(&a, i, j);
+        let one_norm = |of: &dyn Fn(usize, usize) -> c64| {
+            let column = |j| (0..n).map(|i| of(i, j).norm()).sum::<f64>();
+            (0..n).map(column).fold(0.0, f64::max)
+        };
+        let difference = one_norm(&|i, j| entry(i, j) - product::<c64>(i, j));
+        let expected = difference / (n as f64 * one_norm(&entry) * c64::EPSILON);
+        let found = residual(&a, &l).unwrap();
+        assert!(
+            (found / expected - 1.0).abs() < 1e-12,
+            "{found}, {expected}"
+        );
+    }
+
+    #[test]
+    fn one_wrong_entry_anywhere_shows() {
+        let n = 9;
+        for row in 0..n {
+            for col in 0..=row {
+                let mut l = tiled::<f64>(n, 4);
+                let slot = l.slot(row / 4, col / 4).unwrap();
+                l.store_mut().update(slot, |tile| {
+                    let right = tile.get(row % 4, col % 4);
+                    tile.set(row % 4, col % 4, right + 1e-9);
+                });
+                let a = |i: usize, j: usize| product::<f64>(i, j);
+                let residual = super::residual(&a, &l).unwrap();
+                assert!(residual > 1e3, "({row}, {col}): {residual}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_nan_is_below_no_bound() {
+        let l = TiledMatrix::from_fn(Layout::lower(5, 2).unwrap(), |i, j| match (i, j) {
+            (4, 2) => f64::NAN,
+            _ => factor(i, j),
+        });
+        let a = |i: usize, j: usize| product::<f64>(i, j);
+        assert!(residual(&a, &l).unwrap().is_nan());
+        let a = |i: usize, j: usize| if (i, j) == (3, 0) { f64::NAN } else { a(i, j) };
+        assert!(residual(&a, &tiled(5, 2)).unwrap().is_nan());
+    }
+
+    #[test]
+    fn the_space_is_proved_for_0_to_9_tiles_on_every_grid() {
+        for (p, q) in [(1, 1), (2, 2), (2, 3), (1, 4)] {
+            for nt in 0..=9 {
+                let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+                let layout = Layout::lower(nt, 1).unwrap().distributed(grid, Rank(0));
+                let l = TiledMatrix::<f64>::vacant(layout.unwrap(), Arc::new(Heap));
+                verify(&Check::new(&l, &l), p * q)
+                    .unwrap_or_else(|fault| panic!("nt = {nt} on {p} x {q}: {fault}"));
+            }
+        }
+    }
+
+    #[test]
+    fn any_order_gives_the_same_bits() {
+        let a = PositiveDefinite::new(20, 1);
+        let l = tiled::<c64>(20, 3);
+        for seed in 0..20 {
+            let check = Check::new(&a, &l);
+            run(&check, &Shuffled::new(seed).with_threads(2)).unwrap();
+            assert_eq!(check.residual(), Some(residual(&a, &l).unwrap()));
+        }
+    }
+
+    #[test]
+    fn pieces_arrive_as_they_left() {
+        let sums = |first| Sums {
+            columns: vec![first, 1.0],
+            rows: vec![2.0, f64::NAN, first],
+        };
+        let sent: Piece<f32> = Piece::Sums(sums(5.0), sums(7.0));
+        let mut block = Heap.allocate(Wire::size(&sent));
+        block.bytes_mut().copy_from_slice(&sent.body());
+        let came = Piece::<f32>::unpack(&sent.head(), block).unwrap();
+        assert_eq!(format!("{came:?}"), format!("{sent:?}"));
+        for (head, bytes) in [(&[][..], 0), (&[SUMS; 17], 8), (&[SUMS, 0], 0), (&[9], 0)] {
+            assert!(Piece::<f32>::unpack(head, Heap.allocate(bytes)).is_err());
+        }
+    }
+}

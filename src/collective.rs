@@ -1,0 +1,151 @@
+//! Collective: what all ranks do together beside running a graph, as task spaces.
+
+use dataflow_core::port::{Block, Head, Wire};
+use dataflow_core::prelude::*;
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+/// Bytes that one rank tells the others.
+#[derive(Clone)]
+pub(crate) struct Bytes(Vec<u8>);
+
+impl Datum for Bytes {}
+
+impl Wire for Bytes {
+    fn head(&self) -> Head {
+        Head::new()
+    }
+
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.0)
+    }
+
+    fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+        Ok(Bytes(body.bytes().to_vec()))
+    }
+}
+
+task_names! {
+    /// A rank gives its bytes; each rank keeps those of each.
+    pub(crate) enum Step { Give { from }, Keep { from, on } }
+}
+use Step::{Give, Keep};
+
+/// Every rank's bytes on every rank: n² tasks, n messages to each rank.
+pub(crate) struct Gather {
+    own: Vec<u8>,
+    all: Vec<OnceLock<Vec<u8>>>,
+}
+
+const VALUE: usize = 0;
+
+impl Gather {
+    pub fn new(own: Vec<u8>, n_ranks: usize) -> Self {
+        let all = (0..n_ranks).map(|_| OnceLock::new()).collect();
+        Gather { own, all }
+    }
+
+    /// What each rank gave, once the space has run.
+    pub fn into_all(self) -> Vec<Vec<u8>> {
+        let all = self.all.into_iter();
+        all.map(|kept| kept.into_inner().unwrap_or_default())
+            .collect()
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.all.len() as u32
+    }
+}
+
+impl TaskSpace for Gather {
+    type Task = Step;
+    type Datum = Bytes;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("gather").parameter("ranks", self.n_ranks());
+        about.class("Give").new_flow("VALUE");
+        about.class("Keep").read("VALUE");
+    }
+
+    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = Step> + Send {
+        let keep = (0..self.n_ranks()).map(move |from| Keep { from, on });
+        std::iter::once(Give { from: on }).chain(keep)
+    }
+
+    fn inputs(&self, step: Step, from: &mut impl Inputs<Self>) {
+        if let Keep { from: giver, .. } = step {
+            from.task(VALUE, Give { from: giver }, VALUE);
+        }
+    }
+
+    fn successors(&self, step: Step, to: &mut impl Successors<Self>) {
+        if let Give { from } = step {
+            to.range(VALUE, 0..self.n_ranks(), |on| Keep { from, on }, VALUE);
+        }
+    }
+
+    fn run(&self, step: Step, flows: &mut Flows<'_, Bytes>) -> Result<(), TaskError> {
+        let [value] = flows.slots();
+        match step {
+            Give { .. } => value.put(Bytes(self.own.clone())),
+            Keep { from, .. } => {
+                self.all[from as usize].get_or_init(|| value.read().0.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, step: Step) -> Rank {
+        match step {
+            Give { from } => Rank(from),
+            Keep { on, .. } => Rank(on),
+        }
+    }
+}
+
+/// No tasks: only what ranks must agree on before a space runs.
+pub(crate) struct Agreement<'a> {
+    pub name: &'a str,
+    pub settings: &'a [(&'a str, String)],
+}
+
+impl TaskSpace for Agreement<'_> {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name(self.name);
+        for (name, value) in self.settings {
+            about.parameter(*name, value);
+        }
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        std::iter::empty()
+    }
+
+    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+
+    fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+
+    fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gathering_is_proved_for_1_to_5_ranks() {
+        for n_ranks in 1..=5 {
+            let gather = Gather::new(vec![], n_ranks);
+            verify(&gather, n_ranks as u32).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
+        }
+    }
+}
