@@ -24,7 +24,7 @@ fn threads_of_one_process() {
     ] {
         thread::scope(|ranks| {
             for transport in transports {
-                ranks.spawn(|| conform(Box::new(transport), &*Machine::new()));
+                ranks.spawn(|| conform(Box::new(transport), &*Machine::new(), usize::MAX));
             }
         });
     }
@@ -36,7 +36,13 @@ fn sockets() {
         let token = Token::random().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let root = listener.local_addr().unwrap();
-        let run = |transport| conform(Box::new(transport) as Box<dyn Transport>, &*Machine::new());
+        let run = |transport| {
+            conform(
+                Box::new(transport) as Box<dyn Transport>,
+                &*Machine::new(),
+                usize::MAX,
+            )
+        };
         thread::scope(|ranks| {
             for rank in 1..n_ranks {
                 let mesh = Mesh::new(Rank(rank), n_ranks as usize, token);

@@ -10,6 +10,8 @@
 //! protocol notices. Data for a tag that no receive was posted for may be dropped.
 
 pub mod local;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 pub mod raw;
 pub mod simulated;
 pub mod tcp;
@@ -134,6 +136,21 @@ impl Payload {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
+    }
+
+    /// The bytes where they lie for as long as the payload does; none if they are packed for each
+    /// look.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn lasting(&self) -> Option<&[u8]> {
+        let bytes = match &self.load {
+            Load::Lent(cargo) => match cargo.body() {
+                Cow::Borrowed(bytes) => bytes,
+                Cow::Owned(_) => return None,
+            },
+            Load::Packed(bytes) => bytes,
+        };
+        let end = self.range.end.min(bytes.len());
+        Some(&bytes[self.range.start.min(end)..end])
     }
 
     /// Shows the bytes; fewer than [`len`](Self::len) if the cargo broke its word on its size.

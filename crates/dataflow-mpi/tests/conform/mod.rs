@@ -22,13 +22,13 @@ pub struct End {
     kept: Vec<Event>,
 }
 
-/// All checks, one after another.
-pub fn conform(transport: Box<dyn Transport>, host: &dyn Host) {
+/// All checks, one after another; data that are too long are as long as that at most.
+pub fn conform(transport: Box<dyn Transport>, host: &dyn Host, too_long: usize) {
     let mut end = End::new(transport, host);
     packets_come_in_order_and_each_is_said_to_have_left(&mut end);
     packets_of_all_sizes_come_whole(&mut end);
     data_fill_the_rooms_made_for_them(&mut end);
-    data_of_a_wrong_size_are_noticed_and_harm_nothing(&mut end);
+    data_of_a_wrong_size_are_noticed_and_harm_nothing(&mut end, too_long);
     data_wait_for_their_room(&mut end);
     data_of_one_tag_come_in_order(&mut end);
     a_flood_in_all_directions_arrives(&mut end);
@@ -114,7 +114,7 @@ fn data_fill_the_rooms_made_for_them(end: &mut End) {
     end.meet();
 }
 
-fn data_of_a_wrong_size_are_noticed_and_harm_nothing(end: &mut End) {
+fn data_of_a_wrong_size_are_noticed_and_harm_nothing(end: &mut End, too_long: usize) {
     let (to, from) = end.neighbours();
     let longest = end.longest();
     for (room, sent) in [
@@ -122,7 +122,7 @@ fn data_of_a_wrong_size_are_noticed_and_harm_nothing(end: &mut End) {
         (50, 51),
         (10, 0),
         (0, 10),
-        (20, longest),
+        (20, longest.min(too_long)),
         (longest, 5),
     ] {
         let mut block = Heap.allocate(room + 10);
@@ -315,14 +315,6 @@ impl End {
     fn sent(&mut self, to: Rank) {
         let is_it = |event: &Event| matches!(event, Event::Sent(rank) if *rank == to);
         self.take(&format!("that a packet to {to} has left"), is_it, drop)
-    }
-
-    pub fn lost(&mut self) -> (Rank, String) {
-        let is_it = |event: &Event| matches!(event, Event::Lost(..));
-        self.take("a loss", is_it, |event| match event {
-            Event::Lost(rank, reason) => (rank, reason),
-            _ => unreachable!(),
-        })
     }
 
     /// Waits for all other ranks.
