@@ -1,0 +1,269 @@
+//! Launch: the same program on several ranks, and what becomes of ranks that fail.
+
+use dataflow::core::error::Kind;
+use dataflow::core::port::{Block, Head, Wire};
+use dataflow::prelude::*;
+use dataflow::{Error, RuntimeBuilder, TaskError};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+fn ranks(n_ranks: usize) -> RuntimeBuilder {
+    Runtime::builder().threads(1).ranks(n_ranks)
+}
+
+/// What each rank's program returned, by rank.
+fn on_each<R: Send>(n_ranks: usize, program: impl Fn(&Runtime) -> R + Sync) -> Vec<R> {
+    let all = Mutex::new(Vec::new());
+    let launched = launch(ranks(n_ranks), |runtime| {
+        let answer = (runtime.rank(), program(runtime));
+        all.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(answer);
+        Ok(())
+    });
+    launched.unwrap();
+    let mut all = all.into_inner().unwrap();
+    all.sort_by_key(|(rank, _)| *rank);
+    all.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// A number that goes from rank to rank, and grows.
+#[derive(Clone)]
+struct Number(u64);
+
+impl Datum for Number {}
+
+impl Wire for Number {
+    fn head(&self) -> Head {
+        Head::from_slice(&self.0.to_le_bytes())
+    }
+    fn size(&self) -> usize {
+        0
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[])
+    }
+    fn unpack(head: &[u8], _: Box<dyn Block>) -> Result<Self, String> {
+        let bytes = head.try_into().map_err(|_| "no number".to_string())?;
+        Ok(Number(u64::from_le_bytes(bytes)))
+    }
+}
+
+/// Tasks in a row, each on the next rank; some have bodies that fail.
+struct Ring<'a> {
+    length: u64,
+    n_ranks: u64,
+    last: Store<Number>,
+    body: &'a (dyn Fn(u64) -> Result<(), TaskError> + Sync),
+}
+
+impl<'a> Ring<'a> {
+    fn new(
+        runtime: &Runtime,
+        length: u64,
+        body: &'a (dyn Fn(u64) -> Result<(), TaskError> + Sync),
+    ) -> Self {
+        let (n_ranks, last) = (runtime.n_ranks() as u64, Store::empty("last", 1));
+        Ring {
+            length,
+            n_ranks,
+            last,
+            body,
+        }
+    }
+}
+
+impl TaskSpace for Ring<'_> {
+    type Task = u64;
+    type Datum = Number;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("ring").parameter("length", self.length);
+        about.class("First").optional("BEFORE").new_flow("NUMBER");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+        (0..self.length).filter(move |&task| self.rank(task) == on)
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if let Some(before) = task.checked_sub(1) {
+            from.task(0, before, 1);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        match task + 1 < self.length {
+            true => to.task(1, task + 1, 0),
+            false => to.home(1, &self.last, 0),
+        }
+    }
+
+    fn run(&self, task: u64, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        (self.body)(task)?;
+        let [before, number] = flows.slots();
+        number.put(Number(before.get().map_or(0, |before| before.0) + task));
+        Ok(())
+    }
+
+    fn rank(&self, task: u64) -> Rank {
+        Rank((task % self.n_ranks) as u32)
+    }
+}
+
+fn nothing(_: u64) -> Result<(), TaskError> {
+    Ok(())
+}
+
+#[test]
+fn a_number_goes_round_any_number_of_ranks() {
+    for n_ranks in 1..=5 {
+        let last = on_each(n_ranks, |runtime| {
+            let ring = Ring::new(runtime, 100, &nothing);
+            let report = runtime.run_across(&ring).unwrap();
+            assert_eq!(report.tasks, ring.count(runtime.rank()));
+            ring.last.get(0).map(|number| number.0)
+        });
+        let mut expected = vec![None; n_ranks];
+        expected[99 % n_ranks] = Some(99 * 100 / 2);
+        assert_eq!(last, expected);
+    }
+}
+
+#[test]
+fn a_failing_and_a_panicking_body_are_the_same_error_on_every_rank_and_the_next_run_works() {
+    for task in [0, 7, 19] {
+        let errors = on_each(3, |runtime| {
+            let fails = move |at| match at == task {
+                true => Err(TaskError::new("too_large", "as told").with_index(at)),
+                false => Ok(()),
+            };
+            let failed = runtime
+                .run_across(&Ring::new(runtime, 20, &fails))
+                .unwrap_err();
+            let panics = move |at| match at == task {
+                true => panic!("as told"),
+                false => Ok(()),
+            };
+            let panicked = runtime
+                .run_across(&Ring::new(runtime, 20, &panics))
+                .unwrap_err();
+            let ring = Ring::new(runtime, 20, &nothing);
+            runtime.run_across(&ring).unwrap();
+            let told = |error: &Error| (error.name().to_string(), error.rank(), error.to_string());
+            (told(&failed), failed.index(), told(&panicked))
+        });
+        assert_eq!(errors[0].0.0, "too_large");
+        assert_eq!(errors[0].1, Some(task));
+        assert_eq!(errors[0].2.0, "task_panicked");
+        let rank = Rank((task % 3) as u32);
+        assert_eq!((errors[0].0.1, errors[0].2.1), (Some(rank), Some(rank)));
+        assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+    }
+}
+
+#[test]
+fn ranks_that_differ_are_told_the_name_and_both_values() {
+    let answers = on_each(3, |runtime| {
+        let seed = if runtime.rank() == Rank(2) { "8" } else { "7" };
+        let settings = [("n", "100".to_string()), ("seed", seed.to_string())];
+        runtime.agree("example", &settings).unwrap_err()
+    });
+    for error in answers {
+        assert_eq!(error.kind(), Kind::ParametersDiffer);
+        let text = error.to_string();
+        assert!(
+            ["seed", "7", "8"].iter().all(|word| text.contains(word)),
+            "{text}"
+        );
+    }
+    let answers = on_each(2, |runtime| {
+        let length = 20 + u64::from(runtime.rank().0);
+        runtime
+            .run_across(&Ring::new(runtime, length, &nothing))
+            .unwrap_err()
+            .to_string()
+    });
+    for text in answers {
+        assert!(
+            ["length", "20", "21"]
+                .iter()
+                .all(|word| text.contains(word)),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn everybody_gathers_what_everybody_gave() {
+    let gathered = on_each(4, |runtime| {
+        let own = vec![runtime.rank().0 as u8; 1000 * runtime.rank().0 as usize];
+        runtime.gather(own).unwrap()
+    });
+    for gathered in gathered {
+        let lengths: Vec<_> = gathered.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [0, 1000, 2000, 3000]);
+        assert!(gathered[3].iter().all(|&byte| byte == 3));
+    }
+}
+
+#[test]
+fn a_rank_that_comes_late_is_waited_for() {
+    let tasks = on_each(2, |runtime| {
+        if runtime.rank() == Rank(1) {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        runtime
+            .run_across(&Ring::new(runtime, 10, &nothing))
+            .unwrap()
+            .tasks
+    });
+    assert_eq!(tasks, [5, 5]);
+}
+
+#[test]
+fn the_error_of_the_rank_that_left_is_returned_not_that_of_those_it_left() {
+    for leaver in 0..3 {
+        let lost = AtomicUsize::new(0);
+        let answer = launch(ranks(3), |runtime| {
+            if runtime.rank() == Rank(leaver) {
+                return Err(Error::wrong_settings("rank gives up"));
+            }
+            let run = runtime.run_across(&Ring::new(runtime, 10, &nothing));
+            let error = run.unwrap_err();
+            lost.fetch_add(
+                usize::from(error.kind() == Kind::RankLost),
+                Ordering::SeqCst,
+            );
+            assert!(
+                error.to_string().contains(&format!("rank {leaver}")),
+                "{error}"
+            );
+            Err::<(), _>(error)
+        });
+        assert_eq!(answer.unwrap_err().kind(), Kind::WrongSettings);
+        assert_eq!(lost.into_inner(), 2);
+    }
+}
+
+#[test]
+#[should_panic(expected = "as told")]
+fn a_program_that_panics_on_one_rank_panics_when_the_others_have_ended() {
+    let _ = launch(ranks(3), |runtime| {
+        assert!(runtime.rank() != Rank(1), "as told");
+        runtime
+            .run_across(&Ring::new(runtime, 10, &nothing))
+            .map(drop)
+    });
+}
+
+#[test]
+fn a_runtime_of_several_ranks_is_launched_not_built() {
+    let error = ranks(2).build().unwrap_err();
+    assert!(error.to_string().contains("launch"), "{error}");
+    assert_eq!(ranks(0).build().unwrap_err().kind(), Kind::WrongSettings);
+    let error = launch(ranks(0), |_| Ok(())).unwrap_err();
+    assert_eq!(error.kind(), Kind::WrongSettings);
+}
