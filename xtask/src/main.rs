@@ -7,6 +7,8 @@
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy.rs`.
 
+mod mpich;
+mod mpirun;
 mod packages;
 mod smoke;
 mod steps;
@@ -24,6 +26,8 @@ enum Command {
     Loom { filter: Option<String> },
     Miri { filter: Option<String> },
     Tsan { filter: Option<String> },
+    Mpich { times: usize },
+    Mpirun(mpirun::Options),
 }
 
 const HELP: &str = "\
@@ -37,6 +41,9 @@ cargo xtask COMMAND
                                 (minutes; LOOM_MAX_PREEMPTIONS widens it)
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (minutes)
   tsan [FILTER]                 dataflow-core and dataflow-numa under ThreadSanitizer: data races (minutes)
+  mpich [TIMES]                 the tests under MPI once more, with MPICH (minutes)
+  mpirun -n RANKS BUILD -- ARGS builds a program with every feature and starts it on ranks
+                                (`cargo mpirun -n 4 --release --example cholesky -- --n 8000`)
   help                          this text
 ";
 
@@ -56,6 +63,8 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Loom { filter } => wide::command("loom", |steps| wide::loom(steps, filter)),
         Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
+        Command::Mpich { times } => wide::command("mpich", |steps| mpich::mpich(steps, times)),
+        Command::Mpirun(options) => mpirun::run(&options),
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
     }
 }
@@ -77,6 +86,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         "tsan" => Ok(Command::Tsan {
             filter: parse_filter(arguments)?,
         }),
+        "mpich" => Ok(Command::Mpich {
+            times: parse_times(arguments)?,
+        }),
+        "mpirun" => mpirun::parse(arguments).map(Command::Mpirun),
         other => Err(format!("there is no command `{other}`")),
     }
 }
@@ -97,6 +110,12 @@ fn parse_test(mut arguments: impl Iterator<Item = String>) -> Result<test::Optio
         }
     }
     Ok(options)
+}
+
+fn parse_times(arguments: impl Iterator<Item = String>) -> Result<usize, String> {
+    let times = parse_filter(arguments)?.unwrap_or("1".into());
+    let wrong = |_| format!("`{times}` is not a number of times");
+    times.parse().map_err(wrong)
 }
 
 fn parse_filter(mut arguments: impl Iterator<Item = String>) -> Result<Option<String>, String> {
@@ -161,6 +180,8 @@ mod tests {
             ("test --data=src", "src"),
             ("loom --release", "`--release`"),
             ("miri a b", "`b`"),
+            ("mpich often", "`often`"),
+            ("mpirun --example cholesky", "-n"),
         ] {
             let fault = parsed(line).expect_err(line);
             assert!(fault.contains(at_fault), "{line}: {fault}");

@@ -47,6 +47,9 @@ const TABLE: &[Package] = &[
     Package { feature: "mpi", thing: "an MPI compiler (mpicc)", probes: &[Probe::Command("mpicc")], names: ["libopenmpi-dev", "openmpi-devel", "openmpi", "open-mpi"] },
     Package { feature: "mpi", thing: "an MPI launcher (mpirun)", probes: &[Probe::Command("mpirun")], names: ["openmpi-bin", "openmpi", "openmpi", "open-mpi"] },
     Package { feature: "mpi", thing: "libclang", probes: &[Probe::Library("libclang")], names: ["libclang-dev", "clang-devel", "clang", "llvm"] },
+    // Not a feature: what `cargo xtask mpich` needs.
+    Package { feature: "mpich", thing: "MPICH's compiler (mpicc.mpich)", probes: &[Probe::Command("mpicc.mpich")], names: ["libmpich-dev", "mpich-devel", "mpich", "mpich"] },
+    Package { feature: "mpich", thing: "MPICH's launcher (mpirun.mpich)", probes: &[Probe::Command("mpirun.mpich")], names: ["mpich", "mpich", "mpich", "mpich"] },
 ];
 
 /// Who installs packages here.

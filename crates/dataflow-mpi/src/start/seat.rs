@@ -124,6 +124,15 @@ impl Seat {
         token(&variable)
     }
 
+    /// Which rank of this machine it is, and how many there are: all, if they are reached without
+    /// leaving it; else it is taken to be alone.
+    pub fn here(&self) -> (usize, usize) {
+        match self.root.ip().is_loopback() {
+            true => (self.rank.0 as usize, self.n_ranks),
+            false => (0, 1),
+        }
+    }
+
     fn checked(self) -> Result<Self, Error> {
         let wrong = |text: String| Err(Error::wrong_settings(text));
         if self.rank.0 as usize >= self.n_ranks {

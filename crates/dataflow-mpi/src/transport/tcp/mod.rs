@@ -115,7 +115,8 @@ impl Tcp {
             if self.watch.take_writable(number) {
                 peer.write(&self.watch, number, &mut self.events);
             }
-            if peer.waits || !self.watch.take_readable(number) {
+            // Taken also if nothing is read before there is room: it would keep a sleeper awake.
+            if !self.watch.take_readable(number) || peer.waits {
                 continue;
             }
             match peer.incoming.read(&mut peer.socket, &mut self.events) {
