@@ -299,6 +299,9 @@ pub fn cancel(request: &mut MPI_Request) -> Result<(), Fault> {
     check(unsafe { ffi::MPI_Cancel(request) })
 }
 
+/// A request that is complete: its place among those that were asked for, and how it ended.
+pub type Landed = (usize, Result<Completed, Fault>);
+
 /// Looks which of many requests are complete; keeps its room between calls.
 #[derive(Default)]
 pub struct Looker {
@@ -308,10 +311,7 @@ pub struct Looker {
 
 impl Looker {
     /// Which of the requests are complete, and how: place and status or error of each.
-    pub fn test(
-        &mut self,
-        requests: &mut [MPI_Request],
-    ) -> Result<Vec<(usize, Result<Completed, Fault>)>, Fault> {
+    pub fn test(&mut self, requests: &mut [MPI_Request]) -> Result<Vec<Landed>, Fault> {
         let n = requests.len();
         self.places.resize(n, 0);
         self.statuses.resize(n, MaybeUninit::zeroed());
