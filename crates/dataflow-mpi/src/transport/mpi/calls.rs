@@ -244,12 +244,22 @@ impl Comm {
         // SAFETY: it is ours, and not used again: `self` was the last that knew it.
         unsafe { ffi::MPI_Comm_free(&mut self.0) };
     }
+}
 
-    /// Ends all ranks of the job, this one first.
-    pub fn abort(self, status: c_int) {
-        // SAFETY: may be called at any time between initialisation and the end.
-        unsafe { ffi::MPI_Abort(self.0, status) };
-    }
+/// Ends all ranks of the job, this one first. On the world: on another communicator MPICH 4.0 waits.
+pub fn abort(status: c_int) {
+    // SAFETY: a constant of the library.
+    let world = unsafe { ffi::RSMPI_COMM_WORLD };
+    // SAFETY: may be called at any time between initialisation and the end.
+    unsafe { ffi::MPI_Abort(world, status) };
+}
+
+/// Makes faults that belong to no communicator values, too: MPICH asks the world's handler.
+pub fn return_errors() -> Result<(), Fault> {
+    // SAFETY: a constant of the library.
+    let world = unsafe { ffi::RSMPI_COMM_WORLD };
+    // SAFETY: MPI is initialised, by us: the handler is ours to choose.
+    check(unsafe { ffi::MPI_Comm_set_errhandler(world, returns_errors()) })
 }
 
 /// A length as MPI counts; one above its limit is the count of an error.
