@@ -244,12 +244,22 @@ impl Comm {
         // SAFETY: it is ours, and not used again: `self` was the last that knew it.
         unsafe { ffi::MPI_Comm_free(&mut self.0) };
     }
+}
 
-    /// Ends all ranks of the job, this one first.
-    pub fn abort(self, status: c_int) {
-        // SAFETY: may be called at any time between initialisation and the end.
-        unsafe { ffi::MPI_Abort(self.0, status) };
-    }
+/// Ends all ranks of the job, this one first. On the world: on another communicator MPICH 4.0 waits.
+pub fn abort(status: c_int) {
+    // SAFETY: a constant of the library.
+    let world = unsafe { ffi::RSMPI_COMM_WORLD };
+    // SAFETY: may be called at any time between initialisation and the end.
+    unsafe { ffi::MPI_Abort(world, status) };
+}
+
+/// Makes faults that belong to no communicator values, too: MPICH asks the world's handler.
+pub fn return_errors() -> Result<(), Fault> {
+    // SAFETY: a constant of the library.
+    let world = unsafe { ffi::RSMPI_COMM_WORLD };
+    // SAFETY: MPI is initialised, by us: the handler is ours to choose.
+    check(unsafe { ffi::MPI_Comm_set_errhandler(world, returns_errors()) })
 }
 
 /// A length as MPI counts; one above its limit is the count of an error.
@@ -299,6 +309,9 @@ pub fn cancel(request: &mut MPI_Request) -> Result<(), Fault> {
     check(unsafe { ffi::MPI_Cancel(request) })
 }
 
+/// A request that is complete: its place among those that were asked for, and how it ended.
+pub type Landed = (usize, Result<Completed, Fault>);
+
 /// Looks which of many requests are complete; keeps its room between calls.
 #[derive(Default)]
 pub struct Looker {
@@ -308,10 +321,7 @@ pub struct Looker {
 
 impl Looker {
     /// Which of the requests are complete, and how: place and status or error of each.
-    pub fn test(
-        &mut self,
-        requests: &mut [MPI_Request],
-    ) -> Result<Vec<(usize, Result<Completed, Fault>)>, Fault> {
+    pub fn test(&mut self, requests: &mut [MPI_Request]) -> Result<Vec<Landed>, Fault> {
         let n = requests.len();
         self.places.resize(n, 0);
         self.statuses.resize(n, MaybeUninit::zeroed());

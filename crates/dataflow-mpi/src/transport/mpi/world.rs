@@ -1,6 +1,6 @@
 //! The world: MPI from its beginning to its end, or somebody else's.
 
-use super::calls::{Comm, Fault, serialized, test};
+use super::calls::{Comm, Fault, abort, return_errors, serialized, test};
 use super::{Mpi, Sizes};
 use crate::host::{Host, Machine};
 use dataflow_core::error::Error;
@@ -63,6 +63,10 @@ impl World {
             mpi::initialize_with_threading(Threading::Serialized)
         };
         check_level()?;
+        if begun.is_some() {
+            let _serialized = serialized();
+            return_errors().map_err(refused)?;
+        }
         let world = mpi::topology::SimpleCommunicator::world();
         World::of(&world, begun.map(|(universe, _)| universe))
     }
@@ -177,7 +181,7 @@ impl Drop for World {
         if let Some(universe) = self.universe.take() {
             std::mem::forget(universe);
             std::io::stdout().flush().ok(); // the last words
-            self.comm.abort(1);
+            abort(1);
         }
     }
 }
