@@ -8,6 +8,7 @@ use dataflow_core::rank::Rank;
 use dataflow_core::sequence::{self, Scope};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run_across, run_with};
+use dataflow_mpi::start::Seat;
 use dataflow_mpi::transport::Transport as Carrier;
 use dataflow_mpi::{Counters, Drive, Machine, Messenger};
 use dataflow_numa::topology::share::{self, LocalRank};
@@ -46,8 +47,9 @@ pub struct RuntimeBuilder {
     policy: Policy,
     placing: Placing,
     pub(crate) ranks: usize,
-    pub(crate) transport: Transport,
-    messages: dataflow_mpi::Settings,
+    pub(crate) transport: Option<Transport>,
+    pub(crate) seat: Option<Seat>,
+    pub(crate) messages: dataflow_mpi::Settings,
     drive: Option<Drive>,
 }
 
@@ -264,7 +266,8 @@ impl Default for RuntimeBuilder {
             policy: Policy::default(),
             placing: Placing::default(),
             ranks: 1,
-            transport: Transport::default(),
+            transport: None,
+            seat: None,
             messages: dataflow_mpi::Settings::default(),
             drive: None,
         }
@@ -297,14 +300,23 @@ impl RuntimeBuilder {
         RuntimeBuilder { placing, ..self }
     }
 
-    /// Number of ranks; by default one. More are started by [`launch`](crate::launch()).
+    /// Number of ranks; by default one, or as many as a launcher has started. More are started by
+    /// [`launch`](crate::launch()).
     pub fn ranks(self, ranks: usize) -> Self {
         RuntimeBuilder { ranks, ..self }
     }
 
-    /// How ranks talk to each other; by default as threads of this process.
+    /// How ranks talk to each other; by default as their launcher's, and without one as threads of
+    /// this process.
     pub fn transport(self, transport: Transport) -> Self {
+        let transport = Some(transport);
         RuntimeBuilder { transport, ..self }
+    }
+
+    /// Which rank this process is, of several over sockets that were started by hand.
+    pub fn seat(self, seat: Seat) -> Self {
+        let seat = Some(seat);
+        RuntimeBuilder { seat, ..self }
     }
 
     /// Who moves messages; by default a thread of its own where each rank of this machine has a
@@ -335,14 +347,15 @@ impl RuntimeBuilder {
             messenger: None,
             memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
             workers,
-            transport: self.transport,
+            transport: Transport::Local,
         })
     }
 
-    /// Starts one rank of several on this machine.
+    /// Starts one rank of several, `local` among those of this machine.
     pub(crate) fn build_rank(
         &self,
         local: LocalRank,
+        transport: Transport,
         carrier: Box<dyn Carrier>,
     ) -> Result<Runtime, Error> {
         let machine = Topology::discover().map_err(|error| wrong(&error))?;
@@ -361,7 +374,7 @@ impl RuntimeBuilder {
             messenger: Some(messenger),
             workers,
             memory,
-            transport: self.transport,
+            transport,
         })
     }
 

@@ -433,7 +433,7 @@ fn bad_arguments_are_one_line_and_status_two() {
         &["--m", "5"],
         &["--ranks", "3", "--grid", "2x2"],
         &["--ranks", "0"],
-        &["--transport", "mpi"],
+        &["--transport", "pigeon"],
         &["--policy", "no-such-policy"],
         &["--match", "100000"],
         &["--n", "5", "--input", "file.fasta"],

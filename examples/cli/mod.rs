@@ -212,18 +212,37 @@ pub fn answer<Own: Args + Sync, W: Into<OsString> + Clone>(
             settings.agree(example, runtime)?;
             body(&settings, runtime, &mut outcome)
         });
+        let lost = result
+            .as_ref()
+            .err()
+            .filter(|failure| failure.kind == "rank_lost");
+        let lost = lost.map(|failure| failure.message.clone());
         let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push((runtime.rank(), outcome, result));
-        Ok(())
+        // Whoever is lost must not be waited for at the end.
+        lost.map_or(Ok(()), |text| Err(dataflow::Error::rank_lost(text)))
     };
-    let launched = launch(settings.builder(), on_rank);
+    let launched = match settings.builder() {
+        Ok(builder) => launch(builder, on_rank).map_err(Failure::from),
+        Err(failure) => Err(failure),
+    };
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (outcome, result) = match (lowest(ended), launched) {
+    let (rank, outcome, result) = match (lowest(ended), launched) {
+        // All went well here, but not to the end.
+        (Some((rank, outcome, Ok(()))), Err(failure)) => (rank, outcome, Err(failure)),
         (Some(lowest), _) => lowest,
         // No rank came to life.
-        (None, launched) => (Outcome::new(&settings), launched.map_err(Failure::from)),
+        (None, launched) => (Rank(0), Outcome::new(&settings), launched),
     };
-    Answer::to(example, &settings, &outcome, result)
+    let answer = Answer::to(example, &settings, &outcome, result);
+    match rank {
+        Rank(0) => answer,
+        // What there is to tell rank 0 tells.
+        _ => Answer {
+            stdout: String::new(),
+            ..answer
+        },
+    }
 }
 
 /// Runs an example that needs no runtime, with a command line.
@@ -246,20 +265,20 @@ fn caught(body: impl FnOnce() -> Ended) -> Ended {
 }
 
 /// What the lowest rank has to tell; if it only knows that another rank was lost, why that was.
-fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Outcome, Ended)> {
+fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Rank, Outcome, Ended)> {
     ended.sort_by_key(|(rank, ..)| *rank);
     let is_cause = |failure: &Failure| failure.kind != "rank_lost";
     let mut failures = ended
         .iter()
         .filter_map(|(.., result)| result.as_ref().err());
     let cause = failures.find(|failure| is_cause(failure)).cloned();
-    let (_, outcome, result) = ended.into_iter().next()?;
+    let (rank, outcome, result) = ended.into_iter().next()?;
     let result = match (result, cause) {
         (Err(lost), Some(cause)) if !is_cause(&lost) => Err(cause),
         (Ok(()), Some(cause)) => Err(cause),
         (result, _) => result,
     };
-    Some((outcome, result))
+    Some((rank, outcome, result))
 }
 
 impl<Own: Args> Settings<Own> {

@@ -6,6 +6,8 @@
 use super::{Example, Failure};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use dataflow::core::rank::Rank;
+use dataflow::mpi::start::Seat;
 use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::fmt;
 use std::path::PathBuf;
@@ -45,6 +47,18 @@ pub struct Flags {
     /// How ranks talk to each other
     #[arg(long, value_name = "HOW")]
     pub transport: Option<Transport>,
+    /// Which rank this process is, of those of --hosts or --peers
+    #[arg(long, value_name = "R")]
+    pub rank: Option<u32>,
+    /// A file that names the host of each rank, one a line, the first with the port it listens at
+    #[arg(long, value_name = "FILE", requires = "rank", conflicts_with = "peers")]
+    pub hosts: Option<PathBuf>,
+    /// The hosts of all ranks, the first with its port, like 10.0.0.1:4000,10.0.0.2
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', requires = "rank")]
+    pub peers: Vec<String>,
+    /// Where this rank listens [default: at its host, any port]
+    #[arg(long, value_name = "ADDRESS", requires = "rank")]
+    pub listen: Option<std::net::SocketAddr>,
     /// Who moves messages [default: a thread of its own where each rank has a core to spare]
     #[arg(long, value_name = "WHO")]
     pub drive: Option<Drive>,
@@ -88,10 +102,22 @@ pub struct Flags {
 const OF_ALL: [&str; 2] = ["progress", "json"];
 
 /// Flags that every example honours which is launched on ranks.
-const OF_RANKS: [&str; 3] = ["ranks", "transport", "drive"];
+const OF_RANKS: [&str; 7] = [
+    "ranks",
+    "transport",
+    "rank",
+    "hosts",
+    "peers",
+    "listen",
+    "drive",
+];
 
 /// Flags of which each rank may be given its own.
-const OF_ONE_RANK: [&str; 8] = [
+const OF_ONE_RANK: [&str; 12] = [
+    "rank",
+    "hosts",
+    "peers",
+    "listen",
     "threads",
     "bind",
     "policy",
@@ -231,24 +257,27 @@ impl<Own: Args> Settings<Own> {
     /// What was asked for that this build has no code for.
     fn beyond_this_build(&self) -> Option<String> {
         let Flags {
-            ranks,
             transport,
             grid,
             backend,
             ..
         } = &self.flags;
+        // Whatever else is wrong with the ranks is told when they are started.
         if let Some(grid) = grid
-            && grid.rows * grid.columns != *ranks
+            && let Ok(n_ranks) = self
+                .builder()
+                .and_then(|builder| Ok(builder.count_ranks()?))
+            && grid.rows * grid.columns != n_ranks
         {
             return Some(format!(
-                "--grid {grid} needs {} ranks, --ranks is {ranks}",
+                "--grid {grid} needs {} ranks, there are {n_ranks} (--ranks)",
                 grid.rows * grid.columns
             ));
         }
-        if let Some(other @ (Transport::Mpi | Transport::Tcp)) = transport {
-            return Some(format!(
-                "--transport {other}: this version runs ranks as threads of one process"
-            ));
+        if *transport == Some(Transport::Mpi) && !cfg!(feature = "mpi") {
+            return Some(
+                "--transport mpi: this program was built without the feature `mpi`".into(),
+            );
         }
         if *backend == Backend::Openblas && !cfg!(feature = "openblas") {
             return Some(
@@ -259,7 +288,9 @@ impl<Own: Args> Settings<Own> {
     }
 
     /// The runtimes that were asked for.
-    pub(super) fn builder(&self) -> RuntimeBuilder {
+    ///
+    /// Fails if the ranks' hosts cannot be read.
+    pub(super) fn builder(&self) -> Result<RuntimeBuilder, Failure> {
         let mut builder = Runtime::builder()
             .bind(self.bound_to())
             .policy(self.policy.clone())
@@ -267,11 +298,42 @@ impl<Own: Args> Settings<Own> {
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
-        match self.drive {
+        if let Some(transport) = self.transport {
+            builder = builder.transport(match transport {
+                Transport::Local => dataflow::Transport::Local,
+                Transport::Mpi => dataflow::Transport::Mpi,
+                Transport::Tcp => dataflow::Transport::Tcp,
+            });
+        }
+        if let Some(seat) = self.seat()? {
+            builder = builder.seat(seat);
+        }
+        Ok(match self.drive {
             None => builder,
             Some(Drive::Dedicated) => builder.drive(dataflow::mpi::Drive::Dedicated),
             Some(Drive::Workers) => builder.drive(dataflow::mpi::Drive::Workers),
+        })
+    }
+
+    /// This process's seat among hosts that were named; the token is in the environment.
+    fn seat(&self) -> Result<Option<Seat>, Failure> {
+        let Some(rank) = self.rank else {
+            return Ok(None);
+        };
+        let hosts = match &self.hosts {
+            None => self.peers.clone(),
+            Some(file) => {
+                let unread = |fault| format!("--hosts {}: {fault}", file.display());
+                let text = std::fs::read_to_string(file).map_err(unread);
+                Seat::hosts(&text.map_err(Failure::refused)?)
+            }
+        };
+        let token = Seat::token(|name| std::env::var(name).ok())?;
+        let mut seat = Seat::among(&hosts, Rank(rank), token)?;
+        if let Some(listen) = self.listen {
+            seat.listen = listen;
         }
+        Ok(Some(seat))
     }
 
     /// The grid that was asked for, or the squarest of so many ranks.

@@ -8,6 +8,8 @@
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy.rs`.
 
 mod guest;
+mod mpich;
+mod mpirun;
 mod numa_vm;
 mod packages;
 mod smoke;
@@ -29,6 +31,8 @@ enum Command {
     Miri { filter: Option<String> },
     Tsan { filter: Option<String> },
     NumaVm,
+    Mpich { times: usize },
+    Mpirun(mpirun::Options),
 }
 
 const HELP: &str = "\
@@ -45,6 +49,9 @@ cargo xtask COMMAND
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (minutes)
   tsan [FILTER]                 dataflow-core and dataflow-numa under ThreadSanitizer: data races (minutes)
   numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Debian's packages)
+  mpich [TIMES]                 the tests under MPI once more, with MPICH (minutes)
+  mpirun -n RANKS BUILD -- ARGS builds a program with every feature and starts it on ranks
+                                (`cargo mpirun -n 4 --release --example cholesky -- --n 8000`)
   help                          this text
 ";
 
@@ -65,6 +72,8 @@ fn main() -> ExitCode {
         Command::Weather { seeds } => weather::command(seeds),
         Command::Loom { filter } => wide::command("loom", |steps| wide::loom(steps, filter)),
         Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
+        Command::Mpich { times } => wide::command("mpich", |steps| mpich::mpich(steps, times)),
+        Command::Mpirun(options) => mpirun::run(&options),
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
         Command::NumaVm => numa_vm::run(),
     }
@@ -92,6 +101,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
             Some(extra) => Err(format!("`numa-vm` does not know `{extra}`")),
             None => Ok(Command::NumaVm),
         },
+        "mpich" => Ok(Command::Mpich {
+            times: parse_times(arguments)?,
+        }),
+        "mpirun" => mpirun::parse(arguments).map(Command::Mpirun),
         other => Err(format!("there is no command `{other}`")),
     }
 }
@@ -129,6 +142,12 @@ fn parse_seeds(mut arguments: impl Iterator<Item = String>) -> Result<u64, Strin
         (Ok(0) | Err(_), None) => Err(format!("--seeds {number}: must be a number, 1 or more")),
         (Ok(seeds), None) => Ok(seeds),
     }
+}
+
+fn parse_times(arguments: impl Iterator<Item = String>) -> Result<usize, String> {
+    let times = parse_filter(arguments)?.unwrap_or("1".into());
+    let wrong = |_| format!("`{times}` is not a number of times");
+    times.parse().map_err(wrong)
 }
 
 fn parse_filter(mut arguments: impl Iterator<Item = String>) -> Result<Option<String>, String> {
@@ -202,6 +221,8 @@ mod tests {
             ("loom --release", "`--release`"),
             ("miri a b", "`b`"),
             ("numa-vm 4", "`4`"),
+            ("mpich often", "`often`"),
+            ("mpirun --example cholesky", "-n"),
         ] {
             let fault = parsed(line).expect_err(line);
             assert!(fault.contains(at_fault), "{line}: {fault}");

@@ -51,6 +51,9 @@ const TABLE: &[Package] = &[
     Package { feature: "numa-vm", thing: "QEMU for x86-64", probes: &[Probe::Command("qemu-system-x86_64")], names: ["qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86", "qemu"] },
     Package { feature: "numa-vm", thing: "busybox", probes: &[Probe::Command("busybox")], names: ["busybox-static", "busybox", "busybox", "busybox"] },
     Package { feature: "numa-vm", thing: "cpio", probes: &[Probe::Command("cpio")], names: ["cpio", "cpio", "cpio", "cpio"] },
+    // Not a feature: what `cargo xtask mpich` needs.
+    Package { feature: "mpich", thing: "MPICH's compiler (mpicc.mpich)", probes: &[Probe::Command("mpicc.mpich")], names: ["libmpich-dev", "mpich-devel", "mpich", "mpich"] },
+    Package { feature: "mpich", thing: "MPICH's launcher (mpirun.mpich)", probes: &[Probe::Command("mpirun.mpich")], names: ["mpich", "mpich", "mpich", "mpich"] },
 ];
 
 /// Who installs packages here.

@@ -29,7 +29,7 @@ const DATA: &str = "DATAFLOW_DATA";
 const FULL: &[&str] = &["--features", "full"];
 
 /// Packages without features: what was tested of them once need not be built and tested again.
-const FEATURELESS: &[&str] = &["--exclude", "dataflow-mpi", "--exclude", "xtask"];
+const FEATURELESS: &[&str] = &["--exclude", "xtask"];
 
 /// Runs the command; see `cargo xtask help`.
 pub fn run(options: &Options) -> ExitCode {

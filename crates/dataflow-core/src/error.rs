@@ -94,11 +94,16 @@ pub enum Kind {
     RankLost,
     /// What arrived from another rank cannot be understood.
     Malformed,
+    /// The ranks that were started are not the ranks there are: the launcher is another MPI's, or
+    /// the program was built without MPI.
+    WrongLauncher,
+    /// MPI was initialised for fewer threads than are needed.
+    MpiThreadLevel,
     /// The runtime was asked for in a way that cannot be had: no workers, an unknown setting.
     WrongSettings,
 }
 
-const NAMES: [(Kind, &str); 17] = [
+const NAMES: [(Kind, &str); 19] = [
     (Kind::TaskFailed, "task_failed"),
     (Kind::TaskPanicked, "task_panicked"),
     (Kind::Cancelled, "cancelled"),
@@ -115,6 +120,8 @@ const NAMES: [(Kind, &str); 17] = [
     (Kind::ParametersDiffer, "parameters_differ"),
     (Kind::RankLost, "rank_lost"),
     (Kind::Malformed, "malformed"),
+    (Kind::WrongLauncher, "wrong_launcher"),
+    (Kind::MpiThreadLevel, "mpi_thread_level"),
     (Kind::WrongSettings, "wrong_settings"),
 ];
 
@@ -157,6 +164,16 @@ impl Error {
     /// Settings that cannot be had; the text says what, the value and what would be allowed.
     pub fn wrong_settings(message: impl Into<String>) -> Self {
         Error::new(Kind::WrongSettings, None, message)
+    }
+
+    /// Not as many ranks as were started; the text says who started how many, and what to do.
+    pub fn wrong_launcher(message: impl Into<String>) -> Self {
+        Error::new(Kind::WrongLauncher, None, message)
+    }
+
+    /// MPI's thread level is too low; the text says which it is and which is needed.
+    pub fn mpi_thread_level(message: impl Into<String>) -> Self {
+        Error::new(Kind::MpiThreadLevel, None, message)
     }
 
     /// Ranks do not agree; the text says which setting differs, and both values.

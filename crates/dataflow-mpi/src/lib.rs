@@ -1,8 +1,8 @@
 //! Communication between the ranks of a run: one protocol over any transport.
 //!
 //! A [`Messenger`] is the [`Courier`](dataflow_core::port::Courier) of one rank. Below it lies a
-//! [`Transport`](transport::Transport): threads of one process ([`transport::local`]), or a
-//! simulated network in virtual time ([`transport::simulated`]).
+//! [`Transport`](transport::Transport): threads of one process ([`transport::local`]), processes over
+//! sockets ([`transport::tcp`]) or under an MPI launcher (`transport::mpi`, feature `mpi`), or a simulated network in virtual time ([`transport::simulated`]).
 //!
 //! # The walk of a parcel
 //!
@@ -41,6 +41,7 @@ mod outbox;
 mod progress;
 mod rendezvous;
 mod settings;
+pub mod start;
 mod termination;
 pub mod transport;
 mod watchdog;

@@ -27,7 +27,7 @@ use std::time::Duration;
 const UNATTENDED: Duration = Duration::from_micros(200);
 
 /// How long a transport that cannot ring is left alone, at first and at most.
-const NAPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
 
 /// Events taken in one go, so that others get their turn.
 const AT_ONCE: usize = 256;
@@ -87,8 +87,7 @@ impl Progress {
         settings: Settings,
         host: Arc<dyn Host>,
     ) -> Arc<Self> {
-        let bell = host.bell();
-        let rings = transport.ring(&bell);
+        let bell = transport.bell(&*host);
         Arc::new(Progress {
             settings,
             moving: Mutex::new(Moving {
@@ -104,9 +103,9 @@ impl Progress {
             has_commands: AtomicBool::new(false),
             looked: AtomicU64::new(0),
             nap: host.bell(),
+            rings: bell.is_some(),
+            bell: bell.unwrap_or_else(|| host.bell()),
             host,
-            bell,
-            rings,
             ending: AtomicBool::new(false),
         })
     }

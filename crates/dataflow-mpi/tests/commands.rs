@@ -131,8 +131,8 @@ impl Transport for Interrupted {
         }
         event
     }
-    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool {
-        self.inner.ring(bell)
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
+        self.inner.bell(host)
     }
 }
 

@@ -173,7 +173,11 @@ impl Depot {
 
     /// This rank opens the next run.
     pub fn open(&mut self, terms: &Terms, now: Duration) {
-        if let Some(failure) = self.gone_failure().or_else(|| self.broken.clone()) {
+        // All others are told: whoever hears only that this rank leaves, too, would blame it.
+        if let Some(failure) = self.gone_failure() {
+            self.broke(failure);
+        }
+        if let Some(failure) = self.broken.clone() {
             self.actions
                 .push_back(Action::Opened(Err(Refused::Broken(failure))));
             return;

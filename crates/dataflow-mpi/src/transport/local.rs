@@ -5,7 +5,7 @@
 //! so messages gather while a receiver is busy.
 
 use super::{Event, Limits, Payload, Room, Transport};
-use crate::host::Bell;
+use crate::host::{Bell, Host};
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -168,11 +168,12 @@ impl Transport for Local {
         }
     }
 
-    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool {
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
+        let bell = host.bell();
         let own = &self.mailboxes[self.rank.0 as usize];
-        let rings = own.bell.set(bell.clone()).is_ok();
-        bell.ring();
-        rings
+        own.bell.set(bell.clone()).ok()?;
+        bell.ring(); // for what has come before
+        Some(bell)
     }
 }
 

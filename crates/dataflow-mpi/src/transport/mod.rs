@@ -10,10 +10,13 @@
 //! protocol notices. Data for a tag that no receive was posted for may be dropped.
 
 pub mod local;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 pub mod raw;
 pub mod simulated;
+pub mod tcp;
 
-use crate::host::Bell;
+use crate::host::{Bell, Host};
 use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;
 use std::borrow::Cow;
@@ -43,9 +46,9 @@ pub trait Transport: Send {
     /// The next thing that happened, if any.
     fn poll(&mut self) -> Option<Event>;
 
-    /// Asks, once, for a ring whenever [`poll`](Self::poll) may have something; false if this
-    /// transport cannot ring (another bell) and must be asked again and again.
-    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool;
+    /// A bell that rings whenever [`poll`](Self::poll) may have something, and whenever anybody else
+    /// rings it; none if this transport cannot ring and must be asked again and again.
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>>;
 }
 
 /// What a message may be.
@@ -133,6 +136,21 @@ impl Payload {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
+    }
+
+    /// The bytes where they lie for as long as the payload does; none if they are packed for each
+    /// look.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn lasting(&self) -> Option<&[u8]> {
+        let bytes = match &self.load {
+            Load::Lent(cargo) => match cargo.body() {
+                Cow::Borrowed(bytes) => bytes,
+                Cow::Owned(_) => return None,
+            },
+            Load::Packed(bytes) => bytes,
+        };
+        let end = self.range.end.min(bytes.len());
+        Some(&bytes[self.range.start.min(end)..end])
     }
 
     /// Shows the bytes; fewer than [`len`](Self::len) if the cargo broke its word on its size.

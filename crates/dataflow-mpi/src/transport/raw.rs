@@ -53,12 +53,11 @@ const TAG: u32 = 1;
 impl Raw {
     /// Over a transport; `spins` says whether a receiver looks again and again, or sleeps.
     pub fn new(mut transport: Box<dyn Transport>, host: &dyn Host, spins: bool) -> Self {
-        let bell = host.bell();
-        let rings = transport.ring(&bell);
+        let bell = transport.bell(host);
         Raw {
             transport,
-            bell,
-            spins: spins || !rings,
+            spins: spins || bell.is_none(),
+            bell: bell.unwrap_or_else(|| host.bell()),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::actor::{Due, State, World, nanos};
 use super::weather::{Faults, Weather};
-use crate::host::Bell;
+use crate::host::{Bell, Host};
 use crate::transport::{Event, Limits, Payload, Room, Transport};
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -219,10 +219,11 @@ impl Transport for Simulated {
         })
     }
 
-    fn ring(&mut self, bell: &Arc<dyn Bell>) -> bool {
-        let number = bell.number();
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
+        let bell = host.bell();
+        let number = bell.number()?;
         let mut state = self.world.state();
-        state.network.ends[self.rank.0 as usize].bell = number;
-        number.is_some()
+        state.network.ends[self.rank.0 as usize].bell = Some(number);
+        Some(bell)
     }
 }

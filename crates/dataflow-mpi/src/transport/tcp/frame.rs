@@ -1,0 +1,81 @@
+//! A frame: how packets and data lie in the stream of bytes between two ranks.
+//!
+//! ```text
+//!   kind u32 │ tag u32 │ length u64 │ length bytes        little endian
+//! ```
+//! A packet is one frame. Data go in parts of at most a mebibyte, so that packets need not wait
+//! for a long datum: parts of the same tag follow one another, the last one says so.
+
+/// A part of data, at most.
+pub const PART: usize = 1 << 20;
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A packet.
+    Packet,
+    /// Data; more of the same follow.
+    Part,
+    /// Data, the end of them.
+    Last,
+}
+
+/// The beginning of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it carries.
+    pub kind: Kind,
+    /// The tag of data; 0 for a packet.
+    pub tag: u32,
+    /// How many bytes follow.
+    pub length: usize,
+}
+
+impl Header {
+    /// Its length on the wire.
+    pub const BYTES: usize = 16;
+
+    /// As bytes.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let kind = match self.kind {
+            Kind::Packet => 1u32,
+            Kind::Part => 2,
+            Kind::Last => 3,
+        };
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.tag.to_le_bytes());
+        bytes[8..].copy_from_slice(&(self.length as u64).to_le_bytes());
+        bytes
+    }
+
+    /// From bytes; a packet has at most `longest`.
+    ///
+    /// # Errors
+    /// If no rank would have sent it: what, and what is allowed.
+    pub fn decode(bytes: &[u8; Self::BYTES], longest: usize) -> Result<Self, String> {
+        let [k0, k1, k2, k3, t0, t1, t2, t3, length @ ..] = *bytes;
+        let tag = u32::from_le_bytes([t0, t1, t2, t3]);
+        let (kind, allowed) = match u32::from_le_bytes([k0, k1, k2, k3]) {
+            1 => (Kind::Packet, longest),
+            2 => (Kind::Part, PART),
+            3 => (Kind::Last, PART),
+            other => {
+                return Err(format!(
+                    "it sent a frame of kind {other} (1 to 3 are allowed)"
+                ));
+            }
+        };
+        let length = u64::from_le_bytes(length);
+        if length > allowed as u64 {
+            return Err(format!(
+                "it sent a frame of {length} bytes ({allowed} are allowed)"
+            ));
+        }
+        if (kind == Kind::Packet) != (tag == 0) {
+            return Err(format!("it sent a frame of kind {kind:?} under tag {tag}"));
+        }
+        let length = length as usize;
+        Ok(Header { kind, tag, length })
+    }
+}

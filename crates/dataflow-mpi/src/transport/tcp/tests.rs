@@ -1,0 +1,221 @@
+//! Streams without sockets: whatever is cut anywhere arrives whole, and no bytes do harm.
+
+use super::frame::{Header, Kind, PART};
+use super::incoming::{Incoming, Stopped};
+use super::outgoing::Outgoing;
+use crate::transport::{Event, Load, Room};
+use dataflow_core::port::{Heap, Memory};
+use dataflow_core::rank::Rank;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+
+const LONGEST: usize = 4 << 20;
+
+/// A pipe that takes and gives a few bytes at a time, as many as its list says, again and again.
+struct Pipe {
+    bytes: VecDeque<u8>,
+    steps: Vec<usize>,
+    at: usize,
+}
+
+impl Pipe {
+    fn new(bytes: &[u8], steps: Vec<usize>) -> Self {
+        let bytes = bytes.iter().copied().collect();
+        Pipe {
+            bytes,
+            steps,
+            at: 0,
+        }
+    }
+
+    /// How many bytes go now; nothing now and then.
+    fn step(&mut self) -> io::Result<usize> {
+        self.at += 1;
+        match self.steps[self.at % self.steps.len()] {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            step => Ok(step),
+        }
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let step = self.step()?;
+        if self.bytes.is_empty() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let n = step.min(target.len()).min(self.bytes.len());
+        target
+            .iter_mut()
+            .zip(self.bytes.drain(..n))
+            .for_each(|(to, byte)| *to = byte);
+        Ok(n)
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.step()?.min(bytes.len());
+        self.bytes.extend(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn bytes_of(n: usize, seed: usize) -> Vec<u8> {
+    (0..n).map(|i| (i ^ i >> 8 ^ seed) as u8).collect()
+}
+
+fn room(size: usize) -> Room {
+    Room {
+        block: Heap.allocate(size),
+        range: 0..size,
+    }
+}
+
+/// Reads all that a source has, checking after each step that little memory is held for little.
+fn read_all(
+    incoming: &mut Incoming,
+    source: &mut Pipe,
+    events: &mut VecDeque<Event>,
+) -> Result<(), String> {
+    let all = source.bytes.len();
+    for _ in 0..10 * all + 100 {
+        let stopped = incoming.read(source, events)?;
+        let came = all - source.bytes.len();
+        assert!(
+            incoming.memory() <= (64 << 10).max(2 * came),
+            "{} for {came}",
+            incoming.memory()
+        );
+        if stopped == Stopped::NoRoom || (source.bytes.is_empty() && stopped == Stopped::Empty) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Steps of which some go ahead.
+fn steps(longest: usize) -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(0..longest, 1..20)
+        .prop_filter("never goes", |steps| steps.iter().any(|step| *step > 0))
+}
+
+fn header(kind: Kind, tag: u32, length: usize) -> Vec<u8> {
+    Header { kind, tag, length }.encode().into()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_bytes_make_a_receiver_panic_or_hold_more_than_twice_what_came(
+        pieces in proptest::collection::vec((0u32..5, 0u32..4, 0u64..2000, any::<u64>(), any::<bool>()), 0..20),
+        steps in steps(5000),
+    ) {
+        let mut stream = Vec::new();
+        for (kind, tag, length, wild, is_wild) in pieces {
+            stream.extend(kind.to_le_bytes());
+            stream.extend(tag.to_le_bytes());
+            // Of every magnitude.
+            let said = if is_wild { wild >> (wild % 64) } else { length };
+            stream.extend(said.to_le_bytes());
+            stream.extend(bytes_of(length as usize, wild as usize));
+        }
+        let mut incoming = Incoming::new(Rank(1), LONGEST);
+        (1..4).for_each(|tag| incoming.receive(tag, room(1000)));
+        let mut events = VecDeque::new();
+        let read = read_all(&mut incoming, &mut Pipe::new(&stream, steps), &mut events);
+        prop_assert!(read.is_ok() || read.unwrap_err().starts_with("it sent a frame"));
+    }
+
+    #[test]
+    fn what_is_sent_arrives_however_the_stream_is_cut(
+        packets in proptest::collection::vec(0usize..100_000, 0..6),
+        data in proptest::collection::vec(0usize..3 * PART, 0..3),
+        writes in steps(200_000),
+        reads in steps(200_000),
+    ) {
+        let (mut outgoing, mut incoming) = (Outgoing::new(Rank(1)), Incoming::new(Rank(0), LONGEST));
+        let mut wire = Pipe::new(&[], writes);
+        let mut left = VecDeque::new();
+        for (i, &size) in data.iter().enumerate() {
+            incoming.receive(7, room(size));
+            outgoing.send_data(7, Load::Packed(bytes_of(size, i).into()).part(0..size));
+        }
+        packets.iter().enumerate().for_each(|(i, &size)| outgoing.send(bytes_of(size, i)));
+        for _ in 0..10_000_000 {
+            let before = wire.bytes.len();
+            outgoing.write(&mut wire, &mut left).unwrap();
+            if wire.bytes.len() == before && outgoing.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(left.len(), packets.len());
+        wire.steps = reads;
+        let mut came = VecDeque::new();
+        read_all(&mut incoming, &mut wire, &mut came).unwrap();
+        let (mut next_packet, mut next_data) = (0, 0);
+        for event in came {
+            match event {
+                Event::Packet { bytes, .. } => {
+                    prop_assert!(bytes == bytes_of(packets[next_packet], next_packet));
+                    next_packet += 1;
+                }
+                Event::Data { room, bytes, .. } => {
+                    prop_assert_eq!(bytes, data[next_data]);
+                    prop_assert!(room.block.bytes() == bytes_of(bytes, next_data));
+                    next_data += 1;
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+        prop_assert_eq!((next_packet, next_data), (packets.len(), data.len()));
+    }
+}
+
+#[test]
+fn lengths_beyond_what_is_allowed_are_refused_before_anything_is_allocated() {
+    let (two_to_63, most) = (1usize << 63, usize::MAX);
+    for (kind, tag, length) in [
+        (Kind::Packet, 0, LONGEST + 1),
+        (Kind::Packet, 0, two_to_63),
+        (Kind::Part, 1, PART + 1),
+        (Kind::Last, 1, two_to_63),
+        (Kind::Last, 1, most),
+        (Kind::Packet, 1, 10),
+        (Kind::Last, 0, 10),
+    ] {
+        let mut incoming = Incoming::new(Rank(1), LONGEST);
+        incoming.receive(1, room(10));
+        let mut source = Pipe::new(&header(kind, tag, length), vec![usize::MAX]);
+        let refused = read_all(&mut incoming, &mut source, &mut VecDeque::new());
+        assert!(
+            refused.unwrap_err().starts_with("it sent a frame"),
+            "{kind:?} {tag} {length}"
+        );
+        assert_eq!(incoming.memory(), 0);
+    }
+}
+
+#[test]
+fn packets_go_between_the_parts_of_a_long_datum() {
+    let mut outgoing = Outgoing::new(Rank(1));
+    let mut events = VecDeque::new();
+    let long = Load::Packed(vec![1; 3 * PART].into());
+    outgoing.send_data(1, long.part(0..3 * PART));
+    let mut wire = Pipe::new(&[], vec![100, 0]);
+    outgoing.write(&mut wire, &mut events).unwrap();
+    outgoing.send(vec![2; 5]);
+    wire.steps = vec![usize::MAX];
+    outgoing.write(&mut wire, &mut events).unwrap();
+    let stream: Vec<u8> = wire.bytes.into();
+    let second = &stream[Header::BYTES + PART..];
+    assert_eq!(second[..Header::BYTES], header(Kind::Packet, 0, 5));
+    let third = &second[Header::BYTES + 5..];
+    assert_eq!(third[..Header::BYTES], header(Kind::Part, 1, PART));
+}

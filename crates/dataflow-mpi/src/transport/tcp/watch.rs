@@ -1,0 +1,150 @@
+//! Watch: which sockets have something, and the bell of whoever sleeps until one has.
+//!
+//! The sleeper waits in the operating system itself, so nobody stands between a message and the
+//! thread that waits for it, and none is woken while the receiver looks by itself.
+//!
+//! # Law
+//! A socket is said to have something once for each time that something comes; whoever hears it
+//! reads until nothing is left. While somebody sleeps, only he is told, and leaves a note for others.
+
+use crate::host::{Bell, lock};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, TryLockError};
+use std::time::Duration;
+
+/// There may be bytes to read.
+const READ: u8 = 1;
+/// Bytes may be written.
+const WRITE: u8 = 2;
+/// Reading has ended, or will when all is read.
+const ENDS: u8 = 4;
+
+/// Watches the sockets of all other ranks.
+pub struct Watch {
+    look: Mutex<Look>,
+    waker: Waker,
+    /// What was heard of each socket and not used yet.
+    notes: Box<[AtomicU8]>,
+    rung: AtomicBool,
+    asleep: AtomicBool,
+}
+
+struct Look {
+    poll: Poll,
+    events: Events,
+}
+
+const WOKEN: Token = Token(usize::MAX);
+
+impl Watch {
+    /// Over sockets, each with its number.
+    pub fn new<'a>(
+        n: usize,
+        sockets: impl Iterator<Item = (usize, &'a mut TcpStream)>,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let notes: Box<[AtomicU8]> = (0..n).map(|_| AtomicU8::new(0)).collect();
+        for (number, socket) in sockets {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            poll.registry().register(socket, Token(number), interest)?;
+            // What came before is not told of: all are looked at once.
+            notes[number].store(READ | WRITE, Ordering::Relaxed);
+        }
+        let waker = Waker::new(poll.registry(), WOKEN)?;
+        let events = Events::with_capacity(64);
+        Ok(Watch {
+            look: Mutex::new(Look { poll, events }),
+            waker,
+            notes,
+            rung: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+        })
+    }
+
+    /// Looks which sockets have something; while somebody sleeps, he does.
+    pub fn look(&self) {
+        match self.look.try_lock() {
+            Ok(mut look) => self.listen(&mut look, Some(Duration::ZERO)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                self.listen(&mut poisoned.into_inner(), Some(Duration::ZERO))
+            }
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    fn listen(&self, look: &mut Look, at_most: Option<Duration>) {
+        if let Err(fault) = look.poll.poll(&mut look.events, at_most) {
+            // Only a mistake of ours makes waiting fail otherwise.
+            assert_eq!(fault.kind(), ErrorKind::Interrupted, "{fault}");
+            return;
+        }
+        for event in look.events.iter().filter(|event| event.token() != WOKEN) {
+            let mut note = READ | WRITE;
+            if event.is_read_closed() || event.is_error() {
+                note |= ENDS;
+            }
+            // Release: pairs with the acquire in `take`.
+            self.notes[event.token().0].fetch_or(note, Ordering::Release);
+        }
+    }
+
+    /// Whether a socket may be read; it must be until it is empty, or be [noted](Self::note) again.
+    pub fn take_readable(&self, number: usize) -> bool {
+        let note = &self.notes[number];
+        if note.load(Ordering::Relaxed) & (READ | ENDS) == 0 {
+            return false;
+        }
+        // A socket that ends is read until it says so itself.
+        note.fetch_and(!READ, Ordering::Acquire);
+        true
+    }
+
+    /// Whether a socket that took nothing may take something now.
+    pub fn take_writable(&self, number: usize) -> bool {
+        let note = &self.notes[number];
+        note.load(Ordering::Relaxed) & WRITE != 0
+            && note.fetch_and(!WRITE, Ordering::Acquire) & WRITE != 0
+    }
+
+    /// There is more to read from a socket.
+    pub fn note(&self, number: usize) {
+        self.notes[number].fetch_or(READ, Ordering::Release);
+    }
+
+    /// Nothing more is wanted of a socket.
+    pub fn forget(&self, number: usize) {
+        self.notes[number].store(0, Ordering::Relaxed);
+    }
+
+    /// Whether it was rung, or a socket has something that was not used.
+    fn has_reason(&self) -> bool {
+        // SeqCst: of `ring` (writes rung, reads asleep) and `wait` (writes asleep, reads rung) at
+        // least one sees the other; also what was done before a ring is seen by whoever takes it.
+        let rung = self.rung.load(Ordering::SeqCst) && self.rung.swap(false, Ordering::SeqCst);
+        rung || (self.notes.iter()).any(|note| note.load(Ordering::Relaxed) & READ != 0)
+    }
+}
+
+impl Bell for Watch {
+    fn ring(&self) {
+        let before = self.rung.swap(true, Ordering::SeqCst);
+        if !before && self.asleep.load(Ordering::SeqCst) {
+            // It fails only when the machine has no memory for eight bytes.
+            self.waker.wake().unwrap_or_else(|fault| panic!("{fault}"));
+        }
+    }
+
+    /// Ends early when a socket has something.
+    fn wait(&self, at_most: Option<Duration>) {
+        let mut look = lock(&self.look);
+        self.asleep.store(true, Ordering::SeqCst);
+        if !self.has_reason() {
+            self.listen(&mut look, at_most);
+            self.rung.swap(false, Ordering::SeqCst);
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,418 @@
+//! Ranks under `mpirun`: each test starts itself again there, once for each rank.
+//!
+//! `DATAFLOW_MPIRUN` names the launcher of the MPI that this was built with, if it is not `mpirun`.
+
+#![cfg(all(feature = "mpi", target_os = "linux"))]
+
+mod conform;
+mod engine;
+
+use conform::conform;
+use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Pulse, Terms};
+use dataflow_core::rank::Rank;
+use dataflow_mpi::start::{Mpi, Place, check};
+use dataflow_mpi::transport::mpi::{Sizes, World};
+use dataflow_mpi::{Drive, Machine, Messenger, Settings};
+use engine::{Graph, Task, run};
+use mpi::traits::Communicator;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike;
+use nix::unistd::Pid;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const INSIDE: &str = "DATAFLOW_TEST_MPI";
+
+/// How long ranks that have come to the end wait for the others.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn is_rank() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+fn launcher() -> String {
+    std::env::var("DATAFLOW_MPIRUN").unwrap_or("mpirun".into())
+}
+
+/// Whether the launcher is Open MPI's; none if there is none.
+fn is_open_mpi() -> Option<bool> {
+    let version = Command::new(launcher()).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&version.stdout).contains("Open MPI"))
+}
+
+/// Starts a test again on so many ranks; none, said aloud, if there is no launcher.
+fn started(test: &str, n_ranks: usize) -> Option<Child> {
+    let Some(is_open_mpi) = is_open_mpi() else {
+        eprintln!("skipped: {} is not there", launcher());
+        return None;
+    };
+    let mut command = Command::new(launcher());
+    if is_open_mpi {
+        command.args(["--oversubscribe", "--bind-to", "none"]);
+        command
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+    let own = std::env::current_exe().unwrap();
+    command.args(["-n", &n_ranks.to_string()]).arg(own);
+    command
+        .args([test, "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .env_remove("RUST_BACKTRACE");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Some(command.spawn().unwrap())
+}
+
+fn run_on(test: &str, n_ranks: usize) -> Option<Output> {
+    Some(started(test, n_ranks)?.wait_with_output().unwrap())
+}
+
+fn must_pass(test: &str, n_ranks: &[usize]) {
+    for &n_ranks in n_ranks {
+        if let Some(output) = run_on(test, n_ranks) {
+            assert!(
+                output.status.success(),
+                "{n_ranks} ranks: {}",
+                said(&output)
+            );
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!(
+        "{}\n{}\n{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    )
+}
+
+fn messenger(world: &World, sizes: Sizes, settings: Settings) -> (Messenger, Arc<Machine>) {
+    let (transport, host) = (world.transport(sizes).unwrap(), Machine::new());
+    let messenger = Messenger::new(Box::new(transport), settings, host.clone(), Arc::new(Heap));
+    (messenger.unwrap(), host)
+}
+
+const TIGHT: Sizes = Sizes {
+    message_bytes: 1000,
+    largest_tag: 7,
+    packet_bytes: 100,
+    packets: 2,
+};
+
+#[test]
+fn mpi_does_what_every_transport_must() {
+    if !is_rank() {
+        return must_pass("mpi_does_what_every_transport_must", &[2, 3, 4]);
+    }
+    let world = World::begin().unwrap();
+    let tight = Sizes {
+        message_bytes: 200,
+        ..TIGHT
+    };
+    for sizes in [Sizes::default(), tight] {
+        let transport = world.transport(sizes).unwrap();
+        // Of longer ones Open MPI 4.1 writes what the room does not hold.
+        conform(Box::new(transport), &*Machine::new(), 1000);
+    }
+    world.end(PATIENCE).unwrap();
+}
+
+#[test]
+fn fifty_small_runs_end_well_however_messages_are_moved() {
+    if !is_rank() {
+        return must_pass(
+            "fifty_small_runs_end_well_however_messages_are_moved",
+            &[1, 2, 3, 4],
+        );
+    }
+    let world = World::begin().unwrap();
+    for (drive, sizes, spin) in [
+        (Drive::Workers, Sizes::default(), 0),
+        (Drive::Dedicated, Sizes::default(), 0),
+        (Drive::Workers, TIGHT, 20),
+    ] {
+        let settings = Settings {
+            drive,
+            spin: Duration::from_micros(spin),
+            ..Settings::default()
+        };
+        let (messenger, host) = messenger(&world, sizes, settings);
+        for seed in 0..50 {
+            let end = run(
+                &Graph::random(seed, world.n_ranks(), 60),
+                &messenger,
+                &*host,
+            );
+            assert!(end.is_good(), "{end:?}");
+        }
+    }
+    world.end(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_communicator_of_the_users_is_taken_and_left_alone() {
+    if !is_rank() {
+        return must_pass("a_communicator_of_the_users_is_taken_and_left_alone", &[4]);
+    }
+    let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Serialized).unwrap();
+    let whole = universe.world();
+    // Odd and even ranks run apart, then all together; the user's messages do not disturb.
+    let half = whole
+        .split_by_color(mpi::topology::Color::with_value(whole.rank() % 2))
+        .unwrap();
+    for communicator in [half, whole] {
+        let world = World::over(&communicator).unwrap();
+        let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
+        assert_eq!(messenger.rank(), Rank(communicator.rank() as u32));
+        let end = run(&Graph::random(1, world.n_ranks(), 100), &messenger, &*host);
+        assert!(end.is_good(), "{end:?}");
+        drop(messenger);
+        world.end(PATIENCE).unwrap();
+    }
+    // Initialised before, the whole world is taken as well, and not ended.
+    World::begin().unwrap().end(PATIENCE).unwrap();
+    assert!(!mpi::environment::is_finalized());
+}
+
+#[test]
+fn a_thread_level_that_is_too_low_is_a_named_error() {
+    if !is_rank() {
+        return must_pass("a_thread_level_that_is_too_low_is_a_named_error", &[2]);
+    }
+    let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled).unwrap();
+    for refused in [
+        World::begin().map(drop),
+        World::over(&universe.world()).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.name(), "mpi_thread_level");
+        assert!(error.message().contains("Funneled"), "{error}");
+    }
+}
+
+#[test]
+fn the_launcher_tells_what_mpi_says() {
+    if !is_rank() {
+        return must_pass("the_launcher_tells_what_mpi_says", &[3]);
+    }
+    let place = Place::of(|name| std::env::var(name).ok()).unwrap().unwrap();
+    let world = World::begin().unwrap();
+    let transport = world.transport(Sizes::default()).unwrap();
+    assert_eq!(
+        place.rank,
+        dataflow_mpi::transport::Transport::rank(&transport)
+    );
+    drop(transport);
+    assert_eq!((place.local_rank, place.ranks_here), world.here());
+    let mpi = Mpi {
+        n_ranks: world.n_ranks(),
+        library: world.library(),
+    };
+    check(Some(&place), Some(3), Some(&mpi)).unwrap();
+    assert!(check(Some(&place), Some(4), None).is_err());
+    world.end(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_world_that_is_dropped_by_a_panic_ends_the_job() {
+    let name = "a_world_that_is_dropped_by_a_panic_ends_the_job";
+    if !is_rank() {
+        let begun = Instant::now();
+        if let Some(output) = run_on(name, 3) {
+            assert!(!output.status.success(), "{}", said(&output));
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "{}",
+                said(&output)
+            );
+        }
+        return;
+    }
+    let world = World::begin().unwrap();
+    let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
+    if messenger.rank() == Rank(1) {
+        panic!("on purpose");
+    }
+    // The others wait for a run that rank 1 never opens.
+    run(&Graph::random(1, 3, 10), &messenger, &*host);
+    thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_job() {
+    let name = "a_rank_that_is_killed_ends_the_job";
+    if !is_rank() {
+        let begun = Instant::now();
+        if let Some(output) = run_on(name, 3) {
+            assert!(!output.status.success(), "{}", said(&output));
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "{}",
+                said(&output)
+            );
+        }
+        return;
+    }
+    let world = World::begin().unwrap();
+    let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
+    for seed in 0.. {
+        if seed == 5 && messenger.rank() == Rank(2) {
+            kill(Pid::this(), Signal::SIGKILL).unwrap();
+        }
+        let end = run(&Graph::random(seed, 3, 100), &messenger, &*host);
+        if !end.is_good() {
+            std::process::exit(1);
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_stands_still_is_named_after_the_silence_allowed() {
+    let name = "a_rank_that_stands_still_is_named_after_the_silence_allowed";
+    if !is_rank() {
+        if let Some(output) = run_on(name, 3) {
+            let said = said(&output);
+            let named = said
+                .lines()
+                .filter(|line| line.starts_with("error: rank 2 has been silent"));
+            assert!(!output.status.success() && named.count() == 2, "{said}");
+        }
+        return;
+    }
+    let settings = Settings {
+        silence: Duration::from_secs(2),
+        ..Settings::default()
+    };
+    let world = World::begin().unwrap();
+    let (messenger, _) = messenger(&world, Sizes::default(), settings);
+    let line = messenger
+        .open(&Terms::default(), Arc::new(Nothing))
+        .unwrap();
+    if messenger.rank() == Rank(2) {
+        kill(Pid::this(), Signal::SIGSTOP).unwrap();
+        thread::sleep(Duration::from_secs(60)); // it may be a while until all threads stand still
+    }
+    let error = line.close(None).unwrap_err();
+    eprintln!("\nerror: {}", error.message());
+    thread::sleep(Duration::from_millis(500)); // the other one says so too
+    std::process::exit(1);
+}
+
+#[test]
+fn a_datum_above_two_gibibytes_arrives() {
+    const BYTES: usize = (2 << 30) + 4096;
+    if !is_rank() {
+        let available = available_bytes();
+        if available < 5 * BYTES {
+            eprintln!("skipped: {} MiB of memory are available", available >> 20);
+            return;
+        }
+        return must_pass("a_datum_above_two_gibibytes_arrives", &[2]);
+    }
+    let settings = Settings {
+        silence: Duration::from_secs(100), // on a busy machine pages come slowly
+        ..Settings::default()
+    };
+    let world = World::begin().unwrap();
+    let task = |owner, inputs, size| Task {
+        owner: Rank(owner),
+        inputs,
+        sizes: vec![size],
+        seconds: 0.0,
+        priority: 0,
+    };
+    let graph = Graph::new(
+        2,
+        vec![task(0, vec![], Some(BYTES)), task(1, vec![0], None)],
+    );
+    let (messenger, host) = messenger(&world, Sizes::default(), settings);
+    let end = run(&graph, &messenger, &*host);
+    assert!(end.is_good(), "{end:?}");
+    drop(messenger);
+    world.end(PATIENCE).unwrap();
+}
+
+fn available_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.unwrap().trim().trim_end_matches(" kB");
+    kibibytes.parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn a_rank_that_waits_for_work_uses_little_of_the_processor() {
+    if !is_rank() {
+        return must_pass(
+            "a_rank_that_waits_for_work_uses_little_of_the_processor",
+            &[2],
+        );
+    }
+    let world = World::begin().unwrap();
+    for drive in [Drive::Workers, Drive::Dedicated] {
+        let settings = Settings {
+            drive,
+            ..Settings::default()
+        };
+        let (messenger, _) = messenger(&world, Sizes::default(), settings);
+        // In a run rank 0 takes its time; the other has nothing to do but wait for it.
+        let line = messenger
+            .open(&Terms::default(), Arc::new(Nothing))
+            .unwrap();
+        let millis = if messenger.rank() == Rank(0) {
+            thread::sleep(Duration::from_secs(4));
+            0
+        } else {
+            thread::sleep(Duration::from_millis(200));
+            processor_millis(Duration::from_secs(3))
+        };
+        eprintln!("{drive:?}: {millis} ms of processor time in three seconds");
+        assert!(
+            millis < 60,
+            "{drive:?}: {millis} ms of processor time in three seconds"
+        );
+        assert_eq!(line.close(None).unwrap(), None);
+        let between = processor_millis(Duration::from_secs(1));
+        assert!(
+            between < 10,
+            "{drive:?}: {between} ms in a second between runs"
+        );
+    }
+    world.end(PATIENCE).unwrap();
+}
+
+/// Processor time that this process uses in a while.
+fn processor_millis(while_: Duration) -> i64 {
+    let used = || {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
+        usage.user_time().num_milliseconds() + usage.system_time().num_milliseconds()
+    };
+    let before = used();
+    thread::sleep(while_);
+    used() - before
+}
+
+/// An engine that never has anything to do.
+struct Nothing;
+
+impl Inbox for Nothing {
+    fn deliver(&self, _: Rank, _: Arrival) {}
+    fn pulse(&self) -> Pulse {
+        Pulse {
+            idle: true,
+            ..Pulse::default()
+        }
+    }
+    fn stop(&self, _: Failure) {}
+    fn stall(&self) {}
+}

@@ -1,0 +1,474 @@
+//! Ranks as processes over sockets: runs, deaths, strangers.
+
+#![cfg(target_os = "linux")]
+
+mod engine;
+mod processes;
+
+use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Pulse, Terms};
+use dataflow_core::rank::Rank;
+use dataflow_mpi::transport::tcp::Tcp;
+use dataflow_mpi::{Drive, Machine, Messenger, Settings};
+use engine::{End, Graph, Task, run};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
+use nix::sys::time::TimeValLike;
+use processes::{Job, Seat, as_rank, fail, number, say};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+fn messenger(tcp: Tcp, settings: Settings) -> (Messenger, Arc<Machine>) {
+    let host = Machine::new();
+    let messenger = Messenger::new(Box::new(tcp), settings, host.clone(), Arc::new(Heap));
+    (messenger.unwrap(), host)
+}
+
+/// Ends the process in failure unless the run ended well.
+fn must_be_good(end: &End) {
+    match &end.result {
+        Err((_, reason)) => fail(reason),
+        Ok(_) if !end.is_good() => fail(&format!("{end:?}")),
+        Ok(_) => {}
+    }
+}
+
+#[test]
+fn fifty_small_runs_end_well_however_messages_are_moved() {
+    if let Some(seat) = as_rank() {
+        let drive = [Drive::Workers, Drive::Dedicated][number("drive").unwrap() as usize];
+        let spin = Duration::from_micros(number("spin").unwrap());
+        let settings = Settings {
+            drive,
+            spin,
+            ..Settings::default()
+        };
+        let n_ranks = seat.mesh.n_ranks;
+        let (messenger, host) = messenger(seat.connect(), settings);
+        for seed in 0..50 {
+            let graph = Graph::random(seed, n_ranks, 60);
+            must_be_good(&run(&graph, &messenger, &*host));
+        }
+        return;
+    }
+    let name = "fifty_small_runs_end_well_however_messages_are_moved";
+    for (n_ranks, drive, spin) in [(2, 0, 0), (3, 1, 0), (4, 0, 20), (1, 1, 0)] {
+        Job::start(name, n_ranks, &[("drive", drive), ("spin", spin)]).end_well();
+    }
+}
+
+/// Runs again and again until something happens.
+fn run_for_ever(seat: &Seat) -> ! {
+    let (messenger, host) = messenger(seat.connect(), Settings::default());
+    for seed in 0.. {
+        let graph = Graph::random(seed, seat.mesh.n_ranks, 200);
+        let end = run(&graph, &messenger, &*host);
+        if let Err((_, reason)) = end.result {
+            drop(messenger);
+            fail(&reason);
+        }
+        if seed == 3 {
+            say("running");
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_rank_that_is_killed_during_a_run_is_named_by_all_others() {
+    if let Some(seat) = as_rank() {
+        run_for_ever(&seat);
+    }
+    let name = "a_rank_that_is_killed_during_a_run_is_named_by_all_others";
+    for lost in 0..3 {
+        for pause in [0, 7, 50] {
+            let mut job = Job::start(name, 3, &[]);
+            job.all_say("running");
+            thread::sleep(Duration::from_millis(pause));
+            job.take(lost).kill();
+            job.end_naming(lost);
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_stands_still_is_named_after_the_silence_allowed() {
+    if let Some(seat) = as_rank() {
+        let settings = Settings {
+            silence: Duration::from_secs(2),
+            ..Settings::default()
+        };
+        let (messenger, _) = messenger(seat.connect(), settings);
+        let line = messenger
+            .open(&Terms::default(), Arc::new(Nothing))
+            .unwrap();
+        say("running");
+        if number("still") == Some(u64::from(seat.mesh.rank.0)) {
+            thread::sleep(Duration::from_secs(60));
+        }
+        let closed = line.close(None);
+        drop(messenger);
+        fail(closed.unwrap_err().message());
+    }
+    let name = "a_rank_that_stands_still_is_named_after_the_silence_allowed";
+    for still in [0, 2] {
+        let mut job = Job::start(name, 3, &[("still", u64::from(still))]);
+        job.all_say("running");
+        let process = job.take(still);
+        process.signal(Signal::SIGSTOP);
+        job.end_naming(still);
+        process.kill();
+    }
+}
+
+#[test]
+fn a_rank_that_is_killed_while_the_ranks_gather_is_named_by_all_others() {
+    if let Some(seat) = as_rank() {
+        if number("sleeper") == Some(u64::from(seat.mesh.rank.0)) {
+            say("sleeping");
+            thread::sleep(Duration::from_secs(60));
+        }
+        run_for_ever(&seat);
+    }
+    let name = "a_rank_that_is_killed_while_the_ranks_gather_is_named_by_all_others";
+    // Rank 3 does not come; of those who wait for it one is killed.
+    for lost in 0..3 {
+        let mut job = Job::start(name, 4, &[("sleeper", 3)]);
+        job.processes[3].word("sleeping");
+        thread::sleep(Duration::from_millis(300));
+        job.take(lost).kill();
+        job.take(3).kill();
+        job.end_naming(lost);
+    }
+    // Rank 1 ends before it has come: the others know when their patience ends.
+    let mut job = Job::start(name, 3, &[("sleeper", 1), ("patience", 2)]);
+    job.take(1).kill();
+    job.end_naming(1);
+}
+
+#[test]
+fn a_rank_that_starts_late_is_waited_for() {
+    if let Some(seat) = as_rank() {
+        let graph = Graph::random(1, 3, 100);
+        let (messenger, host) = messenger(seat.connect(), Settings::default());
+        must_be_good(&run(&graph, &messenger, &*host));
+        return;
+    }
+    let mut job = Job::new("a_rank_that_starts_late_is_waited_for", 3, &[]);
+    job.start_rank(0);
+    job.start_rank(2);
+    thread::sleep(Duration::from_secs(2));
+    job.start_rank(1);
+    job.end_well();
+}
+
+#[test]
+fn strangers_are_refused_in_one_line_each_and_the_run_goes_on() {
+    if let Some(seat) = as_rank() {
+        let graph = Graph::random(1, 2, 100);
+        let (messenger, host) = messenger(seat.connect(), Settings::default());
+        must_be_good(&run(&graph, &messenger, &*host));
+        return;
+    }
+    let name = "strangers_are_refused_in_one_line_each_and_the_run_goes_on";
+    let mut job = Job::new(name, 2, &[]);
+    job.start_rank(0);
+    let hello = |token: &[u8], rank: u32, n_ranks: u32| {
+        let mut hello = b"dfmesh1\n".to_vec();
+        hello.extend(token);
+        hello.extend(rank.to_le_bytes());
+        hello.extend(n_ranks.to_le_bytes());
+        hello.extend([0; 18]);
+        hello
+    };
+    let digits = job.token.to_string();
+    let token: Vec<u8> = (0..64)
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap())
+        .collect();
+    let mut wrong = token.clone();
+    wrong[31] ^= 1;
+    let strangers = [
+        (hello(&[0; 32], 1, 2), "does not know the token"),
+        (hello(&wrong, 1, 2), "does not know the token"),
+        (vec![0xff; 1000], "does not say what ranks say"),
+        (
+            (1u64 << 63).to_le_bytes().to_vec(),
+            "does not say what ranks say",
+        ),
+        (hello(&token, 1, 3), "expects 3 ranks, not 2"),
+        (hello(&token, 0, 2), "says that it is rank 0"),
+        (
+            hello(&token, u32::MAX, 2),
+            "says that it is rank 4294967295",
+        ),
+    ];
+    for (words, _) in &strangers {
+        let mut stream = TcpStream::connect(job.root()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        stream.write_all(words).unwrap();
+        // It is sent away, with a word at most.
+        let mut answer = [0; 100];
+        while let Ok(1..) = stream.read(&mut answer) {}
+    }
+    let half_open: Vec<TcpStream> = (0..3)
+        .map(|_| TcpStream::connect(job.root()).unwrap())
+        .collect();
+    let mut hesitant = TcpStream::connect(job.root()).unwrap();
+    hesitant.write_all(&hello(&token, 1, 2)[..20]).unwrap();
+    thread::sleep(Duration::from_secs(6));
+    job.start_rank(1);
+    let ended = job.end(Duration::from_secs(60));
+    drop((half_open, hesitant));
+    assert!(
+        ended.iter().all(|ended| ended.status.success()),
+        "{}",
+        ended[0].stderr
+    );
+    let log: Vec<&str> = ended[0]
+        .stderr
+        .lines()
+        .filter(|line| line.contains("refused"))
+        .collect();
+    for (_, reason) in &strangers {
+        assert!(
+            log.iter().any(|line| line.contains(reason)),
+            "{reason}: {log:?}"
+        );
+    }
+    assert_eq!(log.len(), strangers.len() + 4, "{log:?}");
+    assert_eq!(
+        log.iter().filter(|line| line.contains("within 5s")).count(),
+        4,
+        "{log:?}"
+    );
+}
+
+#[test]
+fn ranks_that_differ_in_their_number_or_are_the_same_are_named_errors() {
+    if let Some(seat) = as_rank() {
+        if seat.mesh.rank == Rank(2) {
+            say("sleeping");
+            thread::sleep(Duration::from_secs(2));
+        }
+        let (messenger, host) = messenger(seat.connect(), Settings::default());
+        must_be_good(&run(&Graph::random(1, 3, 10), &messenger, &*host));
+        return;
+    }
+    let name = "ranks_that_differ_in_their_number_or_are_the_same_are_named_errors";
+    let mut job = Job::start(name, 3, &[("sleeper", 2)]);
+    job.processes[2].word("sleeping");
+    let refused = |job: &mut Job, reason: &str| {
+        job.start_rank(1);
+        let ended = job.processes.pop().unwrap().end(Duration::from_secs(30));
+        assert!(
+            !ended.status.success() && ended.stderr.contains(reason),
+            "{}",
+            ended.stderr
+        );
+    };
+    thread::sleep(Duration::from_millis(300)); // rank 1 has come
+    refused(&mut job, "rank 1 is another process");
+    job.n_ranks = 4;
+    refused(&mut job, "ranks: 3 on rank 0, 4 on rank 1");
+    job.end_well();
+}
+
+#[test]
+fn a_datum_above_two_gibibytes_arrives() {
+    const BYTES: usize = (2 << 30) + 4096;
+    if let Some(seat) = as_rank() {
+        let settings = Settings {
+            silence: Duration::from_secs(100), // on a busy machine pages come slowly
+            ..Settings::default()
+        };
+        let (messenger, host) = messenger(seat.connect(), settings);
+        let task = |owner, inputs, size| Task {
+            owner: Rank(owner),
+            inputs,
+            sizes: vec![size],
+            seconds: 0.0,
+            priority: 0,
+        };
+        let graph = Graph::new(
+            2,
+            vec![task(0, vec![], Some(BYTES)), task(1, vec![0], None)],
+        );
+        must_be_good(&run(&graph, &messenger, &*host));
+        return;
+    }
+    let available = available_bytes();
+    if available < 5 * BYTES {
+        eprintln!("skipped: {} MiB of memory are available", available >> 20);
+        return;
+    }
+    Job::start("a_datum_above_two_gibibytes_arrives", 2, &[]).end_well();
+}
+
+fn available_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.unwrap().trim().trim_end_matches(" kB");
+    kibibytes.parse::<usize>().unwrap() << 10
+}
+
+/// Two network namespaces, joined by a cable: two hosts, as far as sockets know.
+struct Hosts(u32);
+
+impl Hosts {
+    /// None if this user or machine cannot.
+    fn new() -> Option<Self> {
+        let id = std::process::id();
+        let (a, b) = (format!("df-{id}-a"), format!("df-{id}-b"));
+        if !ip(&format!("netns add {a}")) {
+            return None;
+        }
+        let hosts = Hosts(id);
+        let cable = [
+            format!("netns add {b}"),
+            format!("link add v{id}a netns {a} type veth peer name v{id}b netns {b}"),
+            format!("-n {a} addr add 10.77.0.1/24 dev v{id}a"),
+            format!("-n {b} addr add 10.77.0.2/24 dev v{id}b"),
+            format!("-n {a} link set v{id}a up"),
+            format!("-n {b} link set v{id}b up"),
+        ];
+        cable.iter().all(|line| ip(line)).then_some(hosts)
+    }
+
+    fn name(&self, rank: u32) -> String {
+        format!("df-{}-{}", self.0, ["a", "b"][rank as usize])
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for rank in 0..2 {
+            ip(&format!("netns del {}", self.name(rank)));
+        }
+    }
+}
+
+/// Runs `ip`, which root may.
+fn ip(line: &str) -> bool {
+    let mut ip = Command::new("ip");
+    let status = ip.args(line.split(' ')).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut() {
+    if let Some(seat) = as_rank() {
+        let settings = Settings {
+            silence: Duration::from_secs(2),
+            ..Settings::default()
+        };
+        let (messenger, host) = messenger(seat.connect(), settings);
+        for seed in 0..20 {
+            must_be_good(&run(&Graph::random(seed, 2, 100), &messenger, &*host));
+        }
+        let line = messenger
+            .open(&Terms::default(), Arc::new(Nothing))
+            .unwrap();
+        say("running");
+        thread::sleep(Duration::from_secs(1));
+        let closed = line.close(None);
+        drop(messenger);
+        fail(closed.unwrap_err().message());
+    }
+    let Some(hosts) = Hosts::new() else {
+        eprintln!("skipped: this user or machine cannot make network namespaces (`ip netns add`)");
+        return;
+    };
+    let name = "two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut";
+    let mut job = Job::new(name, 2, &[]);
+    for (rank, listen) in [(0, "10.77.0.1"), (1, "10.77.0.2")] {
+        job.start_in(rank, &["ip", "netns", "exec", &hosts.name(rank)], listen);
+    }
+    job.all_say("running");
+    assert!(ip(&format!(
+        "-n {} link set v{}b down",
+        hosts.name(1),
+        hosts.0
+    )));
+    for ended in job.end(Duration::from_secs(10)) {
+        let other = format!("rank {} ", 1 - ended.rank);
+        assert!(
+            !ended.status.success() && ended.stderr.contains(&other),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn idle_ranks_use_no_processor() {
+    if let Some(seat) = as_rank() {
+        let drive = [Drive::Workers, Drive::Dedicated][number("drive").unwrap() as usize];
+        let settings = Settings {
+            drive,
+            spin: Duration::from_micros(50),
+            ..Settings::default()
+        };
+        let (messenger, host) = messenger(seat.connect(), settings);
+        let graph = Graph::random(1, 3, 100);
+        must_be_good(&run(&graph, &messenger, &*host));
+        thread::sleep(Duration::from_millis(200));
+        let between = processor_millis(Duration::from_secs(2));
+        // In a run rank 0 takes its time; the others have nothing to do but wait for it.
+        let line = messenger
+            .open(&Terms::default(), Arc::new(Nothing))
+            .unwrap();
+        let waiting = if seat.mesh.rank == Rank(0) {
+            thread::sleep(Duration::from_secs(4));
+            0
+        } else {
+            let waiting = thread::spawn(|| processor_millis(Duration::from_secs(2)));
+            thread::sleep(Duration::from_millis(100));
+            line.poll();
+            waiting.join().unwrap()
+        };
+        assert_eq!(line.close(None).unwrap(), None);
+        if between > 20 || waiting > 20 {
+            fail(&format!(
+                "{between} and {waiting} ms of processor time in two idle seconds"
+            ));
+        }
+        return;
+    }
+    for drive in [0, 1] {
+        Job::start("idle_ranks_use_no_processor", 3, &[("drive", drive)]).end_well();
+    }
+}
+
+/// An engine that never has anything to do.
+struct Nothing;
+
+impl Inbox for Nothing {
+    fn deliver(&self, _: Rank, _: Arrival) {}
+    fn pulse(&self) -> Pulse {
+        Pulse {
+            idle: true,
+            ..Pulse::default()
+        }
+    }
+    fn stop(&self, _: Failure) {}
+    fn stall(&self) {}
+}
+
+/// Processor time that this process uses in a while.
+fn processor_millis(while_: Duration) -> i64 {
+    let used = || {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
+        usage.user_time().num_milliseconds() + usage.system_time().num_milliseconds()
+    };
+    let before = used();
+    thread::sleep(while_);
+    used() - before
+}
