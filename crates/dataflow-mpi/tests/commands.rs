@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The machine, but nobody looks by chance: its time stands still, waits end by a ring only, and
-/// while it is deaf no ring is heard.
+/// The machine, but nobody looks by chance: its time stands still, and while it is deaf whoever
+/// waits does so until that has passed.
 struct Undisturbed {
     machine: Arc<Machine>,
     deaf: Arc<AtomicBool>,
@@ -48,12 +48,15 @@ struct Muffled {
 
 impl Bell for Muffled {
     fn ring(&self) {
-        if !self.deaf.load(Ordering::SeqCst) {
-            self.bell.ring();
-        }
+        self.bell.ring();
     }
-    fn wait(&self, _: Option<Duration>) {
-        self.bell.wait(None);
+    fn wait(&self, at_most: Option<Duration>) {
+        if !self.deaf.load(Ordering::SeqCst) {
+            return self.bell.wait(at_most);
+        }
+        while self.deaf.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
