@@ -9,23 +9,20 @@
 //! count; so whatever the machine does meanwhile, it does to all of them. Printed are medians,
 //! half the distance of the quartiles, and processor time; `over:` marks what exceeds a bound.
 //!
-//! # The bare loop
-//! [`Numbered`] graphs know the number of each task and its in-degree by formula. One atomic byte
-//! a task counts arrivals, one crossbeam deque a worker holds ready tasks, and the first successor
-//! that becomes ready runs at once. There are no names, no errors, no panics caught, no sleep, no
-//! data: what is left is the lower bound of any engine that counts arrivals.
-//!
 //! # Elsewhere
-//! The graphs as task spaces: `examples/cli/shapes.rs`. Numbers: `benches/README.md`.
+//! The bare loop: `overhead/bare.rs`. The graphs as task spaces: `examples/cli/shapes.rs`. Numbers: `benches/README.md`.
 
+#[path = "overhead/bare.rs"]
+mod bare;
 #[path = "../examples/cli/process.rs"]
 mod process;
 #[path = "../examples/cli/shapes.rs"]
 mod shapes;
+#[path = "overhead/statistics.rs"]
+mod statistics;
 
+use bare::{Numbered, run_bare};
 use clap::{Parser, ValueEnum};
-use crossbeam_deque::{Steal, Stealer, Worker};
-use crossbeam_utils::CachePadded;
 use dataflow::Runtime;
 use dataflow::prelude::*;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
@@ -33,10 +30,9 @@ use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use shapes::{
     Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, WIDTH, Wavefront,
 };
-use std::hint::{black_box, spin_loop};
-use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::thread;
+use statistics::{machine, quartiles};
+use std::hint::black_box;
+use std::process::ExitCode;
 use std::time::Instant;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -96,24 +92,6 @@ fn measure_all(settings: &Settings) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Processor, number of cores, commit.
-fn machine() -> String {
-    let description = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = description
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processor", |(_, model)| model);
-    let cores = thread::available_parallelism().map_or(0, usize::from);
-    let git = Command::new("git")
-        .args(["rev-parse", "--short", "HEAD"])
-        .output();
-    let commit = git.map(|git| String::from_utf8_lossy(&git.stdout).trim().to_string());
-    format!(
-        "{model}, {cores} cores, commit {}",
-        commit.unwrap_or_default()
-    )
 }
 
 /// Those who work at once: a runtime and a pool of rayon's with the same number of threads.
@@ -198,7 +176,10 @@ impl Bench {
         let bare = BareChain { length };
         let mut race = Race::new("chain", length, 1.1);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.enter(DENSE, crew, || {
+                run_bare(&bare, crew.n_threads());
+                Ok(())
+            });
             race.engine("dataflow", Some(4.0), crew, &plain);
             race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
             race.engine("dataflow, data moved", None, crew, &moved);
@@ -223,7 +204,10 @@ impl Bench {
         let bare = BareWavefront { side };
         let mut race = Race::new("wavefront", bare.count() as u64, 0.8);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.enter(DENSE, crew, || {
+                run_bare(&bare, crew.n_threads());
+                Ok(())
+            });
             race.engine("dataflow", Some(4.0), crew, &plain);
             race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
             race.engine("dataflow, data moved", None, crew, &moved);
@@ -245,7 +229,10 @@ impl Bench {
         let bare = BareCholesky { nt };
         let mut race = Race::new("cholesky", bare.count() as u64, 1.1);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.enter(DENSE, crew, || {
+                run_bare(&bare, crew.n_threads());
+                Ok(())
+            });
             race.engine("dataflow", Some(4.0), crew, &plain);
             race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
             race.engine("dataflow, bottom-level priorities", None, crew, &urgent);
@@ -267,7 +254,10 @@ impl Bench {
         let bare = BareStencil { steps };
         let mut race = Race::new("stencil", bare.count() as u64, 1.0);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || run_bare(&bare, crew.n_threads()));
+            race.enter(DENSE, crew, || {
+                run_bare(&bare, crew.n_threads());
+                Ok(())
+            });
             race.engine("dataflow", Some(4.0), crew, &plain);
             race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
             race.engine("dataflow, data moved", None, crew, &moved);
@@ -429,122 +419,11 @@ impl Contestant<'_> {
     }
 }
 
-/// The median, and half the distance of the quartiles.
-fn quartiles(values: &[f64]) -> (f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let place = share * (sorted.len().max(1) - 1) as f64;
-        let (below, above) = (place.floor() as usize, place.ceil() as usize);
-        sorted
-            .get(below)
-            .zip(sorted.get(above))
-            .map_or(f64::NAN, |(a, b)| a + (b - a) * place.fract())
-    };
-    (at(0.5), (at(0.75) - at(0.25)) / 2.0)
-}
-
 fn ratio(value: Option<f64>) -> String {
     value.map_or("–".into(), |value| format!("{value:.2}"))
 }
 
-// ── The bare loop ────────────────────────────────────────────────────────────────────────────────
-
-/// A graph whose tasks are numbered from 0, all answers by formula.
-trait Numbered: Sync {
-    type Task: Copy + Send;
-
-    fn count(&self) -> usize;
-    fn roots(&self) -> Vec<Self::Task>;
-    fn number(&self, task: Self::Task) -> usize;
-    fn in_degree(&self, task: Self::Task) -> u8;
-    fn successors(&self, task: Self::Task, to: impl FnMut(Self::Task));
-}
-
-/// Runs a graph with nothing but counters and deques.
-fn run_bare<G: Numbered>(graph: &G, n_workers: usize) -> Outcome {
-    let deques: Vec<Worker<G::Task>> = (0..n_workers).map(|_| Worker::new_lifo()).collect();
-    for root in graph.roots().into_iter().rev() {
-        deques[0].push(root);
-    }
-    let bare = Bare {
-        graph,
-        arrivals: (0..graph.count()).map(|_| AtomicU8::new(0)).collect(),
-        stealers: deques.iter().map(Worker::stealer).collect(),
-        executed: (0..n_workers).map(|_| CachePadded::default()).collect(),
-    };
-    let mut deques = deques.into_iter().enumerate();
-    thread::scope(|threads| {
-        let mine = deques.next();
-        for (worker, deque) in deques {
-            let bare = &bare;
-            threads.spawn(move || bare.work(worker, &deque));
-        }
-        if let Some((worker, deque)) = mine {
-            bare.work(worker, &deque);
-        }
-    });
-    Ok(())
-}
-
-struct Bare<'g, G: Numbered> {
-    graph: &'g G,
-    arrivals: Box<[AtomicU8]>,
-    stealers: Vec<Stealer<G::Task>>,
-    /// Tasks run by each worker, as of the last time that it was idle.
-    executed: Vec<CachePadded<AtomicU64>>,
-}
-
-impl<G: Numbered> Bare<'_, G> {
-    fn work(&self, worker: usize, deque: &Worker<G::Task>) {
-        let mut executed = 0;
-        loop {
-            let mut next = deque.pop().or_else(|| self.steal(worker));
-            if next.is_none() {
-                self.executed[worker].store(executed, Ordering::Relaxed);
-                let all = self
-                    .executed
-                    .iter()
-                    .map(|of| of.load(Ordering::Relaxed))
-                    .sum::<u64>();
-                if all == self.graph.count() as u64 {
-                    return;
-                }
-                spin_loop();
-            }
-            while let Some(task) = next.take() {
-                executed += 1;
-                self.graph.successors(task, |target| {
-                    if !self.arrives_last(target) {
-                    } else if next.is_none() {
-                        next = Some(target);
-                    } else {
-                        deque.push(target);
-                    }
-                });
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn arrives_last(&self, target: G::Task) -> bool {
-        let before = self.arrivals[self.graph.number(target)].fetch_add(1, Ordering::AcqRel);
-        before + 1 == self.graph.in_degree(target)
-    }
-
-    fn steal(&self, worker: usize) -> Option<G::Task> {
-        let others = (1..self.stealers.len()).map(|step| (worker + step) % self.stealers.len());
-        others.map(|other| &self.stealers[other]).find_map(|other| {
-            loop {
-                match other.steal() {
-                    Steal::Success(task) => return Some(task),
-                    Steal::Empty => return None,
-                    Steal::Retry => {}
-                }
-            }
-        })
-    }
-}
+// ── The shapes for the bare loop ──────────────────────────────────────────────────────────────────
 
 struct BareChain {
     length: u64,

@@ -72,6 +72,7 @@ mod launch;
 mod runtime;
 
 pub use dataflow_core as core;
+pub use dataflow_core::sequence;
 pub use dataflow_linalg as linalg;
 pub use dataflow_mpi as mpi;
 pub use dataflow_numa as numa;
@@ -79,7 +80,7 @@ pub use dataflow_numa as numa;
 pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};
 pub use dataflow_core::{Report, task_names};
-pub use dataflow_numa::{Bind, Policy};
+pub use dataflow_numa::{Bind, Placing, Policy};
 pub use launch::{Transport, launch};
 pub use runtime::{Runtime, RuntimeBuilder};
 

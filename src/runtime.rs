@@ -5,13 +5,14 @@ use crate::launch::Transport;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor, Job, Memory, Wire};
 use dataflow_core::rank::Rank;
+use dataflow_core::sequence::{self, Scope};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run_across, run_with};
 use dataflow_mpi::transport::Transport as Carrier;
 use dataflow_mpi::{Counters, Drive, Machine, Messenger};
 use dataflow_numa::topology::share::{self, LocalRank};
 use dataflow_numa::{
-    Bind, HugePages, Policy, Statistics, Topology, Warning, Workers, WorkersBuilder,
+    Bind, HugePages, Placing, Policy, Statistics, Topology, Warning, Workers, WorkersBuilder,
 };
 use std::env;
 use std::fmt;
@@ -43,6 +44,7 @@ pub struct RuntimeBuilder {
     threads: Option<usize>,
     bind: Bind,
     policy: Policy,
+    placing: Placing,
     pub(crate) ranks: usize,
     pub(crate) transport: Transport,
     messages: dataflow_mpi::Settings,
@@ -102,6 +104,31 @@ impl Runtime {
     /// As [`dataflow_core::run_with`].
     pub fn run_with<S: TaskSpace>(&self, space: &S, monitor: &Monitor) -> Result<Report, Error> {
         run_with(space, &self.workers, monitor)
+    }
+
+    /// Runs a program that inserts tasks on data with versions, and all that it inserts, on this
+    /// rank; returns what it returned. See [`sequence`](crate::sequence).
+    ///
+    /// # Errors
+    /// As [`sequence::scope`].
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::sequence::{read, write};
+    /// let (mut a, mut b) = (1, 2);
+    /// dataflow::Runtime::new()?.scope(|s| {
+    ///     let (a, b) = (s.handle(&mut a), s.handle(&mut b));
+    ///     s.task(write(&a), |a| **a *= 10);
+    ///     s.task((read(&a), write(&b)), |(a, b)| **b += **a);
+    /// })?;
+    /// assert_eq!((a, b), (10, 12));
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn scope<'env, R: Send>(
+        &self,
+        program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
+    ) -> Result<R, Error> {
+        sequence::scope(&self.workers, program)
     }
 
     /// Runs the tasks that a space places on this rank, together with the other ranks, each of
@@ -215,6 +242,10 @@ impl Executor for Runtime {
     fn execute(&self, job: &Arc<Job>) {
         self.workers.execute(job);
     }
+
+    fn is_uniform(&self) -> bool {
+        self.workers.is_uniform()
+    }
 }
 
 impl fmt::Debug for Runtime {
@@ -231,6 +262,7 @@ impl Default for RuntimeBuilder {
             threads: None,
             bind: Bind::default(),
             policy: Policy::default(),
+            placing: Placing::default(),
             ranks: 1,
             transport: Transport::default(),
             messages: dataflow_mpi::Settings::default(),
@@ -257,6 +289,12 @@ impl RuntimeBuilder {
     /// How ready tasks are queued, placed and stolen; by default [`Policy::distance`].
     pub fn policy(self, policy: Policy) -> Self {
         RuntimeBuilder { policy, ..self }
+    }
+
+    /// Where the runtime's memory lies on machines of several NUMA nodes; by default near the
+    /// worker that asks for it.
+    pub fn placing(self, placing: Placing) -> Self {
+        RuntimeBuilder { placing, ..self }
     }
 
     /// Number of ranks; by default one. More are started by [`launch`](crate::launch()).
@@ -292,10 +330,11 @@ impl RuntimeBuilder {
                 self.ranks
             )));
         }
+        let workers = start(self.workers())?;
         Ok(Runtime {
             messenger: None,
-            workers: start(self.workers())?,
-            memory: Arc::new(HugePages::new()),
+            memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
+            workers,
             transport: self.transport,
         })
     }
@@ -316,7 +355,7 @@ impl RuntimeBuilder {
             drive: self.drive.unwrap_or_else(by_cores),
             ..self.messages.clone()
         };
-        let memory = Arc::new(HugePages::new());
+        let memory = Arc::new(HugePages::on(workers.topology(), self.placing));
         let messenger = Messenger::new(carrier, messages, Machine::new(), memory.clone())?;
         Ok(Runtime {
             messenger: Some(messenger),

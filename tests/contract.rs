@@ -39,10 +39,12 @@ const KEYS: [&str; 25] = [
 ];
 
 /// An example, small enough to run often.
-const EXAMPLES: [(&str, &[&str]); 3] = [
+const EXAMPLES: [(&str, &[&str]); 5] = [
     ("cholesky", &["--n", "50"]),
+    ("cholesky_sequence", &["--n", "50"]),
     ("alignment", &["--n", "50"]),
     ("overhead", &["--shape", "chain", "--size", "10"]),
+    ("task_bench", &["--steps", "10"]),
 ];
 
 struct Ended {
@@ -164,6 +166,12 @@ fn every_example_prints_one_object_with_the_keys_in_order() {
             (&0.into(), &0.into())
         );
         assert!(object.get("error").is_none(), "{object}");
+        let one_node = dataflow::numa::Topology::of_this_process().n_numa_nodes() == 1;
+        match object["local_share"].as_f64() {
+            Some(share) if one_node => assert_eq!(share, 1.0, "{object}"),
+            Some(share) => assert!((0.0..=1.0).contains(&share), "{object}"),
+            None => assert!(!one_node, "on one node all is local: {object}"),
+        }
     }
 }
 
@@ -217,6 +225,25 @@ fn every_grid_of_ranks_answers_as_one_rank() {
             assert_eq!(sent.len(), if p * q == 1 { 0 } else { p * q });
             let messages = sent.iter().map(|sent| sent["messages"].as_u64().unwrap());
             assert_eq!(Some(messages.sum()), spread["messages"].as_u64());
+        }
+    }
+}
+
+#[test]
+fn the_sequence_has_the_bits_of_the_space_on_1_to_4_threads() {
+    for arguments in [
+        &["--n", "100", "--nb", "16"][..],
+        &["--n", "70", "--nb", "9", "--precision", "c32"],
+        &["--n", "20", "--nb", "30"],
+        &["--n", "0"],
+    ] {
+        let space = run("cholesky", &[arguments, &["--json"]].concat()).done();
+        for threads in ["1", "2", "3", "4"] {
+            let more = ["--threads", threads, "--json"];
+            let sequence = run("cholesky_sequence", &[arguments, &more].concat()).done();
+            for key in ["digest", "residual", "tasks", "copies"] {
+                assert_eq!(sequence[key], space[key], "{key} of {arguments:?}");
+            }
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Measured {
     /// Bytes read that lay on the reader's NUMA node, and elsewhere.
     pub local_bytes: u64,
     pub remote_bytes: u64,
+    /// Whether no byte can be remote.
+    pub uniform: bool,
     /// What each worker did, rank by rank.
     pub workers: Vec<Value>,
     /// What each rank sent, by name; of a rank that is alone nothing.
@@ -74,6 +76,7 @@ impl Measured {
                 copies: all.copies + part.copies,
                 local_bytes: all.local_bytes + part.local_bytes,
                 remote_bytes: all.remote_bytes + part.remote_bytes,
+                uniform: part.uniform,
                 workers: [all.workers, part.workers].concat(),
                 sent: [all.sent, part.sent].concat(),
             })
@@ -81,8 +84,10 @@ impl Measured {
 
     /// Of the bytes read, the share that was local; `None` if nothing is known of any.
     pub fn local_share(&self) -> Option<f64> {
-        let bytes = self.local_bytes + self.remote_bytes;
-        (bytes > 0).then(|| self.local_bytes as f64 / bytes as f64)
+        match self.local_bytes + self.remote_bytes {
+            0 => self.uniform.then_some(1.0),
+            bytes => Some(self.local_bytes as f64 / bytes as f64),
+        }
     }
 
     /// The sum over all ranks of what they sent under these names.
@@ -119,14 +124,13 @@ impl Flags {
         let cpu_seconds = cpu_seconds() - cpu;
         let after = runtime.workers().statistics_by_worker();
         let since = |(after, before): (&WorkerStatistics, _)| after.since(before);
-        let mut workers: Vec<_> = after.iter().zip(&before).map(since).collect();
-        // The engine counts tasks, and the workers what came from elsewhere.
-        for (worker, &tasks) in workers.iter_mut().zip(&report.tasks_by_worker) {
-            worker.tasks = tasks;
-        }
+        let workers: Vec<_> = after.iter().zip(&before).map(since).collect();
         let own = Measured {
             cpu_seconds,
             copies: report.copies(),
+            local_bytes: report.local_bytes,
+            remote_bytes: report.remote_bytes,
+            uniform: report.uniform,
             ..Measured::of_workers(report.tasks, report.seconds, &workers)
         };
         match runtime.n_ranks() {

@@ -249,10 +249,10 @@ fn caught(body: impl FnOnce() -> Ended) -> Ended {
 fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Outcome, Ended)> {
     ended.sort_by_key(|(rank, ..)| *rank);
     let is_cause = |failure: &Failure| failure.kind != "rank_lost";
-    let failures = ended
+    let mut failures = ended
         .iter()
         .filter_map(|(.., result)| result.as_ref().err());
-    let cause = failures.cloned().find(is_cause);
+    let cause = failures.find(|failure| is_cause(failure)).cloned();
     let (_, outcome, result) = ended.into_iter().next()?;
     let result = match (result, cause) {
         (Err(lost), Some(cause)) if !is_cause(&lost) => Err(cause),

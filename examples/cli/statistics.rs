@@ -1,6 +1,6 @@
 //! Statistics: what each worker did, as the JSON objects show it.
 
-use dataflow::numa::{Statistics, WorkerStatistics};
+use dataflow::numa::WorkerStatistics;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ struct PerWorker {
     tasks: u64,
     sleeps: u64,
     steals: u64,
-    /// Unknown where nothing is known of any datum's place.
+    /// Counted on machines of several NUMA nodes, of data whose place is known.
     local_bytes: Option<u64>,
     remote_bytes: Option<u64>,
     /// From where anything came at all.
@@ -30,8 +30,10 @@ struct From {
 
 /// The elements of the array `per_worker`, by index of the worker.
 pub fn per_worker(workers: &[WorkerStatistics]) -> Vec<Value> {
-    let total: Statistics = workers.iter().map(WorkerStatistics::total).sum();
-    let knows_places = total.local_share().is_some();
+    let knows_places = workers.iter().any(|worker| {
+        let mut from = worker.traffic.iter();
+        from.any(|traffic| traffic.bytes > 0)
+    });
     let workers = workers.iter().map(|worker| {
         let total = worker.total();
         let traffic = worker.traffic.iter();

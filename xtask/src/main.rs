@@ -7,10 +7,13 @@
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy.rs`.
 
+mod guest;
+mod numa_vm;
 mod packages;
 mod smoke;
 mod steps;
 mod test;
+mod weather;
 mod wide;
 
 use std::path::PathBuf;
@@ -21,9 +24,11 @@ use std::process::ExitCode;
 enum Command {
     Help,
     Test(test::Options),
+    Weather { seeds: u64 },
     Loom { filter: Option<String> },
     Miri { filter: Option<String> },
     Tsan { filter: Option<String> },
+    NumaVm,
 }
 
 const HELP: &str = "\
@@ -33,10 +38,13 @@ cargo xtask COMMAND
                                 (under 25 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
        --quick                  the inner loop: format, clippy and tests, default features only
+  weather [--seeds N]           simulated networks by seed, 10,000 of them if not said otherwise: random graphs,
+                                Cholesky and Task Bench on 2 to 5 ranks (minutes)
   loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions
                                 (minutes; LOOM_MAX_PREEMPTIONS widens it)
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (minutes)
   tsan [FILTER]                 dataflow-core and dataflow-numa under ThreadSanitizer: data races (minutes)
+  numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Debian's packages)
   help                          this text
 ";
 
@@ -54,9 +62,11 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Test(options) => test::run(&options),
+        Command::Weather { seeds } => weather::command(seeds),
         Command::Loom { filter } => wide::command("loom", |steps| wide::loom(steps, filter)),
         Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
+        Command::NumaVm => numa_vm::run(),
     }
 }
 
@@ -68,6 +78,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
     match name.as_str() {
         "help" | "--help" | "-h" => Ok(Command::Help),
         "test" => parse_test(arguments).map(Command::Test),
+        "weather" => parse_seeds(arguments).map(|seeds| Command::Weather { seeds }),
         "loom" => Ok(Command::Loom {
             filter: parse_filter(arguments)?,
         }),
@@ -77,6 +88,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         "tsan" => Ok(Command::Tsan {
             filter: parse_filter(arguments)?,
         }),
+        "numa-vm" => match arguments.next() {
+            Some(extra) => Err(format!("`numa-vm` does not know `{extra}`")),
+            None => Ok(Command::NumaVm),
+        },
         other => Err(format!("there is no command `{other}`")),
     }
 }
@@ -97,6 +112,23 @@ fn parse_test(mut arguments: impl Iterator<Item = String>) -> Result<test::Optio
         }
     }
     Ok(options)
+}
+
+fn parse_seeds(mut arguments: impl Iterator<Item = String>) -> Result<u64, String> {
+    let Some(argument) = arguments.next() else {
+        return Ok(weather::SEEDS);
+    };
+    let number = match argument.strip_prefix("--seeds") {
+        Some("") => arguments.next(),
+        Some(rest) => rest.strip_prefix('=').map(String::from),
+        None => None,
+    };
+    let number = number.ok_or_else(|| format!("`weather` takes --seeds N, not `{argument}`"))?;
+    match (number.parse(), arguments.next()) {
+        (_, Some(extra)) => Err(format!("`weather` does not know `{extra}`")),
+        (Ok(0) | Err(_), None) => Err(format!("--seeds {number}: must be a number, 1 or more")),
+        (Ok(seeds), None) => Ok(seeds),
+    }
 }
 
 fn parse_filter(mut arguments: impl Iterator<Item = String>) -> Result<Option<String>, String> {
@@ -153,7 +185,15 @@ mod tests {
                 filter: Some("pending".into())
             })
         );
+        for line in ["weather --seeds 50", "weather --seeds=50"] {
+            assert_eq!(parsed(line), Ok(Command::Weather { seeds: 50 }));
+        }
+        assert_eq!(parsed("weather"), Ok(Command::Weather { seeds: 10_000 }));
         for (line, at_fault) in [
+            ("weather 50", "`50`"),
+            ("weather --seeds", "`--seeds`"),
+            ("weather --seeds 0", "1 or more"),
+            ("weather --seeds 5 x", "`x`"),
             ("tests", "`tests`"),
             ("test --fast", "`--fast`"),
             ("test --data", "needs a folder"),
@@ -161,6 +201,7 @@ mod tests {
             ("test --data=src", "src"),
             ("loom --release", "`--release`"),
             ("miri a b", "`b`"),
+            ("numa-vm 4", "`4`"),
         ] {
             let fault = parsed(line).expect_err(line);
             assert!(fault.contains(at_fault), "{line}: {fault}");

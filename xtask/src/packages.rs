@@ -47,6 +47,10 @@ const TABLE: &[Package] = &[
     Package { feature: "mpi", thing: "an MPI compiler (mpicc)", probes: &[Probe::Command("mpicc")], names: ["libopenmpi-dev", "openmpi-devel", "openmpi", "open-mpi"] },
     Package { feature: "mpi", thing: "an MPI launcher (mpirun)", probes: &[Probe::Command("mpirun")], names: ["openmpi-bin", "openmpi", "openmpi", "open-mpi"] },
     Package { feature: "mpi", thing: "libclang", probes: &[Probe::Library("libclang")], names: ["libclang-dev", "clang-devel", "clang", "llvm"] },
+    // Not a feature: what `cargo xtask numa-vm` asks for.
+    Package { feature: "numa-vm", thing: "QEMU for x86-64", probes: &[Probe::Command("qemu-system-x86_64")], names: ["qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86", "qemu"] },
+    Package { feature: "numa-vm", thing: "busybox", probes: &[Probe::Command("busybox")], names: ["busybox-static", "busybox", "busybox", "busybox"] },
+    Package { feature: "numa-vm", thing: "cpio", probes: &[Probe::Command("cpio")], names: ["cpio", "cpio", "cpio", "cpio"] },
 ];
 
 /// Who installs packages here.

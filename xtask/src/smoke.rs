@@ -46,6 +46,9 @@ const OVERHEAD: Expected = Expected::Done {
         "max_rss_bytes",
     ],
 };
+const TASK_BENCH: Expected = Expected::Done {
+    keys: &["tasks", "seconds", "errors"],
+};
 
 const PING_PONG: Expected = Expected::Done {
     keys: &["ranks", "spin", "rows"],
@@ -59,6 +62,7 @@ const RUNS: &[Run] = &[
     Run { example: "cholesky", arguments: "--n 97 --nb 100 --precision c32 --threads 2 --check --json", expected: CHOLESKY },
     Run { example: "alignment", arguments: "--n 400 --json", expected: ALIGNMENT },
     Run { example: "overhead", arguments: "--shape chain --size 10000 --threads 2 --json", expected: OVERHEAD },
+    Run { example: "task_bench", arguments: "--pattern fft --width 9 --steps 100 --bytes 1000 --kernel compute --ranks 3 --json", expected: TASK_BENCH },
     Run { example: "ping_pong", arguments: "--largest 65536 --repeat 2 --json", expected: PING_PONG },
     Run { example: "cholesky", arguments: "--no-such-flag --json", expected: Expected::BadArguments },
     Run { example: "alignment", arguments: "--no-such-flag", expected: Expected::BadArguments },

@@ -8,7 +8,7 @@
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Loom and Miri: [`wide`].
 
 use crate::steps::{self, Outcome, Steps};
-use crate::{packages, smoke, wide};
+use crate::{numa_vm, packages, smoke, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -56,6 +56,7 @@ pub fn run(options: &Options) -> ExitCode {
     let full = [FEATURELESS, FULL].concat();
     steps.command("tests, all features", &mut test(options, &full));
     steps.step("examples, all features", || smoke::examples(FULL));
+    numa_vm::smoke(&mut steps);
     wide::loom(&mut steps, None);
     wide::miri_smoke(&mut steps);
     collections(&mut steps, options);

@@ -78,6 +78,8 @@ pub enum Kind {
     NotExpected,
     /// A task ran without the datum that its flow needs.
     FlowEmpty,
+    /// A task of a sequence accesses one handle twice.
+    AccessedTwice,
     /// A store has no such slot, or its datum is lent to another task.
     HomeEmpty,
     /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
@@ -96,7 +98,7 @@ pub enum Kind {
     WrongSettings,
 }
 
-const NAMES: [(Kind, &str); 16] = [
+const NAMES: [(Kind, &str); 17] = [
     (Kind::TaskFailed, "task_failed"),
     (Kind::TaskPanicked, "task_panicked"),
     (Kind::Cancelled, "cancelled"),
@@ -105,6 +107,7 @@ const NAMES: [(Kind, &str); 16] = [
     (Kind::FedTwice, "fed_twice"),
     (Kind::NotExpected, "not_expected"),
     (Kind::FlowEmpty, "flow_empty"),
+    (Kind::AccessedTwice, "accessed_twice"),
     (Kind::HomeEmpty, "home_empty"),
     (Kind::NoSuchRank, "no_such_rank"),
     (Kind::NestedRun, "nested_run"),

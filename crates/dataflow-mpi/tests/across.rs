@@ -7,12 +7,12 @@ use dataflow_core::port::{Block, Courier, Heap, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::local;
-use dataflow_mpi::transport::simulated::{Simulated, VirtualWorkers, Weather, World, spend};
+use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, spend};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
-use engine::Random;
+use engine::{Random, in_world};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -166,7 +166,8 @@ fn run_here(
     (report, space.corner.get(0).map_or(0, |corner| corner.0[0]))
 }
 
-type MakeSpace = Arc<dyn Fn() -> Wavefront + Send + Sync>;
+/// The space of a rank.
+type MakeSpace = Arc<dyn Fn(Rank) -> Wavefront + Send + Sync>;
 
 fn in_weather(
     weather: Weather,
@@ -174,23 +175,14 @@ fn in_weather(
     settings: &Settings,
     space: MakeSpace,
 ) -> (Vec<Ended>, Duration) {
-    let grid = space().grid;
+    let grid = space(Rank(0)).grid;
     let n_ranks = (grid.0 * grid.1) as usize;
-    let world = World::new(weather);
-    let ends = world
-        .connect(n_ranks)
-        .into_iter()
-        .map(|end| Mutex::new(Some(end)));
-    let ends: Vec<Mutex<Option<Simulated>>> = ends.collect();
-    let (inside, settings) = (world.clone(), settings.clone());
-    let ended = world.run(n_ranks, move |rank| {
-        let transport = Box::new(ends[rank.0 as usize].lock().unwrap().take().unwrap());
-        let host = inside.host(rank);
-        let messenger = Messenger::new(transport, settings.clone(), host, Arc::new(Heap)).unwrap();
-        let workers = VirtualWorkers::new(&inside, rank, n_workers);
-        run_here(&space(), &workers, &messenger)
+    let story = in_world(weather, n_ranks, settings, move |messenger, world| {
+        let workers = VirtualWorkers::new(world, messenger.rank(), n_workers);
+        run_here(&space(messenger.rank()), &workers, &messenger)
     });
-    (ended.unwrap_or_else(|hung| panic!("{hung}")), world.now())
+    let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+    (story.told, story.lasted)
 }
 
 fn assert_good(space: &Wavefront, ended: &[Ended], what: &str) {
@@ -219,11 +211,11 @@ fn a_wavefront_runs_in_rough_weather_on_every_grid() {
             blocking: random.below(5) == 0,
             ..Settings::default()
         };
-        let make: MakeSpace = Arc::new(move || Wavefront::new(n, bytes, grid));
+        let make: MakeSpace = Arc::new(move |_| Wavefront::new(n, bytes, grid));
         let weather = Weather::rough(seed, (grid.0 * grid.1) as usize);
         let (ended, _) = in_weather(weather, 1 + random.below(3), &settings, make.clone());
         assert_good(
-            &make(),
+            &make(Rank(0)),
             &ended,
             &format!("seed {seed}: n {n}, {bytes} bytes, {grid:?}, {drive:?}"),
         );
@@ -231,14 +223,13 @@ fn a_wavefront_runs_in_rough_weather_on_every_grid() {
 }
 
 #[test]
-fn a_failing_body_and_differing_spaces_are_the_same_error_on_every_rank() {
+fn a_failing_body_is_the_same_error_on_every_rank() {
     for seed in 0..20u64 {
-        let weather = Weather::rough(seed, 4);
-        let fails: MakeSpace = Arc::new(|| Wavefront {
+        let fails: MakeSpace = Arc::new(|_| Wavefront {
             fails: Some((3, 4)),
             ..Wavefront::new(8, 100, (2, 2))
         });
-        let (ended, _) = in_weather(weather.clone(), 2, &Settings::default(), fails);
+        let (ended, _) = in_weather(Weather::rough(seed, 4), 2, &Settings::default(), fails);
         for (report, _) in &ended {
             let error = report.as_ref().unwrap_err();
             assert_eq!(
@@ -246,19 +237,35 @@ fn a_failing_body_and_differing_spaces_are_the_same_error_on_every_rank() {
                 ("wet_paint", Some(3), Some("(3, 4)"))
             );
         }
-        let counter = Mutex::new(0);
-        let differ: MakeSpace = Arc::new(move || {
-            let mut made = counter.lock().unwrap();
-            *made += 1;
-            Wavefront::new(if *made == 3 { 9 } else { 8 }, 100, (2, 2))
-        });
-        let (ended, _) = in_weather(weather, 2, &Settings::default(), differ);
-        let texts: Vec<&str> = ended
-            .iter()
-            .map(|(report, _)| report.as_ref().unwrap_err().message())
-            .collect();
-        assert!(texts[0].contains("n is "), "{texts:?}");
-        assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+    }
+}
+
+#[test]
+fn ranks_with_different_spaces_are_told_which_parameter_differs_and_both_values() {
+    for odd in (0..4).map(Rank) {
+        for (name, n, bytes, values) in [("n", 9, 100, ["8", "9"]), ("bytes", 8, 7, ["100", "7"])] {
+            let differ: MakeSpace = Arc::new(move |rank| match rank == odd {
+                true => Wavefront::new(n, bytes, (2, 2)),
+                false => Wavefront::new(8, 100, (2, 2)),
+            });
+            let weather = Weather::rough(odd.0.into(), 4);
+            let (ended, _) = in_weather(weather, 2, &Settings::default(), differ);
+            let errors = ended.iter().map(|(report, _)| report.as_ref().unwrap_err());
+            let texts: Vec<&str> = errors.clone().map(|error| error.message()).collect();
+            assert!(
+                errors
+                    .clone()
+                    .all(|error| error.name() == "parameters_differ")
+            );
+            assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+            assert!(texts[0].starts_with(&format!("{name} is ")), "{texts:?}");
+            for value in [
+                &format!("{} on {odd}", values[1]),
+                &format!("{} on ", values[0]),
+            ] {
+                assert!(texts[0].contains(value), "{texts:?}");
+            }
+        }
     }
 }
 
@@ -269,7 +276,7 @@ fn a_dead_rank_ends_the_run_on_every_other() {
             deaths: vec![(dead, Duration::from_millis(1))],
             ..Weather::default()
         };
-        let make: MakeSpace = Arc::new(|| Wavefront::new(30, 100, (2, 2)));
+        let make: MakeSpace = Arc::new(|_| Wavefront::new(30, 100, (2, 2)));
         let (ended, _) = in_weather(weather, 2, &Settings::default(), make);
         for (rank, (report, _)) in ended
             .iter()
@@ -294,9 +301,9 @@ fn communication_is_hidden_unless_posts_block() {
             blocking,
             ..Settings::default()
         };
-        let make: MakeSpace = Arc::new(|| Wavefront::new(40, 65_536, (2, 2)));
+        let make: MakeSpace = Arc::new(|_| Wavefront::new(40, 65_536, (2, 2)));
         let (ended, lasted) = in_weather(weather, 4, &settings, make.clone());
-        assert_good(&make(), &ended, "overlap");
+        assert_good(&make(Rank(0)), &ended, "overlap");
         lasted
     };
     let ideal = time(Weather::free(), false);

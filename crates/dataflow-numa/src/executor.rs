@@ -1,5 +1,6 @@
 //! Executor: a pool of pinned workers that lives as long as its owner likes and runs many jobs.
 
+use crate::pages::{self, PagesError};
 use crate::pin::{PinError, allowed_pus, pin_current_thread};
 use crate::place::{Bind, Place};
 use crate::policy::Policy;
@@ -99,6 +100,9 @@ pub enum Warning {
     },
     /// Another pool of threads is to run on the same cores.
     Rival(Rival),
+    /// There are several NUMA nodes, and nobody may know which of them memory lies on: tasks are
+    /// not placed by their data.
+    NoLocality(PagesError),
 }
 
 impl fmt::Display for WorkersError {
@@ -137,6 +141,9 @@ impl fmt::Display for Warning {
                 write!(f, "worker {worker} is not pinned: {error}")
             }
             Warning::Rival(rival) => rival.fmt(f),
+            Warning::NoLocality(error) => {
+                write!(f, "tasks are not placed by their data: {error}")
+            }
         }
     }
 }
@@ -191,6 +198,10 @@ impl Executor for Workers {
             }
         });
         self.pool.execute(job);
+    }
+
+    fn is_uniform(&self) -> bool {
+        self.topology.n_numa_nodes() == 1
     }
 }
 
@@ -311,7 +322,11 @@ fn crowding(topology: &Topology, n_workers: usize, capacity: usize) -> Vec<Warni
     ];
     let rivals = rivals(n_workers, n_cores, |name| std::env::var(name).ok());
     let rivals = rivals.into_iter().map(Warning::Rival);
-    warnings.into_iter().flatten().chain(rivals).collect()
+    let unknown = (topology.n_numa_nodes() > 1)
+        .then(|| pages::node_of(&[1]).err())
+        .flatten();
+    let warnings = warnings.into_iter().flatten().chain(rivals);
+    warnings.chain(unknown.map(Warning::NoLocality)).collect()
 }
 
 /// A thread's life. What cannot be pinned is reported; dropping `report` says that it runs.

@@ -42,7 +42,7 @@ pub mod topology;
 mod worker;
 
 pub use executor::{Warning, Workers, WorkersBuilder, WorkersError};
-pub use memory::HugePages;
+pub use memory::{HugePages, Placing};
 pub use place::{Bind, Place};
 pub use policy::Policy;
 pub use statistics::{Statistics, Traffic, WorkerStatistics};

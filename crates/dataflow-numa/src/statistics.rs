@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Tasks run in a simulation; 0 of real workers, whose tasks the report of a run counts.
+    /// Tasks run; those of a worker that is inside a job are counted when it leaves.
     pub tasks: u64,
     /// Tasks taken from another worker's or another NUMA node's queue. One that is stolen in a
     /// batch and stolen again counts twice.
@@ -68,7 +68,7 @@ pub struct WorkerStatistics {
     pub worker: usize,
     /// Its NUMA node: an index into [`Topology::numa_nodes`](crate::Topology::numa_nodes).
     pub numa_node: usize,
-    /// Tasks run in a simulation; 0 of real workers, whose tasks the report of a run counts.
+    /// Tasks run; while it is inside a job they are not counted yet.
     pub tasks: u64,
     /// Times it fell asleep.
     pub sleeps: u64,
@@ -179,7 +179,9 @@ impl Counters {
 
     #[inline]
     pub fn count_bytes(&self, from: usize, bytes: u64) {
-        raise(&self.bytes[from], bytes);
+        if let Some(count) = self.bytes.get(from) {
+            raise(count, bytes);
+        }
     }
 
     pub fn count_sleep(&self) {

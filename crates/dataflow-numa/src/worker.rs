@@ -120,10 +120,11 @@ impl<'p> Worker<'p> {
             return risen;
         };
         let mut lane = offer.queues.open(&self.seat, risen);
-        match self.seat.policy.keep {
+        let tasks = match self.seat.policy.keep {
             1 => entered.work(lane.as_lane()),
             tasks => entered.work(&mut KeepingLane::new(lane.as_lane(), tasks)),
-        }
+        };
+        self.seat.counters.count_tasks(tasks);
         let (risen, dry) = lane.close();
         if !dry {
             offer.set_visited(worker, Visited::SentAway);

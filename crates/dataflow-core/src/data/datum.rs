@@ -11,6 +11,15 @@ pub trait Datum: Clone + Send + Sync + 'static {
     fn bytes(&self) -> usize {
         size_of::<Self>()
     }
+
+    /// The NUMA node on which the payload lies, as the executor numbers them; `None` if nobody
+    /// knows. A hint: tasks go to where most of their input lies.
+    ///
+    /// Asked for every task that gets the datum on a machine of several NUMA nodes, now and then
+    /// while its store is locked: so it should be remembered, not looked up.
+    fn numa_node(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl Datum for () {}

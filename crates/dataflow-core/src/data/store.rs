@@ -67,6 +67,12 @@ impl<D: Datum> Store<D> {
         lock(self.slots.get(index)?).clone()
     }
 
+    /// Looks at the datum in a slot without sharing it, so that whoever takes it meanwhile is its
+    /// sole holder; `None` if the index is outside or the slot is lent.
+    pub(crate) fn peek<R>(&self, index: usize, look: impl FnOnce(&D) -> R) -> Option<R> {
+        lock(self.slots.get(index)?).as_deref().map(look)
+    }
+
     /// Takes the datum out of a slot for updating.
     ///
     /// The slot is empty until a version is put back or the one taken is dropped. If a reader
@@ -115,12 +121,57 @@ impl<D: Datum> Store<D> {
         result
     }
 
+    /// Takes all data out, in order, and puts them back when `use_them` is done, whatever it did.
+    /// `None` if a slot is empty. Data that a reader still holds are copied first.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::data::{Datum, Store};
+    /// #[derive(Clone)]
+    /// struct Number(u64);
+    /// impl Datum for Number {}
+    /// let mut store = Store::new("numbers", [1, 2, 3].map(Number));
+    /// let sum = store.with_data(|numbers| {
+    ///     numbers[0].0 = 10;
+    ///     numbers.iter().map(|number| number.0).sum::<u64>()
+    /// });
+    /// assert_eq!((sum, store.get(0).unwrap().0), (Some(15), 10));
+    /// ```
+    pub fn with_data<R>(&mut self, use_them: impl FnOnce(&mut [&mut D]) -> R) -> Option<R> {
+        let mut out = Out {
+            slots: &self.slots,
+            versions: Vec::with_capacity(self.slots.len()),
+        };
+        for slot in self.slots.iter() {
+            let mut version = lock(slot).take()?;
+            version.make_sole();
+            out.versions.push(version);
+        }
+        let data = out.versions.iter_mut().map(Version::get_mut);
+        let mut data: Vec<&mut D> = data.collect::<Option<_>>()?;
+        Some(use_them(&mut data))
+    }
+
     /// All data in order; `None` if a slot is empty.
     pub fn into_data(self) -> Option<Vec<D>> {
         self.slots
             .iter()
             .map(|slot| lock(slot).take().map(Version::into_datum))
             .collect()
+    }
+}
+
+/// The data of the first slots, while they are out; dropped, they go home.
+struct Out<'s, D: Datum> {
+    slots: &'s Slots<D>,
+    versions: Vec<Version<D>>,
+}
+
+impl<D: Datum> Drop for Out<'_, D> {
+    fn drop(&mut self) {
+        for (slot, version) in self.slots.iter().zip(self.versions.drain(..)) {
+            *lock(slot) = Some(version);
+        }
     }
 }
 

@@ -63,7 +63,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
         // Taken from the back, so that roots run in their order.
         hand.roots.reverse();
-        if hand
+        if Self::tells(hand.wants) {
+            self.announce_told(lane, hand);
+        } else if hand
             .roots
             .iter()
             .any(|&root| self.space.priority(root) != 0)

@@ -98,7 +98,13 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 self.activate(from, target, target_flow, (datum, poisoned), next)
             {
                 let ready: Ready<S> = (target, poisoned);
-                self.queue(ready, self.space.priority(target), lane, hand);
+                let priority = self.space.priority(target);
+                if Self::tells(hand.wants) {
+                    let hint = self.hint(target, &hand.next);
+                    self.queue_told(ready, (priority, hint), lane, hand);
+                } else {
+                    self.queue(ready, priority, lane, hand);
+                }
             }
         }
         Ok(())

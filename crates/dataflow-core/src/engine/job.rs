@@ -356,7 +356,9 @@ mod tests {
     /// Nothing to do, and nothing left.
     struct Done;
     impl Work for Done {
-        fn work(&self, _: &mut dyn Lane) {}
+        fn work(&self, _: &mut dyn Lane) -> u64 {
+            0
+        }
         fn is_drained(&self) -> bool {
             true
         }

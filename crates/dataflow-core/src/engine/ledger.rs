@@ -18,8 +18,8 @@ const ACROSS: u8 = 4;
 /// Counts of one run.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Tasks the space lists for this rank.
-    count: u64,
+    /// Tasks the space lists for this rank; of a sequence, those inserted so far.
+    count: AtomicU64,
     /// Whether this is one rank of several: tasks may become ready by what arrives.
     across: bool,
     /// Flags that workers look at between tasks.
@@ -40,7 +40,7 @@ pub(crate) struct Line {
 impl Ledger {
     pub fn new(n_workers: usize, count: u64, across: bool) -> Self {
         Ledger {
-            count,
+            count: AtomicU64::new(count),
             across,
             attention: CachePadded::new(AtomicU8::new(if across { ACROSS } else { 0 })),
             announced: AtomicBool::new(false),
@@ -51,7 +51,12 @@ impl Ledger {
     }
 
     pub fn count(&self) -> u64 {
-        self.count
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// So many tasks were inserted.
+    pub fn set_count(&self, count: u64) {
+        self.count.store(count, Ordering::Relaxed);
     }
 
     pub fn n_workers(&self) -> usize {
@@ -113,7 +118,7 @@ impl Ledger {
 
     /// Whether nothing is left to do. Exact only for a worker that is alone inside the job.
     pub fn is_drained(&self) -> bool {
-        self.is_stopped() || self.is_balanced() && (!self.across || self.executed() >= self.count)
+        self.is_stopped() || self.is_balanced() && (!self.across || self.executed() >= self.count())
     }
 
     /// Whether all roots were announced and as many words taken as queued. Exact only while

@@ -14,15 +14,17 @@ mod release;
 mod run;
 mod slots;
 mod stall;
+mod tell;
 
 pub(crate) use job::Offered;
 pub use job::{Entered, Job};
-pub(crate) use ledger::Ledger;
+pub(crate) use ledger::{Ledger, Line, Tally};
+pub(crate) use run::text as panic_text;
 
 use crate::data::Datum;
 use crate::error::{Error, Kind};
 use crate::monitor::Monitor;
-use crate::port::{Courier, Executor, Failure, Line, Wire};
+use crate::port::{Courier, Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
@@ -51,12 +53,28 @@ pub struct Report {
     pub tasks_by_worker: Vec<u64>,
     /// Data that were copied because an updated version was still shared, by class.
     pub copies_by_class: Vec<(String, u64)>,
+    /// Bytes of inputs that lay on the NUMA node of the worker that read them. Counted on machines
+    /// of several nodes, of data that know where they lie.
+    pub local_bytes: u64,
+    /// Bytes of inputs that lay on another node.
+    pub remote_bytes: u64,
+    /// Whether no byte can be remote: the executor [is uniform](Executor::is_uniform).
+    pub uniform: bool,
 }
 
 impl Report {
     /// Data that were copied, in all.
     pub fn copies(&self) -> u64 {
         self.copies_by_class.iter().map(|(_, copies)| copies).sum()
+    }
+
+    /// The share of the bytes read that lay on the reader's NUMA node: 1 where there is but one
+    /// node, `None` where nothing is known of any byte.
+    pub fn local_share(&self) -> Option<f64> {
+        match self.local_bytes + self.remote_bytes {
+            0 => self.uniform.then_some(1.0),
+            all => Some(self.local_bytes as f64 / all as f64),
+        }
     }
 }
 
@@ -83,7 +101,7 @@ pub fn run_with<S: TaskSpace>(
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
     let run = Run::new(space, space.roots(Rank(0)), ledger, None);
     run.execute(on, Arc::default(), monitor, |_| {});
-    run.finish(monitor, start).map_err(|fault| fault.error)
+    run.finish(on, monitor, start).map_err(|fault| fault.error)
 }
 
 /// Runs the tasks that a space places on the courier's rank, together with the other ranks, which
@@ -113,7 +131,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     };
     let run = Run::new(space, space.roots(rank), ledger, Some(abroad));
     run.execute(on, mail.bell().clone(), monitor, |job| mail.set_job(job));
-    let own = match run.finish(monitor, start) {
+    let own = match run.finish(on, monitor, start) {
         Ok(report) => Ok(report),
         Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
     };
@@ -126,7 +144,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     }
 }
 
-fn refuse_inside_a_body() -> Result<(), Error> {
+pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     let text =
         "a task's body called `run`: a worker cannot wait for tasks that it should run itself";
     match run::inside_a_body() {
@@ -148,6 +166,8 @@ struct Run<'a, S: TaskSpace, R> {
     dense: Dense,
     ledger: Arc<Ledger>,
     copies: Box<[AtomicU64]>,
+    local_bytes: AtomicU64,
+    remote_bytes: AtomicU64,
     fault: Mutex<Option<Fault<S::Task>>>,
 }
 
@@ -155,7 +175,7 @@ struct Run<'a, S: TaskSpace, R> {
 struct Abroad<'a, D: Datum> {
     rank: Rank,
     n_ranks: usize,
-    line: &'a dyn Line,
+    line: &'a dyn OpenLine,
     mail: &'a Mail,
     codec: Codec<D>,
 }
@@ -203,6 +223,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             dense: Dense::new(),
             ledger,
             copies: copies.collect(),
+            local_bytes: AtomicU64::new(0),
+            remote_bytes: AtomicU64::new(0),
             description,
             fault: Mutex::new(None),
         }
@@ -259,7 +281,12 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     }
 
     /// What became of the run, once nobody is inside.
-    fn finish(self, monitor: &Monitor, start: Instant) -> Result<Report, Fault<S::Task>> {
+    fn finish(
+        self,
+        on: &dyn Executor,
+        monitor: &Monitor,
+        start: Instant,
+    ) -> Result<Report, Fault<S::Task>> {
         let seconds = start.elapsed().as_secs_f64();
         let executed = self.ledger.executed();
         if let Some(fault) = self.fault().take() {
@@ -286,11 +313,14 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             copies_by_class: classes
                 .map(|(class, copies)| (class.name.clone(), copies.load(Ordering::Relaxed)))
                 .collect(),
+            local_bytes: self.local_bytes.load(Ordering::Relaxed),
+            remote_bytes: self.remote_bytes.load(Ordering::Relaxed),
+            uniform: on.is_uniform(),
         })
     }
 }
 
 thread_local! {
     /// Whether this thread is running tasks.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static INSIDE: Cell<bool> = const { Cell::new(false) };
 }

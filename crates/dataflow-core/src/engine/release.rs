@@ -22,14 +22,14 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Hands everything on. Returns the most urgent successor that became ready, unless a queued
     /// task is more urgent still; its data are in `hand.slots`.
     #[inline(always)]
-    pub(super) fn release(
+    pub(super) fn release<const TELLS: bool>(
         &self,
         (source, poisoned): Ready<S>,
         flows: &[Flow],
         lane: &mut dyn Lane,
         hand: &mut Hand<S>,
     ) -> Option<Ready<S>> {
-        let mut released = Released {
+        let mut released = Released::<S, R, TELLS> {
             run: self,
             source,
             poisoned,
@@ -51,7 +51,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
 }
 
 /// A task whose outputs are being handed on; as a visitor, of edges without data.
-struct Released<'r, 'a, S: TaskSpace, R> {
+struct Released<'r, 'a, S: TaskSpace, R, const TELLS: bool> {
     run: &'r Run<'a, S, R>,
     source: S::Task,
     poisoned: Poisoned,
@@ -61,8 +61,8 @@ struct Released<'r, 'a, S: TaskSpace, R> {
     best: Option<(Ready<S>, i64)>,
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
-    for Released<'_, 'a, S, R>
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send, const TELLS: bool> Successors<S>
+    for Released<'_, 'a, S, R, TELLS>
 {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
@@ -77,7 +77,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R> {
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send, const TELLS: bool>
+    Released<'_, 'a, S, R, TELLS>
+{
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
         let mut slots = std::mem::take(&mut self.hand.slots);
@@ -164,6 +166,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
     /// Keeps the most urgent successor, its data in `hand.best`, and queues the others.
     #[inline(always)]
     fn choose(&mut self, ready: Ready<S>) {
+        if TELLS {
+            return self.choose_told(ready);
+        }
         let priority = self.run.space.priority(ready.0);
         let other = match self.best {
             Some(best) if best.1 >= priority => (ready, priority),
@@ -181,6 +186,22 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
         self.run.queue(other.0, other.1, self.lane, self.hand);
     }
 
+    /// The same, where the lane is told more: what belongs elsewhere is queued, however urgent.
+    fn choose_told(&mut self, ready: Ready<S>) {
+        let priority = self.run.space.priority(ready.0);
+        let mut hint = self.run.hint(ready.0, &self.hand.next);
+        let mut other = Some((ready, priority));
+        let is_best = self.best.is_none_or(|best| best.1 < priority);
+        if is_best && !self.lane.goes_elsewhere(hint) {
+            other = self.best.replace((ready, priority));
+            std::mem::swap(&mut self.hand.best_hint, &mut hint);
+            std::mem::swap(&mut self.hand.best, &mut self.hand.next);
+        }
+        if let Some((other, priority)) = other {
+            (self.run).queue_told(other, (priority, hint), self.lane, self.hand);
+        }
+    }
+
     #[inline(always)]
     fn next(&mut self) -> Option<Ready<S>> {
         let (best, priority) = self.best?;
@@ -189,7 +210,12 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
             if Run::<'a, S, R>::CARRIES {
                 std::mem::swap(data, &mut self.hand.next);
             }
-            self.run.queue(best, priority, self.lane, self.hand);
+            if TELLS {
+                let place = (priority, self.hand.best_hint);
+                self.run.queue_told(best, place, self.lane, self.hand);
+            } else {
+                self.run.queue(best, priority, self.lane, self.hand);
+            }
             return None;
         }
         if Run::<'a, S, R>::CARRIES {

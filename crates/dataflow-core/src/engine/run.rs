@@ -8,14 +8,16 @@ use super::announce::LARGEST_CHUNK;
 use super::ledger::{Line, Tally};
 use super::pending::Poisoned;
 use super::post::Leaving;
+use super::tell::Bytes;
 use super::{INSIDE, Run, Slots};
 use crate::error::{Error, Kind};
-use crate::port::{Lane, Word, Work};
+use crate::port::{Hint, Lane, Wants, Word, Work};
 use crate::space::{Flow, Flows, HomeInputs, Mode, TaskName, TaskSpace};
 use crate::sync::Ordering;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 /// Flags in the low byte of a word; the key stands above.
 const POISONED: Word = 1;
@@ -39,15 +41,21 @@ pub(super) struct Hand<S: TaskSpace> {
     pub best: Slots<S::Datum>,
     /// Data of the successor that is looked at.
     pub next: Slots<S::Datum>,
+    /// Where the data of the best successor lie, if the lane is told.
+    pub best_hint: Hint,
     /// Edges without data that leave the rank, of the task that runs.
     pub leaving: Leaving,
+    /// What the lane wants to be told.
+    pub wants: Wants,
+    /// What tasks have read, if the lane wants to know.
+    pub read: Bytes,
 }
 
 /// A task whose inputs have all come, and whether an ancestor failed.
 pub(super) type Ready<S> = (<S as TaskSpace>::Task, Poisoned);
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R> {
-    fn work(&self, lane: &mut dyn Lane) {
+    fn work(&self, lane: &mut dyn Lane) -> u64 {
         let line = self.ledger.line(lane.worker());
         let mut hand = Hand {
             tally: line.read(),
@@ -56,11 +64,22 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
             slots: Slots::new(),
             best: Slots::new(),
             next: Slots::new(),
+            best_hint: Hint::None,
             leaving: Leaving::new(),
+            wants: lane.wants(),
+            read: Bytes::default(),
         };
+        let before = hand.tally.executed;
         let outer = INSIDE.replace(true);
         // One guard for the whole visit: bodies and the space's own formulas may panic.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(lane, line, &mut hand))) {
+        let visit = AssertUnwindSafe(|| {
+            if Self::tells(hand.wants) {
+                self.visit::<true>(lane, line, &mut hand)
+            } else {
+                self.visit::<false>(lane, line, &mut hand)
+            }
+        });
+        if let Err(panic) = catch_unwind(visit) {
             self.fail(
                 Kind::TaskPanicked,
                 hand.task,
@@ -69,6 +88,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
         }
         INSIDE.set(outer);
         line.publish(&hand.tally);
+        self.note_read(hand.read);
+        hand.tally.executed - before
     }
 
     fn is_drained(&self) -> bool {
@@ -77,8 +98,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
 }
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
-    /// Runs tasks until there is none; after each the most urgent successor it made ready.
-    fn visit(&self, lane: &mut dyn Lane, line: &Line, hand: &mut Hand<S>) {
+    /// Runs tasks until there is none; after each the most urgent successor it made ready. If it
+    /// `TELLS`, the lane hears of each task what it wants to know.
+    fn visit<const TELLS: bool>(&self, lane: &mut dyn Lane, line: &Line, hand: &mut Hand<S>) {
         while let Some(ready) = self.next(lane, hand) {
             let mut next = Some(ready);
             while let Some(ready) = next {
@@ -88,7 +110,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                     }
                     self.take_mail(lane, hand);
                 }
-                next = self.step(ready, lane, hand);
+                next = self.step::<TELLS>(ready, lane, hand);
                 hand.tally.executed += 1;
                 line.publish_executed(hand.tally.executed);
                 if hand.tally.executed > self.ledger.count() {
@@ -132,7 +154,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Runs one task and hands its outputs on. Returns the successor to run next, its data in
     /// `hand.slots`.
     #[inline(always)]
-    fn step(
+    fn step<const TELLS: bool>(
         &self,
         (task, mut poisoned): Ready<S>,
         lane: &mut dyn Lane,
@@ -144,6 +166,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         } else {
             &[]
         };
+        if TELLS && !poisoned {
+            self.tell_reads(lane, hand);
+        }
+        let start = (TELLS && hand.wants == Wants::Everything && !poisoned).then(Instant::now);
         if !poisoned {
             let mut lent = Flows::new(flows, &mut hand.slots);
             if let Err(error) = self.space.run(task, &mut lent) {
@@ -151,7 +177,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 poisoned = true;
             }
         }
-        self.release((task, poisoned), flows, lane, hand)
+        if let Some(start) = start {
+            lane.measured(task.class(), start.elapsed().as_secs_f64());
+        }
+        self.release::<TELLS>((task, poisoned), flows, lane, hand)
     }
 
     /// Fills the flows that come from home and makes what is updated the task's own.
@@ -229,11 +258,18 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Queues a ready task as a word; its data, in `hand.next`, wait in the table of records.
     pub(super) fn queue(
         &self,
-        (task, poisoned): Ready<S>,
+        ready: Ready<S>,
         priority: i64,
         lane: &mut dyn Lane,
         hand: &mut Hand<S>,
     ) {
+        let word = self.pack(ready, hand);
+        lane.push(word, priority);
+    }
+
+    /// The word of a ready task that is about to be queued; its data are parked.
+    #[inline(always)]
+    pub(super) fn pack(&self, (task, poisoned): Ready<S>, hand: &mut Hand<S>) -> Word {
         let key = self.names.key(task);
         let parked = Self::CARRIES && hand.next.iter().any(Option::is_some);
         if parked {
@@ -241,7 +277,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
         hand.tally.queued += 1;
         let flags = if parked { PARKED } else { 0 } | if poisoned { POISONED } else { 0 };
-        lane.push(key << 8 | flags, priority);
+        key << 8 | flags
     }
 
     /// The task of a word; its data come to `hand.slots`.
@@ -281,7 +317,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     }
 }
 
-pub(super) fn text(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("(no text)")

@@ -8,6 +8,7 @@
 //! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
+use super::{Hint, Ready, Wants};
 pub use crate::engine::Job;
 use std::sync::Arc;
 
@@ -23,13 +24,19 @@ pub trait Executor: Send + Sync {
     ///
     /// No two workers inside use the same index at the same time.
     fn execute(&self, job: &Arc<Job>);
+
+    /// Whether all memory is equally near to all workers, as far as anybody knows: then every
+    /// byte that a task reads is local, and none is counted.
+    fn is_uniform(&self) -> bool {
+        false
+    }
 }
 
 /// What a worker finds inside a job.
 pub trait Work: Sync {
     /// Runs tasks until neither the lane nor the job's own roots have one more: `steal` has just
-    /// answered `None`. It returns earlier only if the run is stopping.
-    fn work(&self, lane: &mut dyn Lane);
+    /// answered `None`. It returns earlier only if the run is stopping. Says how many it ran.
+    fn work(&self, lane: &mut dyn Lane) -> u64;
 
     /// Whether nothing is queued and no root is left; asked by a worker alone inside the job.
     fn is_drained(&self) -> bool;
@@ -52,4 +59,30 @@ pub trait Lane {
     /// Whether a queued task is known to be more urgent than `priority`; if so, the engine
     /// queues its best successor instead of running it next.
     fn outranks(&self, priority: i64) -> bool;
+
+    /// How much it wants to be told; asked once when a worker enters. What follows is only called
+    /// if it wants more than priorities, and of spaces whose edges carry data.
+    fn wants(&self) -> Wants {
+        Wants::Priorities
+    }
+
+    /// Queues a ready task, instead of [`push`](Self::push), and tells what is known of it.
+    fn push_ready(&mut self, ready: Ready) {
+        self.push(ready.word, ready.priority);
+    }
+
+    /// Whether a task whose data lie so belongs elsewhere than with this worker; then it is
+    /// queued, however urgent.
+    fn goes_elsewhere(&self, _hint: Hint) -> bool {
+        false
+    }
+
+    /// A task of this worker is about to read bytes that lie on a NUMA node. Says whether that
+    /// is the worker's own.
+    fn reads(&mut self, _numa_node: usize, _bytes: u64) -> bool {
+        false
+    }
+
+    /// A body of a class took so long here; only for lanes that want [everything](Wants).
+    fn measured(&mut self, _class: usize, _seconds: f64) {}
 }

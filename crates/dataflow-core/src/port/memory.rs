@@ -17,6 +17,12 @@ pub trait Block: Send + Sync {
     fn bytes(&self) -> &[u8];
     /// Its bytes, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// The NUMA node on which it lies, as the executor numbers them; `None` if nobody knows, or
+    /// it lies on several. Cheap: asked for every task that reads it.
+    fn numa_node(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl fmt::Debug for dyn Block {

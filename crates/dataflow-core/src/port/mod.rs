@@ -8,6 +8,7 @@ mod memory;
 #[cfg(feature = "rayon")]
 mod rayon;
 mod shuffled;
+mod told;
 
 pub use crate::wire::{Failure, Terms, WireName};
 pub use courier::{
@@ -19,3 +20,4 @@ pub use memory::{Block, Heap, Memory};
 #[cfg(feature = "rayon")]
 pub use rayon::OnRayon;
 pub use shuffled::Shuffled;
+pub use told::{Hint, Ready, Wants, most_bytes};

@@ -312,6 +312,13 @@ impl<T: Scalar> Datum for Piece<T> {
             Piece::Sums(..) => Wire::size(self),
         }
     }
+
+    fn numa_node(&self) -> Option<usize> {
+        match self {
+            Piece::Tile(tile) => tile.numa_node(),
+            Piece::Rest(..) | Piece::Sums(..) => None,
+        }
+    }
 }
 
 const TILE: u8 = 0;

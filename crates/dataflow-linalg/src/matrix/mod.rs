@@ -7,6 +7,7 @@
 //! | how does a block travel? | `wire` |
 //! | which rank owns a tile, which slot holds it? | [`distribution`], [`layout`] |
 //! | the matrix itself, and a task for each of its tiles | [`tiled`], [`EachTile`] |
+//! | who makes the tiles? | `fill` |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
 //! | how large is it, is it finite, is a result right? | [`norm`], [`check`], [`digest`] |
 
@@ -19,6 +20,7 @@ mod wire;
 
 mod each;
 pub mod entries;
+mod fill;
 pub mod tiled;
 
 pub mod convert;

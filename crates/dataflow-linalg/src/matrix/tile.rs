@@ -426,6 +426,10 @@ impl<T: Scalar> Datum for Tile<T> {
     fn bytes(&self) -> usize {
         self.layout.rows * self.layout.cols * size_of::<T>()
     }
+
+    fn numa_node(&self) -> Option<usize> {
+        self.block.numa_node()
+    }
 }
 
 #[cfg(test)]

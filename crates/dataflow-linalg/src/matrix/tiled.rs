@@ -310,7 +310,7 @@ pub(crate) fn zero_tiles<T: Scalar>(layout: &Layout, memory: &Arc<dyn Memory>) -
 }
 
 /// Overwrites tile `(i, j)` by the entries of a source.
-fn fill<T: Scalar>(
+pub(crate) fn fill<T: Scalar>(
     tile: &mut Tile<T>,
     layout: &Layout,
     i: usize,

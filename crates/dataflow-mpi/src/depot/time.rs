@@ -92,9 +92,11 @@ impl Depot {
         let late = now.saturating_sub(since) > self.settings.patience;
         if late {
             let names: Vec<String> = awaited.iter().map(Rank::to_string).collect();
-            let who = match names.is_empty() {
-                true => "the ranks above".into(),
-                false => names.join(", "),
+            let who = match self.family.parent {
+                Some(parent) if names.is_empty() => {
+                    format!("{parent}, or one that it waits for,")
+                }
+                _ => names.join(", "),
             };
             let text = format!(
                 "{who} did not open run {} within {:?}",

@@ -3,40 +3,28 @@
 //! A task has an owner and inputs among the tasks before it. Its value is a hash of its inputs'
 //! values, and its payload is made of its value, so a byte that is wrong anywhere is noticed.
 
-#![allow(dead_code)] // each test uses its part
+#![allow(dead_code, unused_imports)] // each test uses its part
 
-use dataflow_core::Error;
+pub mod space;
+pub mod world;
+
 use dataflow_core::port::{
-    Arrival, Cargo, Courier, Failure, Goods, Heap, Inbox, Line, Parcel, Pulse, Terms,
+    Arrival, Cargo, Courier, Failure, Goods, Inbox, Line, Parcel, Pulse, Terms,
 };
 use dataflow_core::rank::Rank;
-use dataflow_mpi::transport::simulated::{Simulated, Weather, World, spend};
+use dataflow_core::{Error, Report};
+use dataflow_mpi::transport::simulated::{Weather, spend};
 use dataflow_mpi::{Bell, Host, Messenger, Settings};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use world::mix;
+pub use world::{Random, in_world};
 
-/// Numbers from a seed.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
-}
+/// Outputs of a task, at most.
+pub const MAX_FLOWS: usize = 3;
 
 /// A graph, placed on ranks.
 #[derive(Debug)]
@@ -92,7 +80,7 @@ impl Graph {
             Task {
                 owner: Rank(random.below(n_ranks) as u32),
                 inputs: inputs.into_iter().collect(),
-                sizes: (0..1 + random.below(3))
+                sizes: (0..1 + random.below(MAX_FLOWS))
                     .map(|_| (random.below(5) > 0).then(|| sizes[random.below(11)]))
                     .collect(),
                 seconds: [0.0, 1e-6, 1e-4][random.below(3)],
@@ -236,6 +224,22 @@ pub struct End {
 impl End {
     pub fn is_good(&self) -> bool {
         self.result == Ok(None) && self.complete
+    }
+
+    /// How a run of the core's engine ended, of which this rank had so many tasks.
+    pub fn of_report(report: Result<Report, Error>, own: u64, worked: Duration) -> Self {
+        match report {
+            Ok(report) => End {
+                result: Ok(None),
+                complete: report.tasks == own,
+                stalled: false,
+                worked,
+            },
+            Err(error) => End {
+                worked,
+                ..End::of(error)
+            },
+        }
     }
 
     fn of(error: Error) -> Self {
@@ -426,23 +430,9 @@ pub fn on_ranks<R: Send + 'static>(
     settings: &Settings,
     body: impl Fn(Messenger, Arc<dyn Host>) -> R + Send + Sync + 'static,
 ) -> Vec<R> {
-    let world = World::new(weather);
-    let ends = world
-        .connect(n_ranks)
-        .into_iter()
-        .map(|end| Mutex::new(Some(end)));
-    let ends: Vec<Mutex<Option<Simulated>>> = ends.collect();
-    let (inside, settings) = (world.clone(), settings.clone());
-    let told = world.run(n_ranks, move |rank| {
-        let transport = ends[rank.0 as usize].lock().unwrap().take().unwrap();
-        let host = inside.host(rank);
-        let messenger = Messenger::new(
-            Box::new(transport),
-            settings.clone(),
-            host.clone(),
-            Arc::new(Heap),
-        );
-        body(messenger.unwrap(), host)
+    let story = in_world(weather, n_ranks, settings, move |messenger, world| {
+        let host = world.host(messenger.rank());
+        body(messenger, host)
     });
-    told.unwrap_or_else(|hung| panic!("{hung}"))
+    story.unwrap_or_else(|hung| panic!("{hung}")).told
 }

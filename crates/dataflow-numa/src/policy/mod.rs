@@ -11,11 +11,14 @@
 //! | `priority` | a priority queue per NUMA node | yes | all, by distance |
 //! | `fifo`, `lifo` | a queue per NUMA node, in the order in which tasks became ready | yes | all, by distance |
 //!
-//! # Placing, so far
-//! The engine does not say yet where a task's data lie: real workers get no [`Hint`], a task stays
-//! where it became ready, and only the [simulation](crate::simulate) places by data. So
-//! `distance-no-steal` leaves NUMA nodes idle that no root comes to; and a [`Scheduler`] of the
-//! user's own learns of a task its word and priority only.
+//! # Placing by data
+//! On machines of several NUMA nodes the engine tells where a task's data lie, as far as
+//! [they know](dataflow_core::data::Datum::numa_node): a task waits where most of its input bytes
+//! lie, and one that makes data without reading any that lie somewhere goes round robin over the
+//! nodes and touches them first. What carries no data stays where it became ready; so under
+//! `distance-no-steal` such tasks use only the NUMA nodes that a root comes to. On one node nobody
+//! asks. A [`Scheduler`] of the user's own learns hint, class and how long bodies took, on any machine;
+//! but of spaces without data word and priority only.
 //!
 //! # Law
 //! Policies decide when and where a task runs, never what it computes. Whatever the policy, a
@@ -37,9 +40,9 @@ mod place;
 mod scheduler;
 
 pub use crate::crew::Crew;
+pub use dataflow_core::port::{Hint, Ready, most_bytes};
 pub(crate) use place::Placer;
-pub use place::{Hint, most_bytes};
-pub use scheduler::{Ready, ReadyQueue, Scheduler};
+pub use scheduler::{ReadyQueue, Scheduler};
 
 use std::fmt;
 use std::str::FromStr;

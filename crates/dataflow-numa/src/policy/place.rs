@@ -6,52 +6,8 @@
 //! Nobody is sent to a node without workers: the nearest one that has some stands in for it.
 
 use super::Policy;
+use dataflow_core::port::Hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// What is known of where a task's data lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hint {
-    /// Nothing: it stays with the worker that made it ready.
-    #[default]
-    None,
-    /// It touches its data first: its node will be theirs.
-    Initialises,
-    /// Most of its input bytes lie on this NUMA node, an index into
-    /// [`Topology::numa_nodes`](crate::Topology::numa_nodes).
-    Node(usize),
-}
-
-/// The NUMA node with most bytes, of pairs of a node and bytes that lie there; a node may be
-/// named more than once. Of several it is the one named first.
-///
-/// ```
-/// use dataflow_numa::policy::most_bytes;
-///
-/// assert_eq!(most_bytes([(3, 100), (1, 60), (1, 60)]), Some(1));
-/// assert_eq!(most_bytes([(3, 100), (1, 100)]), Some(3));
-/// assert_eq!(most_bytes([]), None);
-/// ```
-///
-/// Cost: a comparison per pair of pairs; tasks have few inputs.
-pub fn most_bytes<P>(pieces: P) -> Option<usize>
-where
-    P: IntoIterator<Item = (usize, u64)>,
-    P::IntoIter: Clone,
-{
-    let pieces = pieces.into_iter();
-    let bytes_on = |node: usize| -> u64 {
-        let there = pieces.clone().filter(|&(other, _)| other == node);
-        there.map(|(_, bytes)| bytes).sum()
-    };
-    let mut best = None;
-    for (node, _) in pieces.clone() {
-        let bytes = bytes_on(node);
-        if best.is_none_or(|(_, most)| bytes > most) {
-            best = Some((node, bytes));
-        }
-    }
-    best.map(|(node, _)| node)
-}
 
 /// Places the tasks of one job.
 #[derive(Debug)]

@@ -9,9 +9,8 @@
 //! the scheduler is the user's to replace, and performance meta-data
 //! on the task graph inform it.
 
-use super::Hint;
 use crate::crew::Crew;
-use dataflow_core::port::Word;
+use dataflow_core::port::{Hint, Ready};
 
 /// Makes the queues of each job; given to [`Policy::custom`](super::Policy::custom).
 ///
@@ -87,37 +86,12 @@ pub trait ReadyQueue: Send + Sync {
         false
     }
 
-    /// How long tasks of a class took on a worker, as far as they were measured.
+    /// Whether a task whose data lie so is to be queued, be it the most urgent that the worker has
+    /// just made ready, or a root.
+    fn goes_elsewhere(&self, _worker: usize, _hint: Hint) -> bool {
+        false
+    }
+
+    /// A task of a class, an index into the space's description, took so long on a worker.
     fn measured(&self, _worker: usize, _class: usize, _seconds: f64) {}
-}
-
-/// A ready task as a scheduler sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Ready {
-    /// Its name for the engine; means nothing to anybody else.
-    pub word: Word,
-    /// Higher is more urgent; 0 is the default.
-    pub priority: i64,
-    /// Where its data lie.
-    pub hint: Hint,
-    /// The index of its class in the space's description, if the engine said so.
-    pub class: Option<usize>,
-}
-
-impl Ready {
-    /// A task of which nothing but its priority is known.
-    pub fn new(word: Word, priority: i64) -> Self {
-        Ready {
-            word,
-            priority,
-            hint: Hint::None,
-            class: None,
-        }
-    }
-
-    /// The same, with what is known of where its data lie.
-    pub fn with_hint(self, hint: Hint) -> Self {
-        Ready { hint, ..self }
-    }
 }

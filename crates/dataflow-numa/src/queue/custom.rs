@@ -4,11 +4,10 @@
 //! As [`ReadyQueue`] says. What a scheduler hands out is what it was given, or the engine fails
 //! the run.
 
-use super::PlacingLane;
 use super::seat::{Seat, Stay};
-use crate::policy::{Hint, Ready, ReadyQueue};
+use crate::policy::ReadyQueue;
 use crate::sleep::Risen;
-use dataflow_core::port::{Lane, Word};
+use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
 
 /// A worker's lane to the queues of the job it is in.
 pub(crate) struct CustomLane<'q, 'p> {
@@ -26,17 +25,6 @@ impl<'q, 'p> CustomLane<'q, 'p> {
 
     pub fn close(self) -> (Risen, bool) {
         self.stay.end()
-    }
-}
-
-impl PlacingLane for CustomLane<'_, '_> {
-    fn push_ready(&mut self, ready: Ready) {
-        self.queue.push(self.stay.seat.worker, ready);
-        self.stay.queued_here();
-    }
-
-    fn goes_elsewhere(&self, _: Hint) -> bool {
-        false
     }
 }
 
@@ -62,5 +50,26 @@ impl Lane for CustomLane<'_, '_> {
 
     fn outranks(&self, priority: i64) -> bool {
         self.queue.outranks(self.stay.seat.worker, priority)
+    }
+
+    fn wants(&self) -> Wants {
+        Wants::Everything
+    }
+
+    fn push_ready(&mut self, ready: Ready) {
+        self.queue.push(self.stay.seat.worker, ready);
+        self.stay.queued_here();
+    }
+
+    fn goes_elsewhere(&self, hint: Hint) -> bool {
+        self.queue.goes_elsewhere(self.stay.seat.worker, hint)
+    }
+
+    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
+        self.stay.reads(numa_node, bytes)
+    }
+
+    fn measured(&mut self, class: usize, seconds: f64) {
+        self.queue.measured(self.stay.seat.worker, class, seconds);
     }
 }

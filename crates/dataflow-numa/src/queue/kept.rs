@@ -7,13 +7,11 @@
 //! What is kept is the most urgent of what was pushed since there was room and is placed here;
 //! it goes first. A worker that leaves a job keeps nothing, unless the job is stopping.
 
-use super::PlacingLane;
-use crate::policy::{Hint, Ready};
-use dataflow_core::port::{Lane, Word};
+use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
 
 /// A lane before which some tasks are kept.
 pub(crate) struct KeepingLane<'l> {
-    lane: &'l mut dyn PlacingLane,
+    lane: &'l mut dyn Lane,
     /// Whether even the engine's own is to be queued.
     none: bool,
     /// How many beside the engine's own.
@@ -24,7 +22,7 @@ pub(crate) struct KeepingLane<'l> {
 
 impl<'l> KeepingLane<'l> {
     /// Keeps `tasks`, the engine's own counted.
-    pub fn new(lane: &'l mut dyn PlacingLane, tasks: usize) -> Self {
+    pub fn new(lane: &'l mut dyn Lane, tasks: usize) -> Self {
         let room = tasks.saturating_sub(1);
         KeepingLane {
             lane,
@@ -36,25 +34,6 @@ impl<'l> KeepingLane<'l> {
 
     fn top(&self) -> Option<i64> {
         self.kept.last().map(|ready| ready.priority)
-    }
-}
-
-impl PlacingLane for KeepingLane<'_> {
-    fn push_ready(&mut self, ready: Ready) {
-        if self.room == 0 || self.lane.goes_elsewhere(ready.hint) {
-            return self.lane.push_ready(ready);
-        }
-        let at = self
-            .kept
-            .partition_point(|kept| kept.priority <= ready.priority);
-        self.kept.insert(at, ready);
-        if self.kept.len() > self.room {
-            self.lane.push_ready(self.kept.remove(0));
-        }
-    }
-
-    fn goes_elsewhere(&self, hint: Hint) -> bool {
-        self.lane.goes_elsewhere(hint)
     }
 }
 
@@ -80,5 +59,34 @@ impl Lane for KeepingLane<'_> {
 
     fn outranks(&self, priority: i64) -> bool {
         self.none || self.top().is_some_and(|top| top > priority) || self.lane.outranks(priority)
+    }
+
+    fn wants(&self) -> Wants {
+        self.lane.wants()
+    }
+
+    fn push_ready(&mut self, ready: Ready) {
+        if self.room == 0 || self.lane.goes_elsewhere(ready.hint) {
+            return self.lane.push_ready(ready);
+        }
+        let at = self
+            .kept
+            .partition_point(|kept| kept.priority <= ready.priority);
+        self.kept.insert(at, ready);
+        if self.kept.len() > self.room {
+            self.lane.push_ready(self.kept.remove(0));
+        }
+    }
+
+    fn goes_elsewhere(&self, hint: Hint) -> bool {
+        self.lane.goes_elsewhere(hint)
+    }
+
+    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
+        self.lane.reads(numa_node, bytes)
+    }
+
+    fn measured(&mut self, class: usize, seconds: f64) {
+        self.lane.measured(class, seconds);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) use kept::KeepingLane;
 pub(crate) use seat::{Backlog, Seat};
 
 use crate::crew::Crew;
-use crate::policy::{Hint, Placer, Policy, Queueing, Ready, ReadyQueue};
+use crate::policy::{Placer, Policy, Queueing, ReadyQueue};
 use crate::sleep::Risen;
 use custom::CustomLane;
 use dataflow_core::port::Lane;
@@ -82,16 +82,6 @@ impl Queues {
     }
 }
 
-/// A lane that can be told where a task's data lie.
-pub(crate) trait PlacingLane: Lane {
-    /// Queues a ready task where the policy places it.
-    fn push_ready(&mut self, ready: Ready);
-
-    /// Whether the policy places such a task elsewhere than on this worker's NUMA node; then it
-    /// is queued, however urgent.
-    fn goes_elsewhere(&self, hint: Hint) -> bool;
-}
-
 /// A worker's lane to the queues of the job it is in.
 pub(crate) enum OpenLane<'q, 'p> {
     Workers(WorkersLane<'q, 'p>),
@@ -100,7 +90,7 @@ pub(crate) enum OpenLane<'q, 'p> {
 }
 
 impl OpenLane<'_, '_> {
-    pub fn as_lane(&mut self) -> &mut dyn PlacingLane {
+    pub fn as_lane(&mut self) -> &mut dyn Lane {
         match self {
             OpenLane::Workers(lane) => lane,
             OpenLane::Nodes(lane) => lane,
@@ -131,7 +121,7 @@ mod tests {
     use crate::crew::tests::{crew, in_a_row};
     use crate::sleep::Wards;
     use crate::statistics::Counters;
-    use dataflow_core::port::Word;
+    use dataflow_core::port::{Hint, Ready, Word};
 
     struct NoBacklog;
 

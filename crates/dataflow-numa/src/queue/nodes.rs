@@ -7,13 +7,13 @@
 //! # Cost
 //! A lock and log₂(n) moves for each push and pop, on cache lines that all workers of the queue use.
 
+use super::from;
 use super::ranked::Ranked;
 use super::seat::{Seat, Stay};
-use super::{PlacingLane, from};
-use crate::policy::{Hint, Order, Placer, Ready};
+use crate::policy::{Order, Placer};
 use crate::sleep::Risen;
 use crossbeam_utils::CachePadded;
-use dataflow_core::port::{Lane, Word};
+use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
 
 /// The queues of one job: one per NUMA node, or one.
 pub(crate) struct NodeQueues {
@@ -68,19 +68,6 @@ impl<'q, 'p> NodesLane<'q, 'p> {
     }
 }
 
-impl PlacingLane for NodesLane<'_, '_> {
-    fn push_ready(&mut self, ready: Ready) {
-        let node = self.placer.place(ready.hint);
-        let node = node.unwrap_or(self.stay.seat.numa_node);
-        self.queues.of(node).push(ready.word, ready.priority);
-        self.stay.seat.queued_on(node);
-    }
-
-    fn goes_elsewhere(&self, hint: Hint) -> bool {
-        self.placer.goes_elsewhere(hint, self.stay.seat.numa_node)
-    }
-}
-
 impl Lane for NodesLane<'_, '_> {
     fn worker(&self) -> usize {
         self.stay.seat.worker
@@ -125,5 +112,24 @@ impl Lane for NodesLane<'_, '_> {
     #[inline]
     fn outranks(&self, priority: i64) -> bool {
         self.near.top() > priority
+    }
+
+    fn wants(&self) -> Wants {
+        self.stay.wants()
+    }
+
+    fn push_ready(&mut self, ready: Ready) {
+        let node = self.placer.place(ready.hint);
+        let node = node.unwrap_or(self.stay.seat.numa_node);
+        self.queues.of(node).push(ready.word, ready.priority);
+        self.stay.seat.queued_on(node);
+    }
+
+    fn goes_elsewhere(&self, hint: Hint) -> bool {
+        self.placer.goes_elsewhere(hint, self.stay.seat.numa_node)
+    }
+
+    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
+        self.stay.reads(numa_node, bytes)
     }
 }

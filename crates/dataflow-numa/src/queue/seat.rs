@@ -4,6 +4,7 @@ use crate::crew::Crew;
 use crate::policy::Policy;
 use crate::sleep::{Risen, Sleep, Wards};
 use crate::statistics::Counters;
+use dataflow_core::port::Wants;
 use std::cell::Cell;
 
 /// Knows whether words are queued, for jobs that are not over.
@@ -148,6 +149,21 @@ impl<'s, 'p> Stay<'s, 'p> {
             self.risen = Risen::Free;
             self.seat.end_duty();
         }
+    }
+
+    /// What its lane wants to be told: on one NUMA node nothing.
+    pub fn wants(&self) -> Wants {
+        match self.seat.crew.n_numa_nodes() {
+            1 => Wants::Priorities,
+            _ => Wants::Places,
+        }
+    }
+
+    /// Bytes that lie on a NUMA node are about to be read; says whether they are near. Data may
+    /// name a node that does not exist: then they are far.
+    pub fn reads(&self, numa_node: usize, bytes: u64) -> bool {
+        self.seat.counters.count_bytes(numa_node, bytes);
+        numa_node == self.seat.numa_node
     }
 
     /// So many words were taken from a NUMA node's queue, or from another worker's there.

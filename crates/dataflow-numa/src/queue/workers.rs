@@ -22,15 +22,15 @@
 //! Queues per worker that are looked into at random keep priorities nearly as well as one for
 //! all: Rihani, Sanders, Dementiev, *MultiQueues*, SPAA 2015.
 
+use super::from;
 use super::ranked::{EMPTY, Entry, Ranked};
 use super::seat::{Seat, Stay};
-use super::{PlacingLane, from};
 use crate::nearest::Ring;
-use crate::policy::{Hint, Order, Placer, Ready};
+use crate::policy::{Order, Placer};
 use crate::sleep::Risen;
 use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 use crossbeam_utils::CachePadded;
-use dataflow_core::port::{Lane, Word};
+use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -281,25 +281,6 @@ fn victims<'r>(ring: &'r Ring, seat: &Seat<'r>, sweep: usize) -> impl Iterator<I
     from(mine, behind + sweep).chain(from(&ring.queues, sweep).flat_map(on))
 }
 
-impl PlacingLane for WorkersLane<'_, '_> {
-    #[inline]
-    fn push_ready(&mut self, ready: Ready) {
-        let node = self.placer.place(ready.hint);
-        match node.filter(|&node| node != self.stay.seat.numa_node) {
-            None => self.push(ready.word, ready.priority),
-            Some(node) => {
-                self.queues.set_ranked();
-                self.queues.nodes[node].push(ready.word, ready.priority);
-                self.stay.seat.queued_on(node);
-            }
-        }
-    }
-
-    fn goes_elsewhere(&self, hint: Hint) -> bool {
-        self.placer.goes_elsewhere(hint, self.stay.seat.numa_node)
-    }
-}
-
 impl Lane for WorkersLane<'_, '_> {
     fn worker(&self) -> usize {
         self.stay.seat.worker
@@ -346,6 +327,30 @@ impl Lane for WorkersLane<'_, '_> {
     fn outranks(&self, priority: i64) -> bool {
         (priority < 0 && !self.deque.is_empty())
             || (self.queues.is_ranked() && self.own.top().max(self.near.top()) > priority)
+    }
+
+    fn wants(&self) -> Wants {
+        self.stay.wants()
+    }
+
+    fn push_ready(&mut self, ready: Ready) {
+        let node = self.placer.place(ready.hint);
+        match node.filter(|&node| node != self.stay.seat.numa_node) {
+            None => self.push(ready.word, ready.priority),
+            Some(node) => {
+                self.queues.set_ranked();
+                self.queues.nodes[node].push(ready.word, ready.priority);
+                self.stay.seat.queued_on(node);
+            }
+        }
+    }
+
+    fn goes_elsewhere(&self, hint: Hint) -> bool {
+        self.placer.goes_elsewhere(hint, self.stay.seat.numa_node)
+    }
+
+    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
+        self.stay.reads(numa_node, bytes)
     }
 }
 

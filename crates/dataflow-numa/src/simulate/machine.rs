@@ -9,11 +9,11 @@
 //! Simultaneous events are in the order in which they were made.
 
 use crate::crew::Crew;
-use crate::policy::{Policy, Ready};
-use crate::queue::{Backlog, KeepingLane, PlacingLane, Queues, Seat};
+use crate::policy::Policy;
+use crate::queue::{Backlog, KeepingLane, Queues, Seat};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
-use dataflow_core::port::{Lane, Word};
+use dataflow_core::port::{Lane, Ready, Word};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

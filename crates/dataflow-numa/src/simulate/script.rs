@@ -212,10 +212,8 @@ impl<'g, S: TaskSpace> Graph<'g, S> {
         }
         self.tasks[place] = Some((task, data));
         let priority = self.space.priority(task);
-        Ready {
-            class: Some(class),
-            ..Ready::new(place as Word, priority).with_hint(hint)
-        }
+        let ready = Ready::new(place as Word, priority).with_hint(hint);
+        ready.with_class(class)
     }
 
     fn arrive(&mut self, target: S::Task, flow: usize, datum: Option<usize>) -> Option<Ready> {

@@ -251,7 +251,7 @@ mod specimen {
     }
 
     /// Records in the table, and how much lies behind its buckets.
-    pub fn count<D: Datum>(table: &Pending<D>) -> (usize, usize) {
+    pub fn count<D: Datum>(table: &Pending<D>) -> (usize, isize) {
         let spilled = match table {
             Pending::Order(table) => table.spilled(),
             Pending::Data(table) => table.spilled(),
@@ -298,6 +298,20 @@ mod tests {
         }
         grow::<()>();
         grow::<Belongs>();
+    }
+
+    /// What one worker puts behind a bucket another may have taken before the first has told: then
+    /// the count lay below zero, and the first panicked where overflow is checked.
+    #[test]
+    fn what_is_taken_before_it_was_told_of_makes_no_table_grow() {
+        let table = Table::<Blocks>::new();
+        let n_buckets = table.n_buckets();
+        for _ in 0..1000 {
+            table.unspill(3);
+            table.spill(1);
+            table.spill(2);
+        }
+        assert_eq!((table.spilled(), table.n_buckets()), (0, n_buckets));
     }
 
     #[test]

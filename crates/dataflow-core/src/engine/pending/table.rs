@@ -17,7 +17,7 @@
 //! Litwin, *Linear hashing: a new tool for file and table addressing*, VLDB 1980.
 
 use super::Key;
-use crate::sync::{AtomicUsize, Ordering, SpinGuard, SpinLock, lock};
+use crate::sync::{AtomicIsize, AtomicUsize, Ordering, SpinGuard, SpinLock, lock};
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
@@ -40,8 +40,9 @@ pub(crate) trait Shelf: Default {
 pub(crate) struct Table<S> {
     /// The number of buckets, a power of two, less one.
     mask: AtomicUsize,
-    /// What lies behind all buckets together.
-    spilled: AtomicUsize,
+    /// What lies behind all buckets together; told without a lock, so that for a moment it may be
+    /// less than nothing.
+    spilled: AtomicIsize,
     first: Box<[Bucket<S>; FIRST]>,
     /// Each as large as all before together.
     later: [OnceLock<Box<[Bucket<S>]>>; DOUBLINGS],
@@ -62,7 +63,7 @@ impl<S: Shelf> Table<S> {
         let first: Box<[Bucket<S>]> = (0..FIRST).map(|_| Bucket::new(FIRST - 1)).collect();
         Table {
             mask: AtomicUsize::new(FIRST - 1),
-            spilled: AtomicUsize::new(0),
+            spilled: AtomicIsize::new(0),
             first: first
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("{FIRST} buckets were made")),
@@ -86,9 +87,10 @@ impl<S: Shelf> Table<S> {
     /// So much more lies behind the buckets; too much of it, and the table doubles.
     #[cold]
     pub fn spill(&self, more: usize) {
+        let more = more as isize;
         let spilled = self.spilled.fetch_add(more, Ordering::Relaxed) + more;
         let mask = self.mask.load(Ordering::Relaxed);
-        if spilled > mask / BUCKETS_PER_SPILL && mask < FIRST << (DOUBLINGS - 1) {
+        if spilled > (mask / BUCKETS_PER_SPILL) as isize && mask < FIRST << (DOUBLINGS - 1) {
             // A lost race means that another has doubled it.
             let _ = self.mask.compare_exchange(
                 mask,
@@ -101,7 +103,7 @@ impl<S: Shelf> Table<S> {
 
     /// So much less lies behind the buckets.
     pub fn unspill(&self, less: usize) {
-        self.spilled.fetch_sub(less, Ordering::Relaxed);
+        self.spilled.fetch_sub(less as isize, Ordering::Relaxed);
     }
 
     /// Looks at every shelf.
@@ -114,7 +116,7 @@ impl<S: Shelf> Table<S> {
 
     /// How much lies behind the buckets.
     #[cfg(test)]
-    pub fn spilled(&self) -> usize {
+    pub fn spilled(&self) -> isize {
         self.spilled.load(Ordering::Relaxed)
     }
 

@@ -95,16 +95,21 @@ impl Weather {
         }
     }
 
-    /// Rough, and messages are lost or a rank dies: the run must end with an error everywhere, or
-    /// not have noticed.
+    /// Rough, and messages are lost, a rank dies or it stands still for as long as the dead are
+    /// silent: the run must end with an error everywhere, or not have noticed.
     pub fn deadly(seed: u64, n_ranks: usize) -> Self {
         let mut chance = Chance::new(seed ^ 0xdead);
         let mut weather = Weather::rough(seed, n_ranks);
-        if chance.below(2) == 0 {
-            weather.loss = [0.002, 0.02, 0.2][chance.below(3) as usize];
-        } else {
-            let dead = Rank(chance.below(n_ranks as u64) as u32);
-            weather.deaths = vec![(dead, Duration::from_micros(chance.below(3_000)))];
+        match chance.below(3) {
+            0 => weather.loss = [0.002, 0.02, 0.2][chance.below(3) as usize],
+            what => {
+                let rank = Rank(chance.below(n_ranks as u64) as u32);
+                let at = Duration::from_micros(chance.below(3_000));
+                match what {
+                    1 => weather.deaths.push((rank, at)),
+                    _ => weather.freezes.push((rank, at, Duration::from_secs(60))),
+                }
+            }
         }
         weather
     }

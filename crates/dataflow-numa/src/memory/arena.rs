@@ -1,28 +1,27 @@
-//! Memory: large blocks from regions of huge pages.
+//! Arena: large blocks from regions of huge pages, all of them meant for one place.
 //!
-//! A factorisation walks over gigabytes; with pages of 4 KiB every tile costs hundreds of
-//! address translations, with 2 MiB one or two. [`HugePages`] maps regions at multiples of
-//! 2 MiB, asks the kernel for huge pages (it gives small ones where it has no others), and cuts
-//! blocks from them.
+//! An arena maps regions at multiples of 2 MiB, asks the kernel for huge pages (it gives small
+//! ones where it has no others) on the NUMA node it is meant for, and cuts blocks from them.
 //!
 //! # Law
 //! A [`Piece`] is the only owner of its range of a region: ranges are cut from a fresh region or
 //! from a piece that was given back, and never overlap. A region is unmapped when neither the
 //! arena nor a piece holds it. Memory is always initialised: the kernel maps zeros, and what is
 //! used again holds what was written before.
+//! A block says where its first page really lies, not where it was wished: the kernel prefers a
+//! node, and takes the next one where that is full.
 //!
 //! # Waste
 //! A block is rounded up to a multiple of 64 bytes, from 64 KiB on to a multiple of 4 KiB (it
 //! then starts at a page). Ranges given back join their neighbours, and the smallest that
-//! fits is taken first. Freed memory stays mapped for the next block, so the resident size
-//! follows the peak of what was in use; [`HugePages::release_unused`] gives the rest back.
-//!
-//! # Elsewhere
-//! Which NUMA node a page lies on is decided by the thread that touches it first.
+//! fits is taken first. Freed memory stays mapped, and its pages where they lie, for the next
+//! block.
 
+use super::Site;
+use crate::pages;
 use dataflow_core::port::{Block, Heap, Memory};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// Blocks smaller than this do not start at a page.
@@ -37,25 +36,17 @@ const LARGEST_STEP: usize = 64 << 20;
 ///
 /// On systems other than Linux, and where the kernel maps nothing more, blocks come from the
 /// global allocator.
-///
-/// ```
-/// use dataflow_core::port::Memory;
-/// use dataflow_numa::HugePages;
-///
-/// let memory = HugePages::new();
-/// let mut tile = memory.allocate(512 * 512 * 8);
-/// tile.bytes_mut()[0] = 1;
-/// assert_eq!(tile.bytes().as_ptr() as usize % 4096, 0);
-/// ```
-#[derive(Clone, Default)]
-pub struct HugePages {
+#[derive(Clone)]
+pub(super) struct Arena {
+    site: Site,
     shelves: Arc<Mutex<Shelves>>,
 }
 
-impl HugePages {
+impl Arena {
     /// An arena that has mapped nothing yet.
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(site: Site) -> Self {
+        let shelves = Arc::default();
+        Arena { site, shelves }
     }
 
     /// Bytes of address space mapped, in use or not.
@@ -74,12 +65,12 @@ impl HugePages {
     }
 }
 
-impl Memory for HugePages {
+impl Memory for Arena {
     /// One lock and a search among the free ranges, well below a microsecond; a new region now
     /// and then. The first touch of each page costs more than all of this.
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
         let piece = (bytes > 0)
-            .then(|| lock(&self.shelves).cut(bytes))
+            .then(|| lock(&self.shelves).cut(bytes, &self.site))
             .flatten();
         match piece {
             Some(piece) => {
@@ -87,6 +78,8 @@ impl Memory for HugePages {
                 Box::new(HugeBlock {
                     piece: Some(piece),
                     bytes,
+                    site: self.site.clone(),
+                    numa_node: AtomicUsize::new(NOT_ASKED),
                     home,
                 })
             }
@@ -96,19 +89,17 @@ impl Memory for HugePages {
     }
 }
 
-impl fmt::Debug for HugePages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HugePages")
-            .field("mapped_bytes", &self.mapped_bytes())
-            .finish()
-    }
-}
+/// The node of a block of which nobody has asked the kernel yet, or in vain.
+const NOT_ASKED: usize = usize::MAX;
 
 /// A piece on loan, and the shelves it goes back to.
 struct HugeBlock {
     /// `None` only while it is being dropped.
     piece: Option<Piece>,
     bytes: usize,
+    site: Site,
+    /// The answer of the kernel, once there was one.
+    numa_node: AtomicUsize,
     home: Weak<Mutex<Shelves>>,
 }
 
@@ -124,6 +115,23 @@ impl Block for HugeBlock {
         self.piece
             .as_mut()
             .map_or(&mut [], |piece| &mut piece.bytes_mut()[..bytes])
+    }
+
+    fn numa_node(&self) -> Option<usize> {
+        match self.numa_node.load(Ordering::Relaxed) {
+            NOT_ASKED => self.ask(),
+            known => Some(known),
+        }
+    }
+}
+
+impl HugeBlock {
+    /// Asks where the first page lies and keeps the answer: pages stay where they are.
+    #[cold]
+    fn ask(&self) -> Option<usize> {
+        let node = self.site.node_of(self.bytes())?;
+        self.numa_node.store(node, Ordering::Relaxed);
+        Some(node)
     }
 }
 
@@ -158,13 +166,13 @@ impl Default for Shelves {
 }
 
 impl Shelves {
-    fn cut(&mut self, bytes: usize) -> Option<Piece> {
+    fn cut(&mut self, bytes: usize, site: &Site) -> Option<Piece> {
         let shelf = if bytes < LARGE {
             &mut self.small
         } else {
             &mut self.large
         };
-        shelf.cut(bytes.checked_next_multiple_of(shelf.granule)?)
+        shelf.cut(bytes.checked_next_multiple_of(shelf.granule)?, site)
     }
 
     /// Takes back what `cut(bytes)` gave.
@@ -201,11 +209,11 @@ impl Shelf {
         }
     }
 
-    fn cut(&mut self, length: usize) -> Option<Piece> {
+    fn cut(&mut self, length: usize, site: &Site) -> Option<Piece> {
         let fits = self.by_length.range((length, (0, 0))..).next().copied();
         let mut piece = match fits {
             Some((_, place)) => self.take(place)?,
-            None => self.map(length)?,
+            None => self.map(length, site)?,
         };
         if let Some(rest) = piece.split_off(length) {
             self.put(rest);
@@ -232,16 +240,19 @@ impl Shelf {
     }
 
     /// A fresh region, whole.
-    fn map(&mut self, length: usize) -> Option<Piece> {
+    fn map(&mut self, length: usize, site: &Site) -> Option<Piece> {
         let step = self.mapped.clamp(HUGE_PAGE, LARGEST_STEP);
         let length = length.checked_next_multiple_of(HUGE_PAGE)?.max(step);
         let region = Arc::new(Region::map(length)?);
         self.mapped += length;
-        Some(Piece {
+        let mut piece = Piece {
             region,
             offset: 0,
             length,
-        })
+        };
+        // Nobody has touched it yet. Where the kernel refuses, pages lie with whoever does.
+        site.with_wish(|wish| pages::place(piece.bytes_mut(), wish).ok());
+        Some(piece)
     }
 
     fn put(&mut self, piece: Piece) {
@@ -472,7 +483,7 @@ mod tests {
 
     #[test]
     fn blocks_have_their_length_alignment_and_zeros() {
-        let memory = HugePages::new();
+        let memory = Arena::new(Site::Anywhere);
         for bytes in [
             0,
             1,
@@ -509,7 +520,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_block_that_was_given_back_is_used_again() {
-        let memory = HugePages::new();
+        let memory = Arena::new(Site::Anywhere);
         let block = memory.allocate(1 << 20);
         let first = address(&*block);
         drop(block);
@@ -529,7 +540,7 @@ mod tests {
             [2, 0, 1],
             [2, 1, 0],
         ] {
-            let memory = HugePages::new();
+            let memory = Arena::new(Site::Anywhere);
             let third = (HUGE_PAGE / 3) & !(PAGE - 1);
             let mut blocks: Vec<_> = (0..3).map(|_| Some(memory.allocate(third))).collect();
             order.into_iter().for_each(|at| drop(blocks[at].take()));
@@ -543,7 +554,7 @@ mod tests {
 
     #[test]
     fn blocks_outlive_their_arena() {
-        let memory = HugePages::new();
+        let memory = Arena::new(Site::Anywhere);
         let mut blocks: Vec<_> = [100, 70_000, 5 << 20]
             .map(|bytes| memory.allocate(bytes))
             .into();
@@ -558,7 +569,7 @@ mod tests {
 
     #[test]
     fn blocks_never_overlap_whatever_is_taken_and_given_back_by_several_threads() {
-        let memory = HugePages::new();
+        let memory = Arena::new(Site::Anywhere);
         std::thread::scope(|scope| {
             for thread in 0..3_u64 {
                 let memory = &memory;
@@ -596,7 +607,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn changing_sizes_do_not_pile_up() {
-        let memory = HugePages::new();
+        let memory = Arena::new(Site::Anywhere);
         for order in 90..100_usize {
             drop(
                 (0..64)
@@ -615,7 +626,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn regions_are_marked_for_huge_pages() {
-        let memory = HugePages::new();
+        let memory = Arena::new(Site::Anywhere);
         let block = memory.allocate(HUGE_PAGE);
         let line = format!("{:x}-", address(&*block));
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();

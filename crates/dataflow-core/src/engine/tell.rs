@@ -1,0 +1,106 @@
+//! Tell: what an executor that wants to know is told of tasks, beyond their priority.
+//!
+//! A worker's loop exists twice, once with these steps and once without; which one it enters is
+//! decided when it comes in. So where nobody wants to know, nothing is asked. Tasks of spaces whose
+//! edges carry nothing take some nanoseconds; there is only the loop that tells nothing.
+
+use super::run::{Hand, Ready};
+use super::{Run, Slots};
+use crate::data::Datum;
+use crate::port::{Hint, Lane, Ready as Told, Wants, most_bytes};
+use crate::space::{HomeInputs, Mode, TaskName, TaskSpace};
+use crate::sync::Ordering;
+use smallvec::SmallVec;
+
+/// What has been read in one visit of a worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bytes {
+    /// On its own NUMA node.
+    pub local: u64,
+    /// On others.
+    pub remote: u64,
+}
+
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+    /// Whether a lane that wants so much is told anything of these tasks.
+    #[inline(always)]
+    pub(super) fn tells(wants: Wants) -> bool {
+        Self::CARRIES && wants > Wants::Priorities
+    }
+
+    /// Where the inputs of a task lie: those in `slots`, and those at home.
+    pub(super) fn hint(&self, task: S::Task, slots: &Slots<S::Datum>) -> Hint {
+        let piece = |datum: &S::Datum| Some((datum.numa_node()?, datum.bytes() as u64));
+        let arrived = slots.iter().flatten();
+        let mut pieces: SmallVec<[(usize, u64); 8]> =
+            arrived.filter_map(|version| piece(version)).collect();
+        self.space.inputs(
+            task,
+            &mut HomeInputs(|_, store: &crate::data::Store<S::Datum>, index| {
+                pieces.extend(store.peek(index, piece).flatten());
+            }),
+        );
+        let class = || self.description.classes().get(task.class());
+        let makes = || class().is_some_and(|class| class.flows.iter().any(|f| f.mode == Mode::New));
+        match most_bytes(pieces) {
+            Some(node) => Hint::Node(node),
+            None if makes() => Hint::Initialises,
+            None => Hint::None,
+        }
+    }
+
+    /// Queues a ready task, as `queue` does, and tells what is known of it.
+    pub(super) fn queue_told(
+        &self,
+        ready: Ready<S>,
+        (priority, hint): (i64, Hint),
+        lane: &mut dyn Lane,
+        hand: &mut Hand<S>,
+    ) {
+        let word = self.pack(ready, hand);
+        let told = Told::new(word, priority).with_hint(hint);
+        lane.push_ready(told.with_class(ready.0.class()));
+    }
+
+    /// Queues those roots in hand that belong elsewhere, in their order; all, if any has a priority.
+    #[cold]
+    pub(super) fn announce_told(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) {
+        let roots = std::mem::take(&mut hand.roots);
+        let ranked = roots.iter().any(|&root| self.space.priority(root) != 0);
+        for root in roots.into_iter().rev() {
+            let hint = self.hint(root, &Slots::new());
+            match ranked || lane.goes_elsewhere(hint) {
+                true => {
+                    let place = (self.space.priority(root), hint);
+                    self.queue_told((root, false), place, lane, hand);
+                }
+                false => hand.roots.push(root),
+            }
+        }
+        hand.roots.reverse();
+    }
+
+    /// Adds what was read in a visit to the run's counts.
+    pub(super) fn note_read(&self, read: Bytes) {
+        let counts = [
+            (&self.local_bytes, read.local),
+            (&self.remote_bytes, read.remote),
+        ];
+        for (count, bytes) in counts.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            count.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells what the task that is about to run reads, and from where.
+    pub(super) fn tell_reads(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) {
+        for datum in hand.slots.iter().flatten() {
+            if let Some(node) = datum.numa_node() {
+                let bytes = datum.bytes() as u64;
+                match lane.reads(node, bytes) {
+                    true => hand.read.local += bytes,
+                    false => hand.read.remote += bytes,
+                }
+            }
+        }
+    }
+}

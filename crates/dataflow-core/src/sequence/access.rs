@@ -1,0 +1,308 @@
+//! Accesses: what a task says it will do with which data, and what its body gets for it.
+
+use super::law::Mode;
+use super::versions::Versions;
+use std::marker::PhantomData;
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A datum as the tasks of a scope know it.
+///
+/// `'c` is the scope's own: a handle can neither leave it nor be used in another.
+pub struct Handle<'c, T> {
+    cell: Arc<Cell<T>>,
+    scope: PhantomData<fn(&'c ()) -> &'c ()>,
+}
+
+/// A datum and its versions. The lock never waits: the versions let in who may, and it proves it.
+pub(super) struct Cell<T> {
+    versions: Versions,
+    datum: RwLock<T>,
+}
+
+impl<'c, T> Handle<'c, T> {
+    pub(super) fn new(datum: T) -> Self {
+        let cell = Cell {
+            versions: Versions::new(),
+            datum: RwLock::new(datum),
+        };
+        Handle {
+            cell: Arc::new(cell),
+            scope: PhantomData,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Handle<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handle")
+    }
+}
+
+/// What a task does with one datum; made by [`read`], [`write`] and [`commute`].
+pub struct Access<'h, 'c, T, M> {
+    handle: &'h Handle<'c, T>,
+    mode: PhantomData<M>,
+}
+
+/// The body gets `&T`.
+#[derive(Clone, Copy, Debug)]
+pub struct Read;
+/// The body gets `&mut T`.
+#[derive(Clone, Copy, Debug)]
+pub struct Write;
+/// The body gets `&mut T`, before or after others of the same group.
+#[derive(Clone, Copy, Debug)]
+pub struct Commute;
+
+/// The task looks at the datum as it is after all tasks inserted before that change it.
+pub fn read<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Read> {
+    Access {
+        handle,
+        mode: PhantomData,
+    }
+}
+
+/// The task changes the datum, after all inserted before and before all inserted after it.
+pub fn write<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Write> {
+    Access {
+        handle,
+        mode: PhantomData,
+    }
+}
+
+/// As [`write()`](write()); tells the reader of a program that the old value counts.
+pub fn update<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Write> {
+    write(handle)
+}
+
+/// The task changes the datum; tasks next to each other that commute do so in any order, one at a
+/// time. The result may depend on the schedule: by rounding, for instance.
+pub fn commute<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Commute> {
+    Access {
+        handle,
+        mode: PhantomData,
+    }
+}
+
+/// Accesses of one task: one, a tuple of up to eight sets, or a `Vec` of accesses of one kind.
+///
+/// Its body gets references of the same shape: `&T`, `(&T, &mut T)`, `Vec<&T>`. Nobody else
+/// implements it.
+pub trait AccessSet<'c>: sealed::Sealed {
+    /// The same, kept until the task runs.
+    #[doc(hidden)]
+    type Held: Held;
+
+    /// Keeps the data of the accesses.
+    #[doc(hidden)]
+    fn hold(self) -> Self::Held;
+}
+
+/// What a body gets from a set of accesses.
+#[doc(hidden)]
+pub trait Lend<'a, B = &'a Self> {
+    /// References, in the shape of the set.
+    type Arg;
+}
+
+/// A set of accesses while its task waits and runs.
+#[doc(hidden)]
+pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
+    /// What keeps others out while the body runs.
+    type Guards<'g>
+    where
+        Self: 'g;
+
+    /// Shows each access.
+    fn each(&self, show: &mut dyn FnMut(Shown<'_>));
+
+    /// Takes the data.
+    fn guards(&self) -> Self::Guards<'_>;
+
+    /// What the body gets.
+    fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg;
+}
+
+/// One access of a set.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    pub(super) versions: &'a Versions,
+    pub(super) mode: Mode,
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+
+/// A mode as a type.
+#[doc(hidden)]
+pub trait Kind: Sealed + Send {}
+
+/// One access, kept.
+#[doc(hidden)]
+pub struct Kept<T, M> {
+    cell: Arc<Cell<T>>,
+    mode: PhantomData<M>,
+}
+
+impl<T, M> Sealed for Access<'_, '_, T, M> {}
+impl<T, M> Sealed for Kept<T, M> {}
+impl<S: Sealed> Sealed for Vec<S> {}
+
+impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Access<'_, 'c, T, M>
+where
+    Kept<T, M>: Held,
+{
+    type Held = Kept<T, M>;
+
+    fn hold(self) -> Kept<T, M> {
+        Kept {
+            cell: Arc::clone(&self.handle.cell),
+            mode: PhantomData,
+        }
+    }
+}
+
+impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Vec<Access<'_, 'c, T, M>>
+where
+    Kept<T, M>: Held,
+    Vec<Kept<T, M>>: Held,
+{
+    type Held = Vec<Kept<T, M>>;
+
+    fn hold(self) -> Vec<Kept<T, M>> {
+        self.into_iter().map(AccessSet::hold).collect()
+    }
+}
+
+/// How a datum is lent in a mode.
+macro_rules! lent {
+    ($mode:ident, $guard:ident, $take:ident, $($reference:tt)+) => {
+        impl Sealed for $mode {}
+        impl Kind for $mode {}
+
+        impl<'a, T> Lend<'a> for Kept<T, $mode> {
+            type Arg = &'a $($reference)+;
+        }
+
+        impl<T: Send + Sync> Held for Kept<T, $mode> {
+            type Guards<'g> = $guard<'g, T> where Self: 'g;
+
+            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+                let (versions, mode) = (&self.cell.versions, Mode::$mode);
+                show(Shown { versions, mode });
+            }
+
+            fn guards(&self) -> $guard<'_, T> {
+                match self.cell.datum.$take() {
+                    Ok(guard) => guard,
+                    Err(_) => unreachable!("the versions let in two who exclude each other"),
+                }
+            }
+
+            fn lend<'a>(guard: &'a mut $guard<'_, T>) -> &'a $($reference)+ {
+                guard
+            }
+        }
+
+        impl<'a, T> Lend<'a> for Vec<Kept<T, $mode>> {
+            type Arg = Vec<&'a $($reference)+>;
+        }
+
+        impl<T: Send + Sync> Held for Vec<Kept<T, $mode>> {
+            type Guards<'g> = Vec<$guard<'g, T>> where Self: 'g;
+
+            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+                self.iter().for_each(|kept| kept.each(show));
+            }
+
+            fn guards(&self) -> Vec<$guard<'_, T>> {
+                let mut guards = Vec::with_capacity(self.len());
+                for kept in self {
+                    guards.push(kept.guards());
+                }
+                guards
+            }
+
+            fn lend<'a>(guards: &'a mut Vec<$guard<'_, T>>) -> Vec<&'a $($reference)+> {
+                let mut lent = Vec::with_capacity(guards.len());
+                for guard in guards {
+                    lent.push(Kept::<T, $mode>::lend(guard));
+                }
+                lent
+            }
+        }
+    };
+}
+lent!(Read, RwLockReadGuard, try_read, T);
+lent!(Write, RwLockWriteGuard, try_write, mut T);
+lent!(Commute, RwLockWriteGuard, try_write, mut T);
+
+macro_rules! tuples {
+    ($(($($set:ident $at:tt),*))+) => {$(
+        impl<$($set: Sealed),*> Sealed for ($($set,)*) {}
+
+        impl<'c, $($set: AccessSet<'c>),*> AccessSet<'c> for ($($set,)*) {
+            type Held = ($($set::Held,)*);
+
+            fn hold(self) -> Self::Held {
+                ($(self.$at.hold(),)*)
+            }
+        }
+
+        impl<'a, $($set: Lend<'a>),*> Lend<'a> for ($($set,)*) {
+            type Arg = ($($set::Arg,)*);
+        }
+
+        impl<$($set: Held),*> Held for ($($set,)*) {
+            type Guards<'g> = ($($set::Guards<'g>,)*) where Self: 'g;
+
+            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+                $(self.$at.each(show);)*
+            }
+
+            fn guards(&self) -> Self::Guards<'_> {
+                ($(self.$at.guards(),)*)
+            }
+
+            fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg {
+                ($($set::lend(&mut guards.$at),)*)
+            }
+        }
+    )+};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
+
+/// A task that accesses nothing.
+impl Sealed for () {}
+
+impl AccessSet<'_> for () {
+    type Held = ();
+
+    fn hold(self) {}
+}
+
+impl<'a> Lend<'a> for () {
+    type Arg = ();
+}
+
+impl Held for () {
+    type Guards<'g> = ();
+
+    fn each(&self, _: &mut dyn FnMut(Shown<'_>)) {}
+
+    fn guards(&self) {}
+
+    fn lend((): &mut ()) {}
+}

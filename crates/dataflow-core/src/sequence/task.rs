@@ -1,0 +1,209 @@
+//! A task of a sequence: its accesses, its body, and how far it has come with waiting.
+
+use super::access::{AccessSet, Held, Lend, Shown};
+use super::law::Mode;
+use super::versions::Woken;
+use crate::error::TaskError;
+use crate::port::Word;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// What a body may return: nothing, or a result.
+pub trait Outcome {
+    /// The same as a result.
+    ///
+    /// # Errors
+    /// The body's own.
+    fn into_result(self) -> Result<(), TaskError>;
+}
+
+impl Outcome for () {
+    fn into_result(self) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+impl<E: Into<TaskError>> Outcome for Result<(), E> {
+    fn into_result(self) -> Result<(), TaskError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// What is known of a task besides its accesses and its body.
+#[derive(Clone, Copy)]
+pub(crate) struct Label {
+    /// Counted from 0 in the order of insertion.
+    pub number: u64,
+    pub name: &'static str,
+    pub priority: i64,
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.number)
+    }
+}
+
+/// A task, whatever its accesses and its body.
+pub(super) trait Inserted: Send {
+    fn label(&self) -> Label;
+
+    /// Goes on waiting where it last parked. Ready when nothing is to be waited for.
+    fn advance(&mut self, woken: &mut Woken) -> Step;
+
+    /// Parks at the access that [`advance`](Self::advance) named; false if it may go on.
+    fn park(&self, at: Step, word: Word) -> bool;
+
+    /// Whether it is to be skipped, for a task that it depends on has failed.
+    fn is_spoilt(&self) -> bool;
+
+    /// Runs the body.
+    fn run(&mut self) -> Result<(), TaskError>;
+
+    /// Counts its accesses as finished; names those whom that wakes.
+    fn finish(&mut self, failed: bool, woken: &mut Woken);
+}
+
+/// What became of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Ready,
+    /// The access of this number has to wait for a version.
+    Version(usize),
+    /// It has to wait for the right to commute.
+    Commuting(usize),
+}
+
+/// A task with certain accesses and a certain body.
+pub(super) struct Task<H, F> {
+    label: Label,
+    held: H,
+    /// What each access requires.
+    required: SmallVec<[u64; 4]>,
+    /// How many accesses need not be waited for any more.
+    passed: usize,
+    /// For the right to which datum it waited last.
+    waited: Option<usize>,
+    /// `None` once it has run.
+    body: Option<F>,
+}
+
+impl<H: Held, F> Task<H, F> {
+    /// Inserts the accesses; `None` if two are to the same datum.
+    pub fn new<'c, A: AccessSet<'c, Held = H>>(label: Label, accesses: A, body: F) -> Option<Self> {
+        let held = accesses.hold();
+        let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
+        held.each(&mut |shown| seen.push(std::ptr::from_ref(shown.versions).cast()));
+        let twice = (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
+        if twice {
+            return None;
+        }
+        let mut required = SmallVec::new();
+        held.each(&mut |Shown { versions, mode }| required.push(versions.insert(mode)));
+        Some(Task {
+            label,
+            held,
+            required,
+            passed: 0,
+            waited: None,
+            body: Some(body),
+        })
+    }
+
+    /// Takes the rights to commute: all or none, for whoever held some while it waited could close a
+    /// circle.
+    fn begin_commuting(&mut self, woken: &mut Woken) -> Step {
+        let mut missing = None;
+        self.each(|at, shown, _| {
+            let asks = missing.is_none() && shown.mode == Mode::Commute;
+            if asks && !shown.versions.try_begin_commuting() {
+                missing = Some(at);
+            }
+        });
+        let waited = self.waited.take();
+        let Some(missing) = missing else {
+            return Step::Ready;
+        };
+        self.each(|at, shown, _| {
+            if at < missing && shown.mode == Mode::Commute {
+                shown.versions.end_commuting(woken);
+            } else if at > missing && waited == Some(at) {
+                shown.versions.pass_on(woken);
+            }
+        });
+        self.waited = Some(missing);
+        Step::Commuting(missing)
+    }
+
+    /// Calls with each access, its number and what it requires.
+    fn each(&self, mut show: impl FnMut(usize, Shown<'_>, u64)) {
+        let mut at = 0;
+        self.held.each(&mut |shown| {
+            show(at, shown, self.required[at]);
+            at += 1;
+        });
+    }
+}
+
+impl<H, F, O> Inserted for Task<H, F>
+where
+    H: Held,
+    F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send,
+    O: Outcome,
+{
+    fn label(&self) -> Label {
+        self.label
+    }
+
+    fn advance(&mut self, woken: &mut Woken) -> Step {
+        let mut passed = self.passed;
+        let mut commutes = false;
+        self.each(|at, shown, required| {
+            commutes |= shown.mode == Mode::Commute;
+            if at == passed && shown.versions.have_finished(required) {
+                passed += 1;
+            }
+        });
+        self.passed = passed;
+        if passed < self.required.len() {
+            return Step::Version(passed);
+        }
+        match commutes {
+            true => self.begin_commuting(woken),
+            false => Step::Ready,
+        }
+    }
+
+    fn park(&self, step: Step, word: Word) -> bool {
+        let mut parked = false;
+        self.each(|at, shown, required| match step {
+            Step::Version(here) if here == at => parked = shown.versions.park(required, word),
+            Step::Commuting(here) if here == at => parked = shown.versions.wait_to_commute(word),
+            _ => {}
+        });
+        parked
+    }
+
+    fn is_spoilt(&self) -> bool {
+        let mut spoilt = false;
+        self.each(|_, shown, required| spoilt |= shown.versions.is_spoilt(required));
+        spoilt
+    }
+
+    fn run(&mut self) -> Result<(), TaskError> {
+        let Some(body) = self.body.take() else {
+            unreachable!("{:?} runs once", self.label);
+        };
+        body(H::lend(&mut self.held.guards())).into_result()
+    }
+
+    fn finish(&mut self, failed: bool, woken: &mut Woken) {
+        self.body = None;
+        self.each(|_, Shown { versions, mode }, required| {
+            if mode == Mode::Commute {
+                versions.end_commuting(woken);
+            }
+            versions.finish(required, failed && mode != Mode::Read, woken);
+        });
+    }
+}

@@ -1,0 +1,256 @@
+//! The versions of one datum: how many accesses have finished, and who waits for more.
+//!
+//! # Law
+//! A task is in at most one of the two queues of at most one datum. Whoever parks looks again
+//! under the lock; whoever finishes counts and looks into the queue under the same lock: so nobody
+//! parks for what has come.
+//!
+//! # Orderings
+//! The count is written under the lock and read without it: a release and an acquire, so that
+//! whoever sees the count sees what the accesses counted did.
+
+use super::law::{Inserted, Mode};
+use crate::port::Word;
+use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Tasks that may go on.
+pub(crate) type Woken = SmallVec<[Word; 8]>;
+
+/// See the [module](self).
+pub(crate) struct Versions {
+    finished: AtomicU64,
+    /// Accesses that require so many, or more, find a datum that a failed task left.
+    spoilt_from: AtomicU64,
+    state: SpinLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    inserted: Inserted,
+    /// By what they require, least first.
+    parked: BinaryHeap<Reverse<(u64, Word)>>,
+    /// Whether a task that commutes is at work.
+    busy: bool,
+    commuters: VecDeque<Word>,
+}
+
+impl Versions {
+    pub fn new() -> Self {
+        Versions {
+            finished: AtomicU64::new(0),
+            spoilt_from: AtomicU64::new(u64::MAX),
+            state: SpinLock::new(State::default()),
+        }
+    }
+
+    /// Inserts an access; says how many accesses it requires to have finished.
+    pub fn insert(&self, mode: Mode) -> u64 {
+        lock(&self.state).inserted.insert(mode)
+    }
+
+    /// Whether so many accesses have finished.
+    #[inline(always)]
+    pub fn have_finished(&self, required: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= required
+    }
+
+    /// Parks a task until so many accesses have finished; false if they have meanwhile.
+    pub fn park(&self, required: u64, task: Word) -> bool {
+        let mut state = lock(&self.state);
+        // Relaxed: the lock orders it.
+        let parks = self.finished.load(Ordering::Relaxed) < required;
+        if parks {
+            state.parked.push(Reverse((required, task)));
+        }
+        parks
+    }
+
+    /// Whether an access that requires so many finds what a failed task left. Asked after they have
+    /// finished.
+    pub fn is_spoilt(&self, required: u64) -> bool {
+        // Relaxed: written before the count that the caller has seen.
+        self.spoilt_from.load(Ordering::Relaxed) <= required
+    }
+
+    /// Takes the right to commute, if nobody has it.
+    pub fn try_begin_commuting(&self) -> bool {
+        let mut state = lock(&self.state);
+        let free = !state.busy;
+        state.busy = true;
+        free
+    }
+
+    /// Parks a task until the right is given back; false if it has been meanwhile.
+    pub fn wait_to_commute(&self, task: Word) -> bool {
+        let mut state = lock(&self.state);
+        let waits = state.busy;
+        if waits {
+            state.commuters.push_back(task);
+        }
+        waits
+    }
+
+    /// Gives the right to commute back; the one who waited longest may try.
+    pub fn end_commuting(&self, woken: &mut Woken) {
+        let mut state = lock(&self.state);
+        state.busy = false;
+        woken.extend(state.commuters.pop_front());
+    }
+
+    /// Whoever was woken to commute waits elsewhere now: the next one may try, if nobody is at work.
+    pub fn pass_on(&self, woken: &mut Woken) {
+        let mut state = lock(&self.state);
+        if !state.busy {
+            woken.extend(state.commuters.pop_front());
+        }
+    }
+
+    /// An access that required so many has finished; `spoils` if its task failed and was to change
+    /// the datum.
+    pub fn finish(&self, required: u64, spoils: bool, woken: &mut Woken) {
+        let mut state = lock(&self.state);
+        if spoils {
+            // Those of its own group required as much, and are not concerned.
+            self.spoilt_from.fetch_min(required + 1, Ordering::Relaxed);
+        }
+        let finished = self.finished.load(Ordering::Relaxed) + 1;
+        self.finished.store(finished, Ordering::Release);
+        while let Some(Reverse((required, task))) = state.parked.peek().copied() {
+            if required > finished {
+                break;
+            }
+            state.parked.pop();
+            woken.push(task);
+        }
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::sync::atomic::AtomicBool;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// A datum that orders nothing by itself, behind its versions.
+    struct Model {
+        versions: Versions,
+        datum: AtomicU64,
+        /// What whoever wakes the waiting task tells it.
+        woken: AtomicBool,
+    }
+
+    impl Model {
+        fn new() -> Arc<Self> {
+            Arc::new(Model {
+                versions: Versions::new(),
+                datum: AtomicU64::new(0),
+                woken: AtomicBool::new(false),
+            })
+        }
+
+        /// Not in one step: two at once would lose one.
+        fn add(&self) {
+            self.datum.store(self.value() + 1, Ordering::Relaxed);
+        }
+
+        fn value(&self) -> u64 {
+            self.datum.load(Ordering::Relaxed)
+        }
+
+        fn tell(&self, woken: &Woken) {
+            if !woken.is_empty() {
+                self.woken.store(true, Ordering::Release);
+            }
+        }
+
+        fn wait(&self) {
+            while !self.woken.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn loom_a_read_after_a_write_sees_it_whether_it_parked_or_not() {
+        loom::model(|| {
+            let model = Model::new();
+            let (first, second) = (Mode::Write, Mode::Read);
+            let (write, read) = (model.versions.insert(first), model.versions.insert(second));
+            let writer = model.clone();
+            let writing = thread::spawn(move || {
+                writer.add();
+                let mut woken = Woken::new();
+                writer.versions.finish(write, false, &mut woken);
+                writer.tell(&woken);
+            });
+            if !model.versions.have_finished(read) && model.versions.park(read, 7) {
+                model.wait();
+            }
+            assert_eq!(model.value(), 1);
+            writing.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_write_after_two_reads_changes_nothing_under_them() {
+        loom::model(|| {
+            let model = Model::new();
+            let required =
+                [Mode::Read, Mode::Read, Mode::Write].map(|mode| model.versions.insert(mode));
+            let reading = [0, 1].map(|at| {
+                let reader = model.clone();
+                thread::spawn(move || {
+                    assert!(reader.versions.have_finished(required[at]));
+                    assert_eq!(reader.value(), 0);
+                    let mut woken = Woken::new();
+                    reader.versions.finish(required[at], false, &mut woken);
+                    reader.tell(&woken);
+                })
+            });
+            let write = required[2];
+            if !model.versions.have_finished(write) && model.versions.park(write, 7) {
+                model.wait();
+            }
+            model.add();
+            for thread in reading {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn loom_two_that_commute_do_so_one_at_a_time_and_both_do() {
+        loom::model(|| {
+            let model = Model::new();
+            let other = model.clone();
+            let first = thread::spawn(move || {
+                if other.versions.try_begin_commuting() {
+                    other.add();
+                    let mut woken = Woken::new();
+                    other.versions.end_commuting(&mut woken);
+                    other.tell(&woken);
+                    return true;
+                }
+                false
+            });
+            let mut began = model.versions.try_begin_commuting();
+            if !began && model.versions.wait_to_commute(7) {
+                model.wait();
+            }
+            if !began {
+                began = model.versions.try_begin_commuting();
+            }
+            assert!(began, "whoever is woken finds it free");
+            model.add();
+            model.versions.end_commuting(&mut Woken::new());
+            let both = first.join().unwrap();
+            assert!(model.versions.try_begin_commuting());
+            assert_eq!(model.value(), 1 + u64::from(both));
+        });
+    }
+}

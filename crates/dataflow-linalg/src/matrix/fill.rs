@@ -1,0 +1,122 @@
+//! Fill: the tiles of a matrix are made, each by a task of its own that touches it first.
+//!
+//! # Law
+//! The tasks make data without reading any, so on machines of several NUMA nodes the executor
+//! spreads them round robin, and a tile lies where its task ran. Which entry stands where does
+//! not depend on that.
+
+use super::tiled::{empty_tile, fill};
+use super::{Entries, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::port::Executor;
+use dataflow_core::prelude::*;
+use dataflow_core::{Error, Report, run};
+
+/// The tile that a task makes.
+const TILE: usize = 0;
+
+/// A task for each tile of this rank.
+struct Fill<'a, T: Scalar, E> {
+    matrix: &'a TiledMatrix<T>,
+    entries: &'a E,
+    tiles: Vec<(usize, usize)>,
+}
+
+impl<T: Scalar> TiledMatrix<T> {
+    /// Makes all tiles of this rank anew with the given entries, in parallel, each near the worker
+    /// that makes it.
+    ///
+    /// # Errors
+    /// If the executor cannot run; the entries cannot fail.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::{Heap, Inline};
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// # use std::sync::Arc;
+    /// let a = TiledMatrix::<f64>::vacant(Layout::lower(5, 2)?, Arc::new(Heap));
+    /// a.fill(&|i, j| (10 * i + j) as f64, &Inline)?;
+    /// assert_eq!(a.get(4, 3), Some(43.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fill(&self, entries: &impl Entries<T>, on: &dyn Executor) -> Result<Report, Error> {
+        let tiles = self.tiles().collect();
+        let fill = Fill {
+            matrix: self,
+            entries,
+            tiles,
+        };
+        run(&fill, on)
+    }
+}
+
+impl<T: Scalar, E: Entries<T>> TaskSpace for Fill<'_, T, E> {
+    type Task = u64;
+    type Datum = Tile<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("fill").parameter("tiles", self.tiles.len());
+        about.class("Fill").new_flow("TILE");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..self.tiles.len() as u64
+    }
+
+    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        let (i, j) = self.tiles[task as usize];
+        if let Some(slot) = self.matrix.slot(i, j) {
+            to.home(TILE, self.matrix.store(), slot);
+        }
+    }
+
+    fn run(&self, task: u64, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+        let (i, j) = self.tiles[task as usize];
+        let (layout, memory) = (self.matrix.layout(), self.matrix.memory());
+        let mut tile = empty_tile(layout, memory, i, j);
+        fill(&mut tile, layout, i, j, self.entries, &mut Vec::new());
+        let [slot] = flows.slots();
+        slot.put(tile);
+        Ok(())
+    }
+
+    fn roots(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+        self.tasks(on)
+    }
+
+    fn count(&self, _: Rank) -> u64 {
+        self.tiles.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::Layout;
+    use dataflow_core::port::{Heap, Shuffled};
+    use std::sync::Arc;
+
+    #[test]
+    fn the_space_is_proved_and_a_matrix_is_filled_again_over_what_was_there() {
+        let layout = Layout::lower(7, 3).unwrap();
+        let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+        let tiles: Vec<_> = a.tiles().collect();
+        let entries = |_: usize, _: usize| 0.0;
+        let space = Fill {
+            matrix: &a,
+            entries: &entries,
+            tiles: tiles.clone(),
+        };
+        verify(&space, 1).unwrap();
+        for round in 0..2 {
+            let entry = |i: usize, j: usize| (100 * round + 10 * i + j) as f64;
+            let report = a.fill(&entry, &Shuffled::new(round as u64)).unwrap();
+            assert_eq!(report.tasks, tiles.len() as u64);
+            for (i, j) in (0..7).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+                assert_eq!(a.get(i, j), Some(entry(i, j)));
+            }
+        }
+    }
+}

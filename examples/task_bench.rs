@@ -1,0 +1,248 @@
+//! Task Bench: graphs of many patterns, payloads that check themselves, and METG.
+//!
+//! # Elsewhere
+//! Who needs whom: [`pattern`]. The task space: [`space`]. What tasks compute: [`kernel`]. The
+//! measure: [`metg`]. The same beside a bare loop: `benches/task_bench.rs`.
+
+pub(crate) mod cli;
+#[path = "task_bench/kernel.rs"]
+pub(crate) mod kernel;
+#[path = "task_bench/metg.rs"]
+pub(crate) mod metg;
+#[path = "task_bench/pattern.rs"]
+pub(crate) mod pattern;
+#[path = "task_bench/space.rs"]
+pub(crate) mod space;
+
+use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::{Monitor, Runtime};
+use kernel::{Kernel, Kind};
+use metg::{Run, metg};
+use pattern::{Graph, Pattern};
+use serde_json::json;
+use space::{TaskBench, name_of};
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLE: Example = Example {
+    name: "task_bench",
+    about: "Runs a graph of Task Bench, or finds how small its tasks may be",
+    runs: true,
+    honours: &[],
+};
+
+/// What to run.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Own {
+    /// Who needs whom
+    #[arg(long, default_value = "stencil_1d")]
+    pattern: Pattern,
+    /// Points of a step [default: one for each worker]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    width: Option<u32>,
+    /// Time steps
+    #[arg(long, value_name = "S", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    steps: u32,
+    /// Bytes of each payload
+    #[arg(long, value_name = "B", default_value_t = 16, value_parser = clap::value_parser!(u32).range(16..))]
+    bytes: u32,
+    /// Inputs of a point, of patterns where it can be chosen [default: 3]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(..=1 << 16))]
+    radix: Option<u32>,
+    /// Dependence sets that take turns, of patterns where it can be chosen [default: 3]
+    #[arg(long, value_name = "D")]
+    period: Option<u32>,
+    /// Share of the inputs that random_nearest picks [default: 0.25]
+    #[arg(long, value_name = "F")]
+    fraction: Option<f64>,
+    /// What tasks compute [default: empty; with --metg compute]
+    #[arg(long)]
+    kernel: Option<Kind>,
+    /// How often the kernel iterates [default: 1; with --metg down from 32768]
+    #[arg(long, value_name = "I", value_parser = clap::value_parser!(u64).range(..=1 << 40))]
+    iterations: Option<u64>,
+    /// Find METG(50 %): run ever smaller tasks, each --repeat times (3 at least)
+    #[arg(long)]
+    metg: bool,
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, task_bench)
+}
+
+pub(crate) fn task_bench(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let kernel = settings.own.kernel().map_err(Failure::refused)?;
+    let graph = settings.own.graph(runtime);
+    let graph = graph.map_err(Failure::refused)?;
+    for (key, value) in [
+        ("pattern", json!(name_of(graph.pattern))),
+        ("width", json!(graph.width)),
+        ("steps", json!(graph.steps)),
+        ("payload_bytes", json!(settings.own.bytes)),
+        ("radix", json!(graph.radix)),
+        ("period", json!(graph.period)),
+        ("fraction", json!(graph.fraction)),
+        ("kernel", json!(name_of(kernel.kind))),
+        ("iterations", json!(kernel.iterations)),
+    ] {
+        outcome.set(key, value);
+    }
+    let bench = Bench {
+        settings,
+        runtime,
+        graph,
+    };
+    if settings.own.metg {
+        return bench.sweep(kernel, outcome);
+    }
+    let measured = bench.run(kernel, settings.repeat, outcome)?;
+    outcome.flops = Some(kernel.flops() * measured.tasks as f64);
+    outcome.measured = Some(measured);
+    Ok(())
+}
+
+impl Own {
+    /// The graph that was asked for; parameters that its pattern has no use for are refused.
+    fn graph(&self, runtime: &Runtime) -> Result<Graph, String> {
+        let pattern = self.pattern;
+        let unused = [
+            ("radix", self.radix.is_some() && !pattern.has_radix()),
+            ("period", self.period.is_some() && !pattern.has_period()),
+            (
+                "fraction",
+                self.fraction.is_some() && !pattern.has_fraction(),
+            ),
+        ];
+        if let Some((flag, _)) = unused.iter().find(|(_, is_unused)| *is_unused) {
+            return Err(format!("--{flag}: {} has none", name_of(pattern)));
+        }
+        let if_used = |used: bool, value: Option<u32>| if used { value.unwrap_or(3) } else { 0 };
+        let picked = if pattern.has_fraction() {
+            self.fraction.unwrap_or(0.25)
+        } else {
+            0.0
+        };
+        let graph = Graph {
+            pattern,
+            width: self.width.unwrap_or(n_workers(runtime) as u32),
+            steps: self.steps,
+            radix: if_used(pattern.has_radix(), self.radix),
+            period: if_used(pattern.has_period(), self.period),
+            fraction: picked,
+        };
+        graph.checked()
+    }
+
+    fn kernel(&self) -> Result<Kernel, String> {
+        let (kind, iterations) = match self.metg {
+            true => (Kind::Compute, 1 << 15),
+            false => (Kind::Empty, 1),
+        };
+        let kind = self.kernel.unwrap_or(kind);
+        let iterations = self.iterations.unwrap_or(iterations);
+        match kind {
+            Kind::Empty if self.metg => Err("--metg: the empty kernel has no rate".into()),
+            Kind::Empty if self.iterations.is_some() => {
+                Err("--iterations: the empty kernel has none".into())
+            }
+            Kind::Empty => Ok(Kernel {
+                kind,
+                iterations: 0,
+            }),
+            _ => Ok(Kernel { kind, iterations }),
+        }
+    }
+}
+
+/// Workers of all ranks.
+fn n_workers(runtime: &Runtime) -> usize {
+    runtime.n_threads() * runtime.n_ranks()
+}
+
+struct Bench<'s> {
+    settings: &'s Settings<Own>,
+    runtime: &'s Runtime,
+    graph: Graph,
+}
+
+impl Bench<'_> {
+    /// Runs the graph so many times; the median run.
+    fn run(
+        &self,
+        kernel: Kernel,
+        times: usize,
+        outcome: &mut Outcome,
+    ) -> Result<Measured, Failure> {
+        let (runtime, bytes) = (self.runtime, self.settings.own.bytes as usize);
+        let space = TaskBench::new(self.graph, runtime.n_ranks(), bytes, kernel);
+        let run = |monitor: &Monitor| runtime.run_across_with(&space, monitor);
+        let runs = (0..times).map(|_| self.settings.measure(runtime, run));
+        let runs: Result<_, _> = runs.collect();
+        let errors = runtime.gather(space.errors().to_le_bytes().into());
+        if let Ok(errors) = &errors {
+            let of_rank =
+                |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |n| u64::from_le_bytes(*n));
+            outcome.set("errors", errors.iter().map(of_rank).sum::<u64>());
+        }
+        // If both failed, the run is why.
+        let runs = runs?;
+        errors?;
+        Ok(Measured::median(runs).unwrap_or_default())
+    }
+
+    /// Halves the work of a task until it iterates once.
+    fn sweep(&self, largest: Kernel, outcome: &mut Outcome) -> Result<(), Failure> {
+        let n_cores = n_workers(self.runtime) as f64;
+        let iterations = std::iter::successors(Some(largest.iterations.max(1)), |i| {
+            (*i > 1).then_some(i / 2)
+        });
+        let mut sweep = Vec::new();
+        for iterations in iterations {
+            let kernel = Kernel {
+                iterations,
+                ..largest
+            };
+            let measured = self.run(kernel, self.settings.repeat.max(3), outcome)?;
+            let (tasks, seconds) = (measured.tasks as f64, measured.seconds);
+            let run = Run {
+                granularity: seconds * n_cores / tasks,
+                rate: (kernel.flops() + kernel.bytes()) * tasks / seconds,
+            };
+            sweep.push((iterations, run));
+            // Tasks, seconds and rate are told of the largest tasks.
+            if outcome.measured.is_none() {
+                outcome.flops = Some(kernel.flops() * tasks);
+                outcome.measured = Some(measured);
+            }
+        }
+        tell(&sweep, outcome)
+    }
+}
+
+fn tell(sweep: &[(u64, Run)], outcome: &mut Outcome) -> Result<(), Failure> {
+    let runs: Vec<Run> = sweep.iter().map(|(_, run)| *run).collect();
+    let peak = runs.iter().map(|run| run.rate).fold(0.0, f64::max);
+    let row = |(iterations, run): &(u64, Run)| {
+        json!({
+            "iterations": iterations,
+            "granularity_seconds": run.granularity,
+            "efficiency": run.rate / peak,
+        })
+    };
+    outcome.set("sweep", sweep.iter().map(row).collect::<Vec<_>>());
+    outcome.say("  iterations  granularity/µs  efficiency");
+    for (iterations, run) in sweep {
+        let (micros, efficiency) = (run.granularity * 1e6, run.rate / peak);
+        outcome.say(format!("{iterations:12}  {micros:14.3}  {efficiency:10.3}"));
+    }
+    let seconds = metg(&runs, peak).ok_or_else(|| {
+        let text = "no run reached half of the peak rate, or every one did";
+        Failure::new("no_metg", text)
+    })?;
+    outcome.set("metg_seconds", seconds);
+    outcome.say(format!("METG(50 %) {:.3} µs", seconds * 1e6));
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! `cargo xtask numa-vm`: the locality tests on machines that really have several NUMA nodes.
+//!
+//! `tests/numa.rs` checks what a kernel says of threads and pages. On a machine with one node
+//! that proves little; so the same program runs in [guests](guest) that have 4 and 8, and there
+//! fails if it does not find them.
+
+use crate::guest::{self, Distances, Guest};
+use crate::packages;
+use crate::steps::{self, Outcome, Steps};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The variable by which the tests know how many nodes they must find.
+const NODES: &str = "DATAFLOW_NUMA_NODES";
+
+/// Guests: all pairs of nodes equally far, and not.
+const GUESTS: [Guest; 3] = [
+    guest(4, 2, Distances::Full),
+    guest(4, 1, Distances::Ring),
+    guest(8, 1, Distances::Ring),
+];
+
+const SMALL: Guest = guest(2, 1, Distances::Full);
+
+const fn guest(nodes: usize, cpus: usize, distances: Distances) -> Guest {
+    Guest {
+        nodes,
+        cpus,
+        mib: 192,
+        distances,
+    }
+}
+
+/// Runs the command; see `cargo xtask help`.
+pub fn run() -> ExitCode {
+    let mut steps = Steps::default();
+    match machinery() {
+        Ok((kernel, program)) => {
+            for guest in GUESTS {
+                step(&mut steps, guest, &kernel, &program);
+            }
+        }
+        Err(line) => steps.step("NUMA guests", || Outcome::failed(line)),
+    }
+    steps.close()
+}
+
+/// The smallest guest, if this machine can have one.
+pub fn smoke(steps: &mut Steps) {
+    match machinery() {
+        Ok((kernel, program)) => step(steps, SMALL, &kernel, &program),
+        Err(line) => steps.step("NUMA guest", || Outcome::Skipped(line)),
+    }
+}
+
+fn step(steps: &mut Steps, guest: Guest, kernel: &Path, program: &Path) {
+    let Guest {
+        nodes,
+        cpus,
+        distances,
+        ..
+    } = guest;
+    let name = format!("NUMA guest of {nodes} nodes x {cpus}, distances {distances:?}");
+    steps.step(&name, || {
+        let environment = [(NODES, nodes.to_string())];
+        // One test at a time: each has workers on all processors.
+        let arguments = ["--test-threads=1", "--nocapture"];
+        match guest.run(kernel, program, &arguments, &environment) {
+            Ok(ended) => {
+                print!("{}{}", ended.stdout, ended.stderr);
+                match ended.status {
+                    0 => Outcome::Passed,
+                    status => Outcome::failed(format!("tests/numa.rs ended with {status}")),
+                }
+            }
+            Err(line) => Outcome::failed(line),
+        }
+    });
+}
+
+/// The guests' kernel, and the tests as a program.
+fn machinery() -> Result<(PathBuf, PathBuf), String> {
+    packages::ensure(&["numa-vm".to_string()].into())?;
+    Ok((guest::kernel()?, program()?))
+}
+
+/// Builds the tests without features: a guest has no libraries to spare, and its processor is an
+/// old one.
+fn program() -> Result<PathBuf, String> {
+    let mut cargo = steps::cargo(&[
+        "test",
+        "--test",
+        "numa",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    println!("{}", steps::shown(&cargo));
+    let out = cargo.stderr(std::process::Stdio::inherit()).output();
+    let out = out.map_err(|fault| format!("cargo did not start: {fault}"))?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    program_in(&text).ok_or_else(|| "cargo built no tests/numa.rs".into())
+}
+
+fn program_in(messages: &str) -> Option<PathBuf> {
+    let messages = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let mut built = messages.filter(|message: &Value| message["target"]["name"] == "numa");
+    built.find_map(|message| Some(message["executable"].as_str()?.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_the_one_that_cargo_names() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"dataflow"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"numa"},"executable":"target/debug/deps/numa-1"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(
+            program_in(messages),
+            Some("target/debug/deps/numa-1".into())
+        );
+        assert_eq!(program_in("no message"), None);
+    }
+}
