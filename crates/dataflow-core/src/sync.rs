@@ -1,4 +1,9 @@
-//! One door for everything atomic: `std`, or `loom` when its models are run (`--cfg loom`).
+//! One door for everything atomic, and for locks that models see: `std`, or `loom` when its models are run (`--cfg loom`).
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{

@@ -287,11 +287,14 @@ impl Progress {
     fn leave_to_workers(&self) {
         while self.settings.drive == Drive::Workers && !self.ending.load(Ordering::SeqCst) {
             let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
+            if looked.is_zero() {
+                return;
+            }
             let unattended = self.host.now().saturating_sub(looked);
             let nap = match self.is_rank_idle() {
                 // A large datum may take long to copy: not twice.
                 None => UNATTENDED,
-                Some(idle) if looked.is_zero() || idle || unattended >= UNATTENDED => return,
+                Some(idle) if idle || unattended >= UNATTENDED => return,
                 Some(_) => UNATTENDED - unattended,
             };
             self.nap.wait(Some(nap));

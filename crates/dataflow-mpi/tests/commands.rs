@@ -39,6 +39,9 @@ impl Host for Undisturbed {
     ) -> Result<Box<dyn Thread>, String> {
         self.machine.start(name, body)
     }
+    fn is_virtual(&self) -> bool {
+        true
+    }
 }
 
 struct Muffled {

@@ -16,11 +16,11 @@
 //! happened in the job is seen by whoever finds it over.
 
 use crate::port::Work;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LockResult, OnceLock, PoisonError};
 
 const CLOSED: u64 = 1;
 const ONE_INSIDE: u64 = 1 << 1;
@@ -59,7 +59,7 @@ impl Job {
     /// Whether something has arrived from another rank that no worker has taken in: one should
     /// enter.
     pub fn has_mail(&self) -> bool {
-        self.bell.mail.load(Ordering::Relaxed)
+        self.bell.has_mail()
     }
 
     /// Blocks until there is [mail](Self::has_mail) or the job is over: for executors whose
@@ -71,10 +71,7 @@ impl Job {
     /// What to call when mail comes and when the job is over, from whatever thread: for executors
     /// whose workers sleep. Only the first counts; it is called at once if there is mail already.
     pub fn on_mail(&self, wake: impl Fn() + Send + Sync + 'static) {
-        let wake = self.bell.wake.get_or_init(|| Box::new(wake));
-        if self.has_mail() {
-            wake();
-        }
+        self.bell.on_mail(Box::new(wake));
     }
 
     /// Whether nobody is inside, and `balanced` holds at a moment when nobody is.
@@ -125,8 +122,10 @@ pub(crate) struct Bell {
     for_mail: Condvar,
     /// The same as `heard.mail`, for a glance.
     mail: AtomicBool,
-    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    wake: OnceLock<Wake>,
 }
+
+type Wake = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Heard {
@@ -153,6 +152,22 @@ impl Bell {
         heard.mail = false;
     }
 
+    /// Whether there is mail, at a glance.
+    pub fn has_mail(&self) -> bool {
+        // Relaxed: whoever falls asleep looks between two turns of a lock that `wake` takes too.
+        self.mail.load(Ordering::Relaxed)
+    }
+
+    /// What wakes those who do not wait here.
+    pub fn on_mail(&self, wake: Wake) {
+        let wake = self.wake.get_or_init(|| wake);
+        // Under the lock: mail that this does not see will find `wake`.
+        let mail = self.heard().mail;
+        if mail {
+            wake();
+        }
+    }
+
     /// Wakes whoever waits for mail.
     pub fn ring_mail(&self) {
         if self.heard().waiting > 0 {
@@ -176,7 +191,8 @@ impl Bell {
         }
     }
 
-    fn wait_mail(&self) {
+    /// Waits for mail, or for the end.
+    pub fn wait_mail(&self) {
         let mut heard = self.heard();
         heard.waiting += 1;
         while !(heard.over || heard.mail) {
@@ -317,12 +333,13 @@ impl Gate {
         now & CLOSED != 0
     }
 
-    /// Whether nobody is inside, and `balanced` holds while nobody is.
+    /// Whether nobody is inside, and `balanced` holds while nobody is; it reads by acquire.
     pub fn is_quiet(&self, balanced: impl Fn() -> bool) -> bool {
         // Acquire: what the others wrote before they left is seen by `balanced`. Entries are
-        // counted: the same value again means that nobody came in meanwhile.
+        // counted: the same value again means that nobody came in meanwhile. Relaxed the second
+        // time: whoever reads, by acquire, what a later visitor published sees its entry too.
         let before = self.0.load(Ordering::Acquire);
-        before & INSIDE == 0 && balanced() && self.0.load(Ordering::Acquire) == before
+        before & INSIDE == 0 && balanced() && self.0.load(Ordering::Relaxed) == before
     }
 
     pub fn is_closed(&self) -> bool {

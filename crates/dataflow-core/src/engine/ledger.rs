@@ -124,11 +124,12 @@ impl Ledger {
     /// Whether all roots were announced and as many words taken as queued. Exact only while
     /// nobody is inside the job.
     pub fn is_balanced(&self) -> bool {
-        // Relaxed: the gate of the job ordered these lines before us (see `job`).
+        // Acquire: whoever looks from outside and sees a line that was published meanwhile must see
+        // that its worker came in (see `Gate::is_quiet`). The rest the gate has ordered before us.
         let sum = |of: fn(&Line) -> &AtomicU64| -> u64 {
             self.lines
                 .iter()
-                .map(|line| of(line).load(Ordering::Relaxed))
+                .map(|line| of(line).load(Ordering::Acquire))
                 .sum()
         };
         self.announced.load(Ordering::Relaxed)
@@ -157,8 +158,9 @@ impl Line {
 
     pub fn publish(&self, tally: &Tally) {
         self.executed.store(tally.executed, Ordering::Relaxed);
-        self.queued.store(tally.queued, Ordering::Relaxed);
-        self.taken.store(tally.taken, Ordering::Relaxed);
+        // Release: see `is_balanced`.
+        self.queued.store(tally.queued, Ordering::Release);
+        self.taken.store(tally.taken, Ordering::Release);
     }
 }
 

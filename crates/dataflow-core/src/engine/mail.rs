@@ -9,7 +9,8 @@ use super::Ledger;
 use super::job::{Bell, Job};
 use crate::port::{Arrival, Failure, Inbox, Pulse};
 use crate::rank::Rank;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The inbox of one run.
 pub(crate) struct Mail {
@@ -122,5 +123,184 @@ impl Inbox for Mail {
     fn stall(&self) {
         self.kept().ended.get_or_insert(Ended::Stalled);
         self.end();
+    }
+}
+
+/// Run with `cargo xtask loom`.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::super::job::Offered;
+    use super::*;
+    use crate::port::{Lane, Work};
+    use crate::sync::{AtomicU64, Condvar, Ordering};
+    use crate::wire::WireName;
+    use loom::thread;
+    use smallvec::SmallVec;
+
+    fn parcel() -> Arrival {
+        Arrival {
+            task: WireName::new(),
+            poisoned: false,
+            flows: SmallVec::new(),
+        }
+    }
+
+    /// One rank of several, of one worker and so many tasks, all of which come by mail.
+    fn rank(count: u64) -> (Arc<Ledger>, Arc<Mail>) {
+        let ledger = Arc::new(Ledger::new(1, count, true));
+        ledger.all_announced();
+        let mail = Arc::new(Mail::new(&ledger));
+        (ledger, mail)
+    }
+
+    fn deliver(mail: &Arc<Mail>, times: usize) -> thread::JoinHandle<()> {
+        let mail = mail.clone();
+        thread::spawn(move || (0..times).for_each(|_| mail.deliver(Rank(1), parcel())))
+    }
+
+    #[test]
+    fn loom_whoever_waits_for_mail_gets_all_of_it() {
+        loom::model(|| {
+            let (ledger, mail) = rank(2);
+            let other = deliver(&mail, 2);
+            let mut taken = 0;
+            while taken < 2 {
+                mail.bell().wait_mail();
+                assert!(ledger.has_mail(), "who was woken finds something");
+                taken += mail.take().len();
+            }
+            assert!(!ledger.has_mail() && !mail.bell().has_mail());
+            other.join().unwrap();
+        });
+    }
+
+    /// A worker that sleeps in a place of its executor's, as the pool's do.
+    #[test]
+    fn loom_mail_wakes_a_worker_that_looked_before_it_slept() {
+        #[derive(Default)]
+        struct Bed {
+            listed: bool,
+            called: bool,
+        }
+        loom::model(|| {
+            let (ledger, mail) = rank(1);
+            let bed = Arc::new((Mutex::new(Bed::default()), Condvar::new()));
+            let called = bed.clone();
+            mail.bell().on_mail(Box::new(move || {
+                let mut bed = called.0.lock().unwrap();
+                bed.called = std::mem::take(&mut bed.listed);
+                called.1.notify_one();
+            }));
+            let other = deliver(&mail, 1);
+            bed.0.lock().unwrap().listed = true;
+            if !mail.bell().has_mail() {
+                let mut asleep = bed.0.lock().unwrap();
+                while !asleep.called {
+                    asleep = bed.1.wait(asleep).unwrap();
+                }
+            }
+            // It may see the ledger late: then it comes again, for there is mail still.
+            while !ledger.has_mail() {
+                thread::yield_now();
+            }
+            assert_eq!(mail.take().len(), 1);
+            other.join().unwrap();
+        });
+    }
+
+    /// What a visit does: for each parcel it runs a task that makes so many words, and takes one
+    /// word that lies in the queue, if any does. What it ran, it notes without any order.
+    struct Visit {
+        ledger: Arc<Ledger>,
+        mail: Arc<Mail>,
+        ran: AtomicU64,
+        takes: u64,
+        makes: u64,
+    }
+
+    impl Work for Visit {
+        fn work(&self, _: &mut dyn Lane) {
+            let mut tally = self.ledger.line(0).read();
+            let tasks = self.mail.take().len() as u64 + self.takes;
+            self.ran.fetch_add(tasks, Ordering::Relaxed);
+            tally.executed += tasks;
+            tally.queued += tasks * self.makes;
+            tally.taken += self.takes;
+            self.ledger.line(0).publish(&tally);
+        }
+        fn is_drained(&self) -> bool {
+            self.ledger.is_drained()
+        }
+    }
+
+    struct NoLane;
+
+    impl Lane for NoLane {
+        fn worker(&self) -> usize {
+            0
+        }
+        fn push(&mut self, _: u64, _: i64) {}
+        fn pop(&mut self) -> Option<u64> {
+            None
+        }
+        fn steal(&mut self) -> Option<u64> {
+            None
+        }
+        fn outranks(&self, _: i64) -> bool {
+            false
+        }
+    }
+
+    /// One visit of a worker while another thread feels the pulse; it may look at `ran` if idle.
+    fn visited(visit: &Visit, then: impl Fn(Pulse, &AtomicU64)) {
+        let offered = Offered::new(visit, visit.mail.bell().clone(), |run| run.ledger.stop());
+        visit.mail.set_job(offered.job());
+        let job = offered.job().clone();
+        let worker = thread::spawn(move || {
+            if let Some(entered) = job.enter() {
+                entered.work(&mut NoLane);
+            }
+        });
+        then(visit.mail.pulse(), &visit.ran);
+        worker.join().unwrap();
+    }
+
+    #[test]
+    fn loom_whoever_finds_a_rank_idle_sees_what_it_did() {
+        loom::model(|| {
+            let (ledger, mail) = rank(9);
+            mail.deliver(Rank(1), parcel());
+            let visit = Visit {
+                ledger,
+                mail,
+                ran: AtomicU64::new(0),
+                takes: 0,
+                makes: 0,
+            };
+            visited(&visit, |pulse, ran| {
+                if pulse.idle {
+                    assert_eq!(pulse.executed, 1, "the parcel was taken");
+                    assert_eq!(ran.load(Ordering::Relaxed), 1);
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn loom_a_rank_with_words_in_its_queue_is_never_idle() {
+        loom::model(|| {
+            let (ledger, mail) = rank(9);
+            let mut tally = ledger.line(0).read();
+            tally.queued = 1;
+            ledger.line(0).publish(&tally);
+            let visit = Visit {
+                ledger,
+                mail,
+                ran: AtomicU64::new(0),
+                takes: 1,
+                makes: 2,
+            };
+            visited(&visit, |pulse, _| assert!(!pulse.idle, "{pulse:?}"));
+        });
     }
 }
