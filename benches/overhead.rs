@@ -22,6 +22,8 @@
 mod process;
 #[path = "../examples/cli/shapes.rs"]
 mod shapes;
+#[path = "overhead/wake.rs"]
+mod wake;
 
 use clap::{Parser, ValueEnum};
 use crossbeam_deque::{Steal, Stealer, Worker};
@@ -65,6 +67,8 @@ enum Shape {
     Wavefront,
     Cholesky,
     Stencil,
+    /// No shape: how long a sleeper takes to wake.
+    Wake,
 }
 
 fn main() -> ExitCode {
@@ -151,6 +155,7 @@ impl Bench {
             Shape::Wavefront => self.wavefront(side(1000, 300)),
             Shape::Cholesky => self.cholesky(side(100, 46)),
             Shape::Stencil => self.stencil(side(10_000, 1000)),
+            Shape::Wake => wake::measure(&self.crews, side(200, 20)),
         }
     }
 
