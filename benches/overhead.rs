@@ -20,6 +20,8 @@ mod process;
 mod shapes;
 #[path = "overhead/statistics.rs"]
 mod statistics;
+#[path = "overhead/wake.rs"]
+mod wake;
 
 use bare::{Numbered, run_bare};
 use clap::{Parser, ValueEnum};
@@ -61,6 +63,8 @@ enum Shape {
     Wavefront,
     Cholesky,
     Stencil,
+    /// No shape: how long a sleeper takes to wake.
+    Wake,
 }
 
 fn main() -> ExitCode {
@@ -129,6 +133,7 @@ impl Bench {
             Shape::Wavefront => self.wavefront(side(1000, 300)),
             Shape::Cholesky => self.cholesky(side(100, 46)),
             Shape::Stencil => self.stencil(side(10_000, 1000)),
+            Shape::Wake => wake::measure(&self.crews, side(200, 20)),
         }
     }
 

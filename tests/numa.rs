@@ -369,5 +369,5 @@ fn of_a_hundred_steals_none_goes_to_a_node_that_is_not_adjacent_if_so_asked() {
         }
     }
     assert_ne!(runtime.statistics(), Statistics::default());
-    assert_eq!(runtime.is_uniform(), false);
+    assert!(!runtime.is_uniform());
 }

@@ -5,7 +5,7 @@
 //! if bound to cores). Otherwise each may use every allowed PU of its NUMA node, so that the
 //! kernel can share the time out.
 
-use crate::topology::Topology;
+use crate::topology::{Core, Topology};
 use std::fmt;
 use std::str::FromStr;
 
@@ -63,7 +63,7 @@ impl Bind {
     }
 
     /// The places of workers `0..n_workers`: cores in their order, so that few workers lie close
-    /// together.
+    /// together. Where there are fewer workers than cores, [slow](Topology::kind) ones stay free.
     ///
     /// ```
     /// use dataflow_numa::{Bind, Topology};
@@ -75,12 +75,18 @@ impl Bind {
         // The first PU of every core, then the second of every core that has one …
         let most = cores.iter().map(|core| core.pus.len()).max().unwrap_or(0);
         let all = (0..most).flat_map(|nth| {
-            cores
-                .iter()
-                .filter_map(move |core| Some((core.numa_node, *core.pus.get(nth)?)))
+            let with_pu = move |core: &Core| Some((core.numa_node, *core.pus.get(nth)?));
+            let rank = move |core: &Core| (nth, topology.kind(core));
+            let cores = cores.iter();
+            cores.filter_map(move |core| Some((rank(core), with_pu(core)?)))
         });
-        let order: Vec<(usize, usize)> = all.take(self.capacity(topology)).collect();
-        let shared = n_workers > order.len();
+        let all: Vec<_> = all.take(self.capacity(topology)).collect();
+        let mut chosen: Vec<usize> = (0..all.len()).collect();
+        chosen.sort_by_key(|&at| all[at].0);
+        chosen.truncate(n_workers);
+        chosen.sort_unstable();
+        let order: Vec<(usize, usize)> = chosen.into_iter().map(|at| all[at].1).collect();
+        let shared = n_workers > all.len();
         (0..n_workers)
             .map(|worker| {
                 let (numa_node, pu) = order[worker % order.len()];
@@ -106,7 +112,7 @@ fn pus_of(topology: &Topology, numa_node: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Core, NumaNode};
+    use crate::topology::NumaNode;
 
     /// Two NUMA nodes with two cores each; only the first core has a second hyper-thread.
     fn machine() -> Topology {
@@ -160,6 +166,26 @@ mod tests {
             places(Bind::None, 5),
             [0, 0, 1, 1, 0].map(|numa_node| (numa_node, vec![]))
         );
+    }
+
+    #[test]
+    fn slow_cores_are_filled_last_and_workers_keep_the_order_of_cores() {
+        let slow = [0, 2];
+        let speed = |pu| Some(if slow.contains(&pu) { 1 } else { 2 });
+        let machine = machine().with_speeds(speed);
+        let pus = |bind: Bind, n| -> Vec<usize> {
+            let places = bind.places(&machine, n);
+            places.iter().map(|place| place.pus[0]).collect()
+        };
+        assert_eq!(pus(Bind::Cores, 1), [1]);
+        assert_eq!(pus(Bind::Cores, 2), [1, 3]);
+        assert_eq!(pus(Bind::Cores, 3), [0, 1, 3]);
+        assert_eq!(
+            pus(Bind::Pus, 4),
+            [0, 1, 2, 3],
+            "cores before hyper-threads"
+        );
+        assert_eq!(pus(Bind::Pus, 5), [0, 1, 2, 3, 8]);
     }
 
     #[test]

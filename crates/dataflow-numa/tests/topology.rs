@@ -211,6 +211,9 @@ mod with_hwloc {
         let first = [[0], [2], [3], [4], [5], [6]];
         assert_eq!(pus(Bind::Cores, 6), first);
         assert_eq!(pus(Bind::Pus, 7), [&first[..], &[[1]]].concat());
+        // Cores 2 and 4 are slow: they come last, but in their place.
+        assert_eq!(pus(Bind::Cores, 4), [[0], [3], [5], [6]]);
+        assert_eq!(pus(Bind::Cores, 5), [[0], [2], [3], [5], [6]]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
         // Taken from the back, so that roots run in their order.
         hand.roots.reverse();
-        if Self::tells(hand.wants) {
+        if Self::tells(hand) {
             self.announce_told(lane, hand);
         } else if hand
             .roots

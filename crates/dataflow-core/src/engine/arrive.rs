@@ -99,7 +99,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             {
                 let ready: Ready<S> = (target, poisoned);
                 let priority = self.space.priority(target);
-                if Self::tells(hand.wants) {
+                if Self::tells(hand) {
                     let hint = self.hint(target, &hand.next);
                     self.queue_told(ready, (priority, hint), lane, hand);
                 } else {

@@ -22,14 +22,14 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Hands everything on. Returns the most urgent successor that became ready, unless a queued
     /// task is more urgent still; its data are in `hand.slots`.
     #[inline(always)]
-    pub(super) fn release<const TELLS: bool>(
+    pub(super) fn release(
         &self,
         (source, poisoned): Ready<S>,
         flows: &[Flow],
         lane: &mut dyn Lane,
         hand: &mut Hand<S>,
     ) -> Option<Ready<S>> {
-        let mut released = Released::<S, R, TELLS> {
+        let mut released = Released {
             run: self,
             source,
             poisoned,
@@ -51,7 +51,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
 }
 
 /// A task whose outputs are being handed on; as a visitor, of edges without data.
-struct Released<'r, 'a, S: TaskSpace, R, const TELLS: bool> {
+struct Released<'r, 'a, S: TaskSpace, R> {
     run: &'r Run<'a, S, R>,
     source: S::Task,
     poisoned: Poisoned,
@@ -61,8 +61,8 @@ struct Released<'r, 'a, S: TaskSpace, R, const TELLS: bool> {
     best: Option<(Ready<S>, i64)>,
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send, const TELLS: bool> Successors<S>
-    for Released<'_, 'a, S, R, TELLS>
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
+    for Released<'_, 'a, S, R>
 {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
@@ -77,9 +77,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send, const TELLS: bool> Su
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send, const TELLS: bool>
-    Released<'_, 'a, S, R, TELLS>
-{
+impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R> {
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
         let mut slots = std::mem::take(&mut self.hand.slots);
@@ -166,7 +164,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send, const TELLS: bool>
     /// Keeps the most urgent successor, its data in `hand.best`, and queues the others.
     #[inline(always)]
     fn choose(&mut self, ready: Ready<S>) {
-        if TELLS {
+        if Run::<'a, S, R>::tells(self.hand) {
             return self.choose_told(ready);
         }
         let priority = self.run.space.priority(ready.0);
@@ -210,7 +208,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send, const TELLS: bool>
             if Run::<'a, S, R>::CARRIES {
                 std::mem::swap(data, &mut self.hand.next);
             }
-            if TELLS {
+            if Run::<'a, S, R>::tells(self.hand) {
                 let place = (priority, self.hand.best_hint);
                 self.run.queue_told(best, place, self.lane, self.hand);
             } else {

@@ -72,14 +72,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
         let before = hand.tally.executed;
         let outer = INSIDE.replace(true);
         // One guard for the whole visit: bodies and the space's own formulas may panic.
-        let visit = AssertUnwindSafe(|| {
-            if Self::tells(hand.wants) {
-                self.visit::<true>(lane, line, &mut hand)
-            } else {
-                self.visit::<false>(lane, line, &mut hand)
-            }
-        });
-        if let Err(panic) = catch_unwind(visit) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(lane, line, &mut hand))) {
             self.fail(
                 Kind::TaskPanicked,
                 hand.task,
@@ -98,9 +91,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
 }
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
-    /// Runs tasks until there is none; after each the most urgent successor it made ready. If it
-    /// `TELLS`, the lane hears of each task what it wants to know.
-    fn visit<const TELLS: bool>(&self, lane: &mut dyn Lane, line: &Line, hand: &mut Hand<S>) {
+    /// Runs tasks until there is none; after each the most urgent successor it made ready.
+    fn visit(&self, lane: &mut dyn Lane, line: &Line, hand: &mut Hand<S>) {
         while let Some(ready) = self.next(lane, hand) {
             let mut next = Some(ready);
             while let Some(ready) = next {
@@ -110,7 +102,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                     }
                     self.take_mail(lane, hand);
                 }
-                next = self.step::<TELLS>(ready, lane, hand);
+                next = self.step(ready, lane, hand);
                 hand.tally.executed += 1;
                 line.publish_executed(hand.tally.executed);
                 if hand.tally.executed > self.ledger.count() {
@@ -154,7 +146,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Runs one task and hands its outputs on. Returns the successor to run next, its data in
     /// `hand.slots`.
     #[inline(always)]
-    fn step<const TELLS: bool>(
+    fn step(
         &self,
         (task, mut poisoned): Ready<S>,
         lane: &mut dyn Lane,
@@ -166,10 +158,11 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         } else {
             &[]
         };
-        if TELLS && !poisoned {
+        let told = Self::tells(hand) && !poisoned;
+        if told {
             self.tell_reads(lane, hand);
         }
-        let start = (TELLS && hand.wants == Wants::Everything && !poisoned).then(Instant::now);
+        let start = (told && hand.wants == Wants::Everything).then(Instant::now);
         if !poisoned {
             let mut lent = Flows::new(flows, &mut hand.slots);
             if let Err(error) = self.space.run(task, &mut lent) {
@@ -180,7 +173,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         if let Some(start) = start {
             lane.measured(task.class(), start.elapsed().as_secs_f64());
         }
-        self.release::<TELLS>((task, poisoned), flows, lane, hand)
+        self.release((task, poisoned), flows, lane, hand)
     }
 
     /// Fills the flows that come from home and makes what is updated the task's own.
@@ -258,18 +251,11 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     /// Queues a ready task as a word; its data, in `hand.next`, wait in the table of records.
     pub(super) fn queue(
         &self,
-        ready: Ready<S>,
+        (task, poisoned): Ready<S>,
         priority: i64,
         lane: &mut dyn Lane,
         hand: &mut Hand<S>,
     ) {
-        let word = self.pack(ready, hand);
-        lane.push(word, priority);
-    }
-
-    /// The word of a ready task that is about to be queued; its data are parked.
-    #[inline(always)]
-    pub(super) fn pack(&self, (task, poisoned): Ready<S>, hand: &mut Hand<S>) -> Word {
         let key = self.names.key(task);
         let parked = Self::CARRIES && hand.next.iter().any(Option::is_some);
         if parked {
@@ -277,7 +263,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
         hand.tally.queued += 1;
         let flags = if parked { PARKED } else { 0 } | if poisoned { POISONED } else { 0 };
-        key << 8 | flags
+        lane.push(key << 8 | flags, priority);
     }
 
     /// The task of a word; its data come to `hand.slots`.

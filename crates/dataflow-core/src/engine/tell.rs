@@ -1,13 +1,12 @@
 //! Tell: what an executor that wants to know is told of tasks, beyond their priority.
 //!
-//! A worker's loop exists twice, once with these steps and once without; which one it enters is
-//! decided when it comes in. So where nobody wants to know, nothing is asked. Tasks of spaces whose
-//! edges carry nothing take some nanoseconds; there is only the loop that tells nothing.
+//! Only of spaces whose edges carry data: the tasks of others take some nanoseconds, and their loop
+//! holds no trace of this.
 
 use super::run::{Hand, Ready};
 use super::{Run, Slots};
 use crate::data::Datum;
-use crate::port::{Hint, Lane, Ready as Told, Wants, most_bytes};
+use crate::port::{Hint, Lane, Ready as Told, Wants, Word, most_bytes};
 use crate::space::{HomeInputs, Mode, TaskName, TaskSpace};
 use crate::sync::Ordering;
 use smallvec::SmallVec;
@@ -22,10 +21,10 @@ pub(super) struct Bytes {
 }
 
 impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
-    /// Whether a lane that wants so much is told anything of these tasks.
+    /// Whether the lane wants to be told of these tasks.
     #[inline(always)]
-    pub(super) fn tells(wants: Wants) -> bool {
-        Self::CARRIES && wants > Wants::Priorities
+    pub(super) fn tells(hand: &Hand<S>) -> bool {
+        Self::CARRIES && hand.wants > Wants::Priorities
     }
 
     /// Where the inputs of a task lie: those in `slots`, and those at home.
@@ -57,9 +56,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         lane: &mut dyn Lane,
         hand: &mut Hand<S>,
     ) {
-        let word = self.pack(ready, hand);
-        let told = Told::new(word, priority).with_hint(hint);
-        lane.push_ready(told.with_class(ready.0.class()));
+        let class = ready.0.class();
+        let mut telling = Telling { lane, hint, class };
+        self.queue(ready, priority, &mut telling, hand);
     }
 
     /// Queues those roots in hand that belong elsewhere, in their order; all, if any has a priority.
@@ -102,5 +101,35 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 }
             }
         }
+    }
+}
+
+/// A lane that is told what is known of the task that is pushed next.
+struct Telling<'l> {
+    lane: &'l mut dyn Lane,
+    hint: Hint,
+    class: usize,
+}
+
+impl Lane for Telling<'_> {
+    fn worker(&self) -> usize {
+        self.lane.worker()
+    }
+
+    fn push(&mut self, word: Word, priority: i64) {
+        let ready = Told::new(word, priority).with_hint(self.hint);
+        self.lane.push_ready(ready.with_class(self.class));
+    }
+
+    fn pop(&mut self) -> Option<Word> {
+        self.lane.pop()
+    }
+
+    fn steal(&mut self) -> Option<Word> {
+        self.lane.steal()
+    }
+
+    fn outranks(&self, priority: i64) -> bool {
+        self.lane.outranks(priority)
     }
 }

@@ -23,6 +23,7 @@ pub mod system;
 pub use error::TopologyError;
 
 use crate::pin::allowed_pus;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What a process may use of a machine.
@@ -32,6 +33,8 @@ pub struct Topology {
     numa_nodes: Vec<NumaNode>,
     packages: Vec<usize>,
     caches: Vec<Cache>,
+    /// PUs by the kind of their core, the fastest kind first; empty if all are alike, or unknown.
+    kinds: Vec<Vec<usize>>,
     distances: Option<Vec<u32>>,
 }
 
@@ -222,6 +225,7 @@ impl Topology {
         Topology {
             packages: Vec::new(),
             caches: Vec::new(),
+            kinds: Vec::new(),
             distances: distances.filter(|matrix| matrix.len() == n * n),
             cores,
             numa_nodes,
@@ -234,6 +238,24 @@ impl Topology {
 
     pub(crate) fn with_caches(self, caches: Vec<Cache>) -> Topology {
         Topology { caches, ..self }
+    }
+
+    /// The same, with how fast each PU is beside the others; unless that is known of every core,
+    /// all count as alike.
+    pub(crate) fn with_speeds(self, speed: impl Fn(usize) -> Option<u64>) -> Topology {
+        let of_core = |core: &Core| speed(core.pus[0]);
+        let Some(speeds) = self.cores.iter().map(of_core).collect::<Option<Vec<u64>>>() else {
+            return self;
+        };
+        let mut kinds: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (speed, core) in speeds.into_iter().zip(&self.cores) {
+            kinds.entry(speed).or_default().extend(&core.pus);
+        }
+        let kinds = match kinds.len() {
+            1 => Vec::new(),
+            _ => kinds.into_values().rev().collect(),
+        };
+        Topology { kinds, ..self }
     }
 
     /// The same machine, of which only these PUs may be used: cores, caches and packages without
@@ -305,6 +327,12 @@ impl Topology {
     /// The caches for data, by level.
     pub fn caches(&self) -> &[Cache] {
         &self.caches
+    }
+
+    /// The kind of a core where some are faster than others: 0 are the fastest.
+    pub fn kind(&self, core: &Core) -> usize {
+        let has_core = |pus: &Vec<usize>| pus.contains(&core.pus[0]);
+        self.kinds.iter().position(has_core).unwrap_or(0)
     }
 
     /// How many cores are allowed.

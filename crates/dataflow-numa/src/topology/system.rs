@@ -2,7 +2,8 @@
 //! `/sys/devices/system`.
 //!
 //! Read are `cpu/cpu*/topology/{thread_siblings_list,core_id,physical_package_id}`,
-//! `cpu/cpu*/cache/index*/{type,level,size,shared_cpu_list}` and `node/node*/{cpulist,distance}`.
+//! `cpu/cpu*/cache/index*/{type,level,size,shared_cpu_list}`, `node/node*/{cpulist,distance}`, and,
+//! where cores are of several kinds, `cpu/cpu*/cpu_capacity` or the list `../cpu_atom/cpus` of slow ones.
 //! What is missing or malformed is taken as not said: a PU without siblings is a core of its
 //! own, PUs that no NUMA node lists lie on the first, a matrix that is not square is no matrix.
 //! So a container without `/sys` has one NUMA node with a core per allowed PU.
@@ -77,6 +78,19 @@ pub fn read(root: &Path, allowed: &[usize]) -> Topology {
     Topology::new(cores, numa_nodes.collect(), distances)
         .with_packages(packages.into_iter().collect())
         .with_caches(caches(root, allowed))
+        .with_speeds(speeds(root))
+}
+
+/// How fast PUs are: by their capacity (ARM, RISC-V), or by whether they are Intel's slow kind.
+fn speeds(root: &Path) -> impl Fn(usize) -> Option<u64> {
+    let slow = fs::read_to_string(root.join("../cpu_atom/cpus")).ok();
+    let slow = slow.and_then(|text| parse_list(&text));
+    move |pu| {
+        let capacity = fs::read_to_string(root.join(format!("cpu/cpu{pu}/cpu_capacity")));
+        let capacity = capacity.ok().and_then(|text| text.trim().parse().ok());
+        let is_fast = |slow: &Vec<usize>| u64::from(!slow.contains(&pu));
+        capacity.or_else(|| slow.as_ref().map(is_fast))
+    }
 }
 
 /// The caches for data of the allowed PUs, by level and smallest PU.
@@ -381,6 +395,30 @@ mod tests {
         assert_eq!(topology.caches(), expected);
         assert_eq!(topology.packages(), [0, 1]);
         assert_eq!(topology.restricted_to(&[1]).unwrap().packages(), [0]);
+    }
+
+    #[test]
+    fn fast_cores_are_told_from_slow_ones_by_capacity_or_by_the_list_of_slow_ones() {
+        let kinds = |topology: &Topology| -> Vec<usize> {
+            let cores = topology.cores().iter();
+            cores.map(|core| topology.kind(core)).collect()
+        };
+        let tree = Tree::new("capacity");
+        for (pu, capacity) in [(0, "446\n"), (1, "871"), (2, "1024\n"), (3, "446")] {
+            tree.file(&format!("cpu/cpu{pu}/cpu_capacity"), capacity);
+        }
+        let topology = tree.read(&[0, 1, 2, 3]);
+        assert_eq!(kinds(&topology), [2, 1, 0, 2]);
+        assert_eq!(kinds(&topology.restricted_to(&[0, 3]).unwrap()), [2, 2]);
+        // Of one it is not known, or all are alike.
+        assert_eq!(kinds(&tree.read(&[0, 2, 7])), [0, 0, 0]);
+        assert_eq!(kinds(&tree.read(&[0, 3])), [0, 0]);
+
+        let tree = Tree::new("atom");
+        tree.file("devices/cpu_atom/cpus", "0-1\n");
+        tree.file("devices/system/cpu/online", "0-2");
+        let topology = read(&tree.0.join("devices/system"), &[0, 1, 2]);
+        assert_eq!(kinds(&topology), [1, 1, 0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! [`NewDistances`] stay opaque. The crate `hwloc2` brings the library to the linker.
 //!
 //! # Source
-//! hwloc 2.9, `hwloc.h`, `hwloc/bitmap.h`, `hwloc/distances.h`, `hwloc/export.h`.
+//! hwloc 2.9, `hwloc.h`, `hwloc/bitmap.h`, `hwloc/cpukinds.h`, `hwloc/distances.h`, `hwloc/export.h`.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 // For the linker only: the crate's own topologies and ours never meet.
@@ -99,6 +99,21 @@ unsafe extern "C" {
         depth: c_int,
         index: c_uint,
     ) -> *const Object;
+
+    pub fn hwloc_cpukinds_get_by_cpuset(
+        topology: *mut Topology,
+        cpuset: *const Bitmap,
+        flags: c_ulong,
+    ) -> c_int;
+    pub fn hwloc_cpukinds_get_info(
+        topology: *mut Topology,
+        kind: c_uint,
+        cpuset: *mut Bitmap,
+        efficiency: *mut c_int,
+        n_infos: *mut c_uint,
+        infos: *mut *mut c_void,
+        flags: c_ulong,
+    ) -> c_int;
 
     pub fn hwloc_bitmap_next(bitmap: *const Bitmap, previous: c_int) -> c_int;
 

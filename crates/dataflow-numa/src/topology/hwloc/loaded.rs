@@ -92,6 +92,32 @@ impl Loaded {
         (0..n).filter_map(object).collect()
     }
 
+    /// How fast the cores of an object are beside others: more is faster. `None` if they are of
+    /// several kinds, or hwloc does not know.
+    pub fn speed(&self, object: Object) -> Option<u64> {
+        // SAFETY: the topology was loaded, and the set of PUs is that of an object of it
+        let kind =
+            unsafe { calls::hwloc_cpukinds_get_by_cpuset(self.pointer(), object.0.cpuset, 0) };
+        let kind = u32::try_from(kind).ok()?;
+        let (nobody, nothing, none) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let mut efficiency = -1;
+        // SAFETY: - the topology was loaded and has this kind
+        //         - one number is written, which is ours; null asks for nothing
+        let answer = unsafe {
+            calls::hwloc_cpukinds_get_info(
+                self.pointer(),
+                kind,
+                nobody,
+                &mut efficiency,
+                nothing,
+                none,
+                0,
+            )
+        };
+        accepted(answer).ok()?;
+        u64::try_from(efficiency).ok()
+    }
+
     /// The first matrix that says how far every NUMA node is from every other: row by row, in
     /// the order of [`objects`](Self::objects). Bandwidths are no distances.
     pub fn latencies(&self) -> Option<Vec<u64>> {

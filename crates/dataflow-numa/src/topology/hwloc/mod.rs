@@ -14,6 +14,7 @@ mod loaded;
 
 use super::{Cache, Core, NumaNode, Topology, TopologyError};
 use loaded::{Loaded, Object, Source};
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::path::Path;
 
@@ -123,6 +124,15 @@ fn walk(loaded: &Loaded) -> Topology {
     Topology::new(cores, numa_nodes, distances)
         .with_packages(packages.numbers)
         .with_caches(caches(loaded))
+        .with_speeds(speeds(loaded))
+}
+
+/// How fast each PU is beside the others.
+fn speeds(loaded: &Loaded) -> impl Fn(usize) -> Option<u64> {
+    let pus = loaded.objects(calls::PU).into_iter();
+    let speed = |pu: Object| Some((*pu.pus().first()?, loaded.speed(pu)?));
+    let speeds: HashMap<usize, u64> = pus.filter_map(speed).collect();
+    move |pu| speeds.get(&pu).copied()
 }
 
 fn caches(loaded: &Loaded) -> Vec<Cache> {
