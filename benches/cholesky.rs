@@ -22,6 +22,9 @@
 //! # Elsewhere
 //! Rates of single kernels: `dataflow-linalg/benches/kernels.rs`. Numbers: `benches/README.md`.
 
+#[path = "overhead/statistics.rs"]
+mod statistics;
+
 use clap::{Parser, ValueEnum};
 use dataflow::Runtime;
 use dataflow::core::TaskError;
@@ -40,6 +43,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::Scope;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use statistics::{machine, quartiles};
 use std::cell::RefCell;
 use std::fmt;
 use std::process::{Command, ExitCode};
@@ -143,24 +147,6 @@ fn measure_all(settings: &Settings) -> Outcome {
         bench.race(n, rounds, quick, settings)?;
     }
     Ok(())
-}
-
-/// Processor, number of cores, commit.
-fn machine() -> String {
-    let description = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = description
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processor", |(_, model)| model);
-    let cores = thread::available_parallelism().map_or(0, usize::from);
-    let git = Command::new("git")
-        .args(["rev-parse", "--short", "HEAD"])
-        .output();
-    let commit = git.map(|git| String::from_utf8_lossy(&git.stdout).trim().to_string());
-    format!(
-        "{model}, {cores} cores, commit {}",
-        commit.unwrap_or_default()
-    )
 }
 
 /// A square matrix in one piece, column-major, on huge pages.
@@ -470,21 +456,6 @@ fn check(matrix: &Dense, entry: &Entry<'_>) -> Outcome {
         true => Ok(()),
         false => Err(format!("{}: residual {residual:e} (must be < 30)", entry.name).into()),
     }
-}
-
-/// The median, and half the distance of the quartiles.
-fn quartiles(values: &[f64]) -> (f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let place = share * (sorted.len().max(1) - 1) as f64;
-        let (below, above) = (place.floor() as usize, place.ceil() as usize);
-        sorted
-            .get(below)
-            .zip(sorted.get(above))
-            .map_or(f64::NAN, |(a, b)| a + (b - a) * place.fract())
-    };
-    (at(0.5), (at(0.75) - at(0.25)) / 2.0)
 }
 
 /// Seconds that a call takes.

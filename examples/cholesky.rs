@@ -19,21 +19,10 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use std::process::ExitCode;
 
-const EXAMPLE: Example = Example {
-    name: "cholesky",
-    about: "Factors a Hermitian positive definite matrix by tiles",
-    runs: true,
-    honours: &[
-        "n",
-        "nb",
-        "grid",
-        "precision",
-        "input",
-        "seed",
-        "backend",
-        "check",
-    ],
-};
+const EXAMPLE: Example = problem::example(
+    "cholesky",
+    "Factors a Hermitian positive definite matrix by tiles",
+);
 
 /// By the symbolic task space.
 struct BySpace;

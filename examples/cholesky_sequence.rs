@@ -19,21 +19,10 @@ use dataflow::sequence::{Handle, Scope, read, scope_with, write};
 use dataflow::{Monitor, Report, Runtime, TaskError};
 use std::process::ExitCode;
 
-const EXAMPLE: Example = Example {
-    name: "cholesky_sequence",
-    about: "Factors a Hermitian positive definite matrix by tiles, in program order",
-    runs: true,
-    honours: &[
-        "n",
-        "nb",
-        "grid",
-        "precision",
-        "input",
-        "seed",
-        "backend",
-        "check",
-    ],
-};
+const EXAMPLE: Example = problem::example(
+    "cholesky_sequence",
+    "Factors a Hermitian positive definite matrix by tiles, in program order",
+);
 
 /// Inserts the tasks of A = L·Lᴴ: `tile(m, n)` is that of row m, column n ≤ m; `nb` its order.
 fn insert<'c, 'env, 'h, T: Scalar>(

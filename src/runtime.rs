@@ -18,6 +18,7 @@ use dataflow_numa::{
 use std::env;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Workers pinned to the cores that this process may use, and memory on huge pages.
 ///
@@ -360,14 +361,20 @@ impl RuntimeBuilder {
     ) -> Result<Runtime, Error> {
         let machine = Topology::discover().map_err(|error| wrong(&error))?;
         let n_cores = machine.n_cores();
-        let topology = share::part(machine, share::granted().as_deref(), local);
+        let granted = share::granted();
+        let room = granted.as_ref().map_or(0, Vec::len).max(n_cores);
+        let topology = share::part(machine, granted.as_deref(), local);
         let workers = start(self.workers().topology(topology))?;
         let n_workers = workers.n_workers();
         let by_cores = || Drive::by_cores(n_cores, local.n_ranks, n_workers);
-        let messages = dataflow_mpi::Settings {
+        let mut messages = dataflow_mpi::Settings {
             drive: self.drive.unwrap_or_else(by_cores),
             ..self.messages.clone()
         };
+        if local.n_ranks * n_workers > room {
+            // Whoever looks for messages would take the core from whoever has work.
+            messages.spin = Duration::ZERO;
+        }
         let memory = Arc::new(HugePages::on(workers.topology(), self.placing));
         let messenger = Messenger::new(carrier, messages, Machine::new(), memory.clone())?;
         Ok(Runtime {

@@ -2,7 +2,7 @@
 
 use super::cli;
 use clap::{Args, ValueEnum};
-use cli::{Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::space::Independent;
 use dataflow::linalg::cholesky::{Check, CholeskyError, Factor, default_tile_order};
 use dataflow::linalg::flops;
@@ -23,6 +23,25 @@ use std::io::BufReader;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// What both examples are, but for their names.
+pub const fn example(name: &'static str, about: &'static str) -> Example {
+    Example {
+        name,
+        about,
+        runs: true,
+        honours: &[
+            "n",
+            "nb",
+            "grid",
+            "precision",
+            "input",
+            "seed",
+            "backend",
+            "check",
+        ],
+    }
+}
 
 /// A way to factor.
 pub trait Method: Sync {
