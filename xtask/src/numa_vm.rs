@@ -1,7 +1,7 @@
 //! `cargo xtask numa-vm`: the locality tests on machines that really have several NUMA nodes.
 //!
 //! `tests/numa.rs` checks what a kernel says of threads and pages. On a machine with one node
-//! that proves little; so the same program runs in [guests](guest) that have 4 and 8, and there
+//! that proves little; so the same program runs in [guests](crate::guest) that have 4 and 8, and there
 //! fails if it does not find them.
 
 use crate::guest::{self, Distances, Guest};

@@ -261,7 +261,8 @@ fn bugs_of(kind: Kind) -> (Story, &'static [Fault]) {
         // A failure that is not told comes with the account of its rank.
         Kind::Abort => (Story::Failing, &[Changed]),
         Kind::Beat => (Story::Patient, &[NeverSaid]),
-        Kind::Bye => (Story::Leaving, &[Dropped, NeverSaid]),
+        // Who has not heard that a rank left hears it from those who have, when a run is opened.
+        Kind::Bye => (Story::Leaving, &[NeverSaid]),
         Kind::Broken => (Story::Breaking, &[Changed, NeverSaid]),
         // No engine says it yet.
         Kind::Update => (Story::Plain, &[Unasked]),

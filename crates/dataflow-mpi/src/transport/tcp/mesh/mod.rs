@@ -53,10 +53,10 @@ const EXPLANATION: Duration = Duration::from_secs(3);
 /// use std::net::TcpListener;
 ///
 /// let token = Token::random()?;
-/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let [listener, another] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
 /// let root = listener.local_addr()?;
 /// let ends = std::thread::scope(|ranks| {
-///     let other = ranks.spawn(|| Mesh::new(Rank(1), 2, token).join(root, TcpListener::bind("127.0.0.1:0")?));
+///     let other = ranks.spawn(|| Mesh::new(Rank(1), 2, token).join(root, another));
 ///     let first = Mesh::new(Rank(0), 2, token).lead(listener, &mut || None)?;
 ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>((first, other.join().unwrap()?))
 /// })?;
