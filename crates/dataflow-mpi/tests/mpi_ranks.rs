@@ -19,6 +19,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
+use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -302,8 +303,10 @@ fn a_rank_that_stands_still_is_named_after_the_silence_allowed() {
         thread::sleep(Duration::from_secs(60)); // it may be a while until all threads stand still
     }
     let error = line.close(None).unwrap_err();
-    eprintln!("\nerror: {}", error.message());
-    thread::sleep(Duration::from_millis(500)); // the other one says so too
+    // In one piece: the other one says so too, at the same time.
+    let told = format!("\nerror: {}\n", error.message());
+    std::io::stderr().write_all(told.as_bytes()).unwrap();
+    thread::sleep(Duration::from_millis(500));
     std::process::exit(1);
 }
 
