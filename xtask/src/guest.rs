@@ -114,6 +114,10 @@ impl Guest {
         let busybox = in_path("busybox").ok_or("busybox is not there")?;
         fs::copy(busybox, root.join("usr/bin/busybox")).map_err(made)?;
         fs::copy(program, root.join("program")).map_err(made)?;
+        // All files lie in the guest's memory: what debuggers read, most of the program, stays out.
+        // Where there is no `strip` it stays in.
+        let mut strip = Command::new("strip");
+        strip.arg(root.join("program")).status().ok();
         for library in libraries(program)? {
             let to = root.join(library.strip_prefix("/").unwrap_or(&library));
             fs::create_dir_all(to.parent().unwrap_or(&root)).map_err(made)?;

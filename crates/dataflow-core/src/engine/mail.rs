@@ -219,7 +219,7 @@ mod loom_models {
     }
 
     impl Work for Visit {
-        fn work(&self, _: &mut dyn Lane) {
+        fn work(&self, _: &mut dyn Lane) -> u64 {
             let mut tally = self.ledger.line(0).read();
             let tasks = self.mail.take().len() as u64 + self.takes;
             self.ran.fetch_add(tasks, Ordering::Relaxed);
@@ -227,6 +227,7 @@ mod loom_models {
             tally.queued += tasks * self.makes;
             tally.taken += self.takes;
             self.ledger.line(0).publish(&tally);
+            tasks
         }
         fn is_drained(&self) -> bool {
             self.ledger.is_drained()
