@@ -38,7 +38,7 @@ impl<T> std::fmt::Debug for Handle<'_, T> {
     }
 }
 
-/// What a task does with one datum; made by [`read`], [`write`] and [`commute`].
+/// What a task does with one datum; made by [`read`], [`write`](write()) and [`commute`].
 pub struct Access<'h, 'c, T, M> {
     handle: &'h Handle<'c, T>,
     mode: PhantomData<M>,
