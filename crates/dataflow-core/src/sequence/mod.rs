@@ -1,6 +1,6 @@
 //! Sequences: tasks inserted in program order, on data with versions.
 //!
-//! The second way to write a program. [`scope`] runs a program that inserts tasks; each says what
+//! The second way to write a program. [`scope()`] runs a program that inserts tasks; each says what
 //! it [reads](read), [writes](write()) or changes in [any order](commute), and depends on those inserted
 //! before it exactly as far as that requires. When the scope returns, all have run.
 //!
