@@ -20,10 +20,6 @@ const UNSAFE_ROOMS: &[(&str, &str)] = &[
         "crates/dataflow-core/src/engine/job",
         "workers borrow a space that lives on the stack of `run`",
     ),
-    (
-        "crates/dataflow-core/src/data/handle",
-        "a handle lends its datum to the task that holds the access",
-    ),
     ("crates/dataflow-numa/src/pin", "affinity is a system call"),
     (
         "crates/dataflow-numa/src/barrier",

@@ -61,7 +61,6 @@ mod task;
 mod versions;
 
 pub use access::{Access, AccessSet, Commute, Handle, Read, Write, commute, read, update, write};
-pub use law::{Inserted, Mode};
 pub use scope::{Insertion, Scope};
 pub use task::Outcome;
 
