@@ -4,11 +4,12 @@
 //! too, but only the factorisation itself is timed.
 //!
 //! # Elsewhere
-//! Everything but the factorisation: `cholesky/problem.rs`. The same by a sequence of tasks:
+//! Everything but the factorisation: `cholesky/definite.rs`. The same by a sequence of tasks:
 //! `cholesky_sequence`.
 
 mod cli;
-#[path = "cholesky/problem.rs"]
+#[path = "cholesky/definite.rs"]
+mod definite;
 mod problem;
 
 use cli::{Example, Failure};
@@ -19,7 +20,7 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use std::process::ExitCode;
 
-const EXAMPLE: Example = problem::example(
+const EXAMPLE: Example = definite::example(
     "cholesky",
     "Factors a Hermitian positive definite matrix by tiles",
 );
@@ -27,7 +28,7 @@ const EXAMPLE: Example = problem::example(
 /// By the symbolic task space.
 struct BySpace;
 
-impl problem::Method for BySpace {
+impl definite::Method for BySpace {
     fn factor<T: Scalar>(
         &self,
         a: &mut TiledMatrix<T>,
@@ -45,6 +46,6 @@ impl problem::Method for BySpace {
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings, runtime, outcome| {
-        problem::solve(&BySpace, settings, runtime, outcome)
+        definite::solve(&BySpace, settings, runtime, outcome)
     })
 }

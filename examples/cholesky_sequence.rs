@@ -4,10 +4,11 @@
 //! The fifteen lines are [`insert`]. The result is that of the example `cholesky`, bit for bit.
 //!
 //! # Elsewhere
-//! Everything but the factorisation: `cholesky/problem.rs`.
+//! Everything but the factorisation: `cholesky/definite.rs`.
 
 mod cli;
-#[path = "cholesky/problem.rs"]
+#[path = "cholesky/definite.rs"]
+mod definite;
 mod problem;
 
 use cli::{Example, Failure};
@@ -19,7 +20,7 @@ use dataflow::sequence::{Handle, Scope, read, scope_with, write};
 use dataflow::{Monitor, Report, Runtime, TaskError};
 use std::process::ExitCode;
 
-const EXAMPLE: Example = problem::example(
+const EXAMPLE: Example = definite::example(
     "cholesky_sequence",
     "Factors a Hermitian positive definite matrix by tiles, in program order",
 );
@@ -74,7 +75,7 @@ fn not_positive(index: usize, pivot: f64) -> TaskError {
 /// In program order.
 struct BySequence;
 
-impl problem::Method for BySequence {
+impl definite::Method for BySequence {
     fn factor<T: Scalar>(
         &self,
         a: &mut TiledMatrix<T>,
@@ -103,6 +104,6 @@ impl problem::Method for BySequence {
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings, runtime, outcome| {
-        problem::solve(&BySequence, settings, runtime, outcome)
+        definite::solve(&BySequence, settings, runtime, outcome)
     })
 }

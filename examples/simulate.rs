@@ -202,8 +202,8 @@ impl From<dataflow::linalg::matrix::LayoutError> for Failure {
     }
 }
 
-impl From<dataflow::linalg::cholesky::CholeskyError> for Failure {
-    fn from(error: dataflow::linalg::cholesky::CholeskyError) -> Self {
+impl From<dataflow::linalg::LinalgError> for Failure {
+    fn from(error: dataflow::linalg::LinalgError) -> Self {
         Failure::new("wrong_shape", error.to_string())
     }
 }

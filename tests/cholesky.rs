@@ -9,8 +9,9 @@ use dataflow::Monitor;
 use dataflow::Runtime;
 use dataflow::core::data::Version;
 use dataflow::core::port::{Executor, Inline, Shuffled};
+use dataflow::linalg::LinalgError;
 use dataflow::linalg::cholesky::residual;
-use dataflow::linalg::cholesky::{CholeskyError, Factor, factor, solve};
+use dataflow::linalg::cholesky::{Factor, factor, solve};
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::check::solve_backward_error;
 use dataflow::linalg::matrix::generate::{
@@ -237,7 +238,7 @@ fn the_first_entry_in_column_order_that_is_not_finite_is_named() {
                 for on in schedules {
                     let failed = factor(&lower(N, nb, &entries), Backend::Auto, &**on).unwrap_err();
                     assert!(
-                        matches!(failed, CholeskyError::NotFinite { row, col }
+                        matches!(failed, LinalgError::NotFinite { row, col }
                             if (row, col) == (first.0 as u64, first.1 as u64)),
                         "{first:?}, nb = {nb}: {failed}"
                     );

@@ -19,7 +19,8 @@ mod world;
 use clap::ValueEnum;
 use dataflow::core::port::{Courier, Executor, Inline};
 use dataflow::core::run_across;
-use dataflow::linalg::cholesky::{CholeskyError, Factor, factor};
+use dataflow::linalg::LinalgError;
+use dataflow::linalg::cholesky::{Factor, factor};
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::digest::{Digest, digest};
 use dataflow::linalg::matrix::generate::PositiveDefinite;
@@ -171,9 +172,9 @@ fn matrix(n: usize, nb: usize, (p, q): (u32, u32), rank: Rank) -> TiledMatrix<f6
 }
 
 /// Nothing is wrong with the matrices.
-fn of_the_run(error: CholeskyError) -> Error {
+fn of_the_run(error: LinalgError) -> Error {
     match error {
-        CholeskyError::Run(error) => error,
+        LinalgError::Run(error) => error,
         other => panic!("{other}"),
     }
 }

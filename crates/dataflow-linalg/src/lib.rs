@@ -24,3 +24,5 @@ pub mod kernel;
 
 pub mod cholesky;
 pub mod error;
+
+pub use error::LinalgError;

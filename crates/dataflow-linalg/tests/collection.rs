@@ -8,7 +8,8 @@
 //! Every kind of awkward file, written for the purpose: the tests of `matrix/market`.
 
 use dataflow_core::port::{Heap, Inline};
-use dataflow_linalg::cholesky::{self, CholeskyError};
+use dataflow_linalg::LinalgError;
+use dataflow_linalg::cholesky;
 use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::market::{Counts, Header, ReadError, Reader, physical_memory};
 use dataflow_linalg::matrix::norm::{Norm, norm};
@@ -191,7 +192,7 @@ fn check_cholesky(path: &Path, key: &str, expected: &Value, fact: &Value) {
 }
 
 /// log det A of the matrix in a file, by its factor.
-fn factored<T: Scalar>(path: &Path, nb: usize) -> Result<f64, CholeskyError> {
+fn factored<T: Scalar>(path: &Path, nb: usize) -> Result<f64, LinalgError> {
     let mut reader = Reader::open(path).unwrap();
     let layout = Layout::lower(reader.header().rows, nb).unwrap();
     let layout = layout.with_format(Format::sub_tiled::<T>());

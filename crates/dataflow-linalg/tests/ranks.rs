@@ -8,7 +8,8 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Inline, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
-use dataflow_linalg::cholesky::{Check, CholeskyError, Factor, factor, residual};
+use dataflow_linalg::LinalgError;
+use dataflow_linalg::cholesky::{Check, Factor, factor, residual};
 use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::digest::{Digest, digest};
 use dataflow_linalg::matrix::generate::PositiveDefinite;
@@ -146,7 +147,7 @@ fn a_matrix_that_is_not_positive_definite_is_the_same_error_on_every_rank() {
         for result in results {
             let error = result.unwrap_err();
             assert!(
-                matches!(error, CholeskyError::NotPositiveDefinite { .. }),
+                matches!(error, LinalgError::NotPositiveDefinite { .. }),
                 "{error}"
             );
             assert_eq!(error.index(), Some(38));

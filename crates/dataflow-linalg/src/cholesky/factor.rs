@@ -10,10 +10,9 @@
 //! multicore architectures*, Parallel Computing 35 (2009); the task graph of Bosilca et al.,
 //! *DAGuE*, Parallel Computing 38 (2012), Figure 1.
 
-use super::CholeskyError;
+use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm, herk, potrf, trsm};
-use crate::matrix::norm::{Part, tile_first_not_finite};
-use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
@@ -56,7 +55,7 @@ pub fn factor<T: Scalar>(
     a: &TiledMatrix<T>,
     backend: Backend,
     on: &dyn Executor,
-) -> Result<Report, CholeskyError> {
+) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, backend)?;
     factor.scan(on)?;
     factor.run_watched(on, &Monitor::new())
@@ -67,7 +66,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     ///
     /// # Errors
     /// If the matrix is stored otherwise.
-    pub fn new(a: &'a TiledMatrix<T>, backend: Backend) -> Result<Self, CholeskyError> {
+    pub fn new(a: &'a TiledMatrix<T>, backend: Backend) -> Result<Self, LinalgError> {
         if a.structure() != Structure::Lower {
             let text = format!(
                 "a Cholesky factorisation takes a matrix stored as Lower, this one is {:?}, {} x {}",
@@ -75,7 +74,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
                 a.rows(),
                 a.cols()
             );
-            return Err(CholeskyError::Shape(text));
+            return Err(LinalgError::Shape(text));
         }
         Ok(Factor {
             a,
@@ -87,8 +86,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// Looks for an entry that is not finite, all tiles in parallel.
     ///
     /// # Errors
-    /// [`CholeskyError::NotFinite`]: the first in column order.
-    pub fn scan(&self, on: &dyn Executor) -> Result<(), CholeskyError> {
+    /// [`LinalgError::NotFinite`]: the first in column order.
+    pub fn scan(&self, on: &dyn Executor) -> Result<(), LinalgError> {
         self.scan_across(on, &Alone)
     }
 
@@ -96,40 +95,16 @@ impl<'a, T: Scalar> Factor<'a, T> {
     ///
     /// # Errors
     /// As [`scan`](Self::scan), the same on every rank.
-    pub fn scan_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-    ) -> Result<(), CholeskyError> {
-        let scan = EachTile::new("scan", self.a.layout(), |i, j| {
-            let tile = self.a.tile_at(i, j).map_err(|absent| absent.to_string())?;
-            let part = if i == j { Part::Triangle } else { Part::Whole };
-            let Some(found) = tile_first_not_finite(&tile, part) else {
-                return Ok(());
-            };
-            let (row, col) = (self.a.row_range(i).start, self.a.col_range(j).start);
-            Err(CholeskyError::not_finite(
-                row + found.row,
-                col + found.col,
-                self.a.rows(),
-            ))
-        });
-        match run_across(&scan, on, courier, &Monitor::new()) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(CholeskyError::of_run(error, self.a.rows())),
-        }
+    pub fn scan_across(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<(), LinalgError> {
+        self.a.scan(on, courier)
     }
 
     /// Runs the factorisation alone, without the scan.
     ///
     /// # Errors
     /// As [`factor`].
-    pub fn run_watched(
-        &self,
-        on: &dyn Executor,
-        monitor: &Monitor,
-    ) -> Result<Report, CholeskyError> {
-        run_with(self, on, monitor).map_err(|error| CholeskyError::of_run(error, self.a.rows()))
+    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
+        run_with(self, on, monitor).map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
@@ -142,9 +117,9 @@ impl<'a, T: Scalar> Factor<'a, T> {
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
-    ) -> Result<Report, CholeskyError> {
+    ) -> Result<Report, LinalgError> {
         run_across(self, on, courier, monitor)
-            .map_err(|error| CholeskyError::of_run(error, self.a.rows()))
+            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
     /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
@@ -239,7 +214,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 tile.set_lower(true);
                 potrf(self.backend, tile).map_err(|failed| {
                     let index = self.a.row_range(k as usize).start + failed.index;
-                    CholeskyError::not_positive(index as u64, failed.pivot)
+                    LinalgError::not_positive(index as u64, failed.pivot)
                 })?;
             }
             Trsm { .. } => {

@@ -23,13 +23,11 @@
 //! ```
 
 mod check;
-mod error;
 mod factor;
 mod order;
 mod solve;
 
 pub use check::{Check, CheckTask, Piece, residual};
-pub use error::CholeskyError;
 pub use factor::{Factor, Task, factor};
 pub use order::default_tile_order;
 pub use solve::{Solve, SolveTask, solve};

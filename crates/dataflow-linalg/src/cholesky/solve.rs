@@ -1,7 +1,7 @@
 //! The solution of A·X = B from the factor: L·Y = B down the tiles, Lᴴ·X = Y back up, as one
 //! graph; the backward part starts where the forward part is done, without a barrier.
 
-use super::CholeskyError;
+use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_op, trsm_left};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -46,8 +46,8 @@ pub fn solve<T: Scalar>(
     b: &TiledMatrix<T>,
     backend: Backend,
     on: &dyn Executor,
-) -> Result<Report, CholeskyError> {
-    run(&Solve::new(l, b, backend)?, on).map_err(CholeskyError::Run)
+) -> Result<Report, LinalgError> {
+    run(&Solve::new(l, b, backend)?, on).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Solve<'a, T> {
@@ -59,7 +59,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
         l: &'a TiledMatrix<T>,
         b: &'a TiledMatrix<T>,
         backend: Backend,
-    ) -> Result<Self, CholeskyError> {
+    ) -> Result<Self, LinalgError> {
         let fits = l.structure() == Structure::Lower
             && b.structure() == Structure::General
             && b.rows() == l.rows()
@@ -76,13 +76,13 @@ impl<'a, T: Scalar> Solve<'a, T> {
                 l.structure(),
                 l.nb()
             );
-            return Err(CholeskyError::Shape(text));
+            return Err(LinalgError::Shape(text));
         }
         let n_ranks = l.distribution().n_ranks().max(b.distribution().n_ranks());
         if n_ranks > 1 {
             let text =
                 format!("a solve runs on one rank, these matrices are spread over {n_ranks}");
-            return Err(CholeskyError::Shape(text));
+            return Err(LinalgError::Shape(text));
         }
         Ok(Solve {
             l,

@@ -9,7 +9,7 @@
 //! | the matrix itself, and a task for each of its tiles | [`tiled`], [`EachTile`] |
 //! | who makes the tiles? | `fill` |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
-//! | how large is it, is it finite, is a result right? | [`norm`], [`check`], [`digest`] |
+//! | how large is it, is it finite, is a result right? | [`norm`], `scan`, [`check`], [`digest`] |
 
 pub mod tile;
 
@@ -30,6 +30,7 @@ pub mod market;
 pub mod check;
 pub mod digest;
 pub mod norm;
+mod scan;
 
 pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;

@@ -6,6 +6,10 @@
 //! [`market::ReadError`](crate::matrix::market::ReadError),
 //! [`market::WriteError`](crate::matrix::market::WriteError).
 
+mod linalg;
+
+pub use linalg::LinalgError;
+
 use std::fmt;
 
 /// A tile was asked for that this rank does not have at hand.

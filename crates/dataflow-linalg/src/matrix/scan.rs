@@ -1,0 +1,54 @@
+//! The search for an entry that is not finite: all tiles in parallel, on all ranks.
+
+use super::norm::{Part, tile_first_not_finite};
+use super::{EachTile, Structure, TiledMatrix};
+use crate::error::LinalgError;
+use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Courier, Executor};
+use dataflow_core::run_across;
+
+impl<T: Scalar> TiledMatrix<T> {
+    /// Looks for an entry that is NaN or infinite; every rank looks through its own tiles.
+    ///
+    /// Of a lower matrix only the lower triangle counts. Reads each entry once.
+    ///
+    /// # Errors
+    /// [`LinalgError::NotFinite`]: the first in column order, the same on every rank; and what
+    /// [`run_across`] answers.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::{Alone, Inline};
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// let entry = |i: usize, j: usize| if (i, j) == (4, 1) { f64::NAN } else { 1.0 };
+    /// let a = TiledMatrix::from_fn(Layout::general(5, 3, 2)?, entry);
+    /// let found = a.scan(&Inline, &Alone).unwrap_err();
+    /// assert!(found.to_string().contains("entry (4, 1)"));
+    /// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+    /// ```
+    pub fn scan(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<(), LinalgError> {
+        let lower = self.structure() == Structure::Lower;
+        let scan = EachTile::new("scan", self.layout(), |i, j| {
+            let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
+            let part = if lower && i == j {
+                Part::Triangle
+            } else {
+                Part::Whole
+            };
+            let Some(found) = tile_first_not_finite(&tile, part) else {
+                return Ok(());
+            };
+            let (row, col) = (self.row_range(i).start, self.col_range(j).start);
+            Err(LinalgError::not_finite(
+                row + found.row,
+                col + found.col,
+                self.rows(),
+            ))
+        });
+        match run_across(&scan, on, courier, &Monitor::new()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(LinalgError::of_run(error, self.rows())),
+        }
+    }
+}

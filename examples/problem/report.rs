@@ -1,0 +1,107 @@
+//! What is said of a result.
+
+use super::cli::{Failure, Outcome, Settings};
+use clap::Args;
+use dataflow::Runtime;
+use dataflow::core::space::Independent;
+use dataflow::linalg::flops;
+use dataflow::linalg::kernel::{Backend, gemm};
+use dataflow::linalg::matrix::digest::Digest;
+use dataflow::linalg::matrix::{EachTile, Format, Structure, Tile, TiledMatrix};
+use dataflow::linalg::scalar::Scalar;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A residual from here on is a wrong answer; LAPACK's tests draw the same line.
+const LARGEST_RESIDUAL: f64 = 30.0;
+
+/// Notes a residual, where rank 0 knows one; fails if it is too large, or no number.
+pub fn judge(residual: Option<f64>, outcome: &mut Outcome) -> Result<(), Failure> {
+    outcome.residual = residual;
+    match residual {
+        None | Some(0.0..LARGEST_RESIDUAL) => Ok(()),
+        // A NaN is not below it either.
+        Some(wrong) => {
+            let text = format!("residual is {wrong:.3e} (must be below {LARGEST_RESIDUAL})");
+            Err(Failure::new("residual_too_large", text))
+        }
+    }
+}
+
+/// 64 bits over the bits of a matrix, of a lower one those of its triangle; the same on every rank.
+pub fn digest<T: Scalar>(a: &TiledMatrix<T>, runtime: &Runtime) -> Result<Digest, dataflow::Error> {
+    let own = AtomicU64::new(0);
+    let lower = a.structure() == Structure::Lower;
+    let digest = EachTile::new("digest", a.layout(), |i, j| {
+        let (row, col) = (a.row_range(i).start, a.col_range(j).start);
+        let tile = a.tile_at(i, j).map_err(|absent| absent.to_string())?;
+        let Digest(of_tile) = Digest::of_tile(&*tile, row, col, lower);
+        // A sum that wraps does not depend on the order.
+        own.fetch_add(of_tile, Ordering::Relaxed);
+        Ok(())
+    });
+    runtime.run_across(&digest)?;
+    let all = runtime.gather(own.into_inner().to_le_bytes().to_vec())?;
+    Ok(in_numbers(&all).map(Digest).sum())
+}
+
+/// What ranks gathered, each a number.
+pub fn in_numbers(gathered: &[Vec<u8>]) -> impl Iterator<Item = u64> {
+    let number = |bytes: &Vec<u8>| Some(u64::from_le_bytes(bytes[..].try_into().ok()?));
+    gathered.iter().filter_map(number)
+}
+
+/// What only people read; `matrix` is what was generated.
+pub fn say_more<T: Scalar, Own: Args>(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    backend: Backend,
+    matrix: &str,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    // All ranks at once, as in the graph that was measured.
+    let own = peak::<T>(runtime, backend)?.to_bits();
+    let peaks = runtime.gather(own.to_le_bytes().to_vec())?;
+    let peak: f64 = in_numbers(&peaks).map(f64::from_bits).sum();
+    if let Some(gflops) = outcome.gflops() {
+        outcome.say(format!(
+            "{:.0} % of {peak:.1} GFLOP/s, the rate of gemm on the same workers",
+            100.0 * gflops / peak
+        ));
+    }
+    match &settings.input {
+        Some(file) => outcome.say(format!("matrix: {}", file.display())),
+        None => outcome.say(format!("matrix: generated, {matrix}")),
+    }
+    for warning in runtime.warnings() {
+        outcome.say(format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// Tile order, tasks for each worker and repetitions of the measurement of the peak.
+const PEAK: (usize, usize, usize) = (384, 4, 3);
+
+/// The rate of the backend's gemm on tiles, all workers at once, in GFLOP/s: the best of a few runs.
+fn peak<T: Scalar>(runtime: &Runtime, backend: Backend) -> Result<f64, Failure> {
+    let (nb, tasks_each, repetitions) = PEAK;
+    let (memory, format) = (runtime.memory(), Format::ColumnMajor);
+    let tile = || Tile::from_fn(nb, nb, format, &memory, |_, _| T::from_real(0.5));
+    let (a, b) = (tile(), tile());
+    let n_tasks = tasks_each * runtime.n_threads();
+    let results: Vec<_> = (0..n_tasks).map(|_| Mutex::new(tile())).collect();
+    let mut best: f64 = 0.0;
+    for _ in 0..repetitions {
+        let products = Independent::new("peak", n_tasks as u64, |task| {
+            let result = results[task as usize].lock();
+            let mut c = result.unwrap_or_else(PoisonError::into_inner);
+            // C ← C − A·Bᴴ
+            gemm(backend, &a, &b, &mut c);
+            Ok(())
+        });
+        let seconds = runtime.run(&products)?.seconds;
+        let flops = flops::gemm::<T>(nb, nb, nb) as f64 * n_tasks as f64;
+        best = best.max(flops / seconds * 1e-9);
+    }
+    Ok(best)
+}
