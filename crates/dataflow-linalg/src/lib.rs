@@ -17,6 +17,8 @@ extern crate blas_src as _;
 
 pub mod scalar;
 
+mod compiled;
+
 pub mod matrix;
 
 pub mod flops;

@@ -20,16 +20,65 @@ use ::faer::{Accum, Conj, MatMut, MatRef, Par};
 
 use super::Op;
 use super::scratch::with_scratch;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, c32, c64};
 
-/// C ← C − op(A)·op(B).
-pub(super) fn gemm<T: Scalar>(
-    op_a: Op,
-    a: MatRef<'_, T>,
-    op_b: Op,
-    b: MatRef<'_, T>,
-    c: MatMut<'_, T>,
-) {
+/// The leaves for one kind of number.
+///
+/// Compiled once, here: generic functions would be compiled again in every program that calls a
+/// kernel, and faer is most of what there is to compile.
+pub trait Leaves: Sized {
+    /// C ← C − op(A)·op(B).
+    fn faer_gemm(op_a: Op, a: MatRef<'_, Self>, op_b: Op, b: MatRef<'_, Self>, c: MatMut<'_, Self>);
+
+    /// B ← B·L⁻ᴴ; of `l`, the lower triangle is read.
+    fn faer_trsm(l: MatRef<'_, Self>, b: MatMut<'_, Self>);
+
+    /// B ← op(L)⁻¹·B; of `l`, the lower triangle is read.
+    fn faer_trsm_left(op: Op, l: MatRef<'_, Self>, b: MatMut<'_, Self>);
+
+    /// C ← C − A·Aᴴ, the lower triangle alone.
+    fn faer_herk(a: MatRef<'_, Self>, c: MatMut<'_, Self>);
+
+    /// A ← L of at most [`LARGEST_POTRF`] rows; `false` if faer met a pivot that it does not take.
+    ///
+    /// The strict upper triangle is overwritten; an imaginary part on the diagonal must be zero.
+    fn faer_potrf(a: MatMut<'_, Self>) -> bool;
+}
+
+macro_rules! leaves {
+    ($($scalar:ident),+) => {$(
+        impl Leaves for $scalar {
+            fn faer_gemm(
+                op_a: Op,
+                a: MatRef<'_, Self>,
+                op_b: Op,
+                b: MatRef<'_, Self>,
+                c: MatMut<'_, Self>,
+            ) {
+                gemm(op_a, a, op_b, b, c);
+            }
+
+            fn faer_trsm(l: MatRef<'_, Self>, b: MatMut<'_, Self>) {
+                trsm(l, b);
+            }
+
+            fn faer_trsm_left(op: Op, l: MatRef<'_, Self>, b: MatMut<'_, Self>) {
+                trsm_left(op, l, b);
+            }
+
+            fn faer_herk(a: MatRef<'_, Self>, c: MatMut<'_, Self>) {
+                herk(a, c);
+            }
+
+            fn faer_potrf(a: MatMut<'_, Self>) -> bool {
+                potrf(a)
+            }
+        }
+    )+};
+}
+leaves!(f32, f64, c32, c64);
+
+fn gemm<T: Scalar>(op_a: Op, a: MatRef<'_, T>, op_b: Op, b: MatRef<'_, T>, c: MatMut<'_, T>) {
     let (a, conj_a) = applied(op_a, a);
     let (rows, cols) = (b.nrows(), b.ncols());
     let minus_one = -T::one();
@@ -78,14 +127,12 @@ fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
     }
 }
 
-/// B ← B·L⁻ᴴ; of `l`, the lower triangle is read.
-pub(super) fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
+fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
     // X·Lᴴ = B is conj(L)·Xᵀ = Bᵀ.
     solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b.transpose_mut(), Par::Seq);
 }
 
-/// B ← op(L)⁻¹·B; of `l`, the lower triangle is read.
-pub(super) fn trsm_left<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
+fn trsm_left<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
     match op {
         Op::NoTranspose => solve_lower_triangular_in_place_with_conj(l, Conj::No, b, Par::Seq),
         Op::ConjTranspose => {
@@ -94,8 +141,7 @@ pub(super) fn trsm_left<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
     }
 }
 
-/// C ← C − A·Aᴴ, the lower triangle alone.
-pub(super) fn herk<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
+fn herk<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
     triangular::matmul_with_conj(
         c,
         BlockStructure::TriangularLower,
@@ -111,10 +157,7 @@ pub(super) fn herk<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
     );
 }
 
-/// A ← L of at most [`LARGEST_POTRF`] rows; `false` if faer met a pivot that it does not take.
-///
-/// The strict upper triangle is overwritten; an imaginary part on the diagonal must be zero.
-pub(super) fn potrf<T: Scalar>(a: MatMut<'_, T>) -> bool {
+fn potrf<T: Scalar>(a: MatMut<'_, T>) -> bool {
     let mut storage = [MaybeUninit::uninit(); POTRF_STACK];
     let stack = MemStack::new(&mut storage);
     let (no_regularization, parameters) = (Default::default(), Default::default());

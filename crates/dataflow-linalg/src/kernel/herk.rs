@@ -4,7 +4,7 @@ use ::faer::prelude::ReborrowMut;
 use ::faer::{MatMut, MatRef};
 
 use super::product::{product, square};
-use super::{Backend, Op, faer};
+use super::{Backend, Op};
 use crate::matrix::tile::{Tile, cuts};
 use crate::scalar::Scalar;
 
@@ -94,7 +94,7 @@ pub(super) fn half(n: usize) -> usize {
 
 fn herk_leaf<T: Scalar>(a: MatRef<'_, T>, mut c: MatMut<'_, T>) {
     make_diagonal_real(c.rb_mut());
-    faer::herk(a, c.rb_mut());
+    T::faer_herk(a, c.rb_mut());
     // Rounding of fused products leaves imaginary parts.
     make_diagonal_real(c);
 }

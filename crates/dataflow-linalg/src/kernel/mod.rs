@@ -19,7 +19,7 @@
 //! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky).
 //! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
-mod faer;
+pub(crate) mod faer;
 mod gemm;
 mod herk;
 #[cfg(feature = "openblas")]

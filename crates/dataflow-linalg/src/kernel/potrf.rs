@@ -138,7 +138,7 @@ fn potrf_leaf<T: Scalar>(mut a: MatMut<'_, T>) -> Result<(), NotPositive> {
         let mut copy = MatMut::from_column_major_slice_mut(copy, n, n);
         copy_lower(a.rb(), copy.rb_mut());
         let mut result = Ok(());
-        if !faer::potrf(copy.rb_mut()) {
+        if !T::faer_potrf(copy.rb_mut()) {
             copy_lower(a.rb(), copy.rb_mut());
             result = potrf_unblocked(copy.rb_mut());
         }

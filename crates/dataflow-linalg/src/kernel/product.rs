@@ -24,7 +24,7 @@ pub(super) fn product<T: Scalar>(
     c: MatMut<'_, T>,
 ) {
     match library(backend, c.nrows(), c.ncols()) {
-        Library::Faer => super::faer::gemm(op_a, a, op_b, b, c),
+        Library::Faer => T::faer_gemm(op_a, a, op_b, b, c),
         #[cfg(feature = "openblas")]
         Library::OpenBlas => super::openblas::subtract_product(op_a, a, op_b, b, c),
     }

@@ -6,7 +6,7 @@ use ::faer::{MatMut, MatRef};
 use super::herk::half;
 use super::product::product;
 use super::scratch::with_scratch;
-use super::{Backend, Op, faer};
+use super::{Backend, Op};
 use crate::matrix::tile::{Layout, Place, Tile, cuts};
 use crate::scalar::Scalar;
 
@@ -93,7 +93,7 @@ pub fn trsm_left<T: Scalar>(backend: Backend, l: &Tile<T>, op: Op, b: &mut Tile<
             let here = b_layout.place(k.clone(), j.clone());
             // B[k,j] ← op(L[k,k])⁻¹·B[k,j]
             let triangle = l_layout.place(k.clone(), k.clone()).of(l);
-            faer::trsm_left(op, triangle, here.of_mut(b));
+            T::faer_trsm_left(op, triangle, here.of_mut(b));
             // A copy: in a column-major tile the rows of a column cannot be borrowed apart.
             with_scratch(here.rows * here.cols, |copy: &mut [T]| {
                 let dense = Place {
@@ -140,7 +140,7 @@ const LEAF: usize = 48;
 pub(super) fn trsm_block<T: Scalar>(backend: Backend, l: MatRef<'_, T>, b: MatMut<'_, T>) {
     let n = l.nrows();
     if n <= LEAF {
-        return faer::trsm(l, b);
+        return T::faer_trsm(l, b);
     }
     let half = half(n);
     let (l00, _, l10, l11) = l.split_at(half, half);
