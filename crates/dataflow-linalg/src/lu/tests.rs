@@ -1,0 +1,158 @@
+//! The factorisation against the kernel that does it on the whole matrix at once.
+
+use super::*;
+use crate::error::LinalgError;
+use crate::kernel::{Backend, getrf};
+use crate::matrix::generate::Random;
+use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Tile, TiledMatrix};
+use crate::scalar::{Scalar, c32, c64};
+use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
+use dataflow_core::prelude::*;
+use std::sync::Arc;
+
+/// Rows, columns and tile orders: square, tall, wide, ragged, more tiles than rows, empty.
+const SHAPES: [(usize, usize, usize); 12] = [
+    (0, 0, 1),
+    (0, 3, 2),
+    (3, 0, 2),
+    (1, 1, 1),
+    (5, 5, 8),
+    (12, 12, 4),
+    (23, 23, 5),
+    (31, 9, 4),
+    (30, 10, 4),
+    (9, 31, 4),
+    (10, 30, 4),
+    (40, 37, 7),
+];
+
+/// A matrix of which `rank` has its part, without tiles.
+fn vacant((m, n): (usize, usize), (p, q): (u32, u32)) -> TiledMatrix<f64> {
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    let layout = Layout::general(m, n, 1).unwrap();
+    TiledMatrix::vacant(layout.distributed(grid, Rank(0)).unwrap(), Arc::new(Heap))
+}
+
+#[test]
+fn the_space_is_proved_for_all_shapes_up_to_6_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (3, 1), (4, 1)] {
+        for (m, n) in (0..=6).flat_map(|m| (0..=6).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let pivots = Pivots::new(&a);
+            let space = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+    }
+}
+
+/// Factors the whole matrix as one tile.
+fn at_once<T: Scalar>(m: usize, n: usize, entries: &impl Entries<T>) -> (Tile<T>, Vec<u32>) {
+    let heap: Arc<dyn Memory> = Arc::new(Heap);
+    let mut tile = Tile::from_fn(m, n, Format::ColumnMajor, &heap, |i, j| entries.entry(i, j));
+    let mut pivots = vec![0; m.min(n)];
+    getrf(Backend::Faer, &mut tile, &mut pivots);
+    (tile, pivots)
+}
+
+#[test]
+fn factors_and_pivots_are_those_of_the_whole_matrix_at_once() {
+    fn check<T: Scalar>() {
+        for (m, n, nb) in SHAPES {
+            let (expected, swaps) = at_once::<T>(m, n, &Random::new(3));
+            for format in [Format::ColumnMajor, Format::SubTiled { order: 3 }] {
+                let layout = Layout::general(m, n, nb).unwrap().with_format(format);
+                let a = TiledMatrix::<T>::from_entries(layout, &Random::new(3));
+                let pivots = Pivots::new(&a);
+                let what = format!("{} {m} x {n}, tiles of {nb}, {format:?}", T::PRECISION);
+                let report = factor(&a, &pivots, Backend::Auto, &Inline).unwrap();
+                assert!(m < n || report.copies() == 0, "{what}: {report:?}");
+                let rows = swaps.iter().map(|&pivot| pivot as usize).enumerate();
+                assert!(pivots.rows().eq(rows), "{what}");
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    let (x, right) = (a.get(i, j).unwrap(), expected.get(i, j));
+                    let error = (x - right).modulus() / right.modulus().max(1.0);
+                    assert!(
+                        error < 1e4 * T::EPSILON,
+                        "{what}: ({i}, {j}) is {x:?}, not {right:?}"
+                    );
+                }
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+#[test]
+fn any_schedule_gives_the_same_bits() {
+    let layout = Layout::general(40, 37, 7).unwrap();
+    let run = |on: &dyn dataflow_core::port::Executor| {
+        let a = TiledMatrix::<c64>::from_entries(layout, &Random::new(8));
+        let pivots = Pivots::new(&a);
+        factor(&a, &pivots, Backend::Auto, on).unwrap();
+        (a.to_column_major().unwrap(), pivots.digest())
+    };
+    let expected = run(&Inline);
+    for seed in 0..20 {
+        assert!(
+            run(&Shuffled::new(seed).with_threads(2)) == expected,
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_zero_pivot_is_named_and_the_factorisation_completes() {
+    for (m, n, nb) in SHAPES {
+        for zero in [0, m.min(n) / 2, m.min(n).saturating_sub(1)] {
+            if m.min(n) == 0 {
+                continue;
+            }
+            let entries = |i: usize, j: usize| match j {
+                j if j == zero => 0.0,
+                j => Random::new(5).entry(i, j),
+            };
+            let a = TiledMatrix::<f64>::from_fn(Layout::general(m, n, nb).unwrap(), entries);
+            let pivots = Pivots::new(&a);
+            let failed = factor(&a, &pivots, Backend::Auto, &Inline).unwrap_err();
+            assert_eq!(
+                (failed.name(), failed.index()),
+                ("singular", Some(zero as u64 + 1))
+            );
+            assert_eq!(pivots.rows().count(), m.min(n));
+            let (expected, _) = at_once(m, n, &entries);
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let error = (a.get(i, j).unwrap() - expected.get(i, j)).abs();
+                assert!(error < 1e-11, "{m} x {n}, tiles of {nb}: ({i}, {j})");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_general_finite_matrix_is_refused_by_name() {
+    let lower = TiledMatrix::<f64>::zeros(Layout::lower(4, 2).unwrap());
+    let pivots = Pivots::new(&lower);
+    let refused = Factor::new(&lower, &pivots, Backend::Auto).err().unwrap();
+    assert_eq!(refused.name(), "wrong_shape");
+    let a = TiledMatrix::<f64>::zeros(Layout::general(4, 4, 2).unwrap());
+    let refused = Factor::new(&a, &pivots, Backend::Auto).err().unwrap();
+    assert_eq!(refused.name(), "wrong_shape");
+    for (row, col) in (0..5).flat_map(|i| (0..7).map(move |j| (i, j))) {
+        let a = TiledMatrix::from_fn(Layout::general(5, 7, 2).unwrap(), |i, j| {
+            if (i, j) == (row, col) {
+                f64::INFINITY
+            } else {
+                1.0
+            }
+        });
+        let failed = factor(&a, &Pivots::new(&a), Backend::Auto, &Inline).unwrap_err();
+        let LinalgError::NotFinite { row: r, col: c } = failed else {
+            panic!("{failed}")
+        };
+        assert_eq!((r, c), (row as u64, col as u64));
+    }
+}
