@@ -15,14 +15,14 @@ use dataflow_core::space::Slot;
 impl<T: Scalar> Factor<'_, T> {
     /// STACK ← the tiles (m, k) of rank row r, one below the other.
     pub(super) fn gather(&self, r: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let tiles: Vec<_> = self.rows(r, k).collect();
+        let tiles: Vec<_> = self.rows.tiles(r, k).collect();
         let heights = tiles.iter().map(|&m| self.a.tile_rows(m as usize));
         let (height, width) = (heights.sum(), self.a.tile_cols(k as usize));
         let mut stack = Tile::unspecified(height, width, Format::ColumnMajor, self.a.memory());
         let elements = stack.as_mut_slice();
         let mut slots = flows.iter();
         let mut top = 0;
-        for tile in slots.by_ref().take(self.n_rows()).filter_map(Slot::get) {
+        for tile in slots.by_ref().take(self.rows.most()).filter_map(Slot::get) {
             tile.write_column_major(&mut elements[top..], height);
             top += tile.rows();
         }
@@ -39,7 +39,7 @@ impl<T: Scalar> Factor<'_, T> {
         let own = own.update();
         let others: Vec<_> = slots
             .by_ref()
-            .take(self.p as usize - 1)
+            .take(self.rows.p as usize - 1)
             .map(Slot::get)
             .collect();
         let mut pivots = vec![0; (self.rows_from(k)).min(own.cols())];
@@ -78,7 +78,10 @@ impl<T: Scalar> Factor<'_, T> {
     fn interleave(&self, k: u32, distance: usize, mut tile: impl FnMut(usize, usize, usize)) {
         let first = self.a.row_range(k as usize).start;
         let mut at = 0;
-        for m in (k..self.mt).skip(distance).step_by(self.p as usize) {
+        for m in (k..self.rows.mt)
+            .skip(distance)
+            .step_by(self.rows.p as usize)
+        {
             let rows = self.a.row_range(m as usize);
             tile(rows.start - first, at, rows.len());
             at += rows.len();
@@ -94,7 +97,7 @@ impl<T: Scalar> Factor<'_, T> {
     pub(super) fn scatter(&self, m: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let [tile, stack] = flows.slots();
         let (tile, stack) = (tile.update(), stack.read());
-        let before = self.rows(m % self.p, k).take_while(|&above| above < m);
+        let before = self.rows.tiles(m, k).take_while(|&above| above < m);
         let top: usize = before.map(|above| self.a.tile_rows(above as usize)).sum();
         if tile.rows() > 0 && tile.cols() > 0 {
             tile.read_column_major(&stack.as_slice()[top..], stack.rows());
@@ -108,16 +111,20 @@ impl<T: Scalar> Factor<'_, T> {
         let swaps = Swaps::of(swaps.read());
         let width = self.a.tile_cols(n as usize);
         let leaving = swaps.touched.iter().map(|&row| self.tile_of(row, k));
-        let leaving = leaving.filter(|&(m, _)| m % self.p == r);
+        let leaving = leaving.filter(|&(m, _)| self.rows.owner(m) == r);
         let mut risen = Tile::unspecified(
             width,
             leaving.clone().count(),
             Format::ColumnMajor,
             self.a.memory(),
         );
-        let tiles: Vec<_> = slots.by_ref().take(self.n_rows()).map(Slot::get).collect();
+        let tiles: Vec<_> = slots
+            .by_ref()
+            .take(self.rows.most())
+            .map(Slot::get)
+            .collect();
         for ((m, i), into) in leaving.zip(columns_mut(&mut risen)) {
-            if let Some(tile) = tiles[self.at(m)] {
+            if let Some(tile) = tiles[self.rows.at(m)] {
                 tile.copy_row(i, into);
             }
         }
@@ -133,7 +140,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// A(k,n) ← L(k,k)⁻¹ · (P·A)(k,n); FALLEN ← the rows that make room, each a column that ends
     /// with the number of the row that it becomes.
     pub(super) fn top(&self, n: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let p = self.p as usize;
+        let p = self.rows.p as usize;
         let mut slots = flows.iter();
         let (Some(tile), Some(swaps), Some(triangle)) = (slots.next(), slots.next(), slots.next())
         else {
@@ -148,7 +155,7 @@ impl<T: Scalar> Factor<'_, T> {
         // Which rank row a touched row belongs to, and how many of it come before.
         let mut counts = vec![0; p];
         let place = |&row: &u32| {
-            let r = (self.tile_of(row, k).0 % self.p) as usize;
+            let r = (self.rows.owner(self.tile_of(row, k).0)) as usize;
             counts[r] += 1;
             (r, counts[r] - 1)
         };
@@ -211,7 +218,7 @@ impl<T: Scalar> Factor<'_, T> {
             order: &words(order)[..self.rows_from(n + 1)],
             first: n as usize + 1,
             nb: self.a.nb(),
-            p: self.p as usize,
+            p: self.rows.p as usize,
         }
     }
 
@@ -222,7 +229,7 @@ impl<T: Scalar> Factor<'_, T> {
         let moving = self.moving(n, order.read());
         let tiles: Vec<_> = slots
             .by_ref()
-            .take(self.n_rows())
+            .take(self.rows.most())
             .filter_map(Slot::get)
             .collect();
         let width = self.a.tile_cols(n as usize);

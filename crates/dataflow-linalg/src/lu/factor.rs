@@ -16,9 +16,10 @@
 //! `getrf` for pivots, order and INFO.
 
 use super::pivots::Pivots;
+use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::{Distribution, EachTile, Structure, Tile, TiledMatrix};
+use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
@@ -72,10 +73,8 @@ pub struct Factor<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
     pivots: &'a Pivots<T>,
     pub(super) backend: Backend,
-    pub(super) mt: u32,
     nt: u32,
-    /// Rows of ranks.
-    pub(super) p: u32,
+    pub(super) rows: RankRows,
 }
 
 /// Overwrites `a` by L and U with P·A = L·U: L unit lower below the diagonal, U on and above it.
@@ -139,17 +138,13 @@ impl<'a, T: Scalar> Factor<'a, T> {
         backend: Backend,
     ) -> Result<Self, LinalgError> {
         expect_general(a)?;
-        if pivots.layout() != a.layout() {
-            let text = "the pivots are those of a matrix of another shape".to_owned();
-            return Err(LinalgError::Shape(text));
-        }
+        pivots.expect_of(a)?;
         Ok(Factor {
             a,
             pivots,
             backend,
-            mt: a.mt() as u32,
             nt: a.nt() as u32,
-            p: rank_rows(a) as u32,
+            rows: RankRows::of(a),
         })
     }
 
@@ -177,7 +172,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
 
     /// How many panels there are.
     fn steps(&self) -> u32 {
-        self.mt.min(self.nt)
+        self.rows.mt.min(self.nt)
     }
 
     /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
@@ -186,31 +181,9 @@ impl<'a, T: Scalar> Factor<'a, T> {
         self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
     }
 
-    /// The tile rows from `first` on that belong to rank row `r`.
-    pub(super) fn rows(&self, r: u32, first: u32) -> impl Iterator<Item = u32> + Clone + use<T> {
-        let ahead = (r + self.p - first % self.p) % self.p;
-        (first + ahead..self.mt).step_by(self.p as usize)
-    }
-
-    /// The rank rows that have tiles from row `first` on.
-    pub(super) fn rank_rows(&self, first: u32) -> impl Iterator<Item = u32> + use<T> {
-        let this = (self.p, self.mt);
-        (0..this.0.min(this.1.saturating_sub(first))).map(move |d| (first + d) % this.0)
-    }
-
-    /// The most tiles of a column that belong to one rank row.
-    pub(super) fn n_rows(&self) -> usize {
-        self.mt.div_ceil(self.p) as usize
-    }
-
-    /// How many rank rows `r` lies below that of tile row `k`, around the grid.
-    pub(super) fn distance(&self, r: u32, k: u32) -> usize {
-        ((r % self.p + self.p - k % self.p) % self.p) as usize
-    }
-
     /// The flow of a panel by which the stack of a rank row comes.
     fn stack_in(&self, r: u32, k: u32) -> usize {
-        match self.distance(r, k) {
+        match self.rows.distance(r, k) {
             0 => TILE,
             d => OTHERS + d - 1,
         }
@@ -218,15 +191,10 @@ impl<'a, T: Scalar> Factor<'a, T> {
 
     /// The flow of a panel by which it goes back.
     fn stack_out(&self, r: u32, k: u32) -> usize {
-        match self.distance(r, k) {
+        match self.rows.distance(r, k) {
             0 => TILE,
-            d => OTHERS + self.p as usize - 1 + d - 1,
+            d => OTHERS + self.rows.p as usize - 1 + d - 1,
         }
-    }
-
-    /// Where among the flows of a task that reads the tiles of a rank row tile row `m` stands.
-    pub(super) fn at(&self, m: u32) -> usize {
-        (m / self.p) as usize
     }
 
     /// Who wrote tile (m, n) before step k.
@@ -239,14 +207,14 @@ impl<'a, T: Scalar> Factor<'a, T> {
 
     /// Hands tile (m, n) as it is before step k to those who read it and to the one who changes it.
     fn hand_on(&self, (m, n, k): (u32, u32, u32), to: &mut impl Successors<Self>) {
-        let r = m % self.p;
+        let r = self.rows.owner(m);
         if k == n {
-            to.task(TILE, Gather { r, k }, self.at(m));
+            to.task(TILE, Gather { r, k }, self.rows.at(m));
             to.task(TILE, Scatter { m, k }, TILE);
         } else if k == m {
             to.task(TILE, Top { n, k }, TILE);
         } else {
-            to.task(TILE, Rise { r, n, k }, 1 + self.at(m));
+            to.task(TILE, Rise { r, n, k }, 1 + self.rows.at(m));
             to.task(TILE, Update { m, n, k }, TILE);
         }
     }
@@ -254,19 +222,19 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// All tasks but the updates.
     fn beside_updates(&self) -> impl Iterator<Item = Task> + Send + use<'a, T> {
         let this = *self;
-        let (mt, nt, steps) = (self.mt, self.nt, self.steps());
+        let (mt, nt, steps) = (self.rows.mt, self.nt, self.steps());
         let begin = (0..nt).flat_map(move |n| (0..mt).map(move |m| Begin { m, n }));
         let of_step = move |k| {
-            let gather = this.rank_rows(k).map(move |r| Gather { r, k });
+            let gather = this.rows.with_tiles(k).map(move |r| Gather { r, k });
             let scatter = (k..mt).map(move |m| Scatter { m, k });
             let right = (k + 1..nt).flat_map(move |n| {
-                let rise = this.rank_rows(k + 1).map(move |r| Rise { r, n, k });
+                let rise = this.rows.with_tiles(k + 1).map(move |r| Rise { r, n, k });
                 rise.chain([Top { n, k }])
             });
             gather.chain([Panel { k }]).chain(scatter).chain(right)
         };
         let of_column = move |n| {
-            let leave = this.rank_rows(n + 1).map(move |r| Leave { r, n });
+            let leave = this.rows.with_tiles(n + 1).map(move |r| Leave { r, n });
             let settle = (n + 1..mt).map(move |m| Settle { m, n });
             leave.chain(settle).chain([Order { n }])
         };
@@ -291,13 +259,6 @@ pub(super) fn expect_general<T: Scalar>(a: &TiledMatrix<T>) -> Result<(), Linalg
     Err(LinalgError::Shape(text))
 }
 
-/// Rows of ranks over which a tile column is spread.
-pub(super) fn rank_rows<T: Scalar>(a: &TiledMatrix<T>) -> usize {
-    match a.distribution() {
-        Distribution::BlockCyclic(grid) => grid.p(),
-    }
-}
-
 impl<T: Scalar> TaskSpace for Factor<'_, T> {
     type Task = Task;
     type Datum = Tile<T>;
@@ -308,7 +269,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "partial");
-        let (p, n_rows) = (self.p as usize, self.n_rows());
+        let (p, n_rows) = (self.rows.p as usize, self.rows.most());
         about.class("Begin").update("TILE");
         optional(about.class("Gather"), "ROWS", n_rows)
             .new_flow("STACK")
@@ -356,7 +317,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
-        let (mt, nt) = (self.mt, self.nt);
+        let (mt, nt) = (self.rows.mt, self.nt);
         let of_tile = |(m, n): (u32, u32)| (0..m.min(n)).map(move |k| Update { m, n, k });
         let updates = (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
         let all = self.beside_updates().chain(updates.flat_map(of_tile));
@@ -364,16 +325,16 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
-        let (p, tiles) = (self.p, self.n_rows());
+        let (p, tiles) = (self.rows.p, self.rows.most());
         match task {
             Begin { m, n } => from.home(TILE, self.a.store(), self.slot(m, n)),
             Gather { r, k } => {
-                for m in self.rows(r, k) {
-                    from.task(self.at(m), Self::writer(m, k, k), TILE);
+                for m in self.rows.tiles(r, k) {
+                    from.task(self.rows.at(m), Self::writer(m, k, k), TILE);
                 }
             }
             Panel { k } => {
-                for r in self.rank_rows(k) {
+                for r in self.rows.with_tiles(k) {
                     from.task(self.stack_in(r, k), Gather { r, k }, tiles);
                 }
             }
@@ -383,15 +344,15 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             }
             Rise { r, n, k } => {
                 from.task(SWAPS, Panel { k }, PIVOTS);
-                for m in self.rows(r, k + 1) {
-                    from.task(1 + self.at(m), Self::writer(m, n, k), TILE);
+                for m in self.rows.tiles(r, k + 1) {
+                    from.task(1 + self.rows.at(m), Self::writer(m, n, k), TILE);
                 }
             }
             Top { n, k } => {
                 from.task(TILE, Self::writer(k, n, k), TILE);
                 from.task(TOP_SWAPS, Panel { k }, PIVOTS);
                 from.task(TRIANGLE, Scatter { m: k, k }, TILE);
-                for r in self.rank_rows(k + 1) {
+                for r in self.rows.with_tiles(k + 1) {
                     from.task(RISEN + r as usize, Rise { r, n, k }, 1 + tiles);
                 }
             }
@@ -409,14 +370,14 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             }
             Leave { r, n } => {
                 from.task(ORDER, Order { n }, ORDER);
-                for m in self.rows(r, n + 1) {
-                    from.task(1 + self.at(m), Scatter { m, k: n }, TILE);
+                for m in self.rows.tiles(r, n + 1) {
+                    from.task(1 + self.rows.at(m), Scatter { m, k: n }, TILE);
                 }
             }
             Settle { m, n } => {
                 from.task(TILE, Scatter { m, k: n }, TILE);
                 from.task(NEW_ORDER, Order { n }, ORDER);
-                for r in self.rank_rows(n + 1) {
+                for r in self.rows.with_tiles(n + 1) {
                     let out = 1 + tiles + (m % p) as usize;
                     from.task(INCOMING + r as usize, Leave { r, n }, out);
                 }
@@ -425,7 +386,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
-        let (p, mt, nt, tiles) = (self.p, self.mt, self.nt, self.n_rows());
+        let (p, mt, nt, tiles) = (self.rows.p, self.rows.mt, self.nt, self.rows.most());
         match task {
             Begin { m, n } => self.hand_on((m, n, 0), to),
             Gather { r, k } => to.task(tiles, Panel { k }, self.stack_in(r, k)),
@@ -434,7 +395,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                     to.task(self.stack_out(m, k), Scatter { m, k }, STACK);
                 }
                 for n in k + 1..nt {
-                    for r in self.rank_rows(k + 1) {
+                    for r in self.rows.with_tiles(k + 1) {
                         to.task(PIVOTS, Rise { r, n, k }, SWAPS);
                     }
                     to.task(PIVOTS, Top { n, k }, TOP_SWAPS);
@@ -451,7 +412,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Scatter { m, k } => {
                 to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT);
                 if k + 1 < self.steps() {
-                    to.task(TILE, Leave { r: m % p, n: k }, 1 + self.at(m));
+                    to.task(TILE, Leave { r: m % p, n: k }, 1 + self.rows.at(m));
                     to.task(TILE, Settle { m, n: k }, TILE);
                 } else {
                     to.home(TILE, self.a.store(), self.slot(m, k));
@@ -470,7 +431,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 if let Some(n) = n.checked_sub(1) {
                     to.task(ORDER, Order { n }, LATER);
                 }
-                for r in self.rank_rows(n + 1) {
+                for r in self.rows.with_tiles(n + 1) {
                     to.task(ORDER, Leave { r, n }, ORDER);
                 }
                 to.range(ORDER, n + 1..mt, |m| Settle { m, n }, NEW_ORDER);
@@ -519,7 +480,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     /// an update: 6 for each tile of a panel and for each update of a column. What is left of the
     /// panels comes last.
     fn priority(&self, task: Task) -> i64 {
-        let (mt, steps) = (i64::from(self.mt), i64::from(self.steps()));
+        let (mt, steps) = (i64::from(self.rows.mt), i64::from(self.steps()));
         // All panels from column n on.
         let panels = |n: i64| {
             let n = n.min(steps);
@@ -539,14 +500,14 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
-        let mt = self.mt;
+        let mt = self.rows.mt;
         let begin = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| Begin { m, n }));
         begin.filter(move |&task| self.rank(task) == on)
     }
 
     fn count(&self, on: Rank) -> u64 {
         let beside = self.beside_updates().filter(|&task| self.rank(task) == on);
-        let tiles = (0..self.nt).flat_map(|n| (0..self.mt).map(move |m| (m, n)));
+        let tiles = (0..self.nt).flat_map(|n| (0..self.rows.mt).map(move |m| (m, n)));
         let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
         beside.count() as u64 + here.map(|(m, n)| u64::from(m.min(n))).sum::<u64>()
     }

@@ -4,11 +4,14 @@
 //! behind it, to be run, watched or composed like any other, on one rank or on many.
 
 mod body;
+mod check;
 mod factor;
 mod moving;
 mod order;
 mod pivots;
+mod rank_rows;
 
+pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, expect_regular, factor};
 pub use order::default_tile_order;
 pub use pivots::Pivots;

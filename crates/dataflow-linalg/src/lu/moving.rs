@@ -7,6 +7,7 @@
 use crate::matrix::{Format, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::port::Memory;
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// New places for the rows of the tile rows from `first` on.
@@ -33,11 +34,11 @@ impl Moving<'_> {
 
     /// Collects what leaves the tiles of rank row `from`, a stack for each rank row; `tiles` are
     /// those tiles, in order, from tile row `first` on.
-    pub(super) fn collect<'t, T: Scalar>(
+    pub(super) fn collect<T: Scalar, B: Borrow<Tile<T>>>(
         &self,
         from: usize,
         width: usize,
-        tiles: impl Iterator<Item = &'t Tile<T>>,
+        tiles: impl Iterator<Item = B>,
         memory: &Arc<dyn Memory>,
     ) -> Vec<Tile<T>> {
         let mut counts = vec![0; self.p];
@@ -54,6 +55,7 @@ impl Moving<'_> {
         let leaving = (0..self.order.len()).filter(|&row| self.rank_row(row) == from);
         let mut leaving = leaving.peekable();
         for tile in tiles {
+            let tile = tile.borrow();
             for i in 0..tile.rows() {
                 let Some(row) = leaving.next() else { break };
                 let (to, place) = places[row];

@@ -5,6 +5,7 @@
 //! from the panel's first row. Rows travel as numbers of 32 bits in the storage of a tile, so that
 //! everything that flows in a factorisation is a tile.
 
+use crate::error::LinalgError;
 use crate::matrix::digest::Digest;
 use crate::matrix::{Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -60,9 +61,19 @@ impl<T: Scalar> Pivots<T> {
         self.rows().map(entry).sum()
     }
 
-    /// How the matrix that is swapped is cut.
-    pub(super) fn layout(&self) -> &Layout {
-        &self.layout
+    /// Refuses a matrix of another shape, cut or distribution.
+    pub(super) fn expect_of(&self, a: &TiledMatrix<T>) -> Result<(), LinalgError> {
+        if self.layout == *a.layout() {
+            return Ok(());
+        }
+        let text = format!(
+            "pivots of a {} x {} matrix do not fit one of {} x {}, or it is cut or spread otherwise",
+            self.layout.rows(),
+            self.layout.cols(),
+            a.rows(),
+            a.cols()
+        );
+        Err(LinalgError::Shape(text))
     }
 
     /// A slot for each step.

@@ -156,3 +156,54 @@ fn what_is_no_general_finite_matrix_is_refused_by_name() {
         assert_eq!((r, c), (row as u64, col as u64));
     }
 }
+
+#[test]
+fn the_check_is_proved_for_all_shapes_up_to_7_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (3, 1)] {
+        for (m, n) in (0..=7).flat_map(|m| (0..=7).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let pivots = Pivots::new(&a);
+            let space = Check::new(&a, &a, &pivots).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+    }
+}
+
+#[test]
+fn the_residual_is_of_rounding_errors_and_one_wrong_entry_anywhere_shows() {
+    fn check<T: Scalar>() {
+        for (m, n, nb) in SHAPES {
+            let layout = Layout::general(m, n, nb).unwrap();
+            let format = Format::SubTiled { order: 3 };
+            let mut a = TiledMatrix::<T>::from_entries(layout.with_format(format), &Random::new(3));
+            let pivots = Pivots::new(&a);
+            factor(&a, &pivots, Backend::Auto, &Inline).unwrap();
+            let right = residual(&Random::new(3), &a, &pivots).unwrap();
+            let what = format!("{} {m} x {n}, tiles of {nb}", T::PRECISION);
+            assert!(right < 2.0, "{what}: {right}");
+            assert!(
+                residual(&Random::new(4), &a, &pivots).unwrap() > 1e3 || m * n == 0,
+                "{what}"
+            );
+            for (row, col) in (0..m)
+                .step_by(4)
+                .flat_map(|i| (0..n).step_by(3).map(move |j| (i, j)))
+            {
+                let slot = a.slot(row / nb, col / nb).unwrap();
+                let before = a.get(row, col).unwrap();
+                let mut set = |x| {
+                    a.store_mut()
+                        .update(slot, |tile| tile.set(row % nb, col % nb, x))
+                };
+                set(before + T::from_real(1e4 * T::EPSILON));
+                let wrong = residual(&Random::new(3), &a, &pivots).unwrap();
+                assert!(wrong > 10.0, "{what}: ({row}, {col}): {wrong}");
+                a.store_mut()
+                    .update(slot, |tile| tile.set(row % nb, col % nb, before));
+            }
+        }
+    }
+    check::<f64>();
+    check::<c32>();
+}
