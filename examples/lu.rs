@@ -116,9 +116,11 @@ impl InAnyPrecision for Problem<'_> {
             lu.fill(&original, runtime)?;
             lu.scan(runtime, runtime.courier())?;
             let factor = Factor::new(&lu, &pivots, backend)?;
-            let run = |monitor: &Monitor| match runtime.n_ranks() {
-                1 => Ok(factor.run_watched(runtime, monitor)?),
-                _ => Ok(factor.run_across(runtime, runtime.courier(), monitor)?),
+            let run = |monitor: &Monitor| -> Result<_, Failure> {
+                Ok(match runtime.n_ranks() {
+                    1 => factor.run_watched(runtime, monitor),
+                    _ => factor.run_across(runtime, runtime.courier(), monitor),
+                }?)
             };
             runs.push(settings.measure(runtime, run)?);
         }
