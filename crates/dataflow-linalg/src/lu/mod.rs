@@ -10,11 +10,13 @@ mod moving;
 mod order;
 mod pivots;
 mod rank_rows;
+mod solve;
 
 pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, expect_regular, factor};
 pub use order::default_tile_order;
 pub use pivots::Pivots;
+pub use solve::{Solve, SolveTask, solve};
 
 #[cfg(test)]
 mod tests;

@@ -166,6 +166,15 @@ pub(super) fn order(pivots: &[u32], later: Option<&[u32]>, rows: usize) -> Vec<u
     order
 }
 
+/// The order that undoes another.
+pub(super) fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut inverse = vec![0; order.len()];
+    for (i, &row) in (0..).zip(order) {
+        inverse[row as usize] = i;
+    }
+    inverse
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::error::LinalgError;
-use crate::kernel::{Backend, getrf};
+use crate::kernel::{Backend, Op, getrf};
+use crate::matrix::check::solve_backward_error;
 use crate::matrix::generate::Random;
-use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Tile, TiledMatrix};
+use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, Tile, TiledMatrix};
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
 use dataflow_core::prelude::*;
@@ -206,4 +207,72 @@ fn the_residual_is_of_rounding_errors_and_one_wrong_entry_anywhere_shows() {
     }
     check::<f64>();
     check::<c32>();
+}
+
+const OPS: [Op; 3] = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
+
+#[test]
+fn the_solution_is_proved_for_up_to_6_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (3, 1)] {
+        for (n, columns) in (0..=6).flat_map(|n| (0..=3).map(move |columns| (n, columns))) {
+            let (a, b) = (vacant((n, n), (p, q)), vacant((n, columns), (p, q)));
+            let pivots = Pivots::new(&a);
+            for op in OPS {
+                let space = Solve::new(&a, &pivots, op, &b, Backend::Auto).unwrap();
+                verify(&space, p * q).unwrap_or_else(|fault| {
+                    panic!("{n} tiles, {columns}, {op:?} on {p} x {q}: {fault}")
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn all_three_systems_are_solved_for_any_number_of_right_hand_sides() {
+    fn check<T: Scalar>() {
+        for (n, nb) in [(0, 1), (1, 1), (5, 8), (12, 4), (23, 5), (40, 7)] {
+            let a =
+                TiledMatrix::<T>::from_entries(Layout::general(n, n, nb).unwrap(), &Random::new(3));
+            let pivots = Pivots::new(&a);
+            factor(&a, &pivots, Backend::Auto, &Inline).unwrap();
+            for (op, columns) in OPS
+                .into_iter()
+                .flat_map(|op| [0, 1, 2, 15].map(|c| (op, c)))
+            {
+                let layout = Layout::general(n, columns, nb).unwrap();
+                let x = TiledMatrix::from_entries(layout, &Random::new(9));
+                solve(&a, &pivots, op, &x, Backend::Auto, &Inline).unwrap();
+                let of_op = |i: usize, j: usize| match op {
+                    Op::NoTranspose => Random::new(3).entry(i, j),
+                    Op::Transpose => Random::new(3).entry(j, i),
+                    Op::ConjTranspose => Scalar::conj(Entries::<T>::entry(&Random::new(3), j, i)),
+                };
+                let error =
+                    solve_backward_error::<T>(&of_op, Structure::General, &x, &Random::new(9));
+                let error = error.unwrap();
+                assert!(
+                    error < 2.0,
+                    "{} n = {n}, {op:?}, {columns}: {error}",
+                    T::PRECISION
+                );
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+#[test]
+fn a_singular_system_and_one_that_does_not_fit_are_refused_by_name() {
+    let singular = |i: usize, j: usize| if j == 3 { 0.0 } else { (i + j * j) as f64 };
+    let a = TiledMatrix::<f64>::from_fn(Layout::general(6, 6, 2).unwrap(), singular);
+    let pivots = Pivots::new(&a);
+    let _ = factor(&a, &pivots, Backend::Auto, &Inline).unwrap_err();
+    let b = |m, nb| TiledMatrix::<f64>::zeros(Layout::general(m, 1, nb).unwrap());
+    let refused = |b| solve(&a, &pivots, Op::NoTranspose, &b, Backend::Auto, &Inline).unwrap_err();
+    assert_eq!(refused(b(6, 2)).name(), "singular");
+    assert_eq!(refused(b(5, 2)).name(), "wrong_shape");
+    assert_eq!(refused(b(6, 3)).name(), "wrong_shape");
 }
