@@ -13,11 +13,12 @@ mod problem;
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::flops;
-use dataflow::linalg::lu::{Check, Factor, Pivots, default_tile_order, expect_regular};
+use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::lu::{Check, Factor, Pivots, Unpivoted, default_tile_order, expect_regular};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::{Monitor, Runtime};
+use dataflow::{Monitor, Report, Runtime};
 use problem::{
     File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, in_numbers,
     judge, open, over_ranks, say_more,
@@ -51,11 +52,23 @@ struct Own {
     pivoting: Pivoting,
 }
 
+impl Own {
+    /// The generated matrix that suits the way pivots are chosen.
+    fn kind(&self) -> Kind {
+        match self.pivoting {
+            Pivoting::Partial => Kind::Random,
+            Pivoting::None => Kind::Spd,
+        }
+    }
+}
+
 /// How pivots are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Pivoting {
     /// The largest entry of the column, as LAPACK does.
     Partial,
+    /// As they stand: for matrices whose diagonal dominates.
+    None,
 }
 
 /// Up to this order the result is checked unless the user says otherwise.
@@ -104,7 +117,7 @@ impl InAnyPrecision for Problem<'_> {
                 settings
                     .own
                     .generated
-                    .make((m, n), settings.seed, Kind::Random)?
+                    .make((m, n), settings.seed, settings.own.kind())?
             }
         };
 
@@ -115,12 +128,9 @@ impl InAnyPrecision for Problem<'_> {
             // Each tile near the worker that makes it.
             lu.fill(&original, runtime)?;
             lu.scan(runtime, runtime.courier())?;
-            let factor = Factor::new(&lu, &pivots, backend)?;
-            let run = |monitor: &Monitor| -> Result<_, Failure> {
-                Ok(match runtime.n_ranks() {
-                    1 => factor.run_watched(runtime, monitor),
-                    _ => factor.run_across(runtime, runtime.courier(), monitor),
-                }?)
+            let run = |monitor: &Monitor| match settings.own.pivoting {
+                Pivoting::Partial => partial(&lu, &pivots, backend, runtime, monitor),
+                Pivoting::None => without(&lu, &pivots, backend, runtime, monitor),
             };
             runs.push(settings.measure(runtime, run)?);
         }
@@ -133,11 +143,39 @@ impl InAnyPrecision for Problem<'_> {
             judge(check.residual(), outcome)?;
         }
         if !settings.json {
-            let kind = settings.own.generated.name(Kind::Random);
+            let kind = settings.own.generated.name(settings.own.kind());
             say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
         }
         Ok(expect_regular(&lu, runtime, runtime.courier())?)
     }
+}
+
+fn partial<T: Scalar>(
+    a: &TiledMatrix<T>,
+    pivots: &Pivots<T>,
+    backend: Backend,
+    runtime: &Runtime,
+    monitor: &Monitor,
+) -> Result<Report, Failure> {
+    let factor = Factor::new(a, pivots, backend)?;
+    Ok(match runtime.n_ranks() {
+        1 => factor.run_watched(runtime, monitor),
+        _ => factor.run_across(runtime, runtime.courier(), monitor),
+    }?)
+}
+
+fn without<T: Scalar>(
+    a: &TiledMatrix<T>,
+    pivots: &Pivots<T>,
+    backend: Backend,
+    runtime: &Runtime,
+    monitor: &Monitor,
+) -> Result<Report, Failure> {
+    let factor = Unpivoted::new(a, pivots, backend)?;
+    Ok(match runtime.n_ranks() {
+        1 => factor.run_watched(runtime, monitor),
+        _ => factor.run_across(runtime, runtime.courier(), monitor),
+    }?)
 }
 
 /// The digest of all ranks' pivots, the same on every rank.

@@ -36,7 +36,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_op};
-pub use getrf::{getrf, laswp};
+pub use getrf::{getrf, getrf_unpivoted, laswp};
 pub use herk::herk;
 pub use potrf::{NotPositive, potrf};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};

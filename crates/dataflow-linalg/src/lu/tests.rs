@@ -9,6 +9,7 @@ use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, Tile
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
 use dataflow_core::prelude::*;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rows, columns and tile orders: square, tall, wide, ragged, more tiles than rows, empty.
@@ -45,6 +46,88 @@ fn the_space_is_proved_for_all_shapes_up_to_6_tiles_on_every_grid() {
                 .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
         }
     }
+}
+
+#[test]
+fn the_space_without_pivoting_is_proved_and_its_priorities_are_bottom_levels() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for (m, n) in (0..=6).flat_map(|m| (0..=6).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let space = Unpivoted::new(&a, &Pivots::new(&a), Backend::Auto).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+    }
+    for nt in 1..=9 {
+        let a = vacant((nt, nt), (1, 1));
+        let space = Unpivoted::new(&a, &Pivots::new(&a), Backend::Auto).unwrap();
+        let mut levels = HashMap::new();
+        // Any task comes after those of earlier steps and, within a step, of smaller classes.
+        let mut tasks: Vec<_> = space.tasks(Rank(0)).collect();
+        tasks.sort_by_key(|task| {
+            let (UnpivotedTask::Getrf { k }
+            | UnpivotedTask::Right { k, .. }
+            | UnpivotedTask::Below { k, .. }
+            | UnpivotedTask::Update { k, .. }) = *task;
+            (k, task.class())
+        });
+        for task in tasks.into_iter().rev() {
+            let mut fed = Fed(Vec::new());
+            space.successors(task, &mut fed);
+            let after = fed.0.iter().map(|next| levels[next]).max().unwrap_or(0);
+            let level = [2, 3, 3, 6][task.class()] + after;
+            assert_eq!(space.priority(task), level, "{task:?} of {nt} tiles");
+            levels.insert(task, level);
+        }
+    }
+}
+
+/// Hears whom a task feeds.
+struct Fed(Vec<UnpivotedTask>);
+
+impl Successors<Unpivoted<'_, f64>> for Fed {
+    fn task(&mut self, _: usize, target: UnpivotedTask, _: usize) {
+        self.0.push(target);
+    }
+    fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
+}
+
+#[test]
+fn without_pivoting_dominant_matrices_are_factored_and_solved() {
+    fn check<T: Scalar>() {
+        for (m, n, nb) in SHAPES {
+            let dominant = |i: usize, j: usize| {
+                let entry: T = Random::new(3).entry(i, j);
+                if i == j {
+                    entry + T::from_real(2.0 * m.max(n) as f64)
+                } else {
+                    entry
+                }
+            };
+            let format = Format::SubTiled { order: 3 };
+            let layout = Layout::general(m, n, nb).unwrap().with_format(format);
+            let a = TiledMatrix::<T>::from_fn(layout, dominant);
+            let pivots = Pivots::new(&a);
+            let report = factor_unpivoted(&a, &pivots, Backend::Auto, &Inline).unwrap();
+            assert_eq!(report.copies(), 0);
+            assert!(pivots.rows().all(|(row, pivot)| row == pivot));
+            let what = format!("{} {m} x {n}, tiles of {nb}", T::PRECISION);
+            let right = residual(&dominant, &a, &pivots).unwrap();
+            assert!(right < 2.0, "{what}: {right}");
+            if m == n {
+                let layout = Layout::general(n, 2, nb).unwrap();
+                let x = TiledMatrix::from_entries(layout, &Random::new(9));
+                solve(&a, &pivots, Op::NoTranspose, &x, Backend::Auto, &Inline).unwrap();
+                let error =
+                    solve_backward_error(&dominant, Structure::General, &x, &Random::new(9));
+                assert!(error.unwrap() < 2.0, "{what}");
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
 }
 
 /// Factors the whole matrix as one tile.
