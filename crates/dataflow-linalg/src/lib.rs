@@ -26,5 +26,6 @@ pub mod kernel;
 
 pub mod cholesky;
 pub mod error;
+pub mod lu;
 
 pub use error::LinalgError;

@@ -6,7 +6,9 @@
 //! | [`trsm`] | B ← B·L⁻ᴴ | the tiles below it |
 //! | [`herk`] | C ← C − A·Aᴴ, lower triangle (syrk for real numbers) | the update of a diagonal tile |
 //! | [`gemm`], [`gemm_op`] | C ← C − A·Bᴴ, or any op(A)·op(B) | the update of any other tile |
+//! | [`getrf`], [`laswp`] | A ← L\U with P·A = L·U, and its row swaps | a panel of tile columns |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
+//! | [`trsm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle | LU, and solutions with it |
 //!
 //! # Law
 //! The bits of a result depend on the contents, shapes and formats of the tiles and on the backend,
@@ -21,6 +23,7 @@
 
 pub(crate) mod faer;
 mod gemm;
+mod getrf;
 mod herk;
 #[cfg(feature = "openblas")]
 pub mod openblas;
@@ -33,9 +36,10 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_op};
+pub use getrf::{getrf, getrf_unpivoted, laswp};
 pub use herk::herk;
 pub use potrf::{NotPositive, potrf};
-pub use trsm::{trsm, trsm_left};
+pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
 
 /// The library behind the kernels.
 ///
@@ -124,6 +128,8 @@ impl std::error::Error for BackendError {}
 pub enum Op {
     /// As it is: X.
     NoTranspose,
+    /// Transposed: Xᵀ.
+    Transpose,
     /// Transposed and conjugated: Xᴴ, which is Xᵀ for real numbers.
     ConjTranspose,
 }
