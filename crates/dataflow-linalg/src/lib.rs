@@ -24,5 +24,6 @@ pub mod kernel;
 
 pub mod cholesky;
 pub mod error;
+pub mod product;
 
 pub use error::LinalgError;
