@@ -27,5 +27,6 @@ pub mod kernel;
 pub mod cholesky;
 pub mod error;
 pub mod lu;
+pub mod product;
 
 pub use error::LinalgError;
