@@ -7,6 +7,8 @@
 //! | [`herk`] | C ← C − A·Aᴴ, lower triangle (syrk for real numbers) | the update of a diagonal tile |
 //! | [`gemm`], [`gemm_op`] | C ← C − A·Bᴴ, or any op(A)·op(B) | the update of any other tile |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
+//! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
+//! | [`tpqrt`], [`tpmqrt`] | \[R; B\] ← R'; pairs of tiles ← op(Q) of them | the tiles that vanish under others |
 //!
 //! # Law
 //! The bits of a result depend on the contents, shapes and formats of the tiles and on the backend,
@@ -19,22 +21,29 @@
 //! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky).
 //! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
+mod basis;
 mod faer;
 mod gemm;
+mod geqrt;
 mod herk;
 #[cfg(feature = "openblas")]
 pub mod openblas;
 mod potrf;
 mod product;
+mod reflector;
 mod scratch;
+mod tpqrt;
 mod trsm;
 
 use std::fmt;
 use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_op};
+pub use geqrt::{gemqrt, geqrt};
 pub use herk::herk;
 pub use potrf::{NotPositive, potrf};
+pub use reflector::Below;
+pub use tpqrt::{tpmqrt, tpqrt};
 pub use trsm::{trsm, trsm_left};
 
 /// The library behind the kernels.
@@ -118,6 +127,15 @@ impl fmt::Display for BackendError {
 }
 
 impl std::error::Error for BackendError {}
+
+/// On which side of the other operand a matrix stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Before it.
+    Left,
+    /// Behind it.
+    Right,
+}
 
 /// How an operand enters a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -560,3 +560,5 @@ fn a_backend_is_known_by_its_name_and_a_missing_one_is_an_error_value() {
         assert!(missing.to_string().contains("--features openblas"));
     }
 }
+
+mod qr;
