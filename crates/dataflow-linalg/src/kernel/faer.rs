@@ -14,12 +14,13 @@ use ::faer::linalg::cholesky::llt::factor::cholesky_in_place;
 use ::faer::linalg::matmul::matmul_with_conj;
 use ::faer::linalg::matmul::triangular::{self, BlockStructure};
 use ::faer::linalg::triangular_solve::{
-    solve_lower_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
+    solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
+    solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
 };
 use ::faer::{Accum, Conj, MatMut, MatRef, Par};
 
-use super::Op;
 use super::scratch::with_scratch;
+use super::{Diagonal, Op, Side, Triangle};
 use crate::scalar::Scalar;
 
 /// C ← C − op(A)·op(B).
@@ -33,11 +34,12 @@ pub(super) fn gemm<T: Scalar>(
     let (a, conj_a) = applied(op_a, a);
     let (rows, cols) = (b.nrows(), b.ncols());
     let minus_one = -T::one();
-    if op_b == Op::ConjTranspose && worth_transposing(c.nrows(), rows, cols) {
+    if op_b != Op::NoTranspose && worth_transposing(c.nrows(), rows, cols) {
+        let (_, conj_b) = applied(op_b, b);
         return with_scratch(rows * cols, |copy: &mut [T]| {
             transpose(b, copy);
             let b = MatRef::from_column_major_slice(copy, cols, rows);
-            matmul_with_conj(c, Accum::Add, a, conj_a, b, Conj::Yes, minus_one, Par::Seq);
+            matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, minus_one, Par::Seq);
         });
     }
     let (b, conj_b) = applied(op_b, b);
@@ -74,6 +76,7 @@ const BLOCK: usize = 8;
 fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
     match op {
         Op::NoTranspose => (x, Conj::No),
+        Op::Transpose => (x.transpose(), Conj::No),
         Op::ConjTranspose => (x.transpose(), Conj::Yes),
     }
 }
@@ -84,14 +87,32 @@ pub(super) fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
     solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b.transpose_mut(), Par::Seq);
 }
 
-/// B ← op(L)⁻¹·B; of `l`, the lower triangle is read.
-pub(super) fn trsm_left<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
-    match op {
-        Op::NoTranspose => solve_lower_triangular_in_place_with_conj(l, Conj::No, b, Par::Seq),
-        Op::ConjTranspose => {
-            solve_upper_triangular_in_place_with_conj(l.transpose(), Conj::Yes, b, Par::Seq);
-        }
-    }
+/// B ← op(A)⁻¹·B or B·op(A)⁻¹, with one triangle of `a`.
+pub(super) fn trsm_op<T: Scalar>(
+    side: Side,
+    op: Op,
+    (triangle, diagonal): (Triangle, Diagonal),
+    a: MatRef<'_, T>,
+    b: MatMut<'_, T>,
+) {
+    // X·op(A) = B is op(A)ᵀ·Xᵀ = Bᵀ.
+    let (transposed, b) = match side {
+        Side::Left => (op != Op::NoTranspose, b),
+        Side::Right => (op == Op::NoTranspose, b.transpose_mut()),
+    };
+    let conj = match op {
+        Op::ConjTranspose => Conj::Yes,
+        Op::NoTranspose | Op::Transpose => Conj::No,
+    };
+    let lower = (triangle == Triangle::Lower) != transposed;
+    let a = if transposed { a.transpose() } else { a };
+    let solve = match (lower, diagonal) {
+        (true, Diagonal::NonUnit) => solve_lower_triangular_in_place_with_conj,
+        (true, Diagonal::Unit) => solve_unit_lower_triangular_in_place_with_conj,
+        (false, Diagonal::NonUnit) => solve_upper_triangular_in_place_with_conj,
+        (false, Diagonal::Unit) => solve_unit_upper_triangular_in_place_with_conj,
+    };
+    solve(a, conj, b, Par::Seq);
 }
 
 /// C ← C − A·Aᴴ, the lower triangle alone.

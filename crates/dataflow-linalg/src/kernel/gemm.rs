@@ -68,11 +68,11 @@ pub fn gemm_op<T: Scalar>(
             for l in cuts(inner, formats) {
                 let left = match op_a {
                     Op::NoTranspose => a_layout.place(i.clone(), l.clone()),
-                    Op::ConjTranspose => a_layout.place(l.clone(), i.clone()),
+                    Op::Transpose | Op::ConjTranspose => a_layout.place(l.clone(), i.clone()),
                 };
                 let right = match op_b {
                     Op::NoTranspose => b_layout.place(l.clone(), j.clone()),
-                    Op::ConjTranspose => b_layout.place(j.clone(), l.clone()),
+                    Op::Transpose | Op::ConjTranspose => b_layout.place(j.clone(), l.clone()),
                 };
                 let (left, right) = ((op_a, left.of(a)), (op_b, right.of(b)));
                 product(backend, left, right, target.rb_mut());
@@ -85,7 +85,7 @@ pub fn gemm_op<T: Scalar>(
 fn shapes_agree(op_a: Op, a: Layout, op_b: Op, b: Layout, c: Layout) -> usize {
     let shape = |op, x: Layout| match op {
         Op::NoTranspose => (x.rows, x.cols),
-        Op::ConjTranspose => (x.cols, x.rows),
+        Op::Transpose | Op::ConjTranspose => (x.cols, x.rows),
     };
     let ((m, k), (l, n)) = (shape(op_a, a), shape(op_b, b));
     assert!(

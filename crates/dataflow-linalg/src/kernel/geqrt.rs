@@ -129,8 +129,8 @@ pub fn gemqrt<T: Scalar>(
         Side::Right => (c.cols(), c.rows()),
     };
     assert!(
-        acted_on == m && t.cols() == k,
-        "gemqrt: Q of order {m} from the {side:?} for {} × {}, T {ib} × {}, V {m} × {k}",
+        acted_on == m && t.cols() == k && op != Op::Transpose,
+        "gemqrt: {op:?} of a Q of order {m} from the {side:?} for {} × {}, T {ib} × {}, V {m} × {k}",
         c.rows(),
         c.cols(),
         t.cols()

@@ -6,7 +6,9 @@
 //! | [`trsm`] | B ← B·L⁻ᴴ | the tiles below it |
 //! | [`herk`] | C ← C − A·Aᴴ, lower triangle (syrk for real numbers) | the update of a diagonal tile |
 //! | [`gemm`], [`gemm_op`] | C ← C − A·Bᴴ, or any op(A)·op(B) | the update of any other tile |
+//! | [`getrf`], [`laswp`] | A ← L\U with P·A = L·U, and its row swaps | a panel of tile columns |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
+//! | [`trsm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle | LU, and solutions with it |
 //! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
 //! | [`tpqrt`], [`tpmqrt`] | \[R; B\] ← R'; pairs of tiles ← op(Q) of them | the tiles that vanish under others |
 //!
@@ -25,6 +27,7 @@ mod basis;
 mod faer;
 mod gemm;
 mod geqrt;
+mod getrf;
 mod herk;
 #[cfg(feature = "openblas")]
 pub mod openblas;
@@ -40,11 +43,13 @@ use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_op};
 pub use geqrt::{gemqrt, geqrt};
+pub use getrf::{getrf, laswp};
 pub use herk::herk;
 pub use potrf::{NotPositive, potrf};
 pub use reflector::Below;
 pub use tpqrt::{tpmqrt, tpqrt};
-pub use trsm::{trsm, trsm_left};
+pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
+>>>>>>> lu
 
 /// The library behind the kernels.
 ///
@@ -128,20 +133,13 @@ impl fmt::Display for BackendError {
 
 impl std::error::Error for BackendError {}
 
-/// On which side of the other operand a matrix stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// Before it.
-    Left,
-    /// Behind it.
-    Right,
-}
-
 /// How an operand enters a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// As it is: X.
     NoTranspose,
+    /// Transposed: Xᵀ.
+    Transpose,
     /// Transposed and conjugated: Xᴴ, which is Xᵀ for real numbers.
     ConjTranspose,
 }

@@ -14,7 +14,7 @@ use std::sync::Once;
 
 use ::faer::{MatMut, MatRef};
 use cblas_sys::CBLAS_LAYOUT::CblasColMajor;
-use cblas_sys::CBLAS_TRANSPOSE::{self, CblasConjTrans, CblasNoTrans};
+use cblas_sys::CBLAS_TRANSPOSE::{self, CblasConjTrans, CblasNoTrans, CblasTrans};
 use cblas_sys::CBLAS_UPLO::CblasLower;
 
 use super::Op;
@@ -101,7 +101,7 @@ pub(super) fn subtract_product<T: Scalar>(
     hold_to_one_thread();
     let applied = |op, x: MatRef<'_, T>| match op {
         Op::NoTranspose => (x.nrows(), x.ncols()),
-        Op::ConjTranspose => (x.ncols(), x.nrows()),
+        Op::Transpose | Op::ConjTranspose => (x.ncols(), x.nrows()),
     };
     let ((m, k), (l, n)) = (applied(op_a, a), applied(op_b, b));
     assert!(k == l && (m, n) == (c.nrows(), c.ncols()));
@@ -109,7 +109,7 @@ pub(super) fn subtract_product<T: Scalar>(
     let c_shape = Strided::of(c.as_ref());
     let inner = match op_a {
         Op::NoTranspose => a_shape.cols,
-        Op::ConjTranspose => a_shape.rows,
+        Op::Transpose | Op::ConjTranspose => a_shape.rows,
     };
     let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_ptr_mut());
     // SAFETY: - the three shapes agree, by the assertion above
@@ -142,6 +142,7 @@ pub(super) fn subtract_square<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
 fn transposition(op: Op) -> CBLAS_TRANSPOSE {
     match op {
         Op::NoTranspose => CblasNoTrans,
+        Op::Transpose => CblasTrans,
         Op::ConjTranspose => CblasConjTrans,
     }
 }

@@ -74,6 +74,18 @@ impl Dense {
         })
     }
 
+    /// That triangle as it stands or transposed, its diagonal turned into ones if asked for.
+    fn triangle_of<T: Scalar>(n: usize, (part, diagonal): (Triangle, Diagonal)) -> Self {
+        let mut triangle = Self::triangle::<T>(n, 1);
+        if diagonal == Diagonal::Unit {
+            (0..n).for_each(|i| triangle.set(i, i, c64::new(1.0, 0.0)));
+        }
+        match part {
+            Triangle::Lower => triangle,
+            Triangle::Upper => triangle.op(Op::Transpose),
+        }
+    }
+
     /// A well-conditioned positive definite matrix: Hermitian, its diagonal dominant.
     fn positive<T: Scalar>(n: usize, seed: u64) -> Self {
         let triangle = Self::triangle::<T>(n, seed);
@@ -97,6 +109,7 @@ impl Dense {
     fn op(&self, op: Op) -> Self {
         match op {
             Op::NoTranspose => self.clone(),
+            Op::Transpose => Self::from_fn(self.cols, self.rows, |i, j| self.at(j, i)),
             Op::ConjTranspose => Self::from_fn(self.cols, self.rows, |i, j| self.at(j, i).conj()),
         }
     }
@@ -167,6 +180,20 @@ fn poison<T: Scalar>(tile: &mut Tile<T>, diagonal_too: bool) {
     }
 }
 
+/// Puts NaN wherever a solve must not look: the other triangle, and a diagonal taken as ones.
+fn poison_other<T: Scalar>(tile: &mut Tile<T>, (part, diagonal): (Triangle, Diagonal)) {
+    let (m, n) = (tile.rows(), tile.cols());
+    for (i, j) in (0..n).flat_map(|j| (0..m).map(move |i| (i, j))) {
+        let other = match part {
+            Triangle::Lower => i < j,
+            Triangle::Upper => i > j,
+        };
+        if other || i == j && diagonal == Diagonal::Unit {
+            tile.set(i, j, T::from_parts(f64::NAN, f64::NAN));
+        }
+    }
+}
+
 /// Fails unless the upper triangle still is NaN and the diagonal is real.
 fn expect_untouched_above<T: Scalar>(what: &str, tile: &Tile<T>) {
     for j in 0..tile.cols() {
@@ -198,6 +225,8 @@ fn gemm_subtracts_the_product_for_every_operation_and_mixture_of_formats() {
                 (Op::NoTranspose, Op::NoTranspose),
                 (Op::ConjTranspose, Op::NoTranspose),
                 (Op::ConjTranspose, Op::ConjTranspose),
+                (Op::Transpose, Op::NoTranspose),
+                (Op::NoTranspose, Op::Transpose),
             ] {
                 let a = Dense::random::<T>(m, k, 1);
                 let b = Dense::random::<T>(k, n, 2);
@@ -307,34 +336,6 @@ fn trsm_undoes_the_product_with_the_triangle() {
     for_every_scalar!(check);
 }
 
-#[test]
-fn trsm_left_undoes_the_product_for_both_operations() {
-    fn check<T: Scalar>() {
-        for (m, n) in [(0, 3), (3, 0), (1, 1), (5, 2), (17, 1), (100, 4), (131, 60)] {
-            for op in [Op::NoTranspose, Op::ConjTranspose] {
-                let l = Dense::triangle::<T>(m, 1);
-                let x = Dense::random::<T>(m, n, 2);
-                let zero = Dense::from_fn(m, n, |_, _| c64::new(0.0, 0.0));
-                let b = zero.minus_product(&l.op(op), &x);
-                let expected = Dense::from_fn(m, n, |i, j| -x.at(i, j));
-                for (f, &format) in FORMATS.iter().enumerate() {
-                    for other in [format, FORMATS[(f + 1) % 5], FORMATS[(f + 2) % 5]] {
-                        for backend in backends() {
-                            let what = format!("{op:?} {m}×{n} {format:?} {other:?} {backend}");
-                            let mut triangle = l.tile::<T>(other);
-                            poison(&mut triangle, false);
-                            let mut tile = b.tile::<T>(format);
-                            trsm_left(backend, &triangle, op, &mut tile);
-                            expect_close(&what, &tile, &expected, m, false);
-                        }
-                    }
-                }
-            }
-        }
-    }
-    for_every_scalar!(check);
-}
-
 /// The textbook's factor.
 fn factor(a: &Dense) -> Dense {
     let n = a.rows;
@@ -349,6 +350,57 @@ fn factor(a: &Dense) -> Dense {
         }
     }
     l
+}
+
+/// Every side, operation, triangle and kind of diagonal.
+fn every_solve() -> impl Iterator<Item = (Side, Op, (Triangle, Diagonal))> {
+    let sides = [Side::Left, Side::Right].into_iter();
+    let with_op = sides.flat_map(|side| {
+        let ops = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
+        ops.map(move |op| (side, op))
+    });
+    with_op
+        .flat_map(|(side, op)| {
+            let parts = [Triangle::Lower, Triangle::Upper];
+            let kinds = [Diagonal::NonUnit, Diagonal::Unit];
+            parts.map(move |part| kinds.map(move |diagonal| (side, op, (part, diagonal))))
+        })
+        .flatten()
+}
+
+#[test]
+fn trsm_op_undoes_the_product_with_any_triangle_from_either_side() {
+    fn check<T: Scalar>() {
+        let shapes = [(0, 3), (3, 0), (1, 1), (5, 2), (17, 1), (100, 61)];
+        for ((m, n), (side, op, shape)) in shapes
+            .into_iter()
+            .flat_map(|size| every_solve().map(move |kind| (size, kind)))
+        {
+            let a = Dense::triangle_of::<T>(if side == Side::Left { m } else { n }, shape);
+            let x = Dense::random::<T>(m, n, 2);
+            let zero = Dense::from_fn(m, n, |_, _| c64::new(0.0, 0.0));
+            let b = match side {
+                Side::Left => zero.minus_product(&a.op(op), &x),
+                Side::Right => zero.minus_product(&x, &a.op(op)),
+            };
+            let expected = Dense::from_fn(m, n, |i, j| -x.at(i, j));
+            for (f, &format) in FORMATS.iter().enumerate() {
+                for other in [format, FORMATS[(f + 1) % 5]] {
+                    for backend in backends() {
+                        let what = format!(
+                            "{side:?} {op:?} {shape:?} {m}×{n} {format:?} {other:?} {backend}"
+                        );
+                        let mut triangle = a.tile::<T>(other);
+                        poison_other(&mut triangle, shape);
+                        let mut tile = b.tile::<T>(format);
+                        trsm_op(backend, side, (op, shape, &triangle), &mut tile);
+                        expect_close(&what, &tile, &expected, m.max(n), false);
+                    }
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
 }
 
 #[test]
@@ -561,4 +613,150 @@ fn a_backend_is_known_by_its_name_and_a_missing_one_is_an_error_value() {
     }
 }
 
+/// Textbook partial pivoting in `c64`, by rows: L\U and the swaps.
+fn eliminated(a: &Dense) -> (Dense, Vec<u32>) {
+    let (mut a, steps) = (a.clone(), a.rows.min(a.cols));
+    let size = |x: c64| x.re.abs() + x.im.abs();
+    let mut pivots = Vec::new();
+    for k in 0..steps {
+        let mut pivot = k;
+        for i in k..a.rows {
+            if size(a.at(i, k)) > size(a.at(pivot, k)) {
+                pivot = i;
+            }
+        }
+        pivots.push(pivot as u32);
+        for j in 0..a.cols {
+            let (above, below) = (a.at(k, j), a.at(pivot, j));
+            a.set(k, j, below);
+            a.set(pivot, j, above);
+        }
+        for i in k + 1..a.rows {
+            let factor = a.at(i, k) / a.at(k, k);
+            a.set(i, k, factor);
+            for j in k + 1..a.cols {
+                a.set(i, j, a.at(i, j) - factor * a.at(k, j));
+            }
+        }
+    }
+    (a, pivots)
+}
+
+#[test]
+fn getrf_takes_the_textbooks_pivots_and_leaves_its_factors() {
+    fn check<T: Scalar>() {
+        let shapes = [
+            (1, 1),
+            (5, 1),
+            (1, 5),
+            (8, 8),
+            (9, 30),
+            (33, 17),
+            (100, 61),
+            (211, 96),
+        ];
+        for (m, n) in shapes {
+            let a = Dense::random::<T>(m, n, 7);
+            let (expected, swaps) = eliminated(&a);
+            let growth = expected
+                .elements
+                .iter()
+                .map(|x| x.norm())
+                .fold(1.0, f64::max);
+            for format in FORMATS {
+                for backend in backends() {
+                    let what = format!("getrf {m}×{n} {format:?} {backend}");
+                    let mut tile = a.tile::<T>(format);
+                    let mut pivots = vec![0; m.min(n)];
+                    assert_eq!(getrf(backend, &mut tile, &mut pivots), None, "{what}");
+                    assert_eq!(pivots, swaps, "{what}");
+                    // Errors grow with the factors and the condition of the leading blocks.
+                    let terms = 40 * m.min(n) * growth as usize;
+                    expect_close(&what, &tile, &expected, terms, false);
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn getrf_completes_past_a_zero_pivot_and_names_the_first() {
+    fn check<T: Scalar>() {
+        for backend in backends() {
+            let random = Dense::random::<T>(20, 12, 5);
+            let a = Dense::from_fn(20, 12, |i, j| match j {
+                3 | 9 => c64::new(0.0, 0.0),
+                _ => random.at(i, j),
+            });
+            let mut tile = a.tile::<T>(Format::ColumnMajor);
+            let mut pivots = [0; 12];
+            assert_eq!(getrf(backend, &mut tile, &mut pivots), Some(4), "{backend}");
+            assert_eq!((pivots[3], pivots[9]), (3, 9));
+            assert!(tile.as_slice().iter().all(|x| x.is_finite()));
+            let mut product = a.tile::<T>(Format::ColumnMajor);
+            laswp(&mut product, &pivots);
+            let zero = Dense::from_fn(20, 12, |_, _| c64::new(0.0, 0.0));
+            let x = |i, j| rounded_at(&tile, i, j);
+            let one = c64::new(1.0, 0.0);
+            let l = Dense::from_fn(20, 12, |i, j| match i.cmp(&j) {
+                std::cmp::Ordering::Less => c64::new(0.0, 0.0),
+                std::cmp::Ordering::Equal => one,
+                std::cmp::Ordering::Greater => x(i, j),
+            });
+            let u = Dense::from_fn(
+                12,
+                12,
+                |i, j| if i <= j { -x(i, j) } else { c64::new(0.0, 0.0) },
+            );
+            expect_close(
+                "P·A = L·U",
+                &product,
+                &zero.minus_product(&l, &u),
+                12,
+                false,
+            );
+        }
+    }
+    for_every_scalar!(check);
+}
+
+fn rounded_at<T: Scalar>(tile: &Tile<T>, i: usize, j: usize) -> c64 {
+    c64::new(tile.get(i, j).re(), tile.get(i, j).im())
+}
+
+#[test]
+fn getrf_breaks_ties_by_the_smallest_row_and_sees_both_parts() {
+    let mut tile = Tile::from_rows([[1.0], [-2.0], [2.0], [-2.0]]);
+    let mut pivots = [9];
+    getrf(Backend::Auto, &mut tile, &mut pivots);
+    assert_eq!(
+        (pivots, tile),
+        ([1], Tile::from_rows([[-2.0], [-0.5], [-1.0], [1.0]]))
+    );
+    // |re| + |im| is 4 and 3.5, the moduli are 2.83 and 3.5.
+    let mut tile = Tile::from_rows([[c64::new(3.5, 0.0)], [c64::new(2.0, -2.0)]]);
+    getrf(Backend::Auto, &mut tile, &mut pivots);
+    assert_eq!(pivots, [1]);
+}
+
+#[test]
+fn getrf_divides_by_pivots_below_the_smallest_normal_number() {
+    fn check<T: Scalar>(tiny: f64) {
+        let [small, smaller] = [tiny, tiny / 2.0].map(T::from_real);
+        let mut tile = Tile::from_rows([[smaller], [small]]);
+        assert_eq!(getrf(Backend::Auto, &mut tile, &mut [0]), None);
+        assert_eq!(
+            tile,
+            Tile::from_rows([[small], [T::from_real(0.5)]]),
+            "{}",
+            T::PRECISION
+        );
+    }
+    // 1 / x overflows for each of them.
+    check::<f64>(f64::MIN_POSITIVE / 16.0);
+    check::<c64>(f64::MIN_POSITIVE / 16.0);
+    check::<f32>((f32::MIN_POSITIVE / 16.0).into());
+    check::<c32>((f32::MIN_POSITIVE / 16.0).into());
+}
 mod qr;

@@ -112,8 +112,8 @@ pub fn tpmqrt<T: Scalar>(
     };
     let ((first, others), (second, other)) = (across(c1), across(c2));
     assert!(
-        first >= k && second == m && others == other && t.cols() == k,
-        "tpmqrt: V {m} × {k}, T {ib} × {} from the {side:?} for {} × {} and {} × {}",
+        first >= k && second == m && others == other && t.cols() == k && op != Op::Transpose,
+        "tpmqrt: {op:?}, V {m} × {k}, T {ib} × {} from the {side:?} for {} × {} and {} × {}",
         t.cols(),
         c1.rows(),
         c1.cols(),

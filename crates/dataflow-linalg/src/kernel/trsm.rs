@@ -1,4 +1,6 @@
-//! `trsm`: triangular solves with a tile's lower triangle, from the right and from the left.
+//! `trsm`: triangular solves with a triangle of a tile, from the right and from the left.
+
+use std::ops::Range;
 
 use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
@@ -76,24 +78,94 @@ pub fn trsm<T: Scalar>(backend: Backend, l: &Tile<T>, b: &mut Tile<T>) {
 /// assert_eq!(b, Tile::from_rows([[2.0], [2.0]]));
 /// ```
 pub fn trsm_left<T: Scalar>(backend: Backend, l: &Tile<T>, op: Op, b: &mut Tile<T>) {
-    let (l_layout, b_layout) = (l.layout(), b.layout());
-    let m = b_layout.rows;
-    expect_triangle(l_layout, m, b_layout);
-    let formats = [l_layout.format, b_layout.format];
-    let pieces = || cuts(m, formats);
+    let shape = (Triangle::Lower, Diagonal::NonUnit);
+    trsm_op(backend, Side::Left, (op, shape, l), b);
+}
+
+/// On which side of the unknown a triangle stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// op(A)·X = B.
+    Left,
+    /// X·op(A) = B.
+    Right,
+}
+
+/// Which triangle of a tile is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Triangle {
+    /// On and below the diagonal.
+    Lower,
+    /// On and above the diagonal.
+    Upper,
+}
+
+/// Whether the diagonal of a triangle is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Diagonal {
+    /// It is.
+    NonUnit,
+    /// It is taken as ones, whatever stands there.
+    Unit,
+}
+
+/// `B ← op(A)⁻¹·B` or `B ← B·op(A)⁻¹` with any triangle: LAPACK's `trsm` with α = 1.
+///
+/// - `a`: square, as high as `b` on the left, as wide as `b` on the right; the other triangle is
+///   not read
+/// - `b`: `m × n`, overwritten
+///
+/// `n·m²` flops on the left, `m·n²` on the right (4 times as many for complex numbers).
+///
+/// # Panics
+/// If the shapes disagree: a fault of the task space, never of the data.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let u = Tile::from_rows([[2.0, 1.0], [0.0, 4.0]]);
+/// let mut b = Tile::from_rows([[4.0, 10.0]]);
+/// let upper = (Op::NoTranspose, (Triangle::Upper, Diagonal::NonUnit), &u);
+/// trsm_op(Backend::Auto, Side::Right, upper, &mut b);
+/// assert_eq!(b, Tile::from_rows([[2.0, 2.0]])); // [2, 2]·U = [4, 10]
+/// ```
+pub fn trsm_op<T: Scalar>(
+    backend: Backend,
+    side: Side,
+    (op, shape, a): (Op, (Triangle, Diagonal), &Tile<T>),
+    b: &mut Tile<T>,
+) {
+    let (a_layout, b_layout) = (a.layout(), b.layout());
+    let (solved, across) = match side {
+        Side::Left => (b_layout.rows, b_layout.cols),
+        Side::Right => (b_layout.cols, b_layout.rows),
+    };
+    expect_triangle(a_layout, solved, b_layout);
+    let formats = [a_layout.format, b_layout.format];
+    let pieces = || cuts(solved, formats);
     let steps = pieces().count();
-    let (l, b) = (l.as_slice(), b.as_mut_slice());
-    for j in cuts(b_layout.cols, formats) {
+    let first_to_last = solves_first_to_last(side, op, shape.0);
+    let (a, b) = (a.as_slice(), b.as_mut_slice());
+    // Block `i` along the solved side, `j` along the other.
+    let place = |i: Range<usize>, j: Range<usize>| match side {
+        Side::Left => b_layout.place(i, j),
+        Side::Right => b_layout.place(j, i),
+    };
+    for j in cuts(across, formats) {
         for step in 0..steps {
-            let at = match op {
-                Op::NoTranspose => step,
-                Op::ConjTranspose => steps - 1 - step,
+            let (at, remaining) = match first_to_last {
+                true => (step, step + 1..steps),
+                false => (steps - 1 - step, 0..steps - 1 - step),
             };
             let Some(k) = pieces().nth(at) else { continue };
-            let here = b_layout.place(k.clone(), j.clone());
-            // B[k,j] ← op(L[k,k])⁻¹·B[k,j]
-            let triangle = l_layout.place(k.clone(), k.clone()).of(l);
-            faer::trsm_left(op, triangle, here.of_mut(b));
+            let here = place(k.clone(), j.clone());
+            // B[k] ← op(A[k,k])⁻¹·B[k], or from the right
+            let triangle = a_layout.place(k.clone(), k.clone()).of(a);
+            faer::trsm_op(side, op, shape, triangle, here.of_mut(b));
+            if remaining.is_empty() {
+                continue;
+            }
             // A copy: in a column-major tile the rows of a column cannot be borrowed apart.
             with_scratch(here.rows * here.cols, |copy: &mut [T]| {
                 let dense = Place {
@@ -102,23 +174,31 @@ pub fn trsm_left<T: Scalar>(backend: Backend, l: &Tile<T>, op: Op, b: &mut Tile<
                     ..here
                 };
                 dense.of_mut(copy).copy_from(here.of(b));
-                let remaining = match op {
-                    Op::NoTranspose => at + 1..steps,
-                    Op::ConjTranspose => 0..at,
-                };
+                let solved = (Op::NoTranspose, dense.of(copy));
                 for i in pieces().skip(remaining.start).take(remaining.len()) {
-                    // B[i,j] ← B[i,j] − op(L)[i,k]·B[k,j]
-                    let left = match op {
-                        Op::NoTranspose => l_layout.place(i.clone(), k.clone()),
-                        Op::ConjTranspose => l_layout.place(k.clone(), i.clone()),
+                    // B[i] ← B[i] − op(A)[i,k]·B[k], or from the right
+                    let (row, col) = match (side, op) {
+                        (Side::Left, Op::NoTranspose) => (i.clone(), k.clone()),
+                        (Side::Right, Op::NoTranspose) => (k.clone(), i.clone()),
+                        (Side::Left, _) => (k.clone(), i.clone()),
+                        (Side::Right, _) => (i.clone(), k.clone()),
                     };
-                    let target = b_layout.place(i, j.clone()).of_mut(b);
-                    let right = (Op::NoTranspose, dense.of(copy));
-                    product(backend, (op, left.of(l)), right, target);
+                    let factor = (op, a_layout.place(row, col).of(a));
+                    let target = place(i, j.clone()).of_mut(b);
+                    match side {
+                        Side::Left => product(backend, factor, solved, target),
+                        Side::Right => product(backend, solved, factor, target),
+                    }
                 }
             });
         }
     }
+}
+
+/// Whether the first unknown depends on no other.
+fn solves_first_to_last(side: Side, op: Op, triangle: Triangle) -> bool {
+    let lower = (triangle == Triangle::Lower) == (op == Op::NoTranspose);
+    lower == (side == Side::Left)
 }
 
 /// Panics unless `l` is of order `n`, the side of `b` that it is applied to.

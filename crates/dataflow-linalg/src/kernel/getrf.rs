@@ -1,0 +1,211 @@
+//! `getrf`: the LU factorisation of a tile with partial pivoting, and `laswp`: its row swaps.
+//!
+//! # Law
+//! The pivot is the entry of largest |re| + |im| in its column, of equals the one in the smallest
+//! row. INFO is LAPACK's: the first pivot that is exactly zero, counted from 1; its column is left
+//! as it is and the factorisation goes on. A pivot below the smallest normal number divides, any
+//! other is inverted first.
+
+use ::faer::prelude::{Reborrow, ReborrowMut};
+use ::faer::{MatMut, MatRef};
+
+use super::product::product;
+use super::scratch::with_scratch;
+use super::{Backend, Diagonal, Op, Side, Triangle, faer};
+use crate::matrix::tile::{Format, Tile};
+use crate::scalar::{Precision, Scalar};
+
+/// `A ← L\U` with `P·A = L·U`: L unit lower below the diagonal, U on and above it.
+///
+/// - `a`: `m × n`, overwritten
+/// - `pivots`: `min(m, n)` numbers, overwritten: row `i` was swapped with row `pivots[i] ≥ i`, one
+///   after the other, counted from 0
+///
+/// Answers INFO: the first pivot that is zero, counted from 1. Recursive over halves of the columns.
+/// About `n²·(m − n/3)` flops for `m ≥ n` (4 times as many for complex numbers).
+///
+/// # Panics
+/// If there are not `min(m, n)` pivots: a fault of the task space, never of the data.
+///
+/// # Source
+/// Toledo, *Locality of reference in LU decomposition with partial pivoting*, SIAM J. Matrix Anal.
+/// Appl. 18 (1997); LAPACK's `getrf2`.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, getrf};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let mut a = Tile::from_rows([[1.0, 2.0], [4.0, 4.0]]);
+/// let mut pivots = [0; 2];
+/// assert_eq!(getrf(Backend::Auto, &mut a, &mut pivots), None);
+/// assert_eq!((a, pivots), (Tile::from_rows([[4.0, 4.0], [0.25, 1.0]]), [1, 1]));
+/// ```
+pub fn getrf<T: Scalar>(backend: Backend, a: &mut Tile<T>, pivots: &mut [u32]) -> Option<usize> {
+    let (m, n) = (a.rows(), a.cols());
+    assert!(
+        pivots.len() == m.min(n),
+        "getrf: {} pivots for {m} × {n}",
+        pivots.len()
+    );
+    let mut factor = |elements: &mut [T]| {
+        let mut block = MatMut::from_column_major_slice_mut(elements, m, n);
+        factor_block(backend, block.rb_mut(), pivots);
+        first_zero(block.rb())
+    };
+    match a.format() {
+        Format::ColumnMajor => factor(a.as_mut_slice()),
+        Format::SubTiled { .. } => with_scratch(m * n, |copy: &mut [T]| {
+            a.write_column_major(copy, m);
+            let info = factor(copy);
+            a.read_column_major(copy, m);
+            info
+        }),
+    }
+}
+
+/// The first zero on the diagonal, counted from 1.
+fn first_zero<T: Scalar>(a: MatRef<'_, T>) -> Option<usize> {
+    let zero = (0..a.nrows().min(a.ncols())).find(|&i| a[(i, i)] == T::zero());
+    zero.map(|i| i + 1)
+}
+
+/// Swaps row `i` with row `pivots[i]`, for i = 0, 1, …
+///
+/// # Panics
+/// If a tile is not column-major, or has no such row.
+pub fn laswp<T: Scalar>(a: &mut Tile<T>, pivots: &[u32]) {
+    let (m, n) = (a.rows(), a.cols());
+    assert!(a.format() == Format::ColumnMajor, "laswp: sub-tiled");
+    swap_rows(
+        MatMut::from_column_major_slice_mut(a.as_mut_slice(), m, n),
+        pivots,
+    );
+}
+
+fn swap_rows<T: Scalar>(mut a: MatMut<'_, T>, pivots: &[u32]) {
+    for j in 0..a.ncols() {
+        let column = contiguous(a.rb_mut(), j);
+        for (i, &pivot) in pivots.iter().enumerate() {
+            column.swap(i, pivot as usize);
+        }
+    }
+}
+
+/// Columns that are factored one by one.
+const LEAF: usize = 8;
+
+/// `A ← L\U` on a block: the columns in halves down to [`LEAF`].
+fn factor_block<T: Scalar>(backend: Backend, a: MatMut<'_, T>, pivots: &mut [u32]) {
+    let (m, n) = (a.nrows(), a.ncols());
+    if n <= LEAF {
+        return factor_leaf(a, pivots);
+    }
+    // Of a wide block, what lies right of the last pivot is a row of U.
+    let half = if n > m { m } else { half(n) };
+    let (mut left, mut right) = a.split_at_col_mut(half);
+    let (first, second) = pivots.split_at_mut(half);
+    factor_block(backend, left.rb_mut(), first);
+    swap_rows(right.rb_mut(), first);
+    let (mut a01, mut a11) = right.split_at_row_mut(half);
+    let (a00, mut a10) = left.split_at_row_mut(half);
+    // A01 ← L00⁻¹·A01
+    let unit_lower = (Triangle::Lower, Diagonal::Unit);
+    faer::trsm_op(
+        Side::Left,
+        Op::NoTranspose,
+        unit_lower,
+        a00.rb(),
+        a01.rb_mut(),
+    );
+    if second.is_empty() {
+        return;
+    }
+    // A11 ← A11 − L10·U01
+    let (l, u) = (a10.rb(), a01.rb());
+    product(
+        backend,
+        (Op::NoTranspose, l),
+        (Op::NoTranspose, u),
+        a11.rb_mut(),
+    );
+    factor_block(backend, a11, second);
+    swap_rows(a10.rb_mut(), second);
+    second.iter_mut().for_each(|pivot| *pivot += half as u32);
+}
+
+/// Where `n` columns are halved: at a power of two times [`LEAF`], so that leaves are full.
+fn half(n: usize) -> usize {
+    n.div_ceil(2).next_power_of_two().max(LEAF)
+}
+
+/// `A ← L\U`, column by column.
+fn factor_leaf<T: Scalar>(mut a: MatMut<'_, T>, pivots: &mut [u32]) {
+    for j in 0..pivots.len() {
+        let (mut left, mut right) = a.rb_mut().split_at_col_mut(j + 1);
+        let pivot = j + largest(&contiguous(left.rb_mut(), j)[j..]);
+        pivots[j] = pivot as u32;
+        for col in 0..=j {
+            contiguous(left.rb_mut(), col).swap(j, pivot);
+        }
+        let (top, below) = contiguous(left.rb_mut(), j).split_at_mut(j + 1);
+        divide(below, top[j]);
+        for col in 0..right.ncols() {
+            let column = contiguous(right.rb_mut(), col);
+            column.swap(j, pivot);
+            let (top, rest) = column.split_at_mut(j + 1);
+            let factor = top[j];
+            for (x, &l) in rest.iter_mut().zip(&*below) {
+                *x -= l * factor;
+            }
+        }
+    }
+}
+
+/// A column as a slice.
+fn contiguous<T>(a: MatMut<'_, T>, j: usize) -> &mut [T] {
+    match a.col_mut(j).try_as_col_major_mut() {
+        Some(column) => column.as_slice_mut(),
+        None => panic!("getrf: a column in pieces"),
+    }
+}
+
+/// Where |re| + |im|, rounded to the precision of `T`, is largest: the first of equals.
+fn largest<T: Scalar>(column: &[T]) -> usize {
+    let size = |x: T| T::from_real(x.re().abs() + x.im().abs()).re();
+    let (mut found, mut most) = (0, f64::NEG_INFINITY);
+    for (i, &x) in column.iter().enumerate() {
+        if size(x) > most {
+            (found, most) = (i, size(x));
+        }
+    }
+    found
+}
+
+/// Divides by a pivot; by zero not at all.
+fn divide<T: Scalar>(column: &mut [T], pivot: T) {
+    if pivot == T::zero() {
+        return;
+    }
+    // 1 / pivot as conj(unit) / |unit|² / scale, without overflow on the way.
+    let scale = pivot.re().abs().max(pivot.im().abs());
+    let (re, im) = (pivot.re() / scale, pivot.im() / scale);
+    let square = re * re + im * im;
+    let unit = T::from_parts(re / square, -im / square);
+    if scale >= smallest_normal::<T>() {
+        let inverse = T::from_parts(unit.re() / scale, unit.im() / scale);
+        column.iter_mut().for_each(|x| *x *= inverse);
+    } else {
+        for x in column {
+            let rotated = *x * unit;
+            *x = T::from_parts(rotated.re() / scale, rotated.im() / scale);
+        }
+    }
+}
+
+/// Below it, 1 / x may overflow: LAPACK's `sfmin`.
+fn smallest_normal<T: Scalar>() -> f64 {
+    match T::PRECISION {
+        Precision::F32 | Precision::C32 => f32::MIN_POSITIVE.into(),
+        Precision::F64 | Precision::C64 => f64::MIN_POSITIVE,
+    }
+}
