@@ -49,7 +49,6 @@ pub use potrf::{NotPositive, potrf};
 pub use reflector::Below;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
->>>>>>> lu
 
 /// The library behind the kernels.
 ///
