@@ -23,6 +23,7 @@ pub mod flops;
 pub mod kernel;
 
 pub mod cholesky;
+pub mod qr;
 pub mod error;
 
 pub use error::LinalgError;

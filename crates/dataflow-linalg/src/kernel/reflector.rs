@@ -163,7 +163,7 @@ pub(super) fn panel<T: Scalar>(
 /// Makes `below` vanish under the upper triangle `r` of as many columns.
 ///
 /// `r` becomes the new R, `below` becomes V, which goes on above as an identity. Column j of a
-/// triangle below has `offset + j + 1` rows; what is under them is neither read nor written.
+/// triangle below has `offset + j + 1` rows and zeros under them.
 pub(super) fn stacked_panel<T: Scalar>(
     backend: Backend,
     r: MatMut<'_, T>,

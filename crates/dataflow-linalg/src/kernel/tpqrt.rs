@@ -13,7 +13,7 @@ use crate::scalar::Scalar;
 
 /// `[R; B] = Q·[R'; 0]`: the step of tile QR that makes a tile vanish under another.
 ///
-/// - `shape`: of `b`; of a triangle below, nothing under the diagonal is read or written
+/// - `shape`: of `b`; under the diagonal of a triangle there are zeros, and remain
 /// - `r`: at least n rows, the upper triangle of the first n is replaced by R'
 /// - `b`: `m × n`; becomes V, the reflectors without the identity that stands above them
 /// - `t`: `ib × n`, overwritten, as for [`geqrt`](super::geqrt)

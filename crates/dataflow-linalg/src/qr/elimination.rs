@@ -2,8 +2,8 @@
 //!
 //! # Law
 //! A row's tiles are touched by one *step* after the other: in each panel, first its own
-//! reflectors if it is a triangle, then the eliminations of others under it, at last its own. The
-//! table answers which step is next and which was before, so that both ends of every edge follow
+//! reflectors if it is a triangle, then the eliminations of others under it, at last its own; row k
+//! stays after panel k. The table answers which step is next and which was before, so that both ends of every edge follow
 //! from one list.
 
 use super::Tree;
@@ -18,6 +18,8 @@ pub(super) enum Step {
     Reflect { k: u32 },
     /// Row m, this one or one under it, is eliminated.
     Eliminate { m: u32, k: u32 },
+    /// The row is done: it stays, and its tiles go home from wherever they are.
+    Stay { k: u32 },
 }
 
 /// The eliminations of a matrix with `mt` rows of tiles: about 20 bytes a tile below the diagonal.
@@ -201,7 +203,7 @@ impl Elimination {
         let k = row.min(self.panels.checked_sub(1)?);
         Some(match self.pivot(k, row) {
             Some(_) => Step::Eliminate { m: row, k },
-            None => self.last_as_pivot(row, k),
+            None => Step::Stay { k },
         })
     }
 
@@ -217,19 +219,21 @@ impl Elimination {
     pub(super) fn step_after(&self, row: u32, step: Option<Step>) -> Option<Step> {
         let (k, victim) = match step {
             None => return self.first(row, 0),
+            Some(Step::Stay { .. }) => return None,
             Some(Step::Eliminate { m, k }) if m == row => return self.first(row, k + 1),
             Some(Step::Eliminate { m, k }) => (k, Some(m)),
             Some(Step::Reflect { k }) => (k, None),
         };
         let m = self.next(k, row, victim);
         let own = self.pivot(k, row).map(|_| row);
-        m.or(own).map(|m| Step::Eliminate { m, k })
+        Some(m.or(own).map_or(Step::Stay { k }, |m| Step::Eliminate { m, k }))
     }
 
     /// The step of a row before another, or its last.
     pub(super) fn step_before(&self, row: u32, step: Option<Step>) -> Option<Step> {
         match step {
             None => self.last(row),
+            Some(Step::Stay { k }) => Some(self.last_as_pivot(row, k)),
             Some(Step::Eliminate { m, k }) if m != row => {
                 let m = self.previous(k, row, Some(m));
                 Some(m.map_or(Step::Reflect { k }, |m| Step::Eliminate { m, k }))
