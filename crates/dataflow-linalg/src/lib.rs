@@ -25,5 +25,6 @@ pub mod kernel;
 pub mod cholesky;
 pub mod qr;
 pub mod error;
+pub mod product;
 
 pub use error::LinalgError;

@@ -13,6 +13,7 @@ use ::faer::dyn_stack::MemStack;
 use ::faer::linalg::cholesky::llt::factor::cholesky_in_place;
 use ::faer::linalg::matmul::matmul_with_conj;
 use ::faer::linalg::matmul::triangular::{self, BlockStructure};
+use ::faer::linalg::triangular_inverse::invert_lower_triangular;
 use ::faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
     solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
@@ -23,8 +24,9 @@ use super::scratch::with_scratch;
 use super::{Diagonal, Op, Side, Triangle};
 use crate::scalar::Scalar;
 
-/// C ← C − op(A)·op(B).
+/// C ← C + α·op(A)·op(B).
 pub(super) fn gemm<T: Scalar>(
+    alpha: T,
     op_a: Op,
     a: MatRef<'_, T>,
     op_b: Op,
@@ -33,17 +35,16 @@ pub(super) fn gemm<T: Scalar>(
 ) {
     let (a, conj_a) = applied(op_a, a);
     let (rows, cols) = (b.nrows(), b.ncols());
-    let minus_one = -T::one();
     if op_b != Op::NoTranspose && worth_transposing(c.nrows(), rows, cols) {
         let (_, conj_b) = applied(op_b, b);
         return with_scratch(rows * cols, |copy: &mut [T]| {
             transpose(b, copy);
             let b = MatRef::from_column_major_slice(copy, cols, rows);
-            matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, minus_one, Par::Seq);
+            matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, alpha, Par::Seq);
         });
     }
     let (b, conj_b) = applied(op_b, b);
-    matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, minus_one, Par::Seq);
+    matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, alpha, Par::Seq);
 }
 
 /// Whether a copy of B whose columns are the rows of B gains more than it costs: faer is about a
@@ -115,19 +116,73 @@ pub(super) fn trsm_op<T: Scalar>(
     solve(a, conj, b, Par::Seq);
 }
 
-/// C ← C − A·Aᴴ, the lower triangle alone.
-pub(super) fn herk<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
+/// C ← C + α·op(A)·op(A)ᴴ, the lower triangle alone; not for [`Op::Transpose`].
+pub(super) fn herk<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_, T>) {
+    let (left, conj) = applied(op, a);
+    let adjoint = match conj {
+        Conj::No => Conj::Yes,
+        Conj::Yes => Conj::No,
+    };
     triangular::matmul_with_conj(
         c,
         BlockStructure::TriangularLower,
         Accum::Add,
-        a,
+        left,
+        BlockStructure::Rectangular,
+        conj,
+        left.transpose(),
+        BlockStructure::Rectangular,
+        adjoint,
+        T::from_real(alpha),
+        Par::Seq,
+    );
+}
+
+/// `result` ← L⁻¹, the lower triangle alone.
+pub(super) fn trtri<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
+    invert_lower_triangular(result, l, Par::Seq);
+}
+
+/// `result` ← Lᴴ·L, the lower triangle alone.
+pub(super) fn lauum<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
+    triangular::matmul_with_conj(
+        result,
+        BlockStructure::TriangularLower,
+        Accum::Replace,
+        l.transpose(),
+        BlockStructure::TriangularUpper,
+        Conj::Yes,
+        l,
+        BlockStructure::TriangularLower,
+        Conj::No,
+        T::one(),
+        Par::Seq,
+    );
+}
+
+/// `result` ← α·op(L)·B, with the lower triangle of `l`.
+pub(super) fn trmm<T: Scalar>(
+    alpha: T,
+    (op, l): (Op, MatRef<'_, T>),
+    b: MatRef<'_, T>,
+    result: MatMut<'_, T>,
+) {
+    let (l, conj) = applied(op, l);
+    let structure = match op {
+        Op::NoTranspose => BlockStructure::TriangularLower,
+        Op::Transpose | Op::ConjTranspose => BlockStructure::TriangularUpper,
+    };
+    triangular::matmul_with_conj(
+        result,
+        BlockStructure::Rectangular,
+        Accum::Replace,
+        l,
+        structure,
+        conj,
+        b,
         BlockStructure::Rectangular,
         Conj::No,
-        a.transpose(),
-        BlockStructure::Rectangular,
-        Conj::Yes,
-        -T::one(),
+        alpha,
         Par::Seq,
     );
 }

@@ -6,11 +6,14 @@
 //! | [`trsm`] | B ← B·L⁻ᴴ | the tiles below it |
 //! | [`herk`] | C ← C − A·Aᴴ, lower triangle (syrk for real numbers) | the update of a diagonal tile |
 //! | [`gemm`], [`gemm_op`] | C ← C − A·Bᴴ, or any op(A)·op(B) | the update of any other tile |
+//! | [`gemm_add`], [`herk_add`], [`scale`] | C ← C + α·op(A)·op(B), C + α·op(A)·op(A)ᴴ, β·C | products, inverses |
+//! | [`trtri`], [`lauum`], [`trmm`] | L ← L⁻¹, L ← Lᴴ·L, B ← α·op(L)·B | inverses |
 //! | [`getrf`], [`laswp`] | A ← L\U with P·A = L·U, and its row swaps | a panel of tile columns |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
 //! | [`trsm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle | LU, and solutions with it |
 //! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
 //! | [`tpqrt`], [`tpmqrt`] | \[R; B\] ← R'; pairs of tiles ← op(Q) of them | the tiles that vanish under others |
+//! | [`solve_leading`] | X ← op(R)⁻¹·B in the leading rows | least squares |
 //!
 //! # Law
 //! The bits of a result depend on the contents, shapes and formats of the tiles and on the backend,
@@ -29,25 +32,31 @@ mod gemm;
 mod geqrt;
 mod getrf;
 mod herk;
+mod leading;
 #[cfg(feature = "openblas")]
 pub mod openblas;
 mod potrf;
 mod product;
 mod reflector;
+mod scale;
 mod scratch;
 mod tpqrt;
+mod triangle;
 mod trsm;
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use gemm::{gemm, gemm_op};
+pub use gemm::{gemm, gemm_add, gemm_op};
 pub use geqrt::{gemqrt, geqrt};
 pub use getrf::{getrf, laswp};
-pub use herk::herk;
+pub use herk::{herk, herk_add};
+pub use leading::solve_leading;
 pub use potrf::{NotPositive, potrf};
 pub use reflector::Below;
+pub use scale::scale;
 pub use tpqrt::{tpmqrt, tpqrt};
+pub use triangle::{lauum, trmm, trtri};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
 
 /// The library behind the kernels.

@@ -50,11 +50,7 @@ impl<F: Fn(usize, usize) -> Result<(), TaskError> + Sync> TaskSpace for EachTile
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = (u32, u32)> + Send {
-        let there = self.layout.seen_from(on);
-        let tiles =
-            there.map(|there| (0..there.n_slots()).filter_map(move |slot| there.tile_of(slot)));
-        let tiles = tiles.into_iter().flatten();
-        tiles.map(|(i, j)| (i as u32, j as u32))
+        self.layout.tiles_of(on)
     }
 
     fn inputs(&self, _: (u32, u32), _: &mut impl Inputs<Self>) {}

@@ -12,9 +12,10 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side, gemqrt, tpmqrt};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::port::Executor;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run, task_names};
+use dataflow_core::{Report, run, run_across, task_names};
 
 task_names! {
     /// The tasks that apply Q: indices of tiles of the factorisation, n the column of tiles of C
@@ -111,6 +112,19 @@ impl<'a, T: Scalar> Apply<'a, T> {
             backend,
             lines,
         })
+    }
+
+    /// Runs this rank's part; every rank calls it with its part of the matrices.
+    ///
+    /// # Errors
+    /// What [`run_across`] answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+        monitor: &Monitor,
+    ) -> Result<Report, LinalgError> {
+        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
     }
 
     /// Whether the steps run in the order of the factorisation.

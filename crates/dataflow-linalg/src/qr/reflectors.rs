@@ -6,8 +6,9 @@
 //! slots like those of the matrix.
 
 use super::{Elimination, Tree};
+use crate::error::LinalgError;
 use crate::kernel::Below;
-use crate::matrix::{Layout, Tile};
+use crate::matrix::{Layout, LayoutError, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::data::Store;
 use std::fmt;
@@ -113,4 +114,15 @@ impl<T: Scalar> fmt::Debug for Reflectors<T> {
 pub(super) fn slot(layout: &Layout, m: u32, n: u32) -> usize {
     let (m, n) = (m as usize, n as usize);
     layout.slot(m, n).unwrap_or_else(|| m + n * layout.mt())
+}
+
+/// A matrix of another shape, cut and spread like one.
+pub(super) fn alike(
+    layout: &Layout,
+    (rows, cols): (usize, usize),
+) -> Result<Layout, LinalgError> {
+    let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
+    let alike = Layout::general(rows, cols, layout.nb()).map_err(wrong)?;
+    let alike = alike.with_format(layout.format());
+    alike.distributed(*layout.distribution(), layout.rank()).map_err(wrong)
 }
