@@ -58,6 +58,23 @@ impl From<&str> for TaskError {
     }
 }
 
+/// What a run inside a body ended with, as that body's own: the text names the task.
+impl From<Error> for TaskError {
+    fn from(error: Error) -> Self {
+        TaskError {
+            kind: match error.name {
+                Cow::Borrowed(name) => name,
+                Cow::Owned(_) => Kind::TaskFailed.name(),
+            },
+            index: error.index,
+            message: match error.task {
+                Some(task) => format!("{} (task {task})", error.message),
+                None => error.message,
+            },
+        }
+    }
+}
+
 /// What kind of failure ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -197,6 +214,16 @@ impl Error {
             index: error.index,
             ..Error::new(Kind::TaskFailed, Some(format!("{task:?}")), error.message)
         }
+    }
+
+    /// What happened to a task that ran inside the body of another, or to that itself.
+    pub(crate) fn within(outer: &impl fmt::Debug, error: Error) -> Self {
+        let task = match &error.task {
+            Some(inner) => format!("{outer:?} / {inner}"),
+            None => format!("{outer:?}"),
+        };
+        let task = Some(task);
+        Error { task, ..error }
     }
 
     /// What another rank tells of its failure.
