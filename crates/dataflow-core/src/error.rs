@@ -97,6 +97,8 @@ pub enum Kind {
     FlowEmpty,
     /// A task of a sequence accesses one handle twice.
     AccessedTwice,
+    /// A task of a recorded program writes data of two owners.
+    OwnersDiffer,
     /// A store has no such slot, or its datum is lent to another task.
     HomeEmpty,
     /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
@@ -120,7 +122,7 @@ pub enum Kind {
     WrongSettings,
 }
 
-const NAMES: [(Kind, &str); 19] = [
+const NAMES: [(Kind, &str); 20] = [
     (Kind::TaskFailed, "task_failed"),
     (Kind::TaskPanicked, "task_panicked"),
     (Kind::Cancelled, "cancelled"),
@@ -130,6 +132,7 @@ const NAMES: [(Kind, &str); 19] = [
     (Kind::NotExpected, "not_expected"),
     (Kind::FlowEmpty, "flow_empty"),
     (Kind::AccessedTwice, "accessed_twice"),
+    (Kind::OwnersDiffer, "owners_differ"),
     (Kind::HomeEmpty, "home_empty"),
     (Kind::NoSuchRank, "no_such_rank"),
     (Kind::NestedRun, "nested_run"),
@@ -214,6 +217,13 @@ impl Error {
             index: error.index,
             ..Error::new(Kind::TaskFailed, Some(format!("{task:?}")), error.message)
         }
+    }
+
+    /// The same, with another name for the task.
+    pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
+        let renamed = self.task.as_deref().and_then(rename);
+        let task = renamed.or(self.task);
+        Error { task, ..self }
     }
 
     /// What happened to a task that ran inside the body of another, or to that itself.

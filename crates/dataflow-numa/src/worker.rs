@@ -91,7 +91,8 @@ impl<'p> Worker<'p> {
         let mut since = None;
         while !offer.job.is_over() {
             if self.pool.wants(offer, self.seat.worker) {
-                self.visit(offer, Risen::Free);
+                // Whoever comes in free leaves free.
+                let _free = self.visit(offer, Risen::Free);
                 since = None;
                 continue;
             }

@@ -85,6 +85,7 @@
 mod access;
 mod law;
 mod nested;
+pub mod record;
 mod reduce;
 mod run;
 mod scope;
