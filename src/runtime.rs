@@ -246,6 +246,10 @@ impl Executor for Runtime {
         self.workers.execute(job);
     }
 
+    fn execute_inside(&self, job: &Arc<Job>) {
+        self.workers.execute_inside(job);
+    }
+
     fn is_uniform(&self) -> bool {
         self.workers.is_uniform()
     }

@@ -5,13 +5,14 @@
 //! some datum or some queue holds once; or in the hands of the worker that runs it. So a run that
 //! is stopped drops every task with its shelves, whoever was to wake it.
 
+use super::nested::Inside;
 use super::scope::Scope;
-use super::task::{Inserted, Label, Step};
+use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::Woken;
-use crate::engine::{INSIDE, Ledger, Line, Tally, panic_text};
+use crate::engine::{INSIDE, Job, Ledger, Line, Offered, Tally, panic_text};
 use crate::error::{Error, Kind};
-use crate::port::{Lane, Word, Work};
-use crate::sync::{SpinLock, lock};
+use crate::port::{Executor, Lane, Word, Work};
+use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
 use crossbeam_utils::{Backoff, CachePadded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,9 +20,59 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Boxed<'env> = Box<dyn Inserted + 'env>;
 
+/// The counts of a run, and the run in one of whose bodies it goes on, if any.
+pub(crate) struct Level {
+    pub ledger: Arc<Ledger>,
+    outer: Option<Arc<Level>>,
+    /// Tasks that ran inside of bodies.
+    nested: AtomicU64,
+}
+
+impl Level {
+    /// A run of its own.
+    pub fn outermost(n_workers: usize) -> Arc<Self> {
+        Self::new(n_workers, None)
+    }
+
+    /// A run inside a body of another.
+    pub fn within(n_workers: usize, outer: &Arc<Level>) -> Arc<Self> {
+        Self::new(n_workers, Some(outer.clone()))
+    }
+
+    fn new(n_workers: usize, outer: Option<Arc<Level>>) -> Arc<Self> {
+        Arc::new(Level {
+            ledger: Arc::new(Ledger::new(n_workers, 0, false)),
+            outer,
+            nested: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether it shall end, for its own sake or with the run that it is inside of.
+    fn is_stopped(&self) -> bool {
+        let outer_is = |outer: &Arc<Level>| {
+            let stopped = outer.is_stopped();
+            if stopped {
+                self.ledger.stop();
+            }
+            stopped
+        };
+        self.ledger.is_stopped() || self.outer.as_ref().is_some_and(outer_is)
+    }
+
+    /// So many tasks ran inside a body.
+    pub fn count_nested(&self, tasks: u64) {
+        self.nested.fetch_add(tasks, Ordering::Relaxed);
+    }
+
+    /// How many tasks ran, those inside of bodies too; exact when nobody is inside.
+    pub fn tasks(&self) -> u64 {
+        self.ledger.executed() + self.nested.load(Ordering::Relaxed)
+    }
+}
+
 /// What the workers of a run share.
 pub(crate) struct Shared<'env> {
-    pub ledger: Arc<Ledger>,
+    level: Arc<Level>,
     shelves: Box<[CachePadded<SpinLock<Shelf<'env>>>]>,
     fault: Mutex<Option<Fault>>,
 }
@@ -36,6 +87,7 @@ struct Shelf<'env> {
 /// What a worker has in hand.
 pub(crate) struct Hand<'l> {
     lane: &'l mut dyn Lane,
+    on: &'l dyn Executor,
     line: &'l Line,
     tally: Tally,
     /// Tasks inserted, of the worker that inserts.
@@ -54,12 +106,12 @@ struct Fault {
 const PLACE: u32 = 32;
 
 impl<'env> Shared<'env> {
-    pub fn new(ledger: Arc<Ledger>) -> Self {
-        let shelves = (0..ledger.n_workers())
+    fn new(level: Arc<Level>) -> Self {
+        let shelves = (0..level.ledger.n_workers())
             .map(|_| CachePadded::new(SpinLock::new(Shelf::default())))
             .collect();
         Shared {
-            ledger,
+            level,
             shelves,
             fault: Mutex::new(None),
         }
@@ -76,12 +128,13 @@ impl<'env> Shared<'env> {
 
     /// Runs tasks until no more than so many wait.
     pub fn keep_window(&self, window: u64, hand: &mut Hand<'_>) {
-        self.ledger.set_count(hand.inserted);
-        if hand.inserted - self.ledger.executed() <= window {
+        let ledger = &self.level.ledger;
+        ledger.set_count(hand.inserted);
+        if hand.inserted - ledger.executed() <= window {
             return;
         }
         let backoff = Backoff::new();
-        while hand.inserted - self.ledger.executed() > window / 2 && !self.ledger.is_stopped() {
+        while hand.inserted - ledger.executed() > window / 2 && !self.level.is_stopped() {
             match hand.next() {
                 Some(word) => {
                     self.run_from(word, hand);
@@ -155,7 +208,7 @@ impl<'env> Shared<'env> {
     fn run_from(&self, word: Word, hand: &mut Hand<'_>) {
         let mut next = Some(self.take(word));
         while let Some(task) = next.take() {
-            if self.ledger.is_stopped() {
+            if self.level.is_stopped() {
                 return;
             }
             let mut woken = self.run_one(task, hand);
@@ -191,13 +244,16 @@ impl<'env> Shared<'env> {
         let mut failed = task.is_spoilt();
         if !failed {
             hand.running = Some(label);
-            let result = task.run();
+            let inside = Inside {
+                on: hand.on,
+                level: &self.level,
+                label,
+            };
+            let result = task.run(&inside);
             hand.running = None;
-            if let Err(error) = result {
+            if let Err(fallen) = result {
                 failed = true;
-                let error = Error::of_task(&label, error);
-                let order = (true, error.index().unwrap_or(u64::MAX), label.number);
-                self.keep(Fault { order, error });
+                self.note(label, fallen);
             }
         }
         let mut woken = Woken::new();
@@ -207,23 +263,43 @@ impl<'env> Shared<'env> {
         woken
     }
 
-    /// Notes a fault that ends the run: the first one is reported.
+    /// A body failed, or what it ran inside: of several failures the smallest is reported.
+    #[cold]
+    fn note(&self, label: Label, fallen: Fallen) {
+        let error = match fallen {
+            Fallen::Body(error) => Error::of_task(&label, error),
+            Fallen::Inside(error) if error.kind() == Kind::TaskFailed => error,
+            Fallen::Inside(error) => return self.stop(error),
+        };
+        let order = (true, error.index().unwrap_or(u64::MAX), label.number);
+        self.keep(Fault { order, error });
+    }
+
+    /// Notes a fault that ends the run.
     #[cold]
     pub fn fail(&self, kind: Kind, task: Option<Label>, text: impl Into<String>) {
-        if !self.ledger.is_stopped() {
-            let error = Error::new(kind, task.map(|label| format!("{label:?}")), text);
+        self.stop(Error::new(
+            kind,
+            task.map(|label| format!("{label:?}")),
+            text,
+        ));
+    }
+
+    /// Ends the run: the first fault that does is reported.
+    fn stop(&self, error: Error) {
+        if !self.level.is_stopped() {
             let order = (false, 0, 0);
             self.keep(Fault { order, error });
         }
-        self.ledger.stop();
+        self.level.ledger.stop();
     }
 
     /// A body panicked, or else the inserting program.
     #[cold]
     fn panicked(&self, running: Option<Label>, panic: &(dyn Any + Send)) {
-        let who = match running {
-            Some(_) => "task",
-            None => "the program that inserts tasks",
+        let who = match (running, &self.level.outer) {
+            (None, None) => "the program that inserts tasks",
+            _ => "task",
         };
         let text = format!("{who} panicked: {}", panic_text(panic));
         self.fail(Kind::TaskPanicked, running, text);
@@ -241,7 +317,7 @@ impl<'env> Shared<'env> {
     }
 
     /// Why the run failed, if it did.
-    pub fn error(&self) -> Option<Error> {
+    fn error(&self) -> Option<Error> {
         self.fault().take().map(|fault| fault.error)
     }
 }
@@ -275,6 +351,7 @@ impl Hand<'_> {
     fn reborrow(&mut self) -> Hand<'_> {
         Hand {
             lane: &mut *self.lane,
+            on: self.on,
             line: self.line,
             tally: self.tally,
             inserted: self.inserted,
@@ -291,23 +368,63 @@ impl Hand<'_> {
 }
 
 /// One run of a sequence: the inserting program, and what the workers share.
-pub(super) struct Sequence<'env, P, R> {
-    pub shared: Shared<'env>,
-    pub program: Mutex<Option<P>>,
-    pub result: Mutex<Option<R>>,
+struct Sequence<'env, 'on, P, R> {
+    shared: Shared<'env>,
+    on: &'on dyn Executor,
+    program: Mutex<Option<P>>,
+    result: Mutex<Option<R>>,
 }
 
-impl<'env, P, R> Work for Sequence<'env, P, R>
+/// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
+/// over when this returns.
+pub(super) fn conduct<'env, P, R>(
+    on: &dyn Executor,
+    level: &Arc<Level>,
+    program: P,
+    execute: impl FnOnce(&Arc<Job>),
+) -> Result<R, Error>
+where
+    P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
+    R: Send,
+{
+    let sequence = Sequence {
+        shared: Shared::new(level.clone()),
+        on,
+        program: Mutex::new(Some(program)),
+        result: Mutex::new(None),
+    };
+    {
+        let offered = Offered::new(&sequence, Arc::default(), |sequence| {
+            sequence.shared.level.ledger.stop();
+        });
+        execute(offered.job());
+    }
+    if let Some(error) = sequence.shared.error() {
+        return Err(error);
+    }
+    let (tasks, count) = (level.ledger.executed(), level.ledger.count());
+    let result = sequence.result.into_inner();
+    match result.unwrap_or_else(PoisonError::into_inner) {
+        Some(result) if tasks == count => Ok(result),
+        _ => {
+            let text = format!("cancelled after {tasks} of {count} tasks");
+            Err(Error::new(Kind::Cancelled, None, text))
+        }
+    }
+}
+
+impl<'env, P, R> Work for Sequence<'env, '_, P, R>
 where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
 {
     fn work(&self, lane: &mut dyn Lane) -> u64 {
         let shared = &self.shared;
-        let line = shared.ledger.line(lane.worker());
+        let line = shared.level.ledger.line(lane.worker());
         let mut hand = Hand {
             tally: line.read(),
             lane,
+            on: self.on,
             line,
             inserted: 0,
             running: None,
@@ -323,11 +440,11 @@ where
     }
 
     fn is_drained(&self) -> bool {
-        self.shared.ledger.is_drained()
+        self.shared.level.ledger.is_drained()
     }
 }
 
-impl<'env, P, R> Sequence<'env, P, R>
+impl<'env, P, R> Sequence<'env, '_, P, R>
 where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
@@ -341,7 +458,7 @@ where
         if let Some(program) = program {
             self.insert(program, hand);
         }
-        while !self.shared.ledger.is_stopped()
+        while !self.shared.level.is_stopped()
             && let Some(word) = hand.next()
         {
             self.shared.run_from(word, hand);
@@ -351,7 +468,11 @@ where
     /// Runs the inserting program.
     fn insert(&self, program: P, hand: &mut Hand<'_>) {
         let scope = Scope::new(&self.shared, hand.reborrow());
-        let result = catch_unwind(AssertUnwindSafe(|| program(&scope)));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = program(&scope);
+            scope.end();
+            result
+        }));
         let Hand {
             tally,
             inserted,
@@ -364,7 +485,7 @@ where
             Err(panic) => return self.shared.panicked(running, &*panic),
         };
         *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        self.shared.ledger.set_count(inserted);
-        self.shared.ledger.all_announced();
+        self.shared.level.ledger.set_count(inserted);
+        self.shared.level.ledger.all_announced();
     }
 }
