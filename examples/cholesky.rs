@@ -14,7 +14,7 @@ mod problem;
 use cli::{Example, Failure};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::TiledMatrix;
+use dataflow::linalg::matrix::{Format, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ const EXAMPLE: Example = problem::example(
 struct BySpace;
 
 impl problem::Method for BySpace {
+    const LEVELS: usize = 2;
+
     fn factor<T: Scalar>(
         &self,
         a: &mut TiledMatrix<T>,
@@ -35,7 +37,11 @@ impl problem::Method for BySpace {
         runtime: &Runtime,
         monitor: &Monitor,
     ) -> Result<Report, Failure> {
-        let space = Factor::new(a, backend)?;
+        let mut space = Factor::new(a, backend)?;
+        // Blocks of tiles: each task is a sequence inside.
+        if let Format::SubTiled { .. } = a.format() {
+            space = space.in_two_levels(runtime);
+        }
         Ok(match runtime.n_ranks() {
             1 => space.run_watched(runtime, monitor),
             _ => space.run_across(runtime, runtime.courier(), monitor),

@@ -45,6 +45,9 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
 
 /// A way to factor.
 pub trait Method: Sync {
+    /// How many levels of tasks it can do.
+    const LEVELS: usize;
+
     /// Overwrites the lower triangle of `a` by its factor, with all ranks.
     fn factor<T: Scalar>(
         &self,
@@ -64,6 +67,26 @@ pub struct Own {
     /// Condition number of --matrix conditioned [default: 1e6]
     #[arg(long, value_name = "NUMBER", conflicts_with = "input")]
     condition: Option<f64>,
+    /// With 2 tasks are blocks of tiles, each a sequence of tasks on its tiles [default: 1]
+    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..=2))]
+    levels: Option<u32>,
+    /// Tiles in a row of a block, with --levels 2: blocks travel between ranks [default: 4]
+    #[arg(long, value_name = "TILES", value_parser = clap::value_parser!(u32).range(1..))]
+    block: Option<u32>,
+}
+
+impl Own {
+    /// Tiles in a row of a block, if there are two levels.
+    fn block(&self, levels: usize) -> Result<Option<usize>, Failure> {
+        match (self.levels, self.block) {
+            (Some(2), _) if levels < 2 => Err(Failure::refused(
+                "--levels 2: only the example cholesky has two",
+            )),
+            (Some(2), block) => Ok(Some(block.unwrap_or(4) as usize)),
+            (_, Some(_)) => Err(Failure::refused("--block: only --levels 2 has blocks")),
+            (_, None) => Ok(None),
+        }
+    }
 }
 
 /// The matrices that are given by a formula.
@@ -109,25 +132,25 @@ pub fn solve(
     let is_complex = file.as_ref().is_some_and(|file| file.header().is_complex());
     match settings.precision {
         Some(cli::settings::Precision::F32) => {
-            factor::<f32>(method, settings, file, runtime, outcome)
+            factor::<f32, _>(method, settings, file, runtime, outcome)
         }
         Some(cli::settings::Precision::F64) => {
-            factor::<f64>(method, settings, file, runtime, outcome)
+            factor::<f64, _>(method, settings, file, runtime, outcome)
         }
         Some(cli::settings::Precision::C32) => {
-            factor::<c32>(method, settings, file, runtime, outcome)
+            factor::<c32, _>(method, settings, file, runtime, outcome)
         }
         Some(cli::settings::Precision::C64) => {
-            factor::<c64>(method, settings, file, runtime, outcome)
+            factor::<c64, _>(method, settings, file, runtime, outcome)
         }
-        None if is_complex => factor::<c64>(method, settings, file, runtime, outcome),
-        None => factor::<f64>(method, settings, file, runtime, outcome),
+        None if is_complex => factor::<c64, _>(method, settings, file, runtime, outcome),
+        None => factor::<f64, _>(method, settings, file, runtime, outcome),
     }
 }
 
 /// From the entries to the factor, and back for the check.
-fn factor<T: Scalar>(
-    method: &impl Method,
+fn factor<T: Scalar, M: Method>(
+    method: &M,
     settings: &Settings<Own>,
     file: Option<Reader<BufReader<File>>>,
     runtime: &Runtime,
@@ -143,8 +166,16 @@ fn factor<T: Scalar>(
     outcome.precision = Some(T::PRECISION.to_string());
     outcome.flops = Some(flops::potrf::<T>(n) as f64);
     let grid: Grid = settings.grid_of(runtime.n_ranks()).to_string().parse()?;
-    let layout =
-        Layout::lower(n, nb)?.distributed(Distribution::BlockCyclic(grid), runtime.rank())?;
+    let layout = match settings.own.block(M::LEVELS)? {
+        None => Layout::lower(n, nb)?,
+        Some(block) => {
+            outcome.set("levels", 2);
+            outcome.set("block", block);
+            let layout = Layout::lower(n, nb.saturating_mul(block))?;
+            layout.with_format(Format::SubTiled { order: nb })
+        }
+    };
+    let layout = layout.distributed(Distribution::BlockCyclic(grid), runtime.rank())?;
     let original: Matrix<T> = match file {
         Some(file) => Matrix::read(file, layout, runtime)?,
         None => {

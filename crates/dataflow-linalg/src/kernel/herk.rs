@@ -99,7 +99,7 @@ fn herk_leaf<T: Scalar>(a: MatRef<'_, T>, mut c: MatMut<'_, T>) {
     make_diagonal_real(c);
 }
 
-fn make_diagonal_real<T: Scalar>(mut c: MatMut<'_, T>) {
+pub(super) fn make_diagonal_real<T: Scalar>(mut c: MatMut<'_, T>) {
     if T::IS_COMPLEX {
         for i in 0..c.nrows() {
             c[(i, i)] = T::from_real(c[(i, i)].re());

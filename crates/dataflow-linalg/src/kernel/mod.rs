@@ -22,6 +22,7 @@
 mod faer;
 mod gemm;
 mod herk;
+pub mod nested;
 #[cfg(feature = "openblas")]
 pub mod openblas;
 mod potrf;
