@@ -9,11 +9,11 @@ use super::nested::Inside;
 use super::scope::Scope;
 use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::Woken;
-use crate::engine::{INSIDE, Job, Ledger, Line, Offered, Tally, panic_text};
+use crate::engine::{INSIDE, Job, Ledger, Line, Offered, Shelves, Tally, panic_text};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Word, Work};
-use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
-use crossbeam_utils::{Backoff, CachePadded};
+use crate::sync::{AtomicU64, Ordering};
+use crossbeam_utils::Backoff;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,15 +73,9 @@ impl Level {
 /// What the workers of a run share.
 pub(crate) struct Shared<'env> {
     level: Arc<Level>,
-    shelves: Box<[CachePadded<SpinLock<Shelf<'env>>>]>,
+    /// Tasks that are parked or queued.
+    shelves: Shelves<Boxed<'env>>,
     fault: Mutex<Option<Fault>>,
-}
-
-/// Tasks that are parked or queued.
-#[derive(Default)]
-struct Shelf<'env> {
-    tasks: Vec<Option<Boxed<'env>>>,
-    free: Vec<u32>,
 }
 
 /// What a worker has in hand.
@@ -102,17 +96,11 @@ struct Fault {
     error: Error,
 }
 
-/// How many bits of a word name a place on a shelf; those above name the shelf.
-const PLACE: u32 = 32;
-
 impl<'env> Shared<'env> {
     fn new(level: Arc<Level>) -> Self {
-        let shelves = (0..level.ledger.n_workers())
-            .map(|_| CachePadded::new(SpinLock::new(Shelf::default())))
-            .collect();
         Shared {
+            shelves: Shelves::new(level.ledger.n_workers()),
             level,
-            shelves,
             fault: Mutex::new(None),
         }
     }
@@ -165,13 +153,13 @@ impl<'env> Shared<'env> {
     /// Puts a task on the shelf and its word into the queue of a datum; gives it back if what it
     /// waits for has come meanwhile.
     fn park(&self, task: Boxed<'env>, step: Step, hand: &Hand<'_>) -> Option<Boxed<'env>> {
-        let shelf = hand.lane.worker();
-        let mut kept = lock(&self.shelves[shelf]);
-        let word = kept.next_word(shelf);
+        let worker = hand.lane.worker();
+        let mut shelf = self.shelves.of(worker);
+        let word = shelf.next_word(worker);
         // Under the shelf's lock: whoever wakes it finds it there.
         match task.park(step, word) {
             true => {
-                kept.put(word, task);
+                shelf.put(word, task);
                 None
             }
             false => Some(task),
@@ -179,25 +167,16 @@ impl<'env> Shared<'env> {
     }
 
     fn queue(&self, task: Boxed<'env>, hand: &mut Hand<'_>) {
-        let (shelf, priority) = (hand.lane.worker(), task.label().priority);
-        let mut kept = lock(&self.shelves[shelf]);
-        let word = kept.next_word(shelf);
-        kept.put(word, task);
-        drop(kept);
+        let priority = task.label().priority;
+        let word = self.shelves.put(hand.lane.worker(), task);
         hand.tally.queued += 1;
         hand.lane.push(word, priority);
-    }
-
-    fn take(&self, word: Word) -> Boxed<'env> {
-        let shelf = (word >> PLACE) as usize;
-        let task = lock(&self.shelves[shelf]).take(word);
-        task.unwrap_or_else(|| unreachable!("a word that is held once has its task"))
     }
 
     /// Queues those of the woken tasks that are ready.
     fn wake(&self, woken: &mut Woken, hand: &mut Hand<'_>) {
         while let Some(word) = woken.pop() {
-            let task = self.take(word);
+            let task = self.shelves.take(word);
             if let Some(ready) = self.settle(task, woken, hand) {
                 self.queue(ready, hand);
             }
@@ -206,14 +185,14 @@ impl<'env> Shared<'env> {
 
     /// Runs a task, and after it one of those that it made ready, the most urgent.
     fn run_from(&self, word: Word, hand: &mut Hand<'_>) {
-        let mut next = Some(self.take(word));
+        let mut next = Some(self.shelves.take(word));
         while let Some(task) = next.take() {
             if self.level.is_stopped() {
                 return;
             }
             let mut woken = self.run_one(task, hand);
             while let Some(word) = woken.pop() {
-                let task = self.take(word);
+                let task = self.shelves.take(word);
                 let Some(ready) = self.settle(task, &mut woken, hand) else {
                     continue;
                 };
@@ -319,30 +298,6 @@ impl<'env> Shared<'env> {
     /// Why the run failed, if it did.
     fn error(&self) -> Option<Error> {
         self.fault().take().map(|fault| fault.error)
-    }
-}
-
-impl<'env> Shelf<'env> {
-    /// The word of the next task to be put.
-    fn next_word(&mut self, shelf: usize) -> Word {
-        if self.free.is_empty() {
-            self.free.push(self.tasks.len() as u32);
-            self.tasks.push(None);
-        }
-        let place = self.free.last().copied().unwrap_or_default();
-        (shelf as u64) << PLACE | u64::from(place)
-    }
-
-    fn put(&mut self, word: Word, task: Boxed<'env>) {
-        self.free.pop();
-        self.tasks[word as u32 as usize] = Some(task);
-    }
-
-    fn take(&mut self, word: Word) -> Option<Boxed<'env>> {
-        let place = word as u32;
-        let task = self.tasks.get_mut(place as usize)?.take()?;
-        self.free.push(place);
-        Some(task)
     }
 }
 

@@ -33,6 +33,7 @@ mod geqrt;
 mod getrf;
 mod herk;
 mod leading;
+pub mod nested;
 #[cfg(feature = "openblas")]
 pub mod openblas;
 mod potrf;
