@@ -202,24 +202,9 @@ fn every_mutant_of_the_product_is_found() {
         let general = |rows, cols| over(Layout::general(rows, cols, 1).unwrap(), grid);
         let hermitian = over(Layout::lower(m, 1).unwrap(), grid);
         let (a, b, c) = (general(m, k), general(k, n), general(m, n));
-        let first = Gemm::new(
-            1.0,
-            Operand::plain(a),
-            Operand::plain(b),
-            1.0,
-            c,
-            Backend::Auto,
-        );
-        let second = Operand::plain(general(m, n));
-        let second = Gemm::new(
-            1.0,
-            Operand::plain(hermitian),
-            second,
-            1.0,
-            c,
-            Backend::Auto,
-        );
-        for space in [first.unwrap(), second.unwrap()] {
+        for (a, b) in [(a, b), (hermitian, general(m, n))] {
+            let operands = (Operand::plain(a), Operand::plain(b));
+            let space = Gemm::new(1.0, operands.0, operands.1, 1.0, c, Backend::Auto).unwrap();
             every_mutant_is_found(&space, grid.0 * grid.1, stride, |mutation| {
                 use ProductTask::{GiveA, GiveB, MirrorA, MirrorB};
                 let Mutation::Input(giver, 0, Twist::Slot(slot)) = mutation else {
@@ -227,8 +212,8 @@ fn every_mutant_of_the_product_is_found() {
                 };
                 // Another tile of an operand, which nobody changes, may be read.
                 let n_slots = match giver {
-                    GiveA { .. } | MirrorA { .. } => m * k.max(m),
-                    GiveB { .. } | MirrorB { .. } => k.max(m) * n,
+                    GiveA { .. } | MirrorA { .. } => a.n_slots(),
+                    GiveB { .. } | MirrorB { .. } => b.n_slots(),
                     _ => return false,
                 };
                 grid != (1, 1) || *slot < n_slots

@@ -43,6 +43,32 @@ pub fn potri<T: Scalar>(n: usize) -> u64 {
     count::<T>(multiplications, additions)
 }
 
+/// LU factorisation of an `m × n` matrix: about n²·(m − n/3) for m ≥ n.
+///
+/// # Examples
+/// ```
+/// assert_eq!(dataflow_linalg::flops::getrf::<f64>(1000, 1000), 666_167_500);
+/// ```
+pub fn getrf<T: Scalar>(m: usize, n: usize) -> u64 {
+    let (long, short) = (m.max(n) as u128, m.min(n) as u128);
+    let square = short * short;
+    let multiplications = square
+        .saturating_mul(3 * long - short)
+        .saturating_add(short.saturating_mul(3 * (long - short) + 4))
+        / 6;
+    let pairs = short * short.saturating_sub(1);
+    let additions = pairs.saturating_mul((3 * long).saturating_sub(short + 1)) / 6;
+    count::<T>(multiplications, additions)
+}
+
+/// Solution with the factors of an `n × n` matrix, `nrhs` right-hand sides: about 2·n²·nrhs.
+pub fn getrs<T: Scalar>(n: usize, nrhs: usize) -> u64 {
+    let (n, nrhs) = (n as u128, nrhs as u128);
+    let multiplications = nrhs.saturating_mul(n * n);
+    let additions = nrhs.saturating_mul(n * n.saturating_sub(1));
+    count::<T>(multiplications, additions)
+}
+
 /// Product of an `m × k` with a `k × n` matrix, added to an `m × n` one: 2·m·n·k.
 pub fn gemm<T: Scalar>(m: usize, n: usize, k: usize) -> u64 {
     let each = (m as u128 * n as u128).saturating_mul(k as u128);
@@ -92,6 +118,25 @@ mod tests {
     }
 
     #[test]
+    fn getrf_counts_the_operations_of_the_three_loops_and_as_many_for_the_transpose() {
+        for (m, n) in (0..12).flat_map(|n| (n..12).map(move |m| (m, n))) {
+            let (mut multiplications, mut additions) = (0, 0);
+            for j in 0..n {
+                multiplications += 1 + (m - 1 - j); // the reciprocal, the column times it
+                let updated = (m - 1 - j) * (n - 1 - j);
+                multiplications += updated;
+                additions += updated;
+            }
+            let expected = (multiplications + additions) as u64;
+            assert_eq!(getrf::<f64>(m, n), expected, "{m} x {n}");
+            assert_eq!(getrf::<f64>(n, m), expected);
+            let complex = (6 * multiplications + 2 * additions) as u64;
+            assert_eq!(getrf::<c64>(m, n), complex);
+        }
+        assert_eq!(getrs::<f64>(10, 3), 3 * (100 + 90));
+    }
+
+    #[test]
     fn solves_and_products_count_by_the_formula() {
         assert_eq!(potrs::<f64>(1000, 3), 3 * 1000 * (1001 + 999));
         assert_eq!(potrs::<c64>(10, 1), 6 * 110 + 2 * 90);
@@ -116,5 +161,7 @@ mod tests {
         assert_eq!(potrf::<c32>(most), u64::MAX);
         assert_eq!(potrs::<c64>(most, most), u64::MAX);
         assert_eq!(potri::<f64>(most), u64::MAX);
+        assert_eq!(getrf::<f64>(most, most), u64::MAX);
+        assert_eq!(getrs::<c64>(most, most), u64::MAX);
     }
 }

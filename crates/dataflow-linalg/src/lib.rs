@@ -24,6 +24,7 @@ pub mod kernel;
 
 pub mod cholesky;
 pub mod error;
+pub mod lu;
 pub mod product;
 
 pub use error::LinalgError;

@@ -68,6 +68,11 @@ impl LinalgError {
         TaskError::new(NOT_POSITIVE_DEFINITE, text).with_index(index)
     }
 
+    /// What a body says of a pivot that is zero at global position `index` (from 1).
+    pub(crate) fn singular(index: u64) -> TaskError {
+        TaskError::new(SINGULAR, format!("pivot {index} is zero")).with_index(index)
+    }
+
     /// What a body says of an entry; ordered by columns in a matrix of `rows` rows.
     pub(crate) fn not_finite(row: usize, col: usize, rows: usize) -> TaskError {
         let order = col as u64 * rows as u64 + row as u64;

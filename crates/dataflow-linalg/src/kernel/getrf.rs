@@ -41,6 +41,35 @@ use crate::scalar::{Precision, Scalar};
 /// assert_eq!((a, pivots), (Tile::from_rows([[4.0, 4.0], [0.25, 1.0]]), [1, 1]));
 /// ```
 pub fn getrf<T: Scalar>(backend: Backend, a: &mut Tile<T>, pivots: &mut [u32]) -> Option<usize> {
+    getrf_by(backend, a, pivots, largest)
+}
+
+/// `A ← L\U` with `A = L·U`, without row swaps: [`getrf`] that takes each pivot as it stands.
+///
+/// Answers the first pivot that is zero, counted from 1; what comes after it means nothing.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, getrf_unpivoted};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let mut a = Tile::from_rows([[1.0, 2.0], [4.0, 4.0]]);
+/// assert_eq!(getrf_unpivoted(Backend::Auto, &mut a), None);
+/// assert_eq!(a, Tile::from_rows([[1.0, 2.0], [4.0, -4.0]]));
+/// ```
+pub fn getrf_unpivoted<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Option<usize> {
+    let mut unused = vec![0; a.rows().min(a.cols())];
+    getrf_by(backend, a, &mut unused, |_| 0)
+}
+
+/// Which entry of a column becomes its pivot.
+type Choice<T> = fn(&[T]) -> usize;
+
+fn getrf_by<T: Scalar>(
+    backend: Backend,
+    a: &mut Tile<T>,
+    pivots: &mut [u32],
+    choice: Choice<T>,
+) -> Option<usize> {
     let (m, n) = (a.rows(), a.cols());
     assert!(
         pivots.len() == m.min(n),
@@ -49,7 +78,7 @@ pub fn getrf<T: Scalar>(backend: Backend, a: &mut Tile<T>, pivots: &mut [u32]) -
     );
     let mut factor = |elements: &mut [T]| {
         let mut block = MatMut::from_column_major_slice_mut(elements, m, n);
-        factor_block(backend, block.rb_mut(), pivots);
+        factor_block(backend, block.rb_mut(), pivots, choice);
         first_zero(block.rb())
     };
     match a.format() {
@@ -95,16 +124,21 @@ fn swap_rows<T: Scalar>(mut a: MatMut<'_, T>, pivots: &[u32]) {
 const LEAF: usize = 8;
 
 /// `A ← L\U` on a block: the columns in halves down to [`LEAF`].
-fn factor_block<T: Scalar>(backend: Backend, a: MatMut<'_, T>, pivots: &mut [u32]) {
+fn factor_block<T: Scalar>(
+    backend: Backend,
+    a: MatMut<'_, T>,
+    pivots: &mut [u32],
+    choice: Choice<T>,
+) {
     let (m, n) = (a.nrows(), a.ncols());
     if n <= LEAF {
-        return factor_leaf(a, pivots);
+        return factor_leaf(a, pivots, choice);
     }
     // Of a wide block, what lies right of the last pivot is a row of U.
     let half = if n > m { m } else { half(n) };
     let (mut left, mut right) = a.split_at_col_mut(half);
     let (first, second) = pivots.split_at_mut(half);
-    factor_block(backend, left.rb_mut(), first);
+    factor_block(backend, left.rb_mut(), first, choice);
     swap_rows(right.rb_mut(), first);
     let (mut a01, mut a11) = right.split_at_row_mut(half);
     let (a00, mut a10) = left.split_at_row_mut(half);
@@ -128,7 +162,7 @@ fn factor_block<T: Scalar>(backend: Backend, a: MatMut<'_, T>, pivots: &mut [u32
         (Op::NoTranspose, u),
         a11.rb_mut(),
     );
-    factor_block(backend, a11, second);
+    factor_block(backend, a11, second, choice);
     swap_rows(a10.rb_mut(), second);
     second.iter_mut().for_each(|pivot| *pivot += half as u32);
 }
@@ -139,10 +173,10 @@ fn half(n: usize) -> usize {
 }
 
 /// `A ← L\U`, column by column.
-fn factor_leaf<T: Scalar>(mut a: MatMut<'_, T>, pivots: &mut [u32]) {
+fn factor_leaf<T: Scalar>(mut a: MatMut<'_, T>, pivots: &mut [u32], choice: Choice<T>) {
     for j in 0..pivots.len() {
         let (mut left, mut right) = a.rb_mut().split_at_col_mut(j + 1);
-        let pivot = j + largest(&contiguous(left.rb_mut(), j)[j..]);
+        let pivot = j + choice(&contiguous(left.rb_mut(), j)[j..]);
         pivots[j] = pivot as u32;
         for col in 0..=j {
             contiguous(left.rb_mut(), col).swap(j, pivot);

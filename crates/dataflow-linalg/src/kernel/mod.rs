@@ -40,7 +40,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_add, gemm_op};
-pub use getrf::{getrf, laswp};
+pub use getrf::{getrf, getrf_unpivoted, laswp};
 pub use herk::{herk, herk_add};
 pub use potrf::{NotPositive, potrf};
 pub use scale::scale;

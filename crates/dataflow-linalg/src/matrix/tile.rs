@@ -224,7 +224,12 @@ impl<T: Scalar> Tile<T> {
     }
 
     /// A tile whose elements are whatever the memory holds.
-    fn unspecified(rows: usize, cols: usize, format: Format, memory: &Arc<dyn Memory>) -> Self {
+    pub(crate) fn unspecified(
+        rows: usize,
+        cols: usize,
+        format: Format,
+        memory: &Arc<dyn Memory>,
+    ) -> Self {
         assert!(format.order() > 0, "sub-tiles of order 0");
         let bytes = rows
             .checked_mul(cols)
@@ -319,6 +324,39 @@ impl<T: Scalar> Tile<T> {
             "element ({i}, {j}) of a {rows} × {cols} tile"
         );
         self.layout.place(i..i + 1, j..j + 1).start
+    }
+
+    /// Copies row `i`, as long as the tile is wide.
+    ///
+    /// # Panics
+    /// If the tile has no such row, or another width.
+    pub(crate) fn copy_row(&self, i: usize, into: &mut [T]) {
+        let (layout, elements) = (self.layout, self.as_slice());
+        assert_eq!(into.len(), layout.cols);
+        for cols in cuts(layout.cols, [layout.format]) {
+            let place = layout.place(i..i + 1, cols.clone());
+            let column = elements[place.start..].iter().step_by(place.stride);
+            for (to, from) in into[cols].iter_mut().zip(column) {
+                *to = *from;
+            }
+        }
+    }
+
+    /// Overwrites row `i` by a slice as long as the tile is wide.
+    ///
+    /// # Panics
+    /// If the tile has no such row, or another width.
+    pub(crate) fn set_row(&mut self, i: usize, from: &[T]) {
+        let layout = self.layout;
+        assert_eq!(from.len(), layout.cols);
+        let elements = self.as_mut_slice();
+        for cols in cuts(layout.cols, [layout.format]) {
+            let place = layout.place(i..i + 1, cols.clone());
+            let column = elements[place.start..].iter_mut().step_by(place.stride);
+            for (to, from) in column.zip(&from[cols]) {
+                *to = *from;
+            }
+        }
     }
 
     /// All elements in storage order: the payload of a message, the input of a digest.

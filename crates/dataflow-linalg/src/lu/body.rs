@@ -1,0 +1,290 @@
+//! What the tasks of the factorisation do with their tiles.
+//!
+//! # Elsewhere
+//! Which tiles a task gets, and what becomes of them: `factor`.
+
+use super::factor::Factor;
+use super::moving::Moving;
+use super::pivots::{Swaps, of_words, order, words};
+use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, getrf, trsm_op};
+use crate::matrix::{Format, Tile};
+use crate::scalar::Scalar;
+use dataflow_core::prelude::*;
+use dataflow_core::space::Slot;
+
+impl<T: Scalar> Factor<'_, T> {
+    /// STACK ← the tiles (m, k) of rank row r, one below the other.
+    pub(super) fn gather(&self, r: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let tiles: Vec<_> = self.rows.tiles(r, k).collect();
+        let heights = tiles.iter().map(|&m| self.a.tile_rows(m as usize));
+        let (height, width) = (heights.sum(), self.a.tile_cols(k as usize));
+        let mut stack = Tile::unspecified(height, width, Format::ColumnMajor, self.a.memory());
+        let elements = stack.as_mut_slice();
+        let mut slots = flows.iter();
+        let mut top = 0;
+        for tile in slots.by_ref().take(self.rows.most()).filter_map(Slot::get) {
+            tile.write_column_major(&mut elements[top..], height);
+            top += tile.rows();
+        }
+        put(slots.next(), stack);
+    }
+
+    /// P·A = L·U of the tiles of all stacks, in the order of rows.
+    pub(super) fn panel(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let memory = self.a.memory();
+        let mut slots = flows.iter();
+        let (Some(own), Some(swaps)) = (slots.next(), slots.next()) else {
+            return;
+        };
+        let own = own.update();
+        let others: Vec<_> = slots
+            .by_ref()
+            .take(self.rows.p as usize - 1)
+            .map(Slot::get)
+            .collect();
+        let mut pivots = vec![0; (self.rows_from(k)).min(own.cols())];
+        if others.iter().all(Option::is_none) {
+            getrf(self.backend, own, &mut pivots);
+        } else {
+            let (height, width) = (self.rows_from(k), own.cols());
+            let mut whole = Tile::unspecified(height, width, Format::ColumnMajor, memory);
+            for (d, stack) in [Some(&*own)]
+                .into_iter()
+                .chain(others.iter().copied())
+                .enumerate()
+            {
+                let Some(stack) = stack else { continue };
+                self.interleave(k, d, |row, at, n| {
+                    copy_rows((stack, at), (&mut whole, row), n)
+                });
+            }
+            getrf(self.backend, &mut whole, &mut pivots);
+            self.interleave(k, 0, |row, at, n| copy_rows((&whole, row), (own, at), n));
+            for ((d, slot), stack) in (1..).zip(slots).zip(others) {
+                let Some(stack) = stack else { continue };
+                let (rows, cols) = (stack.rows(), stack.cols());
+                let mut back = Tile::unspecified(rows, cols, Format::ColumnMajor, memory);
+                self.interleave(k, d, |row, at, n| {
+                    copy_rows((&whole, row), (&mut back, at), n)
+                });
+                slot.put(back);
+            }
+        }
+        swaps.put(Swaps::pack(&pivots, memory));
+    }
+
+    /// The rows of panel k that lie in the stack of the rank row at a distance, tile by tile: the
+    /// first in the panel, the first in the stack, how many.
+    fn interleave(&self, k: u32, distance: usize, mut tile: impl FnMut(usize, usize, usize)) {
+        let first = self.a.row_range(k as usize).start;
+        let mut at = 0;
+        for m in (k..self.rows.mt)
+            .skip(distance)
+            .step_by(self.rows.p as usize)
+        {
+            let rows = self.a.row_range(m as usize);
+            tile(rows.start - first, at, rows.len());
+            at += rows.len();
+        }
+    }
+
+    /// Rows of the matrix from tile row k on.
+    fn rows_from(&self, k: u32) -> usize {
+        self.a.rows() - self.a.row_range(k as usize).start
+    }
+
+    /// TILE ← its rows of the stack.
+    pub(super) fn scatter(&self, m: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let [tile, stack] = flows.slots();
+        let (tile, stack) = (tile.update(), stack.read());
+        let before = self.rows.tiles(m, k).take_while(|&above| above < m);
+        let top: usize = before.map(|above| self.a.tile_rows(above as usize)).sum();
+        if tile.rows() > 0 && tile.cols() > 0 {
+            tile.read_column_major(&stack.as_slice()[top..], stack.rows());
+        }
+    }
+
+    /// RISEN ← the rows of rank row r that leave column n for the top, each a column.
+    pub(super) fn rise(&self, r: u32, n: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let mut slots = flows.iter();
+        let Some(swaps) = slots.next() else { return };
+        let swaps = Swaps::of(swaps.read());
+        let width = self.a.tile_cols(n as usize);
+        let leaving = swaps.touched.iter().map(|&row| self.tile_of(row, k));
+        let leaving = leaving.filter(|&(m, _)| self.rows.owner(m) == r);
+        let mut risen = Tile::unspecified(
+            width,
+            leaving.clone().count(),
+            Format::ColumnMajor,
+            self.a.memory(),
+        );
+        let tiles: Vec<_> = slots
+            .by_ref()
+            .take(self.rows.most())
+            .map(Slot::get)
+            .collect();
+        for ((m, i), into) in leaving.zip(columns_mut(&mut risen)) {
+            if let Some(tile) = tiles[self.rows.at(m)] {
+                tile.copy_row(i, into);
+            }
+        }
+        put(slots.next(), risen);
+    }
+
+    /// The tile, and the row in it, of a row counted from the first one of panel k.
+    fn tile_of(&self, row: u32, k: u32) -> (u32, usize) {
+        let nb = self.a.nb();
+        (k + (row as usize / nb) as u32, row as usize % nb)
+    }
+
+    /// A(k,n) ← L(k,k)⁻¹ · (P·A)(k,n); FALLEN ← the rows that make room, each a column that ends
+    /// with the number of the row that it becomes.
+    pub(super) fn top(&self, n: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let p = self.rows.p as usize;
+        let mut slots = flows.iter();
+        let (Some(tile), Some(swaps), Some(triangle)) = (slots.next(), slots.next(), slots.next())
+        else {
+            return;
+        };
+        let (tile, swaps) = (tile.update(), Swaps::of(swaps.read()));
+        let risen: Vec<_> = slots.by_ref().take(p).map(Slot::get).collect();
+        let width = self.a.tile_cols(n as usize);
+        let old = rows_of(tile);
+        let old = |row: u32| &old[row as usize * width..][..width];
+
+        // Which rank row a touched row belongs to, and how many of it come before.
+        let mut counts = vec![0; p];
+        let place = |&row: &u32| {
+            let r = (self.rows.owner(self.tile_of(row, k).0)) as usize;
+            counts[r] += 1;
+            (r, counts[r] - 1)
+        };
+        let places: Vec<_> = swaps.touched.iter().map(place).collect();
+        for (i, &source) in swaps.sources.iter().enumerate() {
+            if (source as usize) < swaps.sources.len() {
+                if source as usize != i {
+                    tile.set_row(i, old(source));
+                }
+            } else if let Ok(at) = swaps.touched.binary_search(&source)
+                && let Some(risen) = risen[places[at].0]
+            {
+                tile.set_row(i, &risen.as_slice()[places[at].1 * width..][..width]);
+            }
+        }
+
+        for (r, slot) in slots.enumerate() {
+            let rows = counts[r];
+            let mut fallen =
+                Tile::unspecified(width + 1, rows, Format::ColumnMajor, self.a.memory());
+            let here = places.iter().enumerate().filter(|(_, place)| place.0 == r);
+            for ((at, _), into) in here.zip(columns_mut(&mut fallen)) {
+                into[..width].copy_from_slice(old(swaps.fillers[at]));
+                bytemuck::cast_slice_mut(&mut into[width..])[0] = swaps.touched[at];
+            }
+            slot.put(fallen);
+        }
+
+        let unit_lower = (Triangle::Lower, Diagonal::Unit);
+        let triangle = (Op::NoTranspose, unit_lower, triangle.read());
+        trsm_op(self.backend, Side::Left, triangle, tile);
+    }
+
+    /// A(m,n) ← (P·A)(m,n) − L(m,k)·U(k,n).
+    pub(super) fn update(&self, m: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let [tile, left, upper, fallen] = flows.slots();
+        let tile = tile.update();
+        let width = tile.cols();
+        for column in fallen.read().as_slice().chunks_exact(width + 1) {
+            let (row, number) = column.split_at(width);
+            let (at, i) = self.tile_of(bytemuck::cast_slice(number)[0], k);
+            if at == m {
+                tile.set_row(i, row);
+            }
+        }
+        subtract(self.backend, left.read(), upper.read(), tile);
+    }
+
+    /// ORDER ← the order of the rows below tile row n after all steps that follow.
+    pub(super) fn order(&self, n: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let [new, later, swaps] = flows.slots();
+        let pivots = Swaps::of(swaps.read()).pivots;
+        let order = order(pivots, later.get().map(words), self.rows_from(n + 1));
+        new.put(of_words(&order, self.a.memory()));
+    }
+
+    /// How the rows of column n move, once all steps are done.
+    fn moving<'o>(&self, n: u32, order: &'o Tile<T>) -> Moving<'o> {
+        Moving {
+            order: &words(order)[..self.rows_from(n + 1)],
+            first: n as usize + 1,
+            nb: self.a.nb(),
+            p: self.rows.p as usize,
+        }
+    }
+
+    /// OUT ← the rows of rank row r, for each row of ranks those that go there.
+    pub(super) fn leave(&self, r: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let mut slots = flows.iter();
+        let Some(order) = slots.next() else { return };
+        let moving = self.moving(n, order.read());
+        let tiles: Vec<_> = slots
+            .by_ref()
+            .take(self.rows.most())
+            .filter_map(Slot::get)
+            .collect();
+        let width = self.a.tile_cols(n as usize);
+        let stacks = moving.collect(r as usize, width, tiles.into_iter(), self.a.memory());
+        slots.zip(stacks).for_each(|(slot, stack)| slot.put(stack));
+    }
+
+    /// TILE ← its rows, from wherever they come.
+    pub(super) fn settle(&self, m: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let mut slots = flows.iter();
+        let (Some(tile), Some(order)) = (slots.next(), slots.next()) else {
+            return;
+        };
+        let stacks: Vec<_> = slots.map(Slot::get).collect();
+        self.moving(n, order.read())
+            .take(m as usize, &stacks, tile.update());
+    }
+}
+
+/// C ← C − L·U.
+fn subtract<T: Scalar>(backend: Backend, l: &Tile<T>, u: &Tile<T>, c: &mut Tile<T>) {
+    gemm_op(backend, (Op::NoTranspose, l), (Op::NoTranspose, u), c);
+}
+
+/// Fills a flow that the class describes as its last.
+fn put<T: Scalar>(slot: Option<Slot<'_, Tile<T>>>, tile: Tile<T>) {
+    if let Some(slot) = slot {
+        slot.put(tile);
+    }
+}
+
+/// Copies rows of a column-major tile, from one row on, to rows of another, from one row on.
+fn copy_rows<T: Scalar>(
+    (from, first): (&Tile<T>, usize),
+    (to, at): (&mut Tile<T>, usize),
+    n: usize,
+) {
+    let height = from.rows().max(1);
+    let columns = from.as_slice().chunks_exact(height);
+    for (from, to) in columns.zip(columns_mut(to)) {
+        to[at..][..n].copy_from_slice(&from[first..][..n]);
+    }
+}
+
+/// The columns of a column-major tile.
+fn columns_mut<T: Scalar>(tile: &mut Tile<T>) -> impl Iterator<Item = &mut [T]> {
+    let height = tile.rows().max(1);
+    tile.as_mut_slice().chunks_exact_mut(height)
+}
+
+/// The rows of a tile, one after the other.
+fn rows_of<T: Scalar>(tile: &Tile<T>) -> Vec<T> {
+    let mut rows = vec![T::zero(); tile.rows() * tile.cols()];
+    for (i, row) in rows.chunks_exact_mut(tile.cols().max(1)).enumerate() {
+        tile.copy_row(i, row);
+    }
+    rows
+}

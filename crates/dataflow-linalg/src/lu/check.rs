@@ -1,0 +1,510 @@
+//! The check: are L, U and P the factors of A?
+//!
+//! # Law
+//! The rows of A move to where P puts them. Then for each tile (P·A)[m,n], and k = 0 … min(m, n):
+//! subtract L[m,k]·U[k,n]. The tiles' sums of moduli are added on rank 0 in the order of the
+//! layout's slots. So the bits of the residual do not depend on grid, threads or schedule.
+//!
+//! A tile of the factors travels to the ranks of its row or of its column, at most [`AHEAD`] steps
+//! before the last tile there is at that step: no rank holds all of them.
+//!
+//! # Source
+//! The ratio of LAPACK's TESTING/LIN DGET01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
+
+use super::factor::expect_general;
+use super::moving::Moving;
+use super::pivots::{Pivots, Swaps, of_words, order, words};
+use super::rank_rows::RankRows;
+use crate::cholesky::Piece;
+use crate::error::LinalgError;
+use crate::matrix::check::{Block, Form, largest, ratio, subtract};
+use crate::matrix::norm::{Part, Sums};
+use crate::matrix::tiled::{column_major, empty_tile, fill};
+use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::data::Version;
+use dataflow_core::port::Inline;
+use dataflow_core::prelude::*;
+use dataflow_core::space::Slot;
+use dataflow_core::{run, task_names};
+
+/// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε) of factors, on the calling thread; 0 for an empty matrix.
+///
+/// - `original`: A
+/// - `lu`, `pivots`: its factors, all tiles on this rank
+///
+/// As many flops as the factorisation, and a copy of A.
+///
+/// # Errors
+/// If a tile of `lu`, or a step of `pivots`, is not at hand, or they are not of one matrix.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::{kernel::Backend, lu, matrix::{Layout, TiledMatrix}};
+/// let entry = |i: usize, j: usize| [[0.0, 4.0], [2.0, 8.0]][i][j];
+/// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, entry);
+/// let pivots = lu::Pivots::new(&a);
+/// lu::factor(&a, &pivots, Backend::Auto, &Inline)?;
+/// assert_eq!(lu::residual(&entry, &a, &pivots)?, 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn residual<T: Scalar>(
+    original: &impl Entries<T>,
+    lu: &TiledMatrix<T>,
+    pivots: &Pivots<T>,
+) -> Result<f64, LinalgError> {
+    let check = Check::new(original, lu, pivots)?;
+    run(&check, &Inline).map_err(LinalgError::Run)?;
+    Ok(check.residual().unwrap_or(f64::NAN))
+}
+
+task_names! {
+    /// The tasks of the check: m and n are indices of tiles, k the step, r a row of ranks.
+    pub enum CheckTask {
+        Order { k }, Leave { r, n }, Begin { m, n },
+        Give { m, n }, Subtract { m, n, k }, Add { m, n },
+    }
+}
+use CheckTask::{Add, Begin, Give, Leave, Order, Subtract};
+
+/// How many steps before it is needed for the last tile a tile of the factors may be given.
+const AHEAD: u32 = 4;
+
+/// Begin and Subtract: what is left of the tile of P·A. Give: the tile. Add: the sums so far.
+const PIECE: usize = 0;
+/// Order: the order of rows from its step on, that from the next one on, and its swaps.
+const ORDER: usize = 0;
+const LATER: usize = 1;
+const SWAPS: usize = 2;
+/// Leave: the order of all rows, then the rows that go to each row of ranks.
+const OUTGOING: usize = 1;
+/// Begin: the order of all rows, then the rows that come from each row of ranks.
+const NEW_ORDER: usize = 1;
+const INCOMING: usize = 2;
+/// Give: the order to do so.
+const AFTER: usize = 1;
+/// Subtract: the tile of L in its row, that of U in its column; this step is done.
+const LEFT: usize = 1;
+const UPPER: usize = 2;
+const DONE: usize = 3;
+/// Add: the sums of a tile.
+const PART: usize = 1;
+
+/// The task space of the check.
+pub struct Check<'a, T: Scalar, E> {
+    original: &'a E,
+    lu: &'a TiledMatrix<T>,
+    /// The swaps of the steps that this rank has.
+    pivots: Store<Piece<T>>,
+    rows: RankRows,
+    nt: u32,
+    /// Of all tiles, on whatever rank: sums are added in the order of its slots.
+    all: Layout,
+    total: Store<Piece<T>>,
+}
+
+impl<'a, T: Scalar, E: Entries<T>> Check<'a, T, E> {
+    /// The check of `lu` and `pivots` against `original`, of which each rank reads the tiles that
+    /// it has of `lu`.
+    ///
+    /// # Errors
+    /// If they are not of one matrix, or it is not stored as general.
+    pub fn new(
+        original: &'a E,
+        lu: &'a TiledMatrix<T>,
+        pivots: &Pivots<T>,
+    ) -> Result<Self, LinalgError> {
+        expect_general(lu)?;
+        pivots.expect_of(lu)?;
+        let sums = || Sums::new(lu.rows(), lu.cols());
+        // The sums are added on one rank.
+        let total = (lu.layout().rank() == Rank(0)).then(|| Piece::Sums(sums(), sums()));
+        let steps = Store::empty("pivots", pivots.store().len());
+        for k in 0..steps.len() {
+            if let Some(step) = pivots.store().get(k) {
+                steps.put(k, Version::new(Piece::Tile(step)));
+            }
+        }
+        Ok(Check {
+            original,
+            lu,
+            pivots: steps,
+            rows: RankRows::of(lu),
+            nt: lu.nt() as u32,
+            all: lu.layout().alone(),
+            total: Store::new("total", total),
+        })
+    }
+
+    /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
+    pub fn residual(&self) -> Option<f64> {
+        let total = self.total.get(0)?;
+        let Piece::Sums(original, difference) = &*total else {
+            return None;
+        };
+        let scale = self.lu.cols() as f64 * largest(&original.columns) * T::EPSILON;
+        Some(ratio(largest(&difference.columns), scale))
+    }
+
+    /// How many steps the factorisation had.
+    fn steps(&self) -> u32 {
+        self.rows.mt.min(self.nt)
+    }
+
+    /// How many steps reach tile (m, n).
+    fn steps_of(m: u32, n: u32) -> u32 {
+        m.min(n) + 1
+    }
+
+    /// The tile before and behind one in the order of slots.
+    fn neighbours(&self, m: u32, n: u32) -> [Option<(u32, u32)>; 2] {
+        let slot = self.all.slot(m as usize, n as usize);
+        let at = |slot: Option<usize>| {
+            let (m, n) = self.all.tile_of(slot?)?;
+            Some((m as u32, n as u32))
+        };
+        let before = slot.and_then(|slot| slot.checked_sub(1));
+        [at(before), at(slot.map(|slot| slot + 1))]
+    }
+
+    /// The task after whose step a tile of the factors may be given: of its row or its column the
+    /// last tile's.
+    fn given_after(&self, m: u32, n: u32) -> Option<CheckTask> {
+        let k = m.min(n).checked_sub(AHEAD)?;
+        Some(match m >= n {
+            true => Subtract {
+                m,
+                n: self.nt - 1,
+                k,
+            },
+            false => Subtract {
+                m: self.rows.mt - 1,
+                n,
+                k,
+            },
+        })
+    }
+
+    /// How all rows move, by an order that a task was given.
+    fn moving<'o>(&self, order: &'o Piece<T>) -> Result<Moving<'o>, TaskError> {
+        let Piece::Tile(order) = order else {
+            return Err(WRONG_PIECE.into());
+        };
+        Ok(Moving {
+            order: &words(order)[..self.lu.rows()],
+            first: 0,
+            nb: self.lu.nb(),
+            p: self.rows.p as usize,
+        })
+    }
+
+    /// ORDER ← the order of the rows from step k on.
+    fn order(&self, k: u32, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+        let [new, later, swaps] = flows.slots();
+        let Piece::Tile(swaps) = swaps.read() else {
+            return Err(WRONG_PIECE.into());
+        };
+        let later = match later.get() {
+            Some(Piece::Tile(later)) => Some(words(later)),
+            _ => None,
+        };
+        let rows = self.lu.rows() - self.lu.row_range(k as usize).start;
+        let order = order(Swaps::of(swaps).pivots, later, rows);
+        new.put(tile(of_words(&order, self.lu.memory())));
+        Ok(())
+    }
+
+    /// OUT ← the rows of A of rank row r, for each row of ranks those that go there.
+    fn leave(&self, r: u32, n: u32, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+        let (layout, memory) = (self.lu.layout(), self.lu.memory());
+        let tiles = self.rows.tiles(r, 0).map(|m| {
+            let (m, n) = (m as usize, n as usize);
+            let mut tile = empty_tile(layout, memory, m, n);
+            fill(&mut tile, layout, m, n, self.original, &mut Vec::new());
+            tile
+        });
+        let mut slots = flows.iter();
+        let Some(order) = slots.next() else {
+            return Err(WRONG_PIECE.into());
+        };
+        let moving = self.moving(order.read())?;
+        let width = self.lu.tile_cols(n as usize);
+        let stacks = moving.collect(r as usize, width, tiles, memory);
+        slots
+            .zip(stacks)
+            .for_each(|(slot, stack)| slot.put(tile(stack)));
+        Ok(())
+    }
+
+    /// PIECE ← (P·A)[m,n], and its sums.
+    fn begin(&self, m: u32, n: u32, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+        let mut slots = flows.iter();
+        let (Some(piece), Some(order)) = (slots.next(), slots.next()) else {
+            return Err(WRONG_PIECE.into());
+        };
+        let stacks = slots.map(Slot::get).map(|stack| match stack {
+            Some(Piece::Tile(stack)) => Some(&**stack),
+            _ => None,
+        });
+        let stacks: Vec<_> = stacks.collect();
+        let (rows, cols) = (self.lu.tile_rows(m as usize), self.lu.tile_cols(n as usize));
+        let mut moved = Tile::new(rows, cols, Format::ColumnMajor, self.lu.memory());
+        self.moving(order.read())?
+            .take(m as usize, &stacks, &mut moved);
+        let sums = Sums::of_block(moved.as_slice(), rows, cols, Part::Whole);
+        piece.put(Piece::Rest(moved.as_slice().to_vec(), sums));
+        Ok(())
+    }
+
+    /// (P·A)[m,n] ← (P·A)[m,n] − L[m,k] · U[k,n]
+    fn subtract(
+        &self,
+        (m, n, k): (u32, u32, u32),
+        flows: &mut Flows<'_, Piece<T>>,
+    ) -> Result<(), TaskError> {
+        let [piece, left, upper, _] = flows.slots();
+        let piece = piece.update();
+        let (Piece::Rest(rest, original), Piece::Tile(left), Piece::Tile(upper)) =
+            (&mut *piece, left.read(), upper.read())
+        else {
+            return Err(WRONG_PIECE.into());
+        };
+        let (rows, cols) = (left.rows(), upper.cols());
+        let inner = self
+            .lu
+            .tile_rows(k as usize)
+            .min(self.lu.tile_cols(k as usize));
+        let (mut of_left, mut of_upper) = (Vec::new(), Vec::new());
+        let left = match m == k {
+            true => unit_lower(left, inner, &mut of_left),
+            false => column_major(left, &mut of_left),
+        };
+        let upper = match k == n {
+            true => upper_of(upper, inner, &mut of_upper),
+            false => column_major(upper, &mut of_upper),
+        };
+        let (left, upper) = (
+            Block(left, rows, inner, Form::Plain),
+            Block(upper, inner, cols, Form::Plain),
+        );
+        subtract(rest, (rows, cols), left, upper);
+        if k + 1 == Self::steps_of(m, n) {
+            let difference = Sums::of_block(rest, rows, cols, Part::Whole);
+            *piece = Piece::Sums(original.clone(), difference);
+        }
+        Ok(())
+    }
+}
+
+/// What a body says when it was fed something else than it asked for.
+const WRONG_PIECE: &str = "a check was fed a datum of another kind";
+
+fn tile<T: Scalar>(tile: Tile<T>) -> Piece<T> {
+    Piece::Tile(Version::new(tile))
+}
+
+/// The first `inner` columns of a tile with ones on the diagonal and zeros above, column-major.
+fn unit_lower<'b, T: Scalar>(tile: &Tile<T>, inner: usize, buffer: &'b mut Vec<T>) -> &'b [T] {
+    *buffer = column_major(tile, &mut Vec::new())[..tile.rows() * inner].to_vec();
+    for (col, column) in buffer.chunks_exact_mut(tile.rows().max(1)).enumerate() {
+        column[..col].fill(T::zero());
+        column[col] = T::one();
+    }
+    buffer
+}
+
+/// The first `inner` rows of a tile with zeros below the diagonal, column-major.
+fn upper_of<'b, T: Scalar>(tile: &Tile<T>, inner: usize, buffer: &'b mut Vec<T>) -> &'b [T] {
+    let mut whole = Vec::new();
+    let columns = column_major(tile, &mut whole).chunks_exact(tile.rows().max(1));
+    for (col, column) in columns.enumerate() {
+        let kept = inner.min(col + 1);
+        buffer.extend_from_slice(&column[..kept]);
+        buffer.resize(buffer.len() + inner - kept, T::zero());
+    }
+    buffer
+}
+
+impl<T: Scalar, E: Entries<T>> TaskSpace for Check<'_, T, E> {
+    type Task = CheckTask;
+    type Datum = Piece<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("lu check").parameter("m", self.lu.rows());
+        self.lu.layout().describe(about);
+        let p = self.rows.p;
+        let order = about.class("Order").new_flow("ORDER").of("order");
+        order
+            .optional("LATER")
+            .of("order")
+            .read("SWAPS")
+            .of("pivots");
+        let leave = about.class("Leave").read("ORDER").of("order");
+        (0..p).fold(leave, |leave, r| {
+            leave.new_flow(&format!("OUT{r}")).of("rows")
+        });
+        let begin = about
+            .class("Begin")
+            .new_flow("PIECE")
+            .read("ORDER")
+            .of("order");
+        (0..p).fold(begin, |begin, r| {
+            begin.optional(&format!("IN{r}")).of("rows")
+        });
+        about.class("Give").new_flow("PIECE").order("AFTER");
+        let subtract = about.class("Subtract").update("PIECE");
+        subtract.read("LEFT").read("UPPER").order("DONE");
+        about.class("Add").update("PIECE").read("PART");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = CheckTask> + Send {
+        let (mt, nt, rows) = (self.rows.mt, self.nt, self.rows);
+        let tiles = (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
+        let of_tile = |(m, n)| {
+            let subtract = (0..Self::steps_of(m, n)).map(move |k| Subtract { m, n, k });
+            [Give { m, n }, Begin { m, n }, Add { m, n }]
+                .into_iter()
+                .chain(subtract)
+        };
+        let orders = (0..self.steps()).map(|k| Order { k });
+        let leave = (0..nt).flat_map(move |n| rows.with_tiles(0).map(move |r| Leave { r, n }));
+        let all = orders.chain(leave).chain(tiles.flat_map(of_tile));
+        all.filter(move |&task| self.rank(task) == on)
+    }
+
+    fn inputs(&self, task: CheckTask, from: &mut impl Inputs<Self>) {
+        match task {
+            Order { k } => {
+                if k + 1 < self.steps() {
+                    from.task(LATER, Order { k: k + 1 }, ORDER);
+                }
+                from.home(SWAPS, &self.pivots, k as usize);
+            }
+            Leave { .. } => from.task(ORDER, Order { k: 0 }, ORDER),
+            Begin { m, n } => {
+                from.task(NEW_ORDER, Order { k: 0 }, ORDER);
+                for r in self.rows.with_tiles(0) {
+                    let out = OUTGOING + self.rows.owner(m) as usize;
+                    from.task(INCOMING + r as usize, Leave { r, n }, out);
+                }
+            }
+            Give { m, n } => {
+                if let Some(task) = self.given_after(m, n) {
+                    from.task(AFTER, task, DONE);
+                }
+            }
+            Subtract { m, n, k } => {
+                match k.checked_sub(1) {
+                    None => from.task(PIECE, Begin { m, n }, PIECE),
+                    Some(k) => from.task(PIECE, Subtract { m, n, k }, PIECE),
+                }
+                from.task(LEFT, Give { m, n: k }, PIECE);
+                from.task(UPPER, Give { m: k, n }, PIECE);
+            }
+            Add { m, n } => {
+                match self.neighbours(m, n)[0] {
+                    None => from.home(PIECE, &self.total, 0),
+                    Some((m, n)) => from.task(PIECE, Add { m, n }, PIECE),
+                }
+                from.task(PART, Subtract { m, n, k: m.min(n) }, PIECE);
+            }
+        }
+    }
+
+    fn successors(&self, task: CheckTask, to: &mut impl Successors<Self>) {
+        let (mt, nt) = (self.rows.mt, self.nt);
+        match task {
+            Order { k: 0 } => {
+                for n in 0..nt {
+                    for r in self.rows.with_tiles(0) {
+                        to.task(ORDER, Leave { r, n }, ORDER);
+                    }
+                    to.range(ORDER, 0..mt, |m| Begin { m, n }, NEW_ORDER);
+                }
+            }
+            Order { k } => to.task(ORDER, Order { k: k - 1 }, LATER),
+            Leave { r, n } => {
+                for m in 0..mt {
+                    let out = OUTGOING + self.rows.owner(m) as usize;
+                    to.task(out, Begin { m, n }, INCOMING + r as usize);
+                }
+            }
+            Begin { m, n } => to.task(PIECE, Subtract { m, n, k: 0 }, PIECE),
+            Give { m, n } => {
+                if m >= n {
+                    to.range(PIECE, n..nt, |i| Subtract { m, n: i, k: n }, LEFT);
+                }
+                if m <= n {
+                    to.range(PIECE, m..mt, |i| Subtract { m: i, n, k: m }, UPPER);
+                }
+            }
+            Subtract { m, n, k } => {
+                match k + 1 == Self::steps_of(m, n) {
+                    true => to.task(PIECE, Add { m, n }, PART),
+                    false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
+                }
+                let next = k + AHEAD;
+                for (m, n, there) in [(m, next, m >= next), (next, n, n > next)] {
+                    if there && m < mt && n < nt && self.given_after(m, n) == Some(task) {
+                        to.task(DONE, Give { m, n }, AFTER);
+                    }
+                }
+            }
+            Add { m, n } => match self.neighbours(m, n)[1] {
+                None => to.home(PIECE, &self.total, 0),
+                Some((m, n)) => to.task(PIECE, Add { m, n }, PIECE),
+            },
+        }
+    }
+
+    fn run(&self, task: CheckTask, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+        match task {
+            Order { k } => self.order(k, flows)?,
+            Leave { r, n } => self.leave(r, n, flows)?,
+            Begin { m, n } => self.begin(m, n, flows)?,
+            Give { m, n } => {
+                let [piece, _] = flows.slots();
+                let tile = self.lu.tile_at(m as usize, n as usize);
+                piece.put(Piece::Tile(tile.map_err(|absent| absent.to_string())?));
+            }
+            Subtract { m, n, k } => self.subtract((m, n, k), flows)?,
+            Add { m, n } => {
+                let [total, part] = flows.slots();
+                let (Piece::Sums(original, difference), Piece::Sums(of_tile, of_rest)) =
+                    (total.update(), part.read())
+                else {
+                    return Err(WRONG_PIECE.into());
+                };
+                let (row, col) = (
+                    self.all.row_range(m as usize).start,
+                    self.all.col_range(n as usize).start,
+                );
+                original.add(of_tile, row, col, Part::Whole);
+                difference.add(of_rest, row, col, Part::Whole);
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: CheckTask) -> Rank {
+        let (m, n) = match task {
+            Order { k } => (k, k),
+            Leave { r, n } => (r, n),
+            Begin { m, n } | Give { m, n } | Subtract { m, n, .. } => (m, n),
+            Add { .. } => return Rank(0),
+        };
+        self.lu.rank_of(m as usize, n as usize)
+    }
+
+    /// Step by step; what is finished is added, and gone, first.
+    fn priority(&self, task: CheckTask) -> i64 {
+        match task {
+            Add { .. } => 2,
+            Order { .. } => 1,
+            Leave { .. } | Begin { .. } => 0,
+            Give { m, n } => -i64::from(m.min(n)),
+            Subtract { k, .. } => -i64::from(k),
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! The factorisation P·A = L·U with partial pivoting: tiles of A become tiles of L\U, in place.
+//!
+//! # Law
+//! For k = 0, 1, …: the panel, the tiles of column k from row k on, is gathered into one tall block
+//! on the rank of the diagonal tile, factored there and scattered again. In each column right of
+//! it the rows that leave for the top rise to the rank of tile (k, n), which puts them in their
+//! places and solves with L; the rows that fall to make room travel back, and each update task
+//! takes its own before it multiplies. Columns left of a panel are reordered once, at the end, by
+//! all later swaps at a time.
+//!
+//! The panel has one arithmetic on every grid, and the updates of a tile form one chain in the
+//! order of k; so the bits of L, U and P depend on the matrix, the tile order and the backend only.
+//!
+//! # Source
+//! Bosilca et al., *DAGuE*, Parallel Computing 38 (2012), for the form of the graph; LAPACK's
+//! `getrf` for pivots, order and INFO.
+
+use super::pivots::Pivots;
+use super::rank_rows::RankRows;
+use crate::error::LinalgError;
+use crate::kernel::Backend;
+use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::prelude::*;
+use dataflow_core::space::ClassBuilder;
+use dataflow_core::{Report, run_across, run_with, task_names};
+
+task_names! {
+    /// The tasks of tile LU with partial pivoting: m and n are indices of tiles, k the step, r a
+    /// row of ranks.
+    pub enum Task {
+        Begin { m, n }, Gather { r, k }, Panel { k }, Scatter { m, k },
+        Rise { r, n, k }, Top { n, k }, Update { m, n, k },
+        Order { n }, Leave { r, n }, Settle { m, n },
+    }
+}
+use Task::{Begin, Gather, Leave, Order, Panel, Rise, Scatter, Settle, Top, Update};
+
+/// The tile that a task overwrites; of the panel its own stack of rows.
+const TILE: usize = 0;
+/// Panel: the row swaps.
+const PIVOTS: usize = 1;
+/// Panel: stacks of rows of other ranks, as they come; then as they go back.
+const OTHERS: usize = 2;
+/// Scatter: the stack of rows that the panel has factored.
+const STACK: usize = 1;
+/// Rise: the row swaps. Then the tiles of its row of ranks, and the rows that rise.
+const SWAPS: usize = 0;
+/// Top: the row swaps.
+const TOP_SWAPS: usize = 1;
+/// Top: the diagonal tile of L.
+const TRIANGLE: usize = 2;
+/// Top: the rows that rise from each row of ranks, then those that fall to each.
+const RISEN: usize = 3;
+/// Update: the panel tile in the row of the tile, the tile of U in its column, rows that fall.
+const LEFT: usize = 1;
+const UPPER: usize = 2;
+const FALLEN: usize = 3;
+/// Order: the order of rows below, that from the next step on, and the swaps of that step.
+const ORDER: usize = 0;
+const LATER: usize = 1;
+const NEXT: usize = 2;
+/// Settle: the order of rows, then the rows that come from each row of ranks.
+const NEW_ORDER: usize = 1;
+const INCOMING: usize = 2;
+
+/// The task space of the factorisation of an m × n matrix: about mt·nt²/2 − nt³/6 tasks for mt × nt
+/// tiles, mt ≥ nt.
+#[derive(Clone, Copy)]
+pub struct Factor<'a, T: Scalar> {
+    pub(super) a: &'a TiledMatrix<T>,
+    pivots: &'a Pivots<T>,
+    pub(super) backend: Backend,
+    nt: u32,
+    pub(super) rows: RankRows,
+}
+
+/// Overwrites `a` by L and U with P·A = L·U: L unit lower below the diagonal, U on and above it.
+/// About n²·(m − n/3) flops for m ≥ n rows.
+///
+/// `a` may be of any shape; `pivots` get the rows that were swapped, as LAPACK's `getrf` says them.
+/// Beside the tiles, a panel and the rows under way are held.
+///
+/// # Errors
+/// The first entry that is not finite. [`LinalgError::Singular`] if a pivot is exactly zero: the
+/// factorisation is complete then, too. A matrix of which only a triangle is stored, or pivots of
+/// another shape.
+pub fn factor<T: Scalar>(
+    a: &TiledMatrix<T>,
+    pivots: &Pivots<T>,
+    backend: Backend,
+    on: &dyn Executor,
+) -> Result<Report, LinalgError> {
+    let factor = Factor::new(a, pivots, backend)?;
+    a.scan(on, &Alone)?;
+    let report = factor.run_watched(on, &Monitor::new())?;
+    expect_regular(a, on, &Alone)?;
+    Ok(report)
+}
+
+/// Whether no pivot on the diagonal of a factored matrix is zero; asked by all ranks at once.
+///
+/// # Errors
+/// [`LinalgError::Singular`] with the first that is, the same on every rank; and what
+/// [`run_across`] answers.
+pub fn expect_regular<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<(), LinalgError> {
+    let search = EachTile::new("search for zero pivots", a.layout(), |i, j| {
+        if i != j {
+            return Ok(());
+        }
+        let tile = a.tile_at(i, j).map_err(|absent| absent.to_string())?;
+        let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d));
+        match diagonal.position(|pivot| pivot == T::zero()) {
+            Some(d) => Err(LinalgError::singular((a.row_range(i).start + d + 1) as u64)),
+            None => Ok(()),
+        }
+    });
+    match run_across(&search, on, courier, &Monitor::new()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(LinalgError::of_run(error, a.rows())),
+    }
+}
+
+impl<'a, T: Scalar> Factor<'a, T> {
+    /// The space for a matrix of [`Structure::General`].
+    ///
+    /// # Errors
+    /// If the matrix is stored otherwise, or `pivots` are of another one.
+    pub fn new(
+        a: &'a TiledMatrix<T>,
+        pivots: &'a Pivots<T>,
+        backend: Backend,
+    ) -> Result<Self, LinalgError> {
+        expect_general(a)?;
+        pivots.expect_of(a)?;
+        Ok(Factor {
+            a,
+            pivots,
+            backend,
+            nt: a.nt() as u32,
+            rows: RankRows::of(a),
+        })
+    }
+
+    /// Runs the factorisation alone: neither the search for entries that are not finite nor that for
+    /// zero pivots.
+    ///
+    /// # Errors
+    /// What the run answers.
+    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
+        run_with(self, on, monitor).map_err(LinalgError::Run)
+    }
+
+    /// The same on all ranks, each of which calls it with its part of the matrix.
+    ///
+    /// # Errors
+    /// What [`run_across`] answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+        monitor: &Monitor,
+    ) -> Result<Report, LinalgError> {
+        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+    }
+
+    /// How many panels there are.
+    fn steps(&self) -> u32 {
+        self.rows.mt.min(self.nt)
+    }
+
+    /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
+    fn slot(&self, m: u32, n: u32) -> usize {
+        let (m, n) = (m as usize, n as usize);
+        self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
+    }
+
+    /// The flow of a panel by which the stack of a rank row comes.
+    fn stack_in(&self, r: u32, k: u32) -> usize {
+        match self.rows.distance(r, k) {
+            0 => TILE,
+            d => OTHERS + d - 1,
+        }
+    }
+
+    /// The flow of a panel by which it goes back.
+    fn stack_out(&self, r: u32, k: u32) -> usize {
+        match self.rows.distance(r, k) {
+            0 => TILE,
+            d => OTHERS + self.rows.p as usize - 1 + d - 1,
+        }
+    }
+
+    /// Who wrote tile (m, n) before step k.
+    fn writer(m: u32, n: u32, k: u32) -> Task {
+        match k.checked_sub(1) {
+            None => Begin { m, n },
+            Some(k) => Update { m, n, k },
+        }
+    }
+
+    /// Hands tile (m, n) as it is before step k to those who read it and to the one who changes it.
+    fn hand_on(&self, (m, n, k): (u32, u32, u32), to: &mut impl Successors<Self>) {
+        let r = self.rows.owner(m);
+        if k == n {
+            to.task(TILE, Gather { r, k }, self.rows.at(m));
+            to.task(TILE, Scatter { m, k }, TILE);
+        } else if k == m {
+            to.task(TILE, Top { n, k }, TILE);
+        } else {
+            to.task(TILE, Rise { r, n, k }, 1 + self.rows.at(m));
+            to.task(TILE, Update { m, n, k }, TILE);
+        }
+    }
+
+    /// All tasks but the updates.
+    fn beside_updates(&self) -> impl Iterator<Item = Task> + Send + use<'a, T> {
+        let this = *self;
+        let (mt, nt, steps) = (self.rows.mt, self.nt, self.steps());
+        let begin = (0..nt).flat_map(move |n| (0..mt).map(move |m| Begin { m, n }));
+        let of_step = move |k| {
+            let gather = this.rows.with_tiles(k).map(move |r| Gather { r, k });
+            let scatter = (k..mt).map(move |m| Scatter { m, k });
+            let right = (k + 1..nt).flat_map(move |n| {
+                let rise = this.rows.with_tiles(k + 1).map(move |r| Rise { r, n, k });
+                rise.chain([Top { n, k }])
+            });
+            gather.chain([Panel { k }]).chain(scatter).chain(right)
+        };
+        let of_column = move |n| {
+            let leave = this.rows.with_tiles(n + 1).map(move |r| Leave { r, n });
+            let settle = (n + 1..mt).map(move |m| Settle { m, n });
+            leave.chain(settle).chain([Order { n }])
+        };
+        let reordered = 0..steps.saturating_sub(1);
+        begin
+            .chain((0..steps).flat_map(of_step))
+            .chain(reordered.flat_map(of_column))
+    }
+}
+
+/// Refuses a matrix of which only a triangle is stored.
+pub(super) fn expect_general<T: Scalar>(a: &TiledMatrix<T>) -> Result<(), LinalgError> {
+    if a.structure() == Structure::General {
+        return Ok(());
+    }
+    let text = format!(
+        "an LU factorisation takes a matrix stored as General, this one is {:?}, {} x {}",
+        a.structure(),
+        a.rows(),
+        a.cols()
+    );
+    Err(LinalgError::Shape(text))
+}
+
+impl<T: Scalar> TaskSpace for Factor<'_, T> {
+    type Task = Task;
+    type Datum = Tile<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("lu").parameter("m", self.a.rows());
+        self.a.layout().describe(about);
+        about.parameter("precision", T::PRECISION);
+        about.parameter("backend", self.backend);
+        about.parameter("pivoting", "partial");
+        let (p, n_rows) = (self.rows.p as usize, self.rows.most());
+        about.class("Begin").update("TILE");
+        optional(about.class("Gather"), "ROWS", n_rows)
+            .new_flow("STACK")
+            .of("stack");
+        let panel = about.class("Panel").update("STACK").of("stack");
+        let panel = panel.new_flow("PIVOTS").of("pivots");
+        let panel = (1..p).fold(panel, |panel, d| {
+            panel.optional(&format!("OTHER{d}")).of("stack")
+        });
+        (1..p).fold(panel, |panel, d| {
+            panel.new_flow(&format!("BACK{d}")).of("stack")
+        });
+        about
+            .class("Scatter")
+            .update("TILE")
+            .read("STACK")
+            .of("stack");
+        let rise = about.class("Rise").read("SWAPS").of("pivots");
+        optional(rise, "ROWS", n_rows).new_flow("RISEN").of("rows");
+        let top = about.class("Top").update("TILE").read("SWAPS").of("pivots");
+        let top = top.read("TRIANGLE");
+        let top = (0..p).fold(top, |top, r| top.optional(&format!("RISEN{r}")).of("rows"));
+        (0..p).fold(top, |top, r| top.new_flow(&format!("FALLEN{r}")).of("rows"));
+        let update = about.class("Update").update("TILE").read("LEFT");
+        update.read("UPPER").read("FALLEN").of("rows");
+        let order = about.class("Order").new_flow("ORDER").of("order");
+        order
+            .optional("LATER")
+            .of("order")
+            .read("SWAPS")
+            .of("pivots");
+        let leave = about.class("Leave").read("ORDER").of("order");
+        let leave = optional(leave, "ROWS", n_rows);
+        (0..p).fold(leave, |leave, r| {
+            leave.new_flow(&format!("OUT{r}")).of("rows")
+        });
+        let settle = about
+            .class("Settle")
+            .update("TILE")
+            .read("ORDER")
+            .of("order");
+        (0..p).fold(settle, |settle, r| {
+            settle.optional(&format!("IN{r}")).of("rows")
+        });
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
+        let (mt, nt) = (self.rows.mt, self.nt);
+        let of_tile = |(m, n): (u32, u32)| (0..m.min(n)).map(move |k| Update { m, n, k });
+        let updates = (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
+        let all = self.beside_updates().chain(updates.flat_map(of_tile));
+        all.filter(move |&task| self.rank(task) == on)
+    }
+
+    fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
+        let (p, tiles) = (self.rows.p, self.rows.most());
+        match task {
+            Begin { m, n } => from.home(TILE, self.a.store(), self.slot(m, n)),
+            Gather { r, k } => {
+                for m in self.rows.tiles(r, k) {
+                    from.task(self.rows.at(m), Self::writer(m, k, k), TILE);
+                }
+            }
+            Panel { k } => {
+                for r in self.rows.with_tiles(k) {
+                    from.task(self.stack_in(r, k), Gather { r, k }, tiles);
+                }
+            }
+            Scatter { m, k } => {
+                from.task(TILE, Self::writer(m, k, k), TILE);
+                from.task(STACK, Panel { k }, self.stack_out(m, k));
+            }
+            Rise { r, n, k } => {
+                from.task(SWAPS, Panel { k }, PIVOTS);
+                for m in self.rows.tiles(r, k + 1) {
+                    from.task(1 + self.rows.at(m), Self::writer(m, n, k), TILE);
+                }
+            }
+            Top { n, k } => {
+                from.task(TILE, Self::writer(k, n, k), TILE);
+                from.task(TOP_SWAPS, Panel { k }, PIVOTS);
+                from.task(TRIANGLE, Scatter { m: k, k }, TILE);
+                for r in self.rows.with_tiles(k + 1) {
+                    from.task(RISEN + r as usize, Rise { r, n, k }, 1 + tiles);
+                }
+            }
+            Update { m, n, k } => {
+                from.task(TILE, Self::writer(m, n, k), TILE);
+                from.task(LEFT, Scatter { m, k }, TILE);
+                from.task(UPPER, Top { n, k }, TILE);
+                from.task(FALLEN, Top { n, k }, RISEN + (p + m % p) as usize);
+            }
+            Order { n } => {
+                if n + 2 < self.steps() {
+                    from.task(LATER, Order { n: n + 1 }, ORDER);
+                }
+                from.task(NEXT, Panel { k: n + 1 }, PIVOTS);
+            }
+            Leave { r, n } => {
+                from.task(ORDER, Order { n }, ORDER);
+                for m in self.rows.tiles(r, n + 1) {
+                    from.task(1 + self.rows.at(m), Scatter { m, k: n }, TILE);
+                }
+            }
+            Settle { m, n } => {
+                from.task(TILE, Scatter { m, k: n }, TILE);
+                from.task(NEW_ORDER, Order { n }, ORDER);
+                for r in self.rows.with_tiles(n + 1) {
+                    let out = 1 + tiles + (m % p) as usize;
+                    from.task(INCOMING + r as usize, Leave { r, n }, out);
+                }
+            }
+        }
+    }
+
+    fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
+        let (p, mt, nt, tiles) = (self.rows.p, self.rows.mt, self.nt, self.rows.most());
+        match task {
+            Begin { m, n } => self.hand_on((m, n, 0), to),
+            Gather { r, k } => to.task(tiles, Panel { k }, self.stack_in(r, k)),
+            Panel { k } => {
+                for m in k..mt {
+                    to.task(self.stack_out(m, k), Scatter { m, k }, STACK);
+                }
+                for n in k + 1..nt {
+                    for r in self.rows.with_tiles(k + 1) {
+                        to.task(PIVOTS, Rise { r, n, k }, SWAPS);
+                    }
+                    to.task(PIVOTS, Top { n, k }, TOP_SWAPS);
+                }
+                if let Some(n) = k.checked_sub(1) {
+                    to.task(PIVOTS, Order { n }, NEXT);
+                }
+                to.home(PIVOTS, self.pivots.store(), k as usize);
+            }
+            Scatter { m, k } if m == k => {
+                to.range(TILE, k + 1..nt, |n| Top { n, k }, TRIANGLE);
+                to.home(TILE, self.a.store(), self.slot(m, k));
+            }
+            Scatter { m, k } => {
+                to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT);
+                if k + 1 < self.steps() {
+                    to.task(TILE, Leave { r: m % p, n: k }, 1 + self.rows.at(m));
+                    to.task(TILE, Settle { m, n: k }, TILE);
+                } else {
+                    to.home(TILE, self.a.store(), self.slot(m, k));
+                }
+            }
+            Rise { r, n, k } => to.task(1 + tiles, Top { n, k }, RISEN + r as usize),
+            Top { n, k } => {
+                for m in k + 1..mt {
+                    to.task(TILE, Update { m, n, k }, UPPER);
+                    to.task(RISEN + (p + m % p) as usize, Update { m, n, k }, FALLEN);
+                }
+                to.home(TILE, self.a.store(), self.slot(k, n));
+            }
+            Update { m, n, k } => self.hand_on((m, n, k + 1), to),
+            Order { n } => {
+                if let Some(n) = n.checked_sub(1) {
+                    to.task(ORDER, Order { n }, LATER);
+                }
+                for r in self.rows.with_tiles(n + 1) {
+                    to.task(ORDER, Leave { r, n }, ORDER);
+                }
+                to.range(ORDER, n + 1..mt, |m| Settle { m, n }, NEW_ORDER);
+            }
+            Leave { r, n } => {
+                for m in n + 1..mt {
+                    let out = 1 + tiles + (m % p) as usize;
+                    to.task(out, Settle { m, n }, INCOMING + r as usize);
+                }
+            }
+            Settle { m, n } => to.home(TILE, self.a.store(), self.slot(m, n)),
+        }
+    }
+
+    fn run(&self, task: Task, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+        match task {
+            // The tile is only handed on: to those who read it and to the one who changes it.
+            Begin { .. } => {}
+            Gather { r, k } => self.gather(r, k, flows),
+            Panel { k } => self.panel(k, flows),
+            Scatter { m, k } => self.scatter(m, k, flows),
+            Rise { r, n, k } => self.rise(r, n, k, flows),
+            Top { n, k } => self.top(n, k, flows),
+            Update { m, k, .. } => self.update(m, k, flows),
+            Order { n } => self.order(n, flows),
+            Leave { r, n } => self.leave(r, n, flows),
+            Settle { m, n } => self.settle(m, n, flows),
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: Task) -> Rank {
+        let (m, n) = match task {
+            Begin { m, n } | Update { m, n, .. } | Settle { m, n } => (m, n),
+            Scatter { m, k } => (m, k),
+            Gather { r, k } => (r, k),
+            Rise { r, n, .. } | Leave { r, n } => (r, n),
+            Panel { k } => (k, k),
+            Top { n, k } => (k, n),
+            Order { n } => (n, n),
+        };
+        self.a.rank_of(m as usize, n as usize)
+    }
+
+    /// The longest way to the end, as if a panel were one chain of its tiles at half the speed of
+    /// an update: 6 for each tile of a panel and for each update of a column. What is left of the
+    /// panels comes last.
+    fn priority(&self, task: Task) -> i64 {
+        let (mt, steps) = (i64::from(self.rows.mt), i64::from(self.steps()));
+        // All panels from column n on.
+        let panels = |n: i64| {
+            let n = n.min(steps);
+            3 * (steps - n) * (2 * mt - n - steps + 3)
+        };
+        let level = |n: u32, k: u32| 6 * i64::from(n.min(self.steps()) - k) + panels(n.into());
+        match task {
+            Begin { n, .. } => 4 + level(n, 0),
+            Gather { k, .. } | Panel { k } => 4 + level(k, k),
+            Scatter { k, .. } => 4 + level(k + 1, k),
+            Rise { n, k, .. } | Top { n, k } => 4 + level(n, k),
+            Update { n, k, .. } => 3 + level(n, k),
+            Settle { .. } => 2,
+            Order { .. } => 1,
+            Leave { .. } => 0,
+        }
+    }
+
+    fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
+        let mt = self.rows.mt;
+        let begin = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| Begin { m, n }));
+        begin.filter(move |&task| self.rank(task) == on)
+    }
+
+    fn count(&self, on: Rank) -> u64 {
+        let beside = self.beside_updates().filter(|&task| self.rank(task) == on);
+        let tiles = (0..self.nt).flat_map(|n| (0..self.rows.mt).map(move |m| (m, n)));
+        let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
+        beside.count() as u64 + here.map(|(m, n)| u64::from(m.min(n))).sum::<u64>()
+    }
+}
+
+/// Adds flows that need not be fed.
+fn optional<'d>(class: ClassBuilder<'d>, name: &str, n: usize) -> ClassBuilder<'d> {
+    (0..n).fold(class, |class, i| class.optional(&format!("{name}{i}")))
+}

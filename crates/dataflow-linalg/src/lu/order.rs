@@ -1,0 +1,25 @@
+//! The default tile order.
+
+use crate::scalar::Scalar;
+
+/// Largest n, and how many sub-tiles a side a tile of such a matrix has.
+const TABLE: [(usize, usize); 2] = [(1500, 1), (5000, 2)];
+/// Of any larger matrix.
+const LARGEST: usize = 3;
+
+/// The tile order for the LU factorisation of a matrix of `m` rows and `n` columns: a multiple of
+/// [`Scalar::SUB_TILE_ORDER`], growing with the smaller of the two.
+///
+/// A function of the shape and the kind of number alone: if it depended on the number of threads,
+/// so would the bits of the factors.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::lu::default_tile_order;
+/// assert_eq!(default_tile_order::<f64>(500, 500), 96);
+/// assert_eq!(default_tile_order::<f64>(4000, 4000), 192);
+/// ```
+pub fn default_tile_order<T: Scalar>(m: usize, n: usize) -> usize {
+    let row = TABLE.iter().find(|(largest, _)| m.min(n) <= *largest);
+    T::SUB_TILE_ORDER * row.map_or(LARGEST, |(_, sub_tiles)| *sub_tiles)
+}

@@ -1,0 +1,252 @@
+//! Pivots: which rows were swapped, and what follows from it.
+//!
+//! # Law
+//! Step k swaps row `i` of its panel with row `pivots[i] ≥ i`, for i = 0, 1, …; both are counted
+//! from the panel's first row. Rows travel as numbers of 32 bits in the storage of a tile, so that
+//! everything that flows in a factorisation is a tile.
+
+use crate::error::LinalgError;
+use crate::matrix::digest::Digest;
+use crate::matrix::{Format, Layout, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::data::Store;
+use dataflow_core::port::Memory;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The row swaps of a factorisation, each step's on the rank that owns its diagonal tile.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::lu::{Pivots, factor};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// let a = TiledMatrix::from_fn(Layout::general(3, 3, 2)?, |i, j| (i == 2 - j) as u8 as f64);
+/// let pivots = Pivots::new(&a);
+/// factor(&a, &pivots, Backend::Auto, &Inline)?;
+/// assert_eq!(pivots.rows().collect::<Vec<_>>(), [(0, 2), (1, 1), (2, 2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Pivots<T: Scalar> {
+    layout: Layout,
+    store: Store<Tile<T>>,
+}
+
+impl<T: Scalar> Pivots<T> {
+    /// Room for the row swaps of the factorisation of `a`.
+    pub fn new(a: &TiledMatrix<T>) -> Self {
+        Pivots {
+            layout: *a.layout(),
+            store: Store::empty("pivots", a.mt().min(a.nt())),
+        }
+    }
+
+    /// LAPACK's IPIV, counted from 0: the rows and the rows that they were swapped with, in order;
+    /// of this rank's steps.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.store.len()).flat_map(|k| {
+            let first = self.layout.row_range(k).start;
+            let step = self.store.get(k);
+            let pivots = step.map(|step| Swaps::of(&step).pivots.to_vec());
+            let rows = pivots.into_iter().flatten().enumerate();
+            rows.map(move |(i, pivot)| (first + i, first + pivot as usize))
+        })
+    }
+
+    /// The digest of this rank's pivots, as entries of column −1 of the matrix.
+    pub fn digest(&self) -> Digest {
+        let entry =
+            |(row, pivot)| Digest::of_entry(row as u64, u64::MAX, T::from_real(pivot as f64));
+        self.rows().map(entry).sum()
+    }
+
+    /// Refuses a matrix of another shape, cut or distribution.
+    pub(super) fn expect_of(&self, a: &TiledMatrix<T>) -> Result<(), LinalgError> {
+        if self.layout == *a.layout() {
+            return Ok(());
+        }
+        let text = format!(
+            "pivots of a {} x {} matrix do not fit one of {} x {}, or it is cut or spread otherwise",
+            self.layout.rows(),
+            self.layout.cols(),
+            a.rows(),
+            a.cols()
+        );
+        Err(LinalgError::Shape(text))
+    }
+
+    /// A slot for each step.
+    pub(super) fn store(&self) -> &Store<Tile<T>> {
+        &self.store
+    }
+}
+
+/// A tile that holds numbers instead of elements; zeros may follow them.
+pub(super) fn of_words<T: Scalar>(words: &[u32], memory: &Arc<dyn Memory>) -> Tile<T> {
+    let elements = size_of_val(words).div_ceil(size_of::<T>());
+    let mut tile = Tile::new(elements, 1, Format::ColumnMajor, memory);
+    bytemuck::cast_slice_mut(tile.as_mut_slice())[..words.len()].copy_from_slice(words);
+    tile
+}
+
+/// The numbers in a tile.
+pub(super) fn words<T: Scalar>(tile: &Tile<T>) -> &[u32] {
+    bytemuck::cast_slice(tile.as_slice())
+}
+
+/// What the swaps of one step come to, for columns that they have not reached yet.
+///
+/// A row below the first `pivots.len()` that is swapped at all ends up as one of these; those that
+/// leave it for the top are as many.
+pub(super) struct Swaps<'a> {
+    /// The swaps, one after the other.
+    pub(super) pivots: &'a [u32],
+    /// The row that ends at the top's row `i`.
+    pub(super) sources: &'a [u32],
+    /// The rows below the top that are swapped, ascending.
+    pub(super) touched: &'a [u32],
+    /// The row of the top that ends there.
+    pub(super) fillers: &'a [u32],
+}
+
+impl<'a> Swaps<'a> {
+    /// Works out what the swaps come to.
+    pub(super) fn pack<T: Scalar>(pivots: &[u32], memory: &Arc<dyn Memory>) -> Tile<T> {
+        let height = pivots.len() as u32;
+        let mut top: Vec<u32> = (0..height).collect();
+        let mut below = BTreeMap::new();
+        for (i, &pivot) in pivots.iter().enumerate() {
+            if pivot < height {
+                top.swap(i, pivot as usize);
+            } else {
+                std::mem::swap(below.entry(pivot).or_insert(pivot), &mut top[i]);
+            }
+        }
+        let counts = [height, below.len() as u32];
+        let lists = [&counts[..], pivots, &top].concat();
+        let words: Vec<u32> = lists.into_iter().chain(below.keys().copied()).collect();
+        let words: Vec<u32> = words.into_iter().chain(below.values().copied()).collect();
+        of_words(&words, memory)
+    }
+
+    /// What [`pack`](Self::pack) has written.
+    pub(super) fn of<T: Scalar>(tile: &'a Tile<T>) -> Self {
+        let words = words(tile);
+        let (height, n) = (words[0] as usize, words[1] as usize);
+        let (pivots, words) = words[2..].split_at(height);
+        let (sources, words) = words.split_at(height);
+        let (touched, words) = words.split_at(n);
+        Swaps {
+            pivots,
+            sources,
+            touched,
+            fillers: &words[..n],
+        }
+    }
+}
+
+/// The order of the rows from a step on, after its swaps and all later ones: row `i` of the result
+/// is row `order[i]`, both counted from the step's first row.
+///
+/// - `pivots`: of the step
+/// - `later`: the order from the next step on; nothing after the last
+/// - `rows`: how many there are
+pub(super) fn order(pivots: &[u32], later: Option<&[u32]>, rows: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..rows as u32).collect();
+    for (i, &pivot) in pivots.iter().enumerate() {
+        order.swap(i, pivot as usize);
+    }
+    if let Some(later) = later {
+        let height = pivots.len();
+        let swapped = order.split_off(height);
+        let rest = later[..swapped.len()].iter();
+        order.extend(rest.map(|&row| swapped[row as usize]));
+    }
+    order
+}
+
+/// The order that undoes another.
+pub(super) fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut inverse = vec![0; order.len()];
+    for (i, &row) in (0..).zip(order) {
+        inverse[row as usize] = i;
+    }
+    inverse
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataflow_core::port::Heap;
+    use proptest::prelude::*;
+
+    /// Swaps as LAPACK does them.
+    fn swapped(rows: usize, steps: &[(usize, Vec<u32>)]) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..rows as u32).collect();
+        for (first, pivots) in steps {
+            for (i, &pivot) in pivots.iter().enumerate() {
+                order.swap(first + i, first + pivot as usize);
+            }
+        }
+        order
+    }
+
+    /// Swaps of `height` rows among `rows`.
+    fn any_pivots(height: usize, rows: usize) -> impl Strategy<Value = Vec<u32>> {
+        let one = move |i: usize| i as u32..rows as u32;
+        (0..height).map(one).collect::<Vec<_>>()
+    }
+
+    proptest! {
+        #[test]
+        fn what_swaps_come_to_is_what_they_do_one_by_one(
+            (height, rows, pivots) in (1usize..9, 0usize..9).prop_flat_map(|(height, more)| {
+                let rows = height + more;
+                (Just(height), Just(rows), any_pivots(height, rows))
+            })
+        ) {
+            let heap: Arc<dyn Memory> = Arc::new(Heap);
+            let tile: Tile<f64> = Swaps::pack(&pivots, &heap);
+            let swaps = Swaps::of(&tile);
+            let after = swapped(rows, &[(0, pivots.clone())]);
+            prop_assert_eq!(swaps.pivots, &pivots[..]);
+            prop_assert_eq!(swaps.sources, &after[..height]);
+            prop_assert!(swaps.touched.is_sorted());
+            for row in height as u32..rows as u32 {
+                let now = after[row as usize];
+                match swaps.touched.binary_search(&row) {
+                    Ok(at) => prop_assert_eq!(swaps.fillers[at], now),
+                    Err(_) => prop_assert_eq!(row, now),
+                }
+            }
+        }
+
+        #[test]
+        fn orders_of_all_steps_join_into_one(
+            first in any_pivots(4, 11), second in any_pivots(4, 7), third in any_pivots(3, 3),
+        ) {
+            let last = order(&third, None, 3);
+            let from_second = order(&second, Some(&last), 7);
+            let all = order(&first, Some(&from_second), 11);
+            let steps = [(0, first), (4, second), (8, third)];
+            prop_assert_eq!(all, swapped(11, &steps));
+        }
+    }
+
+    #[test]
+    fn numbers_come_out_of_tiles_of_every_scalar_as_they_went_in() {
+        fn check<T: Scalar>() {
+            let heap: Arc<dyn Memory> = Arc::new(Heap);
+            for n in 0..9 {
+                let numbers: Vec<u32> = (0..n).map(|i| u32::MAX - i).collect();
+                let tile: Tile<T> = of_words(&numbers, &heap);
+                assert_eq!(words(&tile)[..n as usize], numbers);
+            }
+        }
+        check::<f32>();
+        check::<f64>();
+        check::<crate::scalar::c32>();
+        check::<crate::scalar::c64>();
+    }
+}

@@ -1,0 +1,361 @@
+//! The factorisation against the kernel that does it on the whole matrix at once.
+
+use super::*;
+use crate::error::LinalgError;
+use crate::kernel::{Backend, Op, getrf};
+use crate::matrix::check::solve_backward_error;
+use crate::matrix::generate::Random;
+use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, Tile, TiledMatrix};
+use crate::scalar::{Scalar, c32, c64};
+use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
+use dataflow_core::prelude::*;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Rows, columns and tile orders: square, tall, wide, ragged, more tiles than rows, empty.
+const SHAPES: [(usize, usize, usize); 12] = [
+    (0, 0, 1),
+    (0, 3, 2),
+    (3, 0, 2),
+    (1, 1, 1),
+    (5, 5, 8),
+    (12, 12, 4),
+    (23, 23, 5),
+    (31, 9, 4),
+    (30, 10, 4),
+    (9, 31, 4),
+    (10, 30, 4),
+    (40, 37, 7),
+];
+
+/// A matrix of which `rank` has its part, without tiles.
+fn vacant((m, n): (usize, usize), (p, q): (u32, u32)) -> TiledMatrix<f64> {
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    let layout = Layout::general(m, n, 1).unwrap();
+    TiledMatrix::vacant(layout.distributed(grid, Rank(0)).unwrap(), Arc::new(Heap))
+}
+
+#[test]
+fn the_space_is_proved_for_all_shapes_up_to_6_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (3, 1), (4, 1)] {
+        for (m, n) in (0..=6).flat_map(|m| (0..=6).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let pivots = Pivots::new(&a);
+            let space = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+    }
+}
+
+#[test]
+fn the_space_without_pivoting_is_proved_and_its_priorities_are_bottom_levels() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for (m, n) in (0..=6).flat_map(|m| (0..=6).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let space = Unpivoted::new(&a, &Pivots::new(&a), Backend::Auto).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+    }
+    for nt in 1..=9 {
+        let a = vacant((nt, nt), (1, 1));
+        let space = Unpivoted::new(&a, &Pivots::new(&a), Backend::Auto).unwrap();
+        let mut levels = HashMap::new();
+        // Any task comes after those of earlier steps and, within a step, of smaller classes.
+        let mut tasks: Vec<_> = space.tasks(Rank(0)).collect();
+        tasks.sort_by_key(|task| {
+            let (UnpivotedTask::Getrf { k }
+            | UnpivotedTask::Right { k, .. }
+            | UnpivotedTask::Below { k, .. }
+            | UnpivotedTask::Update { k, .. }) = *task;
+            (k, task.class())
+        });
+        for task in tasks.into_iter().rev() {
+            let mut fed = Fed(Vec::new());
+            space.successors(task, &mut fed);
+            let after = fed.0.iter().map(|next| levels[next]).max().unwrap_or(0);
+            let level = [2, 3, 3, 6][task.class()] + after;
+            assert_eq!(space.priority(task), level, "{task:?} of {nt} tiles");
+            levels.insert(task, level);
+        }
+    }
+}
+
+/// Hears whom a task feeds.
+struct Fed(Vec<UnpivotedTask>);
+
+impl Successors<Unpivoted<'_, f64>> for Fed {
+    fn task(&mut self, _: usize, target: UnpivotedTask, _: usize) {
+        self.0.push(target);
+    }
+    fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
+}
+
+#[test]
+fn without_pivoting_dominant_matrices_are_factored_and_solved() {
+    fn check<T: Scalar>() {
+        for (m, n, nb) in SHAPES {
+            let dominant = |i: usize, j: usize| {
+                let entry: T = Random::new(3).entry(i, j);
+                if i == j {
+                    entry + T::from_real(2.0 * m.max(n) as f64)
+                } else {
+                    entry
+                }
+            };
+            let format = Format::SubTiled { order: 3 };
+            let layout = Layout::general(m, n, nb).unwrap().with_format(format);
+            let a = TiledMatrix::<T>::from_fn(layout, dominant);
+            let pivots = Pivots::new(&a);
+            let report = factor_unpivoted(&a, &pivots, Backend::Auto, &Inline).unwrap();
+            assert_eq!(report.copies(), 0);
+            assert!(pivots.rows().all(|(row, pivot)| row == pivot));
+            let what = format!("{} {m} x {n}, tiles of {nb}", T::PRECISION);
+            let right = residual(&dominant, &a, &pivots).unwrap();
+            assert!(right < 2.0, "{what}: {right}");
+            if m == n {
+                let layout = Layout::general(n, 2, nb).unwrap();
+                let x = TiledMatrix::from_entries(layout, &Random::new(9));
+                solve(&a, &pivots, Op::NoTranspose, &x, Backend::Auto, &Inline).unwrap();
+                let error =
+                    solve_backward_error(&dominant, Structure::General, &x, &Random::new(9));
+                assert!(error.unwrap() < 2.0, "{what}");
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+/// Factors the whole matrix as one tile.
+fn at_once<T: Scalar>(m: usize, n: usize, entries: &impl Entries<T>) -> (Tile<T>, Vec<u32>) {
+    let heap: Arc<dyn Memory> = Arc::new(Heap);
+    let mut tile = Tile::from_fn(m, n, Format::ColumnMajor, &heap, |i, j| entries.entry(i, j));
+    let mut pivots = vec![0; m.min(n)];
+    getrf(Backend::Faer, &mut tile, &mut pivots);
+    (tile, pivots)
+}
+
+#[test]
+fn factors_and_pivots_are_those_of_the_whole_matrix_at_once() {
+    fn check<T: Scalar>() {
+        for (m, n, nb) in SHAPES {
+            let (expected, swaps) = at_once::<T>(m, n, &Random::new(3));
+            for format in [Format::ColumnMajor, Format::SubTiled { order: 3 }] {
+                let layout = Layout::general(m, n, nb).unwrap().with_format(format);
+                let a = TiledMatrix::<T>::from_entries(layout, &Random::new(3));
+                let pivots = Pivots::new(&a);
+                let what = format!("{} {m} x {n}, tiles of {nb}, {format:?}", T::PRECISION);
+                let report = factor(&a, &pivots, Backend::Auto, &Inline).unwrap();
+                assert!(m < n || report.copies() == 0, "{what}: {report:?}");
+                let rows = swaps.iter().map(|&pivot| pivot as usize).enumerate();
+                assert!(pivots.rows().eq(rows), "{what}");
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    let (x, right) = (a.get(i, j).unwrap(), expected.get(i, j));
+                    let error = (x - right).modulus() / right.modulus().max(1.0);
+                    assert!(
+                        error < 1e4 * T::EPSILON,
+                        "{what}: ({i}, {j}) is {x:?}, not {right:?}"
+                    );
+                }
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+#[test]
+fn any_schedule_gives_the_same_bits() {
+    let layout = Layout::general(40, 37, 7).unwrap();
+    let run = |on: &dyn dataflow_core::port::Executor| {
+        let a = TiledMatrix::<c64>::from_entries(layout, &Random::new(8));
+        let pivots = Pivots::new(&a);
+        factor(&a, &pivots, Backend::Auto, on).unwrap();
+        (a.to_column_major().unwrap(), pivots.digest())
+    };
+    let expected = run(&Inline);
+    for seed in 0..20 {
+        assert!(
+            run(&Shuffled::new(seed).with_threads(2)) == expected,
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_zero_pivot_is_named_and_the_factorisation_completes() {
+    for (m, n, nb) in SHAPES {
+        for zero in [0, m.min(n) / 2, m.min(n).saturating_sub(1)] {
+            if m.min(n) == 0 {
+                continue;
+            }
+            let entries = |i: usize, j: usize| match j {
+                j if j == zero => 0.0,
+                j => Random::new(5).entry(i, j),
+            };
+            let a = TiledMatrix::<f64>::from_fn(Layout::general(m, n, nb).unwrap(), entries);
+            let pivots = Pivots::new(&a);
+            let failed = factor(&a, &pivots, Backend::Auto, &Inline).unwrap_err();
+            assert_eq!(
+                (failed.name(), failed.index()),
+                ("singular", Some(zero as u64 + 1))
+            );
+            assert_eq!(pivots.rows().count(), m.min(n));
+            let (expected, _) = at_once(m, n, &entries);
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let error = (a.get(i, j).unwrap() - expected.get(i, j)).abs();
+                assert!(error < 1e-11, "{m} x {n}, tiles of {nb}: ({i}, {j})");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_general_finite_matrix_is_refused_by_name() {
+    let lower = TiledMatrix::<f64>::zeros(Layout::lower(4, 2).unwrap());
+    let pivots = Pivots::new(&lower);
+    let refused = Factor::new(&lower, &pivots, Backend::Auto).err().unwrap();
+    assert_eq!(refused.name(), "wrong_shape");
+    let a = TiledMatrix::<f64>::zeros(Layout::general(4, 4, 2).unwrap());
+    let refused = Factor::new(&a, &pivots, Backend::Auto).err().unwrap();
+    assert_eq!(refused.name(), "wrong_shape");
+    for (row, col) in (0..5).flat_map(|i| (0..7).map(move |j| (i, j))) {
+        let a = TiledMatrix::from_fn(Layout::general(5, 7, 2).unwrap(), |i, j| {
+            if (i, j) == (row, col) {
+                f64::INFINITY
+            } else {
+                1.0
+            }
+        });
+        let failed = factor(&a, &Pivots::new(&a), Backend::Auto, &Inline).unwrap_err();
+        let LinalgError::NotFinite { row: r, col: c } = failed else {
+            panic!("{failed}")
+        };
+        assert_eq!((r, c), (row as u64, col as u64));
+    }
+}
+
+#[test]
+fn the_check_is_proved_for_all_shapes_up_to_7_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (3, 1)] {
+        for (m, n) in (0..=7).flat_map(|m| (0..=7).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let pivots = Pivots::new(&a);
+            let space = Check::new(&a, &a, &pivots).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+    }
+}
+
+#[test]
+fn the_residual_is_of_rounding_errors_and_one_wrong_entry_anywhere_shows() {
+    fn check<T: Scalar>() {
+        for (m, n, nb) in SHAPES {
+            let layout = Layout::general(m, n, nb).unwrap();
+            let format = Format::SubTiled { order: 3 };
+            let mut a = TiledMatrix::<T>::from_entries(layout.with_format(format), &Random::new(3));
+            let pivots = Pivots::new(&a);
+            factor(&a, &pivots, Backend::Auto, &Inline).unwrap();
+            let right = residual(&Random::new(3), &a, &pivots).unwrap();
+            let what = format!("{} {m} x {n}, tiles of {nb}", T::PRECISION);
+            assert!(right < 2.0, "{what}: {right}");
+            assert!(
+                residual(&Random::new(4), &a, &pivots).unwrap() > 1e3 || m * n == 0,
+                "{what}"
+            );
+            for (row, col) in (0..m)
+                .step_by(4)
+                .flat_map(|i| (0..n).step_by(3).map(move |j| (i, j)))
+            {
+                let slot = a.slot(row / nb, col / nb).unwrap();
+                let before = a.get(row, col).unwrap();
+                let mut set = |x| {
+                    a.store_mut()
+                        .update(slot, |tile| tile.set(row % nb, col % nb, x))
+                };
+                set(before + T::from_real(1e4 * T::EPSILON));
+                let wrong = residual(&Random::new(3), &a, &pivots).unwrap();
+                assert!(wrong > 10.0, "{what}: ({row}, {col}): {wrong}");
+                a.store_mut()
+                    .update(slot, |tile| tile.set(row % nb, col % nb, before));
+            }
+        }
+    }
+    check::<f64>();
+    check::<c32>();
+}
+
+const OPS: [Op; 3] = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
+
+#[test]
+fn the_solution_is_proved_for_up_to_6_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (3, 1)] {
+        for (n, columns) in (0..=6).flat_map(|n| (0..=3).map(move |columns| (n, columns))) {
+            let (a, b) = (vacant((n, n), (p, q)), vacant((n, columns), (p, q)));
+            let pivots = Pivots::new(&a);
+            for op in OPS {
+                let space = Solve::new(&a, &pivots, op, &b, Backend::Auto).unwrap();
+                verify(&space, p * q).unwrap_or_else(|fault| {
+                    panic!("{n} tiles, {columns}, {op:?} on {p} x {q}: {fault}")
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn all_three_systems_are_solved_for_any_number_of_right_hand_sides() {
+    fn check<T: Scalar>() {
+        for (n, nb) in [(0, 1), (1, 1), (5, 8), (12, 4), (23, 5), (40, 7)] {
+            let a =
+                TiledMatrix::<T>::from_entries(Layout::general(n, n, nb).unwrap(), &Random::new(3));
+            let pivots = Pivots::new(&a);
+            factor(&a, &pivots, Backend::Auto, &Inline).unwrap();
+            for (op, columns) in OPS
+                .into_iter()
+                .flat_map(|op| [0, 1, 2, 15].map(|c| (op, c)))
+            {
+                let layout = Layout::general(n, columns, nb).unwrap();
+                let x = TiledMatrix::from_entries(layout, &Random::new(9));
+                solve(&a, &pivots, op, &x, Backend::Auto, &Inline).unwrap();
+                let of_op = |i: usize, j: usize| match op {
+                    Op::NoTranspose => Random::new(3).entry(i, j),
+                    Op::Transpose => Random::new(3).entry(j, i),
+                    Op::ConjTranspose => Scalar::conj(Entries::<T>::entry(&Random::new(3), j, i)),
+                };
+                let error =
+                    solve_backward_error::<T>(&of_op, Structure::General, &x, &Random::new(9));
+                let error = error.unwrap();
+                assert!(
+                    error < 2.0,
+                    "{} n = {n}, {op:?}, {columns}: {error}",
+                    T::PRECISION
+                );
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+#[test]
+fn a_singular_system_and_one_that_does_not_fit_are_refused_by_name() {
+    let singular = |i: usize, j: usize| if j == 3 { 0.0 } else { (i + j * j) as f64 };
+    let a = TiledMatrix::<f64>::from_fn(Layout::general(6, 6, 2).unwrap(), singular);
+    let pivots = Pivots::new(&a);
+    let _ = factor(&a, &pivots, Backend::Auto, &Inline).unwrap_err();
+    let b = |m, nb| TiledMatrix::<f64>::zeros(Layout::general(m, 1, nb).unwrap());
+    let refused = |b| solve(&a, &pivots, Op::NoTranspose, &b, Backend::Auto, &Inline).unwrap_err();
+    assert_eq!(refused(b(6, 2)).name(), "singular");
+    assert_eq!(refused(b(5, 2)).name(), "wrong_shape");
+    assert_eq!(refused(b(6, 3)).name(), "wrong_shape");
+}

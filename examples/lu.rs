@@ -1,0 +1,201 @@
+//! The LU factorisation P·A = L·U of a matrix from a file or from a formula, by tiles.
+//!
+//! Generation, the search for entries that are not finite, the check and the digest run as tasks
+//! too, but only the factorisation itself is timed. A singular matrix is factored to the end, as
+//! LAPACK does; the example then says which pivot is zero and fails.
+//!
+//! # Elsewhere
+//! Where the matrix comes from, and what is said of a result: `problem/`.
+
+mod cli;
+mod problem;
+
+use clap::{Args, ValueEnum};
+use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::linalg::flops;
+use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::lu::{Check, Factor, Pivots, Unpivoted, default_tile_order, expect_regular};
+use dataflow::linalg::matrix::digest::Digest;
+use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::scalar::Scalar;
+use dataflow::{Monitor, Report, Runtime};
+use problem::{
+    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, in_numbers,
+    judge, open, over_ranks, say_more,
+};
+use std::process::ExitCode;
+
+const EXAMPLE: Example = Example {
+    name: "lu",
+    about: "Factors a matrix of any shape by tiles, with row swaps",
+    runs: true,
+    honours: &[
+        "n",
+        "m",
+        "nb",
+        "grid",
+        "precision",
+        "input",
+        "seed",
+        "backend",
+        "check",
+    ],
+};
+
+/// The flags of this example alone.
+#[derive(Clone, Copy, Debug, Args)]
+struct Own {
+    #[command(flatten)]
+    generated: Generated,
+    /// Which rows are swapped, so that no pivot is too small
+    #[arg(long, value_name = "HOW", default_value = "partial")]
+    pivoting: Pivoting,
+}
+
+impl Own {
+    /// The generated matrix that suits the way pivots are chosen.
+    fn kind(&self) -> Kind {
+        match self.pivoting {
+            Pivoting::Partial => Kind::Random,
+            Pivoting::None => Kind::Spd,
+        }
+    }
+}
+
+/// How pivots are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Pivoting {
+    /// The largest entry of the column, as LAPACK does.
+    Partial,
+    /// As they stand: for matrices whose diagonal dominates.
+    None,
+}
+
+/// Up to this order the result is checked unless the user says otherwise.
+const CHECKED_BY_DEFAULT: usize = 8000;
+
+/// What is factored, and where.
+struct Problem<'a> {
+    settings: &'a Settings<Own>,
+    file: Option<File>,
+    runtime: &'a Runtime,
+    outcome: &'a mut Outcome,
+}
+
+impl InAnyPrecision for Problem<'_> {
+    fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// From the entries to the factors, and back for the check.
+    fn run<T: Scalar>(self) -> Result<(), Failure> {
+        let Problem {
+            settings,
+            file,
+            runtime,
+            outcome,
+        } = self;
+        let backend = backend(settings.backend)?;
+        let (m, n) = match &file {
+            Some(file) => (file.header().rows, file.header().cols),
+            None => {
+                let n = settings.n.unwrap_or(4000);
+                (settings.m.unwrap_or(n), n)
+            }
+        };
+        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
+        (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
+        outcome.precision = Some(T::PRECISION.to_string());
+        outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
+        let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
+        let original: Matrix<T> = match file {
+            // Kept beside its factors.
+            Some(file) => Matrix::read(file, layout, 2, runtime)?,
+            None => {
+                outcome.seed = Some(settings.seed);
+                fits::<T>(&[&layout], runtime)?;
+                settings
+                    .own
+                    .generated
+                    .make((m, n), settings.seed, settings.own.kind())?
+            }
+        };
+
+        let lu = TiledMatrix::vacant(layout, runtime.memory());
+        let pivots = Pivots::new(&lu);
+        let mut runs = Vec::new();
+        for _ in 0..settings.repeat {
+            // Each tile near the worker that makes it.
+            lu.fill(&original, runtime)?;
+            lu.scan(runtime, runtime.courier())?;
+            let run = |monitor: &Monitor| match settings.own.pivoting {
+                Pivoting::Partial => partial(&lu, &pivots, backend, runtime, monitor),
+                Pivoting::None => without(&lu, &pivots, backend, runtime, monitor),
+            };
+            runs.push(settings.measure(runtime, run)?);
+        }
+        outcome.measured = Measured::median(runs);
+
+        outcome.digest = Some((digest(&lu, runtime)? + swaps(&pivots, runtime)?).to_string());
+        if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
+            let check = Check::new(&original, &lu, &pivots)?;
+            runtime.run_across(&check)?;
+            judge(check.residual(), outcome)?;
+        }
+        if !settings.json {
+            let kind = settings.own.generated.name(settings.own.kind());
+            say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
+        }
+        Ok(expect_regular(&lu, runtime, runtime.courier())?)
+    }
+}
+
+fn partial<T: Scalar>(
+    a: &TiledMatrix<T>,
+    pivots: &Pivots<T>,
+    backend: Backend,
+    runtime: &Runtime,
+    monitor: &Monitor,
+) -> Result<Report, Failure> {
+    let factor = Factor::new(a, pivots, backend)?;
+    Ok(match runtime.n_ranks() {
+        1 => factor.run_watched(runtime, monitor),
+        _ => factor.run_across(runtime, runtime.courier(), monitor),
+    }?)
+}
+
+fn without<T: Scalar>(
+    a: &TiledMatrix<T>,
+    pivots: &Pivots<T>,
+    backend: Backend,
+    runtime: &Runtime,
+    monitor: &Monitor,
+) -> Result<Report, Failure> {
+    let factor = Unpivoted::new(a, pivots, backend)?;
+    Ok(match runtime.n_ranks() {
+        1 => factor.run_watched(runtime, monitor),
+        _ => factor.run_across(runtime, runtime.courier(), monitor),
+    }?)
+}
+
+/// The digest of all ranks' pivots, the same on every rank.
+fn swaps<T: Scalar>(pivots: &Pivots<T>, runtime: &Runtime) -> Result<Digest, dataflow::Error> {
+    let Digest(own) = pivots.digest();
+    let all = runtime.gather(own.to_le_bytes().to_vec())?;
+    Ok(in_numbers(&all).map(Digest).sum())
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
+        settings.own.generated.expect_sense()?;
+        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
+        outcome.backend = Some(settings.backend.to_string());
+        let problem = Problem {
+            settings,
+            file: open(settings)?,
+            runtime,
+            outcome,
+        };
+        by_precision(settings, problem)
+    })
+}
