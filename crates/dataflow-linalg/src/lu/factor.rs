@@ -19,7 +19,7 @@ use super::pivots::Pivots;
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
@@ -110,21 +110,7 @@ pub fn expect_regular<T: Scalar>(
     on: &dyn Executor,
     courier: &dyn Courier,
 ) -> Result<(), LinalgError> {
-    let search = EachTile::new("search for zero pivots", a.layout(), |i, j| {
-        if i != j {
-            return Ok(());
-        }
-        let tile = a.tile_at(i, j).map_err(|absent| absent.to_string())?;
-        let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d));
-        match diagonal.position(|pivot| pivot == T::zero()) {
-            Some(d) => Err(LinalgError::singular((a.row_range(i).start + d + 1) as u64)),
-            None => Ok(()),
-        }
-    });
-    match run_across(&search, on, courier, &Monitor::new()) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(LinalgError::of_run(error, a.rows())),
-    }
+    a.expect_regular(on, courier)
 }
 
 impl<'a, T: Scalar> Factor<'a, T> {
