@@ -1,4 +1,4 @@
-//! Every lie about the Cholesky spaces is found: each edge removed, doubled or redirected, each
+//! Every lie about the spaces of linear algebra is found: each edge removed, doubled or redirected, each
 //! flow, slot, root and count changed.
 
 #[path = "../crates/dataflow-core/tests/specimen/mod.rs"]
@@ -7,7 +7,8 @@ mod specimen;
 use dataflow::core::port::Heap;
 use dataflow::core::prelude::*;
 use dataflow::linalg::cholesky::{Factor, Solve, SolveTask, Task};
-use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::kernel::{Backend, Op};
+use dataflow::linalg::lu::{self, Pivots, Unpivoted, UnpivotedTask};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
 use std::sync::Arc;
@@ -17,46 +18,98 @@ fn vacant(layout: Layout) -> &'static TiledMatrix<f64> {
     Box::leak(Box::new(TiledMatrix::vacant(layout, Arc::new(Heap))))
 }
 
-/// Nothing is run here, so there is nothing to make anew.
-impl Specimen for Factor<'static, f64> {
-    fn fresh(&self) -> Self {
-        *self
-    }
-    fn outcome(&self) -> Vec<u64> {
-        Vec::new()
-    }
-    fn holes(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn strangers(&self) -> Vec<Task> {
-        let nt = 20;
-        vec![
-            Task::Potrf { k: nt },
-            Task::Trsm { m: 0, k: 0 },
-            Task::Herk { m: nt, k: 0 },
-            Task::Gemm { m: 2, n: 2, k: 1 },
-        ]
-    }
+/// A space of which nothing is run, so that there is nothing to make anew, and names that are none
+/// of its tasks.
+macro_rules! specimen {
+    ($space:ty, $task:ty, $strangers:expr) => {
+        impl Specimen for $space {
+            fn fresh(&self) -> Self {
+                *self
+            }
+            fn outcome(&self) -> Vec<u64> {
+                Vec::new()
+            }
+            fn holes(&self) -> Vec<String> {
+                Vec::new()
+            }
+            fn strangers(&self) -> Vec<$task> {
+                Vec::from($strangers)
+            }
+        }
+    };
 }
 
-impl Specimen for Solve<'static, f64> {
-    fn fresh(&self) -> Self {
-        *self
-    }
-    fn outcome(&self) -> Vec<u64> {
-        Vec::new()
-    }
-    fn holes(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn strangers(&self) -> Vec<SolveTask> {
-        vec![
-            SolveTask::Forward { k: 20, j: 0 },
-            SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
-            SolveTask::Backward { k: 0, j: 20 },
-            SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
-        ]
-    }
+specimen!(
+    Factor<'static, f64>,
+    Task,
+    [
+        Task::Potrf { k: 20 },
+        Task::Trsm { m: 0, k: 0 },
+        Task::Herk { m: 20, k: 0 },
+        Task::Gemm { m: 2, n: 2, k: 1 },
+    ]
+);
+specimen!(
+    Solve<'static, f64>,
+    SolveTask,
+    [
+        SolveTask::Forward { k: 20, j: 0 },
+        SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
+        SolveTask::Backward { k: 0, j: 20 },
+        SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+    ]
+);
+specimen!(
+    lu::Factor<'static, f64>,
+    lu::Task,
+    [
+        lu::Task::Begin { m: 20, n: 0 },
+        lu::Task::Gather { r: 20, k: 0 },
+        lu::Task::Panel { k: 20 },
+        lu::Task::Scatter { m: 0, k: 1 },
+        lu::Task::Rise { r: 0, n: 0, k: 0 },
+        lu::Task::Top { n: 0, k: 0 },
+        lu::Task::Update { m: 0, n: 1, k: 0 },
+        lu::Task::Order { n: 20 },
+        lu::Task::Leave { r: 20, n: 0 },
+        lu::Task::Settle { m: 0, n: 0 },
+    ]
+);
+specimen!(
+    Unpivoted<'static, f64>,
+    UnpivotedTask,
+    [
+        UnpivotedTask::Getrf { k: 20 },
+        UnpivotedTask::Right { n: 0, k: 0 },
+        UnpivotedTask::Below { m: 0, k: 0 },
+        UnpivotedTask::Update { m: 1, n: 1, k: 1 },
+    ]
+);
+specimen!(
+    lu::Solve<'static, f64>,
+    lu::SolveTask,
+    [
+        lu::SolveTask::Order { k: 20 },
+        lu::SolveTask::Give { m: 20, n: 0 },
+        lu::SolveTask::Begin { m: 0, j: 20 },
+        lu::SolveTask::Leave { r: 20, j: 0 },
+        lu::SolveTask::Settle { m: 20, j: 0 },
+        lu::SolveTask::Forward { k: 20, j: 0 },
+        lu::SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
+        lu::SolveTask::Backward { k: 0, j: 20 },
+        lu::SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+    ]
+);
+
+/// A general matrix of so many tiles on a grid, and room for its row swaps.
+fn general(
+    (m, n): (usize, usize),
+    (p, q): (u32, u32),
+) -> (&'static TiledMatrix<f64>, &'static Pivots<f64>) {
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    let layout = Layout::general(m, n, 1).unwrap();
+    let a = vacant(layout.distributed(grid, Rank(0)).unwrap());
+    (a, Box::leak(Box::new(Pivots::new(a))))
 }
 
 /// Tries every mutant but those that are `right`: another space, without contradiction.
@@ -106,5 +159,47 @@ fn every_mutant_of_the_solution_is_found() {
             // Another tile of L, which nobody changes, may be read: no contradiction.
             matches!(mutation, Mutation::Input(_, 0, Twist::Slot(slot)) if *slot < l.n_slots())
         });
+    }
+}
+
+#[test]
+fn every_mutant_of_lu_is_found() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for ((m, n), stride) in [
+            ((1, 1), 1),
+            ((2, 2), 1),
+            ((3, 2), 1),
+            ((2, 3), 2),
+            ((4, 4), 17),
+        ] {
+            let (a, pivots) = general((m, n), (p, q));
+            let space = lu::Factor::new(a, pivots, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, p * q, stride, |_| false);
+            let space = Unpivoted::new(a, pivots, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, p * q, stride.min(5), |_| false);
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_the_solution_with_lu_is_found() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for (op, nt, stride) in [(Op::NoTranspose, 2, 1), (Op::ConjTranspose, 3, 5)] {
+            let (a, pivots) = general((nt, nt), (p, q));
+            let (b, _) = general((nt, 2), (p, q));
+            let space = lu::Solve::new(a, pivots, op, b, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, p * q, stride, |mutation| match mutation {
+                // Another tile of the factors, or another step, which nobody changes, may be read:
+                // no contradiction.
+                Mutation::Input(lu::SolveTask::Give { .. }, 0, Twist::Slot(slot)) => {
+                    p * q > 1 || *slot < a.n_slots()
+                }
+                Mutation::Input(lu::SolveTask::Order { k }, nth, Twist::Slot(slot)) => {
+                    let steps = nt as usize;
+                    *nth == usize::from((*k as usize) + 1 < steps) && (p * q > 1 || *slot < steps)
+                }
+                _ => false,
+            });
+        }
     }
 }
