@@ -124,7 +124,7 @@ impl<M: Method> InAnyPrecision for Problem<'_, M> {
         outcome.digest = Some(digest(&l, runtime)?.to_string());
         if settings.check.unwrap_or(n <= CHECKED_BY_DEFAULT) {
             let check = Check::new(&original, &l);
-            runtime.run_across(&check)?;
+            check.run_across(runtime, runtime.courier())?;
             judge(check.residual(), outcome)?;
         }
         if !settings.json {

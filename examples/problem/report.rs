@@ -40,7 +40,8 @@ pub fn digest<T: Scalar>(a: &TiledMatrix<T>, runtime: &Runtime) -> Result<Digest
         own.fetch_add(of_tile, Ordering::Relaxed);
         Ok(())
     });
-    runtime.run_across(&digest)?;
+    digest.run_across(runtime, runtime.courier())?;
+    drop(digest);
     let all = runtime.gather(own.into_inner().to_le_bytes().to_vec())?;
     Ok(in_numbers(&all).map(Digest).sum())
 }

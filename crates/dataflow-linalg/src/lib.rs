@@ -17,6 +17,8 @@ extern crate blas_src as _;
 
 pub mod scalar;
 
+mod compiled;
+
 pub mod matrix;
 
 pub mod flops;
@@ -25,5 +27,6 @@ pub mod kernel;
 pub mod cholesky;
 pub mod error;
 pub mod lu;
+pub mod product;
 
 pub use error::LinalgError;

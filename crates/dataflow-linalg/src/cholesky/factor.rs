@@ -17,7 +17,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of tile Cholesky: indices of tiles, k the step.
@@ -104,7 +104,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// As [`factor`].
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        T::run_factor(self, (on, None, monitor))
+            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
@@ -118,7 +119,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor)
+        T::run_factor(self, (on, Some(courier), monitor))
             .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 

@@ -1,7 +1,8 @@
 //! Cholesky: A = L·Lᴴ of a Hermitian positive definite matrix, by tiles.
 //!
 //! [`factor`] overwrites the lower triangle of A by L; [`solve`] overwrites B by the solution of
-//! A·X = B; [`residual`] judges a factor. [`Factor`], [`Solve`] and [`Check`] are the task spaces
+//! A·X = B; [`inverse`] overwrites A by A⁻¹; [`residual`] judges a factor. [`Factor`], [`Solve`],
+//! [`Inverse`] and [`Check`] are the task spaces
 //! behind them, to be run, watched or composed like any other, on one rank or on many.
 //!
 //! # Examples
@@ -24,10 +25,12 @@
 
 mod check;
 mod factor;
+mod inverse;
 mod order;
 mod solve;
 
 pub use check::{Check, CheckTask, Piece, residual};
 pub use factor::{Factor, Task, factor};
+pub use inverse::{Inverse, InverseTask, inverse};
 pub use order::default_tile_order;
 pub use solve::{Solve, SolveTask, solve};

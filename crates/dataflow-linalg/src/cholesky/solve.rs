@@ -5,9 +5,10 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_op, trsm_left};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of the two triangular solves: k is the step, m the tile row that is updated,
@@ -47,7 +48,8 @@ pub fn solve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    run(&Solve::new(l, b, backend)?, on).map_err(LinalgError::Run)
+    let solve = Solve::new(l, b, backend)?;
+    T::run_solve(&solve, (on, None, &Monitor::new())).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Solve<'a, T> {

@@ -2,7 +2,7 @@
 
 use ::faer::prelude::ReborrowMut;
 
-use super::product::product;
+use super::product::product_add;
 use super::{Backend, Op};
 use crate::matrix::tile::{Layout, Tile, cuts};
 use crate::scalar::Scalar;
@@ -51,8 +51,29 @@ pub fn gemm<T: Scalar>(backend: Backend, a: &Tile<T>, b: &Tile<T>, c: &mut Tile<
 /// gemm_op(Backend::Auto, (Op::ConjTranspose, &l), (Op::NoTranspose, &x), &mut b);
 /// assert_eq!(b, Tile::from_rows([[0.0], [0.0]]));
 /// ```
-pub fn gemm_op<T: Scalar>(
+pub fn gemm_op<T: Scalar>(backend: Backend, a: (Op, &Tile<T>), b: (Op, &Tile<T>), c: &mut Tile<T>) {
+    gemm_add(backend, -T::one(), a, b, c);
+}
+
+/// `C ← C + α·op(A)·op(B)`: BLAS's `gemm` with β = 1.
+///
+/// `2·m·n·k` flops (4 times as many for complex numbers).
+///
+/// # Panics
+/// If the shapes disagree.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, Op, gemm_add};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let a = Tile::from_rows([[1.0, 2.0]]);
+/// let mut c = Tile::from_rows([[1.0]]);
+/// gemm_add(Backend::Auto, 3.0, (Op::NoTranspose, &a), (Op::Transpose, &a), &mut c);
+/// assert_eq!(c, Tile::from_rows([[16.0]]));
+/// ```
+pub fn gemm_add<T: Scalar>(
     backend: Backend,
+    alpha: T,
     (op_a, a): (Op, &Tile<T>),
     (op_b, b): (Op, &Tile<T>),
     c: &mut Tile<T>,
@@ -75,7 +96,7 @@ pub fn gemm_op<T: Scalar>(
                     Op::Transpose | Op::ConjTranspose => b_layout.place(j.clone(), l.clone()),
                 };
                 let (left, right) = ((op_a, left.of(a)), (op_b, right.of(b)));
-                product(backend, left, right, target.rb_mut());
+                product_add(backend, alpha, left, right, target.rb_mut());
             }
         }
     }

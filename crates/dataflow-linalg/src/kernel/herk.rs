@@ -1,10 +1,12 @@
 //! `herk`: the update of a diagonal tile by the product of a tile with itself.
 
+use std::ops::Range;
+
 use ::faer::prelude::ReborrowMut;
 use ::faer::{MatMut, MatRef};
 
-use super::product::{product, square};
-use super::{Backend, Op, faer};
+use super::product::{product_add, square};
+use super::{Backend, Op};
 use crate::matrix::tile::{Tile, cuts};
 use crate::scalar::Scalar;
 
@@ -29,62 +31,106 @@ use crate::scalar::Scalar;
 /// assert_eq!(c, Tile::from_rows([[3.0, 7.0], [0.0, 5.0]]));
 /// ```
 pub fn herk<T: Scalar>(backend: Backend, a: &Tile<T>, c: &mut Tile<T>) {
+    herk_add(backend, -1.0, (Op::NoTranspose, a), c);
+}
+
+/// `C ← C + α·A·Aᴴ` or `C + α·Aᴴ·A`, lower triangle, α real: [`herk`] with a choice of sign and side.
+///
+/// # Panics
+/// If the shapes disagree, or the operation is [`Op::Transpose`], which is no `herk` for complex
+/// numbers.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, Op, herk_add};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let a = Tile::from_rows([[1.0, 2.0]]);
+/// let mut c = Tile::from_rows([[4.0, 7.0], [2.0, 9.0]]);
+/// herk_add(Backend::Auto, 1.0, (Op::ConjTranspose, &a), &mut c);
+/// assert_eq!(c, Tile::from_rows([[5.0, 7.0], [4.0, 13.0]]));
+/// ```
+pub fn herk_add<T: Scalar>(backend: Backend, alpha: f64, (op, a): (Op, &Tile<T>), c: &mut Tile<T>) {
     let (a_layout, c_layout) = (a.layout(), c.layout());
     let n = c_layout.rows;
+    let (rows, inner) = match op {
+        Op::NoTranspose => (a_layout.rows, a_layout.cols),
+        Op::ConjTranspose => (a_layout.cols, a_layout.rows),
+        Op::Transpose => panic!("herk: the product of a matrix with its plain transpose"),
+    };
     assert!(
-        c_layout.cols == n && a_layout.rows == n,
-        "herk: {n} × {} ← {} × {} times its own transpose",
+        c_layout.cols == n && rows == n,
+        "herk: {n} × {} ← {rows} × {inner} times its own transpose",
         c_layout.cols,
-        a_layout.rows,
-        a_layout.cols
     );
     let formats = [a_layout.format, c_layout.format];
     let (a, c) = (a.as_slice(), c.as_mut_slice());
+    // Block (i, l) of op(A), as it lies in A.
+    let block = |i: Range<usize>, l: Range<usize>| match op {
+        Op::NoTranspose => (op, a_layout.place(i, l).of(a)),
+        _ => (op, a_layout.place(l, i).of(a)),
+    };
     for i in cuts(n, formats) {
         for j in cuts(i.end, formats) {
             let mut target = c_layout.place(i.clone(), j.clone()).of_mut(c);
             if i == j {
                 make_diagonal_real(target.rb_mut());
             }
-            for l in cuts(a_layout.cols, formats) {
-                let left = a_layout.place(i.clone(), l.clone()).of(a);
+            for l in cuts(inner, formats) {
+                let left = block(i.clone(), l.clone());
                 if i == j {
-                    herk_block(backend, left, target.rb_mut());
+                    herk_block(backend, alpha, left, target.rb_mut());
                 } else {
-                    let right = a_layout.place(j.clone(), l).of(a);
-                    let (left, right) = ((Op::NoTranspose, left), (Op::ConjTranspose, right));
-                    product(backend, left, right, target.rb_mut());
+                    let right = adjoint(block(j.clone(), l));
+                    product_add(backend, T::from_real(alpha), left, right, target.rb_mut());
                 }
             }
         }
     }
 }
 
+/// op(X)ᴴ for the two operations of `herk`.
+fn adjoint<T>((op, x): (Op, MatRef<'_, T>)) -> (Op, MatRef<'_, T>) {
+    match op {
+        Op::NoTranspose => (Op::ConjTranspose, x),
+        _ => (Op::NoTranspose, x),
+    }
+}
+
 /// Largest order of a block whose triangle is left to one call.
 const LEAF: usize = 48;
 
-/// `C ← C − A·Aᴴ` on blocks: halves of C down to [`LEAF`], the square below them as a product.
-pub(super) fn herk_block<T: Scalar>(backend: Backend, a: MatRef<'_, T>, c: MatMut<'_, T>) {
+/// `C ← C + α·op(A)·op(A)ᴴ` on blocks: halves of C down to [`LEAF`], the square below them as a
+/// product.
+pub(super) fn herk_block<T: Scalar>(
+    backend: Backend,
+    alpha: f64,
+    (op, a): (Op, MatRef<'_, T>),
+    c: MatMut<'_, T>,
+) {
     let (n, mut c) = (c.nrows(), c);
     make_diagonal_real(c.rb_mut());
-    if square(backend, a, c.rb_mut()) {
+    if square(backend, alpha, (op, a), c.rb_mut()) {
         return;
     }
     if n <= LEAF {
-        return herk_leaf(a, c);
+        return herk_leaf(alpha, (op, a), c);
     }
     let half = half(n);
-    let (upper, lower) = a.split_at_row(half);
+    let (upper, lower) = match op {
+        Op::NoTranspose => a.split_at_row(half),
+        _ => a.split_at_col(half),
+    };
     let (c00, _, c10, c11) = c.split_at_mut(half, half);
-    herk_block(backend, upper, c00);
-    // C10 ← C10 − A1·A0ᴴ
-    product(
+    herk_block(backend, alpha, (op, upper), c00);
+    // C10 ← C10 + α·A1·A0ᴴ
+    product_add(
         backend,
-        (Op::NoTranspose, lower),
-        (Op::ConjTranspose, upper),
+        T::from_real(alpha),
+        (op, lower),
+        adjoint((op, upper)),
         c10,
     );
-    herk_block(backend, lower, c11);
+    herk_block(backend, alpha, (op, lower), c11);
 }
 
 /// Where a block of order `n` is halved: a multiple of 8 keeps the vector registers full.
@@ -92,9 +138,9 @@ pub(super) fn half(n: usize) -> usize {
     (n / 2).next_multiple_of(8)
 }
 
-fn herk_leaf<T: Scalar>(a: MatRef<'_, T>, mut c: MatMut<'_, T>) {
+fn herk_leaf<T: Scalar>(alpha: f64, (op, a): (Op, MatRef<'_, T>), mut c: MatMut<'_, T>) {
     make_diagonal_real(c.rb_mut());
-    faer::herk(a, c.rb_mut());
+    T::faer_herk(alpha, op, a, c.rb_mut());
     // Rounding of fused products leaves imaginary parts.
     make_diagonal_real(c);
 }

@@ -6,6 +6,8 @@
 //! | [`trsm`] | B ← B·L⁻ᴴ | the tiles below it |
 //! | [`herk`] | C ← C − A·Aᴴ, lower triangle (syrk for real numbers) | the update of a diagonal tile |
 //! | [`gemm`], [`gemm_op`] | C ← C − A·Bᴴ, or any op(A)·op(B) | the update of any other tile |
+//! | [`gemm_add`], [`herk_add`], [`scale`] | C ← C + α·op(A)·op(B), C + α·op(A)·op(A)ᴴ, β·C | products, inverses |
+//! | [`trtri`], [`lauum`], [`trmm`] | L ← L⁻¹, L ← Lᴴ·L, B ← α·op(L)·B | inverses |
 //! | [`getrf`], [`laswp`] | A ← L\U with P·A = L·U, and its row swaps | a panel of tile columns |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
 //! | [`trsm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle | LU, and solutions with it |
@@ -21,7 +23,7 @@
 //! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky).
 //! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
-mod faer;
+pub(crate) mod faer;
 mod gemm;
 mod getrf;
 mod herk;
@@ -29,16 +31,20 @@ mod herk;
 pub mod openblas;
 mod potrf;
 mod product;
+mod scale;
 mod scratch;
+mod triangle;
 mod trsm;
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use gemm::{gemm, gemm_op};
+pub use gemm::{gemm, gemm_add, gemm_op};
 pub use getrf::{getrf, getrf_unpivoted, laswp};
-pub use herk::herk;
+pub use herk::{herk, herk_add};
 pub use potrf::{NotPositive, potrf};
+pub use scale::scale;
+pub use triangle::{lauum, trmm, trtri};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
 
 /// The library behind the kernels.

@@ -87,11 +87,12 @@ pub fn gemm<T: Scalar>(m: usize, n: usize, k: usize, a: &[T], b: &[T], c: &mut [
     let a = MatRef::from_column_major_slice(a, m, k);
     let b = MatRef::from_column_major_slice(b, k, n);
     let c = MatMut::from_column_major_slice_mut(c, m, n);
-    subtract_product(Op::NoTranspose, a, Op::NoTranspose, b, c);
+    add_product(-T::one(), Op::NoTranspose, a, Op::NoTranspose, b, c);
 }
 
-/// C ← C − op(A)·op(B).
-pub(super) fn subtract_product<T: Scalar>(
+/// C ← C + α·op(A)·op(B).
+pub(super) fn add_product<T: Scalar>(
+    alpha: T,
     op_a: Op,
     a: MatRef<'_, T>,
     op_b: Op,
@@ -117,7 +118,8 @@ pub(super) fn subtract_product<T: Scalar>(
     //           accepts, so BLAS touches elements of the views alone
     //         - C is borrowed for writing, hence apart from A and B
     unsafe {
-        T::subtract_product(
+        T::add_product(
+            alpha,
             (transposition(op_a), a, a_shape.ld),
             (transposition(op_b), b, b_shape.ld),
             (c, c_shape),
@@ -126,17 +128,22 @@ pub(super) fn subtract_product<T: Scalar>(
     }
 }
 
-/// C ← C − A·Aᴴ, the lower triangle alone.
-pub(super) fn subtract_square<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
+/// C ← C + α·op(A)·op(A)ᴴ, the lower triangle alone; not for [`Op::Transpose`].
+pub(super) fn add_square<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_, T>) {
     hold_to_one_thread();
     let (a_shape, c_shape) = (Strided::of(a), Strided::of(c.as_ref()));
-    assert!(c_shape.rows == c_shape.cols && a_shape.rows == c_shape.rows);
-    let (a, c) = (a.as_ptr(), c.as_ptr_mut());
-    // SAFETY: - C is square and as high as A, by the assertion above
+    let (rows, inner) = match op {
+        Op::NoTranspose => (a_shape.rows, a_shape.cols),
+        Op::Transpose | Op::ConjTranspose => (a_shape.cols, a_shape.rows),
+    };
+    assert!(c_shape.rows == c_shape.cols && rows == c_shape.rows);
+    // For real numbers the two transpositions are the same, and `?syrk` knows both.
+    let (a, c) = ((transposition(op), a.as_ptr(), a_shape.ld), c.as_ptr_mut());
+    // SAFETY: - C is square and as high as op(A), by the assertion above
     //         - `Strided::of` found both views column-major, with a leading dimension that BLAS
     //           accepts, so BLAS touches elements of the views alone
     //         - C is borrowed for writing, hence apart from A
-    unsafe { T::subtract_square((a, a_shape), (c, c_shape)) };
+    unsafe { T::add_square(alpha, a, (c, c_shape), inner) };
 }
 
 fn transposition(op: Op) -> CBLAS_TRANSPOSE {
@@ -182,24 +189,31 @@ impl Strided {
 
 /// The foreign routines for one kind of number.
 pub trait Routines: Sized {
-    /// `?gemm`: C ← C − op(A)·op(B), with the inner length given last.
+    /// `?gemm`: C ← C + α·op(A)·op(B), with the inner length given last.
     ///
     /// # Safety
     /// Each pointer with its leading dimension is a column-major matrix of the shape that the
     /// operation asks for; C is not shared.
-    unsafe fn subtract_product(
+    unsafe fn add_product(
+        alpha: Self,
         a: (CBLAS_TRANSPOSE, *const Self, c_int),
         b: (CBLAS_TRANSPOSE, *const Self, c_int),
         c: (*mut Self, Strided),
         inner: c_int,
     );
 
-    /// `?syrk` or `?herk` of the lower triangle: C ← C − A·Aᴴ.
+    /// `?syrk` or `?herk` of the lower triangle: C ← C + α·op(A)·op(A)ᴴ, with the inner length given
+    /// last.
     ///
     /// # Safety
-    /// Each pointer with its shape is a column-major matrix, C square and as high as A; C is not
-    /// shared.
-    unsafe fn subtract_square(a: (*const Self, Strided), c: (*mut Self, Strided));
+    /// Each pointer with its leading dimension is a column-major matrix of the shape that the
+    /// operation asks for; C is square and not shared.
+    unsafe fn add_square(
+        alpha: f64,
+        a: (CBLAS_TRANSPOSE, *const Self, c_int),
+        c: (*mut Self, Strided),
+        inner: c_int,
+    );
 
     /// `?potrf` of the lower triangle; returns INFO.
     ///
@@ -209,16 +223,18 @@ pub trait Routines: Sized {
 }
 
 macro_rules! routines {
-    ($scalar:ident, $gemm:ident, $minus_one:expr, $one:expr, $herk:ident, $potrf:ident) => {
+    ($scalar:ident, $pass:ident, $gemm:ident, $herk:ident, $potrf:ident) => {
         impl Routines for $scalar {
-            unsafe fn subtract_product(
+            unsafe fn add_product(
+                alpha: Self,
                 (op_a, a, lda): (CBLAS_TRANSPOSE, *const Self, c_int),
                 (op_b, b, ldb): (CBLAS_TRANSPOSE, *const Self, c_int),
                 (c, Strided { rows, cols, ld }): (*mut Self, Strided),
                 inner: c_int,
             ) {
                 let (a, b, c) = (a.cast(), b.cast(), c.cast());
-                let (order, alpha, beta) = (CblasColMajor, $minus_one, $one);
+                let (order, one) = (CblasColMajor, <Self as Scalar>::one());
+                let (alpha, beta) = ($pass!(alpha), $pass!(one));
                 // SAFETY: - pointers and shapes are as BLAS wants them, by the caller's word
                 //         - a complex number is two adjacent reals on both sides
                 unsafe {
@@ -228,27 +244,18 @@ macro_rules! routines {
                 }
             }
 
-            unsafe fn subtract_square(
-                (a, from): (*const Self, Strided),
+            unsafe fn add_square(
+                alpha: f64,
+                (op, a, lda): (CBLAS_TRANSPOSE, *const Self, c_int),
                 (c, to): (*mut Self, Strided),
+                inner: c_int,
             ) {
                 let (order, part, a, c) = (CblasColMajor, CblasLower, a.cast(), c.cast());
-                let (n, k) = (from.rows, from.cols);
                 // SAFETY: - pointers and shapes are as BLAS wants them, by the caller's word
                 //         - a complex number is two adjacent reals on both sides
                 unsafe {
                     cblas_sys::$herk(
-                        order,
-                        part,
-                        CblasNoTrans,
-                        n,
-                        k,
-                        -1.0,
-                        a,
-                        from.ld,
-                        1.0,
-                        c,
-                        to.ld,
+                        order, part, op, to.rows, inner, alpha as _, a, lda, 1.0, c, to.ld,
                     );
                 }
             }
@@ -264,21 +271,21 @@ macro_rules! routines {
     };
 }
 
-routines!(f32, cblas_sgemm, -1.0, 1.0, cblas_ssyrk, spotrf);
-routines!(f64, cblas_dgemm, -1.0, 1.0, cblas_dsyrk, dpotrf);
-routines!(
-    c32,
-    cblas_cgemm,
-    &[-1.0, 0.0],
-    &[1.0, 0.0],
-    cblas_cherk,
-    cpotrf
-);
-routines!(
-    c64,
-    cblas_zgemm,
-    &[-1.0, 0.0],
-    &[1.0, 0.0],
-    cblas_zherk,
-    zpotrf
-);
+/// How BLAS is given a real factor.
+macro_rules! by_value {
+    ($factor:ident) => {
+        $factor
+    };
+}
+
+/// How BLAS is given a complex factor.
+macro_rules! by_parts {
+    ($factor:ident) => {
+        &[$factor.re, $factor.im]
+    };
+}
+
+routines!(f32, by_value, cblas_sgemm, cblas_ssyrk, spotrf);
+routines!(f64, by_value, cblas_dgemm, cblas_dsyrk, dpotrf);
+routines!(c32, by_parts, cblas_cgemm, cblas_cherk, cpotrf);
+routines!(c64, by_parts, cblas_zgemm, cblas_zherk, zpotrf);

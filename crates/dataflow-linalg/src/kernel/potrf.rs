@@ -82,7 +82,7 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
                 // A[i,j] ← A[i,j] − A[i,k]·A[j,k]ᴴ
                 let left = layout.place(i.clone(), k.clone()).of(factored);
                 if i == j {
-                    herk_block(backend, left, target.rb_mut());
+                    herk_block(backend, -1.0, (Op::NoTranspose, left), target.rb_mut());
                 } else {
                     let right = layout.place(j.clone(), k).of(factored);
                     let (left, right) = ((Op::NoTranspose, left), (Op::ConjTranspose, right));
@@ -124,7 +124,7 @@ fn potrf_block<T: Scalar>(backend: Backend, a: MatMut<'_, T>) -> Result<(), NotP
     let (mut a00, _, mut a10, mut a11) = a.split_at_mut(half, half);
     potrf_block(backend, a00.rb_mut())?;
     trsm_block(backend, a00.rb(), a10.rb_mut());
-    herk_block(backend, a10.rb(), a11.rb_mut());
+    herk_block(backend, -1.0, (Op::NoTranspose, a10.rb()), a11.rb_mut());
     potrf_block(backend, a11).map_err(|failed| failed.after(half))
 }
 
@@ -138,7 +138,7 @@ fn potrf_leaf<T: Scalar>(mut a: MatMut<'_, T>) -> Result<(), NotPositive> {
         let mut copy = MatMut::from_column_major_slice_mut(copy, n, n);
         copy_lower(a.rb(), copy.rb_mut());
         let mut result = Ok(());
-        if !faer::potrf(copy.rb_mut()) {
+        if !T::faer_potrf(copy.rb_mut()) {
             copy_lower(a.rb(), copy.rb_mut());
             result = potrf_unblocked(copy.rb_mut());
         }

@@ -1,4 +1,4 @@
-//! The product of blocks, C ← C − op(A)·op(B), on which all kernels rest; and who computes it.
+//! The product of blocks, C ← C + α·op(A)·op(B), on which all kernels rest; and who computes it.
 //!
 //! # Law
 //! The library is a function of the backend and the shape, fixed in the source.
@@ -19,25 +19,45 @@ enum Library {
 /// C ← C − op(A)·op(B).
 pub(super) fn product<T: Scalar>(
     backend: Backend,
+    a: (Op, MatRef<'_, T>),
+    b: (Op, MatRef<'_, T>),
+    c: MatMut<'_, T>,
+) {
+    product_add(backend, -T::one(), a, b, c);
+}
+
+/// C ← C + α·op(A)·op(B).
+pub(super) fn product_add<T: Scalar>(
+    backend: Backend,
+    alpha: T,
     (op_a, a): (Op, MatRef<'_, T>),
     (op_b, b): (Op, MatRef<'_, T>),
     c: MatMut<'_, T>,
 ) {
     match library(backend, c.nrows(), c.ncols()) {
-        Library::Faer => super::faer::gemm(op_a, a, op_b, b, c),
+        Library::Faer => T::faer_gemm(alpha, op_a, a, op_b, b, c),
         #[cfg(feature = "openblas")]
-        Library::OpenBlas => super::openblas::subtract_product(op_a, a, op_b, b, c),
+        Library::OpenBlas => super::openblas::add_product(alpha, op_a, a, op_b, b, c),
     }
 }
 
-/// C ← C − A·Aᴴ in one call, the lower triangle alone, if the library has a good one; the diagonal
-/// of C is real.
-pub(super) fn square<T: Scalar>(backend: Backend, a: MatRef<'_, T>, c: MatMut<'_, T>) -> bool {
-    match library(backend, c.nrows(), a.ncols()) {
+/// C ← C + α·op(A)·op(A)ᴴ in one call, the lower triangle alone, if the library has a good one; the
+/// diagonal of C is real.
+pub(super) fn square<T: Scalar>(
+    backend: Backend,
+    alpha: f64,
+    (op, a): (Op, MatRef<'_, T>),
+    c: MatMut<'_, T>,
+) -> bool {
+    let inner = match op {
+        Op::NoTranspose => a.ncols(),
+        Op::Transpose | Op::ConjTranspose => a.nrows(),
+    };
+    match library(backend, c.nrows(), inner) {
         Library::Faer => false,
         #[cfg(feature = "openblas")]
         Library::OpenBlas => {
-            super::openblas::subtract_square(a, c);
+            super::openblas::add_square(alpha, op, a, c);
             true
         }
     }

@@ -38,6 +38,8 @@ macro_rules! for_every_scalar {
     };
 }
 
+mod triangles;
+
 /// A matrix for the textbook: exact enough to judge by.
 #[derive(Clone)]
 struct Dense {

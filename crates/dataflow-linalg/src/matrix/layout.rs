@@ -257,6 +257,15 @@ impl Layout {
         (0..self.n_slots()).filter_map(|slot| self.tile_of(slot))
     }
 
+    /// The tiles of any rank in the order of their slots.
+    pub(crate) fn tiles_of(&self, on: Rank) -> impl Iterator<Item = (u32, u32)> + Send + use<> {
+        let there = self.seen_from(on);
+        let tiles =
+            there.map(|there| (0..there.n_slots()).filter_map(move |slot| there.tile_of(slot)));
+        let tiles = tiles.into_iter().flatten();
+        tiles.map(|(i, j)| (i as u32, j as u32))
+    }
+
     /// Number of elements in the tiles of this rank.
     pub fn n_elements(&self) -> u128 {
         let slots = &self.slots;

@@ -9,6 +9,10 @@
 //! # Elsewhere
 //! Whether a factor or a solution is right: [`check`](super::check).
 
+mod across;
+
+pub use across::norm_across;
+
 use super::layout::Structure;
 use super::tiled::column_major;
 use super::{Tile, TiledMatrix};
@@ -159,27 +163,35 @@ pub fn sums<T: Scalar>(a: &TiledMatrix<T>) -> Result<Sums, TileError> {
 
 fn norm_max<T: Scalar>(a: &TiledMatrix<T>) -> Result<f64, TileError> {
     let mut largest = 0.0;
-    for_each_entry(a, |_, size, _| largest = larger(largest, size))?;
+    for_each_tile(a, |tile, _, _, part| {
+        largest = of_tile(tile, part, largest, |largest, size, _| {
+            larger(largest, size)
+        });
+    })?;
     Ok(largest)
 }
 
 fn norm_frobenius<T: Scalar>(a: &TiledMatrix<T>) -> Result<f64, TileError> {
     let largest = norm_max(a)?;
-    if largest == 0.0 || !largest.is_finite() {
+    let Some(scale) = scale_of(largest) else {
         return Ok(largest);
-    }
-    // The power of two below the largest modulus: dividing by it is exact.
+    };
+    let mut total = 0.0;
+    for_each_tile(a, |tile, _, _, part| {
+        total += of_tile(tile, part, 0.0, |sum, size, times| {
+            let scaled = size / scale;
+            sum + times * scaled * scaled
+        });
+    })?;
+    Ok(scale * f64::sqrt(total))
+}
+
+/// The power of two below the largest modulus: dividing by it is exact. `None` if the norm is the
+/// largest modulus itself: zero, infinite or NaN.
+fn scale_of(largest: f64) -> Option<f64> {
     let exponent = f64::INFINITY.to_bits() & largest.to_bits();
     let scale = f64::from_bits(exponent).max(f64::MIN_POSITIVE);
-    let (mut total, mut sum, mut current) = (0.0, 0.0, (0, 0));
-    for_each_entry(a, |tile, size, times| {
-        if tile != current {
-            (total, sum, current) = (total + sum, 0.0, tile);
-        }
-        let scaled = size / scale;
-        sum += times * scaled * scaled;
-    })?;
-    Ok(scale * f64::sqrt(total + sum))
+    (largest != 0.0 && largest.is_finite()).then_some(scale)
 }
 
 /// The first entry, in column order, that is NaN or infinite among those a factorisation reads.
@@ -254,30 +266,32 @@ fn for_each_tile<T: Scalar>(
     Ok(())
 }
 
-/// Calls with the tile, the modulus and the number of occurrences of every entry that counts.
-fn for_each_entry<T: Scalar>(
-    a: &TiledMatrix<T>,
-    mut visit: impl FnMut((usize, usize), f64, f64),
-) -> Result<(), TileError> {
+/// Folds the moduli of the entries of a tile that count, each with the number of its occurrences.
+fn of_tile<T: Scalar>(
+    tile: &Tile<T>,
+    part: Part,
+    start: f64,
+    fold: impl Fn(f64, f64, f64) -> f64,
+) -> f64 {
     let mut buffer = Vec::new();
-    for_each_tile(a, |tile, i, j, part| {
-        let block = column_major(tile, &mut buffer);
-        let columns = block.chunks_exact(tile.rows().max(1)).enumerate();
-        for (y, column) in columns.take(tile.cols()) {
-            let first = match part {
-                Part::Triangle => y,
-                _ => 0,
+    let block = column_major(tile, &mut buffer);
+    let columns = block.chunks_exact(tile.rows().max(1)).enumerate();
+    let mut all = start;
+    for (y, column) in columns.take(tile.cols()) {
+        let first = match part {
+            Part::Triangle => y,
+            _ => 0,
+        };
+        for (x, element) in column.iter().enumerate().skip(first) {
+            let times = match part {
+                Part::Whole => 1.0,
+                Part::Triangle if x == y => 1.0,
+                _ => 2.0,
             };
-            for (x, element) in column.iter().enumerate().skip(first) {
-                let times = match part {
-                    Part::Whole => 1.0,
-                    Part::Triangle if x == y => 1.0,
-                    _ => 2.0,
-                };
-                visit((i, j), modulus(*element, part, x == y), times);
-            }
+            all = fold(all, modulus(*element, part, x == y), times);
         }
-    })
+    }
+    all
 }
 
 /// |x|; on the diagonal of a triangle |re x|.

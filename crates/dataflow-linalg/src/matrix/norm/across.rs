@@ -1,0 +1,345 @@
+//! Norms of a matrix that is spread over ranks: each tile is measured by its owner, rank 0 adds up,
+//! every rank is told.
+//!
+//! # Law
+//! What the tiles contribute is added in the order of the layout's slots, whatever the grid: the
+//! bits are those of [`norm`](super::norm) on one rank.
+
+use super::{Norm, Part, Sums, larger, of_tile, scale_of, tile_sums};
+use crate::matrix::{Layout, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Block, Courier, Executor, Head, Wire};
+use dataflow_core::prelude::*;
+use dataflow_core::{Error, run_across, task_names};
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+/// A norm of a matrix, of which each rank gives its tiles; the same on every rank. One pass, or two
+/// for Frobenius.
+///
+/// # Errors
+/// If a stored tile is not at hand; what [`run_across`] answers.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Alone, Inline};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, norm::{Norm, norm_across}};
+/// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[3.0, -1.0], [4.0, 0.0]][i][j]);
+/// assert_eq!(norm_across(&a, Norm::One, &Inline, &Alone)?, 7.0);
+/// assert_eq!(norm_across(&a, Norm::Frobenius, &Inline, &Alone)?, 26f64.sqrt());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn norm_across<T: Scalar>(
+    a: &TiledMatrix<T>,
+    which: Norm,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<f64, Error> {
+    let measured = |what| {
+        let measure = Measure::new(a, what);
+        run_across(&measure, on, courier, &Monitor::new())?;
+        // A run that ended well has told every rank.
+        Ok(measure.told.into_inner().unwrap_or(f64::NAN))
+    };
+    match which {
+        Norm::One => measured(What::Columns),
+        Norm::Infinity => measured(What::Rows),
+        Norm::Max => measured(What::Largest),
+        Norm::Frobenius => {
+            let largest = measured(What::Largest)?;
+            match scale_of(largest) {
+                None => Ok(largest),
+                Some(scale) => Ok(scale * measured(What::Squares(scale))?.sqrt()),
+            }
+        }
+    }
+}
+
+/// What is added up over the tiles.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Columns,
+    Rows,
+    Largest,
+    /// Of moduli over this scale.
+    Squares(f64),
+}
+
+task_names! {
+    /// The tasks of a norm: a tile is measured, its part is added, a rank is told.
+    enum MeasureTask { Tile { i, j }, Add { i, j }, Tell { rank } }
+}
+use MeasureTask::{Add, Tell, Tile};
+
+/// The sums so far, or the result.
+const TOTAL: usize = 0;
+/// Add: what a tile contributes.
+const PART: usize = 1;
+
+struct Measure<'a, T: Scalar> {
+    a: &'a TiledMatrix<T>,
+    what: What,
+    /// Of all tiles, on whatever rank.
+    all: Layout,
+    total: Store<Sums>,
+    told: OnceLock<f64>,
+}
+
+impl<'a, T: Scalar> Measure<'a, T> {
+    fn new(a: &'a TiledMatrix<T>, what: What) -> Self {
+        let start = match what {
+            What::Columns | What::Rows => Sums::new(a.rows(), a.cols()),
+            What::Largest | What::Squares(_) => Sums::new(0, 1),
+        };
+        let first = (a.layout().rank() == Rank(0)).then_some(start);
+        Measure {
+            a,
+            what,
+            all: a.layout().alone(),
+            total: Store::new("total", first),
+            told: OnceLock::new(),
+        }
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.a.distribution().n_ranks() as u32
+    }
+
+    /// The tile before and behind one in the order of slots.
+    fn neighbours(&self, i: u32, j: u32) -> [Option<(u32, u32)>; 2] {
+        let slot = self.all.slot(i as usize, j as usize);
+        let at = |slot: Option<usize>| {
+            let (i, j) = self.all.tile_of(slot?)?;
+            Some((i as u32, j as u32))
+        };
+        let before = slot.and_then(|slot| slot.checked_sub(1));
+        [at(before), at(slot.map(|slot| slot + 1))]
+    }
+
+    /// The last tile in the order of slots, if there is one.
+    fn last(&self) -> Option<(u32, u32)> {
+        let slot = self.all.n_slots().checked_sub(1)?;
+        let (i, j) = self.all.tile_of(slot)?;
+        Some((i as u32, j as u32))
+    }
+
+    fn part(&self, i: usize, j: usize) -> Part {
+        Part::of(self.a.structure(), i, j)
+    }
+}
+
+impl<T: Scalar> TaskSpace for Measure<'_, T> {
+    type Task = MeasureTask;
+    type Datum = Sums;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("norm").parameter("m", self.a.rows());
+        self.a.layout().describe(about);
+        about.parameter("what", format!("{:?}", self.what));
+        about.class("Tile").new_flow("TOTAL");
+        about.class("Add").update("TOTAL").read("PART");
+        about.class("Tell").optional("TOTAL");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = MeasureTask> + Send {
+        let own = self.a.layout().tiles_of(on).map(|(i, j)| Tile { i, j });
+        let first = (on == Rank(0)).then_some(&self.all);
+        let add = first.into_iter().flat_map(|all| all.tiles_of(Rank(0)));
+        let add = add.map(|(i, j)| Add { i, j });
+        own.chain(add).chain([Tell { rank: on.0 }])
+    }
+
+    fn inputs(&self, task: MeasureTask, from: &mut impl Inputs<Self>) {
+        match task {
+            Tile { .. } => {}
+            Add { i, j } => {
+                match self.neighbours(i, j)[0] {
+                    None => from.home(TOTAL, &self.total, 0),
+                    Some((i, j)) => from.task(TOTAL, Add { i, j }, TOTAL),
+                }
+                from.task(PART, Tile { i, j }, TOTAL);
+            }
+            Tell { .. } => {
+                if let Some((i, j)) = self.last() {
+                    from.task(TOTAL, Add { i, j }, TOTAL);
+                }
+            }
+        }
+    }
+
+    fn successors(&self, task: MeasureTask, to: &mut impl Successors<Self>) {
+        match task {
+            Tile { i, j } => to.task(TOTAL, Add { i, j }, PART),
+            Add { i, j } => match self.neighbours(i, j)[1] {
+                Some((i, j)) => to.task(TOTAL, Add { i, j }, TOTAL),
+                None => {
+                    let tell = |rank| Tell { rank };
+                    to.range(TOTAL, 0..self.n_ranks(), tell, TOTAL);
+                    to.home(TOTAL, &self.total, 0);
+                }
+            },
+            Tell { .. } => {}
+        }
+    }
+
+    fn run(&self, task: MeasureTask, flows: &mut Flows<'_, Sums>) -> Result<(), TaskError> {
+        match task {
+            Tile { i, j } => {
+                let (i, j) = (i as usize, j as usize);
+                let tile = self.a.tile_at(i, j).map_err(|absent| absent.to_string())?;
+                let part = self.part(i, j);
+                let one = |number| Sums {
+                    columns: vec![number],
+                    rows: vec![],
+                };
+                let [total] = flows.slots();
+                total.put(match self.what {
+                    What::Columns | What::Rows => tile_sums(&tile, part),
+                    What::Largest => {
+                        one(of_tile(&tile, part, 0.0, |all, size, _| larger(all, size)))
+                    }
+                    What::Squares(scale) => one(of_tile(&tile, part, 0.0, |sum, size, times| {
+                        let scaled = size / scale;
+                        sum + times * scaled * scaled
+                    })),
+                });
+            }
+            Add { i, j } => {
+                let (i, j) = (i as usize, j as usize);
+                let [total, part] = flows.slots();
+                let (total, part) = (total.update(), part.read());
+                match self.what {
+                    What::Columns | What::Rows => {
+                        let (row, col) = (self.all.row_range(i).start, self.all.col_range(j).start);
+                        total.add(part, row, col, self.part(i, j));
+                    }
+                    What::Largest => total.columns[0] = larger(total.columns[0], part.columns[0]),
+                    What::Squares(_) => total.columns[0] += part.columns[0],
+                }
+            }
+            Tell { .. } => {
+                let [total] = flows.slots();
+                let largest = |sums: &Vec<f64>| sums.iter().copied().fold(0.0, larger);
+                let norm = total.get().map_or(0.0, |total| match self.what {
+                    What::Rows => largest(&total.rows),
+                    _ => largest(&total.columns),
+                });
+                self.told.get_or_init(|| norm);
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: MeasureTask) -> Rank {
+        match task {
+            Tile { i, j } => self.a.rank_of(i as usize, j as usize),
+            Add { .. } => Rank(0),
+            Tell { rank } => Rank(rank),
+        }
+    }
+
+    /// What is measured is added, and gone, first.
+    fn priority(&self, task: MeasureTask) -> i64 {
+        matches!(task, Add { .. }).into()
+    }
+}
+
+impl Datum for Sums {
+    fn bytes(&self) -> usize {
+        Wire::size(self)
+    }
+}
+
+/// The head: how many columns there are, 8 bytes, little endian. The body: columns, then rows.
+impl Wire for Sums {
+    fn head(&self) -> Head {
+        Head::from_slice(&(self.columns.len() as u64).to_le_bytes())
+    }
+
+    fn size(&self) -> usize {
+        8 * (self.columns.len() + self.rows.len())
+    }
+
+    fn body(&self) -> Cow<'_, [u8]> {
+        let numbers = self.columns.iter().chain(&self.rows);
+        Cow::Owned(numbers.flat_map(|number| number.to_ne_bytes()).collect())
+    }
+
+    fn unpack(head: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+        let columns = head.try_into().map(u64::from_le_bytes);
+        let columns = columns.map_err(|_| format!("sums with a head of {} bytes", head.len()))?;
+        let bytes = body.bytes();
+        let numbers = bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned);
+        let numbers: Vec<f64> = numbers.collect();
+        let columns = usize::try_from(columns).unwrap_or(usize::MAX);
+        if columns > numbers.len() || bytes.len() % 8 != 0 {
+            return Err(format!("{columns} sums in {} bytes", bytes.len()));
+        }
+        let (columns, rows) = numbers.split_at(columns);
+        Ok(Sums {
+            columns: columns.to_vec(),
+            rows: rows.to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::generate::Random;
+    use crate::matrix::norm::norm;
+    use crate::matrix::{Distribution, Grid};
+    use crate::scalar::c64;
+    use dataflow_core::port::{Alone, Heap, Memory, Shuffled};
+    use std::sync::Arc;
+
+    #[test]
+    fn the_space_is_proved_for_every_shape_on_every_grid() {
+        for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+            let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+            for (m, n) in [(0, 0), (0, 3), (1, 1), (4, 3), (3, 5)] {
+                for layout in [Layout::general(m, n, 1), Layout::lower(n, 1)] {
+                    let layout = layout.unwrap().distributed(grid, Rank(0)).unwrap();
+                    let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+                    verify(&Measure::new(&a, What::Columns), p * q)
+                        .unwrap_or_else(|fault| panic!("{m} x {n} on {p} x {q}: {fault}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_norm_in_tasks_is_the_norm_to_the_bit() {
+        for layout in [
+            Layout::general(13, 9, 4),
+            Layout::lower(11, 3),
+            Layout::general(0, 2, 3),
+        ] {
+            let a = TiledMatrix::<c64>::from_entries(layout.unwrap(), &Random::new(2));
+            for which in [Norm::One, Norm::Infinity, Norm::Frobenius, Norm::Max] {
+                let expected = norm(&a, which).unwrap();
+                for seed in 0..5 {
+                    let on = Shuffled::new(seed).with_threads(2);
+                    let found = norm_across(&a, which, &on, &Alone).unwrap();
+                    assert_eq!(found.to_bits(), expected.to_bits(), "{which:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_arrive_as_they_left() {
+        let sent = Sums {
+            columns: vec![1.0, f64::NAN],
+            rows: vec![-3.0],
+        };
+        let mut block = Heap.allocate(Wire::size(&sent));
+        block.bytes_mut().copy_from_slice(&sent.body());
+        let came = Sums::unpack(&sent.head(), block).unwrap();
+        assert_eq!(format!("{came:?}"), format!("{sent:?}"));
+        for (head, bytes) in [(&[][..], 8), (&[2, 0, 0, 0, 0, 0, 0, 0], 8), (&[0; 8], 7)] {
+            assert!(Sums::unpack(head, Heap.allocate(bytes)).is_err());
+        }
+    }
+}

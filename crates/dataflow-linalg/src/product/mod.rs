@@ -1,0 +1,29 @@
+//! Products: C ← α·op(A)·op(B) + β·C on tiled matrices, on one rank or on many.
+//!
+//! [`gemm`] is BLAS's `gemm`; an operand that is stored as its lower triangle stands for the
+//! symmetric, or Hermitian, matrix it is, so the same call is `symm` and `hemm`. [`Gemm`] is the
+//! task space behind it. [`residual`] judges solutions and inverses by a product, [`defect`]
+//! judges a product.
+//!
+//! # Examples
+//! ```
+//! use dataflow_core::port::Inline;
+//! use dataflow_linalg::kernel::Backend;
+//! use dataflow_linalg::matrix::{Layout, TiledMatrix};
+//! use dataflow_linalg::product::{Operand, gemm};
+//!
+//! let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| (i + j) as f64);
+//! let b = TiledMatrix::from_fn(Layout::general(2, 4, 2)?, |i, j| (i * j) as f64);
+//! let c = TiledMatrix::zeros(Layout::general(3, 4, 2)?);
+//! gemm(1.0, Operand::plain(&a), Operand::plain(&b), 0.0, &c, Backend::Auto, &Inline)?;
+//! assert_eq!(c.get(2, 3), Some(2.0 * 0.0 + 3.0 * 3.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod check;
+mod gemm;
+mod operand;
+
+pub use check::{Residual, defect, residual};
+pub use gemm::{Gemm, ProductTask, gemm};
+pub use operand::Operand;
