@@ -189,14 +189,20 @@ fn lu_across<T: Scalar>(
         let (a, pivots, _) = part(courier);
         let factor = lu::Factor::new(a, pivots, Backend::Faer).unwrap();
         let report = factor.run_across(&on, courier, &Monitor::new()).unwrap();
-        assert!(m < n || report.copies() == 0, "{} copies", report.copies());
+        // A tile of L that still is on its way to another rank is copied before its rows move.
+        let may_copy = m < n || n_ranks > 1;
+        assert!(
+            may_copy || report.copies() == 0,
+            "{} copies",
+            report.copies()
+        );
         digest(a).unwrap() + pivots.digest()
     });
     let (residuals, _) = on_ranks(n_ranks, (seed, 2), |courier| {
         let (a, pivots, _) = part(courier);
         let original = Random::new(3);
         let check = lu::Check::new(&original, a, pivots).unwrap();
-        run_across(&check, &on, courier, &Monitor::new()).unwrap();
+        check.run_across(&on, courier).unwrap();
         check.residual()
     });
     let ops = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
