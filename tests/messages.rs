@@ -370,7 +370,7 @@ fn lu_sent((m, n): (usize, usize), nb: usize, (p, q): (usize, usize), pivoted: b
 #[test]
 fn messages_of_lu_are_those_that_reads_and_writes_need() {
     for (m, n, nb) in [
-        (64, 64, 16),
+        (64_usize, 64_usize, 16),
         (60, 60, 16),
         (100, 37, 7),
         (37, 100, 7),
