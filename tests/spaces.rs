@@ -6,16 +6,23 @@ mod specimen;
 
 use dataflow::core::port::Heap;
 use dataflow::core::prelude::*;
-use dataflow::linalg::cholesky::{Factor, Solve, SolveTask, Task};
+use dataflow::linalg::cholesky::{Factor, Inverse, InverseTask, Solve, SolveTask, Task};
 use dataflow::linalg::kernel::{Backend, Op};
 use dataflow::linalg::lu::{self, Pivots, Unpivoted, UnpivotedTask};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow::linalg::product::{Gemm, Operand, ProductTask};
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
 use std::sync::Arc;
 
 /// A matrix that lives as long as the program and has no tiles.
 fn vacant(layout: Layout) -> &'static TiledMatrix<f64> {
     Box::leak(Box::new(TiledMatrix::vacant(layout, Arc::new(Heap))))
+}
+
+/// Tiles of a matrix over a grid of ranks, seen from the first.
+fn over(layout: Layout, (p, q): (u32, u32)) -> &'static TiledMatrix<f64> {
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    vacant(layout.distributed(grid, Rank(0)).unwrap())
 }
 
 /// A space of which nothing is run, so that there is nothing to make anew, and names that are none
@@ -49,6 +56,7 @@ specimen!(
         Task::Gemm { m: 2, n: 2, k: 1 },
     ]
 );
+
 specimen!(
     Solve<'static, f64>,
     SolveTask,
@@ -57,8 +65,37 @@ specimen!(
         SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
         SolveTask::Backward { k: 0, j: 20 },
         SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+        SolveTask::GiveDown { i: 0, k: 1 },
+        SolveTask::GiveUp { i: 20, k: 0 },
     ]
 );
+
+specimen!(
+    Inverse<'static, f64>,
+    InverseTask,
+    [
+        InverseTask::Potrf { k: 20 },
+        InverseTask::Trtri { k: 20 },
+        InverseTask::TrsmRight { m: 0, k: 0 },
+        InverseTask::TrsmLeft { m: 1, n: 1 },
+        InverseTask::Invert { m: 2, n: 1, k: 2 },
+        InverseTask::Lauum { k: 20 },
+        InverseTask::Square { n: 1, k: 1 },
+        InverseTask::Multiply { m: 1, n: 0, k: 1 },
+    ]
+);
+
+specimen!(
+    Gemm<'static, f64>,
+    ProductTask,
+    [
+        ProductTask::GiveA { i: 20, j: 0 },
+        ProductTask::MirrorB { i: 20 },
+        ProductTask::Scale { m: 0, n: 20 },
+        ProductTask::Update { m: 0, n: 0, k: 20 },
+    ]
+);
+
 specimen!(
     lu::Factor<'static, f64>,
     lu::Task,
@@ -100,17 +137,6 @@ specimen!(
         lu::SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
     ]
 );
-
-/// A general matrix of so many tiles on a grid, and room for its row swaps.
-fn general(
-    (m, n): (usize, usize),
-    (p, q): (u32, u32),
-) -> (&'static TiledMatrix<f64>, &'static Pivots<f64>) {
-    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
-    let layout = Layout::general(m, n, 1).unwrap();
-    let a = vacant(layout.distributed(grid, Rank(0)).unwrap());
-    (a, Box::leak(Box::new(Pivots::new(a))))
-}
 
 /// Tries every mutant but those that are `right`: another space, without contradiction.
 fn every_mutant_is_found<S: Specimen>(
@@ -160,6 +186,66 @@ fn every_mutant_of_the_solution_is_found() {
             matches!(mutation, Mutation::Input(_, 0, Twist::Slot(slot)) if *slot < l.n_slots())
         });
     }
+    for (nt, columns, stride) in [(2, 1, 1), (5, 2, 11), (7, 1, 17)] {
+        let l = over(Layout::lower(nt, 1).unwrap(), (2, 2));
+        let b = over(Layout::general(nt, columns, 1).unwrap(), (2, 2));
+        let space = Solve::new(l, b, Backend::Auto).unwrap();
+        every_mutant_is_found(&space, 4, stride, |mutation| {
+            use SolveTask::{GiveDown, GiveUp};
+            let Mutation::Input(GiveDown { .. } | GiveUp { .. }, 0, Twist::Slot(_)) = mutation
+            else {
+                return false;
+            };
+            true
+        });
+    }
+}
+
+#[test]
+fn every_mutant_of_the_inversion_is_found() {
+    for (grid, sizes) in [
+        ((1, 1), [(1, 1), (2, 1), (4, 3)]),
+        ((2, 3), [(1, 1), (3, 1), (5, 30)]),
+    ] {
+        for (nt, stride) in sizes {
+            let a = over(Layout::lower(nt, 1).unwrap(), grid);
+            let space = Inverse::new(a, Backend::Auto).unwrap();
+            let n = every_mutant_is_found(&space, grid.0 * grid.1, stride, |_| false);
+            assert!(nt < 3 || n > 1000, "{n} mutants of nt = {nt}");
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_the_product_is_found() {
+    // With six steps some tiles are given later than the first.
+    for (grid, [m, n, k], stride) in [
+        ((1, 1), [2, 2, 2], 1),
+        ((1, 1), [3, 3, 3], 7),
+        ((2, 2), [2, 3, 6], 13),
+        ((2, 3), [3, 2, 7], 17),
+    ] {
+        let general = |rows, cols| over(Layout::general(rows, cols, 1).unwrap(), grid);
+        let hermitian = over(Layout::lower(m, 1).unwrap(), grid);
+        let (a, b, c) = (general(m, k), general(k, n), general(m, n));
+        for (a, b) in [(a, b), (hermitian, general(m, n))] {
+            let operands = (Operand::plain(a), Operand::plain(b));
+            let space = Gemm::new(1.0, operands.0, operands.1, 1.0, c, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, grid.0 * grid.1, stride, |mutation| {
+                use ProductTask::{GiveA, GiveB, MirrorA, MirrorB};
+                let Mutation::Input(giver, 0, Twist::Slot(slot)) = mutation else {
+                    return false;
+                };
+                // Another tile of an operand, which nobody changes, may be read.
+                let n_slots = match giver {
+                    GiveA { .. } | MirrorA { .. } => a.n_slots(),
+                    GiveB { .. } | MirrorB { .. } => b.n_slots(),
+                    _ => return false,
+                };
+                grid != (1, 1) || *slot < n_slots
+            });
+        }
+    }
 }
 
 #[test]
@@ -172,7 +258,8 @@ fn every_mutant_of_lu_is_found() {
             ((2, 3), 2),
             ((4, 4), 17),
         ] {
-            let (a, pivots) = general((m, n), (p, q));
+            let a = over(Layout::general(m, n, 1).unwrap(), (p, q));
+            let pivots = &*Box::leak(Box::new(Pivots::new(a)));
             let space = lu::Factor::new(a, pivots, Backend::Auto).unwrap();
             every_mutant_is_found(&space, p * q, stride, |_| false);
             let space = Unpivoted::new(a, pivots, Backend::Auto).unwrap();
@@ -185,8 +272,9 @@ fn every_mutant_of_lu_is_found() {
 fn every_mutant_of_the_solution_with_lu_is_found() {
     for (p, q) in [(1, 1), (2, 2), (2, 3)] {
         for (op, nt, stride) in [(Op::NoTranspose, 2, 1), (Op::ConjTranspose, 3, 5)] {
-            let (a, pivots) = general((nt, nt), (p, q));
-            let (b, _) = general((nt, 2), (p, q));
+            let a = over(Layout::general(nt, nt, 1).unwrap(), (p, q));
+            let b = over(Layout::general(nt, 2, 1).unwrap(), (p, q));
+            let pivots = &*Box::leak(Box::new(Pivots::new(a)));
             let space = lu::Solve::new(a, pivots, op, b, Backend::Auto).unwrap();
             every_mutant_is_found(&space, p * q, stride, |mutation| match mutation {
                 // Another tile of the factors, or another step, which nobody changes, may be read:
@@ -195,7 +283,7 @@ fn every_mutant_of_the_solution_with_lu_is_found() {
                     p * q > 1 || *slot < a.n_slots()
                 }
                 Mutation::Input(lu::SolveTask::Order { k }, nth, Twist::Slot(slot)) => {
-                    let steps = nt as usize;
+                    let steps = nt;
                     *nth == usize::from((*k as usize) + 1 < steps) && (p * q > 1 || *slot < steps)
                 }
                 _ => false,

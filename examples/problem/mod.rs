@@ -14,7 +14,7 @@ mod matrix;
 mod report;
 
 pub use matrix::{File, Generated, Kind, Matrix, open};
-pub use report::{digest, in_numbers, judge, say_more};
+pub use report::{digest, digest_of_all, in_numbers, judge, say_more};
 
 use super::cli;
 use clap::Args;

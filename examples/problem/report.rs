@@ -30,12 +30,34 @@ pub fn judge(residual: Option<f64>, outcome: &mut Outcome) -> Result<(), Failure
 
 /// 64 bits over the bits of a matrix, of a lower one those of its triangle; the same on every rank.
 pub fn digest<T: Scalar>(a: &TiledMatrix<T>, runtime: &Runtime) -> Result<Digest, dataflow::Error> {
-    let own = AtomicU64::new(0);
     let lower = a.structure() == Structure::Lower;
+    added_up(a, runtime, |tile, row, col| {
+        Digest::of_tile(tile, row, col, lower)
+    })
+}
+
+/// The same over all entries: of a lower matrix those of the Hermitian one that it stands for.
+pub fn digest_of_all<T: Scalar>(
+    a: &TiledMatrix<T>,
+    runtime: &Runtime,
+) -> Result<Digest, dataflow::Error> {
+    match a.structure() {
+        Structure::Lower => added_up(a, runtime, Digest::of_tile_and_mirror),
+        _ => digest(a, runtime),
+    }
+}
+
+/// The digests of all tiles on all ranks, each told its first row and column.
+fn added_up<T: Scalar>(
+    a: &TiledMatrix<T>,
+    runtime: &Runtime,
+    of_tile: impl Fn(&Tile<T>, usize, usize) -> Digest + Sync,
+) -> Result<Digest, dataflow::Error> {
+    let own = AtomicU64::new(0);
     let digest = EachTile::new("digest", a.layout(), |i, j| {
         let (row, col) = (a.row_range(i).start, a.col_range(j).start);
         let tile = a.tile_at(i, j).map_err(|absent| absent.to_string())?;
-        let Digest(of_tile) = Digest::of_tile(&*tile, row, col, lower);
+        let Digest(of_tile) = of_tile(&tile, row, col);
         // A sum that wraps does not depend on the order.
         own.fetch_add(of_tile, Ordering::Relaxed);
         Ok(())

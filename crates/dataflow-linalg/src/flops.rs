@@ -34,6 +34,15 @@ pub fn potrs<T: Scalar>(n: usize, nrhs: usize) -> u64 {
     count::<T>(multiplications, additions)
 }
 
+/// Inverse of an `n × n` matrix from its Cholesky factor: about 2·n³/3.
+pub fn potri<T: Scalar>(n: usize) -> u64 {
+    let n = n as u128;
+    let multiplications = (n * (n + 1)).saturating_mul(n + 2) / 3;
+    let odd = (2 * n).saturating_sub(1);
+    let additions = (n * n.saturating_sub(1)).saturating_mul(odd) / 6;
+    count::<T>(multiplications, additions)
+}
+
 /// LU factorisation of an `m × n` matrix: about n²·(m − n/3) for m ≥ n.
 ///
 /// # Examples
@@ -137,6 +146,13 @@ mod tests {
     }
 
     #[test]
+    fn inverses_count_what_the_working_note_counts() {
+        assert_eq!(potri::<f64>(1000), 667_167_500);
+        assert_eq!(potri::<c32>(1000), 6 * 334_334_000 + 2 * 332_833_500);
+        assert_eq!((potri::<f64>(0), potri::<f32>(1)), (0, 2));
+    }
+
+    #[test]
     fn a_count_beyond_64_bits_stops_at_the_largest() {
         assert_eq!(gemm::<f64>(1 << 32, 1 << 32, 1), u64::MAX);
         let most = usize::MAX;
@@ -144,6 +160,7 @@ mod tests {
         assert_eq!(potrf::<f64>(most), u64::MAX);
         assert_eq!(potrf::<c32>(most), u64::MAX);
         assert_eq!(potrs::<c64>(most, most), u64::MAX);
+        assert_eq!(potri::<f64>(most), u64::MAX);
         assert_eq!(getrf::<f64>(most, most), u64::MAX);
         assert_eq!(getrs::<c64>(most, most), u64::MAX);
     }

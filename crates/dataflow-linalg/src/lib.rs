@@ -28,5 +28,6 @@ pub mod cholesky;
 pub mod error;
 pub mod lu;
 pub mod product;
+pub mod qr;
 
 pub use error::LinalgError;

@@ -1,4 +1,4 @@
-//! What becomes of a matrix that is spread over ranks is, bit for bit, what one rank makes of it.
+//! What is computed from matrices that are spread over ranks is, bit for bit, that of one rank.
 
 #[path = "../../dataflow-core/tests/specimen/ranks.rs"]
 #[allow(dead_code, reason = "the core's tests use all of it")]
@@ -9,12 +9,13 @@ use dataflow_core::port::{Courier, Inline, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::LinalgError;
-use dataflow_linalg::cholesky::{Check, Factor, factor, residual};
-use dataflow_linalg::kernel::{Backend, Op};
-use dataflow_linalg::lu::{self, Pivots};
+use dataflow_linalg::cholesky::{Check, Factor, Inverse, Solve, factor, residual};
+use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::digest::{Digest, digest};
 use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
-use dataflow_linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow_linalg::matrix::norm::{Norm, norm, norm_across};
+use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
+use dataflow_linalg::product::{Gemm, Operand};
 use dataflow_linalg::scalar::{Scalar, c64};
 use ranks::on_ranks;
 
@@ -156,126 +157,282 @@ fn a_matrix_that_is_not_positive_definite_is_the_same_error_on_every_rank() {
     }
 }
 
-/// The part of one rank of a matrix of any shape, and of `N` × 11 right-hand sides.
-fn lu_part<T: Scalar>(
-    (m, n): (usize, usize),
+/// This rank's part of a matrix over a grid.
+fn part<T: Scalar>(
+    layout: Layout,
     (p, q): (u32, u32),
-    rank: u32,
-) -> (TiledMatrix<T>, Pivots<T>, TiledMatrix<T>) {
-    let distribution = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
-    let part = |m, n, seed| {
-        let layout = Layout::general(m, n, NB).unwrap();
-        let layout = layout.distributed(distribution, Rank(rank)).unwrap();
-        TiledMatrix::from_entries(layout, &Random::new(seed))
-    };
-    let a = part(m, n, 3);
-    let pivots = Pivots::new(&a);
-    (a, pivots, part(m, 11, 4))
+    rank: Rank,
+    entries: &impl Entries<T>,
+) -> TiledMatrix<T> {
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    TiledMatrix::from_entries(layout.distributed(grid, rank).unwrap(), entries)
 }
 
-/// The digests of the factors and of a solution for each operation, and the residual.
-fn lu_across<T: Scalar>(
-    (m, n): (usize, usize),
-    (p, q): (u32, u32),
-    seed: u64,
-) -> (Digest, Vec<Digest>, f64) {
-    let n_ranks = p * q;
-    let parts: Vec<_> = (0..n_ranks)
-        .map(|rank| lu_part::<T>((m, n), (p, q), rank))
-        .collect();
-    let part = |courier: &dyn Courier| &parts[courier.rank().0 as usize];
+const GRIDS: [(u32, u32); 8] = [
+    (1, 1),
+    (1, 2),
+    (2, 1),
+    (1, 3),
+    (2, 2),
+    (2, 3),
+    (3, 2),
+    (4, 5),
+];
+
+/// Inverts the matrix over a grid: the sum of the digests, and what crossed.
+fn inverted<T: Scalar>(grid: (u32, u32), seed: u64) -> (Digest, u64) {
+    let original = PositiveDefinite::new(N, 3);
     let on = Shuffled::new(seed).with_threads(2);
-    let (digests, _) = on_ranks(n_ranks, (seed, 2), |courier| {
-        let (a, pivots, _) = part(courier);
-        let factor = lu::Factor::new(a, pivots, Backend::Faer).unwrap();
-        let report = factor.run_across(&on, courier, &Monitor::new()).unwrap();
-        // A tile of L that still is on its way to another rank is copied before its rows move.
-        let may_copy = m < n || n_ranks > 1;
-        assert!(
-            may_copy || report.copies() == 0,
-            "{} copies",
-            report.copies()
-        );
-        digest(a).unwrap() + pivots.digest()
+    let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
+        let layout = Layout::lower(N, NB).unwrap();
+        let a = part::<T>(layout, grid, courier.rank(), &original);
+        let inverse = Inverse::new(&a, Backend::Faer).unwrap();
+        let report = inverse.run_across(&on, courier, &Monitor::new()).unwrap();
+        let most = 3 * a.n_slots() as u64;
+        assert!(report.copies() <= most, "{} copies", report.copies());
+        digest(&a).unwrap()
     });
-    let (residuals, _) = on_ranks(n_ranks, (seed, 2), |courier| {
-        let (a, pivots, _) = part(courier);
-        let original = Random::new(3);
-        let check = lu::Check::new(&original, a, pivots).unwrap();
-        check.run_across(&on, courier).unwrap();
-        check.residual()
-    });
-    let ops = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
-    let solved = ops.into_iter().filter(|_| m == n).map(|op| {
-        let (digests, _) = on_ranks(n_ranks, (seed, 2), |courier| {
-            let (a, pivots, b) = part(courier);
-            let solve = lu::Solve::new(a, pivots, op, b, Backend::Faer).unwrap();
-            let report = solve.run_across(&on, courier, &Monitor::new()).unwrap();
-            assert_eq!(report.copies(), 0);
-            digest(b).unwrap()
-        });
-        digests.into_iter().sum()
-    });
-    let digest = digests.into_iter().sum();
-    (digest, solved.collect(), residuals[0].unwrap())
+    (digests.into_iter().sum(), crossed.data)
 }
 
 #[test]
-fn lu_factors_solutions_and_residual_are_those_of_one_rank_on_every_grid() {
-    for shape in [(N, N), (61, 37), (37, 61), (5, 5)] {
-        let alone = lu_across::<f64>(shape, (1, 1), 1);
-        assert!(alone.2 > 0.0 && alone.2 < 2.0, "{}", alone.2);
-        for grid in [
-            (1, 2),
-            (2, 1),
-            (3, 1),
-            (2, 2),
-            (2, 3),
-            (3, 2),
-            (4, 5),
-            (1, 30),
-            (12, 1),
-        ] {
-            assert_eq!(
-                lu_across::<f64>(shape, grid, 5),
-                alone,
-                "{shape:?} on {grid:?}"
-            );
+fn every_grid_gives_the_inverse_of_one_rank_to_the_bit() {
+    let alone = inverted::<f64>((1, 1), 1).0;
+    for (grid, seed) in GRIDS
+        .into_iter()
+        .flat_map(|grid| (0..3).map(move |seed| (grid, seed)))
+    {
+        assert_eq!(inverted::<f64>(grid, seed).0, alone, "{grid:?}");
+    }
+    for grid in [(2, 2), (1, 3)] {
+        assert_eq!(inverted::<c64>(grid, 5).0, inverted::<c64>((1, 1), 1).0);
+    }
+}
+
+type TileOf = (usize, usize);
+
+/// The plain loops of the inversion: what each task reads, and what it overwrites.
+fn inversion(nt: usize, mut task: impl FnMut(&[TileOf], TileOf)) {
+    for k in 0..nt {
+        task(&[], (k, k));
+        (k + 1..nt).for_each(|m| task(&[(k, k)], (m, k)));
+        for m in k + 1..nt {
+            task(&[(m, k)], (m, m));
+            (k + 1..m).for_each(|n| task(&[(m, k), (n, k)], (m, n)));
         }
     }
-    let alone = lu_across::<c64>((N, N), (1, 1), 1);
-    assert_eq!(lu_across::<c64>((N, N), (3, 2), 9), alone);
-    let alone = lu_across::<f32>((N, N), (1, 1), 1);
-    assert_eq!(lu_across::<f32>((N, N), (2, 2), 9), alone);
+    for k in 0..nt {
+        (k + 1..nt).for_each(|m| task(&[(k, k)], (m, k)));
+        for m in k + 1..nt {
+            (0..k).for_each(|n| task(&[(m, k), (k, n)], (m, n)));
+        }
+        (0..k).for_each(|n| task(&[(k, k)], (k, n)));
+        task(&[], (k, k));
+    }
+    for k in 0..nt {
+        for m in 0..k {
+            task(&[(k, m)], (m, m));
+            (0..m).for_each(|n| task(&[(k, m), (k, n)], (m, n)));
+        }
+        (0..k).for_each(|n| task(&[(k, k)], (k, n)));
+        task(&[], (k, k));
+    }
+}
+
+/// Versions of tiles that are needed where they do not lie, once for each rank.
+fn crossings((p, q): (u32, u32), nest: impl FnOnce(&mut dyn FnMut(&[TileOf], TileOf))) -> u64 {
+    let owner = |(i, j): TileOf| (i as u32 % p, j as u32 % q);
+    let mut versions = std::collections::BTreeMap::<TileOf, usize>::new();
+    let mut crossings = std::collections::BTreeSet::new();
+    nest(&mut |reads, tile| {
+        for read in reads.iter().filter(|read| owner(**read) != owner(tile)) {
+            crossings.insert((*read, versions.get(read).copied(), owner(tile)));
+        }
+        *versions.entry(tile).or_default() += 1;
+    });
+    crossings.len() as u64
 }
 
 #[test]
-fn a_zero_pivot_is_the_same_error_on_every_rank() {
-    let singular = |i: usize, j: usize| {
-        if j % 20 == 17 {
-            0.0
-        } else {
-            (i * j % 7) as f64 + (i == j) as u8 as f64
-        }
-    };
-    let distribution = Distribution::BlockCyclic(Grid::new(2, 3).unwrap());
-    let part = |rank| {
-        let layout = Layout::general(N, N, NB).unwrap();
-        let a = TiledMatrix::from_fn(layout.distributed(distribution, rank).unwrap(), singular);
-        (Pivots::new(&a), a)
-    };
-    let parts: Vec<_> = (0..6).map(|rank| part(Rank(rank))).collect();
-    let on = Shuffled::new(2);
-    on_ranks(6, (3, 1), |courier| {
-        let (pivots, a) = &parts[courier.rank().0 as usize];
-        let factor = lu::Factor::new(a, pivots, Backend::Faer).unwrap();
-        factor.run_across(&on, courier, &Monitor::new()).unwrap();
+fn a_version_of_the_inversion_is_sent_once_to_each_rank_that_reads_it() {
+    for grid in GRIDS {
+        let expected = crossings(grid, |task| inversion(N.div_ceil(NB), task));
+        assert_eq!(inverted::<f64>(grid, 4).1, expected, "{grid:?}");
+    }
+}
+
+/// Solves with the factor of one rank over a grid: the sum of the digests, and what crossed.
+fn solved<T: Scalar>(columns: usize, grid: (u32, u32), seed: u64) -> (Digest, u64) {
+    let layout = Layout::lower(N, NB).unwrap();
+    let l = TiledMatrix::<T>::from_entries(layout, &PositiveDefinite::new(N, 3));
+    factor(&l, Backend::Faer, &Inline).unwrap();
+    let on = Shuffled::new(seed).with_threads(2);
+    let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
+        let l = part::<T>(layout, grid, courier.rank(), &l);
+        let sides = Layout::general(N, columns, NB).unwrap();
+        let b = part::<T>(sides, grid, courier.rank(), &Random::new(8));
+        let solve = Solve::new(&l, &b, Backend::Faer).unwrap();
+        let report = solve.run_across(&on, courier, &Monitor::new()).unwrap();
+        assert_eq!(report.copies(), 0);
+        digest(&b).unwrap()
     });
+    (digests.into_iter().sum(), crossed.data)
+}
+
+#[test]
+fn every_grid_gives_the_solution_of_one_rank_and_sends_each_tile_once_down_and_once_up() {
+    for columns in [1, 20] {
+        let alone = solved::<f64>(columns, (1, 1), 1).0;
+        let (nt, jt) = (N.div_ceil(NB), columns.div_ceil(NB));
+        for grid in GRIDS {
+            let (digest, crossed) = solved::<f64>(columns, grid, 3);
+            assert_eq!(digest, alone, "{columns} columns on {grid:?}");
+            // The tiles of L are told apart by their rows, which keep their owners.
+            let far = 1000 * (grid.0 * grid.1) as usize;
+            let expected = crossings(grid, |task| {
+                let (down, up) = (|m, k| (m + far, k), |m, k| (m + 2 * far, k));
+                for j in 0..jt {
+                    for k in 0..nt {
+                        task(&[down(k, k)], (k, j));
+                        (k + 1..nt).for_each(|m| task(&[down(m, k), (k, j)], (m, j)));
+                    }
+                    for k in (0..nt).rev() {
+                        task(&[up(k, k)], (k, j));
+                        (0..k).for_each(|m| task(&[up(k, m), (k, j)], (m, j)));
+                    }
+                }
+            });
+            assert_eq!(crossed, expected, "{columns} columns on {grid:?}");
+        }
+        assert_eq!(
+            solved::<c64>(columns, (2, 3), 3).0,
+            solved::<c64>(columns, (1, 1), 1).0
+        );
+    }
+}
+
+#[test]
+fn an_inversion_that_fails_is_the_same_error_on_every_rank() {
+    let spoiled = |i: usize, j: usize| match (i, j) {
+        (37, 37) => -1.0,
+        _ if i == j => 100.0,
+        _ => 1.0,
+    };
     let (results, _) = on_ranks(6, (3, 1), |courier| {
-        lu::expect_regular(&parts[courier.rank().0 as usize].1, &on, courier)
+        let a = part::<f64>(
+            Layout::lower(N, NB).unwrap(),
+            (2, 3),
+            courier.rank(),
+            &spoiled,
+        );
+        let inverse = Inverse::new(&a, Backend::Faer).unwrap();
+        inverse.run_across(&Shuffled::new(3), courier, &Monitor::new())
     });
     for result in results {
-        let error = result.unwrap_err();
-        assert_eq!((error.name(), error.index()), ("singular", Some(18)));
+        assert_eq!(result.unwrap_err().index(), Some(38));
+    }
+}
+
+/// An operand of the product: its structure, and whether its adjoint enters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Enters {
+    Plain,
+    Adjoint,
+    Hermitian,
+}
+
+/// Multiplies m × k by k × n over a grid: the sum of the digests, and what crossed.
+fn multiplied(
+    [m, n, k]: [usize; 3],
+    (left, right): (Enters, Enters),
+    grid: (u32, u32),
+    seed: u64,
+) -> (Digest, u64) {
+    let layout = |rows, cols, enters| match enters {
+        Enters::Plain => Layout::general(rows, cols, NB).unwrap(),
+        Enters::Adjoint => Layout::general(cols, rows, NB).unwrap(),
+        Enters::Hermitian => Layout::lower(rows, NB).unwrap(),
+    };
+    fn operand(matrix: &TiledMatrix<c64>, enters: Enters) -> Operand<'_, c64> {
+        match enters {
+            Enters::Adjoint => Operand::adjoint(matrix),
+            _ => Operand::plain(matrix),
+        }
+    }
+    let on = Shuffled::new(seed).with_threads(2);
+    let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
+        let rank = courier.rank();
+        let a = part::<c64>(layout(m, k, left), grid, rank, &Random::new(1));
+        let b = part::<c64>(layout(k, n, right), grid, rank, &Random::new(2));
+        let c = part::<c64>(layout(m, n, Enters::Plain), grid, rank, &Random::new(3));
+        let (alpha, beta) = (c64::new(0.5, 1.0), c64::new(-1.0, 0.0));
+        let (a, b) = (operand(&a, left), operand(&b, right));
+        let product = Gemm::new(alpha, a, b, beta, &c, Backend::Faer).unwrap();
+        let report = product.run_across(&on, courier, &Monitor::new()).unwrap();
+        assert_eq!(report.copies(), 0);
+        digest(&c).unwrap()
+    });
+    (digests.into_iter().sum(), crossed.data)
+}
+
+#[test]
+fn every_grid_gives_the_product_of_one_rank_and_sends_each_tile_once_to_each_rank() {
+    use Enters::{Adjoint, Hermitian, Plain};
+    let many = [
+        ([50, 20, 70], (Plain, Plain)),
+        ([20, 50, 100], (Adjoint, Plain)),
+        ([33, 41, 8], (Plain, Adjoint)),
+        ([60, 20, 60], (Hermitian, Plain)),
+        ([10, 75, 75], (Plain, Hermitian)),
+        ([5, 5, 90], (Plain, Plain)),
+    ];
+    for (shape, enters) in many {
+        let alone = multiplied(shape, enters, (1, 1), 1).0;
+        let [mt, nt, kt] = shape.map(|extent| extent.div_ceil(NB));
+        for grid in GRIDS {
+            let (digest, crossed) = multiplied(shape, enters, grid, 7);
+            assert_eq!(digest, alone, "{shape:?} {enters:?} on {grid:?}");
+            // A's tiles are told apart from B's by their rows, which keep their owners.
+            let (p, q) = grid;
+            let far = 1000 * (p * q) as usize;
+            let stored = |(i, j): TileOf, enters| match enters {
+                Plain => (i, j),
+                Adjoint => (j, i),
+                Hermitian => (i.max(j), i.min(j)),
+            };
+            let expected = crossings(grid, |task| {
+                for (m, n) in (0..mt).flat_map(|m| (0..nt).map(move |n| (m, n))) {
+                    for k in 0..kt {
+                        let (a, b) = (stored((m, k), enters.0), stored((k, n), enters.1));
+                        task(&[(a.0 + far, a.1), (b.0 + 2 * far, b.1)], (m, n));
+                    }
+                }
+            });
+            assert_eq!(crossed, expected, "{shape:?} {enters:?} on {grid:?}");
+        }
+    }
+}
+
+#[test]
+fn every_rank_is_told_the_norms_of_one_rank_to_the_bit() {
+    for layout in [
+        Layout::general(50, 23, NB),
+        Layout::lower(N, NB),
+        Layout::general(3, 2, 8),
+    ] {
+        let layout = layout.unwrap();
+        let whole = part::<c64>(layout, (1, 1), Rank(0), &Random::new(4));
+        // The Frobenius norm takes two runs, more than this post delivers.
+        for which in [Norm::One, Norm::Infinity, Norm::Max] {
+            let expected = norm(&whole, which).unwrap();
+            for grid in GRIDS {
+                let (norms, _) = on_ranks(grid.0 * grid.1, (5, 2), |courier| {
+                    let a = part::<c64>(layout, grid, courier.rank(), &Random::new(4));
+                    norm_across(&a, which, &Shuffled::new(2), courier).unwrap()
+                });
+                let told = norms.iter().all(|norm| *norm == expected);
+                assert!(told, "{which:?} on {grid:?}");
+            }
+        }
     }
 }

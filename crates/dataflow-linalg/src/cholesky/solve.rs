@@ -1,23 +1,29 @@
 //! The solution of A·X = B from the factor: L·Y = B down the tiles, Lᴴ·X = Y back up, as one
 //! graph; the backward part starts where the forward part is done, without a barrier.
+//!
+//! # Over ranks
+//! A task runs where its tile of B lives. On one rank it reads its tile of L from home; over ranks a
+//! tile of L is given twice, down and back up, to those who own the row of B that it updates, at
+//! most [`AHEAD`] steps before it is needed: no rank holds the whole factor.
 
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_op, trsm_left};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Executor;
+use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of the two triangular solves: k is the step, m the tile row that is updated,
-    /// j the tile column of right-hand sides.
+    /// j the tile column of right-hand sides. Over ranks, tile (i, k) of L is given down and up.
     pub enum SolveTask {
         Forward { k, j }, ForwardUpdate { m, k, j }, Backward { k, j }, BackwardUpdate { m, k, j },
+        GiveDown { i, k }, GiveUp { i, k },
     }
 }
-use SolveTask::{Backward, BackwardUpdate, Forward, ForwardUpdate};
+use SolveTask::{Backward, BackwardUpdate, Forward, ForwardUpdate, GiveDown, GiveUp};
 
 /// The tile of B that a task overwrites.
 const TILE: usize = 0;
@@ -25,8 +31,16 @@ const TILE: usize = 0;
 const FACTOR: usize = 1;
 /// Updates: the solved tile.
 const SOLVED: usize = 2;
+/// Give: not before this.
+const AFTER: usize = 1;
+/// Forward and Backward: this step is done.
+const DONE: usize = 2;
 
-/// The task space of both triangular solves: nt(nt+1) tasks for each tile column of B.
+/// How many steps before it is needed a tile of L may be given.
+const AHEAD: u32 = 4;
+
+/// The task space of both triangular solves: nt(nt+1) tasks for each tile column of B, and over
+/// ranks two more for each tile of L.
 #[derive(Clone, Copy, Debug)]
 pub struct Solve<'a, T: Scalar> {
     l: &'a TiledMatrix<T>,
@@ -34,6 +48,8 @@ pub struct Solve<'a, T: Scalar> {
     backend: Backend,
     nt: u32,
     columns: u32,
+    /// Whether L is given to ranks, or read from home.
+    spread: bool,
 }
 
 /// Overwrites `b` by the solution X of L·Lᴴ·X = B; `l` is what [`factor`](super::factor) left.
@@ -55,8 +71,10 @@ pub fn solve<T: Scalar>(
 impl<'a, T: Scalar> Solve<'a, T> {
     /// The space for a factor and right-hand sides with the same tile order.
     ///
+    /// Each may have a distribution of its own.
+    ///
     /// # Errors
-    /// If they do not fit, or are spread over several ranks.
+    /// If they do not fit.
     pub fn new(
         l: &'a TiledMatrix<T>,
         b: &'a TiledMatrix<T>,
@@ -80,19 +98,27 @@ impl<'a, T: Scalar> Solve<'a, T> {
             );
             return Err(LinalgError::Shape(text));
         }
-        let n_ranks = l.distribution().n_ranks().max(b.distribution().n_ranks());
-        if n_ranks > 1 {
-            let text =
-                format!("a solve runs on one rank, these matrices are spread over {n_ranks}");
-            return Err(LinalgError::Shape(text));
-        }
         Ok(Solve {
             l,
             b,
             backend,
             nt: l.nt() as u32,
             columns: b.nt() as u32,
+            spread: l.distribution().n_ranks().max(b.distribution().n_ranks()) > 1,
         })
+    }
+
+    /// Runs this rank's part of the solution; every rank calls it with its parts of the matrices.
+    ///
+    /// # Errors
+    /// What [`run_across`] answers, the same on every rank.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+        monitor: &Monitor,
+    ) -> Result<Report, LinalgError> {
+        T::run_solve(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     fn slot(a: &TiledMatrix<T>, m: u32, n: u32) -> usize {
@@ -106,7 +132,62 @@ impl<'a, T: Scalar> Solve<'a, T> {
             Forward { k, .. } | Backward { k, .. } => (k, k),
             ForwardUpdate { m, k, .. } => (m, k),
             BackwardUpdate { m, k, .. } => (k, m),
+            GiveDown { i, k } | GiveUp { i, k } => (i, k),
         }
+    }
+
+    /// The task that gives a task its tile of L.
+    fn giver(task: SolveTask) -> SolveTask {
+        let (i, k) = Self::factor_tile(task);
+        match task {
+            Forward { .. } | ForwardUpdate { .. } => GiveDown { i, k },
+            _ => GiveUp { i, k },
+        }
+    }
+
+    /// The step that a giver waits for: down by columns of L, up by its rows.
+    fn before(&self, task: SolveTask) -> Option<SolveTask> {
+        let last = self.nt - 1;
+        match task {
+            GiveDown { k, .. } => Some(Forward {
+                k: k.checked_sub(AHEAD)?,
+                j: 0,
+            }),
+            GiveUp { i, .. } if i + AHEAD <= last => Some(Backward { k: i + AHEAD, j: 0 }),
+            GiveUp { .. } => Some(Forward { k: last, j: 0 }),
+            _ => None,
+        }
+    }
+
+    /// The edges of a finished step to the givers that it lets pass.
+    fn let_pass(&self, task: SolveTask, to: &mut impl Successors<Self>) {
+        let (nt, last) = (self.nt, self.nt - 1);
+        let rows = match task {
+            Forward { k, j: 0 } => {
+                if k + AHEAD < nt {
+                    let column = k + AHEAD;
+                    to.range(DONE, column..nt, |i| GiveDown { i, k: column }, AFTER);
+                }
+                // The last step down lets the first rows pass up.
+                if k == last {
+                    nt.saturating_sub(AHEAD)..nt
+                } else {
+                    0..0
+                }
+            }
+            Backward { k, j: 0 } if k >= AHEAD => k - AHEAD..k - AHEAD + 1,
+            _ => 0..0,
+        };
+        for i in rows {
+            to.range(DONE, 0..i + 1, |k| GiveUp { i, k }, AFTER);
+        }
+    }
+
+    /// The givers on a rank: none if there is nobody to give to.
+    fn givers(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
+        let any = self.spread && self.columns > 0;
+        let tiles = self.l.layout().tiles_of(on).filter(move |_| any);
+        tiles.flat_map(|(i, k)| [GiveDown { i, k }, GiveUp { i, k }])
     }
 }
 
@@ -115,23 +196,29 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
     type Datum = Tile<T>;
 
     fn describe(&self, about: &mut Description) {
-        about
-            .name("cholesky_solve")
-            .parameter("n", self.l.rows())
-            .parameter("nb", self.l.nb());
+        about.name("cholesky_solve");
+        self.l.layout().describe(about);
+        about.parameter("precision", T::PRECISION);
+        about.parameter("backend", self.backend);
         about.parameter("nrhs", self.b.cols());
-        about.class("Forward").update("TILE").read("FACTOR");
+        about.parameter("grid of B", self.b.distribution());
+        let forward = about.class("Forward").update("TILE").read("FACTOR");
+        forward.order("DONE");
         about
             .class("ForwardUpdate")
             .update("TILE")
             .read("FACTOR")
             .read("SOLVED");
-        about.class("Backward").update("TILE").read("FACTOR");
+        let backward = about.class("Backward").update("TILE").read("FACTOR");
+        backward.order("DONE");
         about
             .class("BackwardUpdate")
             .update("TILE")
             .read("FACTOR")
             .read("SOLVED");
+        for give in ["GiveDown", "GiveUp"] {
+            about.class(give).read("TILE").order("AFTER");
+        }
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
@@ -145,14 +232,25 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
                 .chain(above)
         };
         let steps = (0..self.columns).flat_map(move |j| (0..nt).flat_map(move |k| of_step(k, j)));
-        steps.filter(move |&task| self.rank(task) == on)
+        let steps = steps.filter(move |&task| self.rank(task) == on);
+        self.givers(on).chain(steps)
     }
 
     fn inputs(&self, task: SolveTask, from: &mut impl Inputs<Self>) {
         let last = self.nt - 1;
         let (m, n) = Self::factor_tile(task);
-        from.home(FACTOR, self.l.store(), Self::slot(self.l, m, n));
         match task {
+            GiveDown { .. } | GiveUp { .. } => {
+                from.home(TILE, self.l.store(), Self::slot(self.l, m, n));
+                if let Some(before) = self.before(task) {
+                    from.task(AFTER, before, DONE);
+                }
+            }
+            _ if self.spread => from.task(FACTOR, Self::giver(task), TILE),
+            _ => from.home(FACTOR, self.l.store(), Self::slot(self.l, m, n)),
+        }
+        match task {
+            GiveDown { .. } | GiveUp { .. } => {}
             Forward { k: 0, j } => from.home(TILE, self.b.store(), Self::slot(self.b, 0, j)),
             Forward { k, j } => from.task(TILE, ForwardUpdate { m: k, k: k - 1, j }, TILE),
             ForwardUpdate { m, k, j } => {
@@ -176,8 +274,24 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
     }
 
     fn successors(&self, task: SolveTask, to: &mut impl Successors<Self>) {
-        let last = self.nt - 1;
+        let (last, columns) = (self.nt - 1, self.columns);
+        if self.spread {
+            self.let_pass(task, to);
+        }
         match task {
+            GiveDown { i, k } if i == k => to.range(TILE, 0..columns, |j| Forward { k, j }, FACTOR),
+            GiveDown { i, k } => {
+                to.range(TILE, 0..columns, |j| ForwardUpdate { m: i, k, j }, FACTOR);
+            }
+            GiveUp { i, k } if i == k => to.range(TILE, 0..columns, |j| Backward { k, j }, FACTOR),
+            GiveUp { i, k } => {
+                to.range(
+                    TILE,
+                    0..columns,
+                    |j| BackwardUpdate { m: k, k: i, j },
+                    FACTOR,
+                );
+            }
             Forward { k, j } => {
                 to.range(TILE, k + 1..self.nt, |m| ForwardUpdate { m, k, j }, SOLVED);
                 if k == last {
@@ -200,14 +314,15 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
     fn run(&self, task: SolveTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
         use Op::{ConjTranspose, NoTranspose};
         match task {
+            GiveDown { .. } | GiveUp { .. } => {}
             Forward { .. } => {
                 // B[k,j] ← L[k,k]⁻¹ · B[k,j]
-                let [tile, factor] = flows.slots();
+                let [tile, factor, _] = flows.slots();
                 trsm_left(self.backend, factor.read(), NoTranspose, tile.update());
             }
             Backward { .. } => {
                 // B[k,j] ← L[k,k]⁻ᴴ · B[k,j]
-                let [tile, factor] = flows.slots();
+                let [tile, factor, _] = flows.slots();
                 trsm_left(self.backend, factor.read(), ConjTranspose, tile.update());
             }
             ForwardUpdate { .. } => {
@@ -237,11 +352,13 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
     }
 
     fn rank(&self, task: SolveTask) -> Rank {
-        let (Forward { k: m, j }
-        | Backward { k: m, j }
-        | ForwardUpdate { m, j, .. }
-        | BackwardUpdate { m, j, .. }) = task;
-        self.b.rank_of(m as usize, j as usize)
+        match task {
+            Forward { k: m, j }
+            | Backward { k: m, j }
+            | ForwardUpdate { m, j, .. }
+            | BackwardUpdate { m, j, .. } => self.b.rank_of(m as usize, j as usize),
+            GiveDown { i, k } | GiveUp { i, k } => self.l.rank_of(i as usize, k as usize),
+        }
     }
 
     /// Steps that remain on the longest way: down to the last tile row and back up.
@@ -252,13 +369,21 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
             ForwardUpdate { m, k, .. } => 4 * last - i64::from(m) - i64::from(k) + 2,
             Backward { k, .. } => 2 * i64::from(k) + 1,
             BackwardUpdate { m, k, .. } => i64::from(m) + i64::from(k) + 1,
+            // As urgent as what reads the tile.
+            GiveDown { i, k } => 4 * last - i64::from(i) - i64::from(k) + 3,
+            GiveUp { i, k } => i64::from(i) + i64::from(k) + 2,
         }
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
         let columns = if self.nt > 0 { self.columns } else { 0 };
-        let first = (0..columns).map(|j| Forward { k: 0, j });
-        first.filter(move |&task| self.rank(task) == on)
+        let alone = !self.spread;
+        let first = (0..columns)
+            .filter(move |_| alone)
+            .map(|j| Forward { k: 0, j });
+        let first = first.filter(move |&task| self.rank(task) == on);
+        let givers = self.givers(on);
+        first.chain(givers.filter(move |&giver| self.before(giver).is_none()))
     }
 }
 
@@ -332,14 +457,21 @@ mod tests {
     }
 
     #[test]
-    fn matrices_that_are_spread_over_ranks_are_refused() {
-        let grid = Distribution::BlockCyclic(Grid::new(2, 2).unwrap());
-        let spread = |layout: Layout| layout.distributed(grid, Rank(0)).unwrap();
-        let heap = Arc::new(Heap);
-        let l = TiledMatrix::<f64>::vacant(spread(Layout::lower(4, 1).unwrap()), heap.clone());
-        let b = TiledMatrix::vacant(spread(Layout::general(4, 1, 1).unwrap()), heap);
-        let refused = Solve::new(&l, &b, Backend::Auto).unwrap_err();
-        assert!(refused.to_string().contains("spread over 4"), "{refused}");
+    fn the_space_is_proved_on_every_grid() {
+        for (p, q) in [(2, 1), (1, 2), (2, 2), (2, 3)] {
+            let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+            let spread = |layout: Layout| {
+                let layout = layout.distributed(grid, Rank(0)).unwrap();
+                TiledMatrix::<f64>::vacant(layout, Arc::new(Heap))
+            };
+            for (nt, columns) in (0..=9).flat_map(|nt| (0..=3).map(move |columns| (nt, columns))) {
+                let l = spread(Layout::lower(nt, 1).unwrap());
+                let b = spread(Layout::general(nt, columns, 1).unwrap());
+                let space = Solve::new(&l, &b, Backend::Auto).unwrap();
+                verify(&space, p * q)
+                    .unwrap_or_else(|fault| panic!("{nt} x {columns} on {p} x {q}: {fault}"));
+            }
+        }
     }
 
     #[test]

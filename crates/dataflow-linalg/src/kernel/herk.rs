@@ -145,7 +145,7 @@ fn herk_leaf<T: Scalar>(alpha: f64, (op, a): (Op, MatRef<'_, T>), mut c: MatMut<
     make_diagonal_real(c);
 }
 
-fn make_diagonal_real<T: Scalar>(mut c: MatMut<'_, T>) {
+pub(super) fn make_diagonal_real<T: Scalar>(mut c: MatMut<'_, T>) {
     if T::IS_COMPLEX {
         for i in 0..c.nrows() {
             c[(i, i)] = T::from_real(c[(i, i)].re());

@@ -102,7 +102,7 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
 
 impl NotPositive {
     /// The same pivot in a matrix with `before` rows above.
-    fn after(self, before: usize) -> Self {
+    pub(super) fn after(self, before: usize) -> Self {
         Self {
             index: before + self.index,
             ..self
@@ -115,7 +115,10 @@ const LEAF: usize = 48;
 const _: () = assert!(LEAF <= faer::LARGEST_POTRF);
 
 /// `A ← L` on a block: halves down to [`LEAF`].
-fn potrf_block<T: Scalar>(backend: Backend, a: MatMut<'_, T>) -> Result<(), NotPositive> {
+pub(super) fn potrf_block<T: Scalar>(
+    backend: Backend,
+    a: MatMut<'_, T>,
+) -> Result<(), NotPositive> {
     let n = a.nrows();
     if n <= LEAF {
         return potrf_leaf(a);

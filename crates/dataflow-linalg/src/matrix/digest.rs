@@ -69,6 +69,20 @@ impl Digest {
             })
             .sum()
     }
+
+    /// The digest of a tile of a lower matrix and of its mirror: of all entries that the tile stands
+    /// for in the Hermitian matrix.
+    pub fn of_tile_and_mirror<T: Scalar>(tile: &Tile<T>, row: usize, col: usize) -> Self {
+        let mut buffer = Vec::new();
+        let block = column_major(tile, &mut buffer);
+        let columns = block.chunks_exact(tile.rows().max(1)).take(tile.cols());
+        let mirrors = columns.zip(col..).flat_map(|(column, col)| {
+            let below = (col + 1).saturating_sub(row);
+            let entries = column.iter().zip(row as u64..).skip(below);
+            entries.map(move |(value, row)| Digest::of_entry(col as u64, row, value.conj()))
+        });
+        Digest::of_tile(tile, row, col, true) + mirrors.sum()
+    }
 }
 
 /// The digest of this rank's tiles, of a lower matrix of its lower triangle; those of all ranks add
@@ -121,6 +135,25 @@ mod tests {
 
     fn entry(i: usize, j: usize) -> c64 {
         c64::new(i as f64 - 3.5, (j * j) as f64)
+    }
+
+    #[test]
+    fn a_triangle_and_its_mirror_are_the_whole_matrix() {
+        let lower = Layout::lower(7, 3).unwrap();
+        let lower = TiledMatrix::from_fn(lower, |i, j| {
+            if i == j {
+                c64::new(1.0, 0.0)
+            } else {
+                entry(i, j)
+            }
+        });
+        let whole = TiledMatrix::from_entries(Layout::general(7, 7, 4).unwrap(), &lower);
+        let of_tile = |(i, j)| {
+            let (row, col) = (lower.row_range(i).start, lower.col_range(j).start);
+            Digest::of_tile_and_mirror(&*lower.tile_at(i, j).unwrap(), row, col)
+        };
+        let mirrored: Digest = lower.tiles().map(of_tile).sum();
+        assert_eq!(mirrored, digest(&whole).unwrap());
     }
 
     #[test]

@@ -71,3 +71,30 @@ impl<T: Scalar> Entries<T> for ColumnMajor<'_, T> {
         Some((self.elements, self.ld))
     }
 }
+
+/// The adjoint of a source: entry `(row, col)` is the conjugate of entry `(col, row)`.
+///
+/// It is how a matrix of which the *upper* triangle is given is factored, solved with and inverted:
+/// the lower triangle of the adjoint is read from it, and the factor U of A = Uᴴ·U is the adjoint of
+/// the L that results.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::matrix::{Adjoint, Entries, Layout, TiledMatrix};
+/// use dataflow_linalg::{cholesky, kernel::Backend};
+/// let upper = |i: usize, j: usize| [[4.0, 2.0], [f64::NAN, 10.0]][i][j]; // below: never read
+/// let a = TiledMatrix::from_entries(Layout::lower(2, 1)?, &Adjoint(&upper));
+/// cholesky::factor(&a, Backend::Auto, &Inline)?;
+/// let u = Adjoint(&a);
+/// assert_eq!([u.entry(0, 0), u.entry(0, 1), u.entry(1, 1)], [2.0, 1.0, 3.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Adjoint<'a, E: ?Sized>(pub &'a E);
+
+impl<T: Scalar, E: Entries<T> + ?Sized> Entries<T> for Adjoint<'_, E> {
+    fn entry(&self, row: usize, col: usize) -> T {
+        self.0.entry(col, row).conj()
+    }
+}

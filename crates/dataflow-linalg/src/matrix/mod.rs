@@ -34,7 +34,7 @@ mod scan;
 
 pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;
-pub use entries::{ColumnMajor, Entries};
+pub use entries::{Adjoint, ColumnMajor, Entries};
 pub(crate) use fill::Fill;
 pub use layout::{Layout, LayoutError, Structure};
 pub use tile::{Format, Tile};

@@ -147,3 +147,71 @@ fn measured<T: Scalar>(
         epsilon: T::EPSILON,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::generate::{PositiveDefinite, Random};
+    use crate::product::gemm;
+    use dataflow_core::port::{Alone, Inline, Shuffled};
+
+    #[test]
+    fn a_right_product_has_a_defect_of_rounding_errors_and_one_wrong_entry_anywhere_shows() {
+        let (m, n, k) = (7, 5, 9);
+        let (of_a, of_b) = (Random::new(1), Random::new(2));
+        let layout = |rows, cols| Layout::general(rows, cols, 4).unwrap();
+        let a = TiledMatrix::<f64>::from_entries(layout(m, k), &of_a);
+        let b = TiledMatrix::<f64>::from_entries(layout(k, n), &of_b);
+        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
+        let mut c = TiledMatrix::zeros(layout(m, n));
+        gemm(1.0, a, b, 0.0, &c, Backend::Auto, &Inline).unwrap();
+        let defect = |c: &TiledMatrix<f64>| {
+            let on = Shuffled::new(1).with_threads(2);
+            let found = defect((a, &of_a), (b, &of_b), c, &on, &Alone).unwrap();
+            found.over(k + 2)
+        };
+        assert!(defect(&c) < 1.0, "{}", defect(&c));
+        for (row, col) in (0..n).flat_map(|col| (0..m).map(move |row| (row, col))) {
+            let slot = c.slot(row / 4, col / 4).unwrap();
+            for (more, wrong) in [(1e-9, true), (-1e-9, false)] {
+                let (row, col) = (row % 4, col % 4);
+                let store = c.store_mut();
+                store.update(slot, |tile| tile.set(row, col, tile.get(row, col) + more));
+                assert_eq!(defect(&c) > 1e3, wrong, "({row}, {col})");
+            }
+        }
+    }
+
+    #[test]
+    fn a_residual_is_the_one_of_the_definition_and_nan_stays_nan() {
+        let n = 9;
+        let of_a = PositiveDefinite::new(n, 1);
+        let a = TiledMatrix::<f64>::from_entries(Layout::lower(n, 4).unwrap(), &of_a);
+        let general = || Layout::general(n, n, 4).unwrap();
+        let x = TiledMatrix::<f64>::from_entries(general(), &Random::new(3));
+        let unit = |i: usize, j: usize| if i == j { 1.0 } else { 0.0 };
+        let column = |j: usize| {
+            let entry = |i| {
+                (0..n)
+                    .map(|k| a.get(i, k).unwrap() * x.get(k, j).unwrap())
+                    .sum::<f64>()
+            };
+            (0..n).map(|i| (unit(i, j) - entry(i)).abs()).sum::<f64>()
+        };
+        let expected = (0..n).map(column).fold(0.0, f64::max);
+        let judged = |x: &TiledMatrix<f64>| {
+            let rest = TiledMatrix::from_fn(general(), unit);
+            let (a, x) = (Operand::plain(&a), Operand::plain(x));
+            residual(a, x, &rest, &Inline, &Alone).unwrap()
+        };
+        let found = judged(&x);
+        assert!((found.difference / expected - 1.0).abs() < 1e-12);
+        let scale = n as f64 * found.a * found.x * f64::EPSILON / 2.0;
+        assert_eq!(found.over(n), found.difference / scale);
+        let spoiled = TiledMatrix::from_fn(general(), |i, j| match (i, j) {
+            (8, 8) => f64::NAN,
+            _ => x.get(i, j).unwrap(),
+        });
+        assert!(judged(&spoiled).over(n).is_nan());
+    }
+}

@@ -23,7 +23,9 @@
 mod check;
 mod gemm;
 mod operand;
+mod order;
 
 pub use check::{Residual, defect, residual};
 pub use gemm::{Gemm, ProductTask, gemm};
 pub use operand::Operand;
+pub use order::default_tile_order;
