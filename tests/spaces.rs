@@ -254,14 +254,34 @@ fn every_mutant_of_lu_is_found() {
         for ((m, n), stride) in [
             ((1, 1), 1),
             ((2, 2), 1),
-            ((3, 2), 1),
+            ((3, 2), 3),
             ((2, 3), 2),
-            ((4, 4), 17),
+            ((4, 4), 41),
         ] {
             let a = over(Layout::general(m, n, 1).unwrap(), (p, q));
             let pivots = &*Box::leak(Box::new(Pivots::new(a)));
             let space = lu::Factor::new(a, pivots, Backend::Auto).unwrap();
-            every_mutant_is_found(&space, p * q, stride, |_| false);
+            every_mutant_is_found(&space, p * q, stride, |mutation| {
+                // The pivots go to a store that was empty: nothing says what must come there.
+                let Mutation::Output(lu::Task::Panel { k }, nth, twist) = mutation else {
+                    return false;
+                };
+                let (below, right) = (m as u32 - k, n as u32 - k - 1);
+                let risers = p.min(below - 1);
+                let last = below + right * (risers + 1) + u32::from(*k > 0);
+                *nth == last as usize
+                    && match twist {
+                        Twist::Removed => true,
+                        Twist::Flow(flow) => *flow < 2 * p as usize,
+                        // On the rank of another step this one's slot is free.
+                        Twist::Slot(step) => {
+                            let owner = |step| a.rank_of(step, step);
+                            let beyond = *step >= m.min(n) && p * q > 1;
+                            beyond || owner(*step) != owner(*k as usize)
+                        }
+                        _ => false,
+                    }
+            });
             let space = Unpivoted::new(a, pivots, Backend::Auto).unwrap();
             every_mutant_is_found(&space, p * q, stride.min(5), |_| false);
         }
