@@ -320,11 +320,12 @@ fn check_rows(file: &str, expected: &Value, matrix: &TiledMatrix<c64>) {
     }
 }
 
-/// A number, "NaN", or a complex number like "1-2i".
+/// A number, "NaN", a complex number like "1-2i", or its two parts.
 fn number(entry: &Value) -> c64 {
-    match entry.as_str() {
-        Some(text) => text.parse().unwrap(),
-        None => c64::new(entry.as_f64().unwrap(), 0.0),
+    match entry {
+        Value::String(text) => text.parse().unwrap(),
+        Value::Array(parts) => c64::new(parts[0].as_f64().unwrap(), parts[1].as_f64().unwrap()),
+        real => c64::new(real.as_f64().unwrap(), 0.0),
     }
 }
 
@@ -337,14 +338,6 @@ fn check_reason(file: &str, expected: &Value, error: &ReadError) {
         assert_eq!(error.line(), Some(line), "{error}, expected {expected}");
     }
     println!("{error}   [{expected}]");
-}
-
-/// A number of the facts, real or a pair.
-fn number(fact: &Value, key: &str) -> Option<c64> {
-    match &fact[key] {
-        Value::Array(parts) => Some(c64::new(parts[0].as_f64()?, parts[1].as_f64()?)),
-        real => real.as_f64().map(|re| c64::new(re, 0.0)),
-    }
 }
 
 /// Factors a matrix and solves for a right-hand side of ones; counts the facts that hold.
@@ -388,7 +381,7 @@ fn check_lu<T: Scalar>(folder: &Path, fact: &Value) -> usize {
         ("solve_ones_sum", sum, norm * (rows as f64).sqrt()),
         ("solve_ones_norm2", c64::new(norm, 0.0), norm),
     ] {
-        if let Some(expected) = number(fact, key) {
+        if let Some(expected) = fact.get(key).map(number) {
             let error = (found - expected).norm() / scale;
             assert!(error < allowed, "{file}: {key} is {found}, not {expected}");
             n_checked += 1;
