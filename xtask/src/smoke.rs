@@ -62,6 +62,7 @@ const RUNS: &[Run] = &[
     Run { example: "cholesky", arguments: "--n 97 --nb 100 --precision c32 --threads 2 --check --json", expected: CHOLESKY },
     Run { example: "inverse", arguments: "--n 300 --nb 64 --ranks 2 --check --json", expected: CHOLESKY },
     Run { example: "matmul", arguments: "--n 300 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
+    Run { example: "lu", arguments: "--n 300 --m 200 --nb 64 --ranks 4 --grid 2x2 --check --json", expected: CHOLESKY },
     Run { example: "alignment", arguments: "--n 400 --json", expected: ALIGNMENT },
     Run { example: "overhead", arguments: "--shape chain --size 10000 --threads 2 --json", expected: OVERHEAD },
     Run { example: "task_bench", arguments: "--pattern fft --width 9 --steps 100 --bytes 1000 --kernel compute --ranks 3 --json", expected: TASK_BENCH },

@@ -25,7 +25,7 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::space::ClassBuilder;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, run_across, task_names};
 
 task_names! {
     /// The tasks of tile LU with partial pivoting: m and n are indices of tiles, k the step, r a
@@ -140,7 +140,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// What the run answers.
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(LinalgError::Run)
+        T::run_lu(self, (on, None, monitor)).map_err(LinalgError::Run)
     }
 
     /// The same on all ranks, each of which calls it with its part of the matrix.
@@ -153,7 +153,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_lu(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     /// How many panels there are.
