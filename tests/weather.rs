@@ -212,7 +212,7 @@ fn recorded(
             let written = random.below(NUMBERS);
             let mut others: Vec<usize> = (0..NUMBERS).filter(|at| *at != written).collect();
             others.retain(|_| random.below(3) == 0);
-            let too = |at: &usize| at % n_ranks == written % n_ranks && at % 2 == 0;
+            let too = |at: &usize| at % n_ranks == written % n_ranks && at.is_multiple_of(2);
             let (writes, reads): (Vec<_>, Vec<_>) = others.into_iter().partition(too);
             let writes = std::iter::once(written)
                 .chain(writes)

@@ -554,7 +554,10 @@ fn a_failed_reduction_leaves_the_rest_out_and_says_who_it_was() {
                 s.name("add")
                     .task(reduce(&total), move |sums| match number {
                         11 => Err("as told"),
-                        _ => Ok(sums[number % 2] += 1),
+                        _ => {
+                            sums[number % 2] += 1;
+                            Ok(())
+                        }
                     });
             }
         })
