@@ -42,7 +42,7 @@ use std::str::FromStr;
 pub use gemm::{gemm, gemm_add, gemm_op};
 pub use getrf::{getrf, getrf_unpivoted, laswp};
 pub use herk::{herk, herk_add};
-pub use potrf::{NotPositive, potrf};
+pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub use scale::scale;
 pub use triangle::{lauum, trmm, trtri};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
