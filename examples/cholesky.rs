@@ -15,7 +15,7 @@ mod problem;
 use cli::{Example, Failure};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::TiledMatrix;
+use dataflow::linalg::matrix::{Format, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use std::process::ExitCode;
@@ -29,6 +29,8 @@ const EXAMPLE: Example = definite::example(
 struct BySpace;
 
 impl definite::Method for BySpace {
+    const LEVELS: usize = 2;
+
     fn factor<T: Scalar>(
         &self,
         a: &mut TiledMatrix<T>,
@@ -36,7 +38,11 @@ impl definite::Method for BySpace {
         runtime: &Runtime,
         monitor: &Monitor,
     ) -> Result<Report, Failure> {
-        let space = Factor::new(a, backend)?;
+        let mut space = Factor::new(a, backend)?;
+        // Blocks of tiles: each task is a sequence inside.
+        if let Format::SubTiled { .. } = a.format() {
+            space = space.in_two_levels(runtime);
+        }
         Ok(match runtime.n_ranks() {
             1 => space.run_watched(runtime, monitor),
             _ => space.run_across(runtime, runtime.courier(), monitor),

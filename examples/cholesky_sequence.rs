@@ -1,7 +1,8 @@
 //! The Cholesky factorisation once more, in program order: tasks are inserted on the tiles, and
-//! what they access says who waits for whom.
+//! what they access says who waits for whom, and what travels between ranks.
 //!
-//! The fifteen lines are [`insert`]. The result is that of the example `cholesky`, bit for bit.
+//! The fifteen lines are [`insert`]. The result is that of the example `cholesky`, bit for bit, and
+//! so are the messages.
 //!
 //! # Elsewhere
 //! Everything but the factorisation: `cholesky/definite.rs`.
@@ -12,11 +13,11 @@ mod definite;
 mod problem;
 
 use cli::{Example, Failure};
-use dataflow::core::data::Store;
 use dataflow::linalg::kernel::{Backend, gemm, herk, potrf, trsm};
 use dataflow::linalg::matrix::{Tile, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::sequence::{Handle, Scope, read, scope_with, write};
+use dataflow::sequence::record::{Home, Recorder, record};
+use dataflow::sequence::{read, write};
 use dataflow::{Monitor, Report, Runtime, TaskError};
 use std::process::ExitCode;
 
@@ -27,11 +28,11 @@ const EXAMPLE: Example = definite::example(
 
 /// Inserts the tasks of A = L·Lᴴ: `tile(m, n)` is that of row m, column n ≤ m; `nb` its order.
 fn insert<'c, 'env, 'h, T: Scalar>(
-    s: &Scope<'c, 'env>,
+    s: &Recorder<'c, 'env, Tile<T>>,
     nt: usize,
     nb: usize,
     backend: Backend,
-    tile: impl Fn(usize, usize) -> &'h Handle<'c, &'env mut Tile<T>>,
+    tile: impl Fn(usize, usize) -> &'h Home<'c, Tile<T>>,
 ) where
     'c: 'h,
 {
@@ -41,6 +42,7 @@ fn insert<'c, 'env, 'h, T: Scalar>(
             .name("Potrf")
             .task(write(tile(k, k)), move |a| {
                 // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
+                a.set_lower(true);
                 potrf(backend, a)
                     .map_err(|failed| not_positive(k * nb + failed.index, failed.pivot))
             });
@@ -76,6 +78,8 @@ fn not_positive(index: usize, pivot: f64) -> TaskError {
 struct BySequence;
 
 impl definite::Method for BySequence {
+    const LEVELS: usize = 1;
+
     fn factor<T: Scalar>(
         &self,
         a: &mut TiledMatrix<T>,
@@ -83,22 +87,18 @@ impl definite::Method for BySequence {
         runtime: &Runtime,
         monitor: &Monitor,
     ) -> Result<Report, Failure> {
-        if runtime.n_ranks() > 1 {
-            return Err(Failure::refused(
-                "--ranks: sequences run on one rank so far",
-            ));
-        }
-        let (layout, nt, nb) = (*a.layout(), a.nt(), a.nb());
-        let report = Store::with_data(a.store_mut(), |tiles| {
-            let (_, report) = scope_with(runtime, monitor, |s| {
-                let tiles = s.handles(tiles.iter_mut().map(|tile| &mut **tile));
-                let tile = |m, n| &tiles[layout.slot(m, n).unwrap_or(0)];
-                insert(s, nt, nb, backend, tile);
-            })?;
-            Ok::<_, dataflow::Error>(report)
-        });
-        Ok(report
-            .ok_or_else(|| Failure::new("home_empty", "a tile of the matrix is missing"))??)
+        let (nt, nb, a) = (a.nt(), a.nb(), &*a);
+        let factorisation = record("cholesky_sequence", runtime.n_ranks(), |s| {
+            let slots = (0..nt).flat_map(|m| (0..=m).map(move |n| (m, n)));
+            let homes = slots.map(|(m, n)| {
+                // Of other ranks' tiles only the owner counts.
+                let slot = a.slot(m, n).unwrap_or(usize::MAX);
+                s.home(a.store(), slot, a.rank_of(m, n))
+            });
+            let homes: Vec<_> = homes.collect();
+            insert(s, nt, nb, backend, |m, n| &homes[m * (m + 1) / 2 + n]);
+        })?;
+        Ok(runtime.replay_with(&factorisation, monitor)?)
     }
 }
 

@@ -73,7 +73,7 @@ mod launch;
 mod runtime;
 
 pub use dataflow_core as core;
-pub use dataflow_core::sequence;
+pub use dataflow_core::{recursion, sequence};
 pub use dataflow_linalg as linalg;
 pub use dataflow_mpi as mpi;
 pub use dataflow_numa as numa;

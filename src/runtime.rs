@@ -5,6 +5,8 @@ use crate::launch::Transport;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor, Job, Memory, Wire};
 use dataflow_core::rank::Rank;
+use dataflow_core::recursion::{Recursive, recurse_across, recurse_with};
+use dataflow_core::sequence::record::Recorded;
 use dataflow_core::sequence::{self, Scope};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run_across, run_with};
@@ -190,6 +192,78 @@ impl Runtime {
         self.run_across(&Agreement { name, settings }).map(drop)
     }
 
+    /// Runs a recorded program, this rank's part of it if there are several, each of which has
+    /// recorded the same; as often as one likes. See [`record`](crate::sequence::record).
+    ///
+    /// # Errors
+    /// As [`Recorded::run_across`], the same on every rank.
+    pub fn replay<D: Wire>(&self, program: &Recorded<'_, D>) -> Result<Report, Error> {
+        self.replay_with(program, &Monitor::new())
+    }
+
+    /// The same, watched by a monitor that can tell progress and cancel.
+    ///
+    /// # Errors
+    /// As [`replay`](Self::replay).
+    pub fn replay_with<D: Wire>(
+        &self,
+        program: &Recorded<'_, D>,
+        monitor: &Monitor,
+    ) -> Result<Report, Error> {
+        match &self.messenger {
+            None => program.run_watched(&self.workers, monitor),
+            Some(messenger) => program.run_across(&self.workers, messenger, monitor),
+        }
+    }
+
+    /// Calls a problem that solves itself by smaller ones, on all ranks, each of which calls this;
+    /// returns its value on each, and how many calls were made on this one. See
+    /// [`recursion`](crate::recursion).
+    ///
+    /// # Errors
+    /// As [`recurse_across`], the same on every rank.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::TaskError;
+    /// use dataflow::recursion::{Call, Recursive};
+    ///
+    /// struct Subsets;
+    /// impl Recursive for Subsets {
+    ///     type Argument = u64;
+    ///     type Value = u64;
+    ///     fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+    ///         Ok(Call::fork(0..n, |values| 1 + values.into_iter().sum::<u64>()))
+    ///     }
+    /// }
+    /// let (subsets, report) = dataflow::Runtime::new()?.recurse(&Subsets, 10)?;
+    /// assert_eq!((subsets, report.tasks), (1024, 1024));
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn recurse<P: Recursive<Value: Wire>>(
+        &self,
+        problem: &P,
+        argument: P::Argument,
+    ) -> Result<(P::Value, Report), Error> {
+        self.recurse_with(problem, argument, &Monitor::new())
+    }
+
+    /// The same, watched by a monitor that can tell progress and cancel.
+    ///
+    /// # Errors
+    /// As [`recurse`](Self::recurse).
+    pub fn recurse_with<P: Recursive<Value: Wire>>(
+        &self,
+        problem: &P,
+        argument: P::Argument,
+        monitor: &Monitor,
+    ) -> Result<(P::Value, Report), Error> {
+        match &self.messenger {
+            None => recurse_with(problem, argument, &self.workers, monitor),
+            Some(messenger) => recurse_across(problem, argument, &self.workers, messenger, monitor),
+        }
+    }
+
     /// Who reaches the other ranks.
     pub fn courier(&self) -> &dyn Courier {
         match &self.messenger {
@@ -258,6 +332,10 @@ impl Executor for Runtime {
 
     fn execute(&self, job: &Arc<Job>) {
         self.workers.execute(job);
+    }
+
+    fn execute_inside(&self, job: &Arc<Job>) {
+        self.workers.execute_inside(job);
     }
 
     fn is_uniform(&self) -> bool {

@@ -71,7 +71,7 @@ const CORE_LAYERS: &[&[&str]] = &[
     &["data"],
     &["space"],
     &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports
-    &["sequence"],
+    &["sequence", "recursion"],
 ];
 
 /// Words that leave work for later; written apart so that this file does not break its own rule.

@@ -5,11 +5,12 @@ use super::problem::{
     File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, judge,
     open, over_ranks, say_more,
 };
+use clap::Args;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 
@@ -34,6 +35,9 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
 
 /// A way to factor.
 pub trait Method: Sync {
+    /// How many levels of tasks it can do.
+    const LEVELS: usize;
+
     /// Overwrites the lower triangle of `a` by its factor, with all ranks.
     fn factor<T: Scalar>(
         &self,
@@ -44,17 +48,44 @@ pub trait Method: Sync {
     ) -> Result<Report, Failure>;
 }
 
+/// What to factor, and in how many levels.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Own {
+    #[command(flatten)]
+    matrix: Generated,
+    /// With 2 tasks are blocks of tiles, each a sequence of tasks on its tiles [default: 1]
+    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..=2))]
+    levels: Option<u32>,
+    /// Tiles in a row of a block, with --levels 2: blocks travel between ranks [default: 4]
+    #[arg(long, value_name = "TILES", value_parser = clap::value_parser!(u32).range(1..))]
+    block: Option<u32>,
+}
+
+impl Own {
+    /// Tiles in a row of a block, if there are two levels.
+    fn block(&self, levels: usize) -> Result<Option<usize>, Failure> {
+        match (self.levels, self.block) {
+            (Some(2), _) if levels < 2 => Err(Failure::refused(
+                "--levels 2: only the example cholesky has two",
+            )),
+            (Some(2), block) => Ok(Some(block.unwrap_or(4) as usize)),
+            (_, Some(_)) => Err(Failure::refused("--block: only --levels 2 has blocks")),
+            (_, None) => Ok(None),
+        }
+    }
+}
+
 /// Up to this order the result is checked unless the user says otherwise.
 const CHECKED_BY_DEFAULT: usize = 8000;
 
 /// The whole example, but for the way to factor.
 pub fn solve(
     method: &impl Method,
-    settings: &Settings<Generated>,
+    settings: &Settings<Own>,
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    settings.own.expect_sense()?;
+    settings.own.matrix.expect_sense()?;
     outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
     outcome.backend = Some(settings.backend.to_string());
     let problem = Problem {
@@ -70,7 +101,7 @@ pub fn solve(
 /// A way, and what it is tried on.
 struct Problem<'a, M> {
     method: &'a M,
-    settings: &'a Settings<Generated>,
+    settings: &'a Settings<Own>,
     file: Option<File>,
     runtime: &'a Runtime,
     outcome: &'a mut Outcome,
@@ -99,14 +130,23 @@ impl<M: Method> InAnyPrecision for Problem<'_, M> {
         (outcome.n, outcome.nb) = (Some(n), Some(nb));
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::potrf::<T>(n) as f64);
-        let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
+        let layout = match settings.own.block(M::LEVELS)? {
+            None => Layout::lower(n, nb)?,
+            Some(block) => {
+                outcome.set("levels", 2);
+                outcome.set("block", block);
+                let layout = Layout::lower(n, nb.saturating_mul(block))?;
+                layout.with_format(Format::SubTiled { order: nb })
+            }
+        };
+        let layout = over_ranks(layout, settings, runtime)?;
         let original: Matrix<T> = match file {
             // Kept beside its factor.
             Some(file) => Matrix::read(file, layout, 2, runtime)?,
             None => {
                 outcome.seed = Some(settings.seed);
                 fits::<T>(&[&layout], runtime)?;
-                settings.own.make((n, n), settings.seed, Kind::Spd)?
+                settings.own.matrix.make((n, n), settings.seed, Kind::Spd)?
             }
         };
 
@@ -124,11 +164,11 @@ impl<M: Method> InAnyPrecision for Problem<'_, M> {
         outcome.digest = Some(digest(&l, runtime)?.to_string());
         if settings.check.unwrap_or(n <= CHECKED_BY_DEFAULT) {
             let check = Check::new(&original, &l);
-            runtime.run_across(&check)?;
+            check.run_across(runtime, runtime.courier())?;
             judge(check.residual(), outcome)?;
         }
         if !settings.json {
-            let kind = settings.own.name(Kind::Spd);
+            let kind = settings.own.matrix.name(Kind::Spd);
             say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
         }
         Ok(())

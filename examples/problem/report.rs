@@ -62,7 +62,8 @@ fn added_up<T: Scalar>(
         own.fetch_add(of_tile, Ordering::Relaxed);
         Ok(())
     });
-    runtime.run_across(&digest)?;
+    digest.run_across(runtime, runtime.courier())?;
+    drop(digest);
     let all = runtime.gather(own.into_inner().to_le_bytes().to_vec())?;
     Ok(in_numbers(&all).map(Digest).sum())
 }

@@ -58,6 +58,23 @@ impl From<&str> for TaskError {
     }
 }
 
+/// What a run inside a body ended with, as that body's own: the text names the task.
+impl From<Error> for TaskError {
+    fn from(error: Error) -> Self {
+        TaskError {
+            kind: match error.name {
+                Cow::Borrowed(name) => name,
+                Cow::Owned(_) => Kind::TaskFailed.name(),
+            },
+            index: error.index,
+            message: match error.task {
+                Some(task) => format!("{} (task {task})", error.message),
+                None => error.message,
+            },
+        }
+    }
+}
+
 /// What kind of failure ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -80,6 +97,8 @@ pub enum Kind {
     FlowEmpty,
     /// A task of a sequence accesses one handle twice.
     AccessedTwice,
+    /// A task of a recorded program writes data of two owners.
+    OwnersDiffer,
     /// A store has no such slot, or its datum is lent to another task.
     HomeEmpty,
     /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
@@ -103,7 +122,7 @@ pub enum Kind {
     WrongSettings,
 }
 
-const NAMES: [(Kind, &str); 19] = [
+const NAMES: [(Kind, &str); 20] = [
     (Kind::TaskFailed, "task_failed"),
     (Kind::TaskPanicked, "task_panicked"),
     (Kind::Cancelled, "cancelled"),
@@ -113,6 +132,7 @@ const NAMES: [(Kind, &str); 19] = [
     (Kind::NotExpected, "not_expected"),
     (Kind::FlowEmpty, "flow_empty"),
     (Kind::AccessedTwice, "accessed_twice"),
+    (Kind::OwnersDiffer, "owners_differ"),
     (Kind::HomeEmpty, "home_empty"),
     (Kind::NoSuchRank, "no_such_rank"),
     (Kind::NestedRun, "nested_run"),
@@ -197,6 +217,23 @@ impl Error {
             index: error.index,
             ..Error::new(Kind::TaskFailed, Some(format!("{task:?}")), error.message)
         }
+    }
+
+    /// The same, with another name for the task.
+    pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
+        let renamed = self.task.as_deref().and_then(rename);
+        let task = renamed.or(self.task);
+        Error { task, ..self }
+    }
+
+    /// What happened to a task that ran inside the body of another, or to that itself.
+    pub(crate) fn within(outer: &impl fmt::Debug, error: Error) -> Self {
+        let task = match &error.task {
+            Some(inner) => format!("{outer:?} / {inner}"),
+            None => format!("{outer:?}"),
+        };
+        let task = Some(task);
+        Error { task, ..error }
     }
 
     /// What another rank tells of its failure.

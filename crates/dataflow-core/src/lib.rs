@@ -54,6 +54,7 @@ pub mod error;
 pub mod monitor;
 pub mod port;
 pub mod rank;
+pub mod recursion;
 pub mod sequence;
 pub mod space;
 mod sync;

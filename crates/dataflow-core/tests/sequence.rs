@@ -3,7 +3,9 @@
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Executor, Inline, Shuffled};
-use dataflow_core::sequence::{Scope, commute, read, scope, scope_with, update, write};
+use dataflow_core::sequence::{
+    Handle, Reduce, Scope, commute, read, reduce, scope, scope_inside, scope_with, update, write,
+};
 use dataflow_core::{TaskError, run, space::Independent};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,73 +23,233 @@ enum Does {
     Writes,
     /// Adds, which commutes.
     Adds,
+    /// Changes a copy, which is merged.
+    Reduces,
 }
 
-/// A task: with which data it does what.
-type Program = Vec<Vec<(usize, Does)>>;
+/// A task: with which data it does what, and the tasks it inserts on the halves of what it writes.
+#[derive(Clone, Debug)]
+struct Step {
+    accesses: Vec<(usize, Does)>,
+    inside: Option<Program>,
+}
+
+type Program = Vec<Step>;
 
 const N_DATA: usize = 5;
+/// Numbers in a datum of the outermost program.
+const LENGTH: usize = 4;
+/// Tasks that share a copy.
+const GROUP: usize = 8;
+
+fn steps(
+    inside: impl Strategy<Value = Option<Program>> + 'static,
+    length: usize,
+) -> BoxedStrategy<Program> {
+    let does = prop_oneof![
+        Just(Does::Reads),
+        Just(Does::Writes),
+        Just(Does::Adds),
+        Just(Does::Reduces),
+    ];
+    let accesses = prop::collection::vec((0..N_DATA, does), 1..=3);
+    let step = (accesses, inside).prop_map(|(accesses, inside)| Step { accesses, inside });
+    prop::collection::vec(step, 0..length).boxed()
+}
 
 fn programs() -> impl Strategy<Value = Program> {
-    let does = prop_oneof![Just(Does::Reads), Just(Does::Writes), Just(Does::Adds)];
-    let access = (0..N_DATA, does);
-    let task = prop::collection::vec(access, 1..=3).prop_map(|mut task| {
-        task.sort_by_key(|(datum, _)| *datum);
-        task.dedup_by_key(|(datum, _)| *datum);
-        task
-    });
-    prop::collection::vec(task, 0..60)
+    let leaves = steps(Just(None), 6);
+    let parents = steps(prop::option::weighted(0.3, leaves), 8);
+    steps(prop::option::weighted(0.1, parents), 60)
+}
+
+impl Step {
+    /// The accesses to so many data, each once; a parent reads and writes, and one datum at most is
+    /// reduced.
+    fn accesses(&self, n_data: usize) -> Vec<(usize, Does)> {
+        let accesses = self.accesses.iter();
+        let mut accesses: Vec<_> = accesses
+            .map(|&(datum, does)| (datum % n_data, does))
+            .collect();
+        accesses.sort_by_key(|(datum, _)| *datum);
+        accesses.dedup_by_key(|(datum, _)| *datum);
+        let mut reduces = self.inside.is_some();
+        for (_, does) in &mut accesses {
+            if self.inside.is_some() && *does == Does::Adds {
+                *does = Does::Writes;
+            }
+            if *does == Does::Reduces && std::mem::replace(&mut reduces, true) {
+                *does = if self.inside.is_some() {
+                    Does::Writes
+                } else {
+                    Does::Adds
+                };
+            }
+        }
+        accesses
+    }
+}
+
+/// Some numbers; merging is not commutative, so that the order tells.
+struct Numbers<'a>(&'a mut [u64]);
+
+impl Reduce for Numbers<'_> {
+    type Copy = Vec<u64>;
+
+    fn neutral(&self) -> Vec<u64> {
+        vec![0; self.0.len()]
+    }
+
+    fn merge(&mut self, copy: Vec<u64>) {
+        self.mix_in(copy.into_iter());
+    }
+}
+
+impl Numbers<'_> {
+    fn mix_in(&mut self, with: impl Iterator<Item = u64>) {
+        self.0
+            .iter_mut()
+            .zip(with)
+            .for_each(|(number, with)| *number = mix(*number, with));
+    }
+
+    fn write(&mut self, value: u64) {
+        self.mix_in(std::iter::repeat(value));
+    }
+
+    fn add(&mut self, value: u64) {
+        self.0
+            .iter_mut()
+            .for_each(|number| *number = number.wrapping_add(value));
+    }
+
+    fn halves(&mut self) -> impl Iterator<Item = Numbers<'_>> {
+        let half = self.0.len().div_ceil(2);
+        self.0.chunks_mut(half).map(Numbers)
+    }
 }
 
 /// What a task makes of the data it reads.
-fn seen(number: usize, read: impl Iterator<Item = u64>) -> u64 {
-    read.fold(number as u64 + 1, mix)
+fn seen<'d>(number: usize, read: impl Iterator<Item = &'d Numbers<'d>>) -> u64 {
+    let numbers = read.flat_map(|datum| datum.0.iter().copied());
+    numbers.fold(number as u64 + 1, mix)
 }
 
-fn interpreted(program: &Program) -> Vec<u64> {
-    let mut data = vec![0; N_DATA];
-    for (number, task) in program.iter().enumerate() {
-        let read = task.iter().filter(|(_, does)| *does == Does::Reads);
-        let value = seen(number, read.map(|&(datum, _)| data[datum]));
-        for &(datum, does) in task {
-            match does {
-                Does::Reads => {}
-                Does::Writes => data[datum] = mix(data[datum], value),
-                Does::Adds => data[datum] = data[datum].wrapping_add(value),
+/// One after the other.
+fn interpret(program: &Program, data: &mut [Numbers<'_>], above: u64) {
+    let mut series: Vec<Option<(usize, Vec<u64>)>> = vec![None; data.len()];
+    for (number, step) in program.iter().enumerate() {
+        let accesses = step.accesses(data.len());
+        for &(datum, does) in &accesses {
+            let full = series[datum].as_ref().is_some_and(|(n, _)| *n == GROUP);
+            if (does != Does::Reduces || full)
+                && let Some((_, copy)) = series[datum].take()
+            {
+                data[datum].merge(copy);
+            }
+        }
+        let of = |kind| {
+            accesses
+                .iter()
+                .filter(move |(_, does)| *does == kind)
+                .map(|(datum, _)| *datum)
+        };
+        let value = above ^ seen(number, of(Does::Reads).map(|datum| &data[datum]));
+        of(Does::Writes).for_each(|datum| data[datum].write(value));
+        of(Does::Adds).for_each(|datum| data[datum].add(value));
+        for datum in of(Does::Reduces) {
+            let (n, copy) = series[datum].get_or_insert_with(|| (0, data[datum].neutral()));
+            *n += 1;
+            Numbers(copy).write(value);
+        }
+        if let Some(inside) = &step.inside {
+            let written: Vec<_> = of(Does::Writes).collect();
+            let data = data.iter_mut().enumerate();
+            let data = data.filter(|(datum, _)| written.contains(datum));
+            let mut pieces: Vec<_> = data.flat_map(|(_, datum)| datum.halves()).collect();
+            if !pieces.is_empty() {
+                interpret(inside, &mut pieces, value);
             }
         }
     }
-    data
+    for (datum, series) in data.iter_mut().zip(series) {
+        if let Some((_, copy)) = series {
+            datum.merge(copy);
+        }
+    }
+}
+
+/// The same by a sequence, and sequences inside.
+fn insert<'c, 'env>(
+    program: &'env Program,
+    s: &Scope<'c, 'env>,
+    data: &[Handle<'c, Numbers<'env>>],
+    above: u64,
+) {
+    for (number, step) in program.iter().enumerate() {
+        let accesses = step.accesses(data.len());
+        let of = |kind| {
+            accesses
+                .iter()
+                .filter(move |(_, does)| *does == kind)
+                .map(|(datum, _)| &data[*datum])
+        };
+        let reads: Vec<_> = of(Does::Reads).map(read).collect();
+        let writes: Vec<_> = of(Does::Writes).map(write).collect();
+        let adds: Vec<_> = of(Does::Adds).map(commute).collect();
+        let reduces = of(Does::Reduces).map(reduce).next();
+        let task = s.priority(number as i64 % 3);
+        if let Some(inside) = &step.inside {
+            task.nested((reads, writes), move |s, (reads, writes)| {
+                let value = above ^ seen(number, reads.into_iter());
+                let mut pieces = Vec::new();
+                for datum in writes {
+                    datum.write(value);
+                    pieces.extend(datum.halves().map(|half| s.handle(half)));
+                }
+                if !pieces.is_empty() {
+                    insert(inside, &s, &pieces, value);
+                }
+            });
+            continue;
+        }
+        let run = move |reads: Vec<&Numbers<'_>>,
+                        writes: Vec<&mut Numbers<'_>>,
+                        adds: Vec<&mut Numbers<'_>>| {
+            let value = above ^ seen(number, reads.into_iter());
+            writes.into_iter().for_each(|datum| datum.write(value));
+            adds.into_iter().for_each(|datum| datum.add(value));
+            value
+        };
+        match reduces {
+            None => task.task((reads, writes, adds), move |(reads, writes, adds)| {
+                run(reads, writes, adds);
+            }),
+            Some(reduces) => task.task(
+                (reads, writes, adds, reduces),
+                move |(reads, writes, adds, copy)| {
+                    Numbers(copy).write(run(reads, writes, adds));
+                },
+            ),
+        }
+    }
+}
+
+fn interpreted(program: &Program) -> Vec<u64> {
+    let mut numbers = vec![0; N_DATA * LENGTH];
+    let mut data: Vec<_> = numbers.chunks_mut(LENGTH).map(Numbers).collect();
+    interpret(program, &mut data, 0);
+    numbers
 }
 
 fn inserted(program: &Program, on: &dyn Executor) -> Vec<u64> {
-    let mut data = vec![0; N_DATA];
-    let n_tasks = program.len() as u64;
-    let (_, report) = scope_with(on, &Monitor::new(), |s| {
-        let data = s.handles(&mut data);
-        for (number, task) in program.iter().enumerate() {
-            let of = |kind: Does| {
-                let those = task.iter().filter(move |(_, does)| *does == kind);
-                those.map(|&(datum, _)| &data[datum])
-            };
-            let reads: Vec<_> = of(Does::Reads).map(read).collect();
-            let writes: Vec<_> = of(Does::Writes).map(write).collect();
-            let adds: Vec<_> = of(Does::Adds).map(commute).collect();
-            let accesses = (reads, writes, adds);
-            s.priority(number as i64 % 3)
-                .task(accesses, move |(reads, writes, adds)| {
-                    let value = seen(number, reads.into_iter().map(|datum| **datum));
-                    writes
-                        .into_iter()
-                        .for_each(|datum| **datum = mix(**datum, value));
-                    adds.into_iter()
-                        .for_each(|datum| **datum = datum.wrapping_add(value));
-                });
-        }
+    let mut numbers = vec![0; N_DATA * LENGTH];
+    scope(on, |s| {
+        let data = s.handles(numbers.chunks_mut(LENGTH).map(Numbers));
+        insert(program, s, &data, 0);
     })
     .unwrap();
-    assert_eq!(report.tasks, n_tasks);
-    data
+    numbers
 }
 
 proptest! {
@@ -354,4 +516,253 @@ fn the_window_bounds_what_waits() {
             "{most} tasks waited at once"
         );
     }
+}
+
+#[test]
+fn a_reduction_adds_up_in_the_order_of_insertion_whatever_the_schedule() {
+    let n = if cfg!(miri) { 20 } else { 1000 };
+    let part = |number: usize| 1.0 / (number as f64 + 1.0);
+    // Groups of eight, then the sums of the groups: bit for bit.
+    let groups = (0..n).step_by(8);
+    let expected: f64 = groups
+        .map(|first| (first..n.min(first + 8)).map(part).sum::<f64>())
+        .sum();
+    for on in executors() {
+        let mut sum = 0.0;
+        let mut after = 0.0;
+        scope(&*on, |s| {
+            let (total, copy) = (s.handle(&mut sum), s.handle(&mut after));
+            for number in 0..n {
+                s.task(reduce(&total), move |sum| *sum += part(number));
+            }
+            s.task((read(&total), write(&copy)), |(sum, copy)| **copy = **sum);
+            s.task(reduce(&total), |sum| *sum += 1.0);
+        })
+        .unwrap();
+        assert_eq!((after, sum), (expected, expected + 1.0));
+    }
+}
+
+#[test]
+fn a_failed_reduction_leaves_the_rest_out_and_says_who_it_was() {
+    for on in executors() {
+        let mut sums = vec![0u64, 0];
+        let error = scope(&*on, |s| {
+            let total = s.handle(&mut sums);
+            for number in 0..20 {
+                s.name("add")
+                    .task(reduce(&total), move |sums| match number {
+                        11 => Err("as told"),
+                        _ => Ok(sums[number % 2] += 1),
+                    });
+            }
+        })
+        .unwrap_err();
+        // Number 0 begins the series; number 9 merges the first group, before the ninth adds.
+        assert_eq!(error.task(), Some("add 13"));
+        assert_eq!(sums, [4, 4], "the first group was merged before");
+    }
+}
+
+#[test]
+fn a_parent_keeps_what_it_accesses_until_its_last_descendant_has_ended() {
+    for on in executors() {
+        let ended = AtomicUsize::new(0);
+        let mut numbers = [0u64; 8];
+        let (mut seen, mut seen_too) = (0, 0);
+        let (_, report) = scope_with(&*on, &Monitor::new(), |s| {
+            let all = s.handle(&mut numbers[..]);
+            let (after, beside) = (s.handle(&mut seen), s.handle(&mut seen_too));
+            let ended = &ended;
+            s.nested(write(&all), move |s, all| {
+                for half in all.chunks_mut(4) {
+                    let half = s.handle(half);
+                    s.nested(write(&half), move |s, half| {
+                        for number in s.handles(half.iter_mut()) {
+                            s.task(write(&number), move |number| {
+                                **number = 1 + ended.fetch_add(1, Ordering::SeqCst) as u64;
+                            });
+                        }
+                    });
+                    s.task(write(&half), |half| half.reverse());
+                }
+            });
+            s.task((read(&all), write(&after)), |(all, after)| {
+                **after = all.iter().sum::<u64>();
+            });
+            s.task(write(&beside), |beside| **beside = 1);
+        })
+        .unwrap();
+        assert_eq!((seen, seen_too), (36, 1));
+        assert_eq!(report.tasks, 3 + 4 + 8, "children are counted");
+    }
+}
+
+/// A task that fails in its own way, in the third child of a child of a child.
+fn deep<O: dataflow_core::sequence::Outcome + Send + 'static>(
+    on: &dyn Executor,
+    way: impl Fn() -> O + Send + Sync + Copy + 'static,
+) -> (dataflow_core::Error, u64) {
+    let after = AtomicU64::new(0);
+    let error = scope(on, |s| {
+        let (n, beside) = (s.handle(1), s.handle(2));
+        s.task(write(&beside), |_| ());
+        s.name("outer").nested(write(&n), move |s, n| {
+            let n = s.handle(n);
+            s.name("middle").nested(write(&n), move |s, n| {
+                let n = s.handle(&mut **n);
+                s.task(write(&n), |n| **n += 1);
+                s.task(write(&n), |n| **n += 1);
+                s.name("inner").task(write(&n), move |_| way());
+                s.task(write(&n), |n| **n += 1);
+            });
+        });
+        s.task(read(&n), |_| {
+            after.fetch_add(1, Ordering::SeqCst);
+        });
+        s.task(read(&beside), |_| {
+            after.fetch_add(100, Ordering::SeqCst);
+        });
+    })
+    .unwrap_err();
+    (error, after.into_inner())
+}
+
+#[test]
+fn what_fails_in_a_descendant_names_the_way_to_it() {
+    for on in executors() {
+        let (error, after) = deep(&*on, || {
+            Err::<(), _>(TaskError::new("odd", "as told").with_index(7))
+        });
+        assert_eq!((error.kind(), error.name()), (Kind::TaskFailed, "odd"));
+        assert_eq!(error.index(), Some(7));
+        assert_eq!(error.task(), Some("outer 1 / middle 0 / inner 2"));
+        assert_eq!(
+            after, 100,
+            "what depends on it does not run, and all else does"
+        );
+
+        let (error, _) = deep(&*on, || -> () { panic!("out of luck") });
+        assert_eq!(error.kind(), Kind::TaskPanicked);
+        assert_eq!(error.task(), Some("outer 1 / middle 0 / inner 2"));
+        assert!(error.to_string().contains("out of luck"), "{error}");
+
+        let error = scope(&*on, |s| {
+            s.name("parent").nested((), |s, ()| -> () {
+                s.task((), |()| ());
+                panic!("before the end");
+            });
+        });
+        let error = error.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.task()),
+            (Kind::TaskPanicked, Some("parent 0"))
+        );
+        assert!(error.to_string().starts_with("task panicked"), "{error}");
+
+        let twice = scope(&*on, |s| {
+            s.nested((), |s, ()| {
+                let n = s.handle(0);
+                s.name("twice").task((read(&n), write(&n)), |_| ());
+            });
+        });
+        let twice = twice.unwrap_err();
+        assert_eq!(
+            (twice.kind(), twice.task()),
+            (Kind::AccessedTwice, Some("nested 0 / twice 0"))
+        );
+        scope(&*on, |s| s.task((), |()| ())).unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_leaves_early_runs_what_it_has_inserted() {
+    for on in executors() {
+        let ran = AtomicU64::new(0);
+        let left = scope(&*on, |s| -> Result<(), &str> {
+            let count = || {
+                ran.fetch_add(1, Ordering::SeqCst);
+            };
+            let n = s.handle(0u64);
+            s.task(write(&n), move |_| count());
+            s.task(reduce(&n), move |_| count());
+            let ran = &ran;
+            s.nested(write(&n), move |s, n| -> Result<(), &str> {
+                let n = s.handle(n);
+                s.task(write(&n), move |_| {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                });
+                Err("the parent gives up")
+            });
+            Err("early")?;
+            unreachable!()
+        });
+        // The parent's own error counts; its child has run.
+        let error = left.unwrap_err();
+        assert_eq!(error.task(), Some("nested 4"), "{error}");
+        assert_eq!(ran.into_inner(), 3);
+        assert_eq!(
+            scope(&*on, |_| Err::<(), _>("early")).unwrap(),
+            Err("early")
+        );
+    }
+}
+
+#[test]
+fn a_panic_outside_ends_what_goes_on_inside() {
+    let on = Shuffled::new(3).with_threads(2);
+    let started = AtomicU64::new(0);
+    let n = if cfg!(miri) { 100 } else { 10_000 };
+    let error = scope(&on, |s| {
+        let started = &started;
+        s.nested((), move |s, ()| {
+            for _ in 0..n {
+                s.task((), move |()| {
+                    started.fetch_add(1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                });
+            }
+        });
+        s.name("beside").task((), move |()| -> () {
+            while started.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            panic!("now");
+        });
+    });
+    assert_eq!(error.unwrap_err().task(), Some("beside 1"));
+}
+
+#[test]
+fn the_body_of_a_space_may_run_a_scope_inside() {
+    for on in executors() {
+        let on = &*on;
+        let sums: Vec<_> = (0..4).map(|_| AtomicU64::new(0)).collect();
+        let space = Independent::new("parents", 4, |parent| {
+            let mut numbers = [parent; 10];
+            scope_inside(on, |s| {
+                for number in s.handles(&mut numbers) {
+                    s.task(write(&number), |number| **number += 1);
+                }
+            })?;
+            sums[parent as usize].store(numbers.iter().sum(), Ordering::SeqCst);
+            match parent {
+                3 => Ok(scope_inside(on, |s| {
+                    let failing = s.name("inner");
+                    failing.task((), |()| Err(TaskError::new("odd", "as told").with_index(5)));
+                })?),
+                _ => Ok(()),
+            }
+        });
+        let error = run(&space, on).unwrap_err();
+        assert_eq!(
+            (error.name(), error.index(), error.task()),
+            ("odd", Some(5), Some("3"))
+        );
+        assert!(error.message().contains("inner 0"), "{error}");
+        let sums: Vec<_> = sums.iter().map(|sum| sum.load(Ordering::SeqCst)).collect();
+        assert_eq!(sums, [10, 20, 30, 40]);
+    }
+    let outside = scope_inside(&Inline, |s| s.task((), |()| ()));
+    outside.unwrap();
 }

@@ -17,6 +17,8 @@ extern crate blas_src as _;
 
 pub mod scalar;
 
+mod compiled;
+
 pub mod matrix;
 
 pub mod flops;
@@ -26,5 +28,6 @@ pub mod cholesky;
 pub mod error;
 pub mod lu;
 pub mod product;
+pub mod qr;
 
 pub use error::LinalgError;

@@ -171,10 +171,13 @@ pub trait Scalar:
 mod sealed {
     /// Keeps the set of scalars closed; with OpenBLAS, ties each to its routines.
     #[cfg(not(feature = "openblas"))]
-    pub trait Sealed {}
+    pub trait Sealed: crate::compiled::Compiled + crate::kernel::faer::Leaves {}
     /// Keeps the set of scalars closed; with OpenBLAS, ties each to its routines.
     #[cfg(feature = "openblas")]
-    pub trait Sealed: crate::kernel::openblas::Routines {}
+    pub trait Sealed:
+        crate::compiled::Compiled + crate::kernel::faer::Leaves + crate::kernel::openblas::Routines
+    {
+    }
 
     impl Sealed for f32 {}
     impl Sealed for f64 {}

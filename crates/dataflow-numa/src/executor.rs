@@ -200,6 +200,11 @@ impl Executor for Workers {
         self.pool.execute(job);
     }
 
+    /// With all workers that have nothing else to do.
+    fn execute_inside(&self, job: &Arc<Job>) {
+        self.pool.execute_inside(job);
+    }
+
     fn is_uniform(&self) -> bool {
         self.topology.n_numa_nodes() == 1
     }

@@ -11,8 +11,9 @@ use crate::queue::{Backlog, Queues, Seat};
 use crate::sleep::Wards;
 use crate::statistics::{Counters, WorkerStatistics};
 use crate::topology::Topology;
+use crate::worker::{self, Worker};
 use crossbeam_utils::CachePadded;
-use dataflow_core::port::{Executor, Job};
+use dataflow_core::port::{Executor, Inline, Job};
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -150,6 +151,18 @@ impl Executor for Pool {
         }
         self.wards.wake_all(|| job.is_over());
         job.wait_over();
+        self.withdraw(&offer);
+    }
+
+    /// Sleepers are woken by what is queued, not by the job itself.
+    fn execute_inside(&self, job: &Arc<Job>) {
+        let Some(worker) = worker::of(self) else {
+            // A body of another executor's.
+            return Inline.execute(job);
+        };
+        let offer = Arc::new(Offer::new(job, &self.policy, &self.crew));
+        self.announce(&offer);
+        Worker::new(self, worker).help(&offer);
         self.withdraw(&offer);
     }
 }

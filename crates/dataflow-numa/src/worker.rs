@@ -9,14 +9,17 @@
 //!
 //! # Law
 //! A worker is inside one job at a time and stays while there is something to do: a job that
-//! came later waits until a worker finds nothing in those before it.
+//! came later waits until a worker finds nothing in those before it. A body may begin a job inside
+//! of its own: then its worker goes into that one only, until it is over.
 
 use crate::pool::{Offer, Pool, Visited};
 use crate::queue::{KeepingLane, Seat};
 use crate::sleep::Risen;
+use std::cell::Cell;
 use std::hint::spin_loop;
+use std::ptr;
 use std::sync::Arc;
-use std::thread::yield_now;
+use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
 
 /// How long a worker searches in vain before it falls asleep. Waking it costs the waker some
@@ -25,8 +28,21 @@ const SEARCH: Duration = Duration::from_micros(50);
 /// Longest pause between two looks, in turns of a spin loop: each look takes cache lines away
 /// from those who work.
 const LONGEST_PAUSE: u32 = 32;
+/// Longest nap of a worker that waits for what others do in a job inside of its own.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// No edition has this number: the offers are to be read.
 const UNREAD: u64 = u64::MAX;
+
+thread_local! {
+    /// Which pool this thread belongs to, by its address, and as which worker.
+    static MYSELF: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// Which worker of a pool the calling thread is.
+pub(crate) fn of(pool: &Pool) -> Option<usize> {
+    let (address, worker) = MYSELF.get();
+    (address == ptr::from_ref(pool).addr()).then_some(worker)
+}
 
 /// One thread of a pool.
 pub(crate) struct Worker<'p> {
@@ -56,6 +72,7 @@ impl<'p> Worker<'p> {
 
     /// Works until the pool ends.
     pub fn live(mut self) {
+        MYSELF.set((ptr::from_ref(self.pool).addr(), self.seat.worker));
         let mut risen = Risen::Free;
         loop {
             self.seat.counters.set_searching(true);
@@ -65,6 +82,28 @@ impl<'p> Worker<'p> {
                 Found::Wanted(offer) => self.visit(&offer, risen),
                 Found::Nothing => self.sleep(risen),
                 Found::TheEnd => return,
+            }
+        }
+    }
+
+    /// Works in one job and in no other until it is over, from inside a body.
+    pub fn help(self, offer: &Offer) {
+        let mut since = None;
+        while !offer.job.is_over() {
+            if self.pool.wants(offer, self.seat.worker) {
+                // Whoever comes in free leaves free.
+                let _free = self.visit(offer, Risen::Free);
+                since = None;
+                continue;
+            }
+            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            if waited > SEARCH {
+                // It wakes late by an eighth of what it has waited, at most.
+                sleep((waited / 8).min(LONGEST_NAP));
+            } else if self.pool.crowded {
+                yield_now();
+            } else {
+                spin_loop();
             }
         }
     }

@@ -1,12 +1,15 @@
 //! The pool under the real engine: every task once, in order, whoever runs it.
 
 use dataflow_core::prelude::*;
+use dataflow_core::sequence::{commute, read, scope, scope_inside, write};
 use dataflow_core::space::Independent;
 use dataflow_core::{Kind, run};
 use dataflow_numa::pin::allowed_pus;
 use dataflow_numa::{Bind, Topology, Warning, Workers, WorkersError};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Cell (i, j) of a square waits for its upper and left neighbours. Each run adds one to it;
@@ -397,4 +400,72 @@ fn workers_that_cannot_be_pinned_run_and_say_so() {
     let space = Wavefront::new(20, |_, _| 0);
     run(&space, &workers).unwrap();
     space.check();
+}
+
+#[test]
+fn nested_tasks_end_on_any_number_of_workers_and_use_more_than_one() {
+    for n_workers in [1, 2, 4] {
+        let workers = Workers::builder().n_workers(n_workers).build().unwrap();
+        let threads = Mutex::new(HashSet::new());
+        for _ in 0..50 {
+            let mut numbers = vec![0u64; 3 * 3 * 30];
+            let sum = scope(&workers, |s| {
+                let threads = &threads;
+                for part in numbers.chunks_mut(90) {
+                    let part = s.handle(part);
+                    s.nested(write(&part), move |s, part| {
+                        for third in part.chunks_mut(30) {
+                            let third = s.handle(third);
+                            s.nested(write(&third), move |s, third| {
+                                let sum = s.handle(0u64);
+                                for number in s.handles(third.iter_mut()) {
+                                    s.task(
+                                        (write(&number), commute(&sum)),
+                                        move |(number, sum)| {
+                                            (**number, *sum) = (1, *sum + 1);
+                                            threads.lock().unwrap().insert(thread::current().id());
+                                        },
+                                    );
+                                }
+                                s.task(read(&sum), |sum| assert_eq!(*sum, 30));
+                            });
+                        }
+                    });
+                    s.task(read(&part), |part| assert_eq!(part.iter().sum::<u64>(), 90));
+                }
+            });
+            sum.unwrap();
+            assert_eq!(numbers.iter().sum::<u64>(), 270);
+        }
+        let n_threads = threads.into_inner().unwrap().len();
+        assert!((1..=n_workers).contains(&n_threads), "{n_threads} threads");
+        if n_workers > 1 {
+            assert!(
+                n_threads > 1,
+                "one thread ran all the children of {n_workers} workers"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_scope_inside_the_body_of_another_pool_s_worker_runs_on_that_worker() {
+    let (workers, others) = (
+        Workers::builder().n_workers(1),
+        Workers::builder().n_workers(2),
+    );
+    let (workers, others) = (workers.build().unwrap(), others.build().unwrap());
+    let space = Independent::new("one", 1, |_| {
+        let outside = thread::current().id();
+        let mut inside = None;
+        scope_inside(&others, |s| {
+            let inside = s.handle(&mut inside);
+            s.task(write(&inside), |inside| {
+                **inside = Some(thread::current().id())
+            });
+        })?;
+        assert_eq!(inside, Some(outside));
+        Ok(())
+    });
+    run(&space, &workers).unwrap();
 }

@@ -12,6 +12,7 @@ mod pending;
 mod post;
 mod release;
 mod run;
+mod shelf;
 mod slots;
 mod stall;
 mod tell;
@@ -20,6 +21,7 @@ pub(crate) use job::Offered;
 pub use job::{Entered, Job};
 pub(crate) use ledger::{Ledger, Line, Tally};
 pub(crate) use run::text as panic_text;
+pub(crate) use shelf::Shelves;
 
 use crate::data::Datum;
 use crate::error::{Error, Kind};

@@ -35,7 +35,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             return Err(Error::new(Kind::CountExceeded, None, text));
         }
         waiting.extend(self.partly_fed().map(|task| (task, None)));
-        waiting.sort_by_key(|(task, _)| *task);
+        // Keys differ: a stable order is not needed, and is more code in every space.
+        waiting.sort_unstable_by_key(|(task, _)| *task);
         let mut text = format!(
             "no task can run, but {} of {count} have not",
             count - executed

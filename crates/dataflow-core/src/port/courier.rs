@@ -203,6 +203,33 @@ impl Line for Alone {
     }
 }
 
+macro_rules! numbers {
+    ($($number:ty),+) => {$(
+        impl Datum for $number {}
+
+        impl Wire for $number {
+            fn head(&self) -> Head {
+                Head::new()
+            }
+
+            fn size(&self) -> usize {
+                size_of::<$number>()
+            }
+
+            fn body(&self) -> Cow<'_, [u8]> {
+                Cow::Owned(self.to_le_bytes().to_vec())
+            }
+
+            fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+                let bytes = body.bytes();
+                let wrong = |_| format!("a number of {} bytes", bytes.len());
+                bytes.try_into().map(<$number>::from_le_bytes).map_err(wrong)
+            }
+        }
+    )+};
+}
+numbers!(u32, u64, i32, i64, f32, f64);
+
 impl Wire for () {
     fn head(&self) -> Head {
         Head::new()

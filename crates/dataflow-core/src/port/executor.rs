@@ -8,7 +8,7 @@
 //! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
-use super::{Hint, Ready, Wants};
+use super::{Hint, Inline, Ready, Wants};
 pub use crate::engine::Job;
 use std::sync::Arc;
 
@@ -24,6 +24,12 @@ pub trait Executor: Send + Sync {
     ///
     /// No two workers inside use the same index at the same time.
     fn execute(&self, job: &Arc<Job>);
+
+    /// The same from inside a body that one of the executor's workers runs: that worker runs tasks
+    /// of this job, and of no other, until the job is over. By default it does so alone.
+    fn execute_inside(&self, job: &Arc<Job>) {
+        Inline.execute(job);
+    }
 
     /// Whether all memory is equally near to all workers, as far as anybody knows: then every
     /// byte that a task reads is local, and none is counted.

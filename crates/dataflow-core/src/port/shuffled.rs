@@ -48,6 +48,11 @@ impl Executor for Shuffled {
             bag.serve(0, job);
         });
     }
+
+    /// On as many threads again.
+    fn execute_inside(&self, job: &Arc<Job>) {
+        self.execute(job);
+    }
 }
 
 /// All ready words, and the state of the generator.

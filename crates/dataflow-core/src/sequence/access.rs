@@ -1,6 +1,8 @@
 //! Accesses: what a task says it will do with which data, and what its body gets for it.
 
 use super::law::Mode;
+use super::reduce::Series;
+use super::scope::Ahead;
 use super::versions::Versions;
 use std::marker::PhantomData;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -9,24 +11,32 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 ///
 /// `'c` is the scope's own: a handle can neither leave it nor be used in another.
 pub struct Handle<'c, T> {
-    cell: Arc<Cell<T>>,
+    pub(super) cell: Arc<Cell<T>>,
     scope: PhantomData<fn(&'c ()) -> &'c ()>,
 }
 
 /// A datum and its versions. The lock never waits: the versions let in who may, and it proves it.
 pub(super) struct Cell<T> {
-    versions: Versions,
-    datum: RwLock<T>,
+    pub versions: Versions,
+    pub datum: RwLock<T>,
+    /// The copies that tasks which reduce are building up.
+    pub series: Series<T>,
+}
+
+impl<T> Cell<T> {
+    pub fn new(datum: T) -> Arc<Self> {
+        Arc::new(Cell {
+            versions: Versions::new(),
+            datum: RwLock::new(datum),
+            series: Series::new(),
+        })
+    }
 }
 
 impl<'c, T> Handle<'c, T> {
     pub(super) fn new(datum: T) -> Self {
-        let cell = Cell {
-            versions: Versions::new(),
-            datum: RwLock::new(datum),
-        };
         Handle {
-            cell: Arc::new(cell),
+            cell: Cell::new(datum),
             scope: PhantomData,
         }
     }
@@ -38,11 +48,26 @@ impl<T> std::fmt::Debug for Handle<'_, T> {
     }
 }
 
-/// What a task does with one datum; made by [`read`], [`write`](write()) and [`commute`].
-pub struct Access<'h, 'c, T, M> {
-    handle: &'h Handle<'c, T>,
+/// What a task does with one datum; made by [`read`], [`write`](write()), [`commute`] and
+/// [`reduce`](super::reduce()).
+pub struct Access<'h, H, M> {
+    pub(super) handle: &'h H,
     mode: PhantomData<M>,
 }
+
+impl<'h, H, M> Access<'h, H, M> {
+    pub(super) fn to(handle: &'h H) -> Self {
+        let mode = PhantomData;
+        Access { handle, mode }
+    }
+}
+
+/// What can be accessed: a [`Handle`] of a scope, or a [`Home`](super::record::Home) of a recorded
+/// program.
+pub trait Accessible: sealed::Sealed {}
+
+impl<T> sealed::Sealed for Handle<'_, T> {}
+impl<T> Accessible for Handle<'_, T> {}
 
 /// The body gets `&T`.
 #[derive(Clone, Copy, Debug)]
@@ -55,33 +80,24 @@ pub struct Write;
 pub struct Commute;
 
 /// The task looks at the datum as it is after all tasks inserted before that change it.
-pub fn read<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Read> {
-    Access {
-        handle,
-        mode: PhantomData,
-    }
+pub fn read<H: Accessible>(handle: &H) -> Access<'_, H, Read> {
+    Access::to(handle)
 }
 
 /// The task changes the datum, after all inserted before and before all inserted after it.
-pub fn write<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Write> {
-    Access {
-        handle,
-        mode: PhantomData,
-    }
+pub fn write<H: Accessible>(handle: &H) -> Access<'_, H, Write> {
+    Access::to(handle)
 }
 
 /// As [`write()`](write()); tells the reader of a program that the old value counts.
-pub fn update<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Write> {
+pub fn update<H: Accessible>(handle: &H) -> Access<'_, H, Write> {
     write(handle)
 }
 
 /// The task changes the datum; tasks next to each other that commute do so in any order, one at a
 /// time. The result may depend on the schedule: by rounding, for instance.
-pub fn commute<'h, 'c, T>(handle: &'h Handle<'c, T>) -> Access<'h, 'c, T, Commute> {
-    Access {
-        handle,
-        mode: PhantomData,
-    }
+pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
+    Access::to(handle)
 }
 
 /// Accesses of one task: one, a tuple of up to eight sets, or a `Vec` of accesses of one kind.
@@ -102,7 +118,7 @@ pub trait AccessSet<'c>: sealed::Sealed {
 #[doc(hidden)]
 pub trait Lend<'a, B = &'a Self> {
     /// References, in the shape of the set.
-    type Arg;
+    type Arg: Send;
 }
 
 /// A set of accesses while its task waits and runs.
@@ -113,8 +129,18 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
     where
         Self: 'g;
 
+    /// Inserts what must come before the task.
+    fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
+    where
+        Self: 'e;
+
     /// Shows each access.
     fn each(&self, show: &mut dyn FnMut(Shown<'_>));
+
+    /// Where each datum lies that was named, even if others stand for it.
+    fn each_named(&self, show: &mut dyn FnMut(*const ())) {
+        self.each(&mut |shown| show(shown.versions.place()));
+    }
 
     /// Takes the data.
     fn guards(&self) -> Self::Guards<'_>;
@@ -131,7 +157,7 @@ pub struct Shown<'a> {
     pub(super) mode: Mode,
 }
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
 }
 use sealed::Sealed;
@@ -147,25 +173,31 @@ pub struct Kept<T, M> {
     mode: PhantomData<M>,
 }
 
-impl<T, M> Sealed for Access<'_, '_, T, M> {}
+impl<T, M> Kept<T, M> {
+    pub(super) fn new(cell: &Arc<Cell<T>>) -> Self {
+        Kept {
+            cell: Arc::clone(cell),
+            mode: PhantomData,
+        }
+    }
+}
+
+impl<H, M> Sealed for Access<'_, H, M> {}
 impl<T, M> Sealed for Kept<T, M> {}
 impl<S: Sealed> Sealed for Vec<S> {}
 
-impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Access<'_, 'c, T, M>
+impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Access<'_, Handle<'c, T>, M>
 where
     Kept<T, M>: Held,
 {
     type Held = Kept<T, M>;
 
     fn hold(self) -> Kept<T, M> {
-        Kept {
-            cell: Arc::clone(&self.handle.cell),
-            mode: PhantomData,
-        }
+        Kept::new(&self.handle.cell)
     }
 }
 
-impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Vec<Access<'_, 'c, T, M>>
+impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Vec<Access<'_, Handle<'c, T>, M>>
 where
     Kept<T, M>: Held,
     Vec<Kept<T, M>>: Held,
@@ -183,12 +215,19 @@ macro_rules! lent {
         impl Sealed for $mode {}
         impl Kind for $mode {}
 
-        impl<'a, T> Lend<'a> for Kept<T, $mode> {
+        impl<'a, T: Send + Sync> Lend<'a> for Kept<T, $mode> {
             type Arg = &'a $($reference)+;
         }
 
         impl<T: Send + Sync> Held for Kept<T, $mode> {
             type Guards<'g> = $guard<'g, T> where Self: 'g;
+
+            fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
+            where
+                Self: 'e,
+            {
+                Series::close(&self.cell, ahead);
+            }
 
             fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
                 let (versions, mode) = (&self.cell.versions, Mode::$mode);
@@ -207,12 +246,19 @@ macro_rules! lent {
             }
         }
 
-        impl<'a, T> Lend<'a> for Vec<Kept<T, $mode>> {
+        impl<'a, T: Send + Sync> Lend<'a> for Vec<Kept<T, $mode>> {
             type Arg = Vec<&'a $($reference)+>;
         }
 
         impl<T: Send + Sync> Held for Vec<Kept<T, $mode>> {
             type Guards<'g> = Vec<$guard<'g, T>> where Self: 'g;
+
+            fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
+            where
+                Self: 'e,
+            {
+                self.iter_mut().for_each(|kept| kept.prepare(ahead));
+            }
 
             fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
                 self.iter().for_each(|kept| kept.each(show));
@@ -259,8 +305,19 @@ macro_rules! tuples {
         impl<$($set: Held),*> Held for ($($set,)*) {
             type Guards<'g> = ($($set::Guards<'g>,)*) where Self: 'g;
 
+            fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
+            where
+                Self: 'e,
+            {
+                $(self.$at.prepare(ahead);)*
+            }
+
             fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
                 $(self.$at.each(show);)*
+            }
+
+            fn each_named(&self, show: &mut dyn FnMut(*const ())) {
+                $(self.$at.each_named(show);)*
             }
 
             fn guards(&self) -> Self::Guards<'_> {
@@ -299,6 +356,12 @@ impl<'a> Lend<'a> for () {
 
 impl Held for () {
     type Guards<'g> = ();
+
+    fn prepare<'e>(&mut self, _: &mut Ahead<'_, '_, 'e>)
+    where
+        Self: 'e,
+    {
+    }
 
     fn each(&self, _: &mut dyn FnMut(Shown<'_>)) {}
 

@@ -1,8 +1,9 @@
 //! Sequences: tasks inserted in program order, on data with versions.
 //!
 //! The second way to write a program. [`scope()`] runs a program that inserts tasks; each says what
-//! it [reads](read), [writes](write()) or changes in [any order](commute), and depends on those inserted
-//! before it exactly as far as that requires. When the scope returns, all have run.
+//! it [reads](read), [writes](write()), changes in [any order](commute) or [adds to](reduce()), and
+//! depends on those inserted before it exactly as far as that requires. When the scope returns, all
+//! have run. A task may [insert tasks of its own](Scope::nested), on pieces of what it accesses.
 //!
 //! A symbolic [space](crate::space) is never unrolled and costs less a task; a sequence needs no
 //! formulas, and its graph may depend on data. Results are the same under every schedule
@@ -49,27 +50,61 @@
 //! use dataflow_core::sequence::scope;
 //! scope(&Inline, |s| { s.handle(std::rc::Rc::new(1)); });
 //! ```
+//! A child works on what its parent was lent, not on the parent's handles:
+//! ```compile_fail,E0521
+//! use dataflow_core::port::Inline;
+//! use dataflow_core::sequence::{scope, write};
+//! scope(&Inline, |s| {
+//!     let (a, b) = (s.handle(1), s.handle(2));
+//!     s.nested(write(&a), move |s, _| s.task(write(&b), |b| *b += 1));
+//! });
+//! ```
+//! Two children do not get the same piece:
+//! ```compile_fail,E0499
+//! use dataflow_core::port::Inline;
+//! use dataflow_core::sequence::{scope, write};
+//! scope(&Inline, |s| {
+//!     let row = s.handle([1, 2]);
+//!     s.nested(write(&row), |s, row| { let _two = (s.handle(&mut row[0]), s.handle(&mut row[0])); });
+//! });
+//! ```
+//! What a parent was lent does not leave it by its children:
+//! ```compile_fail
+//! use dataflow_core::port::Inline;
+//! use dataflow_core::sequence::{scope, write};
+//! let mut kept: Option<&mut u64> = None;
+//! scope(&Inline, |s| {
+//!     let n = s.handle(1);
+//!     s.nested(write(&n), |s, n| { let n = s.handle(n); s.task(write(&n), |n| kept = Some(*n)); });
+//! });
+//! ```
 //!
 //! # Source
 //! SuperGlue (paper 001, §2): versions, commuting accesses that never block a worker.
 
 mod access;
 mod law;
+mod nested;
+pub mod record;
+mod reduce;
 mod run;
 mod scope;
 mod task;
 mod versions;
 
-pub use access::{Access, AccessSet, Commute, Handle, Read, Write, commute, read, update, write};
+pub use access::{
+    Access, AccessSet, Accessible, Commute, Handle, Read, Write, commute, read, update, write,
+};
+pub use nested::Children;
+pub use reduce::{Reduce, Reduced, reduce};
 pub use scope::{Insertion, Scope};
 pub use task::Outcome;
 
-use crate::engine::{Ledger, Offered, Report, refuse_inside_a_body};
-use crate::error::{Error, Kind};
+use crate::engine::{INSIDE, Report, refuse_inside_a_body};
+use crate::error::Error;
 use crate::monitor::Monitor;
 use crate::port::Executor;
-use run::{Sequence, Shared};
-use std::sync::{Arc, Mutex};
+use run::{Level, conduct};
 use std::time::Instant;
 
 /// Runs a program that inserts tasks, and all that it inserts; returns what it returned.
@@ -98,39 +133,35 @@ pub fn scope_with<'env, R: Send>(
 ) -> Result<(R, Report), Error> {
     refuse_inside_a_body()?;
     let start = Instant::now();
-    let ledger = Arc::new(Ledger::new(on.n_workers(), 0, false));
-    let sequence = Sequence {
-        shared: Shared::new(ledger.clone()),
-        program: Mutex::new(Some(program)),
-        result: Mutex::new(None),
+    let level = Level::outermost(on.n_workers());
+    let result = conduct(on, &level, program, |job| {
+        monitor.watch(&level.ledger, job);
+        on.execute(job);
+    })?;
+    let report = Report {
+        tasks: level.tasks(),
+        seconds: start.elapsed().as_secs_f64(),
+        tasks_by_worker: level.ledger.executed_by_worker(),
+        uniform: on.is_uniform(),
+        ..Report::default()
     };
-    {
-        let offered = Offered::new(&sequence, Arc::default(), |sequence| {
-            sequence.shared.ledger.stop();
-        });
-        monitor.watch(&ledger, offered.job());
-        on.execute(offered.job());
+    Ok((result, report))
+}
+
+/// The same inside the body of a task, whatever kind of task that is: on the workers of `on`, the
+/// one that runs the body among them. Anywhere else the same as [`scope()`].
+///
+/// Inside a scope's own tasks [`Scope::nested`] does it, and names the way to the child that fails.
+///
+/// # Errors
+/// As [`scope()`].
+pub fn scope_inside<'env, R: Send>(
+    on: &dyn Executor,
+    program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
+) -> Result<R, Error> {
+    if !INSIDE.get() {
+        return scope(on, program);
     }
-    if let Some(error) = sequence.shared.error() {
-        return Err(error);
-    }
-    let tasks = ledger.executed();
-    let result = sequence.result.into_inner();
-    let result = result.unwrap_or_else(std::sync::PoisonError::into_inner);
-    match result {
-        Some(result) if tasks == ledger.count() => Ok((
-            result,
-            Report {
-                tasks,
-                seconds: start.elapsed().as_secs_f64(),
-                tasks_by_worker: ledger.executed_by_worker(),
-                uniform: on.is_uniform(),
-                ..Report::default()
-            },
-        )),
-        _ => {
-            let text = format!("cancelled after {tasks} of {} tasks", ledger.count());
-            Err(Error::new(Kind::Cancelled, None, text))
-        }
-    }
+    let level = Level::outermost(on.n_workers());
+    conduct(on, &level, program, |job| on.execute_inside(job))
 }

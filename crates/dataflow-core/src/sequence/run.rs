@@ -5,37 +5,83 @@
 //! some datum or some queue holds once; or in the hands of the worker that runs it. So a run that
 //! is stopped drops every task with its shelves, whoever was to wake it.
 
+use super::nested::Inside;
 use super::scope::Scope;
-use super::task::{Inserted, Label, Step};
+use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::Woken;
-use crate::engine::{INSIDE, Ledger, Line, Tally, panic_text};
+use crate::engine::{INSIDE, Job, Ledger, Line, Offered, Shelves, Tally, panic_text};
 use crate::error::{Error, Kind};
-use crate::port::{Lane, Word, Work};
-use crate::sync::{SpinLock, lock};
-use crossbeam_utils::{Backoff, CachePadded};
+use crate::port::{Executor, Lane, Word, Work};
+use crate::sync::{AtomicU64, Ordering};
+use crossbeam_utils::Backoff;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Boxed<'env> = Box<dyn Inserted + 'env>;
 
-/// What the workers of a run share.
-pub(crate) struct Shared<'env> {
+/// The counts of a run, and the run in one of whose bodies it goes on, if any.
+pub(crate) struct Level {
     pub ledger: Arc<Ledger>,
-    shelves: Box<[CachePadded<SpinLock<Shelf<'env>>>]>,
-    fault: Mutex<Option<Fault>>,
+    outer: Option<Arc<Level>>,
+    /// Tasks that ran inside of bodies.
+    nested: AtomicU64,
 }
 
-/// Tasks that are parked or queued.
-#[derive(Default)]
-struct Shelf<'env> {
-    tasks: Vec<Option<Boxed<'env>>>,
-    free: Vec<u32>,
+impl Level {
+    /// A run of its own.
+    pub fn outermost(n_workers: usize) -> Arc<Self> {
+        Self::new(n_workers, None)
+    }
+
+    /// A run inside a body of another.
+    pub fn within(n_workers: usize, outer: &Arc<Level>) -> Arc<Self> {
+        Self::new(n_workers, Some(outer.clone()))
+    }
+
+    fn new(n_workers: usize, outer: Option<Arc<Level>>) -> Arc<Self> {
+        Arc::new(Level {
+            ledger: Arc::new(Ledger::new(n_workers, 0, false)),
+            outer,
+            nested: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether it shall end, for its own sake or with the run that it is inside of.
+    fn is_stopped(&self) -> bool {
+        let outer_is = |outer: &Arc<Level>| {
+            let stopped = outer.is_stopped();
+            if stopped {
+                self.ledger.stop();
+            }
+            stopped
+        };
+        self.ledger.is_stopped() || self.outer.as_ref().is_some_and(outer_is)
+    }
+
+    /// So many tasks ran inside a body.
+    pub fn count_nested(&self, tasks: u64) {
+        self.nested.fetch_add(tasks, Ordering::Relaxed);
+    }
+
+    /// How many tasks ran, those inside of bodies too; exact when nobody is inside.
+    pub fn tasks(&self) -> u64 {
+        self.ledger.executed() + self.nested.load(Ordering::Relaxed)
+    }
+}
+
+/// What the workers of a run share.
+pub(crate) struct Shared<'env> {
+    level: Arc<Level>,
+    /// Tasks that are parked or queued.
+    shelves: Shelves<Boxed<'env>>,
+    fault: Mutex<Option<Fault>>,
 }
 
 /// What a worker has in hand.
 pub(crate) struct Hand<'l> {
     lane: &'l mut dyn Lane,
+    on: &'l dyn Executor,
     line: &'l Line,
     tally: Tally,
     /// Tasks inserted, of the worker that inserts.
@@ -50,17 +96,11 @@ struct Fault {
     error: Error,
 }
 
-/// How many bits of a word name a place on a shelf; those above name the shelf.
-const PLACE: u32 = 32;
-
 impl<'env> Shared<'env> {
-    pub fn new(ledger: Arc<Ledger>) -> Self {
-        let shelves = (0..ledger.n_workers())
-            .map(|_| CachePadded::new(SpinLock::new(Shelf::default())))
-            .collect();
+    fn new(level: Arc<Level>) -> Self {
         Shared {
-            ledger,
-            shelves,
+            shelves: Shelves::new(level.ledger.n_workers()),
+            level,
             fault: Mutex::new(None),
         }
     }
@@ -76,12 +116,13 @@ impl<'env> Shared<'env> {
 
     /// Runs tasks until no more than so many wait.
     pub fn keep_window(&self, window: u64, hand: &mut Hand<'_>) {
-        self.ledger.set_count(hand.inserted);
-        if hand.inserted - self.ledger.executed() <= window {
+        let ledger = &self.level.ledger;
+        ledger.set_count(hand.inserted);
+        if hand.inserted - ledger.executed() <= window {
             return;
         }
         let backoff = Backoff::new();
-        while hand.inserted - self.ledger.executed() > window / 2 && !self.ledger.is_stopped() {
+        while hand.inserted - ledger.executed() > window / 2 && !self.level.is_stopped() {
             match hand.next() {
                 Some(word) => {
                     self.run_from(word, hand);
@@ -112,13 +153,13 @@ impl<'env> Shared<'env> {
     /// Puts a task on the shelf and its word into the queue of a datum; gives it back if what it
     /// waits for has come meanwhile.
     fn park(&self, task: Boxed<'env>, step: Step, hand: &Hand<'_>) -> Option<Boxed<'env>> {
-        let shelf = hand.lane.worker();
-        let mut kept = lock(&self.shelves[shelf]);
-        let word = kept.next_word(shelf);
+        let worker = hand.lane.worker();
+        let mut shelf = self.shelves.of(worker);
+        let word = shelf.next_word(worker);
         // Under the shelf's lock: whoever wakes it finds it there.
         match task.park(step, word) {
             true => {
-                kept.put(word, task);
+                shelf.put(word, task);
                 None
             }
             false => Some(task),
@@ -126,25 +167,16 @@ impl<'env> Shared<'env> {
     }
 
     fn queue(&self, task: Boxed<'env>, hand: &mut Hand<'_>) {
-        let (shelf, priority) = (hand.lane.worker(), task.label().priority);
-        let mut kept = lock(&self.shelves[shelf]);
-        let word = kept.next_word(shelf);
-        kept.put(word, task);
-        drop(kept);
+        let priority = task.label().priority;
+        let word = self.shelves.put(hand.lane.worker(), task);
         hand.tally.queued += 1;
         hand.lane.push(word, priority);
-    }
-
-    fn take(&self, word: Word) -> Boxed<'env> {
-        let shelf = (word >> PLACE) as usize;
-        let task = lock(&self.shelves[shelf]).take(word);
-        task.unwrap_or_else(|| unreachable!("a word that is held once has its task"))
     }
 
     /// Queues those of the woken tasks that are ready.
     fn wake(&self, woken: &mut Woken, hand: &mut Hand<'_>) {
         while let Some(word) = woken.pop() {
-            let task = self.take(word);
+            let task = self.shelves.take(word);
             if let Some(ready) = self.settle(task, woken, hand) {
                 self.queue(ready, hand);
             }
@@ -153,14 +185,14 @@ impl<'env> Shared<'env> {
 
     /// Runs a task, and after it one of those that it made ready, the most urgent.
     fn run_from(&self, word: Word, hand: &mut Hand<'_>) {
-        let mut next = Some(self.take(word));
+        let mut next = Some(self.shelves.take(word));
         while let Some(task) = next.take() {
-            if self.ledger.is_stopped() {
+            if self.level.is_stopped() {
                 return;
             }
             let mut woken = self.run_one(task, hand);
             while let Some(word) = woken.pop() {
-                let task = self.take(word);
+                let task = self.shelves.take(word);
                 let Some(ready) = self.settle(task, &mut woken, hand) else {
                     continue;
                 };
@@ -191,13 +223,16 @@ impl<'env> Shared<'env> {
         let mut failed = task.is_spoilt();
         if !failed {
             hand.running = Some(label);
-            let result = task.run();
+            let inside = Inside {
+                on: hand.on,
+                level: &self.level,
+                label,
+            };
+            let result = task.run(&inside);
             hand.running = None;
-            if let Err(error) = result {
+            if let Err(fallen) = result {
                 failed = true;
-                let error = Error::of_task(&label, error);
-                let order = (true, error.index().unwrap_or(u64::MAX), label.number);
-                self.keep(Fault { order, error });
+                self.note(label, fallen);
             }
         }
         let mut woken = Woken::new();
@@ -207,23 +242,43 @@ impl<'env> Shared<'env> {
         woken
     }
 
-    /// Notes a fault that ends the run: the first one is reported.
+    /// A body failed, or what it ran inside: of several failures the smallest is reported.
+    #[cold]
+    fn note(&self, label: Label, fallen: Fallen) {
+        let error = match fallen {
+            Fallen::Body(error) => Error::of_task(&label, error),
+            Fallen::Inside(error) if error.kind() == Kind::TaskFailed => error,
+            Fallen::Inside(error) => return self.stop(error),
+        };
+        let order = (true, error.index().unwrap_or(u64::MAX), label.number);
+        self.keep(Fault { order, error });
+    }
+
+    /// Notes a fault that ends the run.
     #[cold]
     pub fn fail(&self, kind: Kind, task: Option<Label>, text: impl Into<String>) {
-        if !self.ledger.is_stopped() {
-            let error = Error::new(kind, task.map(|label| format!("{label:?}")), text);
+        self.stop(Error::new(
+            kind,
+            task.map(|label| format!("{label:?}")),
+            text,
+        ));
+    }
+
+    /// Ends the run: the first fault that does is reported.
+    fn stop(&self, error: Error) {
+        if !self.level.is_stopped() {
             let order = (false, 0, 0);
             self.keep(Fault { order, error });
         }
-        self.ledger.stop();
+        self.level.ledger.stop();
     }
 
     /// A body panicked, or else the inserting program.
     #[cold]
     fn panicked(&self, running: Option<Label>, panic: &(dyn Any + Send)) {
-        let who = match running {
-            Some(_) => "task",
-            None => "the program that inserts tasks",
+        let who = match (running, &self.level.outer) {
+            (None, None) => "the program that inserts tasks",
+            _ => "task",
         };
         let text = format!("{who} panicked: {}", panic_text(panic));
         self.fail(Kind::TaskPanicked, running, text);
@@ -241,32 +296,8 @@ impl<'env> Shared<'env> {
     }
 
     /// Why the run failed, if it did.
-    pub fn error(&self) -> Option<Error> {
+    fn error(&self) -> Option<Error> {
         self.fault().take().map(|fault| fault.error)
-    }
-}
-
-impl<'env> Shelf<'env> {
-    /// The word of the next task to be put.
-    fn next_word(&mut self, shelf: usize) -> Word {
-        if self.free.is_empty() {
-            self.free.push(self.tasks.len() as u32);
-            self.tasks.push(None);
-        }
-        let place = self.free.last().copied().unwrap_or_default();
-        (shelf as u64) << PLACE | u64::from(place)
-    }
-
-    fn put(&mut self, word: Word, task: Boxed<'env>) {
-        self.free.pop();
-        self.tasks[word as u32 as usize] = Some(task);
-    }
-
-    fn take(&mut self, word: Word) -> Option<Boxed<'env>> {
-        let place = word as u32;
-        let task = self.tasks.get_mut(place as usize)?.take()?;
-        self.free.push(place);
-        Some(task)
     }
 }
 
@@ -275,6 +306,7 @@ impl Hand<'_> {
     fn reborrow(&mut self) -> Hand<'_> {
         Hand {
             lane: &mut *self.lane,
+            on: self.on,
             line: self.line,
             tally: self.tally,
             inserted: self.inserted,
@@ -291,23 +323,63 @@ impl Hand<'_> {
 }
 
 /// One run of a sequence: the inserting program, and what the workers share.
-pub(super) struct Sequence<'env, P, R> {
-    pub shared: Shared<'env>,
-    pub program: Mutex<Option<P>>,
-    pub result: Mutex<Option<R>>,
+struct Sequence<'env, 'on, P, R> {
+    shared: Shared<'env>,
+    on: &'on dyn Executor,
+    program: Mutex<Option<P>>,
+    result: Mutex<Option<R>>,
 }
 
-impl<'env, P, R> Work for Sequence<'env, P, R>
+/// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
+/// over when this returns.
+pub(super) fn conduct<'env, P, R>(
+    on: &dyn Executor,
+    level: &Arc<Level>,
+    program: P,
+    execute: impl FnOnce(&Arc<Job>),
+) -> Result<R, Error>
+where
+    P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
+    R: Send,
+{
+    let sequence = Sequence {
+        shared: Shared::new(level.clone()),
+        on,
+        program: Mutex::new(Some(program)),
+        result: Mutex::new(None),
+    };
+    {
+        let offered = Offered::new(&sequence, Arc::default(), |sequence| {
+            sequence.shared.level.ledger.stop();
+        });
+        execute(offered.job());
+    }
+    if let Some(error) = sequence.shared.error() {
+        return Err(error);
+    }
+    let (tasks, count) = (level.ledger.executed(), level.ledger.count());
+    let result = sequence.result.into_inner();
+    match result.unwrap_or_else(PoisonError::into_inner) {
+        Some(result) if tasks == count => Ok(result),
+        _ => {
+            let text = format!("cancelled after {tasks} of {count} tasks");
+            Err(Error::new(Kind::Cancelled, None, text))
+        }
+    }
+}
+
+impl<'env, P, R> Work for Sequence<'env, '_, P, R>
 where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
 {
     fn work(&self, lane: &mut dyn Lane) -> u64 {
         let shared = &self.shared;
-        let line = shared.ledger.line(lane.worker());
+        let line = shared.level.ledger.line(lane.worker());
         let mut hand = Hand {
             tally: line.read(),
             lane,
+            on: self.on,
             line,
             inserted: 0,
             running: None,
@@ -323,11 +395,11 @@ where
     }
 
     fn is_drained(&self) -> bool {
-        self.shared.ledger.is_drained()
+        self.shared.level.ledger.is_drained()
     }
 }
 
-impl<'env, P, R> Sequence<'env, P, R>
+impl<'env, P, R> Sequence<'env, '_, P, R>
 where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
@@ -341,7 +413,7 @@ where
         if let Some(program) = program {
             self.insert(program, hand);
         }
-        while !self.shared.ledger.is_stopped()
+        while !self.shared.level.is_stopped()
             && let Some(word) = hand.next()
         {
             self.shared.run_from(word, hand);
@@ -351,7 +423,11 @@ where
     /// Runs the inserting program.
     fn insert(&self, program: P, hand: &mut Hand<'_>) {
         let scope = Scope::new(&self.shared, hand.reborrow());
-        let result = catch_unwind(AssertUnwindSafe(|| program(&scope)));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = program(&scope);
+            scope.end();
+            result
+        }));
         let Hand {
             tally,
             inserted,
@@ -364,7 +440,7 @@ where
             Err(panic) => return self.shared.panicked(running, &*panic),
         };
         *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        self.shared.ledger.set_count(inserted);
-        self.shared.ledger.all_announced();
+        self.shared.level.ledger.set_count(inserted);
+        self.shared.level.ledger.all_announced();
     }
 }

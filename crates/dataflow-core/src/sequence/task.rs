@@ -1,12 +1,14 @@
 //! A task of a sequence: its accesses, its body, and how far it has come with waiting.
 
-use super::access::{AccessSet, Held, Lend, Shown};
+use super::access::{Held, Lend, Shown};
 use super::law::Mode;
+use super::nested::Inside;
 use super::versions::Woken;
-use crate::error::TaskError;
+use crate::error::{Error, TaskError};
 use crate::port::Word;
 use smallvec::SmallVec;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// What a body may return: nothing, or a result.
 pub trait Outcome {
@@ -58,10 +60,48 @@ pub(super) trait Inserted: Send {
     fn is_spoilt(&self) -> bool;
 
     /// Runs the body.
-    fn run(&mut self) -> Result<(), TaskError>;
+    fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen>;
 
     /// Counts its accesses as finished; names those whom that wakes.
     fn finish(&mut self, failed: bool, woken: &mut Woken);
+}
+
+/// Why a body did not do what it should.
+pub(super) enum Fallen {
+    /// It says so itself.
+    Body(TaskError),
+    /// One of its children has, or has ended the run; the error names it.
+    Inside(Error),
+}
+
+/// What a task does with data that are held so.
+pub(super) trait Body<H: Held>: Send {
+    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen>;
+}
+
+/// The body of a task without children.
+pub(super) struct Leaf<F, O> {
+    body: F,
+    outcome: PhantomData<fn() -> O>,
+}
+
+impl<F, O> Leaf<F, O> {
+    pub fn new(body: F) -> Self {
+        let outcome = PhantomData;
+        Leaf { body, outcome }
+    }
+}
+
+impl<H, F, O> Body<H> for Leaf<F, O>
+where
+    H: Held,
+    F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send,
+    O: Outcome,
+{
+    fn run(self, guards: &mut H::Guards<'_>, _: &Inside<'_>) -> Result<(), Fallen> {
+        let outcome = (self.body)(H::lend(guards));
+        outcome.into_result().map_err(Fallen::Body)
+    }
 }
 
 /// What became of waiting.
@@ -75,7 +115,7 @@ pub(super) enum Step {
 }
 
 /// A task with certain accesses and a certain body.
-pub(super) struct Task<H, F> {
+pub(super) struct Task<H, B> {
     label: Label,
     held: H,
     /// What each access requires.
@@ -85,15 +125,14 @@ pub(super) struct Task<H, F> {
     /// For the right to which datum it waited last.
     waited: Option<usize>,
     /// `None` once it has run.
-    body: Option<F>,
+    body: Option<B>,
 }
 
-impl<H: Held, F> Task<H, F> {
+impl<H: Held, B> Task<H, B> {
     /// Inserts the accesses; `None` if two are to the same datum.
-    pub fn new<'c, A: AccessSet<'c, Held = H>>(label: Label, accesses: A, body: F) -> Option<Self> {
-        let held = accesses.hold();
+    pub fn new(label: Label, held: H, body: B) -> Option<Self> {
         let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
-        held.each(&mut |shown| seen.push(std::ptr::from_ref(shown.versions).cast()));
+        held.each_named(&mut |place| seen.push(place));
         let twice = (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
         if twice {
             return None;
@@ -145,12 +184,7 @@ impl<H: Held, F> Task<H, F> {
     }
 }
 
-impl<H, F, O> Inserted for Task<H, F>
-where
-    H: Held,
-    F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send,
-    O: Outcome,
-{
+impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
     fn label(&self) -> Label {
         self.label
     }
@@ -190,11 +224,11 @@ where
         spoilt
     }
 
-    fn run(&mut self) -> Result<(), TaskError> {
+    fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen> {
         let Some(body) = self.body.take() else {
             unreachable!("{:?} runs once", self.label);
         };
-        body(H::lend(&mut self.held.guards())).into_result()
+        body.run(&mut self.held.guards(), inside)
     }
 
     fn finish(&mut self, failed: bool, woken: &mut Woken) {

@@ -17,9 +17,10 @@ use crate::matrix::tiled::{column_major, gather};
 use crate::matrix::{Entries, Layout, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::data::Version;
-use dataflow_core::port::{Head, Inline, Wire};
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Courier, Executor, Head, Inline, Wire};
 use dataflow_core::prelude::*;
-use dataflow_core::{port, run};
+use dataflow_core::{Report, port};
 use std::borrow::Cow;
 
 /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε) of a Cholesky factor, on the calling thread; 0 for n = 0.
@@ -45,7 +46,7 @@ pub fn residual<T: Scalar>(
     l: &TiledMatrix<T>,
 ) -> Result<f64, dataflow_core::Error> {
     let check = Check::new(original, l);
-    run(&check, &Inline)?;
+    check.run_across(&Inline, &Alone)?;
     Ok(check.residual().unwrap_or(f64::NAN))
 }
 
@@ -73,8 +74,8 @@ const DONE: usize = 3;
 const PART: usize = 1;
 
 /// The task space of the check.
-pub struct Check<'a, T: Scalar, E> {
-    original: &'a E,
+pub struct Check<'a, T: Scalar> {
+    original: &'a dyn Entries<T>,
     l: &'a TiledMatrix<T>,
     nt: u32,
     /// Of all tiles, on whatever rank: sums are added in the order of its slots.
@@ -93,9 +94,9 @@ pub enum Piece<T: Scalar> {
     Sums(Sums, Sums),
 }
 
-impl<'a, T: Scalar, E: Entries<T>> Check<'a, T, E> {
+impl<'a, T: Scalar> Check<'a, T> {
     /// The check of `l` against `original`, of which each rank reads the tiles that it has of `l`.
-    pub fn new(original: &'a E, l: &'a TiledMatrix<T>) -> Self {
+    pub fn new(original: &'a dyn Entries<T>, l: &'a TiledMatrix<T>) -> Self {
         let n = l.rows();
         // The sums are added on one rank.
         let sums = || Sums::new(n, n);
@@ -107,6 +108,19 @@ impl<'a, T: Scalar, E: Entries<T>> Check<'a, T, E> {
             all: l.layout().alone(),
             total: Store::new("total", total),
         }
+    }
+
+    /// Checks, with all ranks.
+    ///
+    /// # Errors
+    /// If a tile of the factor is not at hand; and what [`run_across`](dataflow_core::run_across)
+    /// answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+    ) -> Result<Report, dataflow_core::Error> {
+        T::run_check(self, (on, Some(courier), &Monitor::new()))
     }
 
     /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
@@ -143,7 +157,7 @@ impl<'a, T: Scalar, E: Entries<T>> Check<'a, T, E> {
     }
 }
 
-impl<T: Scalar, E: Entries<T>> TaskSpace for Check<'_, T, E> {
+impl<T: Scalar> TaskSpace for Check<'_, T> {
     type Task = CheckTask;
     type Datum = Piece<T>;
 
@@ -530,7 +544,8 @@ mod tests {
         let l = tiled::<c64>(20, 3);
         for seed in 0..20 {
             let check = Check::new(&a, &l);
-            run(&check, &Shuffled::new(seed).with_threads(2)).unwrap();
+            let on = Shuffled::new(seed).with_threads(2);
+            check.run_across(&on, &Alone).unwrap();
             assert_eq!(check.residual(), Some(residual(&a, &l).unwrap()));
         }
     }

@@ -11,13 +11,14 @@
 //! *DAGuE*, Parallel Computing 38 (2012), Figure 1.
 
 use crate::error::LinalgError;
-use crate::kernel::{Backend, gemm, herk, potrf, trsm};
+use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, task_names};
+use std::fmt;
 
 task_names! {
     /// The tasks of tile Cholesky: indices of tiles, k the step.
@@ -35,11 +36,13 @@ const LEFT: usize = 1;
 const RIGHT: usize = 2;
 
 /// The task space of the factorisation: nt(nt+1)(nt+2)/6 tasks for nt tiles a side.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     backend: Backend,
     nt: u32,
+    /// Who runs the tasks inside of tasks, if there are any.
+    inside: Option<&'a dyn Executor>,
 }
 
 /// Overwrites the lower triangle of `a` by its Cholesky factor L. n³/3 flops; copies no tile.
@@ -80,7 +83,18 @@ impl<'a, T: Scalar> Factor<'a, T> {
             a,
             backend,
             nt: a.nt() as u32,
+            inside: None,
         })
+    }
+
+    /// The same in two levels: each task is a sequence of tasks on the sub-tiles of its tile, run by
+    /// `on`, which must run the space too. Tiles of [`Format::SubTiled`] have the bits that they
+    /// have in one level.
+    ///
+    /// [`Format::SubTiled`]: crate::matrix::tile::Format::SubTiled
+    pub fn in_two_levels(self, on: &'a dyn Executor) -> Self {
+        let inside = Some(on);
+        Factor { inside, ..self }
     }
 
     /// Looks for an entry that is not finite, all tiles in parallel.
@@ -104,7 +118,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// As [`factor`].
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        T::run_factor(self, (on, None, monitor))
+            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
@@ -118,7 +133,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor)
+        T::run_factor(self, (on, Some(courier), monitor))
             .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
@@ -126,6 +141,15 @@ impl<'a, T: Scalar> Factor<'a, T> {
     fn slot(&self, m: u32, n: u32) -> usize {
         let (m, n) = (m as usize, n as usize);
         self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
+    }
+}
+
+impl<T: Scalar> fmt::Debug for Factor<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Factor")
+            .field("nt", &self.nt)
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
     }
 }
 
@@ -212,7 +236,11 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 let [tile] = flows.slots();
                 let tile = tile.update();
                 tile.set_lower(true);
-                potrf(self.backend, tile).map_err(|failed| {
+                let factored = match self.inside {
+                    None => potrf(self.backend, tile),
+                    Some(on) => nested::potrf(on, self.backend, tile)?,
+                };
+                factored.map_err(|failed| {
                     let index = self.a.row_range(k as usize).start + failed.index;
                     LinalgError::not_positive(index as u64, failed.pivot)
                 })?;
@@ -220,17 +248,29 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Trsm { .. } => {
                 // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
                 let [tile, triangle] = flows.slots();
-                trsm(self.backend, triangle.read(), tile.update());
+                let (triangle, tile) = (triangle.read(), tile.update());
+                match self.inside {
+                    None => trsm(self.backend, triangle, tile),
+                    Some(on) => nested::trsm(on, self.backend, triangle, tile)?,
+                }
             }
             Herk { .. } => {
                 // A[m,m] ← A[m,m] − L[m,k] · L[m,k]ᴴ
                 let [tile, left] = flows.slots();
-                herk(self.backend, left.read(), tile.update());
+                let (left, tile) = (left.read(), tile.update());
+                match self.inside {
+                    None => herk(self.backend, left, tile),
+                    Some(on) => nested::herk(on, self.backend, left, tile)?,
+                }
             }
             Gemm { .. } => {
                 // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
                 let [tile, left, right] = flows.slots();
-                gemm(self.backend, left.read(), right.read(), tile.update());
+                let (left, right, tile) = (left.read(), right.read(), tile.update());
+                match self.inside {
+                    None => gemm(self.backend, left, right, tile),
+                    Some(on) => nested::gemm(on, self.backend, left, right, tile)?,
+                }
             }
         }
         Ok(())
@@ -291,8 +331,12 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::{Distribution, Grid, Layout};
-    use dataflow_core::port::Heap;
+    use crate::matrix::generate::{Hilbert, PositiveDefinite};
+    use crate::matrix::{Distribution, Format, Grid, Layout};
+    use crate::scalar::c64;
+    use dataflow_core::port::{Heap, Inline, Shuffled};
+    use dataflow_core::sequence::record::{Recorded, record};
+    use dataflow_core::sequence::{read, write};
     use std::collections::HashMap;
     use std::sync::Arc;
 
@@ -362,6 +406,130 @@ mod tests {
                 assert_eq!(space.priority(task), level, "{task:?} of nt = {nt}");
             }
             assert_eq!(known.len() as u64, n_tasks(nt as u64));
+        }
+    }
+
+    /// The factorisation by insertion, with bodies that do nothing; and the space's names of its
+    /// tasks, by number.
+    fn inserted<'env>(
+        a: &'env TiledMatrix<f64>,
+        n_ranks: usize,
+    ) -> (Recorded<'env, Tile<f64>>, Vec<Task>) {
+        let nt = a.nt() as u32;
+        let mut names = Vec::new();
+        let recorded = record("cholesky", n_ranks, |r| {
+            let homes: Vec<_> = (0..nt * nt)
+                .map(|at| (at / nt.max(1), at % nt.max(1)))
+                .map(|(m, n)| {
+                    let (m, n) = (m as usize, n as usize);
+                    let owner = if n <= m { a.rank_of(m, n) } else { Rank(0) };
+                    r.home(a.store(), m * nt as usize + n, owner)
+                })
+                .collect();
+            let tile = |m: u32, n: u32| &homes[(m * nt + n) as usize];
+            for k in 0..nt {
+                r.task(write(tile(k, k)), |_| ());
+                names.push(Potrf { k });
+                for m in k + 1..nt {
+                    r.task((write(tile(m, k)), read(tile(k, k))), |_| ());
+                    names.push(Trsm { m, k });
+                }
+                for m in k + 1..nt {
+                    r.task((write(tile(m, m)), read(tile(m, k))), |_| ());
+                    names.push(Herk { m, k });
+                    for n in k + 1..m {
+                        let panel = (read(tile(m, k)), read(tile(n, k)));
+                        r.task((write(tile(m, n)), panel), |_| ());
+                        names.push(Gemm { m, n, k });
+                    }
+                }
+            }
+        });
+        (recorded.unwrap(), names)
+    }
+
+    /// Hears edges: flow, target, target's flow. `None`: home.
+    struct Edges<T>(Vec<(usize, Option<(T, usize)>)>);
+
+    impl<S: TaskSpace> Successors<S> for Edges<S::Task> {
+        fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+            self.0.push((flow, Some((target, target_flow))));
+        }
+        fn home(&mut self, flow: usize, _: &Store<S::Datum>, _: usize) {
+            self.0.push((flow, None));
+        }
+    }
+
+    #[test]
+    fn the_edges_found_by_insertion_are_those_of_the_space() {
+        for (p, q) in [(1, 1), (2, 2), (1, 3)] {
+            for nt in 1..=12 {
+                let a = vacant(nt, Grid::new(p, q).unwrap());
+                let space = Factor::new(&a, Backend::Auto).unwrap();
+                let (recorded, names) = inserted(&a, (p * q) as usize);
+                assert_eq!(names.len() as u64, n_tasks(nt as u64));
+                let mut tasks = 0;
+                for rank in (0..p * q).map(|rank| Rank(rank as u32)) {
+                    for step in recorded.tasks(rank) {
+                        tasks += 1;
+                        let name = |step| names[recorded.name_of(step).1 as usize];
+                        let (mut found, mut formula) = (Edges(Vec::new()), Edges(Vec::new()));
+                        recorded.successors(step, &mut found);
+                        space.successors(name(step), &mut formula);
+                        let edges = found.0.into_iter();
+                        let mut found: Vec<_> = edges
+                            .map(|(flow, to)| (flow, to.map(|(step, flow)| (name(step), flow))))
+                            .collect();
+                        found.sort();
+                        formula.0.sort();
+                        assert_eq!(found, formula.0, "{:?} of nt = {nt}", name(step));
+                        assert_eq!(space.rank(name(step)), rank);
+                    }
+                }
+                assert_eq!(tasks, names.len(), "no further task was needed");
+            }
+        }
+    }
+
+    #[test]
+    fn two_levels_have_the_bits_of_one_and_the_same_failure() {
+        fn check<T: Scalar>(on: &dyn Executor) {
+            for (n, nb, block) in [(50, 4, 3), (23, 5, 2), (9, 3, 7)] {
+                let matrix = PositiveDefinite::new(n, 1);
+                let layout = Layout::lower(n, nb * block).unwrap();
+                let layout = layout.with_format(Format::SubTiled { order: nb });
+                let (blocks, tiles) = (
+                    TiledMatrix::<T>::from_entries(layout, &matrix),
+                    TiledMatrix::<T>::from_entries(Layout::lower(n, nb).unwrap(), &matrix),
+                );
+                let space = Factor::new(&blocks, Backend::Faer).unwrap();
+                space
+                    .in_two_levels(on)
+                    .run_watched(on, &Monitor::new())
+                    .unwrap();
+                factor(&tiles, Backend::Faer, &Inline).unwrap();
+                let bits = |a: &TiledMatrix<T>| {
+                    let elements = a.to_column_major().unwrap();
+                    elements.into_iter().map(Scalar::bits).collect::<Vec<_>>()
+                };
+                assert!(bits(&blocks) == bits(&tiles), "{} n = {n}", T::PRECISION);
+            }
+            let layout = Layout::lower(40, 12).unwrap();
+            let layout = layout.with_format(Format::SubTiled { order: 3 });
+            let hilbert = TiledMatrix::<T>::from_entries(layout, &Hilbert);
+            let space = Factor::new(&hilbert, Backend::Faer).unwrap();
+            let failed = space.in_two_levels(on).run_watched(on, &Monitor::new());
+            let failed = failed.unwrap_err();
+            let hilbert = TiledMatrix::<T>::from_entries(layout, &Hilbert);
+            let expected = factor(&hilbert, Backend::Faer, &Inline).unwrap_err();
+            assert_eq!(failed.to_string(), expected.to_string());
+            assert_eq!(failed.index(), expected.index());
+        }
+        let shuffled = Shuffled::new(5);
+        let executors: [&dyn Executor; 3] = [&Inline, &shuffled, &shuffled.with_threads(3)];
+        for on in executors {
+            check::<f32>(on);
+            check::<c64>(on);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run, run_across, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of the two triangular solves: k is the step, m the tile row that is updated,
@@ -64,7 +64,8 @@ pub fn solve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    run(&Solve::new(l, b, backend)?, on).map_err(LinalgError::Run)
+    let solve = Solve::new(l, b, backend)?;
+    T::run_solve(&solve, (on, None, &Monitor::new())).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Solve<'a, T> {
@@ -117,7 +118,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_solve(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     fn slot(a: &TiledMatrix<T>, m: u32, n: u32) -> usize {

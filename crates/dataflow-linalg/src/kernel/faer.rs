@@ -22,10 +22,71 @@ use ::faer::{Accum, Conj, MatMut, MatRef, Par};
 
 use super::scratch::with_scratch;
 use super::{Diagonal, Op, Side, Triangle};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, c32, c64};
 
-/// C ← C + α·op(A)·op(B).
-pub(super) fn gemm<T: Scalar>(
+/// The leaves of one kind of number, compiled once, here: generic functions would be compiled again
+/// in every program that calls a kernel, and faer is most of what there is to compile.
+macro_rules! leaves {
+    ($($(#[$about:meta])* $name:ident = $leaf:ident($($arg:ident: $type:ty),+) $(-> $answer:ty)?;)+) => {
+        /// The leaves for one kind of number.
+        pub trait Leaves: Sized {
+            $($(#[$about])* fn $name($($arg: $type),+) $(-> $answer)?;)+
+        }
+
+        leaves!(f32: $($name = $leaf($($arg: $type),+) $(-> $answer)?;)+);
+        leaves!(f64: $($name = $leaf($($arg: $type),+) $(-> $answer)?;)+);
+        leaves!(c32: $($name = $leaf($($arg: $type),+) $(-> $answer)?;)+);
+        leaves!(c64: $($name = $leaf($($arg: $type),+) $(-> $answer)?;)+);
+    };
+    ($scalar:ident: $($name:ident = $leaf:ident($($arg:ident: $type:ty),+) $(-> $answer:ty)?;)+) => {
+        impl Leaves for $scalar {
+            $(fn $name($($arg: $type),+) $(-> $answer)? {
+                $leaf($($arg),+)
+            })+
+        }
+    };
+}
+
+leaves! {
+    /// C ← C + α·op(A)·op(B).
+    faer_gemm = gemm(
+        alpha: Self,
+        op_a: Op,
+        a: MatRef<'_, Self>,
+        op_b: Op,
+        b: MatRef<'_, Self>,
+        c: MatMut<'_, Self>
+    );
+    /// C ← C + α·op(A)·op(A)ᴴ, the lower triangle alone; not for [`Op::Transpose`].
+    faer_herk = herk(alpha: f64, op: Op, a: MatRef<'_, Self>, c: MatMut<'_, Self>);
+    /// B ← B·L⁻ᴴ; of `l`, the lower triangle is read.
+    faer_trsm = trsm(l: MatRef<'_, Self>, b: MatMut<'_, Self>);
+    /// B ← op(A)⁻¹·B or B·op(A)⁻¹, with one triangle of `a`.
+    faer_trsm_op = trsm_op(
+        side: Side,
+        op: Op,
+        shape: (Triangle, Diagonal),
+        a: MatRef<'_, Self>,
+        b: MatMut<'_, Self>
+    );
+    /// `result` ← α·op(L)·B, with the lower triangle of L.
+    faer_trmm = trmm(
+        alpha: Self,
+        factor: (Op, MatRef<'_, Self>),
+        b: MatRef<'_, Self>,
+        result: MatMut<'_, Self>
+    );
+    /// `result` ← L⁻¹, the lower triangle alone.
+    faer_trtri = trtri(l: MatRef<'_, Self>, result: MatMut<'_, Self>);
+    /// `result` ← Lᴴ·L, the lower triangle alone.
+    faer_lauum = lauum(l: MatRef<'_, Self>, result: MatMut<'_, Self>);
+    /// A ← L of at most [`LARGEST_POTRF`] rows; `false` if faer met a pivot that it does not take.
+    ///
+    /// The strict upper triangle is overwritten; an imaginary part on the diagonal must be zero.
+    faer_potrf = potrf(a: MatMut<'_, Self>) -> bool;
+}
+
+fn gemm<T: Scalar>(
     alpha: T,
     op_a: Op,
     a: MatRef<'_, T>,
@@ -82,14 +143,12 @@ fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
     }
 }
 
-/// B ← B·L⁻ᴴ; of `l`, the lower triangle is read.
-pub(super) fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
+fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
     // X·Lᴴ = B is conj(L)·Xᵀ = Bᵀ.
     solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b.transpose_mut(), Par::Seq);
 }
 
-/// B ← op(A)⁻¹·B or B·op(A)⁻¹, with one triangle of `a`.
-pub(super) fn trsm_op<T: Scalar>(
+fn trsm_op<T: Scalar>(
     side: Side,
     op: Op,
     (triangle, diagonal): (Triangle, Diagonal),
@@ -116,8 +175,7 @@ pub(super) fn trsm_op<T: Scalar>(
     solve(a, conj, b, Par::Seq);
 }
 
-/// C ← C + α·op(A)·op(A)ᴴ, the lower triangle alone; not for [`Op::Transpose`].
-pub(super) fn herk<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_, T>) {
+fn herk<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_, T>) {
     let (left, conj) = applied(op, a);
     let adjoint = match conj {
         Conj::No => Conj::Yes,
@@ -138,13 +196,11 @@ pub(super) fn herk<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_
     );
 }
 
-/// `result` ← L⁻¹, the lower triangle alone.
-pub(super) fn trtri<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
+fn trtri<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
     invert_lower_triangular(result, l, Par::Seq);
 }
 
-/// `result` ← Lᴴ·L, the lower triangle alone.
-pub(super) fn lauum<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
+fn lauum<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
     triangular::matmul_with_conj(
         result,
         BlockStructure::TriangularLower,
@@ -160,8 +216,7 @@ pub(super) fn lauum<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
     );
 }
 
-/// `result` ← α·op(L)·B, with the lower triangle of `l`.
-pub(super) fn trmm<T: Scalar>(
+fn trmm<T: Scalar>(
     alpha: T,
     (op, l): (Op, MatRef<'_, T>),
     b: MatRef<'_, T>,
@@ -187,10 +242,7 @@ pub(super) fn trmm<T: Scalar>(
     );
 }
 
-/// A ← L of at most [`LARGEST_POTRF`] rows; `false` if faer met a pivot that it does not take.
-///
-/// The strict upper triangle is overwritten; an imaginary part on the diagonal must be zero.
-pub(super) fn potrf<T: Scalar>(a: MatMut<'_, T>) -> bool {
+fn potrf<T: Scalar>(a: MatMut<'_, T>) -> bool {
     let mut storage = [MaybeUninit::uninit(); POTRF_STACK];
     let stack = MemStack::new(&mut storage);
     let (no_regularization, parameters) = (Default::default(), Default::default());

@@ -11,7 +11,7 @@ use ::faer::{MatMut, MatRef};
 
 use super::product::product;
 use super::scratch::with_scratch;
-use super::{Backend, Diagonal, Op, Side, Triangle, faer};
+use super::{Backend, Diagonal, Op, Side, Triangle};
 use crate::matrix::tile::{Format, Tile};
 use crate::scalar::{Precision, Scalar};
 
@@ -144,7 +144,7 @@ fn factor_block<T: Scalar>(
     let (a00, mut a10) = left.split_at_row_mut(half);
     // A01 ← L00⁻¹·A01
     let unit_lower = (Triangle::Lower, Diagonal::Unit);
-    faer::trsm_op(
+    T::faer_trsm_op(
         Side::Left,
         Op::NoTranspose,
         unit_lower,

@@ -6,7 +6,7 @@ use ::faer::prelude::ReborrowMut;
 use ::faer::{MatMut, MatRef};
 
 use super::product::{product_add, square};
-use super::{Backend, Op, faer};
+use super::{Backend, Op};
 use crate::matrix::tile::{Tile, cuts};
 use crate::scalar::Scalar;
 
@@ -140,12 +140,12 @@ pub(super) fn half(n: usize) -> usize {
 
 fn herk_leaf<T: Scalar>(alpha: f64, (op, a): (Op, MatRef<'_, T>), mut c: MatMut<'_, T>) {
     make_diagonal_real(c.rb_mut());
-    faer::herk(alpha, op, a, c.rb_mut());
+    T::faer_herk(alpha, op, a, c.rb_mut());
     // Rounding of fused products leaves imaginary parts.
     make_diagonal_real(c);
 }
 
-fn make_diagonal_real<T: Scalar>(mut c: MatMut<'_, T>) {
+pub(super) fn make_diagonal_real<T: Scalar>(mut c: MatMut<'_, T>) {
     if T::IS_COMPLEX {
         for i in 0..c.nrows() {
             c[(i, i)] = T::from_real(c[(i, i)].re());

@@ -11,6 +11,9 @@
 //! | [`getrf`], [`laswp`] | A ← L\U with P·A = L·U, and its row swaps | a panel of tile columns |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
 //! | [`trsm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle | LU, and solutions with it |
+//! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
+//! | [`tpqrt`], [`tpmqrt`] | \[R; B\] ← R'; pairs of tiles ← op(Q) of them | the tiles that vanish under others |
+//! | [`solve_leading`] | X ← op(R)⁻¹·B in the leading rows | least squares |
 //!
 //! # Law
 //! The bits of a result depend on the contents, shapes and formats of the tiles and on the backend,
@@ -23,16 +26,22 @@
 //! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky).
 //! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
-mod faer;
+mod basis;
+pub(crate) mod faer;
 mod gemm;
+mod geqrt;
 mod getrf;
 mod herk;
+mod leading;
+pub mod nested;
 #[cfg(feature = "openblas")]
 pub mod openblas;
 mod potrf;
 mod product;
+mod reflector;
 mod scale;
 mod scratch;
+mod tpqrt;
 mod triangle;
 mod trsm;
 
@@ -40,10 +49,14 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_add, gemm_op};
+pub use geqrt::{gemqrt, geqrt};
 pub use getrf::{getrf, getrf_unpivoted, laswp};
 pub use herk::{herk, herk_add};
+pub use leading::solve_leading;
 pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
+pub use reflector::Below;
 pub use scale::scale;
+pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trtri};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
 

@@ -147,7 +147,7 @@ pub fn potrf_whole<T: Scalar>(a: &mut Tile<T>) -> Option<()> {
 
 impl NotPositive {
     /// The same pivot in a matrix with `before` rows above.
-    fn after(self, before: usize) -> Self {
+    pub(super) fn after(self, before: usize) -> Self {
         Self {
             index: before + self.index,
             ..self
@@ -160,7 +160,10 @@ const LEAF: usize = 48;
 const _: () = assert!(LEAF <= faer::LARGEST_POTRF);
 
 /// `A ← L` on a block: halves down to [`LEAF`].
-fn potrf_block<T: Scalar>(backend: Backend, a: MatMut<'_, T>) -> Result<(), NotPositive> {
+pub(super) fn potrf_block<T: Scalar>(
+    backend: Backend,
+    a: MatMut<'_, T>,
+) -> Result<(), NotPositive> {
     let n = a.nrows();
     if n <= LEAF {
         return potrf_leaf(a);
@@ -183,7 +186,7 @@ fn potrf_leaf<T: Scalar>(mut a: MatMut<'_, T>) -> Result<(), NotPositive> {
         let mut copy = MatMut::from_column_major_slice_mut(copy, n, n);
         copy_lower(a.rb(), copy.rb_mut());
         let mut result = Ok(());
-        if !faer::potrf(copy.rb_mut()) {
+        if !T::faer_potrf(copy.rb_mut()) {
             copy_lower(a.rb(), copy.rb_mut());
             result = potrf_unblocked(copy.rb_mut());
         }

@@ -35,7 +35,7 @@ pub(super) fn product_add<T: Scalar>(
     c: MatMut<'_, T>,
 ) {
     match library(backend, c.nrows(), c.ncols()) {
-        Library::Faer => super::faer::gemm(alpha, op_a, a, op_b, b, c),
+        Library::Faer => T::faer_gemm(alpha, op_a, a, op_b, b, c),
         #[cfg(feature = "openblas")]
         Library::OpenBlas => super::openblas::add_product(alpha, op_a, a, op_b, b, c),
     }

@@ -1,4 +1,4 @@
-//! Scratch memory for kernels: one block a thread, grown to what was asked for, kept.
+//! Scratch memory for kernels: a few blocks a thread, grown to what was asked for, kept.
 
 use std::cell::Cell;
 
@@ -7,7 +7,8 @@ use dataflow_core::port::{Block, Heap, Memory};
 use crate::scalar::Scalar;
 
 thread_local! {
-    static SCRATCH: Cell<Option<Box<dyn Block>>> = const { Cell::new(None) };
+    /// The block of the outermost call last.
+    static SCRATCH: Cell<Vec<Box<dyn Block>>> = const { Cell::new(Vec::new()) };
 }
 
 /// Lends `length` elements of unspecified content to `work`.
@@ -16,11 +17,13 @@ thread_local! {
 /// address. A call within `work` is served from a block of its own.
 pub(super) fn with_scratch<T: Scalar, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
     let bytes = length * size_of::<T>();
-    let mut block = SCRATCH
-        .take()
-        .filter(|block| block.bytes().len() >= bytes)
-        .unwrap_or_else(|| Heap.allocate(bytes));
+    let mut blocks = SCRATCH.take();
+    let kept = blocks.pop().filter(|block| block.bytes().len() >= bytes);
+    SCRATCH.set(blocks);
+    let mut block = kept.unwrap_or_else(|| Heap.allocate(bytes));
     let result = work(bytemuck::cast_slice_mut(&mut block.bytes_mut()[..bytes]));
-    SCRATCH.set(Some(block));
+    let mut blocks = SCRATCH.take();
+    blocks.push(block);
+    SCRATCH.set(blocks);
     result
 }

@@ -761,3 +761,4 @@ fn getrf_divides_by_pivots_below_the_smallest_normal_number() {
     check::<f32>((f32::MIN_POSITIVE / 16.0).into());
     check::<c32>((f32::MIN_POSITIVE / 16.0).into());
 }
+mod qr;

@@ -7,8 +7,8 @@
 
 use ::faer::{MatMut, MatRef};
 
+use super::Op;
 use super::scratch::with_scratch;
-use super::{Op, faer};
 use crate::matrix::tile::Tile;
 use crate::scalar::Scalar;
 
@@ -29,7 +29,7 @@ use crate::scalar::Scalar;
 /// assert_eq!(l, Tile::from_rows([[0.5, 7.0], [-0.125, 0.25]]));
 /// ```
 pub fn trtri<T: Scalar>(l: &mut Tile<T>) {
-    replace(l, |triangle, result| faer::trtri(triangle, result));
+    replace(l, |triangle, result| T::faer_trtri(triangle, result));
 }
 
 /// `L ← Lᴴ·L`, the lower triangle of it; its diagonal is real. n³/3 flops (4 times as many for
@@ -48,7 +48,7 @@ pub fn trtri<T: Scalar>(l: &mut Tile<T>) {
 /// ```
 pub fn lauum<T: Scalar>(l: &mut Tile<T>) {
     replace(l, |triangle, mut result| {
-        faer::lauum(triangle, result.as_mut());
+        T::faer_lauum(triangle, result.as_mut());
         for j in 0..result.ncols() {
             result[(j, j)] = T::from_real(result[(j, j)].re());
         }
@@ -85,7 +85,7 @@ pub fn trmm<T: Scalar>(alpha: T, (op, l): (Op, &Tile<T>), b: &mut Tile<T>) {
         let triangle = MatRef::from_column_major_slice(triangle, m, m);
         let factor = MatRef::from_column_major_slice(factor, m, n);
         let to = MatMut::from_column_major_slice_mut(product, m, n);
-        faer::trmm(alpha, (op, triangle), factor, to);
+        T::faer_trmm(alpha, (op, triangle), factor, to);
         b.read_column_major(product, m.max(1));
     });
 }

@@ -8,7 +8,7 @@ use ::faer::{MatMut, MatRef};
 use super::herk::half;
 use super::product::product;
 use super::scratch::with_scratch;
-use super::{Backend, Op, faer};
+use super::{Backend, Op};
 use crate::matrix::tile::{Layout, Place, Tile, cuts};
 use crate::scalar::Scalar;
 
@@ -169,7 +169,7 @@ pub fn trsm_op<T: Scalar>(
             let here = place(k.clone(), j.clone());
             // B[k] ← op(A[k,k])⁻¹·B[k], or from the right
             let triangle = a_layout.place(k.clone(), k.clone()).of(a);
-            faer::trsm_op(side, op, shape, triangle, here.of_mut(b));
+            T::faer_trsm_op(side, op, shape, triangle, here.of_mut(b));
             if remaining.is_empty() {
                 continue;
             }
@@ -227,7 +227,7 @@ const LEAF: usize = 48;
 pub(super) fn trsm_block<T: Scalar>(backend: Backend, l: MatRef<'_, T>, b: MatMut<'_, T>) {
     let n = l.nrows();
     if n <= LEAF {
-        return faer::trsm(l, b);
+        return T::faer_trsm(l, b);
     }
     let half = half(n);
     let (l00, _, l10, l11) = l.split_at(half, half);

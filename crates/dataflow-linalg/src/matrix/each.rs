@@ -1,13 +1,17 @@
 //! Each tile: a body called for every tile, on the rank that owns it.
 
 use super::Layout;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
+use dataflow_core::{Error, Report, run_across};
+use std::fmt;
 
 /// A task without edges for each stored tile of a matrix, on its owner.
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{port::Inline, run};
+/// use dataflow_core::port::{Alone, Inline};
 /// use dataflow_linalg::matrix::{EachTile, Layout};
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
@@ -16,29 +20,49 @@ use dataflow_core::prelude::*;
 ///     elements.fetch_add(layout.tile_rows(i) * layout.tile_cols(j), Relaxed);
 ///     Ok(())
 /// });
-/// assert_eq!(run(&count, &Inline)?.tasks, 6);
+/// assert_eq!(count.run_across(&Inline, &Alone)?.tasks, 6);
+/// drop(count);
 /// assert_eq!(elements.into_inner(), 35);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct EachTile<F> {
+pub struct EachTile<'a> {
     name: &'static str,
     layout: Layout,
-    body: F,
+    body: Box<dyn Fn(usize, usize) -> Result<(), TaskError> + Sync + 'a>,
 }
 
-impl<F: Fn(usize, usize) -> Result<(), TaskError> + Sync> EachTile<F> {
+impl<'a> EachTile<'a> {
     /// Tasks that call `body` with the indices of a tile.
-    pub fn new(name: &'static str, layout: &Layout, body: F) -> Self {
+    pub fn new(
+        name: &'static str,
+        layout: &Layout,
+        body: impl Fn(usize, usize) -> Result<(), TaskError> + Sync + 'a,
+    ) -> Self {
         EachTile {
             name,
             layout: *layout,
-            body,
+            body: Box::new(body),
         }
+    }
+
+    /// Runs this rank's tasks, together with the other ranks.
+    ///
+    /// # Errors
+    /// A body's; and what [`run_across`](dataflow_core::run_across) answers.
+    pub fn run_across(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<Report, Error> {
+        run_across(self, on, courier, &Monitor::new())
     }
 }
 
-impl<F: Fn(usize, usize) -> Result<(), TaskError> + Sync> TaskSpace for EachTile<F> {
+impl fmt::Debug for EachTile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("EachTile");
+        shown.field("name", &self.name);
+        shown.field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+impl TaskSpace for EachTile<'_> {
     type Task = (u32, u32);
     type Datum = ();
 

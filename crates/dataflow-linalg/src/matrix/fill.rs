@@ -8,17 +8,18 @@
 use super::tiled::{empty_tile, fill};
 use super::{Entries, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::{Error, Report, run};
+use dataflow_core::{Error, Report};
 
 /// The tile that a task makes.
 const TILE: usize = 0;
 
 /// A task for each tile of this rank.
-struct Fill<'a, T: Scalar, E> {
+pub struct Fill<'a, T: Scalar> {
     matrix: &'a TiledMatrix<T>,
-    entries: &'a E,
+    entries: &'a dyn Entries<T>,
     tiles: Vec<(usize, usize)>,
 }
 
@@ -46,11 +47,11 @@ impl<T: Scalar> TiledMatrix<T> {
             entries,
             tiles,
         };
-        run(&fill, on)
+        T::run_fill(&fill, (on, None, &Monitor::new()))
     }
 }
 
-impl<T: Scalar, E: Entries<T>> TaskSpace for Fill<'_, T, E> {
+impl<T: Scalar> TaskSpace for Fill<'_, T> {
     type Task = u64;
     type Datum = Tile<T>;
 

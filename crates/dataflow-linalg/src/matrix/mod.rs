@@ -35,6 +35,7 @@ mod scan;
 pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;
 pub use entries::{Adjoint, ColumnMajor, Entries};
+pub(crate) use fill::Fill;
 pub use layout::{Layout, LayoutError, Structure};
 pub use tile::{Format, Tile};
 pub use tiled::TiledMatrix;

@@ -4,9 +4,7 @@ use super::norm::{Part, tile_first_not_finite};
 use super::{EachTile, Structure, TiledMatrix};
 use crate::error::LinalgError;
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
-use dataflow_core::run_across;
 
 impl<T: Scalar> TiledMatrix<T> {
     /// Looks for an entry that is NaN or infinite; every rank looks through its own tiles.
@@ -15,7 +13,7 @@ impl<T: Scalar> TiledMatrix<T> {
     ///
     /// # Errors
     /// [`LinalgError::NotFinite`]: the first in column order, the same on every rank; and what
-    /// [`run_across`] answers.
+    /// [`run_across`](dataflow_core::run_across) answers.
     ///
     /// # Examples
     /// ```
@@ -46,7 +44,7 @@ impl<T: Scalar> TiledMatrix<T> {
                 self.rows(),
             ))
         });
-        match run_across(&scan, on, courier, &Monitor::new()) {
+        match scan.run_across(on, courier) {
             Ok(_) => Ok(()),
             Err(error) => Err(LinalgError::of_run(error, self.rows())),
         }

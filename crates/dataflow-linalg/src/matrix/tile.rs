@@ -111,7 +111,7 @@ impl Layout {
     }
 
     /// Every sub-tile in storage order: its first row and column, and its place.
-    fn sub_tiles(self) -> impl Iterator<Item = (usize, usize, Place)> {
+    pub(crate) fn sub_tiles(self) -> impl Iterator<Item = (usize, usize, Place)> {
         cuts(self.cols, [self.format]).flat_map(move |cols| {
             cuts(self.rows, [self.format]).map(move |rows| {
                 let place = self.place(rows.clone(), cols.clone());

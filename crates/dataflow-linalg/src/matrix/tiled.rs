@@ -315,7 +315,7 @@ pub(crate) fn fill<T: Scalar>(
     layout: &Layout,
     i: usize,
     j: usize,
-    entries: &impl Entries<T>,
+    entries: &dyn Entries<T>,
     buffer: &mut Vec<T>,
 ) {
     let (row, col) = (layout.row_range(i).start, layout.col_range(j).start);
@@ -336,7 +336,7 @@ pub(crate) fn gather<T: Scalar>(
     layout: &Layout,
     i: usize,
     j: usize,
-    entries: &impl Entries<T>,
+    entries: &dyn Entries<T>,
     buffer: &mut Vec<T>,
 ) {
     let (rows, cols) = (layout.row_range(i), layout.col_range(j));

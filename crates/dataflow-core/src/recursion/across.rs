@@ -1,0 +1,262 @@
+//! Across ranks: every rank unfolds the top of the same tree of calls; what hangs below is called
+//! where it falls.
+//!
+//! # Law
+//! Calls are pure, so all ranks see the same top: breadth first, until there are [`PER_RANK`] open
+//! calls for each rank or none is left. The open ones go to the ranks in turn and are recursions
+//! there; their values travel to rank 0, which joins the top, and the outermost value travels back.
+//! It is a task space: the engine's protocol, faults and errors are those of any other.
+
+use super::{Call, Join, Recursive, recurse};
+use crate::engine::{Report, panic_text, refuse_inside_a_body, run_across};
+use crate::error::{Error, Kind, TaskError};
+use crate::monitor::Monitor;
+use crate::port::{Courier, Executor, Wire};
+use crate::prelude::*;
+use crate::sync::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Open calls for each rank: enough that trees which are not even keep all ranks busy.
+const PER_RANK: usize = 16;
+
+/// Calls a problem on all ranks, each of which calls this with the same one and the same argument;
+/// returns its value on each, and how many calls were made on this one.
+///
+/// # Errors
+/// As [`recurse`], and what [`run_across`](crate::run_across) answers; the same on every rank.
+pub fn recurse_across<P>(
+    problem: &P,
+    argument: P::Argument,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+    monitor: &Monitor,
+) -> Result<(P::Value, Report), Error>
+where
+    P: Recursive<Value: Wire>,
+{
+    refuse_inside_a_body()?;
+    let n_ranks = courier.n_ranks();
+    let unfold = || Top::unfold(problem, argument, PER_RANK * n_ranks);
+    let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
+        let text = format!("call panicked: {}", panic_text(&*panic));
+        Err(Error::new(Kind::TaskPanicked, None, text))
+    });
+    let tree = Tree {
+        top: top?,
+        problem,
+        on,
+        n_ranks: n_ranks as u32,
+        calls: AtomicU64::new(0),
+        value: Mutex::new(None),
+    };
+    let report = run_across(&tree, on, courier, monitor)?;
+    // The top was called everywhere, and counts once.
+    let top = if courier.rank() == Rank(0) {
+        tree.top.n_calls
+    } else {
+        0
+    };
+    let tasks = top + tree.calls.into_inner();
+    let value = tree.value.into_inner();
+    match value.unwrap_or_else(PoisonError::into_inner) {
+        Some(value) => Ok((value, Report { tasks, ..report })),
+        None => unreachable!("a run without an error has kept its value"),
+    }
+}
+
+/// The top of a tree of calls.
+struct Top<P: Recursive> {
+    /// Calls in the order in which they were unfolded; children stand behind their parents.
+    nodes: Mutex<Vec<Node<P>>>,
+    /// Open calls, by number.
+    open: Vec<Mutex<Option<P::Argument>>>,
+    /// How many calls were made here.
+    n_calls: u64,
+}
+
+enum Node<P: Recursive> {
+    Done(P::Value),
+    /// With its children: so many, from this number on.
+    Fork(Join<P>, usize, usize),
+    /// Its number among the open ones.
+    Open(usize),
+    /// Taken.
+    Gone,
+}
+
+impl<P: Recursive> Top<P> {
+    fn unfold(problem: &P, argument: P::Argument, enough: usize) -> Result<Self, Error> {
+        let of_top = |error| Error::of_task(&format_args!("call at the top"), error);
+        let mut nodes = vec![Node::Gone];
+        let mut waiting = VecDeque::from([(0, argument)]);
+        let mut n_calls = 0;
+        while waiting.len() < enough
+            && let Some((at, argument)) = waiting.pop_front()
+        {
+            n_calls += 1;
+            nodes[at] = match problem.call(argument).map_err(of_top)? {
+                Call::Done(value) => Node::Done(value),
+                Call::Fork { arguments, join } => {
+                    let first = nodes.len();
+                    for argument in arguments {
+                        waiting.push_back((nodes.len(), argument));
+                        nodes.push(Node::Gone);
+                    }
+                    Node::Fork(join, first, nodes.len() - first)
+                }
+            };
+        }
+        let mut open = Vec::new();
+        for (at, argument) in waiting {
+            nodes[at] = Node::Open(open.len());
+            open.push(Mutex::new(Some(argument)));
+        }
+        Ok(Top {
+            nodes: Mutex::new(nodes),
+            open,
+            n_calls,
+        })
+    }
+
+    /// Joins all, given the values of the open calls: children first.
+    fn join(&self, open: &[&P::Value]) -> Option<P::Value>
+    where
+        P::Value: Clone,
+    {
+        let mut nodes = locked(&self.nodes);
+        let mut values: Vec<Option<P::Value>> = nodes.iter().map(|_| None).collect();
+        for at in (0..nodes.len()).rev() {
+            values[at] = match std::mem::replace(&mut nodes[at], Node::Gone) {
+                Node::Done(value) => Some(value),
+                Node::Open(number) => open.get(number).map(|value| (*value).clone()),
+                Node::Fork(join, first, n) => {
+                    let children = values[first..first + n].iter_mut().map(Option::take);
+                    children.collect::<Option<Vec<_>>>().map(join)
+                }
+                Node::Gone => None,
+            };
+        }
+        values.into_iter().next().flatten()
+    }
+}
+
+task_names! {
+    /// An open call; the top, joined; the value, kept on a rank.
+    enum Part { Below { number }, Joined {}, Kept { on } }
+}
+use Part::{Below, Joined, Kept};
+
+struct Tree<'t, P: Recursive> {
+    problem: &'t P,
+    on: &'t dyn Executor,
+    top: Top<P>,
+    n_ranks: u32,
+    calls: AtomicU64,
+    value: Mutex<Option<P::Value>>,
+}
+
+const VALUE: usize = 0;
+
+impl<P: Recursive<Value: Wire>> Tree<'_, P> {
+    fn n_open(&self) -> u32 {
+        self.top.open.len() as u32
+    }
+
+    /// The flow of the top that its own value leaves through: behind those of the open calls.
+    fn outermost(&self) -> usize {
+        self.top.open.len()
+    }
+
+    fn keep(&self, value: P::Value) {
+        *locked(&self.value) = Some(value);
+    }
+}
+
+impl<P: Recursive<Value: Wire>> TaskSpace for Tree<'_, P> {
+    type Task = Part;
+    type Datum = P::Value;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("recursion");
+        about.parameter("ranks", self.n_ranks);
+        about.parameter("calls at the top", self.top.n_calls);
+        about.parameter("open calls", self.n_open());
+        about.class("Below").new_flow("VALUE");
+        let mut joined = about.class("Joined");
+        for number in 0..self.n_open() {
+            joined = joined.read(&format!("VALUE{number}"));
+        }
+        joined.new_flow("OUTERMOST");
+        about.class("Kept").read("VALUE");
+    }
+
+    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = Part> + Send {
+        let below = (on..self.n_open()).step_by(self.n_ranks as usize);
+        let joined = (on == 0).then_some(Joined {});
+        let below = below.map(|number| Below { number });
+        below.chain(joined).chain([Kept { on }])
+    }
+
+    fn inputs(&self, part: Part, from: &mut impl Inputs<Self>) {
+        match part {
+            Below { .. } => {}
+            Joined {} => {
+                for number in 0..self.n_open() {
+                    from.task(number as usize, Below { number }, VALUE);
+                }
+            }
+            Kept { .. } => from.task(VALUE, Joined {}, self.outermost()),
+        }
+    }
+
+    fn successors(&self, part: Part, to: &mut impl Successors<Self>) {
+        match part {
+            Below { number } => to.task(VALUE, Joined {}, number as usize),
+            Joined {} => to.range(self.outermost(), 0..self.n_ranks, |on| Kept { on }, VALUE),
+            Kept { .. } => {}
+        }
+    }
+
+    fn run(&self, part: Part, flows: &mut Flows<'_, P::Value>) -> Result<(), TaskError> {
+        match part {
+            Below { number } => {
+                let argument = locked(&self.top.open[number as usize]).take();
+                let Some(argument) = argument else {
+                    unreachable!("an open call is called once");
+                };
+                let (value, report) = recurse(self.problem, argument, self.on)?;
+                self.calls.fetch_add(report.tasks, Ordering::Relaxed);
+                let [slot] = flows.slots();
+                slot.put(value);
+            }
+            Joined {} => {
+                let mut slots: Vec<_> = flows.iter().collect();
+                let outermost = slots.pop();
+                let values: Vec<_> = slots.into_iter().map(|slot| slot.read()).collect();
+                match (self.top.join(&values), outermost) {
+                    (Some(value), Some(slot)) => slot.put(value),
+                    _ => unreachable!("every call of the top has its value"),
+                }
+            }
+            Kept { .. } => {
+                let [value] = flows.slots();
+                self.keep(value.read().clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, part: Part) -> Rank {
+        match part {
+            Below { number } => Rank(number % self.n_ranks),
+            Joined {} => Rank(0),
+            Kept { on } => Rank(on),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

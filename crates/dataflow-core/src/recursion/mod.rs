@@ -1,0 +1,132 @@
+//! Recursion: a call either has its result, or forks into calls whose results are joined.
+//!
+//! No call waits: a fork leaves a frame behind, and whoever brings the last result joins them all
+//! and goes on upwards. So neither the stack nor the number of workers limits the depth, and what
+//! waits at once is bounded by depth × calls of a fork × workers, for each worker goes down first.
+//!
+//! # Examples
+//! ```
+//! use dataflow_core::port::Inline;
+//! use dataflow_core::recursion::{Call, Recursive, recurse};
+//! use dataflow_core::TaskError;
+//!
+//! struct Fibonacci;
+//!
+//! impl Recursive for Fibonacci {
+//!     type Argument = u64;
+//!     type Value = u64;
+//!
+//!     fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+//!         Ok(match n {
+//!             0 | 1 => Call::Done(n),
+//!             _ => Call::fork([n - 1, n - 2], |values| values.into_iter().sum()),
+//!         })
+//!     }
+//! }
+//!
+//! let (value, report) = recurse(&Fibonacci, 20, &Inline)?;
+//! assert_eq!((value, report.tasks), (6765, 21891));
+//! # Ok::<(), dataflow_core::Error>(())
+//! ```
+//!
+//! # Source
+//! Matheou, Evripidou, *FREDDO*, PACT 2015 and follow-ups, §3.7 (paper 004): recursion without a
+//! stack, results that travel to their parents.
+
+mod across;
+mod frame;
+mod run;
+
+pub use across::recurse_across;
+
+use crate::engine::{INSIDE, Report, refuse_inside_a_body};
+use crate::error::{Error, TaskError};
+use crate::monitor::Monitor;
+use crate::port::{Executor, Job};
+use std::sync::Arc;
+
+/// A problem that is solved by solving smaller ones.
+pub trait Recursive: Sync {
+    /// What a call is given.
+    type Argument: Send;
+    /// What it results in.
+    type Value: Send;
+
+    /// One call: its result, or the calls that it takes. Across ranks it must be pure.
+    ///
+    /// # Errors
+    /// The call's own; what needs its value gets none, everything else is called.
+    fn call(&self, argument: Self::Argument) -> Result<Call<Self>, TaskError>;
+}
+
+/// What became of a call.
+pub enum Call<P: Recursive + ?Sized> {
+    /// It has its value.
+    Done(P::Value),
+    /// It has one when these calls have theirs.
+    Fork {
+        /// Their arguments.
+        arguments: Vec<P::Argument>,
+        /// Its value, of theirs in that order.
+        join: Join<P>,
+    },
+}
+
+/// The value of a call, of those of the calls that it has forked into.
+pub type Join<P> = Box<dyn FnOnce(Vec<<P as Recursive>::Value>) -> <P as Recursive>::Value + Send>;
+
+impl<P: Recursive + ?Sized> Call<P> {
+    /// Calls, and how their values are joined.
+    pub fn fork(
+        arguments: impl IntoIterator<Item = P::Argument>,
+        join: impl FnOnce(Vec<P::Value>) -> P::Value + Send + 'static,
+    ) -> Self {
+        Call::Fork {
+            arguments: arguments.into_iter().collect(),
+            join: Box::new(join),
+        }
+    }
+}
+
+impl<P: Recursive + ?Sized> std::fmt::Debug for Call<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Call::Done(_) => f.write_str("Done"),
+            Call::Fork { arguments, .. } => write!(f, "Fork({})", arguments.len()),
+        }
+    }
+}
+
+/// Calls a problem with an argument, and all that this forks into; inside a body too. A task is a
+/// call.
+///
+/// # Errors
+/// Of calls that failed the smallest by (index, way to the call), the same under every schedule; or
+/// a panic.
+pub fn recurse<P: Recursive>(
+    problem: &P,
+    argument: P::Argument,
+    on: &dyn Executor,
+) -> Result<(P::Value, Report), Error> {
+    match INSIDE.get() {
+        false => recurse_with(problem, argument, on, &Monitor::new()),
+        true => run::run(problem, argument, on, |_, job| on.execute_inside(job)),
+    }
+}
+
+/// The same, watched by a monitor.
+///
+/// # Errors
+/// As [`recurse`], and [`Kind::Cancelled`](crate::error::Kind::Cancelled).
+pub fn recurse_with<P: Recursive>(
+    problem: &P,
+    argument: P::Argument,
+    on: &dyn Executor,
+    monitor: &Monitor,
+) -> Result<(P::Value, Report), Error> {
+    refuse_inside_a_body()?;
+    run::run(problem, argument, on, |ledger, job: &Arc<Job>| {
+        monitor.watch(ledger, job);
+        on.execute(job);
+    })
+}

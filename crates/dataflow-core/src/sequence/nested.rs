@@ -1,0 +1,102 @@
+//! Nested tasks: a task that inserts tasks of its own, on pieces of what it accesses.
+//!
+//! # Law
+//! What a parent accesses is released when its last child has ended: what it was lent stays on the
+//! stack of the worker that runs it, and children borrow from there. That worker helps with
+//! descendants of the parent only. They depend on nothing outside the parent's accesses, so they
+//! end, and the stack is no deeper than the nesting.
+//!
+//! # Source
+//! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §3 (paper 001): blocks
+//! that travel, tiles that are views into them.
+
+use super::access::{Held, Lend};
+use super::run::{Level, conduct};
+use super::scope::Scope;
+use super::task::{Body, Fallen, Label, Outcome};
+use crate::error::Error;
+use crate::port::Executor;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The scope of a parent's children.
+///
+/// - `'c`: its own; handles of the parent's scope are of another
+/// - `'a`: as long as the parent holds what it accesses; children may borrow that, and what outlives
+///   the parent's scope (`'env`)
+pub struct Children<'s, 'c, 'a, 'env: 'a> {
+    scope: &'s Scope<'c, 'a>,
+    outer: PhantomData<&'a &'env ()>,
+}
+
+impl<'c, 'a> Deref for Children<'_, 'c, 'a, '_> {
+    type Target = Scope<'c, 'a>;
+
+    fn deref(&self) -> &Scope<'c, 'a> {
+        self.scope
+    }
+}
+
+impl std::fmt::Debug for Children<'_, '_, '_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Children")
+    }
+}
+
+/// What a task needs to run a scope inside.
+pub(super) struct Inside<'r> {
+    pub on: &'r dyn Executor,
+    pub level: &'r Arc<Level>,
+    pub label: Label,
+}
+
+/// The body of a parent.
+pub(super) struct Parent<'env, F, O> {
+    body: F,
+    outcome: PhantomData<fn(&'env ()) -> O>,
+}
+
+impl<F, O> Parent<'_, F, O> {
+    pub fn new(body: F) -> Self {
+        let outcome = PhantomData;
+        Parent { body, outcome }
+    }
+}
+
+impl<'env, H, F, O> Body<H> for Parent<'env, F, O>
+where
+    H: Held + 'env,
+    F: for<'s, 'c, 'a> FnOnce(Children<'s, 'c, 'a, 'env>, <H as Lend<'a>>::Arg) -> O + Send + 'env,
+    O: Outcome + Send,
+{
+    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
+        run_children(self, H::lend(guards), inside)
+    }
+}
+
+/// Runs the children of a parent that was lent `arg`, until the last has ended.
+fn run_children<'a, 'env: 'a, A, F, O>(
+    parent: Parent<'env, F, O>,
+    arg: A,
+    inside: &Inside<'_>,
+) -> Result<(), Fallen>
+where
+    A: Send + 'a,
+    F: for<'s, 'c> FnOnce(Children<'s, 'c, 'a, 'env>, A) -> O + Send + 'env,
+    O: Outcome + Send,
+{
+    let level = Level::within(inside.on.n_workers(), inside.level);
+    let program = |scope: &Scope<'_, 'a>| {
+        let outer = PhantomData;
+        (parent.body)(Children { scope, outer }, arg)
+    };
+    let result = conduct(inside.on, &level, program, |job| {
+        inside.on.execute_inside(job)
+    });
+    inside.level.count_nested(level.tasks());
+    match result {
+        Ok(outcome) => outcome.into_result().map_err(Fallen::Body),
+        Err(error) => Err(Fallen::Inside(Error::within(&inside.label, error))),
+    }
+}

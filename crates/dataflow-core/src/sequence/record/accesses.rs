@@ -1,0 +1,156 @@
+//! The accesses of a recorded task, and what its body gets from its flows.
+
+use super::super::access::{Access, Commute, Read, Write, sealed::Sealed};
+use super::super::law::Mode;
+use super::program::Home;
+use crate::data::Datum;
+use crate::space::Slot;
+use std::marker::PhantomData;
+
+/// Accesses of one recorded task: one, a tuple of up to eight sets, or a `Vec` of accesses of one
+/// kind. Nobody else implements it.
+pub trait HomeSet<'c, D: Datum>: Sealed {
+    /// Turns flows into what a body gets, in the shape of the set.
+    #[doc(hidden)]
+    type Shape: for<'a> Lent<'a, D> + Send + Sync + 'static;
+
+    /// The shape.
+    #[doc(hidden)]
+    fn shape(&self) -> Self::Shape;
+
+    /// Shows each access.
+    #[doc(hidden)]
+    fn each(&self, show: &mut dyn FnMut(Named));
+}
+
+/// One access: the number of its datum, and what is done with it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    pub(super) datum: u32,
+    pub(super) mode: Mode,
+}
+
+/// What a body gets.
+#[doc(hidden)]
+pub trait Lent<'a, D: Datum> {
+    /// References, in the shape of the set.
+    type Arg;
+
+    /// Takes them from the flows.
+    fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Self::Arg;
+}
+
+/// The shape of one access.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct One<M>(PhantomData<fn() -> M>);
+
+/// The shape of a list.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Many<M>(usize, PhantomData<fn() -> M>);
+
+fn next<'a, D: Datum>(flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Slot<'a, D> {
+    match flows.next() {
+        Some(slot) => slot,
+        None => unreachable!("a recorded task has a flow for each access"),
+    }
+}
+
+macro_rules! lent {
+    ($mode:ident, $take:ident, $($reference:tt)+) => {
+        impl<'c, D: Datum> HomeSet<'c, D> for Access<'_, Home<'c, D>, $mode> {
+            type Shape = One<$mode>;
+
+            fn shape(&self) -> One<$mode> {
+                One(PhantomData)
+            }
+
+            fn each(&self, show: &mut dyn FnMut(Named)) {
+                let (datum, mode) = (self.handle.datum, Mode::$mode);
+                show(Named { datum, mode });
+            }
+        }
+
+        impl<'c, D: Datum> HomeSet<'c, D> for Vec<Access<'_, Home<'c, D>, $mode>> {
+            type Shape = Many<$mode>;
+
+            fn shape(&self) -> Many<$mode> {
+                Many(self.len(), PhantomData)
+            }
+
+            fn each(&self, show: &mut dyn FnMut(Named)) {
+                self.iter().for_each(|access| access.each(show));
+            }
+        }
+
+        impl<'a, D: Datum> Lent<'a, D> for One<$mode> {
+            type Arg = &'a $($reference)+;
+
+            fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Self::Arg {
+                next(flows).$take()
+            }
+        }
+
+        impl<'a, D: Datum> Lent<'a, D> for Many<$mode> {
+            type Arg = Vec<&'a $($reference)+>;
+
+            fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Self::Arg {
+                (0..self.0).map(|_| next(flows).$take()).collect()
+            }
+        }
+    };
+}
+lent!(Read, read, D);
+lent!(Write, update, mut D);
+lent!(Commute, update, mut D);
+
+macro_rules! tuples {
+    ($(($($set:ident $at:tt),*))+) => {$(
+        impl<'c, D: Datum, $($set: HomeSet<'c, D>),*> HomeSet<'c, D> for ($($set,)*) {
+            type Shape = ($($set::Shape,)*);
+
+            fn shape(&self) -> Self::Shape {
+                ($(self.$at.shape(),)*)
+            }
+
+            fn each(&self, show: &mut dyn FnMut(Named)) {
+                $(self.$at.each(show);)*
+            }
+        }
+
+        impl<'a, Datum_: Datum, $($set: Lent<'a, Datum_>),*> Lent<'a, Datum_> for ($($set,)*) {
+            type Arg = ($($set::Arg,)*);
+
+            fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, Datum_>>) -> Self::Arg {
+                ($(self.$at.lend(flows),)*)
+            }
+        }
+    )+};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, E 3)
+    (A 0, B 1, C 2, E 3, F 4)
+    (A 0, B 1, C 2, E 3, F 4, G 5)
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6)
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6, I 7)
+}
+
+/// A task that accesses nothing.
+impl<D: Datum> HomeSet<'_, D> for () {
+    type Shape = ();
+
+    fn shape(&self) {}
+
+    fn each(&self, _: &mut dyn FnMut(Named)) {}
+}
+
+impl<'a, D: Datum> Lent<'a, D> for () {
+    type Arg = ();
+
+    fn lend(&self, _: &mut dyn Iterator<Item = Slot<'a, D>>) {}
+}

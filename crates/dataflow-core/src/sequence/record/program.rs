@@ -1,0 +1,329 @@
+//! Recording: tasks are inserted, and each access finds the version that it gets.
+
+use super::super::access::{Access, Accessible, Read, sealed::Sealed};
+use super::super::law::Mode;
+use super::super::task::Outcome;
+use super::accesses::{HomeSet, Lent, Named};
+use super::space::{Body, Class, Flow, NONE, Origin, Recorded, Task};
+use crate::data::{Datum, Store};
+use crate::error::{Error, Kind};
+use crate::rank::Rank;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Inserts tasks in program order, on data at home in stores.
+///
+/// - `'c`: its own; the data that it names carry it
+/// - `'env`: stores, and what bodies borrow, outlive it
+pub struct Recorder<'c, 'env, D: Datum> {
+    recording: RefCell<Recording<'env, D>>,
+    own: PhantomData<fn(&'c ()) -> &'c ()>,
+}
+
+/// A datum of a recorded program, at home in a slot of a store.
+pub struct Home<'c, D> {
+    pub(super) datum: u32,
+    recorder: PhantomData<fn(&'c D) -> &'c D>,
+}
+
+impl<D> Sealed for Home<'_, D> {}
+impl<D> Accessible for Home<'_, D> {}
+
+/// A task to be: its name, how urgent it is, and where it runs.
+pub struct Inserting<'r, 'c, 'env, D: Datum> {
+    recorder: &'r Recorder<'c, 'env, D>,
+    name: &'static str,
+    priority: i64,
+    on: Option<Rank>,
+}
+
+/// A datum as the program leaves it at one place, on every rank.
+#[derive(Clone, Debug)]
+pub struct Gathered<D> {
+    value: Arc<Mutex<Option<D>>>,
+}
+
+impl<D> Gathered<D> {
+    /// The datum; `None` if the program has not come so far.
+    pub fn take(&self) -> Option<D> {
+        self.value().take()
+    }
+
+    fn value(&self) -> MutexGuard<'_, Option<D>> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What has been recorded so far.
+struct Recording<'env, D: Datum> {
+    recorded: Recorded<'env, D>,
+    /// Classes by name and by which of their flows change a datum.
+    classes: HashMap<(&'static str, SmallVec<[bool; 8]>), u32>,
+    error: Option<Error>,
+}
+
+impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
+    pub(super) fn new(name: String, n_ranks: usize) -> Self {
+        let recording = Recording {
+            recorded: Recorded::new(name, n_ranks),
+            classes: HashMap::new(),
+            error: None,
+        };
+        Recorder {
+            recording: RefCell::new(recording),
+            own: PhantomData,
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<Recorded<'env, D>, Error> {
+        let Recording {
+            recorded, error, ..
+        } = self.recording.into_inner();
+        match error {
+            None => Ok(recorded.complete()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Number of ranks that the program is recorded for.
+    pub fn n_ranks(&self) -> usize {
+        self.recording.borrow().recorded.n_ranks
+    }
+
+    /// A datum that `owner` keeps in a slot of its store; other ranks do not look at store and
+    /// index. A slot is named once.
+    pub fn home(&self, store: &'env Store<D>, index: usize, owner: Rank) -> Home<'c, D> {
+        let mut recording = self.recording.borrow_mut();
+        let origins = &mut recording.recorded.origins;
+        let datum = origins.len() as u32;
+        origins.push(Origin {
+            store,
+            index,
+            owner,
+            last: NONE,
+        });
+        Home {
+            datum,
+            recorder: PhantomData,
+        }
+    }
+
+    /// Inserts a task: what it accesses, and what it does with that each time that the program runs.
+    pub fn task<S, F, O>(&self, accesses: S, body: F)
+    where
+        S: HomeSet<'c, D>,
+        F: for<'a> Fn(<S::Shape as Lent<'a, D>>::Arg) -> O + Send + Sync + 'env,
+        O: Outcome,
+    {
+        self.name("task").task(accesses, body);
+    }
+
+    /// The next task has this name in errors.
+    pub fn name(&self, name: &'static str) -> Inserting<'_, 'c, 'env, D> {
+        Inserting {
+            recorder: self,
+            name,
+            priority: 0,
+            on: None,
+        }
+    }
+
+    /// The next task has this priority; higher runs earlier.
+    pub fn priority(&self, priority: i64) -> Inserting<'_, 'c, 'env, D> {
+        self.name("task").priority(priority)
+    }
+
+    /// Brings a datum, as it is after all tasks inserted before, to every rank.
+    pub fn gather(&self, home: &Home<'c, D>) -> Gathered<D> {
+        let gathered = Gathered {
+            value: Arc::default(),
+        };
+        for rank in 0..self.n_ranks() {
+            let here = gathered.clone();
+            let keep = move |datum: &D| *here.value() = Some(datum.clone());
+            let read: Access<'_, Home<'c, D>, Read> = Access::to(home);
+            self.name("gather").on(Rank(rank as u32)).task(read, keep);
+        }
+        gathered
+    }
+}
+
+impl<'c, 'env, D: Datum> Inserting<'_, 'c, 'env, D> {
+    /// The name of the task in errors.
+    pub fn name(self, name: &'static str) -> Self {
+        Inserting { name, ..self }
+    }
+
+    /// Higher runs earlier.
+    pub fn priority(self, priority: i64) -> Self {
+        Inserting { priority, ..self }
+    }
+
+    /// The rank that runs it, if it writes nothing; by default the owner of the first datum that it
+    /// accesses.
+    pub fn on(self, rank: Rank) -> Self {
+        let on = Some(rank);
+        Inserting { on, ..self }
+    }
+
+    /// Inserts the task; see [`Recorder::task`].
+    pub fn task<S, F, O>(self, accesses: S, body: F)
+    where
+        S: HomeSet<'c, D>,
+        F: for<'a> Fn(<S::Shape as Lent<'a, D>>::Arg) -> O + Send + Sync + 'env,
+        O: Outcome,
+    {
+        let mut named = SmallVec::<[Named; 8]>::new();
+        accesses.each(&mut |access| named.push(access));
+        let shape = accesses.shape();
+        let body: Body<'env, D> = Box::new(move |flows| {
+            let mut slots = flows.iter();
+            body(shape.lend(&mut slots)).into_result()
+        });
+        let mut recording = self.recorder.recording.borrow_mut();
+        if recording.error.is_some() {
+            return;
+        }
+        if let Err(error) = recording.insert((self.name, self.priority, self.on), &named, body) {
+            recording.error = Some(error);
+        }
+    }
+}
+
+impl<'env, D: Datum> Recording<'env, D> {
+    fn insert(
+        &mut self,
+        (name, priority, on): (&'static str, i64, Option<Rank>),
+        accesses: &[Named],
+        body: Body<'env, D>,
+    ) -> Result<(), Error> {
+        let number = self.recorded.n_inserted;
+        let wrong = |kind, text: String| Error::new(kind, Some(format!("{name} {number}")), text);
+        let twice = |at: usize| {
+            accesses[..at]
+                .iter()
+                .any(|other| other.datum == accesses[at].datum)
+        };
+        if (0..accesses.len()).any(twice) {
+            let text = "a task accesses the same datum twice (once is allowed)";
+            return Err(wrong(Kind::AccessedTwice, text.into()));
+        }
+        let rank = self.place(accesses, on).map_err(|(a, b)| {
+            let text = format!("a task writes data of {a} and {b} (they must have one owner)");
+            wrong(Kind::OwnersDiffer, text)
+        })?;
+        if rank.0 as usize >= self.recorded.n_ranks {
+            let text = format!(
+                "it belongs to {rank} (there are {} ranks)",
+                self.recorded.n_ranks
+            );
+            return Err(wrong(Kind::NoSuchRank, text));
+        }
+        for access in accesses {
+            self.fetch(*access);
+        }
+        let class = self.class(name, accesses);
+        self.recorded.note(name, rank, accesses);
+        self.recorded.n_inserted += 1;
+        self.push(class, priority, rank, accesses, Some(body));
+        Ok(())
+    }
+
+    /// Where a task runs, or two owners of what it writes.
+    fn place(&self, accesses: &[Named], on: Option<Rank>) -> Result<Rank, (Rank, Rank)> {
+        let owner = |access: &Named| self.recorded.origins[access.datum as usize].owner;
+        let written = accesses.iter().filter(|access| access.mode != Mode::Read);
+        let mut owners = written.map(owner).chain(None);
+        let Some(first) = owners.next() else {
+            return Ok(on.or(accesses.first().map(owner)).unwrap_or(Rank(0)));
+        };
+        match owners.chain(on).find(|other| *other != first) {
+            None => Ok(first),
+            Some(other) => Err((first, other)),
+        }
+    }
+
+    /// A datum whose first access is a read is taken from home by a task of its own, for all.
+    fn fetch(&mut self, access: Named) {
+        let origin = &self.recorded.origins[access.datum as usize];
+        if access.mode == Mode::Read && origin.last == NONE {
+            let (owner, mode) = (origin.owner, Mode::Write);
+            let accesses = [Named { mode, ..access }];
+            let class = self.class("home", &accesses);
+            self.push(class, i64::MAX, owner, &accesses, None);
+        }
+    }
+
+    /// The class of a task: its name, and which of its flows change a datum.
+    fn class(&mut self, name: &'static str, accesses: &[Named]) -> u32 {
+        let changes = |access: &Named| access.mode != Mode::Read;
+        let changes: SmallVec<[bool; 8]> = accesses.iter().map(changes).collect();
+        let classes = &mut self.recorded.classes;
+        *self
+            .classes
+            .entry((name, changes))
+            .or_insert_with_key(|(name, changes)| {
+                let changes = changes.clone();
+                classes.push(Class { name, changes });
+                classes.len() as u32 - 1
+            })
+    }
+
+    fn push(
+        &mut self,
+        class: u32,
+        priority: i64,
+        rank: Rank,
+        accesses: &[Named],
+        body: Option<Body<'env, D>>,
+    ) {
+        let recorded = &mut self.recorded;
+        let task = recorded.tasks.len() as u32;
+        recorded.tasks.push(Task {
+            class,
+            rank,
+            priority,
+            first_flow: recorded.flows.len() as u32,
+            number: recorded.n_inserted - u64::from(body.is_some()),
+            body,
+        });
+        for access in accesses {
+            let flow = recorded.flows.len() as u32;
+            let origin = &mut recorded.origins[access.datum as usize];
+            let source = origin.last;
+            if access.mode != Mode::Read {
+                origin.last = flow;
+            }
+            recorded.flows.push(Flow {
+                task,
+                datum: access.datum,
+                source,
+                first: NONE,
+                last: NONE,
+                next: NONE,
+            });
+            recorded.follow(source, flow);
+        }
+    }
+}
+
+impl<D: Datum> std::fmt::Debug for Recorder<'_, '_, D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Recorder")
+    }
+}
+
+impl<D> std::fmt::Debug for Home<'_, D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Home({})", self.datum)
+    }
+}
+
+impl<D: Datum> std::fmt::Debug for Inserting<'_, '_, '_, D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inserting({})", self.name)
+    }
+}

@@ -1,0 +1,331 @@
+//! Reductions: tasks add to copies of a datum, which are merged into it in the order of insertion.
+//!
+//! # Law
+//! Accesses that reduce one datum, inserted with no other access between them, are a *series*.
+//! Every [`GROUP`] of a series, counted from its first, share a copy: they change it one after the
+//! other, in the order of insertion; the copies are merged in that order too. So bits do not depend
+//! on the schedule, nor on the number of workers.
+//!
+//! All of it is made of reads and writes: a copy is a datum of its own, and a task that the scope
+//! inserts merges it when its group is full, or when the datum is accessed otherwise, or at the
+//! scope's end. A series begins with a task that reads what a copy is to start from.
+
+use super::access::{
+    Access, AccessSet, Cell, Handle, Held, Kept, Lend, Read, Shown, Write, sealed::Sealed,
+};
+use super::law::Mode;
+use super::scope::Ahead;
+use crate::sync::{AtomicBool, Ordering, SpinLock, lock};
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+
+/// Tasks that share a copy.
+const GROUP: usize = 8;
+
+/// What tasks may build up in copies that are merged: numbers by addition, or a type of one's own.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{Reduce, reduce, scope};
+///
+/// /// The largest of some numbers.
+/// struct Largest(u64);
+/// impl Reduce for Largest {
+///     type Copy = u64;
+///     fn neutral(&self) -> u64 { 0 }
+///     fn merge(&mut self, copy: u64) { self.0 = self.0.max(copy) }
+/// }
+///
+/// let mut largest = Largest(3);
+/// scope(&Inline, |s| {
+///     let all = s.handle(&mut largest);
+///     for number in [1, 4, 1, 5, 9, 2, 6] {
+///         s.task(reduce(&all), move |copy| *copy = number.max(*copy));
+///     }
+/// })?;
+/// assert_eq!(largest.0, 9);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
+pub trait Reduce: Send + Sync {
+    /// What a task changes instead of the datum.
+    type Copy: Clone + Send + Sync + 'static;
+
+    /// The copy that every group begins with: merged, it would change nothing.
+    fn neutral(&self) -> Self::Copy;
+
+    /// Takes in what a group has made of its copy.
+    fn merge(&mut self, copy: Self::Copy);
+}
+
+impl<T: Reduce> Reduce for &mut T {
+    type Copy = T::Copy;
+
+    fn neutral(&self) -> T::Copy {
+        (**self).neutral()
+    }
+
+    fn merge(&mut self, copy: T::Copy) {
+        (**self).merge(copy);
+    }
+}
+
+macro_rules! sums {
+    ($($number:ty),+) => {$(
+        /// By addition.
+        impl Reduce for $number {
+            type Copy = $number;
+
+            fn neutral(&self) -> $number {
+                <$number>::default()
+            }
+
+            fn merge(&mut self, copy: $number) {
+                *self += copy;
+            }
+        }
+    )+};
+}
+sums!(u32, u64, usize, i32, i64, f32, f64);
+
+/// Element by element.
+impl<T: Reduce> Reduce for Vec<T> {
+    type Copy = Vec<T::Copy>;
+
+    fn neutral(&self) -> Self::Copy {
+        self.iter().map(T::neutral).collect()
+    }
+
+    fn merge(&mut self, copy: Self::Copy) {
+        let pairs = self.iter_mut().zip(copy);
+        pairs.for_each(|(own, copy)| own.merge(copy));
+    }
+}
+
+/// The body gets `&mut T::Copy`: a copy that it shares with the seven tasks beside it at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduced;
+
+/// The task adds to a copy of the datum, beside others that do; the result is the same under every
+/// schedule.
+pub fn reduce<'h, 'c, T: Reduce>(handle: &'h Handle<'c, T>) -> Access<'h, Handle<'c, T>, Reduced> {
+    Access::to(handle)
+}
+
+/// A copy, once there is one.
+type Slot = Option<Box<dyn Any + Send + Sync>>;
+
+/// The open series of a datum, if there is one.
+pub(super) struct Series<T> {
+    /// The same as `open.is_some()`, for a glance. Only the thread that inserts looks.
+    is_open: AtomicBool,
+    open: SpinLock<Option<Open<T>>>,
+}
+
+struct Open<T> {
+    neutral: Arc<Cell<Slot>>,
+    copy: Arc<Cell<Slot>>,
+    /// How many tasks change the copy.
+    n_tasks: usize,
+    merge: fn(&mut T, &mut Slot),
+}
+
+impl<T> Series<T> {
+    pub fn new() -> Self {
+        Series {
+            is_open: AtomicBool::new(false),
+            open: SpinLock::new(None),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Send + Sync> Series<T> {
+    /// Inserts the last merge of the series, if one is open.
+    #[inline(always)]
+    pub fn close<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>)
+    where
+        T: 'e,
+    {
+        if of.series.is_open() {
+            Self::close_open(of, ahead);
+        }
+    }
+
+    #[cold]
+    fn close_open<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>)
+    where
+        T: 'e,
+    {
+        of.series.is_open.store(false, Ordering::Relaxed);
+        if let Some(open) = lock(&of.series.open).take() {
+            open.insert_merge(of, ahead);
+        }
+    }
+}
+
+impl<T: Send + Sync> Open<T> {
+    fn insert_merge<'e>(&self, into: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>)
+    where
+        T: 'e,
+    {
+        let merge = self.merge;
+        let held = (
+            Kept::<_, Write>::new(into),
+            Kept::<_, Write>::new(&self.copy),
+        );
+        ahead.insert("merge", held, move |(datum, copy)| merge(datum, copy));
+    }
+}
+
+/// Merges a copy, if any task has begun one.
+fn merge<T: Reduce>(datum: &mut T, slot: &mut Slot) {
+    let copy = slot.take().and_then(|copy| copy.downcast::<T::Copy>().ok());
+    if let Some(copy) = copy {
+        datum.merge(*copy);
+    }
+}
+
+/// A series that is to be closed at the end of its scope.
+pub(super) trait Close<'e> {
+    fn is_open(&self) -> bool;
+    fn close(&self, ahead: &mut Ahead<'_, '_, 'e>);
+}
+
+impl<'e, T: Send + Sync + 'e> Close<'e> for Arc<Cell<T>> {
+    fn is_open(&self) -> bool {
+        self.series.is_open()
+    }
+
+    fn close(&self, ahead: &mut Ahead<'_, '_, 'e>) {
+        Series::close(self, ahead);
+    }
+}
+
+/// A place in a group of a series.
+#[doc(hidden)]
+pub struct Share<T> {
+    whole: Arc<Cell<T>>,
+    copy: Arc<Cell<Slot>>,
+    /// What the copy starts from: for the first of a group.
+    neutral: Option<Arc<Cell<Slot>>>,
+}
+
+impl<T: Reduce> Open<T> {
+    /// Begins a series.
+    fn begin<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>) -> Self
+    where
+        T: 'e,
+    {
+        of.series.is_open.store(true, Ordering::Relaxed);
+        ahead.close_at_the_end(Box::new(of.clone()));
+        let neutral: Arc<Cell<Slot>> = Cell::new(None);
+        let held = (Kept::<_, Read>::new(of), Kept::<_, Write>::new(&neutral));
+        ahead.insert("neutral", held, |(datum, neutral)| {
+            *neutral = Some(Box::new(datum.neutral()));
+        });
+        Open {
+            neutral,
+            copy: Cell::new(None),
+            n_tasks: 0,
+            merge: merge::<T>,
+        }
+    }
+
+    /// The next place in a group that is not full.
+    fn next<'e>(&mut self, of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>) -> Share<T>
+    where
+        T: 'e,
+    {
+        if self.n_tasks == GROUP {
+            self.insert_merge(of, ahead);
+            self.copy = Cell::new(None);
+            self.n_tasks = 0;
+        }
+        self.n_tasks += 1;
+        Share {
+            whole: of.clone(),
+            copy: self.copy.clone(),
+            neutral: (self.n_tasks == 1).then(|| self.neutral.clone()),
+        }
+    }
+}
+
+impl<T> Sealed for Share<T> {}
+
+impl<'c, T: Reduce> AccessSet<'c> for Access<'_, Handle<'c, T>, Reduced> {
+    type Held = Share<T>;
+
+    fn hold(self) -> Share<T> {
+        Share {
+            whole: self.handle.cell.clone(),
+            copy: Cell::new(None),
+            neutral: None,
+        }
+    }
+}
+
+impl<'a, T: Reduce> Lend<'a> for Share<T> {
+    type Arg = &'a mut T::Copy;
+}
+
+impl<T: Reduce> Held for Share<T> {
+    type Guards<'g>
+        = (
+        RwLockWriteGuard<'g, Slot>,
+        Option<RwLockReadGuard<'g, Slot>>,
+        PhantomData<&'g T>,
+    )
+    where
+        Self: 'g;
+
+    fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
+    where
+        Self: 'e,
+    {
+        let whole = self.whole.clone();
+        let mut series = lock(&whole.series.open);
+        let open = series.get_or_insert_with(|| Open::begin(&whole, ahead));
+        *self = open.next(&whole, ahead);
+    }
+
+    fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+        let shown = |cell: &'_ Cell<Slot>, mode, show: &mut dyn FnMut(Shown<'_>)| {
+            let versions = &cell.versions;
+            show(Shown { versions, mode });
+        };
+        shown(&self.copy, Mode::Write, show);
+        if let Some(neutral) = &self.neutral {
+            shown(neutral, Mode::Read, show);
+        }
+    }
+
+    fn each_named(&self, show: &mut dyn FnMut(*const ())) {
+        show(self.whole.versions.place());
+    }
+
+    fn guards(&self) -> Self::Guards<'_> {
+        let copy = self.copy.datum.try_write();
+        let neutral = self.neutral.as_ref().map(|cell| cell.datum.try_read());
+        match (copy, neutral.transpose()) {
+            (Ok(copy), Ok(neutral)) => (copy, neutral, PhantomData),
+            _ => unreachable!("the versions let in two who exclude each other"),
+        }
+    }
+
+    fn lend<'a>((slot, neutral, _): &'a mut Self::Guards<'_>) -> &'a mut T::Copy {
+        if let Some(Some(neutral)) = neutral.as_deref()
+            && let Some(neutral) = neutral.downcast_ref::<T::Copy>()
+        {
+            **slot = Some(Box::new(neutral.clone()));
+        }
+        match slot.as_mut().and_then(|copy| copy.downcast_mut()) {
+            Some(copy) => copy,
+            None => unreachable!("the first task of a group begins its copy"),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Recursion: values and counts by formula, on any number of workers and ranks; and what failures
+//! end in.
+
+mod specimen;
+
+use dataflow_core::error::Kind;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Executor, Inline, Shuffled};
+use dataflow_core::recursion::{Call, Recursive, recurse, recurse_across, recurse_with};
+use dataflow_core::{TaskError, run, space::Independent};
+use specimen::ranks::on_ranks;
+use specimen::within;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// The sum of a tree with irregular forks, its calls, and how many of them are alive at once.
+#[derive(Default)]
+struct Tree {
+    alive: AtomicI64,
+    most: AtomicI64,
+}
+
+/// A call, counted while it lives.
+struct Node<'t> {
+    n: u64,
+    tree: &'t Tree,
+}
+
+impl<'t> Node<'t> {
+    fn new(n: u64, tree: &'t Tree) -> Self {
+        let alive = tree.alive.fetch_add(1, Ordering::SeqCst) + 1;
+        tree.most.fetch_max(alive, Ordering::SeqCst);
+        Node { n, tree }
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        self.tree.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Mixes in order, so that swapped values tell.
+fn mix(values: impl IntoIterator<Item = u64>) -> u64 {
+    values.into_iter().fold(1, |value, with| {
+        (value ^ with.rotate_left(17))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
+    })
+}
+
+fn children(n: u64) -> Vec<u64> {
+    match n % 3 {
+        _ if n == 0 => vec![],
+        0 => vec![n / 2, n / 3, n - 1 - n / 4],
+        1 => vec![n - 1, n / 4],
+        _ => vec![n - 1],
+    }
+}
+
+struct Irregular<'t>(&'t Tree);
+
+impl<'t> Recursive for Irregular<'t> {
+    type Argument = Node<'t>;
+    type Value = u64;
+
+    fn call(&self, node: Node<'t>) -> Result<Call<Self>, TaskError> {
+        let children = children(node.n);
+        let n = node.n;
+        drop(node);
+        if children.is_empty() {
+            return Ok(Call::Done(7));
+        }
+        let arguments: Vec<_> = children.into_iter().map(|n| Node::new(n, self.0)).collect();
+        Ok(Call::fork(arguments, move |values| mix(values) ^ n))
+    }
+}
+
+/// Value and calls, by plain recursion.
+fn expected(n: u64) -> (u64, u64) {
+    let below: Vec<_> = children(n).into_iter().map(expected).collect();
+    let calls = 1 + below.iter().map(|(_, calls)| calls).sum::<u64>();
+    match below.is_empty() {
+        true => (7, calls),
+        false => (mix(below.into_iter().map(|(value, _)| value)) ^ n, calls),
+    }
+}
+
+fn executors() -> Vec<Box<dyn Executor>> {
+    let shuffled = Shuffled::new(4);
+    vec![
+        Box::new(Inline),
+        Box::new(shuffled),
+        Box::new(shuffled.with_threads(3)),
+    ]
+}
+
+const N: u64 = if cfg!(miri) { 12 } else { 40 };
+
+#[test]
+fn a_tree_of_calls_has_the_value_and_the_calls_of_plain_recursion() {
+    for on in executors() {
+        let tree = Tree::default();
+        let first = Node::new(N, &tree);
+        let (value, report) = recurse(&Irregular(&tree), first, &*on).unwrap();
+        assert_eq!((value, report.tasks), expected(N));
+        assert_eq!(tree.alive.into_inner(), 0);
+    }
+}
+
+#[test]
+fn what_waits_is_bounded_by_the_depth_not_by_the_tree() {
+    let n = if cfg!(miri) { 12 } else { 120 };
+    let tree = Tree::default();
+    let (_, report) = recurse(&Irregular(&tree), Node::new(n, &tree), &Inline).unwrap();
+    let most = tree.most.into_inner();
+    assert!(
+        most <= 3 * n as i64,
+        "{most} calls alive of {}",
+        report.tasks
+    );
+    if !cfg!(miri) {
+        assert!(report.tasks > 100 * n, "{} calls", report.tasks);
+    }
+}
+
+#[test]
+fn across_ranks_the_same_on_every_rank_and_every_rank_has_calls() {
+    for n_ranks in 1..=4 {
+        let (ended, _) = within(
+            || format!("{n_ranks} ranks"),
+            || {
+                on_ranks(n_ranks, (7, 8), |courier| {
+                    let tree = Tree::default();
+                    let first = Node::new(N, &tree);
+                    let on = Shuffled::new(9).with_threads(2);
+                    let monitor = Monitor::new();
+                    let ran = recurse_across(&Irregular(&tree), first, &on, courier, &monitor);
+                    let (value, report) = ran.unwrap();
+                    (value, report.tasks)
+                })
+            },
+        );
+        let (value, calls) = expected(N);
+        assert!(
+            ended.iter().all(|ended| ended.0 == value),
+            "{n_ranks} ranks"
+        );
+        assert_eq!(ended.iter().map(|ended| ended.1).sum::<u64>(), calls);
+        assert!(ended.iter().all(|ended| ended.1 > 0), "{ended:?}");
+    }
+}
+
+/// Counts down, one call below the other; at the end some fail.
+struct Countdown {
+    fails: bool,
+}
+
+impl Recursive for Countdown {
+    type Argument = u64;
+    type Value = u64;
+
+    fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+        match n {
+            0 if self.fails => Err("as told".into()),
+            0 => Ok(Call::Done(0)),
+            _ => Ok(Call::fork([n - 1], |values| values[0] + 1)),
+        }
+    }
+}
+
+#[test]
+fn depth_costs_no_stack_whether_it_ends_well_or_not() {
+    let depth = if cfg!(miri) { 100 } else { 300_000 };
+    let (value, _) = recurse(&Countdown { fails: false }, depth, &Inline).unwrap();
+    assert_eq!(value, depth);
+    let error = recurse(&Countdown { fails: true }, depth, &Inline).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        (Kind::TaskFailed, "as told")
+    );
+    // Stopped half-way, the frames are dropped one after the other.
+    let monitor = Monitor::new();
+    let stopping = Stopping {
+        monitor: &monitor,
+        at: depth / 2,
+    };
+    let error = recurse_with(&stopping, depth, &Inline, &monitor).unwrap_err();
+    assert_eq!(error.kind(), Kind::Cancelled);
+}
+
+struct Stopping<'m> {
+    monitor: &'m Monitor,
+    at: u64,
+}
+
+impl Recursive for Stopping<'_> {
+    type Argument = u64;
+    type Value = u64;
+
+    fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+        if n == self.at {
+            self.monitor.cancel();
+        }
+        Ok(Call::fork([n - 1], |values| values[0]))
+    }
+}
+
+/// So many levels of three calls; those whose way is listed fail or panic.
+struct Failing<'f>(
+    usize,
+    &'f (dyn Fn(&[usize]) -> Result<(), TaskError> + Sync),
+);
+
+impl Recursive for Failing<'_> {
+    type Argument = Vec<usize>;
+    type Value = u64;
+
+    fn call(&self, way: Vec<usize>) -> Result<Call<Self>, TaskError> {
+        (self.1)(&way)?;
+        if way.len() == self.0 {
+            return Ok(Call::Done(1));
+        }
+        let below = (0..3).map(|place| [&way[..], &[place]].concat());
+        Ok(Call::fork(below, |values| values.into_iter().sum()))
+    }
+}
+
+#[test]
+fn of_several_failures_the_smallest_by_index_and_way_is_told_and_all_else_is_called() {
+    for on in executors() {
+        let calls = AtomicU64::new(0);
+        let fails = |way: &[usize]| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            match way {
+                [0, 2] | [2, 1, 0] => Err(TaskError::new("odd", "as told").with_index(5)),
+                [0, 0, 1] => Err(TaskError::new("odd", "no index")),
+                [1, 1, 1] => Err(TaskError::new("odd", "as told").with_index(6)),
+                _ => Ok(()),
+            }
+        };
+        let error = recurse(&Failing(3, &fails), vec![], &*on).unwrap_err();
+        assert_eq!((error.name(), error.index()), ("odd", Some(5)));
+        assert_eq!(error.task(), Some("call 0.2"));
+        assert_eq!(calls.into_inner(), 1 + 3 + 9 + 27 - 3);
+
+        let panics = |way: &[usize]| match way {
+            [1, 2] => panic!("out of luck"),
+            _ => Ok(()),
+        };
+        let error = recurse(&Failing(3, &panics), vec![], &*on).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.task()),
+            (Kind::TaskPanicked, Some("call 1.2"))
+        );
+        let (value, _) = recurse(&Failing(3, &|_| Ok(())), vec![], &*on).unwrap();
+        assert_eq!(value, 27);
+    }
+}
+
+#[test]
+fn a_failure_below_the_top_is_the_same_on_every_rank_and_one_at_the_top_comes_before_the_run() {
+    let fails = |failing: &'static [usize]| {
+        move |way: &[usize]| match way == failing {
+            true => Err(TaskError::new("odd", "as told").with_index(5)),
+            false => Ok(()),
+        }
+    };
+    let (errors, _) = within(
+        || "2 ranks".into(),
+        || {
+            on_ranks(2, (3, 8), |courier| {
+                let (fails, monitor) = (fails(&[2, 0, 1]), Monitor::new());
+                let problem = Failing(4, &fails);
+                let ran = recurse_across(&problem, vec![], &Inline, courier, &monitor);
+                let error = ran.unwrap_err();
+                (error.name().to_string(), error.index(), error.to_string())
+            })
+        },
+    );
+    assert_eq!(errors[0], errors[1]);
+    assert_eq!((&*errors[0].0, errors[0].1), ("odd", Some(5)));
+    let (fails, monitor) = (fails(&[1]), Monitor::new());
+    let ran = recurse_across(&Failing(4, &fails), vec![], &Inline, &Alone, &monitor);
+    let error = ran.unwrap_err();
+    assert_eq!(
+        (error.name(), error.task()),
+        ("odd", Some("call at the top"))
+    );
+}
+
+#[test]
+fn a_body_may_recurse_inside() {
+    for on in executors() {
+        let on = &*on;
+        let space = Independent::new("parents", 3, |n| {
+            let tree = Tree::default();
+            let (value, _) = recurse(&Irregular(&tree), Node::new(n + 5, &tree), on)?;
+            assert_eq!(value, expected(n + 5).0);
+            Ok(())
+        });
+        run(&space, on).unwrap();
+    }
+}

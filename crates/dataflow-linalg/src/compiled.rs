@@ -1,0 +1,57 @@
+//! What is compiled once for each of the four scalars: here, not again in every program.
+//!
+//! A generic function is compiled by the crate that names its types, and a run of a space brings
+//! the whole engine with it. [`Scalar`] has [`Compiled`] for a supertrait, so generic code reaches
+//! the four that are compiled already: `T::run_factor(space, …)`.
+//!
+//! # Elsewhere
+//! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
+
+use crate::cholesky::{Check, Factor, Solve};
+use crate::matrix::Fill;
+use crate::scalar::{Scalar, c32, c64};
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Courier, Executor};
+use dataflow_core::{Error, Report, run_across, run_with};
+
+/// Who runs a space: an executor, with other ranks or alone, watched.
+type Watched<'a> = (&'a dyn Executor, Option<&'a dyn Courier>, &'a Monitor);
+
+macro_rules! compiled {
+    ($($run:ident of $space:ident),+ $(,)?) => {
+        /// The runs of this crate's spaces for one kind of number.
+        pub trait Compiled: Sized {
+            $(
+                #[doc = concat!("Runs this rank's part of [`", stringify!($space), "`].")]
+                fn $run(space: &$space<'_, Self>, by: Watched<'_>) -> Result<Report, Error>
+                where
+                    Self: Scalar;
+            )+
+        }
+
+        compiled!(f32: $($run of $space),+);
+        compiled!(f64: $($run of $space),+);
+        compiled!(c32: $($run of $space),+);
+        compiled!(c64: $($run of $space),+);
+    };
+    ($scalar:ident: $($run:ident of $space:ident),+) => {
+        impl Compiled for $scalar {
+            $(
+                fn $run(space: &$space<'_, Self>, by: Watched<'_>) -> Result<Report, Error> {
+                    let (on, courier, monitor) = by;
+                    match courier {
+                        None => run_with(space, on, monitor),
+                        Some(courier) => run_across(space, on, courier, monitor),
+                    }
+                }
+            )+
+        }
+    };
+}
+
+compiled!(
+    run_fill of Fill,
+    run_factor of Factor,
+    run_solve of Solve,
+    run_check of Check,
+);

@@ -1,0 +1,246 @@
+//! The same kernels as sequences of tasks on sub-tiles: the second level of a factorisation whose
+//! blocks are tiles in [`Format::SubTiled`](crate::matrix::tile::Format::SubTiled).
+//!
+//! # Law
+//! A task for each sub-tile that is written, which does to it what the sequential kernel does, in
+//! the same order: so the bits are those of the sequential kernel. Sub-tiles are views into the
+//! block, nothing is copied.
+//!
+//! # Source
+//! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §3 (paper 001).
+
+use std::sync::{Mutex, PoisonError};
+
+use dataflow_core::Error;
+use dataflow_core::port::Executor;
+use dataflow_core::sequence::{Access, Handle, Read, Scope, read, scope_inside, write};
+use faer::prelude::{Reborrow, ReborrowMut};
+use faer::{MatMut, MatRef};
+
+use super::herk::{herk_block, make_diagonal_real};
+use super::potrf::potrf_block;
+use super::product::product;
+use super::trsm::trsm_block;
+use super::{Backend, NotPositive, Op};
+use crate::matrix::tile::{Layout, Place, Tile, cuts};
+use crate::scalar::Scalar;
+
+type SubTile<'c, 'a, T> = Handle<'c, MatMut<'a, T>>;
+
+/// A tile that is changed: a handle for each of its sub-tiles.
+struct Changed<'c, 'a, T> {
+    n_rows: usize,
+    n_cols: usize,
+    sub_tiles: Vec<SubTile<'c, 'a, T>>,
+}
+
+impl<'c, 'a, T: Scalar> Changed<'c, 'a, T> {
+    fn new(s: &Scope<'c, 'a>, tile: &'a mut Tile<T>) -> Self {
+        let layout = tile.layout();
+        let mut rest = tile.as_mut_slice();
+        let mut sub_tiles = Vec::new();
+        for (.., place) in layout.sub_tiles() {
+            let (own, after) = rest.split_at_mut(place.rows * place.cols);
+            rest = after;
+            sub_tiles.push(s.handle(Place { start: 0, ..place }.of_mut(own)));
+        }
+        let n_rows = cuts(layout.rows, [layout.format]).count();
+        Changed {
+            n_rows,
+            n_cols: sub_tiles.len().checked_div(n_rows).unwrap_or(0),
+            sub_tiles,
+        }
+    }
+
+    /// Sub-tile (i, j), as they lie in storage: column by column.
+    fn at(&self, i: usize, j: usize) -> &SubTile<'c, 'a, T> {
+        &self.sub_tiles[i + j * self.n_rows]
+    }
+
+    /// What lies left of sub-tile (i, j).
+    #[allow(clippy::type_complexity, reason = "an access of a view of a matrix")]
+    fn left_of(&self, i: usize, j: usize) -> Vec<Access<'_, SubTile<'c, 'a, T>, Read>> {
+        (0..j).map(|k| read(self.at(i, k))).collect()
+    }
+}
+
+/// A tile that is only read.
+#[derive(Clone, Copy)]
+struct Given<'a, T> {
+    layout: Layout,
+    elements: &'a [T],
+}
+
+impl<'a, T: Scalar> Given<'a, T> {
+    fn new(tile: &'a Tile<T>) -> Self {
+        let (layout, elements) = (tile.layout(), tile.as_slice());
+        Given { layout, elements }
+    }
+
+    fn n_cols(&self) -> usize {
+        cuts(self.layout.cols, [self.layout.format]).count()
+    }
+
+    /// Sub-tile (i, j).
+    fn at(&self, i: usize, j: usize) -> MatRef<'a, T> {
+        let Layout { rows, cols, format } = self.layout;
+        let range = |at: usize, length: usize| {
+            let start = at.saturating_mul(format.order());
+            start..length.min(start.saturating_add(format.order()))
+        };
+        self.layout
+            .place(range(i, rows), range(j, cols))
+            .of(self.elements)
+    }
+}
+
+/// C ← C − A·Bᴴ of blocks.
+fn subtract<T: Scalar>(backend: Backend, a: MatRef<'_, T>, b: MatRef<'_, T>, c: MatMut<'_, T>) {
+    product(backend, (Op::NoTranspose, a), (Op::ConjTranspose, b), c);
+}
+
+/// As [`potrf`](super::potrf()), by tasks on the workers of `on`: for bodies of tasks.
+///
+/// # Errors
+/// The outer ones are the runtime's.
+pub fn potrf<T: Scalar>(
+    on: &dyn Executor,
+    backend: Backend,
+    a: &mut Tile<T>,
+) -> Result<Result<(), NotPositive>, Error> {
+    let order = a.layout().format.order();
+    let failed = Mutex::new(None);
+    let ran = scope_inside(on, |s| {
+        let a = Changed::new(s, a);
+        let failed = &failed;
+        for j in 0..a.n_cols {
+            let urgent = (a.n_cols - j) as i64;
+            let diagonal = (a.left_of(j, j), write(a.at(j, j)));
+            let task = s.priority(urgent).name("Potrf");
+            task.task(diagonal, move |(left, target)| {
+                left.iter().for_each(|left| {
+                    herk_block(
+                        backend,
+                        -1.0,
+                        (Op::NoTranspose, (**left).rb()),
+                        target.rb_mut(),
+                    )
+                });
+                potrf_block(backend, target.rb_mut()).map_err(|fault| {
+                    let fault = fault.after(j * order);
+                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+                    fault.to_string()
+                })
+            });
+            for i in j + 1..a.n_rows {
+                let accesses = (
+                    a.left_of(i, j),
+                    a.left_of(j, j),
+                    read(a.at(j, j)),
+                    write(a.at(i, j)),
+                );
+                let task = s.priority(urgent).name("Trsm");
+                task.task(accesses, move |(left, right, triangle, target)| {
+                    for (left, right) in left.iter().zip(right) {
+                        subtract(backend, (**left).rb(), right.rb(), target.rb_mut());
+                    }
+                    trsm_block(backend, triangle.rb(), target.rb_mut());
+                });
+            }
+        }
+    });
+    // Each diagonal sub-tile waits for the one before: no two fail.
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(fault) => Ok(Err(fault)),
+        None => ran.map(Ok),
+    }
+}
+
+/// As [`trsm`](super::trsm()), by tasks on the workers of `on`: for bodies of tasks.
+///
+/// # Errors
+/// The runtime's.
+pub fn trsm<T: Scalar>(
+    on: &dyn Executor,
+    backend: Backend,
+    l: &Tile<T>,
+    b: &mut Tile<T>,
+) -> Result<(), Error> {
+    let l = Given::new(l);
+    scope_inside(on, |s| {
+        let b = Changed::new(s, b);
+        for j in 0..b.n_cols {
+            for i in 0..b.n_rows {
+                let accesses = (b.left_of(i, j), write(b.at(i, j)));
+                s.name("Trsm").task(accesses, move |(left, target)| {
+                    for (k, left) in left.iter().enumerate() {
+                        subtract(backend, (**left).rb(), l.at(j, k), target.rb_mut());
+                    }
+                    trsm_block(backend, l.at(j, j), target.rb_mut());
+                });
+            }
+        }
+    })
+}
+
+/// As [`herk`](super::herk()), by tasks on the workers of `on`: for bodies of tasks.
+///
+/// # Errors
+/// The runtime's.
+pub fn herk<T: Scalar>(
+    on: &dyn Executor,
+    backend: Backend,
+    a: &Tile<T>,
+    c: &mut Tile<T>,
+) -> Result<(), Error> {
+    let a = Given::new(a);
+    scope_inside(on, |s| {
+        let c = Changed::new(s, c);
+        for j in 0..c.n_cols {
+            s.name("Herk").task(write(c.at(j, j)), move |target| {
+                make_diagonal_real(target.rb_mut());
+                (0..a.n_cols()).for_each(|l| {
+                    herk_block(
+                        backend,
+                        -1.0,
+                        (Op::NoTranspose, a.at(j, l)),
+                        target.rb_mut(),
+                    )
+                });
+            });
+            for i in j + 1..c.n_rows {
+                s.name("Gemm").task(write(c.at(i, j)), move |target| {
+                    (0..a.n_cols()).for_each(|l| {
+                        subtract(backend, a.at(i, l), a.at(j, l), target.rb_mut());
+                    });
+                });
+            }
+        }
+    })
+}
+
+/// As [`gemm`](super::gemm()), by tasks on the workers of `on`: for bodies of tasks.
+///
+/// # Errors
+/// The runtime's.
+pub fn gemm<T: Scalar>(
+    on: &dyn Executor,
+    backend: Backend,
+    a: &Tile<T>,
+    b: &Tile<T>,
+    c: &mut Tile<T>,
+) -> Result<(), Error> {
+    let (a, b) = (Given::new(a), Given::new(b));
+    scope_inside(on, |s| {
+        let c = Changed::new(s, c);
+        for j in 0..c.n_cols {
+            for i in 0..c.n_rows {
+                s.name("Gemm").task(write(c.at(i, j)), move |target| {
+                    (0..a.n_cols()).for_each(|l| {
+                        subtract(backend, a.at(i, l), b.at(j, l), target.rb_mut());
+                    });
+                });
+            }
+        }
+    })
+}

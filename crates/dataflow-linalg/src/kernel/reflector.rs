@@ -1,0 +1,288 @@
+//! Blocks of Householder reflectors, H₀·H₁·… = I − V·T·Vᴴ with T upper triangular: how columns
+//! become one, and how it is applied.
+//!
+//! # Law
+//! A panel is halved down to single columns; what one half does to the other is products, and so is
+//! the square of T above its two triangles. The diagonal of R is real.
+//!
+//! # Elsewhere
+//! Whole tiles: [`geqrt`](super::geqrt), [`tpqrt`](super::tpqrt), [`gemqrt`](super::gemqrt),
+//! [`tpmqrt`](super::tpmqrt).
+//!
+//! # Source
+//! One reflector: LAPACK's `larfg`. T: Schreiber and Van Loan, *A storage-efficient WY
+//! representation for products of Householder transformations*, SIAM J. Sci. Stat. Comput. 10
+//! (1989). Halves: Elmroth and Gustavson, *Applying recursion to serial and parallel QR
+//! factorization leads to better performance*, IBM J. Res. Dev. 44 (2000).
+
+use std::ops::Range;
+
+use ::faer::prelude::{IntoConst, Reborrow, ReborrowMut};
+use ::faer::{ColMut, MatMut, MatRef};
+
+use super::herk::half;
+use super::product::product;
+use super::{Backend, Op, Side};
+use crate::scalar::Scalar;
+
+/// What stands below the triangle in a pair of blocks that is factored together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Below {
+    /// A full block: LAPACK's `tpqrt` with L = 0, the TS kernels of tile QR.
+    Square,
+    /// An upper triangle (or trapezoid), zero below its diagonal: L = N, the TT kernels.
+    Triangle,
+}
+
+impl Below {
+    /// How many of `all` rows the columns before `end` reach.
+    pub(super) fn rows(self, all: usize, end: usize) -> usize {
+        match self {
+            Below::Square => all,
+            Below::Triangle => all.min(end),
+        }
+    }
+}
+
+/// Rows of V, for the rows (or from the right the columns) of what it is applied to.
+pub(super) enum Rows<'a, T> {
+    /// These rows of an identity.
+    Unit(Range<usize>),
+    /// Any.
+    Of(MatRef<'a, T>),
+}
+
+/// C ← (I − V·op(T)·Vᴴ)·C, or from the right C·(I − V·op(T)·Vᴴ).
+///
+/// `pieces` tells, each time it is called, rows of V and the rows (columns) of C that they are for,
+/// in the order of the sums. `others` is the number of columns (rows) of C. T with zeros below its
+/// diagonal; `work` holds 2 · order of T · `others` elements.
+pub(super) fn reflect<T: Scalar>(
+    backend: Backend,
+    (side, op): (Side, Op),
+    t: MatRef<'_, T>,
+    others: usize,
+    work: &mut [T],
+    mut pieces: impl FnMut(&mut dyn FnMut(Rows<'_, T>, MatMut<'_, T>)),
+) {
+    let k = t.ncols();
+    let (rows, cols) = match side {
+        Side::Left => (k, others),
+        Side::Right => (others, k),
+    };
+    let (w, x) = work[..2 * k * others].split_at_mut(k * others);
+    (w.fill(T::zero()), x.fill(T::zero()));
+    let mut w = MatMut::from_column_major_slice_mut(w, rows, cols);
+    let mut x = MatMut::from_column_major_slice_mut(x, rows, cols);
+    let plain = Op::NoTranspose;
+    // W ← −Vᴴ·C, or −C·V
+    pieces(&mut |v, c| match (side, v) {
+        (Side::Left, Rows::Unit(at)) => {
+            subtract(c.rb(), w.rb_mut().subrows_mut(at.start, at.len()))
+        }
+        (Side::Right, Rows::Unit(at)) => {
+            subtract(c.rb(), w.rb_mut().subcols_mut(at.start, at.len()));
+        }
+        (Side::Left, Rows::Of(v)) => {
+            product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
+        }
+        (Side::Right, Rows::Of(v)) => product(backend, (plain, c.rb()), (plain, v), w.rb_mut()),
+    });
+    // X ← op(T)·Vᴴ·C, or C·V·op(T)
+    match side {
+        Side::Left => product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
+        Side::Right => product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
+    }
+    let x = x.rb();
+    // C ← C − V·X, or C − X·Vᴴ
+    pieces(&mut |v, c| match (side, v) {
+        (Side::Left, Rows::Unit(at)) => subtract(x.subrows(at.start, at.len()), c),
+        (Side::Right, Rows::Unit(at)) => subtract(x.subcols(at.start, at.len()), c),
+        (Side::Left, Rows::Of(v)) => product(backend, (plain, v), (plain, x), c),
+        (Side::Right, Rows::Of(v)) => product(backend, (plain, x), (Op::ConjTranspose, v), c),
+    });
+}
+
+/// C ← C − A.
+fn subtract<T: Scalar>(a: MatRef<'_, T>, mut c: MatMut<'_, T>) {
+    for j in 0..a.ncols() {
+        let (from, to) = (a.col(j), c.rb_mut().col_mut(j));
+        match (from.try_as_col_major(), to.try_as_col_major_mut()) {
+            (Some(from), Some(to)) => {
+                let pairs = to.as_slice_mut().iter_mut().zip(from.as_slice());
+                pairs.for_each(|(to, from)| *to -= *from);
+            }
+            _ => (0..a.nrows()).for_each(|i| c[(i, j)] -= a[(i, j)]),
+        }
+    }
+}
+
+/// Elements of scratch that a panel of `width` columns takes.
+pub(super) const fn panel_scratch(width: usize) -> usize {
+    3 * width * width
+}
+
+/// Makes what is below the diagonal of a panel vanish; `a` has no more columns than rows.
+///
+/// `a` becomes R on and above the diagonal and V below it; `t` becomes T, zero below its diagonal.
+pub(super) fn panel<T: Scalar>(
+    backend: Backend,
+    a: MatMut<'_, T>,
+    mut t: MatMut<'_, T>,
+    scratch: &mut [T],
+) {
+    let n = a.ncols();
+    if n == 1 {
+        let (mut head, tail) = a.col_mut(0).split_at_row_mut(1);
+        t[(0, 0)] = reflector(&mut head[0], tail);
+        return;
+    }
+    let h = part(n);
+    let w = n - h;
+    let (mut left, mut right) = a.split_at_col_mut(h);
+    let (mut t00, t01, mut t10, mut t11) = t.split_at_mut(h, h);
+    t10.fill(T::zero());
+    panel(backend, left.rb_mut(), t00.rb_mut(), scratch);
+    let (unit, work) = scratch.split_at_mut(h * h);
+    let left = left.rb();
+    let unit = unit_lower(left.subrows(0, h), unit);
+    let adjoint = (Side::Left, Op::ConjTranspose);
+    reflect(backend, adjoint, t00.rb(), w, work, |each| {
+        let (top, below) = right.rb_mut().split_at_row_mut(h);
+        each(Rows::Of(unit), top);
+        each(Rows::Of(left.get(h.., ..)), below);
+    });
+    let mut right = right.get_mut(h.., ..);
+    panel(backend, right.rb_mut(), t11.rb_mut(), scratch);
+    let (unit, work) = scratch.split_at_mut(w * w);
+    let right = right.rb();
+    let unit = unit_lower(right.subrows(0, w), unit);
+    let (below_left, below_right) = (left.get(h + w.., ..), right.get(w.., ..));
+    let rows = [(left.subrows(h, w), unit), (below_left, below_right)];
+    join(backend, (t00.rb(), t11.rb()), rows, t01, work);
+}
+
+/// Makes `below` vanish under the upper triangle `r` of as many columns.
+///
+/// `r` becomes the new R, `below` becomes V, which goes on above as an identity. Column j of a
+/// triangle below has `offset + j + 1` rows and zeros under them.
+pub(super) fn stacked_panel<T: Scalar>(
+    backend: Backend,
+    r: MatMut<'_, T>,
+    mut below: MatMut<'_, T>,
+    (shape, offset): (Below, usize),
+    t: MatMut<'_, T>,
+    scratch: &mut [T],
+) {
+    let n = r.ncols();
+    if n == 1 {
+        let (mut r, mut t) = (r, t);
+        let rows = shape.rows(below.nrows(), offset + 1);
+        let tail = below.rb_mut().col_mut(0).subrows_mut(0, rows);
+        t[(0, 0)] = reflector(&mut r[(0, 0)], tail);
+        return;
+    }
+    let h = part(n);
+    let rows = shape.rows(below.nrows(), offset + h);
+    let (mut left, mut right) = below.split_at_col_mut(h);
+    let (r00, mut r01, _, r11) = r.split_at_mut(h, h);
+    let (mut t00, t01, mut t10, mut t11) = t.split_at_mut(h, h);
+    t10.fill(T::zero());
+    let first = (shape, offset);
+    stacked_panel(backend, r00, left.rb_mut(), first, t00.rb_mut(), scratch);
+    let left = left.rb().subrows(0, rows);
+    let adjoint = (Side::Left, Op::ConjTranspose);
+    reflect(backend, adjoint, t00.rb(), n - h, scratch, |each| {
+        each(Rows::Unit(0..h), r01.rb_mut());
+        each(Rows::Of(left), right.rb_mut().subrows_mut(0, rows));
+    });
+    let second = (shape, offset + h);
+    stacked_panel(backend, r11, right.rb_mut(), second, t11.rb_mut(), scratch);
+    let right = right.rb().subrows(0, rows);
+    join(backend, (t00.rb(), t11.rb()), [(left, right)], t01, scratch);
+}
+
+/// How many of `n` columns are the first half: a multiple of 8 if there are many.
+fn part(n: usize) -> usize {
+    if n > 16 { half(n) } else { n / 2 }
+}
+
+/// T₀₁ ← −T₀₀·V₀ᴴ·V₁·T₁₁, with V₀ and V₁ in pieces of rows.
+fn join<T: Scalar, const N: usize>(
+    backend: Backend,
+    (t00, t11): (MatRef<'_, T>, MatRef<'_, T>),
+    rows: [(MatRef<'_, T>, MatRef<'_, T>); N],
+    mut t01: MatMut<'_, T>,
+    work: &mut [T],
+) {
+    let (m, n) = (t01.nrows(), t01.ncols());
+    let (s, y) = work[..2 * m * n].split_at_mut(m * n);
+    (s.fill(T::zero()), y.fill(T::zero()));
+    let mut s = MatMut::from_column_major_slice_mut(s, m, n);
+    let mut y = MatMut::from_column_major_slice_mut(y, m, n);
+    let plain = Op::NoTranspose;
+    for (v0, v1) in rows {
+        product(backend, (Op::ConjTranspose, v0), (plain, v1), s.rb_mut());
+    }
+    product(backend, (plain, t00), (plain, s.rb()), y.rb_mut());
+    t01.fill(T::zero());
+    product(backend, (plain, y.rb()), (plain, t11), t01);
+}
+
+/// The unit lower triangle of a square, with its ones and zeros.
+pub(super) fn unit_lower<'a, T: Scalar>(v: MatRef<'_, T>, storage: &'a mut [T]) -> MatRef<'a, T> {
+    let n = v.ncols();
+    let mut unit = MatMut::from_column_major_slice_mut(storage, n, n);
+    for j in 0..n {
+        for i in 0..n {
+            unit[(i, j)] = match i.cmp(&j) {
+                std::cmp::Ordering::Less => T::zero(),
+                std::cmp::Ordering::Equal => T::one(),
+                std::cmp::Ordering::Greater => v[(i, j)],
+            };
+        }
+    }
+    unit.into_const()
+}
+
+/// τ of H = I − τ·v·vᴴ with Hᴴ·(head, tail) = (β, 0), β real; `head` becomes β, `tail` becomes v
+/// without its leading 1. Scaled so that nothing overflows or underflows on the way.
+fn reflector<T: Scalar>(head: &mut T, mut tail: ColMut<'_, T>) -> T {
+    let mut norm = length(&tail);
+    if norm == 0.0 && head.im() == 0.0 {
+        return T::zero();
+    }
+    let (mut re, mut im) = (head.re(), head.im());
+    let mut beta = -re.hypot(im).hypot(norm).copysign(re);
+    let mut shrunk = 1.0;
+    while beta.abs() < smallest::<T>() && shrunk > 0.0 {
+        let grow = 1.0 / smallest::<T>();
+        tail.rb_mut()
+            .iter_mut()
+            .for_each(|x| *x *= T::from_real(grow));
+        (re, im, shrunk) = (re * grow, im * grow, shrunk * smallest::<T>());
+        norm = length(&tail);
+        beta = -re.hypot(im).hypot(norm).copysign(re);
+    }
+    let tau = T::from_parts((beta - re) / beta, -im / beta);
+    // v ← tail / (α − β)
+    let (re, modulus) = (re - beta, (re - beta).hypot(im));
+    let scale = T::from_parts(re / modulus / modulus, -(im / modulus) / modulus);
+    tail.iter_mut().for_each(|x| *x *= scale);
+    *head = T::from_real(beta * shrunk);
+    tau
+}
+
+/// The 2-norm, without overflow on the way.
+fn length<T: Scalar>(x: &ColMut<'_, T>) -> f64 {
+    T::from_real_impl(&x.rb().norm_l2()).re()
+}
+
+/// LAPACK's safe minimum over its precision: below it, 1/β may overflow.
+fn smallest<T: Scalar>() -> f64 {
+    let smallest = match size_of::<T::Real>() {
+        4 => f64::from(f32::MIN_POSITIVE),
+        _ => f64::MIN_POSITIVE,
+    };
+    smallest / T::EPSILON
+}

@@ -1,0 +1,64 @@
+//! The check: is Q·R the matrix, and is Q orthogonal?
+//!
+//! # Law
+//! Q is formed; what is judged then are two plain matrices, by products with faer's kernels.
+//! ‖A − Q·R‖ takes only the first min(m, n) columns of Q, and in the 2-norm it is ‖R − Qᴴ·A‖.
+//! Sums run in one fixed order, so the bits do not depend on grid, threads or schedule. A NaN
+//! anywhere makes a ratio NaN, which is below no bound.
+//!
+//! # Source
+//! Tests 1 and 2 of LAPACK's TESTING/LIN DQRT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
+
+use super::form::{form, triangle, unit};
+use super::reflectors::Reflectors;
+use crate::error::LinalgError;
+use crate::kernel::Backend;
+use crate::matrix::check::ratio;
+use crate::matrix::norm::{Norm, norm_across};
+use crate::matrix::{Entries, TiledMatrix};
+use crate::product::{Operand, residual};
+use crate::scalar::Scalar;
+use dataflow_core::port::{Courier, Executor};
+
+/// How good a factorisation is, in 1-norms over ε; below 30 for a backward stable one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratios {
+    /// ‖A − Q·R‖ / (m ‖A‖ ε); 0 for an empty matrix.
+    pub residual: f64,
+    /// ‖I − Qᴴ·Q‖ / (m ε), for the first min(m, n) columns of Q.
+    pub orthogonality: f64,
+}
+
+/// Judges a factorisation; every rank calls it with its part and gets the same.
+///
+/// - `original`: A
+/// - `a`, `q`: what [`factor`](super::factor()) left and returned
+///
+/// About three times the flops of the factorisation, and three matrices like A.
+///
+/// # Errors
+/// If a tile is not at hand; if a run fails.
+pub fn check<T: Scalar>(
+    original: &impl Entries<T>,
+    a: &TiledMatrix<T>,
+    q: &Reflectors<T>,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<Ratios, LinalgError> {
+    let (m, k) = (a.rows(), a.rows().min(a.cols()));
+    let rest = TiledMatrix::vacant(*a.layout(), a.memory().clone());
+    rest.fill(original, on).map_err(LinalgError::Run)?;
+    let norm = norm_across(&rest, Norm::One, on, courier).map_err(LinalgError::Run)?;
+    let (formed, r) = (form(a, q, k, Backend::Faer, on, courier)?, triangle(a, on)?);
+    // A ← A − Q·R
+    let of = Operand::plain(&formed);
+    let left = residual(of, Operand::plain(&r), &rest, on, courier)?;
+    // I ← I − Qᴴ·Q
+    let gram = unit(a, (k, k), on)?;
+    let turned = residual(Operand::adjoint(&formed), of, &gram, on, courier)?;
+    let m = m as f64;
+    Ok(Ratios {
+        residual: ratio(left.difference, m * norm * T::EPSILON),
+        orthogonality: ratio(turned.difference, m * T::EPSILON),
+    })
+}

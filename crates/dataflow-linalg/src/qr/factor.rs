@@ -1,0 +1,357 @@
+//! The factorisation: tiles of A become tiles of R, and reflectors.
+//!
+//! # Law
+//! In panel k, rows of tiles become triangles (geqrt) and vanish under others (tpqrt) as the tree
+//! says; what is right of the panel follows (gemqrt, tpmqrt). The steps of a row of tiles form one
+//! chain, the same in every column; so the bits of R, V and T depend on the matrix, the tile order,
+//! the tree, the inner block size and the backend only.
+//!
+//! An elimination runs where the row that vanishes lies: the tile above it travels there, and on.
+//!
+//! # Source
+//! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
+//! multicore architectures*, Parallel Computing 35 (2009); Dongarra et al., *Hierarchical QR
+//! factorization algorithms for multi-core clusters*, Parallel Computing 39 (2013).
+
+use super::elimination::Step;
+use super::reflectors::{Options, Reflectors, slot};
+use crate::error::LinalgError;
+use crate::kernel::{Backend, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
+use crate::matrix::{Format, Structure, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::prelude::*;
+use dataflow_core::{Report, run_across, run_with, task_names};
+
+task_names! {
+    /// The tasks of tile QR: indices of tiles, k the panel.
+    pub enum Task {
+        Geqrt { m, k }, Tpqrt { m, k }, Gemqrt { m, k, n }, Tpmqrt { m, k, n }, Stay { k, n },
+    }
+}
+use Task::{Gemqrt, Geqrt, Stay, Tpmqrt, Tpqrt};
+
+/// Geqrt, Gemqrt and Stay: the tile.
+const TILE: usize = 0;
+/// Tpqrt and Tpmqrt: the tile in the row that stays.
+const ABOVE: usize = 0;
+/// Tpqrt and Tpmqrt: the tile in the row that vanishes.
+const BELOW: usize = 1;
+/// Geqrt: the reflectors.
+const MADE_V: usize = 1;
+/// Geqrt and Tpqrt: the triangle of the reflectors.
+const MADE_T: usize = 2;
+
+/// The task space of the factorisation.
+#[derive(Clone, Copy)]
+pub struct Factor<'a, T: Scalar> {
+    a: &'a TiledMatrix<T>,
+    q: &'a Reflectors<T>,
+    backend: Backend,
+    nt: u32,
+}
+
+/// Overwrites `a` by R and part of the reflectors, and returns the rest of them.
+///
+/// 2·n²·(m − n/3) flops for m ≥ n; copies no tile.
+///
+/// # Errors
+/// The first entry that is not finite; a matrix that is not stored as [`Structure::General`].
+pub fn factor<T: Scalar>(
+    a: &TiledMatrix<T>,
+    options: Options,
+    backend: Backend,
+    on: &dyn Executor,
+) -> Result<(Reflectors<T>, Report), LinalgError> {
+    let q = Reflectors::new(a.layout(), options);
+    let factor = Factor::new(a, &q, backend)?;
+    a.scan(on, &Alone)?;
+    let report = factor.run_watched(on, &Monitor::new())?;
+    Ok((q, report))
+}
+
+impl<'a, T: Scalar> Factor<'a, T> {
+    /// The space for a matrix and the place of its reflectors.
+    ///
+    /// # Errors
+    /// If the matrix is not stored as [`Structure::General`], or the reflectors are of another
+    /// layout.
+    pub fn new(
+        a: &'a TiledMatrix<T>,
+        q: &'a Reflectors<T>,
+        backend: Backend,
+    ) -> Result<Self, LinalgError> {
+        if a.structure() != Structure::General || a.layout() != q.layout() {
+            let text = format!(
+                "a QR factorisation takes a matrix stored as General and reflectors of its layout, \
+                 this one is {:?}, {} x {}, its reflectors of {} x {}",
+                a.structure(),
+                a.rows(),
+                a.cols(),
+                q.layout().rows(),
+                q.layout().cols()
+            );
+            return Err(LinalgError::Shape(text));
+        }
+        Ok(Factor {
+            a,
+            q,
+            backend,
+            nt: a.nt() as u32,
+        })
+    }
+
+    /// Runs the factorisation alone, without the scan.
+    ///
+    /// # Errors
+    /// As [`factor`].
+    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
+        run_with(self, on, monitor).map_err(LinalgError::Run)
+    }
+
+    /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
+    ///
+    /// # Errors
+    /// As [`factor`], the same on every rank; and what [`run_across`] answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+        monitor: &Monitor,
+    ) -> Result<Report, LinalgError> {
+        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+    }
+
+    fn slot(&self, m: u32, n: u32) -> usize {
+        slot(self.a.layout(), m, n)
+    }
+
+    /// The rows of tiles that a task changes, by flow.
+    fn rows(&self, task: Task) -> [Option<u32>; 2] {
+        match task {
+            Geqrt { m, .. } | Gemqrt { m, .. } | Stay { k: m, .. } => [Some(m), None],
+            Tpqrt { m, k } | Tpmqrt { m, k, .. } => [self.q.elimination.pivot(k, m), Some(m)],
+        }
+    }
+
+    /// The task of a row's step in a column, and the flow of the row's tile in it.
+    fn task(step: Step, row: u32, n: u32) -> (Task, usize) {
+        match step {
+            Step::Reflect { k } if k == n => (Geqrt { m: row, k }, TILE),
+            Step::Reflect { k } => (Gemqrt { m: row, k, n }, TILE),
+            Step::Eliminate { m, k } => {
+                let flow = if m == row { BELOW } else { ABOVE };
+                match k == n {
+                    true => (Tpqrt { m, k }, flow),
+                    false => (Tpmqrt { m, k, n }, flow),
+                }
+            }
+            Step::Stay { k } => (Stay { k, n }, TILE),
+        }
+    }
+}
+
+impl Task {
+    fn step(self) -> Step {
+        match self {
+            Geqrt { k, .. } | Gemqrt { k, .. } => Step::Reflect { k },
+            Tpqrt { m, k } | Tpmqrt { m, k, .. } => Step::Eliminate { m, k },
+            Stay { k, .. } => Step::Stay { k },
+        }
+    }
+
+    /// The tile whose rank runs the task.
+    fn tile(self) -> (u32, u32) {
+        match self {
+            Geqrt { m, k } | Tpqrt { m, k } => (m, k),
+            Gemqrt { m, n, .. } | Tpmqrt { m, n, .. } | Stay { k: m, n } => (m, n),
+        }
+    }
+}
+
+impl Step {
+    fn panel(self) -> u32 {
+        let (Step::Reflect { k } | Step::Eliminate { k, .. } | Step::Stay { k }) = self;
+        k
+    }
+}
+
+impl<T: Scalar> TaskSpace for Factor<'_, T> {
+    type Task = Task;
+    type Datum = Tile<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("qr").parameter("m", self.a.rows());
+        self.a.layout().describe(about);
+        about.parameter("precision", T::PRECISION);
+        about.parameter("backend", self.backend);
+        about.parameter("tree", self.q.options.tree);
+        about.parameter("ib", self.q.options.ib);
+        let geqrt = about.class("Geqrt").update("TILE");
+        geqrt.new_flow("V").new_flow("T").of("triangle");
+        let tpqrt = about.class("Tpqrt").update("ABOVE").update("BELOW");
+        tpqrt.new_flow("T").of("triangle");
+        let gemqrt = about.class("Gemqrt").update("TILE");
+        gemqrt.read("V").read("T").of("triangle");
+        let tpmqrt = about.class("Tpmqrt").update("ABOVE").update("BELOW");
+        tpmqrt.read("V").read("T").of("triangle");
+        about.class("Stay").update("TILE");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
+        let (mt, nt, q) = (self.q.elimination.mt(), self.nt, &self.q.elimination);
+        let of_row = move |k, m| {
+            let reflect = q.is_triangle(k, m);
+            let own = [
+                reflect.then_some(Geqrt { m, k }),
+                (m > k).then_some(Tpqrt { m, k }),
+            ];
+            let beside = (k + 1..nt).flat_map(move |n| {
+                let gemqrt = reflect.then_some(Gemqrt { m, k, n });
+                [gemqrt, (m > k).then_some(Tpmqrt { m, k, n })]
+            });
+            own.into_iter().chain(beside).flatten()
+        };
+        let of_panel = move |k| {
+            let stay = (k..nt).map(move |n| Stay { k, n });
+            stay.chain((k..mt).flat_map(move |m| of_row(k, m)))
+        };
+        (0..q.panels())
+            .flat_map(of_panel)
+            .filter(move |&task| self.rank(task) == on)
+    }
+
+    fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
+        let (_, n) = task.tile();
+        for (flow, row) in self.rows(task).into_iter().enumerate() {
+            let Some(row) = row else { continue };
+            match self.q.elimination.step_before(row, Some(task.step())) {
+                None => from.home(flow, self.a.store(), self.slot(row, n)),
+                Some(step) => {
+                    let (source, its) = Self::task(step, row, n);
+                    from.task(flow, source, its);
+                }
+            }
+        }
+        match task {
+            Geqrt { .. } | Tpqrt { .. } | Stay { .. } => {}
+            Gemqrt { m, k, .. } => {
+                from.task(1, Geqrt { m, k }, MADE_V);
+                from.task(2, Geqrt { m, k }, MADE_T);
+            }
+            Tpmqrt { m, k, .. } => {
+                from.task(2, Tpqrt { m, k }, BELOW);
+                from.task(3, Tpqrt { m, k }, MADE_T);
+            }
+        }
+    }
+
+    fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
+        let (_, n) = task.tile();
+        let (q, nt) = (self.q, self.nt);
+        for (flow, row) in self.rows(task).into_iter().enumerate() {
+            let Some(row) = row else { continue };
+            let after = q.elimination.step_after(row, Some(task.step()));
+            match after.filter(|step| step.panel() <= n) {
+                None => to.home(flow, self.a.store(), self.slot(row, n)),
+                Some(step) => {
+                    let (target, its) = Self::task(step, row, n);
+                    to.task(flow, target, its);
+                }
+            }
+        }
+        match task {
+            Geqrt { m, k } => {
+                to.range(MADE_V, k + 1..nt, |n| Gemqrt { m, k, n }, 1);
+                to.range(MADE_T, k + 1..nt, |n| Gemqrt { m, k, n }, 2);
+                to.home(MADE_V, &q.v, q.slot(m, k));
+                to.home(MADE_T, &q.t, q.slot(m, k));
+            }
+            Tpqrt { m, k } => {
+                to.range(BELOW, k + 1..nt, |n| Tpmqrt { m, k, n }, 2);
+                to.range(MADE_T, k + 1..nt, |n| Tpmqrt { m, k, n }, 3);
+                to.home(MADE_T, &q.s, q.slot(m, k));
+            }
+            Gemqrt { .. } | Tpmqrt { .. } | Stay { .. } => {}
+        }
+    }
+
+    fn run(&self, task: Task, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+        let (backend, ib) = (self.backend, self.q.options.ib);
+        let adjoint = (Side::Left, Op::ConjTranspose);
+        match task {
+            Geqrt { .. } => {
+                // A[m,k] ← R with A[m,k] = Q·R
+                let [tile, made_v, made_t] = flows.slots();
+                let tile = tile.update();
+                let (rows, format, memory) = (tile.rows(), tile.format(), tile.memory().clone());
+                let width = rows.min(tile.cols());
+                let mut v = Tile::new(rows, width, format, &memory);
+                let mut t = Tile::new(ib, width, Format::ColumnMajor, &memory);
+                geqrt(backend, tile, &mut v, &mut t);
+                (made_v.put(v), made_t.put(t));
+            }
+            Tpqrt { m, k } => {
+                // [A[q,k]; A[m,k]] ← [R; V] with [A[q,k]; A[m,k]] = Q·[R; 0]
+                let [above, below, made_t] = flows.slots();
+                let (above, below) = (above.update(), below.update());
+                let (width, memory) = (below.cols(), below.memory().clone());
+                let mut t = Tile::new(ib, width, Format::ColumnMajor, &memory);
+                tpqrt(backend, self.q.below(k, m), above, below, &mut t);
+                made_t.put(t);
+            }
+            Gemqrt { .. } => {
+                // A[m,n] ← Qᴴ·A[m,n]
+                let [tile, v, t] = flows.slots();
+                gemqrt(backend, adjoint, v.read(), t.read(), tile.update());
+            }
+            Tpmqrt { m, k, .. } => {
+                // [A[q,n]; A[m,n]] ← Qᴴ·[A[q,n]; A[m,n]]
+                let [above, below, v, t] = flows.slots();
+                let (q, pair) = ((v.read(), t.read()), (above.update(), below.update()));
+                tpmqrt(backend, adjoint, self.q.below(k, m), q, pair);
+            }
+            // What comes is what goes home.
+            Stay { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: Task) -> Rank {
+        let (m, n) = task.tile();
+        self.a.rank_of(m as usize, n as usize)
+    }
+
+    /// The nearest column of tiles first, in it the first panel, then from the top.
+    fn priority(&self, task: Task) -> i64 {
+        let (m, n) = task.tile();
+        let (mt, panels) = (self.q.elimination.mt(), self.q.elimination.panels());
+        let before = i64::from(n) * i64::from(panels) + i64::from(task.step().panel());
+        -(before * i64::from(mt) + i64::from(m))
+    }
+
+    fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
+        let q = &self.q.elimination;
+        let first = (0..q.mt()).take(if q.panels() > 0 { usize::MAX } else { 0 });
+        let triangles = first
+            .filter(|&m| q.is_triangle(0, m))
+            .map(|m| Geqrt { m, k: 0 });
+        triangles.filter(move |&task| self.rank(task) == on)
+    }
+
+    fn count(&self, on: Rank) -> u64 {
+        let (q, nt) = (&self.q.elimination, self.nt);
+        let of_row = |k, m| {
+            let here = (k..nt).filter(|&n| self.a.rank_of(m as usize, n as usize) == on);
+            let columns = match self.a.distribution().n_ranks() {
+                1 => u64::from(nt - k),
+                _ => here.count() as u64,
+            };
+            // In row k, what stays; in the others, what vanishes.
+            columns * (u64::from(q.is_triangle(k, m)) + 1)
+        };
+        let rows = (0..q.panels()).flat_map(|k| (k..q.mt()).map(move |m| (k, m)));
+        rows.map(|(k, m)| of_row(k, m)).sum()
+    }
+}

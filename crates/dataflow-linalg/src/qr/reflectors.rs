@@ -1,0 +1,127 @@
+//! The reflectors of a factorisation: what is needed, beside the tiles of R, to apply Q.
+//!
+//! # Law
+//! R, V and T are data of their own. In the matrix stay R, on and above the diagonal of tiles, and
+//! below it the V of eliminated rows. The V of rows that became triangles and all T live here, in
+//! slots like those of the matrix.
+
+use super::{Elimination, Tree};
+use crate::error::LinalgError;
+use crate::kernel::Below;
+use crate::matrix::{Layout, LayoutError, Tile};
+use crate::scalar::Scalar;
+use dataflow_core::data::Store;
+use std::fmt;
+
+/// How a matrix is factored: part of what decides the bits of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Which rows vanish under which.
+    pub tree: Tree,
+    /// The inner block size of the kernels: rows of T, at least 1.
+    pub ib: usize,
+}
+
+impl Options {
+    /// The flat tree and the inner block size that suits tiles of order `nb`.
+    pub fn of_order(nb: usize) -> Self {
+        Options {
+            tree: Tree::Flat,
+            ib: super::order::default_inner_block(nb),
+        }
+    }
+
+    /// The same with another tree.
+    pub fn with_tree(self, tree: Tree) -> Self {
+        Options { tree, ..self }
+    }
+}
+
+/// The reflectors of the tiles of one rank, and the elimination they stand for.
+pub struct Reflectors<T: Scalar> {
+    pub(super) layout: Layout,
+    pub(super) options: Options,
+    pub(super) elimination: Elimination,
+    /// V of the rows that became triangles, below the diagonal of their tile.
+    pub(super) v: Store<Tile<T>>,
+    /// T of the rows that became triangles.
+    pub(super) t: Store<Tile<T>>,
+    /// T of the rows that vanished.
+    pub(super) s: Store<Tile<T>>,
+}
+
+impl<T: Scalar> Reflectors<T> {
+    /// Room for the reflectors of a matrix; the factorisation fills it.
+    pub fn new(layout: &Layout, options: Options) -> Self {
+        let (mt, nt) = (layout.mt() as u32, layout.nt() as u32);
+        let elimination = Elimination::of_tree(options.tree, mt, mt.min(nt));
+        Reflectors::of(layout, options, elimination)
+    }
+
+    /// The same for eliminations of one's own, of which the options' tree is a name.
+    pub(super) fn of(layout: &Layout, options: Options, elimination: Elimination) -> Self {
+        let empty = |name| Store::empty(name, layout.n_slots());
+        Reflectors {
+            layout: *layout,
+            options: Options {
+                ib: options.ib.max(1),
+                ..options
+            },
+            elimination,
+            v: empty("reflectors"),
+            t: empty("triangles"),
+            s: empty("triangles of eliminations"),
+        }
+    }
+
+    /// How the matrix is cut and spread.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How it was factored.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Which rows vanish under which.
+    pub fn elimination(&self) -> &Elimination {
+        &self.elimination
+    }
+
+    /// The slot of tile (m, k) in the stores of its rank; elsewhere a number that stands for it.
+    pub(super) fn slot(&self, m: u32, k: u32) -> usize {
+        slot(&self.layout, m, k)
+    }
+
+    /// What row `m` is when it vanishes in panel `k`.
+    pub(super) fn below(&self, k: u32, m: u32) -> Below {
+        self.elimination.below(k, m)
+    }
+}
+
+impl<T: Scalar> fmt::Debug for Reflectors<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflectors")
+            .field("precision", &T::PRECISION)
+            .field("layout", &self.layout)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The slot of a tile in the store of its rank; elsewhere a number that stands for it.
+pub(super) fn slot(layout: &Layout, m: u32, n: u32) -> usize {
+    let (m, n) = (m as usize, n as usize);
+    layout.slot(m, n).unwrap_or_else(|| m + n * layout.mt())
+}
+
+/// A matrix of another shape, cut and spread like one.
+pub(super) fn alike(layout: &Layout, (rows, cols): (usize, usize)) -> Result<Layout, LinalgError> {
+    let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
+    let alike = Layout::general(rows, cols, layout.nb()).map_err(wrong)?;
+    let alike = alike.with_format(layout.format());
+    alike
+        .distributed(*layout.distribution(), layout.rank())
+        .map_err(wrong)
+}

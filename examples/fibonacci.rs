@@ -1,0 +1,90 @@
+//! Fibonacci numbers by double recursion: a call forks into two, and nobody waits for them.
+//!
+//! The classic measure of recursion (paper 004, benchmark 7): below `--cutoff` a call is plain
+//! recursion, above it is a task; across ranks whole subtrees are.
+
+mod cli;
+
+use cli::{Example, Failure, Outcome, Settings};
+use dataflow::recursion::{Call, Recursive};
+use dataflow::{Monitor, Runtime, TaskError};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+const EXAMPLE: Example = Example {
+    name: "fibonacci",
+    about: "Computes a Fibonacci number by double recursion",
+    runs: true,
+    honours: &["n"],
+};
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Own {
+    /// Below this number a call is plain recursion, not tasks
+    #[arg(long, value_name = "C", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..))]
+    cutoff: u64,
+}
+
+struct Fibonacci {
+    cutoff: u64,
+}
+
+impl Recursive for Fibonacci {
+    type Argument = u64;
+    type Value = u64;
+
+    fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+        Ok(match n < self.cutoff {
+            true => Call::Done(plain(n)),
+            false => Call::fork([n - 1, n - 2], |values| values.into_iter().sum()),
+        })
+    }
+}
+
+fn plain(n: u64) -> u64 {
+    match n {
+        0 | 1 => n,
+        _ => plain(n - 1) + plain(n - 2),
+    }
+}
+
+/// The largest whose number has 64 bits.
+const LARGEST: usize = 93;
+
+fn fibonacci(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let n = settings.n.unwrap_or(32);
+    outcome.n = Some(n);
+    outcome.set("cutoff", settings.own.cutoff);
+    if n > LARGEST {
+        return Err(Failure::refused(format!("--n {n}: at most {LARGEST}")));
+    }
+    let problem = Fibonacci {
+        cutoff: settings.own.cutoff,
+    };
+    let found = Mutex::new(0);
+    let run = |monitor: &Monitor| -> Result<_, dataflow::Error> {
+        let (value, report) = runtime.recurse_with(&problem, n as u64, monitor)?;
+        *found.lock().unwrap_or_else(PoisonError::into_inner) = value;
+        Ok(report)
+    };
+    outcome.measured = Some(settings.measure(runtime, run)?);
+    let value = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcome.set("value", value);
+    outcome.say(format!("the Fibonacci number {n} is {value}"));
+    let (expected, _) = (0..n).fold((0u64, 1u64), |(a, b), _| (b, a.wrapping_add(b)));
+    match value == expected {
+        true => Ok(()),
+        false => Err(Failure::new(
+            "wrong_value",
+            format!("{value} instead of {expected}"),
+        )),
+    }
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, fibonacci)
+}
