@@ -134,7 +134,7 @@ pub fn potrf_whole<T: Scalar>(a: &mut Tile<T>) -> Option<()> {
         elements[j * n..j * n + j].fill(T::zero());
         elements[j * n + j] = T::from_real(elements[j * n + j].re());
     }
-    if !faer::potrf(MatMut::from_column_major_slice_mut(elements, n, n)) {
+    if !T::faer_potrf(MatMut::from_column_major_slice_mut(elements, n, n)) {
         return None;
     }
     for j in 0..n {
