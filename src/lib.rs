@@ -65,9 +65,10 @@
 //! | `dataflow-core` | [`core`] | task spaces, data, the engine |
 //! | `dataflow-numa` | [`numa`] | workers, topology, huge pages |
 //! | `dataflow-mpi` | [`mpi`] | communication between ranks |
-//! | `dataflow-linalg` | [`linalg`] | tiled matrices, kernels, Cholesky |
+//! | `dataflow-linalg` | [`linalg`] | tiled matrices, kernels, decompositions, products |
 
 mod collective;
+mod dense;
 mod launch;
 mod runtime;
 
@@ -81,11 +82,12 @@ pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};
 pub use dataflow_core::{Report, task_names};
 pub use dataflow_numa::{Bind, Placing, Policy};
+pub use dense::Dense;
 pub use launch::{Transport, launch};
 pub use runtime::{Runtime, RuntimeBuilder};
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::{Runtime, launch};
+    pub use crate::{Dense, Runtime, launch};
     pub use dataflow_core::prelude::*;
 }

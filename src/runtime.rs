@@ -19,7 +19,7 @@ use dataflow_numa::{
 };
 use std::env;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Workers pinned to the cores that this process may use, and memory on huge pages.
@@ -63,6 +63,20 @@ impl Runtime {
     /// If the system does not start the threads.
     pub fn new() -> Result<Self, Error> {
         Runtime::builder().build()
+    }
+
+    /// The runtime of the whole process, with the settings of the environment
+    /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. Who has a runtime
+    /// already does not need it; [`Dense`](crate::Dense) uses it.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env), the same at every call.
+    pub fn shared() -> Result<&'static Runtime, Error> {
+        static SHARED: OnceLock<Result<Runtime, Error>> = OnceLock::new();
+        SHARED
+            .get_or_init(Runtime::from_env)
+            .as_ref()
+            .map_err(Error::clone)
     }
 
     /// Settings to choose from.

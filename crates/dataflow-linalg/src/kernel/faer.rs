@@ -250,7 +250,7 @@ fn potrf<T: Scalar>(a: MatMut<'_, T>) -> bool {
 }
 
 /// Largest order that [`potrf`] has room for.
-pub(super) const LARGEST_POTRF: usize = 128;
+pub(super) const LARGEST_POTRF: usize = 256;
 
 /// Bytes that faer asks for: a column of the widest numbers, at an alignment of its own.
 const POTRF_STACK: usize = LARGEST_POTRF * 16 + 256;

@@ -53,7 +53,7 @@ pub use geqrt::{gemqrt, geqrt};
 pub use getrf::{getrf, getrf_unpivoted, laswp};
 pub use herk::{herk, herk_add};
 pub use leading::solve_leading;
-pub use potrf::{NotPositive, potrf};
+pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub use reflector::Below;
 pub use scale::scale;
 pub use tpqrt::{tpmqrt, tpqrt};

@@ -25,7 +25,7 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::space::ClassBuilder;
-use dataflow_core::{Report, run_across, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of tile LU with partial pivoting: m and n are indices of tiles, k the step, r a

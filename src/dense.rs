@@ -1,0 +1,331 @@
+//! Dense: the calls for whoever wants an answer, not a graph, on ndarray's arrays.
+//!
+//! # Law
+//! Small problems are one tile on the calling thread: no thread is started or woken. Larger ones are
+//! graphs on [`Runtime::shared`]. Which it is, and how the matrix is cut, depends on its shape and
+//! kind of number alone, and so do the bits of the answer.
+//!
+//! # Elsewhere
+//! In place, over ranks, from files, with a runtime of one's own: [`linalg`](crate::linalg).
+
+use crate::Runtime;
+use dataflow_core::port::{Executor, Heap, Inline, Memory};
+use dataflow_linalg::LinalgError;
+use dataflow_linalg::kernel::{Backend, LARGEST_WHOLE, Op, potrf_whole, trsm_left};
+use dataflow_linalg::matrix::convert::NdarrayEntries;
+use dataflow_linalg::matrix::{Entries, Format, Layout, LayoutError, Tile, TiledMatrix};
+use dataflow_linalg::product::{self, Operand};
+use dataflow_linalg::scalar::Scalar;
+use dataflow_linalg::{cholesky, lu};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder};
+use std::sync::Arc;
+
+/// Up to this extent a problem is one tile.
+const SMALL: usize = LARGEST_WHOLE;
+
+/// Linear algebra on an array of any memory order and strides; nothing is changed in place, results
+/// are column-major.
+///
+/// # Examples
+/// ```
+/// use dataflow::prelude::*;
+/// use ndarray::array;
+///
+/// let a = array![[4.0, 2.0], [2.0, 10.0]];
+/// let x = a.solve(&array![8.0, 22.0])?;
+/// assert_eq!(x, array![1.0, 2.0]);
+/// assert_eq!(a.cholesky()?, array![[2.0, 0.0], [1.0, 3.0]]);
+/// assert_eq!(a.dot_tiled(&a.inverse()?)?, array![[1.0, 0.0], [0.0, 1.0]]);
+/// # Ok::<(), dataflow::linalg::LinalgError>(())
+/// ```
+pub trait Dense<T: Scalar> {
+    /// L with A = L·Lᴴ, zeros above the diagonal. Only the lower triangle of A is read.
+    ///
+    /// # Errors
+    /// If A is not square, not finite or not positive definite; then the index is LAPACK's INFO.
+    fn cholesky(&self) -> Result<Array2<T>, LinalgError>;
+
+    /// X with A·X = B, for a vector or the columns of a matrix.
+    ///
+    /// If A is Hermitian to the bit with a positive diagonal, Cholesky is tried first; if A is not
+    /// positive definite after all, and otherwise, LU with partial pivoting solves.
+    ///
+    /// # Errors
+    /// If the shapes disagree, A is not square, not finite or singular.
+    fn solve<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError>;
+
+    /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    fn inverse(&self) -> Result<Array2<T>, LinalgError>;
+
+    /// A·B, in parallel.
+    ///
+    /// # Errors
+    /// If the shapes disagree.
+    fn dot_tiled<S: Data<Elem = T>>(&self, b: &ArrayBase<S, Ix2>)
+    -> Result<Array2<T>, LinalgError>;
+}
+
+impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
+    fn cholesky(&self) -> Result<Array2<T>, LinalgError> {
+        if let Some(l) = factor_at_once(self.view()) {
+            return Ok(array_of(&l));
+        }
+        let place = Place::of::<T>(self.nrows().max(self.ncols()))?;
+        let a = place.lower(self.view())?;
+        cholesky::factor(&a, Backend::Auto, place.on())?;
+        array(&a)
+    }
+
+    fn solve<R: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<R, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        let wrong = |_| {
+            let text = format!(
+                "right-hand sides of {} dimensions (1 or 2 are solved)",
+                b.ndim()
+            );
+            LinalgError::Shape(text)
+        };
+        let columns = match b.ndim() {
+            1 => b.view().into_dyn().insert_axis(Axis(1)),
+            _ => b.view().into_dyn(),
+        };
+        let columns = columns.into_dimensionality::<Ix2>().map_err(wrong)?;
+        let x = solve(self.view(), (columns.dim(), &NdarrayEntries(columns)))?;
+        let x = match b.ndim() {
+            1 => x.index_axis_move(Axis(1), 0).into_dyn(),
+            _ => x.into_dyn(),
+        };
+        x.into_dimensionality::<D>().map_err(wrong)
+    }
+
+    fn inverse(&self) -> Result<Array2<T>, LinalgError> {
+        let n = self.nrows();
+        if is_definite_at_a_glance(self.view()) {
+            let place = Place::of::<T>(n)?;
+            let a = place.lower(self.view())?;
+            match cholesky::inverse(&a, Backend::Auto, place.on()) {
+                Ok(_) => {
+                    let whole = place.tiles(Layout::general(n, n, a.nb()), &a)?;
+                    return array(&whole);
+                }
+                Err(LinalgError::NotPositiveDefinite { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
+        by_lu(self.view(), ((n, n), &unit))
+    }
+
+    fn dot_tiled<R: Data<Elem = T>>(
+        &self,
+        b: &ArrayBase<R, Ix2>,
+    ) -> Result<Array2<T>, LinalgError> {
+        let ((m, k), (l, n)) = (self.dim(), b.dim());
+        let place = Place::of::<T>(m.max(n).max(k).max(l))?;
+        let general = |(rows, cols), entries| {
+            place.tiles(
+                Layout::general(rows, cols, place.nb),
+                &NdarrayEntries(entries),
+            )
+        };
+        let (a, b) = (general((m, k), self.view())?, general((l, n), b.view())?);
+        let c = place.tiles(Layout::general(m, n, place.nb), &|_: usize, _: usize| {
+            T::zero()
+        })?;
+        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
+        product::gemm(T::one(), a, b, T::zero(), &c, Backend::Auto, place.on())?;
+        array(&c)
+    }
+}
+
+/// Where a problem is worked on, and in tiles of which order.
+struct Place {
+    runtime: Option<&'static Runtime>,
+    nb: usize,
+}
+
+impl Place {
+    /// For a matrix of which no extent is larger than `extent`.
+    fn of<T: Scalar>(extent: usize) -> Result<Self, LinalgError> {
+        Ok(match extent <= SMALL {
+            true => Place {
+                runtime: None,
+                nb: extent.max(1),
+            },
+            false => Place {
+                runtime: Some(Runtime::shared().map_err(LinalgError::Run)?),
+                nb: cholesky::default_tile_order::<T>(extent),
+            },
+        })
+    }
+
+    fn on(&self) -> &dyn Executor {
+        match self.runtime {
+            Some(runtime) => runtime,
+            None => &Inline,
+        }
+    }
+
+    /// Tiles with the given entries.
+    fn tiles<T: Scalar>(
+        &self,
+        layout: Result<Layout, LayoutError>,
+        entries: &impl Entries<T>,
+    ) -> Result<TiledMatrix<T>, LinalgError> {
+        let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
+        let Some(runtime) = self.runtime else {
+            return Ok(TiledMatrix::from_entries_in(layout, heap(), entries));
+        };
+        let tiles = TiledMatrix::vacant(layout, runtime.memory());
+        tiles.fill(entries, runtime).map_err(LinalgError::Run)?;
+        Ok(tiles)
+    }
+
+    /// The lower triangle of a square array.
+    fn lower<T: Scalar>(&self, a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
+        expect_square(a)?;
+        self.tiles(Layout::lower(a.nrows(), self.nb), &NdarrayEntries(a))
+    }
+}
+
+fn expect_square<T>(a: ArrayView2<'_, T>) -> Result<(), LinalgError> {
+    match a.is_square() {
+        true => Ok(()),
+        false => {
+            let (m, n) = a.dim();
+            Err(LinalgError::Shape(format!(
+                "matrix is {m} x {n} (must be square)"
+            )))
+        }
+    }
+}
+
+/// Whether a square array is its own adjoint to the bit, with a positive diagonal.
+fn is_definite_at_a_glance<T: Scalar>(a: ArrayView2<'_, T>) -> bool {
+    let is_positive = |i: usize| a[(i, i)].re() > 0.0 && a[(i, i)].im() == 0.0;
+    let is_own_mirror = |j: usize| {
+        let (above, before) = (a.column(j), a.row(j));
+        let mut pairs = above.iter().zip(before).take(j);
+        pairs.all(|(above, before)| *above == before.conj())
+    };
+    a.is_square() && (0..a.nrows()).all(is_positive) && (0..a.ncols()).all(is_own_mirror)
+}
+
+/// L of a small matrix, by one call of the kernels' library. `None` if it is not small, or there is no L: then the
+/// graph says why.
+fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Tile<T>> {
+    let n = a.nrows();
+    if !a.is_square() || n > SMALL {
+        return None;
+    }
+    let mut l = Tile::new(n, n, Format::ColumnMajor, &heap());
+    let columns = l.as_mut_slice().chunks_exact_mut(n.max(1));
+    for (j, column) in columns.enumerate() {
+        NdarrayEntries(a).column(j..n, j, &mut column[j..]);
+    }
+    // What is not finite fails too: a NaN or an infinity below the diagonal reaches a pivot.
+    potrf_whole(&mut l).map(|()| l)
+}
+
+/// X of A·X = B for a small definite matrix. `None` as for [`factor_at_once`].
+fn solve_at_once<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    ((rows, cols), b): ((usize, usize), &impl Entries<T>),
+) -> Option<Array2<T>> {
+    if rows.max(cols) > SMALL {
+        return None;
+    }
+    let l = factor_at_once(a)?;
+    let mut x = Tile::new(rows, cols, Format::ColumnMajor, &heap());
+    let columns = x.as_mut_slice().chunks_exact_mut(rows.max(1));
+    for (j, column) in columns.enumerate() {
+        b.column(0..rows, j, column);
+    }
+    trsm_left(Backend::Auto, &l, Op::NoTranspose, &mut x);
+    trsm_left(Backend::Auto, &l, Op::ConjTranspose, &mut x);
+    Some(array_of(&x))
+}
+
+fn heap() -> Arc<dyn Memory> {
+    Arc::new(Heap)
+}
+
+/// The elements of a column-major tile as an array.
+fn array_of<T: Scalar>(tile: &Tile<T>) -> Array2<T> {
+    let shape = (tile.rows(), tile.cols()).f();
+    let array = Array2::from_shape_vec(shape, tile.as_slice().to_vec());
+    array.unwrap_or_else(|error| unreachable!("rows · cols elements: {error}"))
+}
+
+/// X of A·X = B, with B of the given shape and entries.
+fn solve<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    (shape, b): ((usize, usize), &impl Entries<T>),
+) -> Result<Array2<T>, LinalgError> {
+    if is_definite_at_a_glance(a) && shape.0 == a.nrows() {
+        if let Some(x) = solve_at_once(a, (shape, b)) {
+            return Ok(x);
+        }
+        let place = Place::of::<T>(a.nrows().max(shape.1))?;
+        let l = place.lower(a)?;
+        match cholesky::factor(&l, Backend::Auto, place.on()) {
+            Ok(_) => {
+                let x = place.tiles(Layout::general(shape.0, shape.1, place.nb), b)?;
+                cholesky::solve(&l, &x, Backend::Auto, place.on())?;
+                return array(&x);
+            }
+            Err(LinalgError::NotPositiveDefinite { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    by_lu(a, (shape, b))
+}
+
+/// The same by LU with partial pivoting.
+fn by_lu<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    ((rows, cols), b): ((usize, usize), &impl Entries<T>),
+) -> Result<Array2<T>, LinalgError> {
+    expect_square(a)?;
+    let n = a.nrows();
+    if rows != n {
+        let text = format!("right-hand sides of {rows} x {cols} for a matrix of order {n}");
+        return Err(LinalgError::Shape(text));
+    }
+    let place = Place::of::<T>(n.max(cols))?;
+    let lu = place.tiles(Layout::general(n, n, place.nb), &NdarrayEntries(a))?;
+    let pivots = lu::Pivots::new(&lu);
+    lu::factor(&lu, &pivots, Backend::Auto, place.on())?;
+    let x = place.tiles(Layout::general(n, cols, place.nb), b)?;
+    lu::solve(&lu, &pivots, Op::NoTranspose, &x, Backend::Auto, place.on())?;
+    array(&x)
+}
+
+/// The entries as a column-major array.
+fn array<T: Scalar>(tiles: &TiledMatrix<T>) -> Result<Array2<T>, LinalgError> {
+    // All tiles are at hand: the run that used them is over.
+    Ok(tiles
+        .to_ndarray()
+        .unwrap_or_else(|absent| unreachable!("{absent}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_problem_knows_no_runtime_and_a_large_one_does() {
+        let small = Place::of::<f64>(SMALL).unwrap();
+        assert!(small.runtime.is_none() && small.on().n_workers() == 1);
+        assert_eq!(small.nb, SMALL);
+        assert!(Place::of::<f64>(SMALL + 1).unwrap().runtime.is_some());
+    }
+}

@@ -1,0 +1,172 @@
+//! The calls on ndarray's arrays: right answers for every shape and memory order, and the named
+//! errors; small problems wake no thread.
+
+use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
+use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::scalar::{Scalar, c32, c64};
+use dataflow::linalg::{LinalgError, cholesky, kernel::Backend};
+use dataflow::{Dense, Runtime};
+use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, array, s};
+
+/// The entries of a source in an array of either memory order.
+fn array_of<T: Scalar>(
+    (m, n): (usize, usize),
+    entries: &impl Entries<T>,
+    columns: bool,
+) -> Array2<T> {
+    let entry = |(i, j)| entries.entry(i, j);
+    match columns {
+        true => Array2::from_shape_fn((m, n).f(), entry),
+        false => Array2::from_shape_fn((m, n), entry),
+    }
+}
+
+/// The 1-norm of the difference over that of the second, in units of ε·n.
+fn distance<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> f64 {
+    assert_eq!(a.dim(), b.dim());
+    let column = |x: ArrayView2<'_, T>, j| x.column(j).iter().map(|x| x.modulus()).sum::<f64>();
+    let rest = Array2::from_shape_fn(a.dim(), |at| a[at] - b[at]);
+    let norm = |x: ArrayView2<'_, T>| (0..x.ncols()).map(|j| column(x, j)).fold(0.0, f64::max);
+    let scale = norm(b) * T::EPSILON * a.nrows() as f64;
+    match norm(rest.view()) {
+        // Where nothing differs the scale may be zero.
+        0.0 => 0.0,
+        difference => difference / scale,
+    }
+}
+
+/// A·B by three loops.
+fn plain<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T> {
+    Array2::from_shape_fn((a.nrows(), b.ncols()), |(i, j)| {
+        (0..a.ncols()).fold(T::zero(), |sum, k| sum + a[(i, k)] * b[(k, j)])
+    })
+}
+
+fn unit<T: Scalar>(n: usize) -> Array2<T> {
+    Array2::from_shape_fn((n, n), |(i, j)| if i == j { T::one() } else { T::zero() })
+}
+
+#[test]
+fn definite_and_general_matrices_of_every_memory_order_are_solved_and_inverted() {
+    fn check<T: Scalar>(n: usize) {
+        let definite = PositiveDefinite::new(n, 1);
+        for columns in [false, true] {
+            for definite in [true, false] {
+                let a = match definite {
+                    true => array_of::<T>((n, n), &PositiveDefinite::new(n, 1), columns),
+                    false => array_of((n, n), &Random::new(2), columns),
+                };
+                // A random matrix may be conditioned like n².
+                let bound = if definite { 30.0 } else { 1e5 };
+                let exact = array_of::<T>((n, 3), &Random::new(3), !columns);
+                let x = a.solve(&plain(a.view(), exact.view())).unwrap();
+                let error = distance(x.view(), exact.view());
+                assert!(error < bound, "{} n = {n}: {error:.1}", T::PRECISION);
+                let inverse = a.inverse().unwrap();
+                let error = distance(plain(a.view(), inverse.view()).view(), unit(n).view());
+                assert!(error < bound, "{} n = {n}: {error:.1}", T::PRECISION);
+                // A view against the grain, every second row and column of a larger array.
+                let wide = Array2::from_shape_fn((2 * n, 2 * n), |(i, j)| a[(i / 2, j / 2)]);
+                let view = wide.slice(s![..;2, ..;2]);
+                assert_eq!(view.solve(&exact).unwrap(), a.solve(&exact).unwrap());
+            }
+        }
+        let a = array_of::<T>((n, n), &definite, false);
+        let l = a.cholesky().unwrap();
+        let adjoint = l.t().mapv(Scalar::conj);
+        let error = distance(plain(l.view(), adjoint.view()).view(), a.view());
+        assert!(error < 30.0, "{} n = {n}: {error:.1}", T::PRECISION);
+        assert!(
+            l.indexed_iter()
+                .all(|((i, j), x)| i >= j || *x == T::zero())
+        );
+    }
+    for n in [0, 1, 2, 7, 60] {
+        check::<f32>(n);
+        check::<f64>(n);
+        check::<c32>(n);
+        check::<c64>(n);
+    }
+    // On the runtime.
+    check::<f64>(290);
+}
+
+#[test]
+fn products_of_every_shape_and_memory_order_are_those_of_three_loops() {
+    for (m, n, k) in [(0, 3, 2), (3, 0, 2), (3, 2, 0), (5, 7, 3), (40, 30, 250)] {
+        for columns in [false, true] {
+            let a = array_of::<c64>((m, k), &Random::new(1), columns);
+            let b = array_of::<c64>((k, n), &Random::new(2), !columns);
+            let c = a.dot_tiled(&b).unwrap();
+            let error = distance(c.view(), plain(a.view(), b.view()).view());
+            assert!(error < 30.0 * (k + 1) as f64, "{m} x {n} x {k}: {error:.1}");
+            let swapped = b.t().dot_tiled(&a.t()).unwrap();
+            assert_eq!(swapped.dim(), (n, m));
+        }
+    }
+}
+
+#[test]
+fn a_vector_is_solved_for_as_a_column() {
+    let a = array_of::<f64>((9, 9), &Random::new(5), false);
+    let b = Array1::from_iter((0..9).map(f64::from));
+    let x = a.solve(&b).unwrap();
+    let column = a.solve(&b.clone().insert_axis(ndarray::Axis(1))).unwrap();
+    assert_eq!(x, column.column(0));
+    assert_eq!(a.solve(&b.slice(s![..;-1])).unwrap().len(), 9);
+}
+
+#[test]
+fn what_looks_definite_and_is_not_is_solved_by_lu() {
+    let a = array![[1.0, 2.0], [2.0, 1.0]];
+    assert_eq!(a.solve(&array![5.0, 4.0]).unwrap(), array![1.0, 2.0]);
+    let inverse = a.inverse().unwrap();
+    assert!(distance(a.dot(&inverse).view(), unit(2).view()) < 10.0);
+    let refused = a.cholesky().unwrap_err();
+    assert_eq!(
+        (refused.name(), refused.index()),
+        ("not_positive_definite", Some(2))
+    );
+}
+
+#[test]
+fn what_cannot_be_answered_is_named() {
+    let square = Array2::<f64>::zeros((3, 3));
+    let singular = square.solve(&Array1::zeros(3)).unwrap_err();
+    assert_eq!((singular.name(), singular.index()), ("singular", Some(1)));
+    assert!(matches!(
+        square.inverse(),
+        Err(LinalgError::Singular { .. })
+    ));
+    let tall = Array2::<f64>::zeros((3, 2));
+    for refused in [
+        tall.cholesky().unwrap_err(),
+        tall.inverse().unwrap_err(),
+        tall.solve(&Array1::zeros(3)).unwrap_err(),
+        unit::<f64>(3).solve(&Array1::zeros(2)).unwrap_err(),
+        square
+            .solve(&ndarray::Array3::zeros((3, 1, 1)))
+            .unwrap_err(),
+        tall.dot_tiled(&tall).unwrap_err(),
+    ] {
+        assert_eq!(refused.name(), "wrong_shape", "{refused}");
+    }
+    let mut spoiled = unit::<c32>(4);
+    spoiled[(3, 1)] = c32::new(0.0, f32::NAN);
+    for refused in [
+        spoiled.cholesky().unwrap_err(),
+        spoiled.inverse().unwrap_err(),
+    ] {
+        assert!(refused.to_string().contains("(3, 1)"), "{refused}");
+    }
+}
+
+#[test]
+fn an_answer_has_the_bits_of_the_graph() {
+    let n = 300;
+    let a = array_of::<f64>((n, n), &PositiveDefinite::new(n, 4), false);
+    let nb = cholesky::default_tile_order::<f64>(n);
+    let l = TiledMatrix::from_entries(Layout::lower(n, nb).unwrap(), &PositiveDefinite::new(n, 4));
+    cholesky::factor(&l, Backend::Auto, Runtime::shared().unwrap()).unwrap();
+    assert_eq!(a.cholesky().unwrap(), l.to_ndarray().unwrap());
+}
