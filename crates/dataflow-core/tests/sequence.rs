@@ -55,7 +55,13 @@ fn steps(
     ];
     let accesses = prop::collection::vec((0..N_DATA, does), 1..=3);
     let step = (accesses, inside).prop_map(|(accesses, inside)| Step { accesses, inside });
-    prop::collection::vec(step, 0..length).boxed()
+    // A task that only reduces comes in a series, often longer than a group.
+    let series = |(step, times): (Step, usize)| {
+        let reduces = matches!(step.accesses[..], [(_, Does::Reduces)]) && step.inside.is_none();
+        vec![step; if reduces { times } else { 1 }]
+    };
+    let steps = prop::collection::vec((step, 1..20usize).prop_map(series), 0..length);
+    steps.prop_map(|steps| steps.concat()).boxed()
 }
 
 fn programs() -> impl Strategy<Value = Program> {

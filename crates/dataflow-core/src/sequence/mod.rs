@@ -126,7 +126,7 @@ pub fn scope<'env, R: Send>(
 /// The same, watched by a monitor; tells also what the run did.
 ///
 /// # Errors
-/// As [`scope()`], and [`Kind::Cancelled`].
+/// As [`scope()`], and [`Kind::Cancelled`](crate::error::Kind::Cancelled).
 pub fn scope_with<'env, R: Send>(
     on: &dyn Executor,
     monitor: &Monitor,
