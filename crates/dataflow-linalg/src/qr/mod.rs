@@ -14,7 +14,7 @@ mod tree;
 
 pub use adjoint::{Adjoint, AdjointTask};
 pub use apply::{Apply, ApplyTask, apply};
-pub use check::{Ratios, check};
+pub use check::{Ratios, check, solution_ratio};
 pub use elimination::{Elimination, EliminationError};
 pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
