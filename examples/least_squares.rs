@@ -102,7 +102,12 @@ impl InAnyPrecision for Problem<'_> {
                 (settings.m.unwrap_or(2 * n), n)
             }
         };
-        let Own { generated, tree, nrhs, rhs } = settings.own;
+        let Own {
+            generated,
+            tree,
+            nrhs,
+            rhs,
+        } = settings.own;
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
         let options = Options::of_order(nb).with_tree(tree);
         (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
@@ -136,7 +141,11 @@ impl InAnyPrecision for Problem<'_> {
             a.fill(&original, runtime)?;
             b.fill(&sides, runtime)?;
             let run = |monitor: &Monitor| -> Result<_, Failure> {
-                let at = Where { on: runtime, courier: runtime.courier(), monitor };
+                let at = Where {
+                    on: runtime,
+                    courier: runtime.courier(),
+                    monitor,
+                };
                 let (x, report) = least_squares(&a, &b, options, backend, at)?;
                 solution = Some(x);
                 Ok(report)
@@ -154,8 +163,14 @@ impl InAnyPrecision for Problem<'_> {
             a.fill(&original, runtime)?;
             b.fill(&sides, runtime)?;
             let ratio = solution_ratio(&a, &b, &x, runtime, courier)?;
-            outcome.set("residual_norm", norm_across(&b, Norm::Frobenius, runtime, courier)?);
-            outcome.set("solution_norm", norm_across(&x, Norm::Frobenius, runtime, courier)?);
+            outcome.set(
+                "residual_norm",
+                norm_across(&b, Norm::Frobenius, runtime, courier)?,
+            );
+            outcome.set(
+                "solution_norm",
+                norm_across(&x, Norm::Frobenius, runtime, courier)?,
+            );
             judge(Some(ratio), outcome)?;
         }
         if !settings.json {

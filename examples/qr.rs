@@ -88,7 +88,11 @@ impl InAnyPrecision for Problem<'_> {
             }
         };
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
-        let Own { generated, tree, ib } = settings.own;
+        let Own {
+            generated,
+            tree,
+            ib,
+        } = settings.own;
         let options = Options::of_order(nb).with_tree(tree);
         let ib = ib.unwrap_or(options.ib);
         let options = Options { ib, ..options };

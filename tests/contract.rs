@@ -235,11 +235,26 @@ fn every_grid_of_ranks_answers_as_one_rank() {
 fn every_grid_of_ranks_factors_and_solves_as_one_rank() {
     // The third has more ranks than tiles.
     for (example, arguments) in [
-        ("qr", &["--m", "90", "--n", "50", "--nb", "16", "--tree", "greedy"][..]),
-        ("qr", &["--m", "30", "--n", "60", "--nb", "9", "--precision", "c64"]),
-        ("qr", &["--m", "20", "--n", "20", "--nb", "16", "--tree", "binary"]),
-        ("least_squares", &["--m", "70", "--n", "40", "--nb", "9", "--nrhs", "11"]),
-        ("least_squares", &["--m", "40", "--n", "70", "--nb", "9", "--precision", "c64"]),
+        (
+            "qr",
+            &["--m", "90", "--n", "50", "--nb", "16", "--tree", "greedy"][..],
+        ),
+        (
+            "qr",
+            &["--m", "30", "--n", "60", "--nb", "9", "--precision", "c64"],
+        ),
+        (
+            "qr",
+            &["--m", "20", "--n", "20", "--nb", "16", "--tree", "binary"],
+        ),
+        (
+            "least_squares",
+            &["--m", "70", "--n", "40", "--nb", "9", "--nrhs", "11"],
+        ),
+        (
+            "least_squares",
+            &["--m", "40", "--n", "70", "--nb", "9", "--precision", "c64"],
+        ),
     ] {
         let of_grid = |(p, q): (usize, usize)| {
             let (ranks, grid) = ((p * q).to_string(), format!("{p}x{q}"));
@@ -259,7 +274,13 @@ fn every_grid_of_ranks_factors_and_solves_as_one_rank() {
 
 #[test]
 fn every_shape_tree_and_precision_is_factored_and_solved() {
-    let trees = ["flat", "binary", "greedy", "fibonacci", "hierarchical:2,2,greedy,binary"];
+    let trees = [
+        "flat",
+        "binary",
+        "greedy",
+        "fibonacci",
+        "hierarchical:2,2,greedy,binary",
+    ];
     let mut turn = 0;
     for (m, n) in [(0, 0), (0, 5), (5, 0), (1, 1), (5, 97), (97, 5), (33, 33)] {
         for precision in ["f32", "f64", "c32", "c64"] {
@@ -271,7 +292,10 @@ fn every_shape_tree_and_precision_is_factored_and_solved() {
                 let more = ["--precision", precision, "--json"];
                 let object = run(example, &[&shape[..], &more].concat()).done();
                 assert!(object["residual"].as_f64() < Some(30.0), "{object}");
-                assert_eq!((&object["precision"], &object["copies"]), (&precision.into(), &0.into()));
+                assert_eq!(
+                    (&object["precision"], &object["copies"]),
+                    (&precision.into(), &0.into())
+                );
             }
         }
     }
@@ -298,13 +322,19 @@ fn qr_and_least_squares_refuse_what_they_cannot_do() {
         let ended = run(example, &["--input", &written("nan.mtx", nan), "--json"]);
         let error = &ended.object()["error"];
         assert_eq!(error["kind"], "not_finite");
-        assert!(error["message"].as_str().unwrap().contains("entry (1, 1)"), "{error}");
+        assert!(
+            error["message"].as_str().unwrap().contains("entry (1, 1)"),
+            "{error}"
+        );
     }
     let dependent = "%%MatrixMarket matrix array real general\n3 2\n1\n0\n0\n0\n0\n0\n";
     let file = written("dependent.mtx", dependent);
     let object = run("least_squares", &["--input", &file, "--json"]).object();
     let error = &object["error"];
-    assert_eq!((&error["kind"], &error["index"]), (&"singular".into(), &2.into()));
+    assert_eq!(
+        (&error["kind"], &error["index"]),
+        (&"singular".into(), &2.into())
+    );
     run("qr", &["--input", &file, "--json"]).done();
 }
 

@@ -194,6 +194,8 @@ impl Crossings {
         let (mt, nt) = (m.div_ceil(nb), n.div_ceil(nb));
         let owner = |i: usize, j: usize| i % p * q + j % q;
         let (rows, cols) = (|i: usize| nb.min(m - i * nb), |j: usize| nb.min(n - j * nb));
+        // A lower one, with its diagonal; of at least as many rows as columns.
+        let trapezoid = |rows: usize, cols: usize| rows * cols - cols * cols.saturating_sub(1) / 2;
         let mut all = Crossings {
             at: BTreeMap::new(),
             sent: BTreeSet::new(),
@@ -201,19 +203,30 @@ impl Crossings {
             elements: 0,
         };
         for (k, list) in tree.kills(mt as u32, mt.min(nt) as u32).iter().enumerate() {
-            let vanishes_as_square =
-                |m: usize| list.iter().any(|kill| kill.m as usize == m && kill.below == Below::Square);
+            let vanishes_as_square = |m: usize| {
+                list.iter()
+                    .any(|kill| kill.m as usize == m && kill.below == Below::Square)
+            };
             for m in (k..mt).filter(|&m| !vanishes_as_square(m)) {
                 let (width, from) = (rows(m).min(cols(k)), owner(m, k));
                 for n in k..nt {
                     let here = owner(m, n);
                     all.take((m, n), here, here, rows(m) * cols(n));
-                    all.read(Sent::Reflectors((m, k)), from, here, rows(m) * width);
+                    all.read(
+                        Sent::Reflectors((m, k)),
+                        from,
+                        here,
+                        trapezoid(rows(m), width),
+                    );
                     all.read(Sent::Triangle((m, k)), from, here, IB * width);
                 }
             }
             for kill in list {
-                let (m, pivot, from) = (kill.m as usize, kill.pivot as usize, owner(kill.m as usize, k));
+                let (m, pivot, from) = (
+                    kill.m as usize,
+                    kill.pivot as usize,
+                    owner(kill.m as usize, k),
+                );
                 for n in k..nt {
                     let here = owner(m, n);
                     all.take((pivot, n), owner(pivot, n), here, rows(pivot) * cols(n));
@@ -265,13 +278,24 @@ fn by_ranks(p: usize, a: usize) -> Tree {
 
 #[test]
 fn qr_sends_what_its_reads_and_writes_need() {
-    for shape in [(64, 64, 16), (60, 40, 9), (20, 50, 8), (16, 16, 16), (5, 3, 8), (0, 4, 8)] {
+    for shape in [
+        (64, 64, 16),
+        (60, 40, 9),
+        (20, 50, 8),
+        (16, 16, 16),
+        (5, 3, 8),
+        (0, 4, 8),
+    ] {
         for grid in [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 3), (1, 7)] {
             for tree in [Tree::Flat, Tree::Greedy, by_ranks(2, 2)] {
                 let sent = sent_by_qr(shape, grid, tree);
                 let (messages, elements) = Crossings::of(shape, grid, tree);
                 let found = (sent.messages, sent.bytes());
-                assert_eq!(found, (messages, 8 * elements), "{shape:?}, {tree} on {grid:?}");
+                assert_eq!(
+                    found,
+                    (messages, 8 * elements),
+                    "{shape:?}, {tree} on {grid:?}"
+                );
             }
         }
     }
@@ -283,13 +307,26 @@ fn the_count_of_qr_by_reads_and_writes_is_that_of_another_program() {
         (4, [18, 44, 58, 57, 40], [56, 87], [42, 75]),
         (8, [70, 258, 324, 328, 196], [314, 508], [154, 289]),
         (16, [270, 1702, 1968, 1981, 796], [1942, 3090], [570, 1053]),
-        (40, [1638, 23378, 25012, 25125, 4900], [24938, 38580], [3354, 6033]),
+        (
+            40,
+            [1638, 23378, 25012, 25125, 4900],
+            [24938, 38580],
+            [3354, 6033],
+        ),
     ] {
         let count = |grid, tree| Crossings::of((nt, nt, 1), grid, tree).0;
         let grids = [(1, 2), (2, 2), (2, 3), (3, 3), (1, 4)];
-        assert_eq!(grids.map(|grid| count(grid, Tree::Flat)), flat, "flat, nt = {nt}");
+        assert_eq!(
+            grids.map(|grid| count(grid, Tree::Flat)),
+            flat,
+            "flat, nt = {nt}"
+        );
         let grids = [(2, 2), (3, 3)];
-        assert_eq!(grids.map(|grid| count(grid, Tree::Binary)), binary, "binary, nt = {nt}");
+        assert_eq!(
+            grids.map(|grid| count(grid, Tree::Binary)),
+            binary,
+            "binary, nt = {nt}"
+        );
         let found = grids.map(|grid| count(grid, by_ranks(grid.0, nt)));
         assert_eq!(found, hierarchical, "hierarchical, nt = {nt}");
     }

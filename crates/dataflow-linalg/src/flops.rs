@@ -46,7 +46,11 @@ pub fn geqrf<T: Scalar>(m: usize, n: usize) -> u64 {
     // Six times the count: n²·(3 + 6m − 2n) or m²·(6n − 3 − 2m), and what is linear.
     let (short, each, linear) = match m > n {
         true => (n, 3 + 6 * m - 2 * n, [6 * m + 23, 5]),
-        false => (m, (6 * n).saturating_sub(3 + 2 * m), [12 * n + 23, 6 * n + 5]),
+        false => (
+            m,
+            (6 * n).saturating_sub(3 + 2 * m),
+            [12 * n + 23, 6 * n + 5],
+        ),
     };
     let square = short.saturating_mul(each);
     let [multiplications, additions] =
@@ -69,7 +73,9 @@ pub fn gels<T: Scalar>(m: usize, n: usize, nrhs: usize) -> u64 {
     // The triangular solve is half of one with two triangles.
     let solve = potrs::<T>(short, nrhs) / 2;
     let turn = unmqr::<T>(long, nrhs, short);
-    geqrf::<T>(long, short).saturating_add(turn).saturating_add(solve)
+    geqrf::<T>(long, short)
+        .saturating_add(turn)
+        .saturating_add(solve)
 }
 
 /// Product of an `m × k` with a `k × n` matrix, added to an `m × n` one: 2·m·n·k.
@@ -142,11 +148,17 @@ mod tests {
             let (long, short) = (m.max(n) as f64, m.min(n) as f64);
             let leading = 2.0 * short * short * (long - short / 3.0);
             let counted = geqrf::<f64>(m, n) as f64;
-            assert!((counted / leading - 1.0).abs() < 0.05, "{m} × {n}: {counted}");
+            assert!(
+                (counted / leading - 1.0).abs() < 0.05,
+                "{m} × {n}: {counted}"
+            );
         }
         assert_eq!(unmqr::<f64>(10, 3, 4), 2 * 3 * 4 * 16 + 3 * 3 * 4);
         let parts = geqrf::<f64>(20, 7) + unmqr::<f64>(20, 2, 7) + 2 * 7 * 7;
-        assert_eq!((gels::<f64>(20, 7, 2), gels::<f64>(7, 20, 2)), (parts, parts));
+        assert_eq!(
+            (gels::<f64>(20, 7, 2), gels::<f64>(7, 20, 2)),
+            (parts, parts)
+        );
     }
 
     #[test]

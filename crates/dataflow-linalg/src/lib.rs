@@ -23,8 +23,8 @@ pub mod flops;
 pub mod kernel;
 
 pub mod cholesky;
-pub mod qr;
 pub mod error;
 pub mod product;
+pub mod qr;
 
 pub use error::LinalgError;

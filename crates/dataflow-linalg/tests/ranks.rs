@@ -196,8 +196,19 @@ fn qr_across<T: Scalar>((p, q): (u32, u32), tree: Tree, seed: u64) -> [Digest; 3
 #[test]
 fn every_grid_gives_the_qr_of_one_rank_for_every_tree() {
     let (low, high) = (Reduction::Greedy, Reduction::Binary);
-    let hierarchical = Tree::Hierarchical { p: 2, a: 2, low, high };
-    for tree in [Tree::Flat, Tree::Binary, Tree::Greedy, Tree::Fibonacci, hierarchical] {
+    let hierarchical = Tree::Hierarchical {
+        p: 2,
+        a: 2,
+        low,
+        high,
+    };
+    for tree in [
+        Tree::Flat,
+        Tree::Binary,
+        Tree::Greedy,
+        Tree::Fibonacci,
+        hierarchical,
+    ] {
         let alone = qr_across::<f64>((1, 1), tree, 1);
         for grid in [(1, 2), (3, 1), (2, 2), (2, 3), (4, 5)] {
             assert_eq!(qr_across::<f64>(grid, tree, 2), alone, "{tree} on {grid:?}");

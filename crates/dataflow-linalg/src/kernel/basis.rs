@@ -31,7 +31,10 @@ pub(super) fn in_order<T>(
         true => (Some(blocks), None),
         false => (None, Some(blocks.rev())),
     };
-    first.into_iter().flatten().chain(last.into_iter().flatten())
+    first
+        .into_iter()
+        .flatten()
+        .chain(last.into_iter().flatten())
 }
 
 /// Some columns of V, as they lie in a tile or in scratch; the rows that are not zero.
@@ -75,7 +78,9 @@ impl<'a, T: Scalar> Basis<'a, T> {
         work: &mut [T],
     ) {
         let layout = c.layout();
-        let top = above.as_ref().map_or(layout.format, |(top, _)| top.format());
+        let top = above
+            .as_ref()
+            .map_or(layout.format, |(top, _)| top.format());
         let place = |layout: Layout, i, j| match side {
             Side::Left => layout.place(i, j),
             Side::Right => layout.place(j, i),

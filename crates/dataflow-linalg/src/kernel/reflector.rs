@@ -21,7 +21,7 @@ use ::faer::prelude::{IntoConst, Reborrow, ReborrowMut};
 use ::faer::{ColMut, MatMut, MatRef};
 
 use super::herk::half;
-use super::product::product;
+use super::product::thin_product;
 use super::{Backend, Op, Side};
 use crate::scalar::Scalar;
 
@@ -77,27 +77,31 @@ pub(super) fn reflect<T: Scalar>(
     let plain = Op::NoTranspose;
     // W ← −Vᴴ·C, or −C·V
     pieces(&mut |v, c| match (side, v) {
-        (Side::Left, Rows::Unit(at)) => subtract(c.rb(), w.rb_mut().subrows_mut(at.start, at.len())),
+        (Side::Left, Rows::Unit(at)) => {
+            subtract(c.rb(), w.rb_mut().subrows_mut(at.start, at.len()))
+        }
         (Side::Right, Rows::Unit(at)) => {
             subtract(c.rb(), w.rb_mut().subcols_mut(at.start, at.len()));
         }
         (Side::Left, Rows::Of(v)) => {
-            product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
+            thin_product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
         }
-        (Side::Right, Rows::Of(v)) => product(backend, (plain, c.rb()), (plain, v), w.rb_mut()),
+        (Side::Right, Rows::Of(v)) => {
+            thin_product(backend, (plain, c.rb()), (plain, v), w.rb_mut())
+        }
     });
     // X ← op(T)·Vᴴ·C, or C·V·op(T)
     match side {
-        Side::Left => product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
-        Side::Right => product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
+        Side::Left => thin_product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
+        Side::Right => thin_product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
     }
     let x = x.rb();
     // C ← C − V·X, or C − X·Vᴴ
     pieces(&mut |v, c| match (side, v) {
         (Side::Left, Rows::Unit(at)) => subtract(x.subrows(at.start, at.len()), c),
         (Side::Right, Rows::Unit(at)) => subtract(x.subcols(at.start, at.len()), c),
-        (Side::Left, Rows::Of(v)) => product(backend, (plain, v), (plain, x), c),
-        (Side::Right, Rows::Of(v)) => product(backend, (plain, x), (Op::ConjTranspose, v), c),
+        (Side::Left, Rows::Of(v)) => thin_product(backend, (plain, v), (plain, x), c),
+        (Side::Right, Rows::Of(v)) => thin_product(backend, (plain, x), (Op::ConjTranspose, v), c),
     });
 }
 
@@ -220,11 +224,11 @@ fn join<T: Scalar, const N: usize>(
     let mut y = MatMut::from_column_major_slice_mut(y, m, n);
     let plain = Op::NoTranspose;
     for (v0, v1) in rows {
-        product(backend, (Op::ConjTranspose, v0), (plain, v1), s.rb_mut());
+        thin_product(backend, (Op::ConjTranspose, v0), (plain, v1), s.rb_mut());
     }
-    product(backend, (plain, t00), (plain, s.rb()), y.rb_mut());
+    thin_product(backend, (plain, t00), (plain, s.rb()), y.rb_mut());
     t01.fill(T::zero());
-    product(backend, (plain, y.rb()), (plain, t11), t01);
+    thin_product(backend, (plain, y.rb()), (plain, t11), t01);
 }
 
 /// The unit lower triangle of a square, with its ones and zeros.
@@ -255,7 +259,9 @@ fn reflector<T: Scalar>(head: &mut T, mut tail: ColMut<'_, T>) -> T {
     let mut shrunk = 1.0;
     while beta.abs() < smallest::<T>() && shrunk > 0.0 {
         let grow = 1.0 / smallest::<T>();
-        tail.rb_mut().iter_mut().for_each(|x| *x *= T::from_real(grow));
+        tail.rb_mut()
+            .iter_mut()
+            .for_each(|x| *x *= T::from_real(grow));
         (re, im, shrunk) = (re * grow, im * grow, shrunk * smallest::<T>());
         norm = length(&tail);
         beta = -re.hypot(im).hypot(norm).copysign(re);

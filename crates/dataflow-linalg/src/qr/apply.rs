@@ -193,7 +193,9 @@ impl<'a, T: Scalar> Apply<'a, T> {
         let rows = (0..panels).flat_map(|k| (k..q.mt()).map(move |m| (m, k)));
         rows.flat_map(|(m, k)| {
             let give = q.is_triangle(k, m).then_some(Give { m, k });
-            [give, (m > k).then_some(Eliminated { m, k })].into_iter().flatten()
+            [give, (m > k).then_some(Eliminated { m, k })]
+                .into_iter()
+                .flatten()
         })
     }
 }
@@ -330,7 +332,9 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
     /// Panel by panel, from the top (backwards from below).
     fn priority(&self, task: ApplyTask) -> i64 {
         let (m, k) = match task {
-            Give { m, k } | Eliminated { m, k } | Gemqrt { m, k, .. } | Tpmqrt { m, k, .. } => (m, k),
+            Give { m, k } | Eliminated { m, k } | Gemqrt { m, k, .. } | Tpmqrt { m, k, .. } => {
+                (m, k)
+            }
             Stay { k, .. } => (self.q.elimination.mt(), k),
         };
         let at = i64::from(k) * i64::from(self.q.elimination.mt()) + i64::from(m);
@@ -338,7 +342,11 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = ApplyTask> + Send {
-        let backwards = if self.forward() { 0 } else { self.q.elimination.panels() };
+        let backwards = if self.forward() {
+            0
+        } else {
+            self.q.elimination.panels()
+        };
         let stay = (0..backwards).flat_map(move |k| (0..self.lines).map(move |n| Stay { k, n }));
         let roots = self.givers().chain(stay);
         roots.filter(move |&task| self.rank(task) == on)

@@ -226,7 +226,10 @@ impl Elimination {
         };
         let m = self.next(k, row, victim);
         let own = self.pivot(k, row).map(|_| row);
-        Some(m.or(own).map_or(Step::Stay { k }, |m| Step::Eliminate { m, k }))
+        Some(
+            m.or(own)
+                .map_or(Step::Stay { k }, |m| Step::Eliminate { m, k }),
+        )
     }
 
     /// The step of a row before another, or its last.

@@ -203,7 +203,10 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         let (mt, nt, q) = (self.q.elimination.mt(), self.nt, &self.q.elimination);
         let of_row = move |k, m| {
             let reflect = q.is_triangle(k, m);
-            let own = [reflect.then_some(Geqrt { m, k }), (m > k).then_some(Tpqrt { m, k })];
+            let own = [
+                reflect.then_some(Geqrt { m, k }),
+                (m > k).then_some(Tpqrt { m, k }),
+            ];
             let beside = (k + 1..nt).flat_map(move |n| {
                 let gemqrt = reflect.then_some(Gemqrt { m, k, n });
                 [gemqrt, (m > k).then_some(Tpmqrt { m, k, n })]
@@ -287,6 +290,8 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 let mut v = Tile::new(rows, width, format, &memory);
                 let mut t = Tile::new(ib, width, Format::ColumnMajor, &memory);
                 geqrt(backend, tile, &mut v, &mut t);
+                // Above its diagonal are zeros.
+                v.set_lower(true);
                 (made_v.put(v), made_t.put(t));
             }
             Tpqrt { m, k } => {
@@ -331,7 +336,9 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
         let q = &self.q.elimination;
         let first = (0..q.mt()).take(if q.panels() > 0 { usize::MAX } else { 0 });
-        let triangles = first.filter(|&m| q.is_triangle(0, m)).map(|m| Geqrt { m, k: 0 });
+        let triangles = first
+            .filter(|&m| q.is_triangle(0, m))
+            .map(|m| Geqrt { m, k: 0 });
         triangles.filter(move |&task| self.rank(task) == on)
     }
 

@@ -97,7 +97,11 @@ fn tall<T: Scalar>(
     backend: Backend,
     at: Where<'_>,
 ) -> Result<Vec<Report>, LinalgError> {
-    let Where { on, courier, monitor } = at;
+    let Where {
+        on,
+        courier,
+        monitor,
+    } = at;
     let q = Reflectors::new(a.layout(), options);
     let factor = Factor::new(a, &q, backend)?.run_across(on, courier, monitor)?;
     let turn = Apply::new(a, &q, (Side::Left, Op::ConjTranspose), b, backend)?;
@@ -116,7 +120,11 @@ fn wide<T: Scalar>(
     backend: Backend,
     at: Where<'_>,
 ) -> Result<Vec<Report>, LinalgError> {
-    let Where { on, courier, monitor } = at;
+    let Where {
+        on,
+        courier,
+        monitor,
+    } = at;
     let adjoint = Adjoint::new(a)?;
     let make = run_across(&adjoint, on, courier, monitor).map_err(LinalgError::Run)?;
     let adjoint = adjoint.into_matrix();

@@ -117,12 +117,11 @@ pub(super) fn slot(layout: &Layout, m: u32, n: u32) -> usize {
 }
 
 /// A matrix of another shape, cut and spread like one.
-pub(super) fn alike(
-    layout: &Layout,
-    (rows, cols): (usize, usize),
-) -> Result<Layout, LinalgError> {
+pub(super) fn alike(layout: &Layout, (rows, cols): (usize, usize)) -> Result<Layout, LinalgError> {
     let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
     let alike = Layout::general(rows, cols, layout.nb()).map_err(wrong)?;
     let alike = alike.with_format(layout.format());
-    alike.distributed(*layout.distribution(), layout.rank()).map_err(wrong)
+    alike
+        .distributed(*layout.distribution(), layout.rank())
+        .map_err(wrong)
 }

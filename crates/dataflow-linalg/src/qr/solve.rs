@@ -61,7 +61,9 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         let fits = a.rows() >= k
             && op != Op::Transpose
             && sides.iter().all(|side| side.nb() == a.nb())
-            && sides.iter().all(|side| side.structure() == Structure::General)
+            && sides
+                .iter()
+                .all(|side| side.structure() == Structure::General)
             && match op {
                 Op::NoTranspose => b.rows() >= k && x.rows() == k,
                 Op::Transpose | Op::ConjTranspose => b.rows() == k && x.rows() >= k,
@@ -110,7 +112,11 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         let of_run = |error| LinalgError::of_run(error, self.a.rows());
         let regular = EachTile::new("diagonal", self.a.layout(), |i, j| {
             let tile = self.a.tile_at(i, j).map_err(|absent| absent.to_string())?;
-            let order = if i == j { tile.rows().min(tile.cols()) } else { 0 };
+            let order = if i == j {
+                tile.rows().min(tile.cols())
+            } else {
+                0
+            };
             match (0..order).find(|&at| tile.get(at, at) == T::zero()) {
                 Some(at) => Err(LinalgError::singular((i * self.a.nb() + at + 1) as u64)),
                 None => Ok(()),
@@ -127,7 +133,11 @@ impl<'a, T: Scalar> Triangular<'a, T> {
 
     /// The number of a step's row, counted in the order of the steps; its own inverse.
     fn turn(&self, k: u32) -> u32 {
-        if self.upwards() { self.steps - 1 - k } else { k }
+        if self.upwards() {
+            self.steps - 1 - k
+        } else {
+            k
+        }
     }
 
     /// The rows that are updated with row k, as steps.
@@ -154,8 +164,16 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
         about.class("Give").read("R");
-        about.class("Solve").update("SIDE").read("FACTOR").update("SOLVED");
-        about.class("Update").update("SIDE").read("FACTOR").read("SOLVED");
+        about
+            .class("Solve")
+            .update("SIDE")
+            .read("FACTOR")
+            .update("SOLVED");
+        about
+            .class("Update")
+            .update("SIDE")
+            .read("FACTOR")
+            .read("SOLVED");
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
@@ -163,7 +181,11 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
         let given = if columns > 0 { steps } else { 0 };
         let give = (0..given).flat_map(|k| (0..=k).map(move |m| Give { m, k }));
         let of_step = move |k, j| {
-            let updates = self.after(k).map(move |step| Update { m: self.turn(step), k, j });
+            let updates = self.after(k).map(move |step| Update {
+                m: self.turn(step),
+                k,
+                j,
+            });
             std::iter::once(Solve { k, j }).chain(updates)
         };
         let solve = (0..columns).flat_map(move |j| (0..steps).flat_map(move |k| of_step(k, j)));
@@ -197,16 +219,38 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
             Give { m, k } if m == k => to.range(0, 0..self.columns, |j| Solve { k, j }, FACTOR),
             Give { m, k } => {
                 let (row, step) = self.factor(m, k);
-                to.range(0, 0..self.columns, |j| Update { m: row, k: step, j }, FACTOR);
+                to.range(
+                    0,
+                    0..self.columns,
+                    |j| Update { m: row, k: step, j },
+                    FACTOR,
+                );
             }
             Solve { k, j } => {
                 to.home(SIDE, self.b.store(), slot(self.b.layout(), k, j));
                 to.home(SOLVED, self.x.store(), slot(self.x.layout(), k, j));
-                to.range(SOLVED, self.after(k), |s| Update { m: self.turn(s), k, j }, SOLVED);
+                to.range(
+                    SOLVED,
+                    self.after(k),
+                    |s| Update {
+                        m: self.turn(s),
+                        k,
+                        j,
+                    },
+                    SOLVED,
+                );
             }
             Update { m, k, j } => match self.turn(k) + 1 {
                 step if step == self.turn(m) => to.task(SIDE, Solve { k: m, j }, SIDE),
-                step => to.task(SIDE, Update { m, k: self.turn(step), j }, SIDE),
+                step => to.task(
+                    SIDE,
+                    Update {
+                        m,
+                        k: self.turn(step),
+                        j,
+                    },
+                    SIDE,
+                ),
             },
         }
     }

@@ -113,16 +113,17 @@ impl Reduction {
         let pairs: Vec<(usize, usize)> = match self {
             Reduction::Flat => (1..n).map(|i| (i, 0)).collect(),
             Reduction::Binary => {
-                let rounds = (0..usize::BITS).map(|round| 1 << round).take_while(|&d| d < n);
+                let rounds = (0..usize::BITS)
+                    .map(|round| 1 << round)
+                    .take_while(|&d| d < n);
                 let of_round = |d: usize| (d..n).step_by(2 * d).map(move |i| (i, i - d));
                 rounds.flat_map(of_round).collect()
             }
             Reduction::Greedy => {
                 let halves = std::iter::successors(Some(n), |alive| Some(alive - alive / 2));
                 let halves = halves.take_while(|&alive| alive > 1);
-                let of_round = |alive: usize| {
-                    (alive - alive / 2..alive).map(move |i| (i, i - alive / 2))
-                };
+                let of_round =
+                    |alive: usize| (alive - alive / 2..alive).map(move |i| (i, i - alive / 2));
                 halves.flat_map(of_round).collect()
             }
             Reduction::Fibonacci => {
@@ -134,7 +135,9 @@ impl Reduction {
             }
         };
         let pairs = pairs.into_iter();
-        pairs.map(|(m, pivot)| kill(rows[m], rows[pivot], Below::Triangle)).collect()
+        pairs
+            .map(|(m, pivot)| kill(rows[m], rows[pivot], Below::Triangle))
+            .collect()
     }
 }
 
@@ -167,13 +170,7 @@ fn greedy(mt: u32, panels: u32) -> Vec<Vec<Kill>> {
 }
 
 /// One panel of the hierarchical tree.
-fn hierarchical(
-    k: u32,
-    mt: u32,
-    (p, a): (u32, u32),
-    low: Reduction,
-    high: Reduction,
-) -> Vec<Kill> {
+fn hierarchical(k: u32, mt: u32, (p, a): (u32, u32), low: Reduction, high: Reduction) -> Vec<Kill> {
     let mut kills = Vec::new();
     let tops: Vec<u32> = (k..mt.min(k.saturating_add(p))).collect();
     for &top in &tops {
@@ -258,7 +255,9 @@ impl FromStr for Reduction {
 
     fn from_str(text: &str) -> Result<Self, UnknownTree> {
         let all = [Self::Flat, Self::Binary, Self::Greedy, Self::Fibonacci];
-        let found = all.into_iter().find(|reduction| reduction.to_string() == text);
+        let found = all
+            .into_iter()
+            .find(|reduction| reduction.to_string() == text);
         found.ok_or_else(|| UnknownTree(text.to_owned()))
     }
 }

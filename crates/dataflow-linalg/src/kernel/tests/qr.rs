@@ -37,9 +37,11 @@ impl Dense {
 
     /// self on top of other
     fn above(&self, other: &Self) -> Self {
-        Self::from_fn(self.rows + other.rows, self.cols, |i, j| match i < self.rows {
-            true => self.at(i, j),
-            false => other.at(i - self.rows, j),
+        Self::from_fn(self.rows + other.rows, self.cols, |i, j| {
+            match i < self.rows {
+                true => self.at(i, j),
+                false => other.at(i - self.rows, j),
+            }
         })
     }
 
@@ -49,20 +51,31 @@ impl Dense {
 
     fn upper(&self) -> Self {
         let zero = c64::new(0.0, 0.0);
-        Self::from_fn(self.rows, self.cols, |i, j| if i <= j { self.at(i, j) } else { zero })
+        Self::from_fn(self.rows, self.cols, |i, j| {
+            if i <= j { self.at(i, j) } else { zero }
+        })
     }
 
     fn one_norm(&self) -> f64 {
         let column = |j| (0..self.rows).map(|i| self.at(i, j).norm()).sum::<f64>();
-        (0..self.cols).map(column).fold(0.0, |a, b| if a >= b { a } else { b })
+        (0..self.cols)
+            .map(column)
+            .fold(0.0, |a, b| if a >= b { a } else { b })
     }
 }
 
 /// Fails unless ‖x − y‖₁ is small beside `scale` · `terms` · ε.
 fn expect_equal<T: Scalar>(what: &str, x: &Dense, y: &Dense, scale: f64, terms: usize) {
-    let (off, allowed) = (x.minus(y).one_norm(), scale * terms.max(1) as f64 * T::EPSILON);
+    let (off, allowed) = (
+        x.minus(y).one_norm(),
+        scale * terms.max(1) as f64 * T::EPSILON,
+    );
     let ratio = if off == 0.0 { 0.0 } else { off / allowed };
-    assert!(ratio < LARGEST_RATIO, "{what}, {}: ratio {ratio:.1e}", T::PRECISION);
+    assert!(
+        ratio < LARGEST_RATIO,
+        "{what}, {}: ratio {ratio:.1e}",
+        T::PRECISION
+    );
 }
 
 /// Q by applying it to an identity; and that Qᴴ and both sides agree with it.
@@ -73,7 +86,13 @@ fn explicit<T: Scalar>(
 ) -> Dense {
     let q = apply(EVERY_WAY[0], &Dense::identity(order));
     let gram = q.op(Op::ConjTranspose).times(&q);
-    expect_equal::<T>(&format!("{what}: QᴴQ"), &gram, &Dense::identity(order), 1.0, order);
+    expect_equal::<T>(
+        &format!("{what}: QᴴQ"),
+        &gram,
+        &Dense::identity(order),
+        1.0,
+        order,
+    );
     for (side, op) in EVERY_WAY {
         let other = 1 + order / 2;
         let (c, expected) = match side {
@@ -97,15 +116,33 @@ fn explicit<T: Scalar>(
 const CASES: [(Format, Format, usize); 5] = [
     (Format::ColumnMajor, Format::ColumnMajor, 4),
     (Format::ColumnMajor, Format::SubTiled { order: 7 }, 1),
-    (Format::SubTiled { order: 16 }, Format::SubTiled { order: 16 }, 16),
+    (
+        Format::SubTiled { order: 16 },
+        Format::SubTiled { order: 16 },
+        16,
+    ),
     (Format::SubTiled { order: 7 }, Format::ColumnMajor, 5),
-    (Format::SubTiled { order: 56 }, Format::SubTiled { order: 56 }, 24),
+    (
+        Format::SubTiled { order: 56 },
+        Format::SubTiled { order: 56 },
+        24,
+    ),
 ];
 
 #[test]
 fn geqrt_factors_and_gemqrt_applies_its_q() {
     fn check<T: Scalar>() {
-        for (m, n) in [(0, 3), (3, 0), (1, 1), (1, 4), (5, 2), (2, 5), (17, 17), (50, 20), (20, 31)] {
+        for (m, n) in [
+            (0, 3),
+            (3, 0),
+            (1, 1),
+            (1, 4),
+            (5, 2),
+            (2, 5),
+            (17, 17),
+            (50, 20),
+            (20, 31),
+        ] {
             for (format, other, ib) in CASES {
                 for backend in backends() {
                     let what = format!("geqrt {m}×{n} {format:?} ib = {ib} {backend}");
@@ -121,7 +158,10 @@ fn geqrt_factors_and_gemqrt_applies_its_q() {
                     });
                     let r = Dense::of(&r);
                     assert_eq!(r.elements, r.upper().elements, "{what}: R is a triangle");
-                    assert!((0..k).all(|i| r.at(i, i).im == 0.0), "{what}: its diagonal is real");
+                    assert!(
+                        (0..k).all(|i| r.at(i, i).im == 0.0),
+                        "{what}: its diagonal is real"
+                    );
                     let rest = r.minus_product(&q.op(Op::ConjTranspose), &a);
                     let zero = Dense::zero(m, n);
                     expect_equal::<T>(&what, &rest, &zero, a.one_norm(), m);
@@ -136,7 +176,16 @@ fn geqrt_factors_and_gemqrt_applies_its_q() {
 fn tpqrt_eliminates_a_tile_and_tpmqrt_applies_its_q() {
     fn check<T: Scalar>() {
         for shape in [Below::Square, Below::Triangle] {
-            for (m, n) in [(0, 3), (3, 0), (1, 1), (1, 4), (5, 2), (17, 17), (40, 20), (20, 31)] {
+            for (m, n) in [
+                (0, 3),
+                (3, 0),
+                (1, 1),
+                (1, 4),
+                (5, 2),
+                (17, 17),
+                (40, 20),
+                (20, 31),
+            ] {
                 for (format, other, ib) in CASES {
                     for backend in backends() {
                         tpqrt_case::<T>(shape, (m, n), (format, other, ib), backend);
@@ -163,7 +212,11 @@ fn tpqrt_case<T: Scalar>(
         false => top.at(i, j),
     });
     let below = Dense::random::<T>(m, n, 2);
-    let below = if shape == Below::Triangle { below.upper() } else { below };
+    let below = if shape == Below::Triangle {
+        below.upper()
+    } else {
+        below
+    };
     let (mut r, mut v) = (top.tile::<T>(format), below.tile::<T>(format));
     let mut t = Dense::random::<T>(ib, n, 3).tile::<T>(Format::ColumnMajor);
     tpqrt(backend, shape, &mut r, &mut v, &mut t);
@@ -183,11 +236,18 @@ fn tpqrt_case<T: Scalar>(
         let mut c2 = turned(&c.rows_of(n..n + m)).tile::<T>(other);
         tpmqrt(backend, (side, op), shape, (&v, &t), (&mut c1, &mut c2));
         let c1 = turned(&Dense::of(&c1));
-        assert_eq!(c1.rows_of(n..n + 2).elements, kept.elements, "{what}: rows beyond");
+        assert_eq!(
+            c1.rows_of(n..n + 2).elements,
+            kept.elements,
+            "{what}: rows beyond"
+        );
         turned(&c1.rows_of(0..n).above(&turned(&Dense::of(&c2))))
     });
     let r = Dense::of(&r).rows_of(0..n);
-    assert!((0..n).all(|i| r.at(i, i).im == 0.0), "{what}: the diagonal is real");
+    assert!(
+        (0..n).all(|i| r.at(i, i).im == 0.0),
+        "{what}: the diagonal is real"
+    );
     let a = top.rows_of(0..n).above(&below);
     let expected = r.above(&Dense::zero(m, n));
     let rest = expected.minus_product(&q.op(Op::ConjTranspose), &a);
@@ -197,7 +257,11 @@ fn tpqrt_case<T: Scalar>(
 #[test]
 fn reflectors_neither_overflow_nor_underflow() {
     fn check<T: Scalar>() {
-        let tiny = if size_of::<T::Real>() == 4 { -122 } else { -1018 };
+        let tiny = if size_of::<T::Real>() == 4 {
+            -122
+        } else {
+            -1018
+        };
         for exponent in [tiny, -tiny] {
             let scale = 2f64.powi(exponent);
             let (m, n) = (20, 7);
@@ -223,6 +287,15 @@ fn reflectors_neither_overflow_nor_underflow() {
 #[test]
 #[should_panic(expected = "tpqrt: 2 × 2 tile under 1 × 2, T 1 × 2")]
 fn tpqrt_refuses_a_triangle_that_is_too_small() {
-    let (mut r, mut b) = (Tile::from_rows([[1.0, 2.0]]), Tile::from_rows([[1.0, 2.0]; 2]));
-    tpqrt(Backend::Auto, Below::Square, &mut r, &mut b, &mut Tile::from_rows([[0.0; 2]]));
+    let (mut r, mut b) = (
+        Tile::from_rows([[1.0, 2.0]]),
+        Tile::from_rows([[1.0, 2.0]; 2]),
+    );
+    tpqrt(
+        Backend::Auto,
+        Below::Square,
+        &mut r,
+        &mut b,
+        &mut Tile::from_rows([[0.0; 2]]),
+    );
 }

@@ -7,7 +7,9 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::generate::Random;
 use crate::matrix::{Entries, Format, Layout, TiledMatrix};
-use crate::qr::{Options, Reduction, Tree, Where, apply, check, factor, form, least_squares, triangle};
+use crate::qr::{
+    Options, Reduction, Tree, Where, apply, check, factor, form, least_squares, triangle,
+};
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Inline, Shuffled};
@@ -37,8 +39,15 @@ impl Dense {
 
     fn of<T: Scalar>(a: &TiledMatrix<T>) -> Self {
         let entries = a.to_column_major().unwrap();
-        let entries = entries.into_iter().map(|x| c64::new(x.re(), x.im())).collect();
-        Dense { m: a.rows(), n: a.cols(), entries }
+        let entries = entries
+            .into_iter()
+            .map(|x| c64::new(x.re(), x.im()))
+            .collect();
+        Dense {
+            m: a.rows(),
+            n: a.cols(),
+            entries,
+        }
     }
 
     fn unit(n: usize) -> Self {
@@ -78,7 +87,9 @@ impl Dense {
 
     fn norm(&self) -> f64 {
         let column = |j| (0..self.m).map(|i| self.at(i, j).norm()).sum::<f64>();
-        (0..self.n).map(column).fold(0.0, |a, b| if a >= b { a } else { b })
+        (0..self.n)
+            .map(column)
+            .fold(0.0, |a, b| if a >= b { a } else { b })
     }
 
     /// An orthogonal basis of its columns, orthogonalised twice, of full rank; and R.
@@ -94,7 +105,10 @@ impl Dense {
                 });
                 r.entries[k + j * self.n] += dot;
             }
-            let norm = (0..self.m).map(|i| q.at(i, j).norm_sqr()).sum::<f64>().sqrt();
+            let norm = (0..self.m)
+                .map(|i| q.at(i, j).norm_sqr())
+                .sum::<f64>()
+                .sqrt();
             (0..self.m).for_each(|i| q.entries[i + j * self.m] /= norm);
             r.entries[j + j * self.n] = c64::new(norm, 0.0);
         }
@@ -108,7 +122,9 @@ fn conditioned<T: Scalar>(m: usize, n: usize, condition: f64) -> Dense {
     let (u, _) = Dense::random::<T>(m, k, 1988).orthogonalised();
     let (v, _) = Dense::random::<T>(n, k, 1989).orthogonalised();
     let steps = k.saturating_sub(1).max(1) as f64;
-    let scaled = Dense::from_fn(m, k, |i, j| u.at(i, j) * condition.powf(-(j as f64) / steps));
+    let scaled = Dense::from_fn(m, k, |i, j| {
+        u.at(i, j) * condition.powf(-(j as f64) / steps)
+    });
     scaled.times(&v.adjoint())
 }
 
@@ -116,13 +132,23 @@ fn conditioned<T: Scalar>(m: usize, n: usize, condition: f64) -> Dense {
 fn of_type<T: Scalar>(kind: usize, m: usize, n: usize) -> Dense {
     // LAPACK's precision of generation, and its range.
     let eps = 2.0 * T::EPSILON;
-    let smallest = if size_of::<T::Real>() == 4 { -126 } else { -1022 };
+    let smallest = if size_of::<T::Real>() == 4 {
+        -126
+    } else {
+        -1022
+    };
     let small = 0.25 * 2f64.powi(smallest) / eps;
     let k = m.min(n);
     let diagonal = |i: usize| 2f64.powf(-(i as f64) / (k.max(2) - 1) as f64);
     let zero = c64::new(0.0, 0.0);
     let exact = match kind {
-        1 => Dense::from_fn(m, n, |i, j| if i == j { c64::new(diagonal(i), 0.0) } else { zero }),
+        1 => Dense::from_fn(m, n, |i, j| {
+            if i == j {
+                c64::new(diagonal(i), 0.0)
+            } else {
+                zero
+            }
+        }),
         2 => {
             let a = conditioned::<T>(m, n, 2.0);
             Dense::from_fn(m, n, |i, j| if i <= j { a.at(i, j) } else { zero })
@@ -155,7 +181,10 @@ fn tiled<T: Scalar>(a: &Dense, nb: usize, format: Format) -> TiledMatrix<T> {
 /// Fails unless `off` is small beside `scale`; where nothing is off, whatever the scale.
 fn expect_small(what: &str, test: &str, off: f64, scale: f64) {
     let ratio = if off == 0.0 { 0.0 } else { off / scale };
-    assert!(ratio < LARGEST_RATIO, "{what}: {test} has ratio {ratio:.2e}");
+    assert!(
+        ratio < LARGEST_RATIO,
+        "{what}: {test} has ratio {ratio:.2e}"
+    );
 }
 
 /// Tests 1 to 7 of one matrix.
@@ -167,13 +196,35 @@ fn tests_of<T: Scalar>(what: &str, a: &Dense, nb: usize, options: Options, forma
     let (q, report) = factor(&tiles, options, Backend::Auto, &Inline).unwrap();
     assert_eq!(report.copies(), 0, "{what}");
     let explicit = form(&tiles, &q, m, Backend::Auto, &Inline, &Alone).unwrap();
-    let (explicit, r) = (Dense::of(&explicit), Dense::of(&triangle(&tiles, &Inline).unwrap()));
-    assert!((0..m.min(n)).all(|i| r.at(i, i).im == 0.0), "{what}: the diagonal is real");
-    let whole = Dense::from_fn(m, n, |i, j| if i <= j { r.at(i, j) } else { c64::new(0.0, 0.0) });
+    let (explicit, r) = (
+        Dense::of(&explicit),
+        Dense::of(&triangle(&tiles, &Inline).unwrap()),
+    );
+    assert!(
+        (0..m.min(n)).all(|i| r.at(i, i).im == 0.0),
+        "{what}: the diagonal is real"
+    );
+    let whole = Dense::from_fn(m, n, |i, j| {
+        if i <= j {
+            r.at(i, j)
+        } else {
+            c64::new(0.0, 0.0)
+        }
+    });
     let turned = explicit.adjoint().times(a);
-    expect_small(what, "1, R − QᴴA", whole.minus(&turned).norm(), of_m(a.norm()));
+    expect_small(
+        what,
+        "1, R − QᴴA",
+        whole.minus(&turned).norm(),
+        of_m(a.norm()),
+    );
     let gram = explicit.adjoint().times(&explicit);
-    expect_small(what, "2, I − QᴴQ", Dense::unit(m).minus(&gram).norm(), of_m(1.0));
+    expect_small(
+        what,
+        "2, I − QᴴQ",
+        Dense::unit(m).minus(&gram).norm(),
+        of_m(1.0),
+    );
     let ratios = check(&original, &tiles, &q, &Inline, &Alone).unwrap();
     assert!(ratios.residual < LARGEST_RATIO, "{what}: {ratios:?}");
     assert!(ratios.orthogonality < LARGEST_RATIO, "{what}: {ratios:?}");
@@ -215,7 +266,11 @@ fn solves<T: Scalar>(what: &str, a: &Dense, nb: usize, options: Options, format:
     let (tiles, sides) = (tiled::<T>(a, nb, format), tiled::<T>(&b, nb, format));
     let b = Dense::of(&sides);
     let monitor = Monitor::new();
-    let here = Where { on: &Inline, courier: &Alone, monitor: &monitor };
+    let here = Where {
+        on: &Inline,
+        courier: &Alone,
+        monitor: &monitor,
+    };
     let (x, _) = least_squares(&tiles, &sides, options, Backend::Auto, here).unwrap();
     let x = Dense::of(&x);
     let off = b.minus(&a.times(&x)).norm();
@@ -230,7 +285,12 @@ fn every_type<T: Scalar>() {
         Tree::Binary,
         Tree::Greedy,
         Tree::Fibonacci,
-        Tree::Hierarchical { p: 2, a: 2, low: greedy, high: binary },
+        Tree::Hierarchical {
+            p: 2,
+            a: 2,
+            low: greedy,
+            high: binary,
+        },
     ];
     let mut turn = 0;
     for m in EXTENTS {
@@ -276,7 +336,10 @@ fn all_types_of_matrices_pass_all_tests_in_c64() {
 fn factored<T: Scalar>(on: &dyn dataflow_core::port::Executor) -> Vec<[u64; 2]> {
     let layout = Layout::general(37, 22, 5).unwrap();
     let a = TiledMatrix::<T>::from_entries(layout, &Random::new(3));
-    let options = Options { tree: Tree::Greedy, ib: 3 };
+    let options = Options {
+        tree: Tree::Greedy,
+        ib: 3,
+    };
     let (q, report) = factor(&a, options, Backend::Auto, on).unwrap();
     assert_eq!(report.copies(), 0);
     let q = form(&a, &q, 37, Backend::Auto, on, &Alone).unwrap();
@@ -293,7 +356,12 @@ fn the_bits_of_q_and_r_are_the_same_under_every_schedule() {
             assert!(factored::<T>(&on) == expected, "{} {on:?}", T::PRECISION);
         }
     }
-    (check::<f32>(), check::<f64>(), check::<c32>(), check::<c64>());
+    (
+        check::<f32>(),
+        check::<f64>(),
+        check::<c32>(),
+        check::<c64>(),
+    );
 }
 
 #[test]
@@ -312,7 +380,11 @@ fn an_entry_that_is_not_finite_is_named() {
 #[test]
 fn a_matrix_without_full_rank_has_no_solution_and_the_first_zero_is_named() {
     let monitor = Monitor::new();
-    let here = Where { on: &Inline, courier: &Alone, monitor: &monitor };
+    let here = Where {
+        on: &Inline,
+        courier: &Alone,
+        monitor: &monitor,
+    };
     // Columns (wide: rows) from the third on are zero.
     for (m, n) in [(9, 5), (5, 9), (5, 5)] {
         let entry = |i: usize, j: usize| {
@@ -323,7 +395,10 @@ fn a_matrix_without_full_rank_has_no_solution_and_the_first_zero_is_named() {
         let b = TiledMatrix::from_fn(Layout::general(m, 1, 2).unwrap(), |_, _| 1.0);
         let options = Options::of_order(2);
         let refused = least_squares(&a, &b, options, Backend::Auto, here).unwrap_err();
-        assert!(matches!(refused, LinalgError::Singular { index: 3 }), "{refused}");
+        assert!(
+            matches!(refused, LinalgError::Singular { index: 3 }),
+            "{refused}"
+        );
     }
 }
 
@@ -331,7 +406,11 @@ fn a_matrix_without_full_rank_has_no_solution_and_the_first_zero_is_named() {
 fn the_shortest_solution_is_orthogonal_to_what_the_matrix_forgets() {
     fn check<T: Scalar>() {
         let monitor = Monitor::new();
-        let here = Where { on: &Inline, courier: &Alone, monitor: &monitor };
+        let here = Where {
+            on: &Inline,
+            courier: &Alone,
+            monitor: &monitor,
+        };
         let (m, n, nb) = (7, 17, 4);
         let a = Dense::random::<T>(m, n, 1);
         let b = Dense::random::<T>(m, 3, 2);
@@ -347,16 +426,30 @@ fn the_shortest_solution_is_orthogonal_to_what_the_matrix_forgets() {
         let (basis, _) = a.adjoint().orthogonalised();
         let rest = x.minus(&basis.times(&basis.adjoint().times(&x)));
         let what = format!("{}", T::PRECISION);
-        expect_small(&what, "range", rest.norm(), n as f64 * x.norm() * T::EPSILON);
+        expect_small(
+            &what,
+            "range",
+            rest.norm(),
+            n as f64 * x.norm() * T::EPSILON,
+        );
     }
-    (check::<f32>(), check::<f64>(), check::<c32>(), check::<c64>());
+    (
+        check::<f32>(),
+        check::<f64>(),
+        check::<c32>(),
+        check::<c64>(),
+    );
 }
 
 #[test]
 fn what_no_solution_removes_is_orthogonal_to_the_matrix() {
     fn check<T: Scalar>() {
         let monitor = Monitor::new();
-        let here = Where { on: &Inline, courier: &Alone, monitor: &monitor };
+        let here = Where {
+            on: &Inline,
+            courier: &Alone,
+            monitor: &monitor,
+        };
         let (m, n, nb) = (23, 9, 4);
         let (a, b) = (Dense::random::<T>(m, n, 1), Dense::random::<T>(m, 3, 2));
         let (tiles, sides) = (
@@ -370,5 +463,10 @@ fn what_no_solution_removes_is_orthogonal_to_the_matrix() {
         let scale = m as f64 * a.norm() * b.norm() * T::EPSILON;
         expect_small(&T::PRECISION.to_string(), "Aᴴ(B − A·X)", off, scale);
     }
-    (check::<f32>(), check::<f64>(), check::<c32>(), check::<c64>());
+    (
+        check::<f32>(),
+        check::<f64>(),
+        check::<c32>(),
+        check::<c64>(),
+    );
 }

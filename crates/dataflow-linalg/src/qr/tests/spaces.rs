@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 fn layout((m, n): (usize, usize), (p, q): (u32, u32)) -> Layout {
     let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
-    Layout::general(m, n, 1).unwrap().distributed(grid, Rank(0)).unwrap()
+    Layout::general(m, n, 1)
+        .unwrap()
+        .distributed(grid, Rank(0))
+        .unwrap()
 }
 
 /// A matrix of tiles that do not exist, one a row and column.
@@ -52,10 +55,32 @@ fn prove_with(
 #[test]
 fn the_spaces_are_proved_for_every_tree_on_every_grid() {
     let (binary, greedy) = (Reduction::Binary, Reduction::Greedy);
-    let hierarchical = Tree::Hierarchical { p: 2, a: 2, low: greedy, high: binary };
+    let hierarchical = Tree::Hierarchical {
+        p: 2,
+        a: 2,
+        low: greedy,
+        high: binary,
+    };
     for grid in [(1, 1), (2, 2), (2, 3)] {
-        for tree in [Tree::Flat, Tree::Binary, Tree::Greedy, Tree::Fibonacci, hierarchical] {
-            for shape in [(0, 0), (0, 2), (2, 0), (1, 1), (1, 4), (4, 1), (3, 3), (6, 4), (4, 6), (9, 2)] {
+        for tree in [
+            Tree::Flat,
+            Tree::Binary,
+            Tree::Greedy,
+            Tree::Fibonacci,
+            hierarchical,
+        ] {
+            for shape in [
+                (0, 0),
+                (0, 2),
+                (2, 0),
+                (1, 1),
+                (1, 4),
+                (4, 1),
+                (3, 3),
+                (6, 4),
+                (4, 6),
+                (9, 2),
+            ] {
                 prove(shape, grid, tree);
             }
         }

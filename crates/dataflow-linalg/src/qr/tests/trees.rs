@@ -91,11 +91,17 @@ fn critical_path(lists: &[Vec<Kill>], mt: usize, nt: usize) -> u32 {
         for m in (k..mt).filter(|&m| elimination.is_triangle(k as u32, m as u32)) {
             done[m][k] += 4;
             let reflectors = done[m][k];
-            done[m][k + 1..].iter_mut().for_each(|n| *n = reflectors.max(*n) + 6);
+            done[m][k + 1..]
+                .iter_mut()
+                .for_each(|n| *n = reflectors.max(*n) + 6);
         }
         for kill in list {
             let (m, q) = (kill.m as usize, kill.pivot as usize);
-            let (panel, update) = if kill.below == Below::Square { (6, 12) } else { (2, 6) };
+            let (panel, update) = if kill.below == Below::Square {
+                (6, 12)
+            } else {
+                (2, 6)
+            };
             let at = done[m][k].max(done[q][k]) + panel;
             (done[m][k], done[q][k]) = (at, at);
             for n in k + 1..nt {
@@ -138,7 +144,12 @@ fn critical_paths_are_those_of_another_program() {
 
 pub(super) fn any_tree() -> impl Strategy<Value = Tree> {
     let reduction = || {
-        let all = [Reduction::Flat, Reduction::Binary, Reduction::Greedy, Reduction::Fibonacci];
+        let all = [
+            Reduction::Flat,
+            Reduction::Binary,
+            Reduction::Greedy,
+            Reduction::Fibonacci,
+        ];
         proptest::sample::select(all.to_vec())
     };
     let hierarchical = (1u32..6, 1u32..6, reduction(), reduction())
@@ -149,7 +160,8 @@ pub(super) fn any_tree() -> impl Strategy<Value = Tree> {
 
 /// Any eliminations that leave triangles: each row vanishes under some row that stands.
 pub(super) fn any_lists(mt: u32, panels: u32) -> impl Strategy<Value = Vec<Vec<Kill>>> {
-    let choices = proptest::collection::vec((any::<u32>(), any::<u32>(), any::<bool>()), mt as usize);
+    let choices =
+        proptest::collection::vec((any::<u32>(), any::<u32>(), any::<bool>()), mt as usize);
     let of_panel = move |k: u32, choices: Vec<(u32, u32, bool)>| {
         let mut standing: Vec<u32> = (k..mt).collect();
         let mut pivots = Vec::new();
@@ -167,13 +179,20 @@ pub(super) fn any_lists(mt: u32, panels: u32) -> impl Strategy<Value = Vec<Vec<K
             debug_assert!(!squares(&pivot));
             let square = square && !pivots.contains(&m);
             pivots.push(pivot);
-            let below = if square { Below::Square } else { Below::Triangle };
+            let below = if square {
+                Below::Square
+            } else {
+                Below::Triangle
+            };
             kills.push(Kill { m, pivot, below });
         }
         kills
     };
     proptest::collection::vec(choices, panels as usize).prop_map(move |all| {
-        (0..).zip(all).map(|(k, choices)| of_panel(k, choices)).collect()
+        (0..)
+            .zip(all)
+            .map(|(k, choices)| of_panel(k, choices))
+            .collect()
     })
 }
 
@@ -219,12 +238,24 @@ fn lists_that_leave_no_triangle_are_refused_with_the_rows() {
     let kill = |m, pivot, below| Kill { m, pivot, below };
     for (list, why) in [
         (vec![kill(1, 0, square)], "row 2 does not vanish"),
-        (vec![kill(1, 1, square)], "row 1 cannot vanish under row 1, one of them is not there"),
+        (
+            vec![kill(1, 1, square)],
+            "row 1 cannot vanish under row 1, one of them is not there",
+        ),
         (vec![kill(0, 1, square)], "one of them is not there"),
         (vec![kill(3, 0, square)], "one of them is not there"),
-        (vec![kill(1, 0, square), kill(1, 2, triangle)], "it did already"),
-        (vec![kill(1, 0, triangle), kill(2, 1, square)], "which did before"),
-        (vec![kill(2, 1, square), kill(1, 0, square)], "as a square it eliminates nobody"),
+        (
+            vec![kill(1, 0, square), kill(1, 2, triangle)],
+            "it did already",
+        ),
+        (
+            vec![kill(1, 0, triangle), kill(2, 1, square)],
+            "which did before",
+        ),
+        (
+            vec![kill(2, 1, square), kill(1, 0, square)],
+            "as a square it eliminates nobody",
+        ),
     ] {
         let refused = Elimination::of_lists(3, &[list]).unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");
@@ -234,9 +265,19 @@ fn lists_that_leave_no_triangle_are_refused_with_the_rows() {
 
 #[test]
 fn texts_that_name_no_tree_are_refused_with_what_is_allowed() {
-    for text in ["", "Flat", "hierarchical", "hierarchical:0,1,flat,flat", "flat:1",
-        "hierarchical:2,2,flat", "hierarchical:2,2,flat,oak"] {
+    for text in [
+        "",
+        "Flat",
+        "hierarchical",
+        "hierarchical:0,1,flat,flat",
+        "flat:1",
+        "hierarchical:2,2,flat",
+        "hierarchical:2,2,flat,oak",
+    ] {
         let refused = text.parse::<Tree>().unwrap_err();
-        assert!(refused.to_string().contains("must be flat, binary"), "{refused}");
+        assert!(
+            refused.to_string().contains("must be flat, binary"),
+            "{refused}"
+        );
     }
 }
