@@ -71,7 +71,8 @@ pub(super) fn reflect<T: Scalar>(
         Side::Right => (others, k),
     };
     let (w, x) = work[..2 * k * others].split_at_mut(k * others);
-    (w.fill(T::zero()), x.fill(T::zero()));
+    w.fill(T::zero());
+    x.fill(T::zero());
     let mut w = MatMut::from_column_major_slice_mut(w, rows, cols);
     let mut x = MatMut::from_column_major_slice_mut(x, rows, cols);
     let plain = Op::NoTranspose;
@@ -219,7 +220,8 @@ fn join<T: Scalar, const N: usize>(
 ) {
     let (m, n) = (t01.nrows(), t01.ncols());
     let (s, y) = work[..2 * m * n].split_at_mut(m * n);
-    (s.fill(T::zero()), y.fill(T::zero()));
+    s.fill(T::zero());
+    y.fill(T::zero());
     let mut s = MatMut::from_column_major_slice_mut(s, m, n);
     let mut y = MatMut::from_column_major_slice_mut(y, m, n);
     let plain = Op::NoTranspose;

@@ -292,7 +292,8 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 geqrt(backend, tile, &mut v, &mut t);
                 // Above its diagonal are zeros.
                 v.set_lower(true);
-                (made_v.put(v), made_t.put(t));
+                made_v.put(v);
+                made_t.put(t);
             }
             Tpqrt { m, k } => {
                 // [A[q,k]; A[m,k]] ← [R; V] with [A[q,k]; A[m,k]] = Q·[R; 0]
