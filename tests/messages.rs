@@ -7,10 +7,11 @@ mod world;
 use dataflow::core::port::{Block, Courier, Heap, Memory};
 use dataflow::core::run_across;
 use dataflow::linalg::cholesky::Factor;
-use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::kernel::{Backend, Below};
 use dataflow::linalg::lu::{self, Pivots, Unpivoted};
-use dataflow::linalg::matrix::generate::PositiveDefinite;
+use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow::linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
 use dataflow::mpi::{Counters, Settings};
 use dataflow::{Monitor, prelude::*};
@@ -148,6 +149,187 @@ fn messages_and_bytes_are_those_that_reads_and_writes_need() {
             // A tile leaves one task for a rank: an activation each, and none twice.
             assert_eq!(sent.activations, sent.messages, "{of}");
         }
+    }
+}
+
+/// A datum that steps of tile QR send along their row: V and T of a triangle, of an elimination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sent {
+    Reflectors(Tile),
+    Triangle(Tile),
+    Eliminated(Tile),
+    ItsTriangle(Tile),
+}
+
+/// Rows of T in these tests.
+const IB: usize = 3;
+
+/// What the plain loops over an elimination list send: data, and elements of `f64`.
+///
+/// A step runs where the row lies that is made a triangle or vanishes; tiles are taken from where
+/// they were last and end where they began, reflectors are read where they are applied.
+struct Crossings {
+    at: BTreeMap<Tile, usize>,
+    sent: BTreeSet<(Sent, usize)>,
+    data: u64,
+    elements: usize,
+}
+
+impl Crossings {
+    fn take(&mut self, tile: Tile, home: usize, here: usize, size: usize) {
+        if self.at.insert(tile, here).unwrap_or(home) != here {
+            self.data += 1;
+            self.elements += size;
+        }
+    }
+
+    fn read(&mut self, datum: Sent, from: usize, here: usize, size: usize) {
+        if from != here && self.sent.insert((datum, here)) {
+            self.data += 1;
+            self.elements += size;
+        }
+    }
+
+    fn of(shape: (usize, usize, usize), (p, q): (usize, usize), tree: Tree) -> (u64, u64) {
+        let (m, n, nb) = shape;
+        let (mt, nt) = (m.div_ceil(nb), n.div_ceil(nb));
+        let owner = |i: usize, j: usize| i % p * q + j % q;
+        let (rows, cols) = (|i: usize| nb.min(m - i * nb), |j: usize| nb.min(n - j * nb));
+        // A lower one, with its diagonal; of at least as many rows as columns.
+        let trapezoid = |rows: usize, cols: usize| rows * cols - cols * cols.saturating_sub(1) / 2;
+        let mut all = Crossings {
+            at: BTreeMap::new(),
+            sent: BTreeSet::new(),
+            data: 0,
+            elements: 0,
+        };
+        for (k, list) in tree.kills(mt as u32, mt.min(nt) as u32).iter().enumerate() {
+            let vanishes_as_square = |m: usize| {
+                list.iter()
+                    .any(|kill| kill.m as usize == m && kill.below == Below::Square)
+            };
+            for m in (k..mt).filter(|&m| !vanishes_as_square(m)) {
+                let (width, from) = (rows(m).min(cols(k)), owner(m, k));
+                for n in k..nt {
+                    let here = owner(m, n);
+                    all.take((m, n), here, here, rows(m) * cols(n));
+                    all.read(
+                        Sent::Reflectors((m, k)),
+                        from,
+                        here,
+                        trapezoid(rows(m), width),
+                    );
+                    all.read(Sent::Triangle((m, k)), from, here, IB * width);
+                }
+            }
+            for kill in list {
+                let (m, pivot, from) = (
+                    kill.m as usize,
+                    kill.pivot as usize,
+                    owner(kill.m as usize, k),
+                );
+                for n in k..nt {
+                    let here = owner(m, n);
+                    all.take((pivot, n), owner(pivot, n), here, rows(pivot) * cols(n));
+                    all.take((m, n), here, here, rows(m) * cols(n));
+                    all.read(Sent::Eliminated((m, k)), from, here, rows(m) * cols(k));
+                    all.read(Sent::ItsTriangle((m, k)), from, here, IB * cols(k));
+                }
+            }
+            for n in k..nt {
+                all.take((k, n), owner(k, n), owner(k, n), rows(k) * cols(n));
+            }
+        }
+        (all.data, all.elements as u64)
+    }
+}
+
+/// Factors a matrix over a grid of simulated ranks of two workers; what all ranks sent.
+fn sent_by_qr((m, n, nb): (usize, usize, usize), grid: (usize, usize), tree: Tree) -> Counters {
+    let heap = |_| -> Arc<dyn Memory> { Arc::new(Heap) };
+    let n_ranks = (grid.0 * grid.1) as u32;
+    let settings = Settings::default();
+    let sent = on_ranks(
+        Weather::default(),
+        n_ranks,
+        &settings,
+        heap,
+        move |world, messenger| {
+            let rank = messenger.rank();
+            let cyclic = Grid::new(grid.0 as u32, grid.1 as u32).unwrap();
+            let layout = Layout::general(m, n, nb).unwrap();
+            let layout = layout.distributed(Distribution::BlockCyclic(cyclic), rank);
+            let a = TiledMatrix::<f64>::from_entries(layout.unwrap(), &Random::new(3));
+            let q = Reflectors::new(a.layout(), Options { tree, ib: IB });
+            let factor = qr::Factor::new(&a, &q, Backend::Faer).unwrap();
+            let workers = VirtualWorkers::new(world, rank, 2);
+            run_across(&factor, &workers, messenger, &Monitor::new()).unwrap();
+            messenger.totals()
+        },
+    );
+    sent.unwrap()[0]
+}
+
+/// The hierarchical tree with flat reductions of the rows of a rank.
+fn by_ranks(p: usize, a: usize) -> Tree {
+    let (low, high) = (Reduction::Flat, Reduction::Binary);
+    let (p, a) = (p as u32, a as u32);
+    Tree::Hierarchical { p, a, low, high }
+}
+
+#[test]
+fn qr_sends_what_its_reads_and_writes_need() {
+    for shape in [
+        (64, 64, 16),
+        (60, 40, 9),
+        (20, 50, 8),
+        (16, 16, 16),
+        (5, 3, 8),
+        (0, 4, 8),
+    ] {
+        for grid in [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 3), (1, 7)] {
+            for tree in [Tree::Flat, Tree::Greedy, by_ranks(2, 2)] {
+                let sent = sent_by_qr(shape, grid, tree);
+                let (messages, elements) = Crossings::of(shape, grid, tree);
+                let found = (sent.messages, sent.bytes());
+                assert_eq!(
+                    found,
+                    (messages, 8 * elements),
+                    "{shape:?}, {tree} on {grid:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_count_of_qr_by_reads_and_writes_is_that_of_another_program() {
+    for (nt, flat, binary, hierarchical) in [
+        (4, [18, 44, 58, 57, 40], [56, 87], [42, 75]),
+        (8, [70, 258, 324, 328, 196], [314, 508], [154, 289]),
+        (16, [270, 1702, 1968, 1981, 796], [1942, 3090], [570, 1053]),
+        (
+            40,
+            [1638, 23378, 25012, 25125, 4900],
+            [24938, 38580],
+            [3354, 6033],
+        ),
+    ] {
+        let count = |grid, tree| Crossings::of((nt, nt, 1), grid, tree).0;
+        let grids = [(1, 2), (2, 2), (2, 3), (3, 3), (1, 4)];
+        assert_eq!(
+            grids.map(|grid| count(grid, Tree::Flat)),
+            flat,
+            "flat, nt = {nt}"
+        );
+        let grids = [(2, 2), (3, 3)];
+        assert_eq!(
+            grids.map(|grid| count(grid, Tree::Binary)),
+            binary,
+            "binary, nt = {nt}"
+        );
+        let found = grids.map(|grid| count(grid, by_ranks(grid.0, nt)));
+        assert_eq!(found, hierarchical, "hierarchical, nt = {nt}");
     }
 }
 

@@ -11,6 +11,7 @@ use dataflow::linalg::kernel::{Backend, Op};
 use dataflow::linalg::lu::{self, Pivots, Unpivoted, UnpivotedTask};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::linalg::product::{Gemm, Operand, ProductTask};
+use dataflow::linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
 use std::sync::Arc;
 
@@ -310,4 +311,81 @@ fn every_mutant_of_the_solution_with_lu_is_found() {
             });
         }
     }
+}
+
+/// Reflectors that live as long as the program, of a matrix without tiles.
+fn reflectors(a: &TiledMatrix<f64>, tree: Tree) -> &'static Reflectors<f64> {
+    Box::leak(Box::new(Reflectors::new(
+        a.layout(),
+        Options { tree, ib: 1 },
+    )))
+}
+
+impl Specimen for qr::Factor<'static, f64> {
+    fn fresh(&self) -> Self {
+        *self
+    }
+    fn outcome(&self) -> Vec<u64> {
+        Vec::new()
+    }
+    fn holes(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn strangers(&self) -> Vec<qr::Task> {
+        vec![
+            qr::Task::Geqrt { m: 20, k: 0 },
+            qr::Task::Tpqrt { m: 20, k: 0 },
+            qr::Task::Gemqrt { m: 0, k: 0, n: 20 },
+            qr::Task::Tpmqrt { m: 1, k: 0, n: 20 },
+            qr::Task::Stay { k: 0, n: 20 },
+        ]
+    }
+}
+
+#[test]
+fn every_mutant_of_the_qr_factorisation_is_found() {
+    let (low, high) = (Reduction::Flat, Reduction::Binary);
+    let hierarchical = Tree::Hierarchical {
+        p: 2,
+        a: 2,
+        low,
+        high,
+    };
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for (mt, nt, stride) in [
+            (1, 1, 1),
+            (2, 1, 1),
+            (1, 2, 1),
+            (2, 2, 1),
+            (4, 3, 11),
+            (6, 3, 50),
+        ] {
+            for tree in [Tree::Flat, Tree::Greedy, hierarchical] {
+                let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+                let layout = Layout::general(mt, nt, 1).unwrap();
+                let a = vacant(layout.distributed(grid, Rank(0)).unwrap());
+                let space = qr::Factor::new(a, reflectors(a, tree), Backend::Auto).unwrap();
+                let n = every_mutant_is_found(&space, p * q, stride, |mutation| {
+                    is_of_what_is_kept(mutation, nt as u32)
+                        && verify(&Mutant::new(&space, mutation), p * q).is_ok()
+                });
+                assert!(mt < 4 || n > 100, "{n} mutants of {mt} × {nt}");
+            }
+        }
+    }
+}
+
+/// Whether a mutation is about a place for reflectors that the run has made. Nobody takes them from
+/// there, so another place, or none, contradicts nothing; that they are found when Q is applied is
+/// for other tests.
+fn is_of_what_is_kept(mutation: &Mutation<qr::Task>, nt: u32) -> bool {
+    let &Mutation::Output(task, nth, _) = mutation else {
+        return false;
+    };
+    let before = match task {
+        qr::Task::Geqrt { k, .. } => 1 + 2 * (nt - k - 1),
+        qr::Task::Tpqrt { k, .. } => 2 + 2 * (nt - k - 1),
+        _ => return false,
+    };
+    nth >= before as usize
 }

@@ -210,7 +210,8 @@ impl fmt::Display for Grid {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+/// A count that is not 0.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_string()),
         Ok(number) => Ok(number),

@@ -69,6 +69,50 @@ pub fn getrs<T: Scalar>(n: usize, nrhs: usize) -> u64 {
     count::<T>(multiplications, additions)
 }
 
+/// QR factorisation of an `m × n` matrix: about 2·n²·(m − n/3) for m ≥ n.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::flops::geqrf;
+/// assert_eq!(geqrf::<f64>(1000, 1000) / 1_000_000, 1335);   // 4/3 n³
+/// ```
+pub fn geqrf<T: Scalar>(m: usize, n: usize) -> u64 {
+    let (m, n) = (m as u128, n as u128);
+    // Six times the count: n²·(3 + 6m − 2n) or m²·(6n − 3 − 2m), and what is linear.
+    let (short, each, linear) = match m > n {
+        true => (n, 3 + 6 * m - 2 * n, [6 * m + 23, 5]),
+        false => (
+            m,
+            (6 * n).saturating_sub(3 + 2 * m),
+            [12 * n + 23, 6 * n + 5],
+        ),
+    };
+    let square = short.saturating_mul(each);
+    let [multiplications, additions] =
+        linear.map(|linear| short.saturating_mul(square.saturating_add(linear)));
+    count::<T>(multiplications / 6, additions / 6)
+}
+
+/// Q or Qᴴ of `k` reflectors of length `m` applied to `n` columns: about 2·n·k·(2m − k).
+pub fn unmqr<T: Scalar>(m: usize, n: usize, k: usize) -> u64 {
+    let (m, n, k) = (m as u128, n as u128, k as u128);
+    let each = n.saturating_mul(k);
+    let both = each.saturating_mul((2 * m).saturating_sub(k));
+    let additions = both.saturating_add(each);
+    count::<T>(additions.saturating_add(each), additions)
+}
+
+/// Least-squares or shortest solution with an `m × n` matrix by QR or LQ, `nrhs` right-hand sides.
+pub fn gels<T: Scalar>(m: usize, n: usize, nrhs: usize) -> u64 {
+    let (long, short) = (m.max(n), m.min(n));
+    // The triangular solve is half of one with two triangles.
+    let solve = potrs::<T>(short, nrhs) / 2;
+    let turn = unmqr::<T>(long, nrhs, short);
+    geqrf::<T>(long, short)
+        .saturating_add(turn)
+        .saturating_add(solve)
+}
+
 /// Product of an `m × k` with a `k × n` matrix, added to an `m × n` one: 2·m·n·k.
 pub fn gemm<T: Scalar>(m: usize, n: usize, k: usize) -> u64 {
     let each = (m as u128 * n as u128).saturating_mul(k as u128);
@@ -153,6 +197,32 @@ mod tests {
     }
 
     #[test]
+    fn qr_counts_what_the_working_note_counts() {
+        // n·(n·(1/2 − n/3 + m) + m + 23/6) and n·(n·(1/2 − n/3 + m) + 5/6), m > n; for m ≤ n
+        // m·(m·(−1/2 − m/3 + n) + 2n + 23/6) and m·(m·(−1/2 − m/3 + n) + n + 5/6).
+        assert_eq!(geqrf::<f64>(3, 2), 25 + 13);
+        assert_eq!(geqrf::<f64>(1, 1), 6 + 2);
+        assert_eq!(geqrf::<c64>(1, 1), 6 * 6 + 2 * 2);
+        assert_eq!(geqrf::<f64>(0, 5), 0);
+        assert_eq!(geqrf::<f64>(5, 0), 0);
+        for (m, n) in [(1000, 1000), (3000, 100), (100, 3000)] {
+            let (long, short) = (m.max(n) as f64, m.min(n) as f64);
+            let leading = 2.0 * short * short * (long - short / 3.0);
+            let counted = geqrf::<f64>(m, n) as f64;
+            assert!(
+                (counted / leading - 1.0).abs() < 0.05,
+                "{m} × {n}: {counted}"
+            );
+        }
+        assert_eq!(unmqr::<f64>(10, 3, 4), 2 * 3 * 4 * 16 + 3 * 3 * 4);
+        let parts = geqrf::<f64>(20, 7) + unmqr::<f64>(20, 2, 7) + 2 * 7 * 7;
+        assert_eq!(
+            (gels::<f64>(20, 7, 2), gels::<f64>(7, 20, 2)),
+            (parts, parts)
+        );
+    }
+
+    #[test]
     fn a_count_beyond_64_bits_stops_at_the_largest() {
         assert_eq!(gemm::<f64>(1 << 32, 1 << 32, 1), u64::MAX);
         let most = usize::MAX;
@@ -163,5 +233,7 @@ mod tests {
         assert_eq!(potri::<f64>(most), u64::MAX);
         assert_eq!(getrf::<f64>(most, most), u64::MAX);
         assert_eq!(getrs::<c64>(most, most), u64::MAX);
+        assert_eq!(geqrf::<f64>(most, most), u64::MAX);
+        assert_eq!(gels::<c64>(most, 1 << 40, most), u64::MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! The reader, the norms, the Cholesky and the LU factorisation against a collection of matrices with known facts.
+//! The reader, the norms, Cholesky, LU and QR against a collection of matrices with known facts.
 //!
 //! `DATAFLOW_DATA` names a folder that holds `matrices/`: Matrix Market files, `facts.json` with
 //! what is known of each, and `awkward/` with `expected.json`. Without it nothing is checked, and
@@ -7,7 +7,8 @@
 //! # Elsewhere
 //! Every kind of awkward file, written for the purpose: the tests of `matrix/market`.
 
-use dataflow_core::port::{Heap, Inline};
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Heap, Inline};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::cholesky;
 use dataflow_linalg::kernel::{Backend, Op};
@@ -15,6 +16,7 @@ use dataflow_linalg::lu::{self, Pivots};
 use dataflow_linalg::matrix::market::{Counts, Header, ReadError, Reader, physical_memory};
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Format, Layout, TiledMatrix};
+use dataflow_linalg::qr::{self, Options, Tree, Where};
 use dataflow_linalg::scalar::{Scalar, c32, c64};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -404,4 +406,97 @@ fn every_fact_of_the_collection_that_concerns_lu_holds() {
     }
     println!("checked: {n_checked} facts");
     assert!(n_checked > 20);
+}
+
+/// The facts that QR gives: log |det R| of a matrix of full rank, and norms of least squares with
+/// right-hand sides of ones and of a ramp.
+#[test]
+fn every_fact_of_the_collection_that_qr_gives_holds() {
+    let Some(folder) = matrices() else { return };
+    let mut n_checked = 0;
+    for fact in &json(folder.join("facts.json")) {
+        let file = fact["file"].as_str().unwrap();
+        let known = fact["cond2"]
+            .as_f64()
+            .filter(|_| fact["rank_is_clear"] == true);
+        let Some(condition) = known else {
+            println!("skipped: {file}, whose rank is not clear or not full");
+            continue;
+        };
+        let read = read(&folder.join(file), 96).unwrap();
+        let check = match fact["field"] == "complex" {
+            true => check_qr::<c64>,
+            false => check_qr::<f64>,
+        };
+        n_checked += check(file, &read.matrix, fact, condition);
+    }
+    println!("checked: {n_checked} facts");
+}
+
+/// How many facts of a file were there to be checked.
+fn check_qr<T: Scalar>(file: &str, read: &TiledMatrix<c64>, fact: &Value, condition: f64) -> usize {
+    let (m, n, nb) = (read.rows(), read.cols(), 60);
+    let entry = |i: usize, j: usize| {
+        let x = read.get(i, j).unwrap();
+        T::from_parts(x.re, x.im)
+    };
+    let turned = |i: usize, j: usize| entry(j, i).conj();
+    let options = Options::of_order(nb).with_tree(Tree::Greedy);
+    let layout = |rows, cols| Layout::general(rows, cols, nb).unwrap();
+    let mut n_checked = 0;
+    if let Some(expected) = fact["sum_log_sigma"].as_f64() {
+        // A wide matrix has the singular values of its adjoint.
+        let a = match m >= n {
+            true => TiledMatrix::from_fn(layout(m, n), entry),
+            false => TiledMatrix::from_fn(layout(n, m), turned),
+        };
+        qr::factor(&a, options, Backend::Auto, &Inline).unwrap();
+        let diagonal = (0..m.min(n)).map(|i| a.get(i, i).unwrap().re().abs());
+        let difference = (sum(diagonal.map(f64::ln)) - expected).abs();
+        let bound = 10.0 * m.max(n) as f64 * f64::EPSILON * condition;
+        let bound = bound.max(1e-13 * expected.abs());
+        assert!(
+            difference < bound,
+            "{file}: log |det R| is off by {difference:e}"
+        );
+        n_checked += 1;
+    }
+    for (key, of_row) in [
+        ("lstsq_ones", (|_, _| 1.0) as fn(f64, f64) -> f64),
+        ("lstsq_ramp", |i, m| (i + 1.0) / m),
+    ] {
+        let expected = &fact[key];
+        if expected.is_null() {
+            continue;
+        }
+        let a = TiledMatrix::from_fn(layout(m, n), entry);
+        let side = |i: usize, _: usize| T::from_real(of_row(i as f64, m as f64));
+        let b = TiledMatrix::from_fn(layout(m, 1), side);
+        let monitor = Monitor::new();
+        let at = Where {
+            on: &Inline,
+            courier: &Alone,
+            monitor: &monitor,
+        };
+        let (x, _) = qr::least_squares(&a, &b, options, Backend::Auto, at).unwrap();
+        let rest = TiledMatrix::from_fn(layout(m, 1), |i, j| {
+            (0..n).fold(side(i, j), |rest, k| {
+                rest - entry(i, k) * x.get(k, 0).unwrap()
+            })
+        });
+        for (name, found) in [
+            ("residual_norm", norm(&rest, Norm::Frobenius).unwrap()),
+            ("min_norm_solution_norm", norm(&x, Norm::Frobenius).unwrap()),
+        ] {
+            let expected = expected[name].as_f64().unwrap();
+            let bound = 10.0 * m.max(n) as f64 * f64::EPSILON * condition * expected.max(1.0);
+            let difference = (found - expected).abs();
+            assert!(
+                difference < bound,
+                "{file}: {key}, {name} is {found}, expected {expected}"
+            );
+            n_checked += 1;
+        }
+    }
+    n_checked
 }

@@ -10,12 +10,13 @@ use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::cholesky::{Check, Factor, Inverse, Solve, factor, residual};
-use dataflow_linalg::kernel::Backend;
+use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::matrix::digest::{Digest, digest};
 use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow_linalg::matrix::norm::{Norm, norm, norm_across};
 use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Operand};
+use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use dataflow_linalg::scalar::{Scalar, c64};
 use ranks::on_ranks;
 
@@ -435,4 +436,68 @@ fn every_rank_is_told_the_norms_of_one_rank_to_the_bit() {
             }
         }
     }
+}
+
+/// Factors a tall matrix over a grid, forms Q·C and C·Qᴴ: the digests of what all ranks hold.
+fn qr_across<T: Scalar>((p, q): (u32, u32), tree: Tree, seed: u64) -> [Digest; 3] {
+    let (m, n, other) = (N, 29, 13);
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    let part = |rank: Rank, (rows, cols): (usize, usize)| {
+        let layout = Layout::general(rows, cols, NB).unwrap();
+        let layout = layout.distributed(grid, rank).unwrap();
+        TiledMatrix::<T>::from_entries(layout, &Random::new(3))
+    };
+    let options = Options { tree, ib: 3 };
+    let on = Shuffled::new(seed).with_threads(2);
+    let (factored, _) = on_ranks(p * q, (seed, 2), |courier| {
+        let a = part(courier.rank(), (m, n));
+        let reflectors = Reflectors::new(a.layout(), options);
+        let factor = qr::Factor::new(&a, &reflectors, Backend::Faer).unwrap();
+        let report = factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        assert_eq!(report.copies(), 0);
+        (a, reflectors)
+    });
+    let applied = |way: (Side, Op), shape| {
+        let (parts, _) = on_ranks(p * q, (seed, 2), |courier| {
+            let (a, reflectors) = &factored[courier.rank().0 as usize];
+            let c = part(courier.rank(), shape);
+            let apply = qr::Apply::new(a, reflectors, way, &c, Backend::Faer).unwrap();
+            let report = apply.run_across(&on, courier, &Monitor::new()).unwrap();
+            assert_eq!(report.copies(), 0);
+            digest(&c).unwrap()
+        });
+        parts.into_iter().sum()
+    };
+    [
+        factored.iter().map(|(a, _)| digest(a).unwrap()).sum(),
+        applied((Side::Left, Op::NoTranspose), (m, other)),
+        applied((Side::Right, Op::ConjTranspose), (other, m)),
+    ]
+}
+
+#[test]
+fn every_grid_gives_the_qr_of_one_rank_for_every_tree() {
+    let (low, high) = (Reduction::Greedy, Reduction::Binary);
+    let hierarchical = Tree::Hierarchical {
+        p: 2,
+        a: 2,
+        low,
+        high,
+    };
+    for tree in [
+        Tree::Flat,
+        Tree::Binary,
+        Tree::Greedy,
+        Tree::Fibonacci,
+        hierarchical,
+    ] {
+        let alone = qr_across::<f64>((1, 1), tree, 1);
+        for grid in [(1, 2), (3, 1), (2, 2), (2, 3), (4, 5)] {
+            assert_eq!(qr_across::<f64>(grid, tree, 2), alone, "{tree} on {grid:?}");
+        }
+    }
+    let alone = qr_across::<c64>((1, 1), hierarchical, 1);
+    assert_eq!(qr_across::<c64>((2, 2), hierarchical, 2), alone);
+    let alone = qr_across::<f32>((1, 1), Tree::Greedy, 1);
+    assert_eq!(qr_across::<f32>((2, 2), Tree::Greedy, 2), alone);
 }

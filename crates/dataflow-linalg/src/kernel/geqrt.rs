@@ -108,12 +108,12 @@ fn split<'a, T: Scalar>(mut panel: MatMut<'_, T>, r: &'a mut [T]) -> MatRef<'a, 
 /// ```
 /// use dataflow_linalg::kernel::{Backend, Op, Side, gemqrt, geqrt};
 /// use dataflow_linalg::matrix::tile::Tile;
-/// let mut a = Tile::from_rows([[3.0], [4.0]]);
+/// let mut a = Tile::from_rows([[3.0_f64], [4.0]]);
 /// let (mut v, mut t) = (a.clone(), Tile::from_rows([[0.0]]));
 /// geqrt(Backend::Auto, &mut a, &mut v, &mut t);
 /// let mut c = Tile::from_rows([[3.0], [4.0]]);
 /// gemqrt(Backend::Auto, (Side::Left, Op::ConjTranspose), &v, &t, &mut c);
-/// assert!((c.get(0, 0) + 5.0).abs() < 1e-15 && c.get(1, 0).abs() < 1e-15);
+/// assert!((c.get(0, 0) + 5.0).abs() < 1e-14 && c.get(1, 0).abs() < 1e-14);
 /// ```
 pub fn gemqrt<T: Scalar>(
     backend: Backend,

@@ -23,7 +23,7 @@
 //! of different ones. Nothing is allocated, except scratch once a thread.
 //!
 //! # Elsewhere
-//! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky).
+//! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky), [`qr`](crate::qr).
 //! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
 mod basis;

@@ -26,6 +26,23 @@ pub(super) fn product<T: Scalar>(
     product_add(backend, -T::one(), a, b, c);
 }
 
+/// C ← C − op(A)·op(B) where an extent is short, as the width of a block of reflectors is.
+///
+/// faer's unless OpenBLAS was asked for: at widths of 24 to 96 tile QR of order 2000 ran at 86 to 97
+/// GFLOP/s on one worker, with OpenBLAS at 47 to 71.
+pub(super) fn thin_product<T: Scalar>(
+    backend: Backend,
+    a: (Op, MatRef<'_, T>),
+    b: (Op, MatRef<'_, T>),
+    c: MatMut<'_, T>,
+) {
+    let backend = match backend {
+        Backend::Auto => Backend::Faer,
+        chosen => chosen,
+    };
+    product(backend, a, b, c);
+}
+
 /// C ← C + α·op(A)·op(B).
 pub(super) fn product_add<T: Scalar>(
     backend: Backend,

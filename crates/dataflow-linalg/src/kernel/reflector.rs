@@ -21,7 +21,7 @@ use ::faer::prelude::{IntoConst, Reborrow, ReborrowMut};
 use ::faer::{ColMut, MatMut, MatRef};
 
 use super::herk::half;
-use super::product::product;
+use super::product::thin_product;
 use super::{Backend, Op, Side};
 use crate::scalar::Scalar;
 
@@ -71,7 +71,8 @@ pub(super) fn reflect<T: Scalar>(
         Side::Right => (others, k),
     };
     let (w, x) = work[..2 * k * others].split_at_mut(k * others);
-    (w.fill(T::zero()), x.fill(T::zero()));
+    w.fill(T::zero());
+    x.fill(T::zero());
     let mut w = MatMut::from_column_major_slice_mut(w, rows, cols);
     let mut x = MatMut::from_column_major_slice_mut(x, rows, cols);
     let plain = Op::NoTranspose;
@@ -84,22 +85,24 @@ pub(super) fn reflect<T: Scalar>(
             subtract(c.rb(), w.rb_mut().subcols_mut(at.start, at.len()));
         }
         (Side::Left, Rows::Of(v)) => {
-            product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
+            thin_product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
         }
-        (Side::Right, Rows::Of(v)) => product(backend, (plain, c.rb()), (plain, v), w.rb_mut()),
+        (Side::Right, Rows::Of(v)) => {
+            thin_product(backend, (plain, c.rb()), (plain, v), w.rb_mut())
+        }
     });
     // X ← op(T)·Vᴴ·C, or C·V·op(T)
     match side {
-        Side::Left => product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
-        Side::Right => product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
+        Side::Left => thin_product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
+        Side::Right => thin_product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
     }
     let x = x.rb();
     // C ← C − V·X, or C − X·Vᴴ
     pieces(&mut |v, c| match (side, v) {
         (Side::Left, Rows::Unit(at)) => subtract(x.subrows(at.start, at.len()), c),
         (Side::Right, Rows::Unit(at)) => subtract(x.subcols(at.start, at.len()), c),
-        (Side::Left, Rows::Of(v)) => product(backend, (plain, v), (plain, x), c),
-        (Side::Right, Rows::Of(v)) => product(backend, (plain, x), (Op::ConjTranspose, v), c),
+        (Side::Left, Rows::Of(v)) => thin_product(backend, (plain, v), (plain, x), c),
+        (Side::Right, Rows::Of(v)) => thin_product(backend, (plain, x), (Op::ConjTranspose, v), c),
     });
 }
 
@@ -217,16 +220,17 @@ fn join<T: Scalar, const N: usize>(
 ) {
     let (m, n) = (t01.nrows(), t01.ncols());
     let (s, y) = work[..2 * m * n].split_at_mut(m * n);
-    (s.fill(T::zero()), y.fill(T::zero()));
+    s.fill(T::zero());
+    y.fill(T::zero());
     let mut s = MatMut::from_column_major_slice_mut(s, m, n);
     let mut y = MatMut::from_column_major_slice_mut(y, m, n);
     let plain = Op::NoTranspose;
     for (v0, v1) in rows {
-        product(backend, (Op::ConjTranspose, v0), (plain, v1), s.rb_mut());
+        thin_product(backend, (Op::ConjTranspose, v0), (plain, v1), s.rb_mut());
     }
-    product(backend, (plain, t00), (plain, s.rb()), y.rb_mut());
+    thin_product(backend, (plain, t00), (plain, s.rb()), y.rb_mut());
     t01.fill(T::zero());
-    product(backend, (plain, y.rb()), (plain, t11), t01);
+    thin_product(backend, (plain, y.rb()), (plain, t11), t01);
 }
 
 /// The unit lower triangle of a square, with its ones and zeros.

@@ -10,7 +10,7 @@
 //! Tests 1 and 2 of LAPACK's TESTING/LIN DQRT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
 
 use super::form::{form, triangle, unit};
-use super::reflectors::Reflectors;
+use super::reflectors::{Reflectors, alike};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::check::ratio;
@@ -61,4 +61,34 @@ pub fn check<T: Scalar>(
         residual: ratio(left.difference, m * norm * T::EPSILON),
         orthogonality: ratio(turned.difference, m * T::EPSILON),
     })
+}
+
+/// How far X is from the solution of a least-squares problem, or from any for a wide matrix, in
+/// 1-norms over ε; every rank calls it with its part and gets the same.
+///
+/// For m ≥ n ‖Aᴴ(B − A·X)‖ / (max(m, n, nrhs) ‖A‖ ‖B‖ ε), else ‖B − A·X‖ / (n ‖A‖ ‖X‖ ε).
+/// `a` and `b` are the matrix and its right-hand sides as they were, `b` is overwritten by
+/// B − A·X.
+///
+/// # Errors
+/// If a tile is not at hand; if shapes do not fit or a run fails.
+pub fn solution_ratio<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    x: &TiledMatrix<T>,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<f64, LinalgError> {
+    let (m, n, nrhs) = (a.rows(), a.cols(), b.cols());
+    let right = norm_across(b, Norm::One, on, courier).map_err(LinalgError::Run)?;
+    let rest = residual(Operand::plain(a), Operand::plain(x), b, on, courier)?;
+    if m < n {
+        return Ok(rest.over(n));
+    }
+    let none = TiledMatrix::vacant(alike(a.layout(), (n, nrhs))?, a.memory().clone());
+    none.fill(&|_, _| T::zero(), on).map_err(LinalgError::Run)?;
+    // 0 ← 0 − Aᴴ·(B − A·X)
+    let left = residual(Operand::adjoint(a), Operand::plain(b), &none, on, courier)?;
+    let scale = m.max(n).max(nrhs) as f64 * rest.a * right * T::EPSILON;
+    Ok(ratio(left.difference, scale))
 }

@@ -290,7 +290,10 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 let mut v = Tile::new(rows, width, format, &memory);
                 let mut t = Tile::new(ib, width, Format::ColumnMajor, &memory);
                 geqrt(backend, tile, &mut v, &mut t);
-                (made_v.put(v), made_t.put(t));
+                // Above its diagonal are zeros.
+                v.set_lower(true);
+                made_v.put(v);
+                made_t.put(t);
             }
             Tpqrt { m, k } => {
                 // [A[q,k]; A[m,k]] ← [R; V] with [A[q,k]; A[m,k]] = Q·[R; 0]

@@ -1,4 +1,26 @@
-//! QR: A = Q·R of a rectangular matrix, by tiles and along a tree.
+//! QR: A = Q·R of a matrix of any shape, by tiles and along a tree.
+//!
+//! [`factor()`] overwrites A by R and part of the reflectors, the rest is in [`Reflectors`];
+//! [`apply()`] multiplies by Q or Qᴴ from either side, [`form()`] makes Q and [`triangle`] R,
+//! [`check()`] judges both; [`least_squares()`] solves. [`Factor`], [`Apply`], [`Triangular`] and
+//! [`Adjoint`] are the task spaces behind them, for one rank or many; [`Tree`] says which rows of
+//! tiles vanish under which.
+//!
+//! # Examples
+//! ```
+//! use dataflow_core::port::{Alone, Inline};
+//! use dataflow_linalg::kernel::Backend;
+//! use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Random};
+//! use dataflow_linalg::qr::{self, Options, Tree};
+//!
+//! let random = Random::new(1);
+//! let a = TiledMatrix::<f64>::from_entries(Layout::general(50, 20, 8)?, &random);
+//! let options = Options::of_order(8).with_tree(Tree::Greedy);
+//! let (q, _) = qr::factor(&a, options, Backend::Auto, &Inline)?;
+//! let ratios = qr::check(&random, &a, &q, &Inline, &Alone)?;
+//! assert!(ratios.residual < 10.0 && ratios.orthogonality < 10.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod adjoint;
 mod apply;
@@ -14,7 +36,7 @@ mod tree;
 
 pub use adjoint::{Adjoint, AdjointTask};
 pub use apply::{Apply, ApplyTask, apply};
-pub use check::{Ratios, check};
+pub use check::{Ratios, check, solution_ratio};
 pub use elimination::{Elimination, EliminationError};
 pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};

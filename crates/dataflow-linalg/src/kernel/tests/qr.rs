@@ -299,3 +299,28 @@ fn tpqrt_refuses_a_triangle_that_is_too_small() {
         &mut Tile::from_rows([[0.0; 2]]),
     );
 }
+
+#[test]
+fn reflectors_of_denormal_numbers_are_orthogonal() {
+    fn check<T: Scalar>() {
+        let tiny = 2f64.powi(if size_of::<T::Real>() == 4 {
+            -140
+        } else {
+            -1066
+        });
+        let (m, n) = (20, 7);
+        let a = Dense::random::<T>(m, n, 1);
+        let a = Dense::from_fn(m, n, |i, j| a.at(i, j) * tiny);
+        let mut r = a.tile::<T>(Format::ColumnMajor);
+        let mut v = Dense::zero(m, n).tile::<T>(Format::ColumnMajor);
+        let mut t = Dense::zero(4, n).tile::<T>(Format::ColumnMajor);
+        geqrt(Backend::Faer, &mut r, &mut v, &mut t);
+        assert!((0..n).all(|i| r.get(i, i).modulus() > 0.0), "R is not lost");
+        explicit::<T>("denormal", m, |way, c| {
+            let mut c = c.tile::<T>(Format::ColumnMajor);
+            gemqrt(Backend::Faer, way, &v, &t, &mut c);
+            Dense::of(&c)
+        });
+    }
+    for_every_scalar!(check);
+}

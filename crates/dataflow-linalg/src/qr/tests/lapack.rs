@@ -356,12 +356,10 @@ fn the_bits_of_q_and_r_are_the_same_under_every_schedule() {
             assert!(factored::<T>(&on) == expected, "{} {on:?}", T::PRECISION);
         }
     }
-    (
-        check::<f32>(),
-        check::<f64>(),
-        check::<c32>(),
-        check::<c64>(),
-    );
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
 }
 
 #[test]
@@ -433,12 +431,10 @@ fn the_shortest_solution_is_orthogonal_to_what_the_matrix_forgets() {
             n as f64 * x.norm() * T::EPSILON,
         );
     }
-    (
-        check::<f32>(),
-        check::<f64>(),
-        check::<c32>(),
-        check::<c64>(),
-    );
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
 }
 
 #[test]
@@ -463,10 +459,8 @@ fn what_no_solution_removes_is_orthogonal_to_the_matrix() {
         let scale = m as f64 * a.norm() * b.norm() * T::EPSILON;
         expect_small(&T::PRECISION.to_string(), "Aᴴ(B − A·X)", off, scale);
     }
-    (
-        check::<f32>(),
-        check::<f64>(),
-        check::<c32>(),
-        check::<c64>(),
-    );
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
 }
