@@ -10,12 +10,14 @@
 //! half the distance of the quartiles, and processor time; `over:` marks what exceeds a bound.
 //!
 //! # Elsewhere
-//! The bare loop: `overhead/bare.rs`. The graphs as task spaces: `examples/cli/shapes.rs`. Numbers: `benches/README.md`.
+//! The bare loop: `overhead/bare.rs`. Sequences: `overhead/sequences.rs`. The graphs as task spaces: `examples/cli/shapes.rs`. Numbers: `benches/README.md`.
 
 #[path = "overhead/bare.rs"]
 mod bare;
 #[path = "../examples/cli/process.rs"]
 mod process;
+#[path = "overhead/sequences.rs"]
+mod sequences;
 #[path = "../examples/cli/shapes.rs"]
 mod shapes;
 #[path = "overhead/statistics.rs"]
@@ -63,6 +65,8 @@ enum Shape {
     Wavefront,
     Cholesky,
     Stencil,
+    /// Inserted tasks with 1, 3 and 8 accesses, and recorded ones.
+    Sequence,
     /// No shape: how long a sleeper takes to wake.
     Wake,
 }
@@ -133,8 +137,32 @@ impl Bench {
             Shape::Wavefront => self.wavefront(side(1000, 300)),
             Shape::Cholesky => self.cholesky(side(100, 46)),
             Shape::Stencil => self.stencil(side(10_000, 1000)),
+            Shape::Sequence => self.sequence(side(1_000_000, 100_000).into()),
             Shape::Wake => wake::measure(&self.crews, side(200, 20)),
         }
+    }
+
+    fn sequence(&self, count: u64) -> Outcome {
+        let store = sequences::store();
+        let mut race = Race::new("sequence", count, 1.0);
+        for crew in &self.crews {
+            let on = &crew.runtime;
+            race.enter("inserted, 1 access", crew, move || {
+                sequences::insert::<0>(on, count)
+            });
+            race.enter("inserted, 3 accesses", crew, move || {
+                sequences::insert::<2>(on, count)
+            });
+            race.enter("inserted, 8 accesses", crew, move || {
+                sequences::insert::<7>(on, count)
+            });
+            let recorded = sequences::record(&store, count)?;
+            race.enter("replayed, 3 accesses", crew, move || {
+                recorded.run(on)?;
+                Ok(())
+            });
+        }
+        race.run(self.rounds)
     }
 
     fn independent(&self, count: u64) -> Outcome {

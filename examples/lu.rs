@@ -139,7 +139,7 @@ impl InAnyPrecision for Problem<'_> {
         outcome.digest = Some((digest(&lu, runtime)? + swaps(&pivots, runtime)?).to_string());
         if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
             let check = Check::new(&original, &lu, &pivots)?;
-            runtime.run_across(&check)?;
+            check.run_across(runtime, runtime.courier())?;
             judge(check.residual(), outcome)?;
         }
         if !settings.json {

@@ -193,7 +193,8 @@ fn tell_sums<T: Scalar>(
             .for_each(|(sum, more)| *sum += more);
         Ok(())
     });
-    runtime.run_across(&sums)?;
+    sums.run_across(runtime, runtime.courier())?;
+    drop(sums);
     let own = own.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (name, of_rank) in ["trace", "sum", "sum_of_squares"].into_iter().zip(own) {
         let all = runtime.gather(of_rank.to_bits().to_le_bytes().to_vec())?;

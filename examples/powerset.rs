@@ -38,11 +38,7 @@ impl Recursive for Subsets {
     /// The subsets of so many elements.
     fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
         Ok(match n <= self.cutoff {
-            true => Call::Done(
-                (0..1u64 << n)
-                    .map(|subset| black_box(subset).min(0) + 1)
-                    .sum(),
-            ),
+            true => Call::Done((0..1u64 << n).map(black_box).count() as u64),
             // The empty one, and those whose largest element has so many before it.
             false => Call::fork(0..n, |values| 1 + values.into_iter().sum::<u64>()),
         })

@@ -136,7 +136,9 @@ fn recording(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), E
     let mut report = Report::default();
     for _ in 0..STEPS {
         let one = runtime.replay_with(&step, monitor)?;
-        (report.tasks, report.seconds) = (report.tasks + one.tasks, report.seconds + one.seconds);
+        report.tasks += one.tasks;
+        report.seconds += one.seconds;
+        report.uniform = one.uniform;
     }
     let numbers: Vec<u64> = sums.iter().filter_map(|sum| sum.take()).collect();
     assert_eq!(numbers[0], 1 + u64::from(STEPS));
@@ -160,6 +162,7 @@ fn tour(
             let (one, line) = stop(runtime, monitor)?;
             report.tasks += one.tasks;
             report.seconds += one.seconds;
+            report.uniform = one.uniform;
             lines.push(line);
         }
         *told.lock().unwrap_or_else(PoisonError::into_inner) = lines;

@@ -12,13 +12,16 @@ use dataflow::core::port::{Executor, Inline, Shuffled};
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::cholesky::residual;
 use dataflow::linalg::cholesky::{Factor, factor, solve};
-use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::kernel::{Backend, gemm, herk, potrf, trsm};
 use dataflow::linalg::matrix::check::solve_backward_error;
 use dataflow::linalg::matrix::generate::{
     Conditioned, Hilbert, Laplacian, PositiveDefinite, Random, Trefethen,
 };
 use dataflow::linalg::matrix::{Entries, Format, Layout, Structure, TiledMatrix};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
+use dataflow::prelude::{Rank, Store};
+use dataflow::sequence::record::record;
+use dataflow::sequence::{commute, read, write};
 
 /// LAPACK's tests draw the line here.
 const LARGEST_RESIDUAL: f64 = 30.0;
@@ -82,6 +85,68 @@ fn the_factor_is_bitwise_the_same_on_1_2_3_and_8_threads() {
     for threads in [1, 2, 3, 8] {
         let runtime = Runtime::builder().threads(threads).build().unwrap();
         in_every_precision!(check & runtime);
+    }
+}
+
+/// Inserts the factorisation of a matrix on one rank: `$a(m, n)` is its tile.
+macro_rules! insert_cholesky {
+    ($s:ident, $nt:expr, $a:ident, $last:ident) => {
+        for k in 0..$nt {
+            $s.task(write($a(k, k)), |a| {
+                potrf(Backend::Faer, a).map_err(|failed| failed.to_string())
+            });
+            for m in k + 1..$nt {
+                $s.task((read($a(k, k)), write($a(m, k))), |(l, a)| {
+                    trsm(Backend::Faer, l, a)
+                });
+            }
+            for m in k + 1..$nt {
+                $s.task((read($a(m, k)), $last($a(m, m))), |(l, a)| {
+                    herk(Backend::Faer, l, a)
+                });
+                for n in k + 1..m {
+                    let accesses = (read($a(m, k)), read($a(n, k)), $last($a(m, n)));
+                    $s.task(accesses, |(l, r, a)| gemm(Backend::Faer, l, r, a));
+                }
+            }
+        }
+    };
+}
+
+#[test]
+fn by_insertion_the_factor_has_the_same_bits_on_1_to_4_threads_recorded_or_not() {
+    let (n, nb) = (70, 8);
+    let layout = Layout::lower(n, nb).unwrap();
+    let matrix = || TiledMatrix::<f64>::from_entries(layout, &PositiveDefinite::new(n, 1));
+    let expected = matrix();
+    factor(&expected, Backend::Faer, &Inline).unwrap();
+    let expected = bits(&expected);
+    for threads in 1..=4 {
+        let runtime = Runtime::builder().threads(threads).build().unwrap();
+        for _ in 0..5 {
+            let mut inserted = matrix();
+            let ran = Store::with_data(inserted.store_mut(), |tiles| {
+                runtime.scope(|s| {
+                    let tiles = s.handles(tiles.iter_mut().map(|tile| &mut **tile));
+                    let a = |m, n| &tiles[layout.slot(m, n).unwrap()];
+                    insert_cholesky!(s, layout.nt(), a, write);
+                })
+            });
+            ran.unwrap().unwrap();
+            assert!(bits(&inserted) == expected, "inserted on {threads}");
+        }
+        let recorded = matrix();
+        let program = record("cholesky", 1, |s| {
+            let slots = 0..recorded.store().len();
+            let tiles: Vec<_> = slots
+                .map(|slot| s.home(recorded.store(), slot, Rank(0)))
+                .collect();
+            let a = |m, n| &tiles[layout.slot(m, n).unwrap()];
+            insert_cholesky!(s, layout.nt(), a, commute);
+        });
+        let report = runtime.replay(&program.unwrap()).unwrap();
+        assert_eq!(report.copies(), 0);
+        assert!(bits(&recorded) == expected, "recorded on {threads}");
     }
 }
 

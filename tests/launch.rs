@@ -3,6 +3,8 @@
 use dataflow::core::error::Kind;
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::prelude::*;
+use dataflow::sequence::record::record;
+use dataflow::sequence::{read, write};
 use dataflow::{Error, RuntimeBuilder, TaskError};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,6 +51,44 @@ impl Wire for Number {
         let bytes = head.try_into().map_err(|_| "no number".to_string())?;
         Ok(Number(u64::from_le_bytes(bytes)))
     }
+}
+
+/// Ranks that record different programs do not run them, and learn up to where they agree.
+#[test]
+fn ranks_that_insert_different_tasks_are_told_where_they_part() {
+    let difference = |change: fn(u64, Rank) -> (u64, bool)| {
+        let errors = on_each(3, |runtime| {
+            let store = Store::new("numbers", [0u64; 3]);
+            let program = record("parting", 3, |s| {
+                let homes = [0, 1, 2].map(|at| s.home(&store, at, Rank(at as u32)));
+                let (count, reads) = change(7, runtime.rank());
+                for task in 0..count {
+                    let [a, b] = [task, task + 1].map(|at| &homes[at as usize % 3]);
+                    match task == 4 && reads {
+                        true => s.task(read(a), |_| ()),
+                        false => s.task((write(a), read(b)), |(a, b)| *a += b + 1),
+                    }
+                }
+            });
+            let ended = runtime.replay(&program.unwrap());
+            ended
+                .map(|report| report.tasks)
+                .map_err(|error| (error.kind(), error.to_string()))
+        });
+        assert!(
+            errors.iter().all(|error| *error == errors[0]) || errors[0].is_ok(),
+            "{errors:?}"
+        );
+        errors[0].clone()
+    };
+    difference(|count, _| (count, true)).unwrap();
+    let (kind, text) = difference(|count, rank| (count, rank != Rank(1))).unwrap_err();
+    assert_eq!(kind, Kind::ParametersDiffer);
+    assert!(text.contains("fingerprint of the first 8 tasks"), "{text}");
+    let (kind, text) =
+        difference(|count, rank| (count - u64::from(rank.0 == 2), false)).unwrap_err();
+    assert_eq!(kind, Kind::ParametersDiffer);
+    assert!(text.contains("fingerprint of the first 8 tasks"), "{text}");
 }
 
 /// Tasks in a row, each on the next rank; some have bodies that fail.

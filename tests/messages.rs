@@ -1,5 +1,5 @@
-//! What Cholesky sends between ranks is what its reads and writes need: each final tile once to each
-//! rank that reads it, diagonal tiles as triangles.
+//! What Cholesky and LU send between ranks is what their reads and writes need: each final datum
+//! once to each rank that reads it, Cholesky's diagonal tiles as triangles.
 
 #[path = "../benches/overlap/world.rs"]
 mod world;
@@ -8,6 +8,7 @@ use dataflow::core::port::{Block, Courier, Heap, Memory};
 use dataflow::core::run_across;
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::lu::{self, Pivots, Unpivoted};
 use dataflow::linalg::matrix::generate::PositiveDefinite;
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
@@ -235,6 +236,172 @@ fn a_rank_never_holds_half_as_much_again_as_its_part() {
                 peak < own + own / 2 + (64 << 10),
                 "{peak} bytes for {own} of its own"
             );
+        }
+    }
+}
+
+/// The plain loop nest of LU without pivoting.
+fn lu_nest((mt, nt): (usize, usize), mut task: impl FnMut(&[Tile], Tile)) {
+    for k in 0..mt.min(nt) {
+        task(&[], (k, k));
+        for n in k + 1..nt {
+            task(&[(k, k)], (k, n));
+        }
+        for m in k + 1..mt {
+            task(&[(k, k)], (m, k));
+            for n in k + 1..nt {
+                task(&[(m, k), (k, n)], (m, n));
+            }
+        }
+    }
+}
+
+/// What LU without pivoting sends: tiles, and where they go.
+fn lu_crossings(tiles: (usize, usize), (p, q): (usize, usize)) -> BTreeSet<(Tile, usize)> {
+    let owner = |(m, n): Tile| m % p * q + n % q;
+    let mut crossings = BTreeSet::new();
+    lu_nest(tiles, |reads, tile| {
+        let far = reads.iter().filter(|read| owner(**read) != owner(tile));
+        crossings.extend(far.map(|read| (*read, owner(tile))));
+    });
+    crossings
+}
+
+#[test]
+fn the_count_for_lu_without_pivoting_is_that_of_another_program() {
+    let grids = [(1, 2), (2, 2), (2, 3), (3, 3), (1, 4)];
+    for (nt, figures) in [
+        (4, [(9, 3), (18, 6), (25, 8), (32, 10), (20, 6)]),
+        (8, [(35, 7), (70, 14), (103, 20), (136, 26), (98, 18)]),
+        (16, [(135, 15), (270, 30), (403, 44), (536, 58), (398, 42)]),
+    ] {
+        for (grid, figure) in grids.into_iter().zip(figures) {
+            let crossings = lu_crossings((nt, nt), grid);
+            let diagonal = crossings.iter().filter(|((m, n), _)| m == n).count();
+            assert_eq!((crossings.len(), diagonal), figure, "nt = {nt} on {grid:?}");
+        }
+    }
+}
+
+/// A datum of LU with partial pivoting, and who makes it: by name, step or column, row of ranks.
+type Named = (&'static str, usize, usize, usize);
+
+/// What LU with partial pivoting sends, by who reads what; with rows of ranks instead of tiles
+/// where rows travel together.
+fn pivoted_crossings((mt, nt): (usize, usize), (p, q): (usize, usize)) -> usize {
+    let owner = |m: usize, n: usize| m % p * q + n % q;
+    let rank_rows = |first: usize| -> BTreeSet<usize> { (first..mt).map(|m| m % p).collect() };
+    let mut crossings: BTreeSet<(Named, usize)> = BTreeSet::new();
+    let mut read = |datum: Named, from: usize, at: usize| {
+        if from != at {
+            crossings.insert((datum, at));
+        }
+    };
+    let steps = mt.min(nt);
+    for k in 0..steps {
+        let top = owner(k, k);
+        for r in rank_rows(k) {
+            // The panel goes to the diagonal's rank and back.
+            read(("stack", k, r, 0), owner(r, k), top);
+            read(("factored", k, r, 0), top, owner(r, k));
+        }
+        for n in k + 1..nt {
+            read(("swaps", k, 0, 0), top, owner(k, n));
+            read(("tile", k, k, 0), top, owner(k, n));
+            for r in rank_rows(k + 1) {
+                read(("swaps", k, 0, 0), top, owner(r, n));
+                read(("rise", k, n, r), owner(r, n), owner(k, n));
+                read(("fall", k, n, r), owner(k, n), owner(r, n));
+            }
+            for m in k + 1..mt {
+                read(("tile", m, k, 0), owner(m, k), owner(m, n));
+                read(("tile", k, n, 0), owner(k, n), owner(m, n));
+            }
+        }
+    }
+    for n in 0..steps.saturating_sub(1) {
+        read(("swaps", n + 1, 0, 0), owner(n + 1, n + 1), owner(n, n));
+        if n + 2 < steps {
+            read(("order", n + 1, 0, 0), owner(n + 1, n + 1), owner(n, n));
+        }
+        for from in rank_rows(n + 1) {
+            read(("order", n, 0, 0), owner(n, n), owner(from, n));
+            for to in rank_rows(n + 1) {
+                read(("moved", n, from, to), owner(from, n), owner(to, n));
+            }
+        }
+    }
+    crossings.len()
+}
+
+/// Factors a matrix with or without pivoting over simulated ranks; what all ranks sent.
+fn lu_sent((m, n): (usize, usize), nb: usize, (p, q): (usize, usize), pivoted: bool) -> Counters {
+    let heap = |_| -> Arc<dyn Memory> { Arc::new(Heap) };
+    let settings = Settings::default();
+    let n_ranks = (p * q) as u32;
+    let sent = on_ranks(
+        Weather::default(),
+        n_ranks,
+        &settings,
+        heap,
+        move |world, messenger| {
+            let rank = messenger.rank();
+            let grid = Distribution::BlockCyclic(Grid::new(p as u32, q as u32).unwrap());
+            let layout = Layout::general(m, n, nb).unwrap();
+            let layout = layout.distributed(grid, rank).unwrap();
+            let entries = PositiveDefinite::new(m.max(n), 3);
+            let a = TiledMatrix::<f64>::from_entries(layout, &entries);
+            let pivots = Pivots::new(&a);
+            let workers = VirtualWorkers::new(world, rank, 2);
+            let monitor = Monitor::new();
+            if pivoted {
+                let factor = lu::Factor::new(&a, &pivots, Backend::Faer).unwrap();
+                factor.run_across(&workers, messenger, &monitor).unwrap();
+            } else {
+                let factor = Unpivoted::new(&a, &pivots, Backend::Faer).unwrap();
+                factor.run_across(&workers, messenger, &monitor).unwrap();
+            }
+            messenger.totals()
+        },
+    );
+    sent.unwrap()[0]
+}
+
+#[test]
+fn messages_of_lu_are_those_that_reads_and_writes_need() {
+    for (m, n, nb) in [
+        (64_usize, 64_usize, 16),
+        (60, 60, 16),
+        (100, 37, 7),
+        (37, 100, 7),
+        (5, 5, 8),
+    ] {
+        for grid in [
+            (1, 1),
+            (1, 2),
+            (2, 1),
+            (2, 2),
+            (2, 3),
+            (3, 2),
+            (1, 7),
+            (5, 1),
+        ] {
+            let of = format!("{m} x {n}, nb = {nb} on {grid:?}");
+            let tiles = (m.div_ceil(nb), n.div_ceil(nb));
+            let extent = |length: usize, i: usize| nb.min(length - i * nb);
+            let crossings = lu_crossings(tiles, grid);
+            let bytes = crossings
+                .iter()
+                .map(|&((i, j), _)| 8 * extent(m, i) * extent(n, j));
+            let expected = (crossings.len() as u64, bytes.sum::<usize>() as u64);
+            let sent = lu_sent((m, n), nb, grid, false);
+            assert_eq!(
+                (sent.messages, sent.bytes()),
+                expected,
+                "without pivoting, {of}"
+            );
+            let sent = lu_sent((m, n), nb, grid, true);
+            assert_eq!(sent.messages, pivoted_crossings(tiles, grid) as u64, "{of}");
         }
     }
 }

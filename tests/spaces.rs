@@ -7,7 +7,8 @@ mod specimen;
 use dataflow::core::port::Heap;
 use dataflow::core::prelude::*;
 use dataflow::linalg::cholesky::{Factor, Inverse, InverseTask, Solve, SolveTask, Task};
-use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::kernel::{Backend, Op};
+use dataflow::linalg::lu::{self, Pivots, Unpivoted, UnpivotedTask};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::linalg::product::{Gemm, Operand, ProductTask};
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
@@ -24,93 +25,118 @@ fn over(layout: Layout, (p, q): (u32, u32)) -> &'static TiledMatrix<f64> {
     vacant(layout.distributed(grid, Rank(0)).unwrap())
 }
 
-/// Nothing is run here, so there is nothing to make anew.
-impl Specimen for Factor<'static, f64> {
-    fn fresh(&self) -> Self {
-        *self
-    }
-    fn outcome(&self) -> Vec<u64> {
-        Vec::new()
-    }
-    fn holes(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn strangers(&self) -> Vec<Task> {
-        let nt = 20;
-        vec![
-            Task::Potrf { k: nt },
-            Task::Trsm { m: 0, k: 0 },
-            Task::Herk { m: nt, k: 0 },
-            Task::Gemm { m: 2, n: 2, k: 1 },
-        ]
-    }
+/// A space of which nothing is run, so that there is nothing to make anew, and names that are none
+/// of its tasks.
+macro_rules! specimen {
+    ($space:ty, $task:ty, $strangers:expr) => {
+        impl Specimen for $space {
+            fn fresh(&self) -> Self {
+                *self
+            }
+            fn outcome(&self) -> Vec<u64> {
+                Vec::new()
+            }
+            fn holes(&self) -> Vec<String> {
+                Vec::new()
+            }
+            fn strangers(&self) -> Vec<$task> {
+                Vec::from($strangers)
+            }
+        }
+    };
 }
 
-impl Specimen for Solve<'static, f64> {
-    fn fresh(&self) -> Self {
-        *self
-    }
-    fn outcome(&self) -> Vec<u64> {
-        Vec::new()
-    }
-    fn holes(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn strangers(&self) -> Vec<SolveTask> {
-        vec![
-            SolveTask::Forward { k: 20, j: 0 },
-            SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
-            SolveTask::Backward { k: 0, j: 20 },
-            SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
-            SolveTask::GiveDown { i: 0, k: 1 },
-            SolveTask::GiveUp { i: 20, k: 0 },
-        ]
-    }
-}
+specimen!(
+    Factor<'static, f64>,
+    Task,
+    [
+        Task::Potrf { k: 20 },
+        Task::Trsm { m: 0, k: 0 },
+        Task::Herk { m: 20, k: 0 },
+        Task::Gemm { m: 2, n: 2, k: 1 },
+    ]
+);
 
-impl Specimen for Inverse<'static, f64> {
-    fn fresh(&self) -> Self {
-        *self
-    }
-    fn outcome(&self) -> Vec<u64> {
-        Vec::new()
-    }
-    fn holes(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn strangers(&self) -> Vec<InverseTask> {
-        vec![
-            InverseTask::Potrf { k: 20 },
-            InverseTask::Trtri { k: 20 },
-            InverseTask::TrsmRight { m: 0, k: 0 },
-            InverseTask::TrsmLeft { m: 1, n: 1 },
-            InverseTask::Invert { m: 2, n: 1, k: 2 },
-            InverseTask::Lauum { k: 20 },
-            InverseTask::Square { n: 1, k: 1 },
-            InverseTask::Multiply { m: 1, n: 0, k: 1 },
-        ]
-    }
-}
+specimen!(
+    Solve<'static, f64>,
+    SolveTask,
+    [
+        SolveTask::Forward { k: 20, j: 0 },
+        SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
+        SolveTask::Backward { k: 0, j: 20 },
+        SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+        SolveTask::GiveDown { i: 0, k: 1 },
+        SolveTask::GiveUp { i: 20, k: 0 },
+    ]
+);
 
-impl Specimen for Gemm<'static, f64> {
-    fn fresh(&self) -> Self {
-        *self
-    }
-    fn outcome(&self) -> Vec<u64> {
-        Vec::new()
-    }
-    fn holes(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn strangers(&self) -> Vec<ProductTask> {
-        vec![
-            ProductTask::GiveA { i: 20, j: 0 },
-            ProductTask::MirrorB { i: 20 },
-            ProductTask::Scale { m: 0, n: 20 },
-            ProductTask::Update { m: 0, n: 0, k: 20 },
-        ]
-    }
-}
+specimen!(
+    Inverse<'static, f64>,
+    InverseTask,
+    [
+        InverseTask::Potrf { k: 20 },
+        InverseTask::Trtri { k: 20 },
+        InverseTask::TrsmRight { m: 0, k: 0 },
+        InverseTask::TrsmLeft { m: 1, n: 1 },
+        InverseTask::Invert { m: 2, n: 1, k: 2 },
+        InverseTask::Lauum { k: 20 },
+        InverseTask::Square { n: 1, k: 1 },
+        InverseTask::Multiply { m: 1, n: 0, k: 1 },
+    ]
+);
+
+specimen!(
+    Gemm<'static, f64>,
+    ProductTask,
+    [
+        ProductTask::GiveA { i: 20, j: 0 },
+        ProductTask::MirrorB { i: 20 },
+        ProductTask::Scale { m: 0, n: 20 },
+        ProductTask::Update { m: 0, n: 0, k: 20 },
+    ]
+);
+
+specimen!(
+    lu::Factor<'static, f64>,
+    lu::Task,
+    [
+        lu::Task::Begin { m: 20, n: 0 },
+        lu::Task::Gather { r: 20, k: 0 },
+        lu::Task::Panel { k: 20 },
+        lu::Task::Scatter { m: 0, k: 1 },
+        lu::Task::Rise { r: 0, n: 0, k: 0 },
+        lu::Task::Top { n: 0, k: 0 },
+        lu::Task::Update { m: 0, n: 1, k: 0 },
+        lu::Task::Order { n: 20 },
+        lu::Task::Leave { r: 20, n: 0 },
+        lu::Task::Settle { m: 0, n: 0 },
+    ]
+);
+specimen!(
+    Unpivoted<'static, f64>,
+    UnpivotedTask,
+    [
+        UnpivotedTask::Getrf { k: 20 },
+        UnpivotedTask::Right { n: 0, k: 0 },
+        UnpivotedTask::Below { m: 0, k: 0 },
+        UnpivotedTask::Update { m: 1, n: 1, k: 1 },
+    ]
+);
+specimen!(
+    lu::Solve<'static, f64>,
+    lu::SolveTask,
+    [
+        lu::SolveTask::Order { k: 20 },
+        lu::SolveTask::Give { m: 20, n: 0 },
+        lu::SolveTask::Begin { m: 0, j: 20 },
+        lu::SolveTask::Leave { r: 20, j: 0 },
+        lu::SolveTask::Settle { m: 20, j: 0 },
+        lu::SolveTask::Forward { k: 20, j: 0 },
+        lu::SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
+        lu::SolveTask::Backward { k: 0, j: 20 },
+        lu::SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+    ]
+);
 
 /// Tries every mutant but those that are `right`: another space, without contradiction.
 fn every_mutant_is_found<S: Specimen>(
@@ -217,6 +243,70 @@ fn every_mutant_of_the_product_is_found() {
                     _ => return false,
                 };
                 grid != (1, 1) || *slot < n_slots
+            });
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_lu_is_found() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for ((m, n), stride) in [
+            ((1, 1), 1),
+            ((2, 2), 1),
+            ((3, 2), 3),
+            ((2, 3), 2),
+            ((4, 4), 41),
+        ] {
+            let a = over(Layout::general(m, n, 1).unwrap(), (p, q));
+            let pivots = &*Box::leak(Box::new(Pivots::new(a)));
+            let space = lu::Factor::new(a, pivots, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, p * q, stride, |mutation| {
+                // The pivots go to a store that was empty: nothing says what must come there.
+                let Mutation::Output(lu::Task::Panel { k }, nth, twist) = mutation else {
+                    return false;
+                };
+                let (below, right) = (m as u32 - k, n as u32 - k - 1);
+                let risers = p.min(below - 1);
+                let last = below + right * (risers + 1) + u32::from(*k > 0);
+                *nth == last as usize
+                    && match twist {
+                        Twist::Removed => true,
+                        Twist::Flow(flow) => *flow < 2 * p as usize,
+                        // On the rank of another step this one's slot is free.
+                        Twist::Slot(step) => {
+                            let owner = |step| a.rank_of(step, step);
+                            let beyond = *step >= m.min(n) && p * q > 1;
+                            beyond || owner(*step) != owner(*k as usize)
+                        }
+                        _ => false,
+                    }
+            });
+            let space = Unpivoted::new(a, pivots, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, p * q, stride.min(5), |_| false);
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_the_solution_with_lu_is_found() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for (op, nt, stride) in [(Op::NoTranspose, 2, 1), (Op::ConjTranspose, 3, 5)] {
+            let a = over(Layout::general(nt, nt, 1).unwrap(), (p, q));
+            let b = over(Layout::general(nt, 2, 1).unwrap(), (p, q));
+            let pivots = &*Box::leak(Box::new(Pivots::new(a)));
+            let space = lu::Solve::new(a, pivots, op, b, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, p * q, stride, |mutation| match mutation {
+                // Another tile of the factors, or another step, which nobody changes, may be read:
+                // no contradiction.
+                Mutation::Input(lu::SolveTask::Give { .. }, 0, Twist::Slot(slot)) => {
+                    p * q > 1 || *slot < a.n_slots()
+                }
+                Mutation::Input(lu::SolveTask::Order { k }, nth, Twist::Slot(slot)) => {
+                    let steps = nt;
+                    *nth == usize::from((*k as usize) + 1 < steps) && (p * q > 1 || *slot < steps)
+                }
+                _ => false,
             });
         }
     }

@@ -1,4 +1,5 @@
-//! Cholesky and Task Bench across ranks in simulated weather: every seed is a world of its own.
+//! Cholesky, Task Bench and recorded sequences across ranks in simulated weather: every seed is a
+//! world of its own.
 //!
 //! 200 seeds run here, more by `cargo xtask weather --seeds N`, which runs random graphs
 //! (`crates/dataflow-mpi/tests/weather.rs`) too. A failing seed says how to replay it.
@@ -26,7 +27,9 @@ use dataflow::linalg::matrix::digest::{Digest, digest};
 use dataflow::linalg::matrix::generate::PositiveDefinite;
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::prelude::*;
-use dataflow::{Error, Monitor};
+use dataflow::sequence::record::{Recorded, record};
+use dataflow::sequence::{read, write};
+use dataflow::{Error, Monitor, Report};
 use dataflow_mpi::Counters;
 use dataflow_mpi::transport::simulated::{Faults, VirtualWorkers, Weather, spend};
 use kernel::{Kernel, Kind};
@@ -48,6 +51,11 @@ enum Program {
     TaskBench {
         graph: Graph,
         bytes: usize,
+    },
+    /// Random tasks on a few numbers.
+    Recorded {
+        seed: u64,
+        n_ranks: usize,
     },
 }
 
@@ -83,6 +91,9 @@ impl Program {
             let grid = fitting[random.below(fitting.len())];
             let (n, nb) = (1 + random.below(48), [5, 8, 16][random.below(3)]);
             return (Program::Cholesky { n, nb, grid }, n_ranks);
+        }
+        if random.below(2) == 0 {
+            return (Program::Recorded { seed, n_ranks }, n_ranks);
         }
         loop {
             let patterns = Pattern::value_variants();
@@ -127,6 +138,16 @@ impl Program {
                     ..Left::default()
                 })
             }
+            Program::Recorded { seed, n_ranks } => {
+                let owner = |datum: usize| Rank((datum % n_ranks) as u32);
+                recorded(
+                    seed,
+                    n_ranks,
+                    owner,
+                    |program| program.run_across(on, courier, &Monitor::new()),
+                    |datum| owner(datum) == courier.rank(),
+                )
+            }
         }
     }
 
@@ -147,6 +168,17 @@ impl Program {
                     }
                 })
             }
+            Program::Recorded { seed, n_ranks } => {
+                let here = |_| Rank(0);
+                let left = recorded(
+                    seed,
+                    n_ranks,
+                    here,
+                    |program| program.run(&Inline),
+                    |_| true,
+                );
+                left.unwrap()
+            }
             Program::TaskBench { graph, .. } => {
                 let points = (0..graph.steps).map(|step| graph.active(step).len() as u64);
                 let tasks = points.sum();
@@ -157,6 +189,59 @@ impl Program {
             }
         }
     }
+}
+
+/// Numbers of a recorded program.
+const NUMBERS: usize = 7;
+
+/// Records random tasks, each of which writes numbers of one of the ranks and reads any; runs them,
+/// and adds up the numbers that count.
+fn recorded(
+    seed: u64,
+    n_ranks: usize,
+    owner: impl Fn(usize) -> Rank,
+    run: impl FnOnce(&Recorded<'_, u64>) -> Result<Report, Error>,
+    counts: impl Fn(usize) -> bool,
+) -> Ended {
+    let mut random = Random(seed ^ 0x5e9);
+    let store = Store::new("numbers", 0..NUMBERS as u64);
+    let program = record("random", n_ranks, |r| {
+        let homes: Vec<_> = (0..NUMBERS)
+            .map(|at| r.home(&store, at, owner(at)))
+            .collect();
+        for _ in 0..20 + random.below(60) {
+            let written = random.below(NUMBERS);
+            let mut others: Vec<usize> = (0..NUMBERS).filter(|at| *at != written).collect();
+            others.retain(|_| random.below(3) == 0);
+            let too = |at: &usize| at % n_ranks == written % n_ranks && at.is_multiple_of(2);
+            let (writes, reads): (Vec<_>, Vec<_>) = others.into_iter().partition(too);
+            let writes = std::iter::once(written)
+                .chain(writes)
+                .map(|at| write(&homes[at]));
+            let reads: Vec<_> = reads.into_iter().map(|at| read(&homes[at])).collect();
+            r.task((writes.collect::<Vec<_>>(), reads), |(writes, reads)| {
+                let value = reads.into_iter().fold(1, |value, read| mix(value, *read));
+                for written in writes {
+                    *written = mix(*written, value);
+                }
+            });
+        }
+    });
+    let tasks = run(&program?)?.tasks;
+    let own = (0..NUMBERS).filter(|at| counts(*at));
+    let digests = own.filter_map(|at| Some(Digest(mix(at as u64, *store.get(at)?))));
+    Ok(Left {
+        tasks,
+        digest: digests.sum(),
+        errors: 0,
+    })
+}
+
+/// Tells every lost, doubled or swapped number.
+fn mix(value: u64, with: u64) -> u64 {
+    (value ^ with.rotate_left(17))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(31)
 }
 
 const EMPTY: Kernel = Kernel {

@@ -54,6 +54,14 @@ const PING_PONG: Expected = Expected::Done {
     keys: &["ranks", "spin", "rows"],
 };
 
+const SEQUENCE: Expected = Expected::Done {
+    keys: &["tasks", "seconds", "stops"],
+};
+
+const RECURSION: Expected = Expected::Done {
+    keys: &["tasks", "seconds", "value"],
+};
+
 /// Runs of every build.
 #[rustfmt::skip]
 const RUNS: &[Run] = &[
@@ -62,6 +70,12 @@ const RUNS: &[Run] = &[
     Run { example: "cholesky", arguments: "--n 97 --nb 100 --precision c32 --threads 2 --check --json", expected: CHOLESKY },
     Run { example: "inverse", arguments: "--n 300 --nb 64 --ranks 2 --check --json", expected: CHOLESKY },
     Run { example: "matmul", arguments: "--n 300 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
+    Run { example: "lu", arguments: "--n 300 --m 200 --nb 64 --ranks 4 --grid 2x2 --check --json", expected: CHOLESKY },
+    Run { example: "cholesky", arguments: "--n 300 --nb 32 --levels 2 --block 3 --ranks 2 --check --json", expected: CHOLESKY },
+    Run { example: "cholesky_sequence", arguments: "--n 300 --nb 32 --ranks 2 --check --json", expected: CHOLESKY },
+    Run { example: "sequence", arguments: "--ranks 2 --json", expected: SEQUENCE },
+    Run { example: "fibonacci", arguments: "--n 22 --cutoff 8 --ranks 2 --json", expected: RECURSION },
+    Run { example: "powerset", arguments: "--n 14 --cutoff 4 --ranks 2 --json", expected: RECURSION },
     Run { example: "alignment", arguments: "--n 400 --json", expected: ALIGNMENT },
     Run { example: "overhead", arguments: "--shape chain --size 10000 --threads 2 --json", expected: OVERHEAD },
     Run { example: "task_bench", arguments: "--pattern fft --width 9 --steps 100 --bytes 1000 --kernel compute --ranks 3 --json", expected: TASK_BENCH },

@@ -221,7 +221,8 @@ fn a_gathered_datum_is_on_every_rank_as_it_was_at_that_place() {
 #[test]
 fn what_a_recorder_does_not_take_is_a_named_error() {
     let store = numbers();
-    let fault = |program: &dyn for<'c> Fn(&Recorder<'c, '_, Number>, &[Home<'c, Number>])| {
+    type Insert<'i> = &'i dyn for<'c> Fn(&Recorder<'c, '_, Number>, &[Home<'c, Number>]);
+    let fault = |program: Insert<'_>| {
         let recorded = record("wrong", 2, |r| {
             let homes = [0, 1, 2].map(|rank| r.home(&store, rank, Rank(rank as u32)));
             r.task(write(&homes[0]), |_| ());

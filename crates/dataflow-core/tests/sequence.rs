@@ -9,6 +9,7 @@ use dataflow_core::sequence::{
 use dataflow_core::{TaskError, run, space::Independent};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// A value that tells every lost, doubled or swapped access.
 fn mix(value: u64, with: u64) -> u64 {
@@ -553,7 +554,10 @@ fn a_failed_reduction_leaves_the_rest_out_and_says_who_it_was() {
                 s.name("add")
                     .task(reduce(&total), move |sums| match number {
                         11 => Err("as told"),
-                        _ => Ok(sums[number % 2] += 1),
+                        _ => {
+                            sums[number % 2] += 1;
+                            Ok(())
+                        }
                     });
             }
         })
@@ -711,15 +715,19 @@ fn a_program_that_leaves_early_runs_what_it_has_inserted() {
 #[test]
 fn a_panic_outside_ends_what_goes_on_inside() {
     let on = Shuffled::new(3).with_threads(2);
-    let started = AtomicU64::new(0);
-    let n = if cfg!(miri) { 100 } else { 10_000 };
+    let (started, panicking) = (AtomicU64::new(0), AtomicU64::new(0));
+    let n = 10_000;
     let error = scope(&on, |s| {
-        let started = &started;
+        let (started, panicking) = (&started, &panicking);
         s.nested((), move |s, ()| {
             for _ in 0..n {
                 s.task((), move |()| {
                     started.fetch_add(1, Ordering::SeqCst);
-                    std::thread::yield_now();
+                    while panicking.load(Ordering::SeqCst) == 0 {
+                        std::thread::yield_now();
+                    }
+                    // Long enough that the panic has been seen before the last one.
+                    std::thread::sleep(Duration::from_micros(200));
                 });
             }
         });
@@ -727,10 +735,13 @@ fn a_panic_outside_ends_what_goes_on_inside() {
             while started.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
+            panicking.store(1, Ordering::SeqCst);
             panic!("now");
         });
     });
     assert_eq!(error.unwrap_err().task(), Some("beside 1"));
+    let started = started.into_inner();
+    assert!(started < n, "all {started} tasks ran inside");
 }
 
 #[test]

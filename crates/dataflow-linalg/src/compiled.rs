@@ -8,6 +8,7 @@
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
 
 use crate::cholesky::{Check, Factor, Solve};
+use crate::lu::{Check as LuCheck, Factor as LuFactor, Solve as LuSolve, Unpivoted};
 use crate::matrix::Fill;
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::monitor::Monitor;
@@ -54,4 +55,8 @@ compiled!(
     run_factor of Factor,
     run_solve of Solve,
     run_check of Check,
+    run_lu of LuFactor,
+    run_lu_unpivoted of Unpivoted,
+    run_lu_solve of LuSolve,
+    run_lu_check of LuCheck,
 );

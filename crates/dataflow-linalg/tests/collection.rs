@@ -1,4 +1,4 @@
-//! The reader, the norms and the Cholesky factorisation against a collection of matrices with known facts.
+//! The reader, the norms, the Cholesky and the LU factorisation against a collection of matrices with known facts.
 //!
 //! `DATAFLOW_DATA` names a folder that holds `matrices/`: Matrix Market files, `facts.json` with
 //! what is known of each, and `awkward/` with `expected.json`. Without it nothing is checked, and
@@ -10,7 +10,8 @@
 use dataflow_core::port::{Heap, Inline};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::cholesky;
-use dataflow_linalg::kernel::Backend;
+use dataflow_linalg::kernel::{Backend, Op};
+use dataflow_linalg::lu::{self, Pivots};
 use dataflow_linalg::matrix::market::{Counts, Header, ReadError, Reader, physical_memory};
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Format, Layout, TiledMatrix};
@@ -41,6 +42,15 @@ const CHECKED: [&str; 15] = [
 
 /// The facts that the Cholesky factorisation is checked with.
 const OF_CHOLESKY: [&str; 3] = ["potrf_info", "potrf_info_f32", "log_det"];
+
+/// The facts that the LU factorisation with partial pivoting is checked with.
+const OF_LU: [&str; 5] = [
+    "getrf_info",
+    "log_abs_det",
+    "det_phase",
+    "solve_ones_sum",
+    "solve_ones_norm2",
+];
 
 /// What says where a file comes from, not what its matrix is like.
 const NOT_FACTS: [&str; 10] = [
@@ -108,7 +118,7 @@ fn every_fact_of_the_collection_that_concerns_reading_holds() {
             } else if OF_CHOLESKY.contains(&key.as_str()) {
                 check_cholesky(&folder.join(file), key, expected, fact);
                 n_checked += 1;
-            } else if !NOT_FACTS.contains(&key.as_str()) {
+            } else if ![&NOT_FACTS[..], &OF_LU].concat().contains(&key.as_str()) {
                 skipped.insert(key);
             }
         }
@@ -310,11 +320,12 @@ fn check_rows(file: &str, expected: &Value, matrix: &TiledMatrix<c64>) {
     }
 }
 
-/// A number, "NaN", or a complex number like "1-2i".
+/// A number, "NaN", a complex number like "1-2i", or its two parts.
 fn number(entry: &Value) -> c64 {
-    match entry.as_str() {
-        Some(text) => text.parse().unwrap(),
-        None => c64::new(entry.as_f64().unwrap(), 0.0),
+    match entry {
+        Value::String(text) => text.parse().unwrap(),
+        Value::Array(parts) => c64::new(parts[0].as_f64().unwrap(), parts[1].as_f64().unwrap()),
+        real => c64::new(real.as_f64().unwrap(), 0.0),
     }
 }
 
@@ -327,4 +338,70 @@ fn check_reason(file: &str, expected: &Value, error: &ReadError) {
         assert_eq!(error.line(), Some(line), "{error}, expected {expected}");
     }
     println!("{error}   [{expected}]");
+}
+
+/// Factors a matrix and solves for a right-hand side of ones; counts the facts that hold.
+fn check_lu<T: Scalar>(folder: &Path, fact: &Value) -> usize {
+    let file = fact["file"].as_str().unwrap();
+    let mut reader = Reader::open(folder.join(file)).unwrap();
+    let (rows, cols) = (reader.header().rows, reader.header().cols);
+    let layout = Layout::general(rows, cols, 96).unwrap();
+    let a: TiledMatrix<T> = reader
+        .read_tiled(layout, Arc::new(Heap), physical_memory())
+        .unwrap();
+    let pivots = Pivots::new(&a);
+    let info = match lu::factor(&a, &pivots, Backend::Auto, &Inline) {
+        Ok(_) => 0,
+        Err(LinalgError::Singular { index }) => index,
+        Err(error) => panic!("{file}: {error}"),
+    };
+    assert_eq!(fact["getrf_info"].as_u64(), Some(info), "{file}");
+    let Some(condition) = fact["cond1"].as_f64().filter(|_| info == 0) else {
+        return 1;
+    };
+    let diagonal = (0..rows).map(|i| a.get(i, i).unwrap());
+    let diagonal: Vec<_> = diagonal.map(|u| c64::new(u.re(), u.im())).collect();
+    let log_det: f64 = diagonal.iter().map(|u| u.norm().ln()).sum();
+    let swaps = pivots.rows().filter(|(row, pivot)| row != pivot).count();
+    let sign = if swaps % 2 == 0 { 1.0 } else { -1.0 };
+    let phase = diagonal
+        .iter()
+        .fold(c64::new(sign, 0.0), |phase, u| phase * u / u.norm());
+    let x = TiledMatrix::from_fn(Layout::general(rows, 1, 96).unwrap(), |_, _| T::one());
+    lu::solve(&a, &pivots, Op::NoTranspose, &x, Backend::Auto, &Inline).unwrap();
+    let x = x.to_column_major().unwrap();
+    let sum = x.iter().map(|x| c64::new(x.re(), x.im())).sum::<c64>();
+    let norm = x.iter().map(|x| x.modulus().powi(2)).sum::<f64>().sqrt();
+    // What backward stability promises.
+    let allowed = 1e-12 + 10.0 * condition * f64::EPSILON;
+    let mut n_checked = 1;
+    for (key, found, scale) in [
+        ("log_abs_det", c64::new(log_det, 0.0), 1.0 + log_det.abs()),
+        ("det_phase", phase, 1.0),
+        ("solve_ones_sum", sum, norm * (rows as f64).sqrt()),
+        ("solve_ones_norm2", c64::new(norm, 0.0), norm),
+    ] {
+        if let Some(expected) = fact.get(key).map(number) {
+            let error = (found - expected).norm() / scale;
+            assert!(error < allowed, "{file}: {key} is {found}, not {expected}");
+            n_checked += 1;
+        }
+    }
+    n_checked
+}
+
+#[test]
+fn every_fact_of_the_collection_that_concerns_lu_holds() {
+    let Some(folder) = matrices() else { return };
+    let mut n_checked = 0;
+    for fact in json(folder.join("facts.json")) {
+        if fact["getrf_info"].is_u64() {
+            n_checked += match fact["field"].as_str() {
+                Some("complex") => check_lu::<c64>(&folder, &fact),
+                _ => check_lu::<f64>(&folder, &fact),
+            };
+        }
+    }
+    println!("checked: {n_checked} facts");
+    assert!(n_checked > 20);
 }

@@ -12,7 +12,8 @@ use crate::engine::{Report, panic_text, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
 use crate::monitor::Monitor;
 use crate::port::{Courier, Executor, Wire};
-use crate::prelude::*;
+use crate::rank::Rank;
+use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -142,7 +143,7 @@ impl<P: Recursive> Top<P> {
     }
 }
 
-task_names! {
+crate::task_names! {
     /// An open call; the top, joined; the value, kept on a rank.
     enum Part { Below { number }, Joined {}, Kept { on } }
 }

@@ -7,7 +7,8 @@
 //!
 //! A symbolic [space](crate::space) is never unrolled and costs less a task; a sequence needs no
 //! formulas, and its graph may depend on data. Results are the same under every schedule
-//! (commuting accesses excepted).
+//! (commuting accesses excepted). A [recorded](record) sequence is a space: for programs that run
+//! many times, or across ranks.
 //!
 //! # Examples
 //! ```
@@ -38,7 +39,7 @@
 //! scope(&Inline, |s| { let n = s.handle(1); s.task(read(&n), |n| *n = 2); });
 //! ```
 //! A body may not keep what it was lent:
-//! ```compile_fail
+//! ```compile_fail,E0521
 //! use dataflow_core::port::Inline;
 //! use dataflow_core::sequence::{scope, write};
 //! let mut kept: Option<&mut u64> = None;
@@ -69,7 +70,7 @@
 //! });
 //! ```
 //! What a parent was lent does not leave it by its children:
-//! ```compile_fail
+//! ```compile_fail,E0521
 //! use dataflow_core::port::Inline;
 //! use dataflow_core::sequence::{scope, write};
 //! let mut kept: Option<&mut u64> = None;

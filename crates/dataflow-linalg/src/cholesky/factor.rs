@@ -469,7 +469,7 @@ mod tests {
                 let (recorded, names) = inserted(&a, (p * q) as usize);
                 assert_eq!(names.len() as u64, n_tasks(nt as u64));
                 let mut tasks = 0;
-                for rank in (0..p * q).map(|rank| Rank(rank as u32)) {
+                for rank in (0..p * q).map(Rank) {
                     for step in recorded.tasks(rank) {
                         tasks += 1;
                         let name = |step| names[recorded.name_of(step).1 as usize];

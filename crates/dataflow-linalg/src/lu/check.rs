@@ -23,10 +23,11 @@ use crate::matrix::tiled::{column_major, empty_tile, fill};
 use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::data::Version;
-use dataflow_core::port::Inline;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Courier, Executor, Inline};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Slot;
-use dataflow_core::{run, task_names};
+use dataflow_core::{Report, task_names};
 
 /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε) of factors, on the calling thread; 0 for an empty matrix.
 ///
@@ -50,12 +51,12 @@ use dataflow_core::{run, task_names};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn residual<T: Scalar>(
-    original: &impl Entries<T>,
+    original: &dyn Entries<T>,
     lu: &TiledMatrix<T>,
     pivots: &Pivots<T>,
 ) -> Result<f64, LinalgError> {
     let check = Check::new(original, lu, pivots)?;
-    run(&check, &Inline).map_err(LinalgError::Run)?;
+    check.run_across(&Inline, &Alone)?;
     Ok(check.residual().unwrap_or(f64::NAN))
 }
 
@@ -92,8 +93,8 @@ const DONE: usize = 3;
 const PART: usize = 1;
 
 /// The task space of the check.
-pub struct Check<'a, T: Scalar, E> {
-    original: &'a E,
+pub struct Check<'a, T: Scalar> {
+    original: &'a dyn Entries<T>,
     lu: &'a TiledMatrix<T>,
     /// The swaps of the steps that this rank has.
     pivots: Store<Piece<T>>,
@@ -104,14 +105,14 @@ pub struct Check<'a, T: Scalar, E> {
     total: Store<Piece<T>>,
 }
 
-impl<'a, T: Scalar, E: Entries<T>> Check<'a, T, E> {
+impl<'a, T: Scalar> Check<'a, T> {
     /// The check of `lu` and `pivots` against `original`, of which each rank reads the tiles that
     /// it has of `lu`.
     ///
     /// # Errors
     /// If they are not of one matrix, or it is not stored as general.
     pub fn new(
-        original: &'a E,
+        original: &'a dyn Entries<T>,
         lu: &'a TiledMatrix<T>,
         pivots: &Pivots<T>,
     ) -> Result<Self, LinalgError> {
@@ -135,6 +136,19 @@ impl<'a, T: Scalar, E: Entries<T>> Check<'a, T, E> {
             all: lu.layout().alone(),
             total: Store::new("total", total),
         })
+    }
+
+    /// Checks, with all ranks.
+    ///
+    /// # Errors
+    /// If a tile of the factors is not at hand; and what
+    /// [`run_across`](dataflow_core::run_across) answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+    ) -> Result<Report, LinalgError> {
+        T::run_lu_check(self, (on, Some(courier), &Monitor::new())).map_err(LinalgError::Run)
     }
 
     /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
@@ -326,7 +340,7 @@ fn upper_of<'b, T: Scalar>(tile: &Tile<T>, inner: usize, buffer: &'b mut Vec<T>)
     buffer
 }
 
-impl<T: Scalar, E: Entries<T>> TaskSpace for Check<'_, T, E> {
+impl<T: Scalar> TaskSpace for Check<'_, T> {
     type Task = CheckTask;
     type Datum = Piece<T>;
 

@@ -19,13 +19,13 @@ use super::pivots::Pivots;
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::space::ClassBuilder;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, run_across, task_names};
 
 task_names! {
     /// The tasks of tile LU with partial pivoting: m and n are indices of tiles, k the step, r a
@@ -110,21 +110,7 @@ pub fn expect_regular<T: Scalar>(
     on: &dyn Executor,
     courier: &dyn Courier,
 ) -> Result<(), LinalgError> {
-    let search = EachTile::new("search for zero pivots", a.layout(), |i, j| {
-        if i != j {
-            return Ok(());
-        }
-        let tile = a.tile_at(i, j).map_err(|absent| absent.to_string())?;
-        let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d));
-        match diagonal.position(|pivot| pivot == T::zero()) {
-            Some(d) => Err(LinalgError::singular((a.row_range(i).start + d + 1) as u64)),
-            None => Ok(()),
-        }
-    });
-    match run_across(&search, on, courier, &Monitor::new()) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(LinalgError::of_run(error, a.rows())),
-    }
+    a.expect_regular(on, courier)
 }
 
 impl<'a, T: Scalar> Factor<'a, T> {
@@ -154,7 +140,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// What the run answers.
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(LinalgError::Run)
+        T::run_lu(self, (on, None, monitor)).map_err(LinalgError::Run)
     }
 
     /// The same on all ranks, each of which calls it with its part of the matrix.
@@ -167,7 +153,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_lu(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     /// How many panels there are.

@@ -3,7 +3,7 @@
 use crate::scalar::Scalar;
 
 /// Largest n, and how many sub-tiles a side a tile of such a matrix has.
-const TABLE: [(usize, usize); 2] = [(1500, 1), (5000, 2)];
+const TABLE: [(usize, usize); 2] = [(2500, 1), (3500, 2)];
 /// Of any larger matrix.
 const LARGEST: usize = 3;
 
@@ -17,7 +17,7 @@ const LARGEST: usize = 3;
 /// ```
 /// use dataflow_linalg::lu::default_tile_order;
 /// assert_eq!(default_tile_order::<f64>(500, 500), 96);
-/// assert_eq!(default_tile_order::<f64>(4000, 4000), 192);
+/// assert_eq!(default_tile_order::<f64>(4000, 4000), 288);
 /// ```
 pub fn default_tile_order<T: Scalar>(m: usize, n: usize) -> usize {
     let row = TABLE.iter().find(|(largest, _)| m.min(n) <= *largest);

@@ -18,7 +18,7 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Slot;
-use dataflow_core::{Report, run_across, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of a solution: k is the step, m the tile row that is updated, j the tile column
@@ -141,14 +141,14 @@ impl<'a, T: Scalar> Solve<'a, T> {
     /// Does not look for zero pivots.
     ///
     /// # Errors
-    /// What [`run_across`] answers.
+    /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_lu_solve(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     fn slot(a: &TiledMatrix<T>, m: u32, n: u32) -> usize {

@@ -22,7 +22,7 @@ use dataflow_core::data::Version;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of tile LU without pivoting: m and n are indices of tiles, k the step.
@@ -100,21 +100,21 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
     /// # Errors
     /// What the run answers.
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(LinalgError::Run)
+        T::run_lu_unpivoted(self, (on, None, monitor)).map_err(LinalgError::Run)
     }
 
     /// The same on all ranks, each of which calls it with its part of the matrix. Sends each final
     /// tile once to each rank that needs it.
     ///
     /// # Errors
-    /// What [`run_across`] answers.
+    /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_lu_unpivoted(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.

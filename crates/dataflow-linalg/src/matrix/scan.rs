@@ -1,4 +1,5 @@
-//! The search for an entry that is not finite: all tiles in parallel, on all ranks.
+//! The search for an entry that is not finite, and for a zero pivot: all tiles in parallel, on all
+//! ranks.
 
 use super::norm::{Part, tile_first_not_finite};
 use super::{EachTile, Structure, TiledMatrix};
@@ -44,9 +45,40 @@ impl<T: Scalar> TiledMatrix<T> {
                 self.rows(),
             ))
         });
-        match scan.run_across(on, courier) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(LinalgError::of_run(error, self.rows())),
-        }
+        let found = scan.run_across(on, courier);
+        found.map_or_else(
+            |error| Err(LinalgError::of_run(error, self.rows())),
+            |_| Ok(()),
+        )
+    }
+
+    /// Looks for a zero on the diagonal of a triangle; every rank looks through its own tiles.
+    ///
+    /// # Errors
+    /// [`LinalgError::Singular`]: the first, the same on every rank; and what
+    /// [`run_across`](dataflow_core::run_across) answers.
+    pub(crate) fn expect_regular(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+    ) -> Result<(), LinalgError> {
+        let search = EachTile::new("search for zero pivots", self.layout(), |i, j| {
+            if i != j {
+                return Ok(());
+            }
+            let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
+            let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d));
+            match diagonal.position(|pivot| pivot == T::zero()) {
+                Some(d) => Err(LinalgError::singular(
+                    (self.row_range(i).start + d + 1) as u64,
+                )),
+                None => Ok(()),
+            }
+        });
+        let found = search.run_across(on, courier);
+        found.map_or_else(
+            |error| Err(LinalgError::of_run(error, self.rows())),
+            |_| Ok(()),
+        )
     }
 }

@@ -21,7 +21,6 @@ use crate::matrix::{EachTile, Entries, Layout, LayoutError, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
-use dataflow_core::run_across;
 
 /// How far S is from op(A)·op(X), in 1-norms.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,7 +113,7 @@ pub fn defect<T: Scalar>(
         let filled = rest.fill_tile(i, j, &entries);
         filled.map_err(|absent| absent.to_string().into())
     });
-    run_across(&each, on, courier, &Monitor::new()).map_err(LinalgError::Run)?;
+    each.run_across(on, courier).map_err(LinalgError::Run)?;
     measured(a, x, &rest, on, courier)
 }
 

@@ -7,7 +7,7 @@
 use super::reflectors::slot;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_op, solve_leading};
-use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
@@ -110,19 +110,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
         let of_run = |error| LinalgError::of_run(error, self.a.rows());
-        let regular = EachTile::new("diagonal", self.a.layout(), |i, j| {
-            let tile = self.a.tile_at(i, j).map_err(|absent| absent.to_string())?;
-            let order = if i == j {
-                tile.rows().min(tile.cols())
-            } else {
-                0
-            };
-            match (0..order).find(|&at| tile.get(at, at) == T::zero()) {
-                Some(at) => Err(LinalgError::singular((i * self.a.nb() + at + 1) as u64)),
-                None => Ok(()),
-            }
-        });
-        run_across(&regular, on, courier, &Monitor::new()).map_err(of_run)?;
+        self.a.expect_regular(on, courier)?;
         run_across(self, on, courier, monitor).map_err(of_run)
     }
 
