@@ -14,6 +14,7 @@ use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::matrix::digest::{Digest, digest};
 use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow_linalg::matrix::norm::{Norm, norm, norm_across};
+use dataflow_linalg::matrix::transfer::{Turn, transfer};
 use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Operand};
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
@@ -500,4 +501,36 @@ fn every_grid_gives_the_qr_of_one_rank_for_every_tree() {
     assert_eq!(qr_across::<c64>((2, 2), hierarchical, 2), alone);
     let alone = qr_across::<f32>((1, 1), Tree::Greedy, 1);
     assert_eq!(qr_across::<f32>((2, 2), Tree::Greedy, 2), alone);
+}
+
+#[test]
+fn a_matrix_moves_between_grids_and_each_tile_once_to_each_rank_it_overlaps() {
+    let (rows, cols) = (45, 30);
+    let whole = part::<c64>(
+        Layout::general(rows, cols, 7).unwrap(),
+        (1, 1),
+        Rank(0),
+        &Random::new(6),
+    );
+    for (from, to) in [((2, 3), (3, 2)), ((1, 6), (6, 1)), ((2, 3), (2, 3))] {
+        let (digests, crossed) = on_ranks(6, (9, 2), |courier| {
+            let layout = |nb| Layout::general(rows, cols, nb).unwrap();
+            let source = part::<c64>(layout(7), from, courier.rank(), &Random::new(6));
+            let target = part::<c64>(layout(11), to, courier.rank(), &|_: usize, _: usize| {
+                c64::default()
+            });
+            transfer(&source, Turn::Plain, &target, &Shuffled::new(3), courier).unwrap();
+            digest(&target).unwrap()
+        });
+        assert_eq!(digests.into_iter().sum::<Digest>(), digest(&whole).unwrap());
+        let rank = |(p, q): (u32, u32), i: usize, j: usize| i as u32 % p * q + j as u32 % q;
+        let mut expected = std::collections::BTreeSet::new();
+        for (i, j) in (0..cols).flat_map(|j| (0..rows).map(move |i| (i, j))) {
+            let (owner, reader) = (rank(from, i / 7, j / 7), rank(to, i / 11, j / 11));
+            if owner != reader {
+                expected.insert((i / 7, j / 7, reader));
+            }
+        }
+        assert_eq!(crossed.data, expected.len() as u64, "{from:?} to {to:?}");
+    }
 }

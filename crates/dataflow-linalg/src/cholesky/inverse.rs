@@ -133,13 +133,13 @@ impl<'a, T: Scalar> Inverse<'a, T> {
     }
 
     /// The edges of the tile before `TrsmLeft`: the rows below read it, then it is overwritten.
-    fn to_rows_below(&self, m: u32, n: u32, to: &mut impl Successors<Self>) {
+    fn pass_below(&self, m: u32, n: u32, to: &mut impl Successors<Self>) {
         to.range(TILE, m + 1..self.nt, |i| Invert { m: i, n, k: m }, RIGHT);
         to.task(TILE, TrsmLeft { m, n }, TILE);
     }
 
     /// The last stage's next step on a tile, or home.
-    fn to_next(&self, task: InverseTask, next: InverseTask, to: &mut impl Successors<Self>) {
+    fn pass_on(&self, task: InverseTask, next: InverseTask, to: &mut impl Successors<Self>) {
         let (m, n) = task.tile();
         match next {
             Square { k, .. } | Multiply { k, .. } if k == self.nt => {
@@ -187,7 +187,7 @@ impl<T: Scalar> TaskSpace for Inverse<'_, T> {
                 Trmm { m, n },
             ];
             let ends = match m == n {
-                true => diagonal.iter().copied().collect::<Vec<_>>(),
+                true => diagonal.to_vec(),
                 false => below.to_vec(),
             };
             let factor = (0..n).map(move |k| match m == n {
@@ -274,11 +274,11 @@ impl<T: Scalar> TaskSpace for Inverse<'_, T> {
             TrsmRight { m, k } => {
                 to.range(TILE, 0..k, |n| Invert { m, n, k }, LEFT);
                 match m == k + 1 {
-                    true => self.to_rows_below(m, k, to),
+                    true => self.pass_below(m, k, to),
                     false => to.task(TILE, Invert { m, n: k, k: k + 1 }, TILE),
                 }
             }
-            Invert { m, n, k } if m == k + 1 => self.to_rows_below(m, n, to),
+            Invert { m, n, k } if m == k + 1 => self.pass_below(m, n, to),
             Invert { m, n, k } => to.task(TILE, Invert { m, n, k: k + 1 }, TILE),
             TrsmLeft { m, n } => {
                 to.task(TILE, Square { n, k: m }, LEFT);
@@ -286,10 +286,10 @@ impl<T: Scalar> TaskSpace for Inverse<'_, T> {
                 to.range(TILE, 0..n, |j| Multiply { m: n, n: j, k: m }, LEFT);
                 to.task(TILE, Trmm { m, n }, TILE);
             }
-            Lauum { k } => self.to_next(task, Square { n: k, k: k + 1 }, to),
-            Square { n, k } => self.to_next(task, Square { n, k: k + 1 }, to),
-            Trmm { m, n } => self.to_next(task, Multiply { m, n, k: m + 1 }, to),
-            Multiply { m, n, k } => self.to_next(task, Multiply { m, n, k: k + 1 }, to),
+            Lauum { k } => self.pass_on(task, Square { n: k, k: k + 1 }, to),
+            Square { n, k } => self.pass_on(task, Square { n, k: k + 1 }, to),
+            Trmm { m, n } => self.pass_on(task, Multiply { m, n, k: m + 1 }, to),
+            Multiply { m, n, k } => self.pass_on(task, Multiply { m, n, k: k + 1 }, to),
         }
     }
 

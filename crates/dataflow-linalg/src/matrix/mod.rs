@@ -8,6 +8,7 @@
 //! | which rank owns a tile, which slot holds it? | [`distribution`], [`layout`] |
 //! | the matrix itself, and a task for each of its tiles | [`tiled`], [`EachTile`] |
 //! | who makes the tiles? | `fill` |
+//! | how does one matrix become another, cut anew or transposed? | [`transfer`] |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
 //! | how large is it, is it finite, is a result right? | [`norm`], `scan`, [`check`], [`digest`] |
 
@@ -31,6 +32,7 @@ pub mod check;
 pub mod digest;
 pub mod norm;
 mod scan;
+pub mod transfer;
 
 pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;

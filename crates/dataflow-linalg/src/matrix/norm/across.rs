@@ -273,7 +273,7 @@ impl Wire for Sums {
         let numbers = bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned);
         let numbers: Vec<f64> = numbers.collect();
         let columns = usize::try_from(columns).unwrap_or(usize::MAX);
-        if columns > numbers.len() || bytes.len() % 8 != 0 {
+        if columns > numbers.len() || !bytes.len().is_multiple_of(8) {
             return Err(format!("{columns} sums in {} bytes", bytes.len()));
         }
         let (columns, rows) = numbers.split_at(columns);
