@@ -52,7 +52,7 @@ struct Own {
 
 /// Where the entries of an operand come from.
 enum Factor {
-    Random(Random),
+    Random(Box<Random>),
     /// (i·rows + j·cols) mod length − half of it.
     Integers {
         row: usize,
@@ -160,7 +160,7 @@ fn factors(settings: &Settings<Own>, outcome: &mut Outcome) -> (Factor, Factor) 
         true => (integers(1, 2, 7), integers(3, 1, 5)),
         false => {
             outcome.seed = Some(settings.seed);
-            let random = |seed| Factor::Random(Random::new(seed));
+            let random = |seed| Factor::Random(Box::new(Random::new(seed)));
             (random(settings.seed), random(settings.seed.wrapping_add(1)))
         }
     }

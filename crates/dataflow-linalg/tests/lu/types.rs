@@ -98,8 +98,9 @@ impl<T: Scalar> Dense<T> {
             let products = (0..self.rows).map(|i| v[i].conj() * self.at(i, j));
             let inner = products.fold(T::zero(), |sum, x| sum + x);
             let twice = inner + inner;
-            for i in 0..self.rows {
-                self.elements[i + j * self.rows] -= v[i] * twice;
+            let column = &mut self.elements[j * self.rows..][..self.rows];
+            for (x, &v) in column.iter_mut().zip(&v) {
+                *x -= v * twice;
             }
         }
     }
