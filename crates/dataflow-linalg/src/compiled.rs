@@ -1,4 +1,4 @@
-//! What is compiled once for each of the four scalars: here, not again in every program.
+//! What many programs run is compiled once for each of the four scalars: here, not in each of them.
 //!
 //! A generic function is compiled by the crate that names its types, and a run of a space brings
 //! the whole engine with it. [`Scalar`] has [`Compiled`] for a supertrait, so generic code reaches
@@ -10,6 +10,8 @@
 use crate::cholesky::{Check, Factor, Solve};
 use crate::lu::{Check as LuCheck, Factor as LuFactor, Solve as LuSolve, Unpivoted};
 use crate::matrix::Fill;
+use crate::matrix::norm::Measure;
+use crate::product::Gemm;
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
@@ -55,6 +57,8 @@ compiled!(
     run_factor of Factor,
     run_solve of Solve,
     run_check of Check,
+    run_measure of Measure,
+    run_gemm of Gemm,
     run_lu of LuFactor,
     run_lu_unpivoted of Unpivoted,
     run_lu_solve of LuSolve,

@@ -11,6 +11,7 @@
 
 mod across;
 
+pub(crate) use across::Measure;
 pub use across::norm_across;
 
 use super::layout::Structure;

@@ -18,7 +18,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of a product: i and j name a stored tile of an operand, m and n a tile of C, k the
@@ -121,20 +121,20 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     /// # Errors
     /// If the run fails.
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(LinalgError::Run)
+        T::run_gemm(self, (on, None, monitor)).map_err(LinalgError::Run)
     }
 
     /// Runs this rank's part of the product; every rank calls it with its parts of the matrices.
     ///
     /// # Errors
-    /// What [`run_across`] answers, the same on every rank.
+    /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_gemm(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     /// The update that a tile of A, first used at (m, k), waits for: on the giver's rank where the

@@ -11,7 +11,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Block, Courier, Executor, Head, Wire};
 use dataflow_core::prelude::*;
-use dataflow_core::{Error, run_across, task_names};
+use dataflow_core::{Error, task_names};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// for Frobenius.
 ///
 /// # Errors
-/// If a stored tile is not at hand; what [`run_across`] answers.
+/// If a stored tile is not at hand; what [`run_across`](dataflow_core::run_across) answers.
 ///
 /// # Examples
 /// ```
@@ -38,7 +38,7 @@ pub fn norm_across<T: Scalar>(
 ) -> Result<f64, Error> {
     let measured = |what| {
         let measure = Measure::new(a, what);
-        run_across(&measure, on, courier, &Monitor::new())?;
+        T::run_measure(&measure, (on, Some(courier), &Monitor::new()))?;
         // A run that ended well has told every rank.
         Ok(measure.told.into_inner().unwrap_or(f64::NAN))
     };
@@ -68,7 +68,7 @@ enum What {
 
 task_names! {
     /// The tasks of a norm: a tile is measured, its part is added, a rank is told.
-    enum MeasureTask { Tile { i, j }, Add { i, j }, Tell { rank } }
+    pub enum MeasureTask { Tile { i, j }, Add { i, j }, Tell { rank } }
 }
 use MeasureTask::{Add, Tell, Tile};
 
@@ -77,7 +77,7 @@ const TOTAL: usize = 0;
 /// Add: what a tile contributes.
 const PART: usize = 1;
 
-struct Measure<'a, T: Scalar> {
+pub struct Measure<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     what: What,
     /// Of all tiles, on whatever rank.
