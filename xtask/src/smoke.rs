@@ -68,6 +68,8 @@ const RUNS: &[Run] = &[
     Run { example: "cholesky", arguments: "--n 300 --nb 64 --check --json", expected: CHOLESKY },
     Run { example: "cholesky", arguments: "--n 0 --json", expected: CHOLESKY },
     Run { example: "cholesky", arguments: "--n 97 --nb 100 --precision c32 --threads 2 --check --json", expected: CHOLESKY },
+    Run { example: "qr", arguments: "--n 200 --m 300 --nb 64 --tree greedy --ranks 2 --check --json", expected: CHOLESKY },
+    Run { example: "least_squares", arguments: "--n 300 --m 200 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
     Run { example: "inverse", arguments: "--n 300 --nb 64 --ranks 2 --check --json", expected: CHOLESKY },
     Run { example: "matmul", arguments: "--n 300 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
     Run { example: "lu", arguments: "--n 300 --m 200 --nb 64 --ranks 4 --grid 2x2 --check --json", expected: CHOLESKY },

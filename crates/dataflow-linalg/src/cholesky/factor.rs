@@ -126,7 +126,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// Sends each final tile once to each rank that needs it, diagonal tiles as triangles.
     ///
     /// # Errors
-    /// As [`factor`], the same on every rank; and what [`run_across`] answers.
+    /// As [`factor`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,

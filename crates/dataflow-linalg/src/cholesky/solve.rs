@@ -111,7 +111,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     /// Runs this rank's part of the solution; every rank calls it with its parts of the matrices.
     ///
     /// # Errors
-    /// What [`run_across`] answers, the same on every rank.
+    /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run_across(
         &self,
         on: &dyn Executor,

@@ -60,6 +60,10 @@ pub(super) fn product_add<T: Scalar>(
 
 /// C ← C + α·op(A)·op(A)ᴴ in one call, the lower triangle alone, if the library has a good one; the
 /// diagonal of C is real.
+#[cfg_attr(
+    not(feature = "openblas"),
+    expect(unused_variables, reason = "faer has none")
+)]
 pub(super) fn square<T: Scalar>(
     backend: Backend,
     alpha: f64,

@@ -104,7 +104,7 @@ pub fn factor<T: Scalar>(
 ///
 /// # Errors
 /// [`LinalgError::Singular`] with the first that is, the same on every rank; and what
-/// [`run_across`] answers.
+/// [`run_across`](dataflow_core::run_across) answers.
 pub fn expect_regular<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
@@ -146,7 +146,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// The same on all ranks, each of which calls it with its part of the matrix.
     ///
     /// # Errors
-    /// What [`run_across`] answers.
+    /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,

@@ -191,7 +191,7 @@ fn the_space_is_proved_for_every_operand_on_every_grid() {
             let (for_a, for_b, c) = (general(m, n), general(m, n), general(m, n));
             let prove = |a, b, alpha, c: &TiledMatrix<f64>| {
                 let space = Gemm::new(alpha, a, b, 1.0, c, Backend::Auto).unwrap();
-                verify(&space, (grid.0 * grid.1) as u32)
+                verify(&space, grid.0 * grid.1)
                     .unwrap_or_else(|fault| panic!("{m} x {n} x {k} on {grid:?}: {fault}"));
             };
             for (a, b) in [

@@ -104,10 +104,10 @@ fn critical_path(lists: &[Vec<Kill>], mt: usize, nt: usize) -> u32 {
             };
             let at = done[m][k].max(done[q][k]) + panel;
             (done[m][k], done[q][k]) = (at, at);
-            for n in k + 1..nt {
-                let at = at.max(done[m][n]).max(done[q][n]) + update;
-                (done[m][n], done[q][n]) = (at, at);
-            }
+            let later = |n: usize| at.max(done[m][n]).max(done[q][n]) + update;
+            let updated: Vec<_> = (k + 1..nt).map(later).collect();
+            done[m][k + 1..].copy_from_slice(&updated);
+            done[q][k + 1..].copy_from_slice(&updated);
         }
     }
     done.into_iter().flatten().max().unwrap_or(0)
