@@ -59,6 +59,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Answers without a graph of one's own, on ndarray's arrays: [`Dense`], and the [`guide`].
+//!
 //! # The parts
 //! | crate | here | what |
 //! |---|---|---|
@@ -69,6 +71,7 @@
 
 mod collective;
 mod dense;
+pub mod guide;
 mod launch;
 mod runtime;
 
@@ -77,6 +80,7 @@ pub use dataflow_core::{recursion, sequence};
 pub use dataflow_linalg as linalg;
 pub use dataflow_mpi as mpi;
 pub use dataflow_numa as numa;
+pub use ndarray;
 
 pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};

@@ -14,13 +14,35 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const EXAMPLES: [(&str, &str); 2] = [
-    ("cholesky", "--n 300 --nb 64 --threads 1 --check --json"),
-    ("alignment", "--n 400 --nb 64 --threads 1 --json"),
-];
+/// An example and its arguments, what must be the same however ranks talk, and on how many ranks.
+type Example = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static [usize],
+);
 
-/// What must be the same however ranks talk.
-const SAME: [&str; 4] = ["tasks", "residual", "digest", "score"];
+const FACTOR: &[&str] = &["residual", "digest"];
+const VALUE: &[&str] = &["value", "tasks"];
+const ALL: &[usize] = &[1, 2, 3, 4, 6];
+const SOME: &[usize] = &[2, 4];
+
+#[rustfmt::skip]
+const EXAMPLES: [Example; 13] = [
+    ("cholesky", "--n 300 --nb 64 --threads 1 --check", &["residual", "digest", "tasks"], ALL),
+    ("alignment", "--n 400 --nb 64 --threads 1", &["score", "alignment_length", "tasks"], ALL),
+    ("cholesky_sequence", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("lu", "--n 200 --m 150 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("qr", "--n 100 --m 200 --nb 32 --tree greedy --threads 1 --check", &["residual", "digest", "orthogonality"], SOME),
+    ("least_squares", "--n 100 --m 200 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("inverse", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("matmul", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("sequence", "--threads 1", &["example"], SOME),
+    ("fibonacci", "--n 22 --cutoff 8 --threads 1", VALUE, SOME),
+    ("powerset", "--n 14 --cutoff 4 --threads 1", VALUE, SOME),
+    ("task_bench", "--width 8 --steps 50 --bytes 1000 --threads 1", &["tasks", "errors"], SOME),
+    ("overhead", "--shape wavefront --size 50 --threads 1", &["tasks"], SOME),
+];
 
 /// An example that was built beside this test.
 fn example(name: &str) -> PathBuf {
@@ -82,32 +104,44 @@ fn object(mut command: Command) -> Value {
     parsed.unwrap_or_else(|fault| panic!("{command:?}: {fault}: {}", said(&output)))
 }
 
-fn must_agree(alone: &Value, other: &Value, ranks: usize) {
-    for key in SAME {
-        assert_eq!(
-            alone.get(key),
-            other.get(key),
-            "{key} on {ranks} ranks: {other}"
-        );
+fn must_agree(alone: &Value, other: &Value, keys: &[&str], ranks: usize) {
+    for key in keys {
+        assert!(!alone[key].is_null(), "{key} of {alone}");
+        assert_eq!(alone[key], other[key], "{key} on {ranks} ranks: {other}");
     }
     assert_eq!(other["ranks"], ranks);
 }
 
 #[test]
 fn examples_have_the_same_results_on_threads_over_sockets_and_under_mpirun() {
-    for (name, arguments) in EXAMPLES {
-        let program = example(name);
-        let alone = object(command(&program, arguments));
-        for ranks in [1, 2, 3, 4, 6] {
+    for (name, arguments, keys, on) in EXAMPLES {
+        let (program, arguments) = (example(name), format!("{arguments} --json"));
+        let alone = object(command(&program, &arguments));
+        for &ranks in on {
             for transport in ["local", "tcp"] {
                 let arguments = format!("{arguments} --ranks {ranks} --transport {transport}");
-                must_agree(&alone, &object(command(&program, &arguments)), ranks);
+                let spread = object(command(&program, &arguments));
+                must_agree(&alone, &spread, keys, ranks);
             }
             if let Some(mut mpirun) = under_mpi(ranks) {
                 mpirun.arg(&program).args(arguments.split_whitespace());
-                must_agree(&alone, &object(mpirun), ranks);
+                must_agree(&alone, &object(mpirun), keys, ranks);
             }
         }
+    }
+}
+
+#[test]
+fn examples_that_need_no_ranks_speak_once_under_mpirun() {
+    for (name, arguments) in [
+        ("topology", "--json"),
+        ("simulate", "--n 400 --nb 100 --json"),
+    ] {
+        let Some(mut mpirun) = under_mpi(3) else {
+            return;
+        };
+        mpirun.arg(example(name)).args(arguments.split_whitespace());
+        assert_eq!(object(mpirun)["example"], name);
     }
 }
 

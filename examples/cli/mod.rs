@@ -61,6 +61,7 @@ pub use settings::{Flags, Settings};
 
 use clap::Args;
 use dataflow::core::rank::Rank;
+use dataflow::mpi::start::Place;
 use dataflow::{Runtime, launch};
 use serde_json::{Value, json};
 use std::any::Any;
@@ -164,11 +165,16 @@ pub fn run<Own: Args + Sync>(
     tell(|| answer(example, std::env::args_os(), body))
 }
 
-/// Runs an example that needs no runtime, with the arguments of this process.
+/// Runs an example that needs no runtime, with the arguments of this process; of those that a
+/// launcher has started the first does it, and the others are silent.
 pub fn run_alone<Own: Args>(
     example: &Example,
     body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Ended,
 ) -> ExitCode {
+    let place = Place::of(|variable| std::env::var(variable).ok());
+    if matches!(place, Ok(Some(place)) if place.rank > Rank(0)) {
+        return ExitCode::SUCCESS;
+    }
     tell(|| answer_alone(example, std::env::args_os(), body))
 }
 

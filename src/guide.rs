@@ -1,0 +1,26 @@
+//! The guide: a page for each question. All programs on these pages are tested.
+//!
+//! | question | page |
+//! |---|---|
+//! | A·X = B: what is X? | [`solve`] |
+//! | What are the factors of A? | [`factor`] |
+//! | Which X is nearest to solving A·X = B? | [`least_squares`] |
+//! | What is A⁻¹? | [`inverse`] |
+//! | What is A·B? | [`multiply`] |
+//! | Which call is LAPACK's or ScaLAPACK's …? | [`names`] |
+//!
+//! On several ranks: the last program of each page, started in one of four ways
+//! (`docs/ranks.md` in the repository).
+
+#[doc = include_str!("../docs/guide/factor.md")]
+pub mod factor {}
+#[doc = include_str!("../docs/guide/inverse.md")]
+pub mod inverse {}
+#[doc = include_str!("../docs/guide/least_squares.md")]
+pub mod least_squares {}
+#[doc = include_str!("../docs/guide/multiply.md")]
+pub mod multiply {}
+#[doc = include_str!("../docs/guide/names.md")]
+pub mod names {}
+#[doc = include_str!("../docs/guide/solve.md")]
+pub mod solve {}
