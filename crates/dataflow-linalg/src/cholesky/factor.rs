@@ -110,7 +110,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// As [`scan`](Self::scan), the same on every rank.
     pub fn scan_across(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<(), LinalgError> {
-        self.a.scan(on, courier)
+        self.a.scan(on, courier).map(drop)
     }
 
     /// Runs the factorisation alone, without the scan.

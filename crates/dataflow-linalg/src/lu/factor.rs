@@ -110,7 +110,7 @@ pub fn expect_regular<T: Scalar>(
     on: &dyn Executor,
     courier: &dyn Courier,
 ) -> Result<(), LinalgError> {
-    a.expect_regular(on, courier)
+    a.expect_regular(on, courier).map(drop)
 }
 
 impl<'a, T: Scalar> Factor<'a, T> {

@@ -5,6 +5,7 @@ use super::norm::{Part, tile_first_not_finite};
 use super::{EachTile, Structure, TiledMatrix};
 use crate::error::LinalgError;
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::port::{Courier, Executor};
 
 impl<T: Scalar> TiledMatrix<T> {
@@ -26,7 +27,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// assert!(found.to_string().contains("entry (4, 1)"));
     /// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
     /// ```
-    pub fn scan(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<(), LinalgError> {
+    pub fn scan(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<Report, LinalgError> {
         let lower = self.structure() == Structure::Lower;
         let scan = EachTile::new("scan", self.layout(), |i, j| {
             let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
@@ -46,10 +47,7 @@ impl<T: Scalar> TiledMatrix<T> {
             ))
         });
         let found = scan.run_across(on, courier);
-        found.map_or_else(
-            |error| Err(LinalgError::of_run(error, self.rows())),
-            |_| Ok(()),
-        )
+        found.map_err(|error| LinalgError::of_run(error, self.rows()))
     }
 
     /// Looks for a zero on the diagonal of a triangle; every rank looks through its own tiles.
@@ -61,7 +59,7 @@ impl<T: Scalar> TiledMatrix<T> {
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
-    ) -> Result<(), LinalgError> {
+    ) -> Result<Report, LinalgError> {
         let search = EachTile::new("search for zero pivots", self.layout(), |i, j| {
             if i != j {
                 return Ok(());
@@ -76,9 +74,6 @@ impl<T: Scalar> TiledMatrix<T> {
             }
         });
         let found = search.run_across(on, courier);
-        found.map_or_else(
-            |error| Err(LinalgError::of_run(error, self.rows())),
-            |_| Ok(()),
-        )
+        found.map_err(|error| LinalgError::of_run(error, self.rows()))
     }
 }

@@ -76,16 +76,16 @@ pub fn least_squares<T: Scalar>(
         );
         return Err(LinalgError::Shape(text));
     }
-    a.scan(at.on, at.courier)?;
-    b.scan(at.on, at.courier)?;
+    let looks = [a.scan(at.on, at.courier)?, b.scan(at.on, at.courier)?];
     let solution = alike(b.layout(), (a.cols(), b.cols()))?;
     let x = TiledMatrix::vacant(solution, b.memory().clone());
-    x.fill(&|_, _| T::zero(), at.on).map_err(LinalgError::Run)?;
+    let fill = x.fill(&|_, _| T::zero(), at.on).map_err(LinalgError::Run)?;
     let reports = match a.rows() >= a.cols() {
         true => tall(a, b, &x, options, backend, at)?,
         false => wide(a, b, &x, options, backend, at)?,
     };
-    Ok((x, joined(reports)))
+    let all = looks.into_iter().chain([fill]).chain(reports);
+    Ok((x, joined(all)))
 }
 
 /// R·X = Qᴴ·B
@@ -107,8 +107,9 @@ fn tall<T: Scalar>(
     let turn = Apply::new(a, &q, (Side::Left, Op::ConjTranspose), b, backend)?;
     let turn = turn.run_across(on, courier, monitor)?;
     let solve = Triangular::new(a, Op::NoTranspose, b, x, backend)?;
+    let look = solve.expect_regular(on, courier)?;
     let solve = solve.run_across(on, courier, monitor)?;
-    Ok(vec![factor, turn, solve])
+    Ok(vec![factor, turn, look, solve])
 }
 
 /// Aᴴ = Q·R, Rᴴ·Y = B, X = Q·Y
@@ -131,14 +132,15 @@ fn wide<T: Scalar>(
     let q = Reflectors::new(adjoint.layout(), options);
     let factor = Factor::new(&adjoint, &q, backend)?.run_across(on, courier, monitor)?;
     let solve = Triangular::new(&adjoint, Op::ConjTranspose, b, x, backend)?;
+    let look = solve.expect_regular(on, courier)?;
     let solve = solve.run_across(on, courier, monitor)?;
     let turn = Apply::new(&adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
     let turn = turn.run_across(on, courier, monitor)?;
-    Ok(vec![make, factor, solve, turn])
+    Ok(vec![make, factor, look, solve, turn])
 }
 
 /// What several graphs, one after the other, cost together.
-fn joined(reports: Vec<Report>) -> Report {
+fn joined(reports: impl IntoIterator<Item = Report>) -> Report {
     let mut all = Report::default();
     for report in reports {
         all.tasks += report.tasks;

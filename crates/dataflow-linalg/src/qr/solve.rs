@@ -98,20 +98,30 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         })
     }
 
-    /// Looks for a zero on the diagonal of R, then solves; every rank calls it with its part.
+    /// Looks for a zero on the diagonal of R; every rank calls it with its part.
     ///
     /// # Errors
     /// [`LinalgError::Singular`] with the first zero, the same on every rank; what [`run_across`]
     /// answers.
+    pub fn expect_regular(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+    ) -> Result<Report, LinalgError> {
+        self.a.expect_regular(on, courier)
+    }
+
+    /// Solves with an R that has no zero on its diagonal; every rank calls it with its part.
+    ///
+    /// # Errors
+    /// What [`run_across`] answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        let of_run = |error| LinalgError::of_run(error, self.a.rows());
-        self.a.expect_regular(on, courier)?;
-        run_across(self, on, courier, monitor).map_err(of_run)
+        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
     }
 
     /// Whether the last rows are solved first.
