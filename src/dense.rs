@@ -35,7 +35,9 @@ const SMALL: usize = LARGEST_WHOLE;
 /// let x = a.solve(&array![8.0, 22.0])?;
 /// assert_eq!(x, array![1.0, 2.0]);
 /// assert_eq!(a.cholesky()?, array![[2.0, 0.0], [1.0, 3.0]]);
-/// assert_eq!(a.dot_tiled(&a.inverse()?)?, array![[1.0, 0.0], [0.0, 1.0]]);
+/// assert_eq!(a.dot_tiled(&a)?, array![[20.0, 28.0], [28.0, 104.0]]);
+/// let unit = a.dot_tiled(&a.inverse()?)?;
+/// assert!((unit[(0, 0)] - 1.0).abs() < 1e-15 && unit[(0, 1)].abs() < 1e-15);
 /// # Ok::<(), dataflow::linalg::LinalgError>(())
 /// ```
 pub trait Dense<T: Scalar> {
