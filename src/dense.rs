@@ -31,7 +31,7 @@ const SMALL: usize = LARGEST_WHOLE;
 /// use dataflow::prelude::*;
 /// use ndarray::array;
 ///
-/// let a = array![[4.0, 2.0], [2.0, 10.0]];
+/// let a = array![[4.0_f64, 2.0], [2.0, 10.0]];
 /// let x = a.solve(&array![8.0, 22.0])?;
 /// assert_eq!(x, array![1.0, 2.0]);
 /// assert_eq!(a.cholesky()?, array![[2.0, 0.0], [1.0, 3.0]]);
