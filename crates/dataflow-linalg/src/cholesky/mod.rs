@@ -29,7 +29,7 @@ mod inverse;
 mod order;
 mod solve;
 
-pub use check::{Check, CheckTask, Piece, residual};
+pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, factor};
 pub use inverse::{Inverse, InverseTask, inverse};
 pub use order::default_tile_order;

@@ -31,6 +31,7 @@ pub mod market;
 pub mod check;
 pub mod digest;
 pub mod norm;
+mod piece;
 mod scan;
 pub mod transfer;
 
@@ -39,5 +40,6 @@ pub use each::EachTile;
 pub use entries::{Adjoint, ColumnMajor, Entries};
 pub(crate) use fill::Fill;
 pub use layout::{Layout, LayoutError, Structure};
+pub use piece::Piece;
 pub use tile::{Format, Tile};
 pub use tiled::TiledMatrix;
