@@ -7,16 +7,16 @@ mod cli;
 mod problem;
 
 use clap::{Args, ValueEnum};
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Measured, Settings};
 use dataflow::linalg::cholesky::{Inverse, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::{Monitor, Runtime};
+use dataflow::Monitor;
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest_of_all, fits,
-    judge, open, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest_of_all, fits,
+    is_checked, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -36,9 +36,6 @@ const EXAMPLE: Example = Example {
     ],
 };
 
-/// Up to this order the result is checked unless the user says otherwise.
-const CHECKED_BY_DEFAULT: usize = 8000;
-
 /// The flags of this example.
 #[derive(Clone, Copy, Debug, Args)]
 struct Own {
@@ -56,14 +53,7 @@ enum Method {
     Cholesky,
 }
 
-struct Problem<'a> {
-    settings: &'a Settings<Own>,
-    file: Option<File>,
-    runtime: &'a Runtime,
-    outcome: &'a mut Outcome,
-}
-
-impl InAnyPrecision for Problem<'_> {
+impl InAnyPrecision for Problem<'_, Own> {
     fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
@@ -75,34 +65,24 @@ impl InAnyPrecision for Problem<'_> {
 }
 
 /// From the entries to the inverse, and back for the check.
-fn definite<T: Scalar>(problem: Problem<'_>) -> Result<(), Failure> {
-    let Problem {
-        settings,
-        file,
-        runtime,
-        outcome,
-    } = problem;
+fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
+    let (settings, runtime) = (problem.settings, problem.runtime);
     let backend = backend(settings.backend)?;
-    let n = match &file {
+    let n = match &problem.file {
         Some(file) => order(file)?,
         None => settings.n.unwrap_or(4000),
     };
     let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
+    let outcome = &mut *problem.outcome;
     (outcome.n, outcome.nb) = (Some(n), Some(nb));
     outcome.precision = Some(T::PRECISION.to_string());
     let flops = flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
     outcome.flops = Some(flops);
     let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
-    let original: Matrix<T> = match file {
-        // Kept beside its inverse, and once more for the check.
-        Some(file) => Matrix::read(file, layout, 3, runtime)?,
-        None => {
-            outcome.seed = Some(settings.seed);
-            fits::<T>(&[&layout], runtime)?;
-            let generated = settings.own.generated;
-            generated.make((n, n), settings.seed, Kind::Spd)?
-        }
-    };
+    let generated = &settings.own.generated;
+    // Kept beside its inverse, and once more for the check.
+    let original = problem.original::<T>(&[&layout], 3, (generated, Kind::Spd))?;
+    let outcome = &mut *problem.outcome;
 
     let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
     let mut runs = Vec::new();
@@ -120,7 +100,7 @@ fn definite<T: Scalar>(problem: Problem<'_>) -> Result<(), Failure> {
     outcome.measured = Measured::median(runs);
 
     outcome.digest = Some(digest_of_all(&a, runtime)?.to_string());
-    if settings.check.unwrap_or(n <= CHECKED_BY_DEFAULT) {
+    if is_checked(settings, n) {
         let whole = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
         fits::<T>(&[&layout, &layout, &whole], runtime)?;
         let before = TiledMatrix::<T>::vacant(layout, runtime.memory());
@@ -152,14 +132,6 @@ fn order(file: &File) -> Result<usize, Failure> {
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
         settings.own.generated.expect_sense()?;
-        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
-        outcome.backend = Some(settings.backend.to_string());
-        let problem = Problem {
-            settings,
-            file: open(settings)?,
-            runtime,
-            outcome,
-        };
-        by_precision(settings, problem)
+        by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

@@ -9,7 +9,8 @@ mod cli;
 mod problem;
 
 use clap::{Args, ValueEnum};
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Measured, Settings};
+use dataflow::Monitor;
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::norm::{Norm, norm_across};
@@ -18,10 +19,9 @@ use dataflow::linalg::qr::{
     Options, Tree, Where, default_tile_order, least_squares, solution_ratio,
 };
 use dataflow::linalg::scalar::Scalar;
-use dataflow::{Monitor, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, judge,
-    open, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
+    is_checked, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -29,17 +29,7 @@ const EXAMPLE: Example = Example {
     name: "least_squares",
     about: "Solves tall systems as well as can be, wide ones by the shortest solution",
     runs: true,
-    honours: &[
-        "n",
-        "m",
-        "nb",
-        "grid",
-        "precision",
-        "input",
-        "seed",
-        "backend",
-        "check",
-    ],
+    honours: OF_A_MATRIX,
 };
 
 /// The flags of this example alone.
@@ -70,38 +60,16 @@ enum Sides {
     Ramp,
 }
 
-/// Up to this order the result is checked unless the user says otherwise.
-const CHECKED_BY_DEFAULT: usize = 8000;
-
-/// What is solved, and where.
-struct Problem<'a> {
-    settings: &'a Settings<Own>,
-    file: Option<File>,
-    runtime: &'a Runtime,
-    outcome: &'a mut Outcome,
-}
-
-impl InAnyPrecision for Problem<'_> {
+impl InAnyPrecision for Problem<'_, Own> {
     fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
     /// From the entries to the solution, and back for the check.
-    fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let Problem {
-            settings,
-            file,
-            runtime,
-            outcome,
-        } = self;
+    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
+        let (settings, runtime) = (self.settings, self.runtime);
         let backend = backend(settings.backend)?;
-        let (m, n) = match &file {
-            Some(file) => (file.header().rows, file.header().cols),
-            None => {
-                let n = settings.n.unwrap_or(1000);
-                (settings.m.unwrap_or(2 * n), n)
-            }
-        };
+        let (m, n) = self.shape((|n| 2 * n, 1000));
         let Own {
             generated,
             tree,
@@ -110,6 +78,7 @@ impl InAnyPrecision for Problem<'_> {
         } = settings.own;
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
         let options = Options::of_order(nb).with_tree(tree);
+        let outcome = &mut *self.outcome;
         (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
         outcome.set("nrhs", nrhs);
         outcome.set("tree", tree.to_string());
@@ -117,14 +86,13 @@ impl InAnyPrecision for Problem<'_> {
         outcome.flops = Some(flops::gels::<T>(m, n, nrhs) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
         let of_sides = over_ranks(Layout::general(m, nrhs, nb)?, settings, runtime)?;
-        let original: Matrix<T> = match file {
-            // Kept beside its factors, and once more for the check.
-            Some(file) => Matrix::read(file, layout, 3, runtime)?,
-            None => {
-                fits::<T>(&[&layout, &of_sides], runtime)?;
-                generated.make((m, n), settings.seed, Kind::Random)?
-            }
-        };
+        // Kept beside its factors, and once more for the check.
+        let original = self.original::<T>(
+            &[&layout, &of_sides],
+            3,
+            (&settings.own.generated, Kind::Random),
+        )?;
+        let outcome = &mut *self.outcome;
         outcome.seed = Some(settings.seed);
         let random = Random::new(settings.seed.wrapping_add(1));
         let sides = |row: usize, col: usize| match rhs {
@@ -158,7 +126,7 @@ impl InAnyPrecision for Problem<'_> {
         };
 
         outcome.digest = Some(digest(&x, runtime)?.to_string());
-        if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
+        if is_checked(settings, m.max(n)) {
             let courier = runtime.courier();
             a.fill(&original, runtime)?;
             b.fill(&sides, runtime)?;
@@ -184,14 +152,6 @@ impl InAnyPrecision for Problem<'_> {
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
         settings.own.generated.expect_sense()?;
-        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
-        outcome.backend = Some(settings.backend.to_string());
-        let problem = Problem {
-            settings,
-            file: open(settings)?,
-            runtime,
-            outcome,
-        };
-        by_precision(settings, problem)
+        by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

@@ -11,7 +11,7 @@ mod cli;
 mod problem;
 
 use clap::{Args, ValueEnum};
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Measured, Settings};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::lu::{Check, Factor, Pivots, Unpivoted, default_tile_order, expect_regular};
@@ -20,8 +20,8 @@ use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, in_numbers,
-    judge, open, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
+    in_numbers, is_checked, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -29,17 +29,7 @@ const EXAMPLE: Example = Example {
     name: "lu",
     about: "Factors a matrix of any shape by tiles, with row swaps",
     runs: true,
-    honours: &[
-        "n",
-        "m",
-        "nb",
-        "grid",
-        "precision",
-        "input",
-        "seed",
-        "backend",
-        "check",
-    ],
+    honours: OF_A_MATRIX,
 };
 
 /// The flags of this example alone.
@@ -71,55 +61,29 @@ enum Pivoting {
     None,
 }
 
-/// Up to this order the result is checked unless the user says otherwise.
-const CHECKED_BY_DEFAULT: usize = 8000;
-
-/// What is factored, and where.
-struct Problem<'a> {
-    settings: &'a Settings<Own>,
-    file: Option<File>,
-    runtime: &'a Runtime,
-    outcome: &'a mut Outcome,
-}
-
-impl InAnyPrecision for Problem<'_> {
+impl InAnyPrecision for Problem<'_, Own> {
     fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
     /// From the entries to the factors, and back for the check.
-    fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let Problem {
-            settings,
-            file,
-            runtime,
-            outcome,
-        } = self;
+    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
+        let (settings, runtime) = (self.settings, self.runtime);
         let backend = backend(settings.backend)?;
-        let (m, n) = match &file {
-            Some(file) => (file.header().rows, file.header().cols),
-            None => {
-                let n = settings.n.unwrap_or(4000);
-                (settings.m.unwrap_or(n), n)
-            }
-        };
+        let (m, n) = self.shape((|n| n, 4000));
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
+        let outcome = &mut *self.outcome;
         (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        let original: Matrix<T> = match file {
-            // Kept beside its factors.
-            Some(file) => Matrix::read(file, layout, 2, runtime)?,
-            None => {
-                outcome.seed = Some(settings.seed);
-                fits::<T>(&[&layout], runtime)?;
-                settings
-                    .own
-                    .generated
-                    .make((m, n), settings.seed, settings.own.kind())?
-            }
-        };
+        // Kept beside its factors.
+        let original = self.original::<T>(
+            &[&layout],
+            2,
+            (&settings.own.generated, settings.own.kind()),
+        )?;
+        let outcome = &mut *self.outcome;
 
         let lu = TiledMatrix::vacant(layout, runtime.memory());
         let pivots = Pivots::new(&lu);
@@ -137,7 +101,7 @@ impl InAnyPrecision for Problem<'_> {
         outcome.measured = Measured::median(runs);
 
         outcome.digest = Some((digest(&lu, runtime)? + swaps(&pivots, runtime)?).to_string());
-        if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
+        if is_checked(settings, m.max(n)) {
             let check = Check::new(&original, &lu, &pivots)?;
             check.run_across(runtime, runtime.courier())?;
             judge(check.residual(), outcome)?;
@@ -188,14 +152,6 @@ fn swaps<T: Scalar>(pivots: &Pivots<T>, runtime: &Runtime) -> Result<Digest, dat
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
         settings.own.generated.expect_sense()?;
-        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
-        outcome.backend = Some(settings.backend.to_string());
-        let problem = Problem {
-            settings,
-            file: open(settings)?,
-            runtime,
-            outcome,
-        };
-        by_precision(settings, problem)
+        by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

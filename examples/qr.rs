@@ -10,17 +10,17 @@ mod cli;
 mod problem;
 
 use clap::Args;
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Measured, Settings};
+use dataflow::Monitor;
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::qr::{
     Factor, Options, Reflectors, Tree, check, default_tile_order, triangle,
 };
 use dataflow::linalg::scalar::Scalar;
-use dataflow::{Monitor, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, judge,
-    open, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
+    is_checked, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -28,17 +28,7 @@ const EXAMPLE: Example = Example {
     name: "qr",
     about: "Factors a matrix of any shape by tiles and along a tree",
     runs: true,
-    honours: &[
-        "n",
-        "m",
-        "nb",
-        "grid",
-        "precision",
-        "input",
-        "seed",
-        "backend",
-        "check",
-    ],
+    honours: OF_A_MATRIX,
 };
 
 /// The flags of this example alone.
@@ -55,38 +45,16 @@ struct Own {
     ib: Option<usize>,
 }
 
-/// Up to this order the result is checked unless the user says otherwise.
-const CHECKED_BY_DEFAULT: usize = 8000;
-
-/// What is factored, and where.
-struct Problem<'a> {
-    settings: &'a Settings<Own>,
-    file: Option<File>,
-    runtime: &'a Runtime,
-    outcome: &'a mut Outcome,
-}
-
-impl InAnyPrecision for Problem<'_> {
+impl InAnyPrecision for Problem<'_, Own> {
     fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
     /// From the entries to the factors, and back for the check.
-    fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let Problem {
-            settings,
-            file,
-            runtime,
-            outcome,
-        } = self;
+    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
+        let (settings, runtime) = (self.settings, self.runtime);
         let backend = backend(settings.backend)?;
-        let (m, n) = match &file {
-            Some(file) => (file.header().rows, file.header().cols),
-            None => {
-                let n = settings.n.unwrap_or(4000);
-                (settings.m.unwrap_or(n), n)
-            }
-        };
+        let (m, n) = self.shape((|n| n, 4000));
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
         let Own {
             generated,
@@ -96,21 +64,17 @@ impl InAnyPrecision for Problem<'_> {
         let options = Options::of_order(nb).with_tree(tree);
         let ib = ib.unwrap_or(options.ib);
         let options = Options { ib, ..options };
+        let outcome = &mut *self.outcome;
         (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
         outcome.set("tree", tree.to_string());
         outcome.set("ib", ib);
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::geqrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        let original: Matrix<T> = match file {
-            // Kept beside its factors.
-            Some(file) => Matrix::read(file, layout, 2, runtime)?,
-            None => {
-                outcome.seed = Some(settings.seed);
-                fits::<T>(&[&layout], runtime)?;
-                generated.make((m, n), settings.seed, Kind::Random)?
-            }
-        };
+        // Kept beside its factors.
+        let original =
+            self.original::<T>(&[&layout], 2, (&settings.own.generated, Kind::Random))?;
+        let outcome = &mut *self.outcome;
 
         let a = TiledMatrix::vacant(layout, runtime.memory());
         let q = Reflectors::new(&layout, options);
@@ -129,7 +93,7 @@ impl InAnyPrecision for Problem<'_> {
         outcome.measured = Measured::median(runs);
 
         outcome.digest = Some(digest(&triangle(&a, runtime)?, runtime)?.to_string());
-        if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
+        if is_checked(settings, m.max(n)) {
             let ratios = check(&original, &a, &q, runtime, runtime.courier())?;
             outcome.set("orthogonality", ratios.orthogonality);
             judge(Some(ratios.residual), outcome)?;
@@ -161,14 +125,6 @@ fn expect_orthogonal(ratio: f64) -> Result<(), Failure> {
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
         settings.own.generated.expect_sense()?;
-        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
-        outcome.backend = Some(settings.backend.to_string());
-        let problem = Problem {
-            settings,
-            file: open(settings)?,
-            runtime,
-            outcome,
-        };
-        by_precision(settings, problem)
+        by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

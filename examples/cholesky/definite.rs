@@ -2,8 +2,8 @@
 
 use super::cli;
 use super::problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, judge,
-    open, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest, is_checked,
+    judge, over_ranks, say_more,
 };
 use clap::Args;
 use cli::{Example, Failure, Measured, Outcome, Settings};
@@ -75,9 +75,6 @@ impl Own {
     }
 }
 
-/// Up to this order the result is checked unless the user says otherwise.
-const CHECKED_BY_DEFAULT: usize = 8000;
-
 /// The whole example, but for the way to factor.
 pub fn solve(
     method: &impl Method,
@@ -86,47 +83,32 @@ pub fn solve(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     settings.own.matrix.expect_sense()?;
-    outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
-    outcome.backend = Some(settings.backend.to_string());
-    let problem = Problem {
-        method,
-        settings,
-        file: open(settings)?,
-        runtime,
-        outcome,
-    };
-    by_precision(settings, problem)
+    let problem = Problem::open(settings, runtime, outcome)?;
+    by_precision(settings, Tried { method, problem })
 }
 
 /// A way, and what it is tried on.
-struct Problem<'a, M> {
+struct Tried<'a, M> {
     method: &'a M,
-    settings: &'a Settings<Own>,
-    file: Option<File>,
-    runtime: &'a Runtime,
-    outcome: &'a mut Outcome,
+    problem: Problem<'a, Own>,
 }
 
-impl<M: Method> InAnyPrecision for Problem<'_, M> {
+impl<M: Method> InAnyPrecision for Tried<'_, M> {
     fn file(&self) -> Option<&File> {
-        self.file.as_ref()
+        self.problem.file.as_ref()
     }
 
     /// From the entries to the factor, and back for the check.
     fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let Problem {
-            method,
-            settings,
-            file,
-            runtime,
-            outcome,
-        } = self;
+        let (method, mut problem) = (self.method, self.problem);
+        let (settings, runtime) = (problem.settings, problem.runtime);
         let backend = backend(settings.backend)?;
-        let n = match &file {
+        let n = match &problem.file {
             Some(file) => order(file)?,
             None => settings.n.unwrap_or(4000),
         };
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
+        let outcome = &mut *problem.outcome;
         (outcome.n, outcome.nb) = (Some(n), Some(nb));
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::potrf::<T>(n) as f64);
@@ -140,15 +122,10 @@ impl<M: Method> InAnyPrecision for Problem<'_, M> {
             }
         };
         let layout = over_ranks(layout, settings, runtime)?;
-        let original: Matrix<T> = match file {
-            // Kept beside its factor.
-            Some(file) => Matrix::read(file, layout, 2, runtime)?,
-            None => {
-                outcome.seed = Some(settings.seed);
-                fits::<T>(&[&layout], runtime)?;
-                settings.own.matrix.make((n, n), settings.seed, Kind::Spd)?
-            }
-        };
+        let generated = &settings.own.matrix;
+        // Kept beside its factor.
+        let original = problem.original::<T>(&[&layout], 2, (generated, Kind::Spd))?;
+        let outcome = &mut *problem.outcome;
 
         let mut l = TiledMatrix::vacant(layout, runtime.memory());
         let mut runs = Vec::new();
@@ -162,7 +139,7 @@ impl<M: Method> InAnyPrecision for Problem<'_, M> {
         outcome.measured = Measured::median(runs);
 
         outcome.digest = Some(digest(&l, runtime)?.to_string());
-        if settings.check.unwrap_or(n <= CHECKED_BY_DEFAULT) {
+        if is_checked(settings, n) {
             let check = Check::new(&original, &l);
             check.run_across(runtime, runtime.courier())?;
             judge(check.residual(), outcome)?;

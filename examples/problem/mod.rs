@@ -1,8 +1,7 @@
 //! What the examples of linear algebra share: where a matrix comes from, what is said of a result.
 //!
-//! An example asks [`by_precision`] for its type of number, makes its matrix by
-//! [`Matrix::read`] or [`Generated::make`], measures its graph, and tells [`digest`], [`judge`] and
-//! [`say_more`].
+//! An example opens its [`Problem`], asks [`by_precision`] for its type of number, makes its matrix
+//! by [`Problem::original`], measures its graph, and tells [`digest`], [`judge`] and [`say_more`].
 //!
 //! # Elsewhere
 //! Flags, JSON and exit statuses: `cli/`.
@@ -18,13 +17,91 @@ pub use report::{digest, digest_of_all, in_numbers, judge, say_more};
 
 use super::cli;
 use clap::Args;
-use cli::{Failure, Settings};
+use cli::{Failure, Outcome, Settings};
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::market::{ReadError, physical_memory};
 use dataflow::linalg::matrix::{Distribution, Grid, GridError, Layout, LayoutError, Tile};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::{Runtime, Transport};
+
+/// The common flags of an example that works on one matrix of any shape.
+pub const OF_A_MATRIX: &[&str] = &[
+    "n",
+    "m",
+    "nb",
+    "grid",
+    "precision",
+    "input",
+    "seed",
+    "backend",
+    "check",
+];
+
+/// Up to this order a result is checked unless the user says otherwise.
+const CHECKED_BY_DEFAULT: usize = 8000;
+
+/// Whether the result of a problem with extents up to `longest` is to be checked.
+pub fn is_checked<Own: Args>(settings: &Settings<Own>, longest: usize) -> bool {
+    settings.check.unwrap_or(longest <= CHECKED_BY_DEFAULT)
+}
+
+/// What an example works on, and where.
+pub struct Problem<'a, Own: Args> {
+    pub settings: &'a Settings<Own>,
+    pub file: Option<File>,
+    pub runtime: &'a Runtime,
+    pub outcome: &'a mut Outcome,
+}
+
+impl<'a, Own: Args> Problem<'a, Own> {
+    /// Opens the file, if there is one, and notes what the report begins with.
+    pub fn open(
+        settings: &'a Settings<Own>,
+        runtime: &'a Runtime,
+        outcome: &'a mut Outcome,
+    ) -> Result<Self, Failure> {
+        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
+        outcome.backend = Some(settings.backend.to_string());
+        Ok(Problem {
+            settings,
+            file: open(settings)?,
+            runtime,
+            outcome,
+        })
+    }
+
+    /// Rows and columns: the file's, or those that were asked for, or the example's own.
+    pub fn shape(&self, own: (impl Fn(usize) -> usize, usize)) -> (usize, usize) {
+        match &self.file {
+            Some(file) => (file.header().rows, file.header().cols),
+            None => {
+                let n = self.settings.n.unwrap_or(own.1);
+                (self.settings.m.unwrap_or_else(|| own.0(n)), n)
+            }
+        }
+    }
+
+    /// The matrix: the file's, of which `kept` copies are held at once, or a generated one.
+    /// Refuses what does not fit: matrices of these layouts, of which it has the first.
+    pub fn original<T: Scalar>(
+        &mut self,
+        layouts: &[&Layout],
+        kept: u64,
+        (generated, otherwise): (&Generated, Kind),
+    ) -> Result<Matrix<T>, Failure> {
+        let layout = *layouts[0];
+        match self.file.take() {
+            Some(file) => Matrix::read(file, layout, kept, self.runtime),
+            None => {
+                self.outcome.seed = Some(self.settings.seed);
+                fits::<T>(layouts, self.runtime)?;
+                let shape = (layout.rows(), layout.cols());
+                generated.make(shape, self.settings.seed, otherwise)
+            }
+        }
+    }
+}
 
 /// Something to be done in any of the four types of numbers.
 pub trait InAnyPrecision {
