@@ -162,8 +162,8 @@ fn by_qr<T: Scalar>(
     let layout = Layout::general(r.cols(), b.cols(), b.nb()).map_err(wrong)?;
     let layout = layout.distributed(*b.distribution(), b.rank());
     let x = TiledMatrix::vacant(layout.map_err(wrong)?, b.memory().clone());
-    x.fill(&|_: usize, _: usize| T::zero(), on)
-        .map_err(LinalgError::Run)?;
+    let fill = x.fill(&|_: usize, _: usize| T::zero(), on);
+    let fill = fill.map_err(LinalgError::Run)?;
     let solve = Triangular::new(r, op, &b, &x, by.backend)?;
     let turned = match op {
         Op::NoTranspose => (Side::Left, Op::ConjTranspose, &b),
@@ -181,7 +181,7 @@ fn by_qr<T: Scalar>(
             (solve, turn.run_across(on, courier, monitor)?)
         }
     };
-    Ok((x, both(reports.0, reports.1)))
+    Ok((x, both(fill, both(reports.0, reports.1))))
 }
 
 /// What two graphs, one after the other, cost together.
