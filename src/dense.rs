@@ -9,19 +9,24 @@
 //! In place, over ranks, from files, with a runtime of one's own: [`linalg`](crate::linalg).
 
 use crate::Runtime;
-use dataflow_core::port::{Executor, Heap, Inline, Memory};
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Executor, Heap, Inline, Memory};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::{Backend, LARGEST_WHOLE, Op, potrf_whole, trsm_left};
 use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::{Entries, Format, Layout, LayoutError, Tile, TiledMatrix};
 use dataflow_linalg::product::{self, Operand};
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{cholesky, lu};
+use dataflow_linalg::{cholesky, lu, qr};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Up to this extent a problem is one tile.
 const SMALL: usize = LARGEST_WHOLE;
+
+/// What [`Dense::lu`] answers: the order of rows P, then L and U.
+pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 
 /// Linear algebra on an array of any memory order and strides; nothing is changed in place, results
 /// are column-major.
@@ -59,6 +64,71 @@ pub trait Dense<T: Scalar> {
         b: &ArrayBase<S, D>,
     ) -> Result<Array<T, D>, LinalgError>;
 
+    /// P, L and U of the factorisation with partial pivoting, for any shape: row `i` of L·U is row
+    /// `p[i]` of A.
+    ///
+    /// L is m × k and unit lower triangular, U k × n and upper triangular, k = min(m, n). A singular
+    /// matrix has factors, too: there are zeros on the diagonal of U.
+    ///
+    /// # Errors
+    /// If A is not finite.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::{Axis, array};
+    ///
+    /// let a = array![[0.0, 3.0, 1.0], [2.0, 4.0, 6.0]];
+    /// let (p, l, u) = a.lu()?;
+    /// assert_eq!(p, [1, 0]);
+    /// assert_eq!(l, array![[1.0, 0.0], [0.0, 1.0]]);
+    /// assert_eq!(a.select(Axis(0), &p), l.dot(&u));
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn lu(&self) -> Result<Lu<T>, LinalgError>;
+
+    /// Q and R with A = Q·R, for any shape: Q is m × k with orthonormal columns, R k × n and upper
+    /// triangular, k = min(m, n).
+    ///
+    /// # Errors
+    /// If A is not finite.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let a = array![[3.0, 1.0], [4.0, 2.0], [0.0, 5.0]];
+    /// let (q, r) = a.qr()?;
+    /// assert_eq!((q.dim(), r.dim()), ((3, 2), (2, 2)));
+    /// assert!((q.dot(&r) - &a).iter().all(|rest| rest.abs() < 1e-14));
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn qr(&self) -> Result<(Array2<T>, Array2<T>), LinalgError>;
+
+    /// The X that makes ‖B − A·X‖₂ least, for a vector or the columns of a matrix; the shortest of
+    /// all solutions if A has more columns than rows. By QR; A must have full rank.
+    ///
+    /// # Errors
+    /// If the shapes disagree, A or B is not finite; [`LinalgError::Singular`] if R has a zero on its
+    /// diagonal.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// // The line nearest to (0, 1), (1, 2), (2, 6)
+    /// let a = array![[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]];
+    /// let x = a.least_squares(&array![1.0, 2.0, 6.0])?;
+    /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn least_squares<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError>;
+
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes.
     ///
     /// # Errors
@@ -88,24 +158,51 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         &self,
         b: &ArrayBase<R, D>,
     ) -> Result<Array<T, D>, LinalgError> {
-        let wrong = |_| {
-            let text = format!(
-                "right-hand sides of {} dimensions (1 or 2 are solved)",
-                b.ndim()
-            );
-            LinalgError::Shape(text)
-        };
-        let columns = match b.ndim() {
-            1 => b.view().into_dyn().insert_axis(Axis(1)),
-            _ => b.view().into_dyn(),
-        };
-        let columns = columns.into_dimensionality::<Ix2>().map_err(wrong)?;
-        let x = solve(self.view(), (columns.dim(), &NdarrayEntries(columns)))?;
-        let x = match b.ndim() {
-            1 => x.index_axis_move(Axis(1), 0).into_dyn(),
-            _ => x.into_dyn(),
-        };
-        x.into_dimensionality::<D>().map_err(wrong)
+        of_columns(b, |b| solve(self.view(), (b.dim(), &NdarrayEntries(b))))
+    }
+
+    fn lu(&self) -> Result<Lu<T>, LinalgError> {
+        let (m, n) = self.dim();
+        let place = Place::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
+        let a = place.general(self.view())?;
+        let pivots = lu::Pivots::new(&a);
+        match lu::factor(&a, &pivots, Backend::Auto, place.on()) {
+            // Complete, but for a zero on the diagonal of U.
+            Ok(_) | Err(LinalgError::Singular { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut rows: Vec<usize> = (0..m).collect();
+        for (row, pivot) in pivots.rows() {
+            rows.swap(row, pivot);
+        }
+        let (both, k) = (array(&a)?, m.min(n));
+        let l = Array2::from_shape_fn((m, k).f(), |(i, j)| match i.cmp(&j) {
+            Ordering::Less => T::zero(),
+            Ordering::Equal => T::one(),
+            Ordering::Greater => both[(i, j)],
+        });
+        let u = Array2::from_shape_fn((k, n).f(), |(i, j)| match i > j {
+            true => T::zero(),
+            false => both[(i, j)],
+        });
+        Ok((rows, l, u))
+    }
+
+    fn qr(&self) -> Result<(Array2<T>, Array2<T>), LinalgError> {
+        let (m, n) = self.dim();
+        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        let a = place.general(self.view())?;
+        let options = qr::Options::of_order(place.nb);
+        let (q, _) = qr::factor(&a, options, Backend::Auto, place.on())?;
+        let formed = qr::form(&a, &q, m.min(n), Backend::Auto, place.on(), &Alone)?;
+        Ok((array(&formed)?, array(&qr::triangle(&a, place.on())?)?))
+    }
+
+    fn least_squares<R: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<R, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        of_columns(b, |b| least_squares(self.view(), b))
     }
 
     fn inverse(&self) -> Result<Array2<T>, LinalgError> {
@@ -132,13 +229,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     ) -> Result<Array2<T>, LinalgError> {
         let ((m, k), (l, n)) = (self.dim(), b.dim());
         let place = Place::of::<T>(m.max(n).max(k).max(l))?;
-        let general = |(rows, cols), entries| {
-            place.tiles(
-                Layout::general(rows, cols, place.nb),
-                &NdarrayEntries(entries),
-            )
-        };
-        let (a, b) = (general((m, k), self.view())?, general((l, n), b.view())?);
+        let (a, b) = (place.general(self.view())?, place.general(b.view())?);
         let c = place.tiles(Layout::general(m, n, place.nb), &|_: usize, _: usize| {
             T::zero()
         })?;
@@ -157,6 +248,11 @@ struct Place {
 impl Place {
     /// For a matrix of which no extent is larger than `extent`.
     fn of<T: Scalar>(extent: usize) -> Result<Self, LinalgError> {
+        Place::with_order(extent, cholesky::default_tile_order::<T>(extent))
+    }
+
+    /// The same with tiles of this order, if the matrix is more than one tile.
+    fn with_order(extent: usize, nb: usize) -> Result<Self, LinalgError> {
         Ok(match extent <= SMALL {
             true => Place {
                 runtime: None,
@@ -164,7 +260,7 @@ impl Place {
             },
             false => Place {
                 runtime: Some(Runtime::shared().map_err(LinalgError::Run)?),
-                nb: cholesky::default_tile_order::<T>(extent),
+                nb,
             },
         })
     }
@@ -191,6 +287,12 @@ impl Place {
         Ok(tiles)
     }
 
+    /// A whole array.
+    fn general<T: Scalar>(&self, a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
+        let layout = Layout::general(a.nrows(), a.ncols(), self.nb);
+        self.tiles(layout, &NdarrayEntries(a))
+    }
+
     /// The lower triangle of a square array.
     fn lower<T: Scalar>(&self, a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
         expect_square(a)?;
@@ -208,6 +310,30 @@ fn expect_square<T>(a: ArrayView2<'_, T>) -> Result<(), LinalgError> {
             )))
         }
     }
+}
+
+/// What is computed from the columns of a matrix, or from a vector as the only one.
+fn of_columns<T: Scalar, R: Data<Elem = T>, D: Dimension>(
+    b: &ArrayBase<R, D>,
+    solve: impl FnOnce(ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError>,
+) -> Result<Array<T, D>, LinalgError> {
+    let wrong = |_| {
+        let text = format!(
+            "right-hand sides of {} dimensions (1 or 2 are solved)",
+            b.ndim()
+        );
+        LinalgError::Shape(text)
+    };
+    let columns = match b.ndim() {
+        1 => b.view().into_dyn().insert_axis(Axis(1)),
+        _ => b.view().into_dyn(),
+    };
+    let x = solve(columns.into_dimensionality::<Ix2>().map_err(wrong)?)?;
+    let x = match b.ndim() {
+        1 => x.index_axis_move(Axis(1), 0).into_dyn(),
+        _ => x.into_dyn(),
+    };
+    x.into_dimensionality::<D>().map_err(wrong)
 }
 
 /// Whether a square array is its own adjoint to the bit, with a positive diagonal.
@@ -303,11 +429,31 @@ fn by_lu<T: Scalar>(
         return Err(LinalgError::Shape(text));
     }
     let place = Place::of::<T>(n.max(cols))?;
-    let lu = place.tiles(Layout::general(n, n, place.nb), &NdarrayEntries(a))?;
+    let lu = place.general(a)?;
     let pivots = lu::Pivots::new(&lu);
     lu::factor(&lu, &pivots, Backend::Auto, place.on())?;
     let x = place.tiles(Layout::general(n, cols, place.nb), b)?;
     lu::solve(&lu, &pivots, Op::NoTranspose, &x, Backend::Auto, place.on())?;
+    array(&x)
+}
+
+/// The X that makes ‖B − A·X‖ least, by QR.
+fn least_squares<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    let ((m, n), (rows, cols)) = (a.dim(), b.dim());
+    let extent = m.max(n).max(rows).max(cols);
+    let place = Place::with_order(extent, qr::default_tile_order::<T>(m, n))?;
+    let (a, b) = (place.general(a)?, place.general(b)?);
+    let monitor = Monitor::new();
+    let at = qr::Where {
+        on: place.on(),
+        courier: &Alone,
+        monitor: &monitor,
+    };
+    let options = qr::Options::of_order(place.nb);
+    let (x, _) = qr::least_squares(&a, &b, options, Backend::Auto, at)?;
     array(&x)
 }
 

@@ -86,7 +86,7 @@ pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};
 pub use dataflow_core::{Report, task_names};
 pub use dataflow_numa::{Bind, Placing, Policy};
-pub use dense::Dense;
+pub use dense::{Dense, Lu};
 pub use launch::{Transport, launch};
 pub use runtime::{Runtime, RuntimeBuilder};
 

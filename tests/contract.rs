@@ -39,9 +39,10 @@ const KEYS: [&str; 25] = [
 ];
 
 /// An example, small enough to run often.
-const EXAMPLES: [(&str, &[&str]); 13] = [
+const EXAMPLES: [(&str, &[&str]); 14] = [
     ("cholesky", &["--n", "50"]),
     ("inverse", &["--n", "50"]),
+    ("solve", &["--n", "50"]),
     ("matmul", &["--n", "50"]),
     ("cholesky_sequence", &["--n", "50"]),
     ("lu", &["--n", "50"]),
@@ -1021,4 +1022,197 @@ fn lu_refuses_a_way_of_pivoting_that_it_does_not_have() {
     let ended = run("lu", &["--n", "5", "--pivoting", "rook"]);
     let text = ended.is_a_bad_argument();
     assert!(text.contains("partial") && text.contains("none"), "{text}");
+}
+
+#[test]
+fn every_grid_of_ranks_solves_and_judges_as_one_rank() {
+    for (arguments, method) in [
+        ("--n 60 --nb 16", "cholesky"),
+        ("--n 60 --nb 16 --method lu --precision c64", "lu"),
+        ("--n 60 --nb 16 --method qr", "qr"),
+        ("--m 70 --n 40 --nb 9", "qr"),
+        ("--m 40 --n 70 --nb 9 --precision c32", "qr"),
+        // More ranks than tiles.
+        ("--n 20 --nb 16 --matrix random", "lu"),
+    ] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let of_grid = |(p, q): (usize, usize)| {
+            let (ranks, grid) = ((p * q).to_string(), format!("{p}x{q}"));
+            let spread = ["--ranks", &ranks, "--grid", &grid, "--check", "--json"];
+            run("solve", &[&arguments[..], &spread].concat()).done()
+        };
+        let alone = of_grid((1, 1));
+        assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
+        let square = alone["n"] == alone["m"];
+        assert_eq!(alone["method"], method, "{alone}");
+        assert_eq!(alone["condition"].is_f64(), square, "{alone}");
+        assert_eq!(alone["log_det"].is_f64(), square, "{alone}");
+        assert_eq!(alone["det_phase"].is_array(), method != "qr", "{alone}");
+        for grid in [(2, 1), (2, 2), (2, 3)] {
+            let spread = of_grid(grid);
+            for key in [
+                "residual",
+                "digest",
+                "condition",
+                "log_det",
+                "det_phase",
+                "method",
+            ] {
+                assert_eq!(
+                    spread[key], alone[key],
+                    "{key} of {arguments:?} on {grid:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn all_methods_agree_on_condition_and_determinant() {
+    for matrix in ["spd", "conditioned"] {
+        let of_method = |method: &str| {
+            let arguments = ["--matrix", matrix, "--n", "60", "--nb", "13", "--json"];
+            run("solve", &[&arguments[..], &["--method", method]].concat()).done()
+        };
+        let expected = of_method("cholesky");
+        let number = |object: &Value, key: &str| object[key].as_f64().unwrap();
+        if matrix == "conditioned" {
+            // 10⁶ in the 2-norm.
+            let condition = number(&expected, "condition");
+            assert!((1e6 / 60.0..6e7).contains(&condition), "{expected}");
+        }
+        for method in ["lu", "qr"] {
+            let found = of_method(method);
+            let ratio = number(&found, "condition") / number(&expected, "condition");
+            assert!((ratio - 1.0).abs() < 1e-6, "{found}");
+            let difference = number(&found, "log_det") - number(&expected, "log_det");
+            assert!(difference.abs() < 1e-7, "{found}");
+        }
+        assert_eq!(of_method("lu")["det_phase"], expected["det_phase"]);
+    }
+}
+
+#[test]
+fn right_hand_sides_are_read_and_solutions_are_written() {
+    let banner = "%%MatrixMarket matrix array real general";
+    let a = written("solve_a.mtx", &format!("{banner}\n2 2\n0\n2\n4\n8\n"));
+    let b = written("solve_b.mtx", &format!("{banner}\n2 2\n4\n10\n4\n8\n"));
+    for (ranks, nb) in [("1", "1"), ("1", "5"), ("4", "1")] {
+        let x = written("solve_x.mtx", "stale");
+        let arguments = ["--input", &a, "--rhs", &b, "--output", &x, "--nb", nb];
+        let solved = run(
+            "solve",
+            &[&arguments[..], &["--ranks", ranks, "--json"]].concat(),
+        );
+        let solved = solved.done();
+        assert_eq!(solved["method"], "lu");
+        assert_eq!(
+            (&solved["nrhs"], &solved["residual"]),
+            (&2.into(), &0.0.into())
+        );
+        assert_eq!(solved["condition"], 15.0);
+        assert_eq!(solved["det_phase"][0], -1.0);
+        let text = std::fs::read_to_string(x).unwrap();
+        assert_eq!(text, format!("{banner}\n2 2\n1.0\n1.0\n0.0\n1.0\n"));
+    }
+    let nowhere = ["--n", "5", "--output", "no/such/folder/x.mtx", "--json"];
+    let ended = run("solve", &nowhere);
+    let object = ended.object();
+    ended.says_what_failed(&object);
+    assert_eq!(object["error"]["kind"], "output_unwritable");
+    // Three rows for a matrix of two.
+    let long = written("solve_long.mtx", &format!("{banner}\n3 1\n1\n2\n3\n"));
+    let object = run("solve", &["--input", &a, "--rhs", &long, "--json"]).object();
+    assert_eq!(object["error"]["kind"], "wrong_shape", "{object}");
+}
+
+#[test]
+fn the_method_follows_from_the_matrix_unless_one_is_asked_for() {
+    let banner = "%%MatrixMarket matrix coordinate real";
+    let definite = "2 2 3\n1 1 4\n2 1 1\n2 2 3\n";
+    let indefinite = "2 2 3\n1 1 1\n2 1 2\n2 2 1\n";
+    let named = |name: &str, symmetry: &str, text: &str| {
+        written(name, &format!("{banner} {symmetry}\n{text}"))
+    };
+    for (file, asked, expected) in [
+        (
+            named("definite.mtx", "symmetric", definite),
+            None,
+            "cholesky",
+        ),
+        (
+            named("definite.mtx", "symmetric", definite),
+            Some("qr"),
+            "qr",
+        ),
+        (named("asymmetric.mtx", "general", definite), None, "lu"),
+        (named("indefinite.mtx", "symmetric", indefinite), None, "lu"),
+        (named("tall.mtx", "general", "3 1 1\n2 1 5\n"), None, "qr"),
+    ] {
+        let method = asked.map_or(vec![], |method| vec!["--method", method]);
+        let arguments = [&["--input", &*file, "--json"][..], &method].concat();
+        assert_eq!(
+            run("solve", &arguments).done()["method"],
+            expected,
+            "{file}"
+        );
+    }
+    for (file, method, kind) in [
+        (
+            named("indefinite.mtx", "symmetric", indefinite),
+            "cholesky",
+            "not_positive_definite",
+        ),
+        (
+            named("tall.mtx", "general", "3 1 1\n2 1 5\n"),
+            "lu",
+            "wrong_shape",
+        ),
+        (
+            named("singular.mtx", "general", "2 2 1\n1 1 1\n"),
+            "lu",
+            "singular",
+        ),
+        (
+            named("singular.mtx", "general", "2 2 1\n1 1 1\n"),
+            "qr",
+            "singular",
+        ),
+        // Cholesky reads the lower triangle only; the check does not.
+        (
+            named("asymmetric.mtx", "general", "2 2 3\n1 1 4\n1 2 3\n2 2 5\n"),
+            "cholesky",
+            "residual_too_large",
+        ),
+    ] {
+        let ended = run("solve", &["--input", &file, "--method", method, "--json"]);
+        let object = ended.object();
+        ended.says_what_failed(&object);
+        assert_eq!(object["error"]["kind"], kind, "{file}: {object}");
+    }
+    let ended = run("solve", &["--n", "5", "--method", "mixed"]);
+    let text = ended.is_a_bad_argument();
+    for method in ["cholesky", "lu", "qr"] {
+        assert!(text.contains(method), "{text}");
+    }
+}
+
+#[test]
+fn every_matrix_of_the_collection_is_solved_with_and_its_condition_is_estimated() {
+    let Some(folder) = matrices() else { return };
+    let mut n_checked = 0;
+    for fact in &json(folder.join("facts.json")) {
+        let Some(expected) = fact["cond1"].as_f64() else {
+            continue;
+        };
+        let file = folder.join(fact["file"].as_str().unwrap());
+        let solved = run("solve", &["--input", file.to_str().unwrap(), "--json"]).done();
+        assert!(solved["residual"].as_f64() < Some(30.0), "{solved}");
+        let ratio = expected / solved["condition"].as_f64().unwrap();
+        let least = 1.0 - 10.0 * f64::EPSILON * expected;
+        assert!((least..3.0).contains(&ratio), "{ratio}: {solved}");
+        n_checked += 1;
+    }
+    println!("checked: {n_checked} files");
+    assert!(n_checked > 10);
 }

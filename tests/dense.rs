@@ -4,9 +4,9 @@
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
-use dataflow::linalg::{LinalgError, cholesky, kernel::Backend};
+use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr};
 use dataflow::{Dense, Runtime};
-use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, array, s};
+use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
 
 /// The entries of a source in an array of either memory order.
 fn array_of<T: Scalar>(
@@ -91,6 +91,150 @@ fn definite_and_general_matrices_of_every_memory_order_are_solved_and_inverted()
     check::<f64>(290);
 }
 
+fn adjoint<T: Scalar>(a: ArrayView2<'_, T>) -> Array2<T> {
+    a.t().mapv(Scalar::conj)
+}
+
+/// L·U is A with its rows in the order P, with factors of the right form.
+fn check_lu<T: Scalar>(a: &Array2<T>, case: &str) {
+    let (m, n) = a.dim();
+    let (p, l, u) = a.lu().unwrap();
+    assert_eq!((l.dim(), u.dim()), ((m, m.min(n)), (m.min(n), n)), "{case}");
+    let mut rows = p.clone();
+    rows.sort_unstable();
+    assert!(rows.into_iter().eq(0..m), "{case}: {p:?}");
+    for ((i, j), x) in l.indexed_iter() {
+        let fits = match i.cmp(&j) {
+            std::cmp::Ordering::Less => *x == T::zero(),
+            std::cmp::Ordering::Equal => *x == T::one(),
+            // The largest pivot by the sum of its parts.
+            std::cmp::Ordering::Greater => x.modulus() < 1.5,
+        };
+        assert!(fits, "{case}: L({i}, {j}) = {x:?}");
+    }
+    assert!(
+        u.indexed_iter()
+            .all(|((i, j), x)| i <= j || *x == T::zero())
+    );
+    let error = distance(
+        plain(l.view(), u.view()).view(),
+        a.select(Axis(0), &p).view(),
+    );
+    assert!(error < 30.0, "{case}: {error:.1}");
+}
+
+/// Q·R is A, Q has orthonormal columns and R is a triangle; Q for what follows.
+fn check_qr<T: Scalar>(a: &Array2<T>, case: &str) -> Array2<T> {
+    let (m, n) = a.dim();
+    let (q, r) = a.qr().unwrap();
+    assert_eq!((q.dim(), r.dim()), ((m, m.min(n)), (m.min(n), n)), "{case}");
+    assert!(
+        r.indexed_iter()
+            .all(|((i, j), x)| i <= j || *x == T::zero())
+    );
+    let gram = plain(adjoint(q.view()).view(), q.view());
+    let error = distance(gram.view(), unit(m.min(n)).view());
+    assert!(error < 30.0, "{case}: {error:.1}");
+    let error = distance(plain(q.view(), r.view()).view(), a.view());
+    assert!(error < 30.0, "{case}: {error:.1}");
+    q
+}
+
+/// Sides of which the nearest, or shortest, solution is known.
+fn check_least_squares<T: Scalar>(a: &Array2<T>, q: &Array2<T>, case: &str) {
+    let (m, n) = a.dim();
+    let random = |rows, seed| array_of::<T>((rows, 3), &Random::new(seed), true);
+    let (exact, beside) = match m >= n {
+        // What is orthogonal to all columns of A changes nothing.
+        true => {
+            let of_q = plain(adjoint(q.view()).view(), random(m, 4).view());
+            let inside = plain(q.view(), of_q.view());
+            let beside = Array2::from_shape_fn((m, 3), |at| random(m, 4)[at] - inside[at]);
+            (random(n, 3), beside)
+        }
+        // The shortest solution is a combination of the rows of A.
+        false => {
+            let of_rows = plain(adjoint(a.view()).view(), random(m, 3).view());
+            (of_rows, Array2::from_elem((m, 3), T::zero()))
+        }
+    };
+    let sides = plain(a.view(), exact.view());
+    let sides = Array2::from_shape_fn((m, 3), |at| sides[at] + beside[at]);
+    let x = a.least_squares(&sides).unwrap();
+    let error = distance(x.view(), exact.view());
+    // A random matrix may be conditioned like n².
+    assert!(error < 1e5, "{case}: {error:.1}");
+    let column = a.least_squares(&sides.column(1)).unwrap();
+    assert!(distance(column.insert_axis(Axis(1)).view(), x.slice(s![.., 1..2])) < 1e5);
+}
+
+#[test]
+fn every_shape_is_factored_by_lu_and_qr_and_solved_by_least_squares() {
+    fn check<T: Scalar>(m: usize, n: usize) {
+        for columns in [false, true] {
+            let case = format!("{m} x {n} {}", T::PRECISION);
+            let a = array_of::<T>((m, n), &Random::new(2), columns);
+            check_lu(&a, &case);
+            let q = check_qr(&a, &case);
+            check_least_squares(&a, &q, &case);
+            // Views: every second row and column of a larger array, and against the grain.
+            let larger = Array2::from_shape_fn((2 * m, 2 * n), |(i, j)| a[(i / 2, j / 2)]);
+            let turned = a.slice(s![..;-1, ..;-1]).to_owned();
+            let sides = array_of::<T>((m, 2), &Random::new(5), !columns);
+            for view in [larger.slice(s![..;2, ..;2]), turned.slice(s![..;-1, ..;-1])] {
+                assert_eq!(view.lu().unwrap(), a.lu().unwrap(), "{case}");
+                assert_eq!(view.qr().unwrap(), a.qr().unwrap(), "{case}");
+                assert_eq!(
+                    view.least_squares(&sides).unwrap(),
+                    a.least_squares(&sides).unwrap(),
+                    "{case}"
+                );
+            }
+        }
+    }
+    for (m, n) in [
+        (0, 0),
+        (0, 3),
+        (3, 0),
+        (1, 1),
+        (1, 5),
+        (6, 6),
+        (31, 7),
+        (7, 31),
+    ] {
+        check::<f32>(m, n);
+        check::<f64>(m, n);
+        check::<c32>(m, n);
+        check::<c64>(m, n);
+    }
+    // On the runtime.
+    for (m, n) in [(290, 40), (40, 290), (270, 270)] {
+        check::<f64>(m, n);
+    }
+}
+
+#[test]
+fn a_singular_matrix_has_factors_and_no_least_squares_solution() {
+    let singular = array![[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]];
+    let (p, l, u) = singular.lu().unwrap();
+    assert_eq!(singular.select(Axis(0), &p), l.dot(&u));
+    assert_eq!(u[(1, 1)], 0.0);
+    let zeros = Array2::<c64>::zeros((3, 2));
+    let (q, r) = zeros.qr().unwrap();
+    assert!(
+        distance(
+            plain(adjoint(q.view()).view(), q.view()).view(),
+            unit(2).view()
+        ) < 10.0
+    );
+    assert_eq!(r, Array2::zeros((2, 2)));
+    for (rows, cols) in [(3, 2), (2, 3), (3, 3)] {
+        let zeros = Array2::<f64>::zeros((rows, cols));
+        let refused = zeros.least_squares(&Array1::zeros(rows)).unwrap_err();
+        assert_eq!((refused.name(), refused.index()), ("singular", Some(1)));
+    }
+}
+
 #[test]
 fn products_of_every_shape_and_memory_order_are_those_of_three_loops() {
     for (m, n, k) in [(0, 3, 2), (3, 0, 2), (3, 2, 0), (5, 7, 3), (40, 30, 250)] {
@@ -111,7 +255,7 @@ fn a_vector_is_solved_for_as_a_column() {
     let a = array_of::<f64>((9, 9), &Random::new(5), false);
     let b = Array1::from_iter((0..9).map(f64::from));
     let x = a.solve(&b).unwrap();
-    let column = a.solve(&b.clone().insert_axis(ndarray::Axis(1))).unwrap();
+    let column = a.solve(&b.clone().insert_axis(Axis(1))).unwrap();
     assert_eq!(x, column.column(0));
     assert_eq!(a.solve(&b.slice(s![..;-1])).unwrap().len(), 9);
 }
@@ -148,6 +292,9 @@ fn what_cannot_be_answered_is_named() {
             .solve(&ndarray::Array3::zeros((3, 1, 1)))
             .unwrap_err(),
         tall.dot_tiled(&tall).unwrap_err(),
+        tall.least_squares(&Array1::zeros(2)).unwrap_err(),
+        tall.least_squares(&ndarray::Array3::zeros((3, 1, 1)))
+            .unwrap_err(),
     ] {
         assert_eq!(refused.name(), "wrong_shape", "{refused}");
     }
@@ -156,6 +303,10 @@ fn what_cannot_be_answered_is_named() {
     for refused in [
         spoiled.cholesky().unwrap_err(),
         spoiled.inverse().unwrap_err(),
+        spoiled.lu().unwrap_err(),
+        spoiled.qr().unwrap_err(),
+        spoiled.least_squares(&unit(4)).unwrap_err(),
+        unit::<c32>(4).least_squares(&spoiled).unwrap_err(),
     ] {
         assert!(refused.to_string().contains("(3, 1)"), "{refused}");
     }
@@ -169,4 +320,21 @@ fn an_answer_has_the_bits_of_the_graph() {
     let l = TiledMatrix::from_entries(Layout::lower(n, nb).unwrap(), &PositiveDefinite::new(n, 4));
     cholesky::factor(&l, Backend::Auto, Runtime::shared().unwrap()).unwrap();
     assert_eq!(a.cholesky().unwrap(), l.to_ndarray().unwrap());
+
+    let runtime = Runtime::shared().unwrap();
+    let a = array_of::<f64>((n, n), &Random::new(4), false);
+    let layout = Layout::general(n, n, lu::default_tile_order::<f64>(n, n)).unwrap();
+    let both = TiledMatrix::from_entries(layout, &Random::new(4));
+    let pivots = lu::Pivots::new(&both);
+    lu::factor(&both, &pivots, Backend::Auto, runtime).unwrap();
+    let (_, l, u) = a.lu().unwrap();
+    // The ones of L are not stored.
+    let stored = (l - unit::<f64>(n)) + u;
+    assert_eq!(stored, both.to_ndarray().unwrap());
+
+    let nb = qr::default_tile_order::<f64>(n, n);
+    let r = TiledMatrix::from_entries(Layout::general(n, n, nb).unwrap(), &Random::new(4));
+    qr::factor(&r, qr::Options::of_order(nb), Backend::Auto, runtime).unwrap();
+    let r = qr::triangle(&r, runtime).unwrap();
+    assert_eq!(a.qr().unwrap().1, r.to_ndarray().unwrap());
 }

@@ -65,6 +65,11 @@ impl Generated {
         kind.map_or(String::new(), |kind| kind.get_name().to_owned())
     }
 
+    /// Whether the matrix is its own adjoint; `otherwise` is what suits the example.
+    pub fn is_hermitian(&self, otherwise: Kind) -> bool {
+        self.matrix.unwrap_or(otherwise) != Kind::Random
+    }
+
     /// Refuses a condition number without a matrix that has one.
     pub fn expect_sense(&self) -> Result<(), Failure> {
         match (self.condition, self.matrix) {

@@ -35,6 +35,9 @@ enum Expected {
 const CHOLESKY: Expected = Expected::Done {
     keys: &["n", "nb", "threads", "tasks", "residual", "digest"],
 };
+const SOLVE: Expected = Expected::Done {
+    keys: &["method", "condition", "log_det", "residual", "digest"],
+};
 const ALIGNMENT: Expected = Expected::Done {
     keys: &["score", "alignment_length", "tasks"],
 };
@@ -70,6 +73,8 @@ const RUNS: &[Run] = &[
     Run { example: "cholesky", arguments: "--n 97 --nb 100 --precision c32 --threads 2 --check --json", expected: CHOLESKY },
     Run { example: "qr", arguments: "--n 200 --m 300 --nb 64 --tree greedy --ranks 2 --check --json", expected: CHOLESKY },
     Run { example: "least_squares", arguments: "--n 300 --m 200 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
+    Run { example: "solve", arguments: "--n 300 --nb 64 --method lu --ranks 2 --check --json", expected: SOLVE },
+    Run { example: "solve", arguments: "--n 10 --method mixed --json", expected: Expected::BadArguments },
     Run { example: "inverse", arguments: "--n 300 --nb 64 --ranks 2 --check --json", expected: CHOLESKY },
     Run { example: "matmul", arguments: "--n 300 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
     Run { example: "lu", arguments: "--n 300 --m 200 --nb 64 --ranks 4 --grid 2x2 --check --json", expected: CHOLESKY },

@@ -12,6 +12,7 @@ use crate::lu::{Check as LuCheck, Factor as LuFactor, Solve as LuSolve, Unpivote
 use crate::matrix::Fill;
 use crate::matrix::norm::Measure;
 use crate::product::Gemm;
+use crate::qr::{Adjoint, Apply, Factor as QrFactor, Triangular};
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
@@ -63,4 +64,8 @@ compiled!(
     run_lu_unpivoted of Unpivoted,
     run_lu_solve of LuSolve,
     run_lu_check of LuCheck,
+    run_qr of QrFactor,
+    run_qr_apply of Apply,
+    run_qr_solve of Triangular,
+    run_adjoint of Adjoint,
 );

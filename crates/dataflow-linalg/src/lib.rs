@@ -25,6 +25,8 @@ pub mod flops;
 pub mod kernel;
 
 pub mod cholesky;
+pub mod condition;
+pub mod determinant;
 pub mod error;
 pub mod lu;
 pub mod product;

@@ -11,6 +11,7 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Heap, Inline};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::cholesky;
+use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::{Backend, Op};
 use dataflow_linalg::lu::{self, Pivots};
 use dataflow_linalg::matrix::market::{Counts, Header, ReadError, Reader, physical_memory};
@@ -46,8 +47,9 @@ const CHECKED: [&str; 15] = [
 const OF_CHOLESKY: [&str; 3] = ["potrf_info", "potrf_info_f32", "log_det"];
 
 /// The facts that the LU factorisation with partial pivoting is checked with.
-const OF_LU: [&str; 5] = [
+const OF_LU: [&str; 6] = [
     "getrf_info",
+    "cond1",
     "log_abs_det",
     "det_phase",
     "solve_ones_sum",
@@ -188,7 +190,9 @@ fn check_cholesky(path: &Path, key: &str, expected: &Value, fact: &Value) {
         };
         let case = format!("{}, nb = {nb}: {key}", path.display());
         match (key, factored) {
-            ("log_det", Ok(log_det)) => {
+            ("log_det", Ok((determinant, condition))) => {
+                expect_condition(&case, condition, &fact["cond1"]);
+                let log_det = determinant.log_abs;
                 let expected = expected.as_f64().unwrap();
                 let n = fact["rows"].as_f64().unwrap();
                 let certain = 10.0 * n * f64::EPSILON * fact["cond2"].as_f64().unwrap();
@@ -203,16 +207,28 @@ fn check_cholesky(path: &Path, key: &str, expected: &Value, fact: &Value) {
     }
 }
 
-/// log det A of the matrix in a file, by its factor.
-fn factored<T: Scalar>(path: &Path, nb: usize) -> Result<f64, LinalgError> {
+/// An estimate is a lower bound, up to the rounding errors of what it is estimated from.
+fn expect_condition(case: &str, found: f64, expected: &Value) {
+    let expected = expected.as_f64().unwrap();
+    let ratio = expected / found;
+    let least = 1.0 - 10.0 * f64::EPSILON * expected;
+    assert!(
+        (least..3.0).contains(&ratio),
+        "{case}: condition is {found:e}, expected {expected:e}"
+    );
+}
+
+/// det A and the condition of the matrix in a file, by its factor.
+fn factored<T: Scalar>(path: &Path, nb: usize) -> Result<(Determinant, f64), LinalgError> {
     let mut reader = Reader::open(path).unwrap();
     let layout = Layout::lower(reader.header().rows, nb).unwrap();
     let layout = layout.with_format(Format::sub_tiled::<T>());
     let a = reader.read_tiled::<T>(layout, Arc::new(Heap), physical_memory());
     let a = a.unwrap();
+    let norm = norm(&a, Norm::One).unwrap();
     cholesky::factor(&a, Backend::Auto, &Inline)?;
-    let diagonal = (0..a.rows()).map(|i| a.get(i, i).unwrap().re());
-    Ok(sum(diagonal.map(|pivot| 2.0 * pivot.ln())))
+    let condition = cholesky::condition(&a, norm, Backend::Auto, &Inline)?;
+    Ok((cholesky::determinant(&a).unwrap(), condition))
 }
 
 fn close(file: &str, key: &str, found: f64, expected: &Value) {
@@ -351,7 +367,7 @@ fn check_lu<T: Scalar>(folder: &Path, fact: &Value) -> usize {
     let a: TiledMatrix<T> = reader
         .read_tiled(layout, Arc::new(Heap), physical_memory())
         .unwrap();
-    let pivots = Pivots::new(&a);
+    let (pivots, norm) = (Pivots::new(&a), norm(&a, Norm::One).unwrap());
     let info = match lu::factor(&a, &pivots, Backend::Auto, &Inline) {
         Ok(_) => 0,
         Err(LinalgError::Singular { index }) => index,
@@ -361,14 +377,9 @@ fn check_lu<T: Scalar>(folder: &Path, fact: &Value) -> usize {
     let Some(condition) = fact["cond1"].as_f64().filter(|_| info == 0) else {
         return 1;
     };
-    let diagonal = (0..rows).map(|i| a.get(i, i).unwrap());
-    let diagonal: Vec<_> = diagonal.map(|u| c64::new(u.re(), u.im())).collect();
-    let log_det: f64 = diagonal.iter().map(|u| u.norm().ln()).sum();
-    let swaps = pivots.rows().filter(|(row, pivot)| row != pivot).count();
-    let sign = if swaps % 2 == 0 { 1.0 } else { -1.0 };
-    let phase = diagonal
-        .iter()
-        .fold(c64::new(sign, 0.0), |phase, u| phase * u / u.norm());
+    let estimate = lu::condition(&a, &pivots, norm, Backend::Auto, &Inline).unwrap();
+    expect_condition(file, estimate, &fact["cond1"]);
+    let Determinant { log_abs, phase } = lu::determinant(&a, &pivots).unwrap();
     let x = TiledMatrix::from_fn(Layout::general(rows, 1, 96).unwrap(), |_, _| T::one());
     lu::solve(&a, &pivots, Op::NoTranspose, &x, Backend::Auto, &Inline).unwrap();
     let x = x.to_column_major().unwrap();
@@ -376,9 +387,9 @@ fn check_lu<T: Scalar>(folder: &Path, fact: &Value) -> usize {
     let norm = x.iter().map(|x| x.modulus().powi(2)).sum::<f64>().sqrt();
     // What backward stability promises.
     let allowed = 1e-12 + 10.0 * condition * f64::EPSILON;
-    let mut n_checked = 1;
+    let mut n_checked = 2;
     for (key, found, scale) in [
-        ("log_abs_det", c64::new(log_det, 0.0), 1.0 + log_det.abs()),
+        ("log_abs_det", c64::new(log_abs, 0.0), 1.0 + log_abs.abs()),
         ("det_phase", phase, 1.0),
         ("solve_ones_sum", sum, norm * (rows as f64).sqrt()),
         ("solve_ones_norm2", c64::new(norm, 0.0), norm),

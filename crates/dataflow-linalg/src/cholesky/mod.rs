@@ -1,9 +1,10 @@
 //! Cholesky: A = L·Lᴴ of a Hermitian positive definite matrix, by tiles.
 //!
 //! [`factor`] overwrites the lower triangle of A by L; [`solve`] overwrites B by the solution of
-//! A·X = B; [`inverse`] overwrites A by A⁻¹; [`residual`] judges a factor. [`Factor`], [`Solve`],
-//! [`Inverse`] and [`Check`] are the task spaces
-//! behind them, to be run, watched or composed like any other, on one rank or on many.
+//! A·X = B; [`inverse`] overwrites A by A⁻¹; [`residual`] judges a factor;
+//! [`condition`] and [`determinant`] say what it tells of A. [`Factor`], [`Solve`], [`Inverse`] and
+//! [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on one
+//! rank or on many.
 //!
 //! # Examples
 //! ```
@@ -15,8 +16,7 @@
 //! let laplacian = Laplacian { width: 6, height: 5 };
 //! let a = TiledMatrix::<f64>::from_entries(Layout::lower(30, 8)?, &laplacian);
 //! cholesky::factor(&a, Backend::Auto, &Inline)?;
-//! let log_det: f64 = (0..30).map(|i| 2.0 * a.get(i, i).unwrap().ln()).sum();
-//! assert!((log_det - laplacian.log_det()).abs() < 1e-10);
+//! assert!((cholesky::determinant(&a)?.log_abs - laplacian.log_det()).abs() < 1e-10);
 //!
 //! let b = TiledMatrix::from_fn(Layout::general(30, 1, 8)?, |i, _| i as f64);
 //! cholesky::solve(&a, &b, Backend::Auto, &Inline)?;
@@ -28,9 +28,11 @@ mod factor;
 mod inverse;
 mod order;
 mod solve;
+mod trust;
 
 pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, factor};
 pub use inverse::{Inverse, InverseTask, inverse};
 pub use order::default_tile_order;
 pub use solve::{Solve, SolveTask, solve};
+pub use trust::{condition, determinant};

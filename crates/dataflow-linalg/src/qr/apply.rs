@@ -15,7 +15,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run, run_across, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks that apply Q: indices of tiles of the factorisation, n the column of tiles of C
@@ -63,7 +63,8 @@ pub fn apply<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    run(&Apply::new(a, q, way, c, backend)?, on).map_err(LinalgError::Run)
+    let apply = Apply::new(a, q, way, c, backend)?;
+    T::run_qr_apply(&apply, (on, None, &Monitor::new())).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Apply<'a, T> {
@@ -117,14 +118,14 @@ impl<'a, T: Scalar> Apply<'a, T> {
     /// Runs this rank's part; every rank calls it with its part of the matrices.
     ///
     /// # Errors
-    /// What [`run_across`] answers.
+    /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_qr_apply(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     /// Whether the steps run in the order of the factorisation.

@@ -22,7 +22,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of tile QR: indices of tiles, k the panel.
@@ -107,20 +107,21 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// As [`factor`].
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(LinalgError::Run)
+        T::run_qr(self, (on, None, monitor)).map_err(LinalgError::Run)
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
     ///
     /// # Errors
-    /// As [`factor`], the same on every rank; and what [`run_across`] answers.
+    /// As [`factor`], the same on every rank; and what
+    /// [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_qr(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     fn slot(&self, m: u32, n: u32) -> usize {

@@ -13,9 +13,9 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::TiledMatrix;
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
-use dataflow_core::{Report, run_across};
 
 /// Where the graphs of a solution run; every rank says so of itself.
 #[derive(Clone, Copy)]
@@ -127,7 +127,8 @@ fn wide<T: Scalar>(
         monitor,
     } = at;
     let adjoint = Adjoint::new(a)?;
-    let make = run_across(&adjoint, on, courier, monitor).map_err(LinalgError::Run)?;
+    let make = T::run_adjoint(&adjoint, (on, Some(courier), monitor));
+    let make = make.map_err(LinalgError::Run)?;
     let adjoint = adjoint.into_matrix();
     let q = Reflectors::new(adjoint.layout(), options);
     let factor = Factor::new(&adjoint, &q, backend)?.run_across(on, courier, monitor)?;

@@ -12,7 +12,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of a solve with R: k is the step, m the row of tiles that is updated, j the column
@@ -101,8 +101,8 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     /// Looks for a zero on the diagonal of R; every rank calls it with its part.
     ///
     /// # Errors
-    /// [`LinalgError::Singular`] with the first zero, the same on every rank; what [`run_across`]
-    /// answers.
+    /// [`LinalgError::Singular`] with the first zero, the same on every rank; what
+    /// [`run_across`](dataflow_core::run_across) answers.
     pub fn expect_regular(
         &self,
         on: &dyn Executor,
@@ -114,14 +114,14 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     /// Solves with an R that has no zero on its diagonal; every rank calls it with its part.
     ///
     /// # Errors
-    /// What [`run_across`] answers.
+    /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor).map_err(LinalgError::Run)
+        T::run_qr_solve(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
     }
 
     /// Whether the last rows are solved first.

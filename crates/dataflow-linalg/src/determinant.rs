@@ -1,0 +1,139 @@
+//! Determinant: as logarithm and phase, so that it neither overflows nor vanishes.
+//!
+//! # Law
+//! Logarithms are added in the order of the diagonal, with what rounding loses carried along: the
+//! bits depend on the factors only.
+//!
+//! # Elsewhere
+//! Of factors: [`cholesky::determinant`](crate::cholesky::determinant),
+//! [`lu::determinant`](crate::lu::determinant).
+
+use crate::error::TileError;
+use crate::matrix::TiledMatrix;
+use crate::scalar::{Scalar, c64};
+
+/// det A = phase · e^log_abs.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::determinant::Determinant;
+/// let large = Determinant::of_triangle([1e200, -1e200, 1e-300]);
+/// assert!((large.log_abs - 100.0 * 10f64.ln()).abs() < 1e-12);
+/// assert_eq!(large.phase.re, -1.0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Determinant {
+    /// log |det A|; −∞ of a singular matrix, 0 of an empty one.
+    pub log_abs: f64,
+    /// det A / |det A|: ±1 of a real matrix, 0 of a singular one.
+    pub phase: c64,
+}
+
+impl Determinant {
+    /// Of a triangle with this diagonal.
+    pub fn of_triangle<T: Scalar>(diagonal: impl IntoIterator<Item = T>) -> Self {
+        let (mut sum, mut lost) = (0.0f64, 0.0);
+        let mut phase = c64::one();
+        for pivot in diagonal {
+            let size = pivot.modulus();
+            if size == 0.0 {
+                let (log_abs, phase) = (f64::NEG_INFINITY, c64::zero());
+                return Determinant { log_abs, phase };
+            }
+            // Neumaier's compensated sum.
+            let (term, before) = (size.ln(), sum);
+            sum += term;
+            lost += match before.abs() >= term.abs() {
+                true => (before - sum) + term,
+                false => (term - sum) + before,
+            };
+            phase *= c64::new(pivot.re() / size, pivot.im() / size);
+        }
+        let log_abs = sum + lost;
+        Determinant { log_abs, phase }
+    }
+
+    /// Of the matrix whose rows were swapped so many times.
+    pub fn swapped(self, times: usize) -> Self {
+        match times % 2 {
+            0 => self,
+            _ => Determinant {
+                phase: -self.phase,
+                ..self
+            },
+        }
+    }
+
+    /// Of L·Lᴴ, where this is of L.
+    pub fn of_square(self) -> Self {
+        Determinant {
+            log_abs: 2.0 * self.log_abs,
+            phase: c64::new(self.phase.norm_sqr().round(), 0.0),
+        }
+    }
+}
+
+/// Of the triangle of a matrix whose tiles are all on this rank.
+pub(crate) fn of_diagonal<T: Scalar>(a: &TiledMatrix<T>) -> Result<Determinant, TileError> {
+    let mut diagonal = Vec::with_capacity(a.rows().min(a.cols()));
+    for k in 0..a.mt().min(a.nt()) {
+        let tile = a.tile_at(k, k)?;
+        diagonal.extend((0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d)));
+    }
+    Ok(Determinant::of_triangle(diagonal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Backend;
+    use crate::lu::{self, Pivots};
+    use crate::matrix::Layout;
+    use crate::{LinalgError, cholesky};
+    use dataflow_core::port::Inline;
+
+    /// The determinant by LU in tiles of order 2.
+    fn by_lu<T: Scalar>(n: usize, entry: impl Fn(usize, usize) -> T + Sync) -> Determinant {
+        let a = TiledMatrix::from_fn(Layout::general(n, n, 2).unwrap(), entry);
+        let pivots = Pivots::new(&a);
+        match lu::factor(&a, &pivots, Backend::Auto, &Inline) {
+            Ok(_) | Err(LinalgError::Singular { .. }) => lu::determinant(&a, &pivots).unwrap(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn permutations_and_diagonals_have_their_sign_and_phase() {
+        for n in 0..8usize {
+            // The rows in turn: n − 1 swaps.
+            let turn = |i: usize, j: usize| f64::from(u8::from((i + 1) % n.max(1) == j));
+            let sign = if n % 2 == 1 || n == 0 { 1.0 } else { -1.0 };
+            let found = by_lu(n, turn);
+            assert_eq!((found.log_abs, found.phase), (0.0, c64::new(sign, 0.0)));
+            // i on the diagonal: phase iⁿ, modulus 2ⁿ.
+            let found = by_lu(n, |i, j| match i == j {
+                true => c64::new(0.0, 2.0),
+                false => c64::zero(),
+            });
+            let phase = c64::new(0.0, 1.0).powu(n as u32);
+            assert!((found.phase - phase).norm() < 1e-15, "{n}: {found:?}");
+            assert!((found.log_abs - n as f64 * 2f64.ln()).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn a_singular_matrix_has_determinant_0_and_a_definite_one_that_of_its_lu() {
+        let singular = by_lu(5, |i, j| (i * j) as f64);
+        assert_eq!(singular.log_abs, f64::NEG_INFINITY);
+        assert_eq!(singular.phase, c64::zero());
+        // min(i, j), counted from 1, has determinant 1; with 1 more in the corner 1 + its minor.
+        let entry = |i: usize, j: usize| (i.min(j) + 1) as f64;
+        let corner = |i: usize, j: usize| entry(i, j) + f64::from(u8::from((i, j) == (6, 6)));
+        let l = TiledMatrix::from_fn(Layout::lower(7, 3).unwrap(), corner);
+        cholesky::factor(&l, Backend::Auto, &Inline).unwrap();
+        for found in [cholesky::determinant(&l).unwrap(), by_lu(7, corner)] {
+            assert!((found.log_abs - 2f64.ln()).abs() < 1e-14, "{found:?}");
+            assert_eq!(found.phase, c64::one());
+        }
+    }
+}

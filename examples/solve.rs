@@ -1,0 +1,423 @@
+//! The solution of A·X = B from files or formulas, and how far it can be trusted, by tiles.
+//!
+//! Of a Hermitian matrix Cholesky is tried, and LU taken if it is not definite; of a rectangular one
+//! the solution is that of least squares, by QR. Timed are the factorisation and the solution. With
+//! the check, on the whole matrix: the backward error, and an estimate of the condition in the
+//! 1-norm.
+//!
+//! # Elsewhere
+//! The three methods: `solve/factors.rs`. Where a matrix comes from: `problem/`.
+
+mod cli;
+#[path = "solve/factors.rs"]
+mod factors;
+mod problem;
+
+use clap::Args;
+use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::core::rank::Rank;
+use dataflow::linalg::condition::inverse_norm;
+use dataflow::linalg::kernel::{Backend, Op};
+use dataflow::linalg::matrix::market::{Reader, Storage, Symmetry, write};
+use dataflow::linalg::matrix::norm::{Norm, norm_across};
+use dataflow::linalg::matrix::transfer::{Turn, transfer};
+use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::product::{Operand, residual};
+use dataflow::linalg::scalar::Scalar;
+use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
+use dataflow::{Monitor, Runtime};
+use factors::{By, Factors, Method, both, gathered};
+use problem::{
+    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, judge,
+    open, over_ranks, say_more,
+};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLE: Example = Example {
+    name: "solve",
+    about: "Solves systems of linear equations, and says how far the solution can be trusted",
+    runs: true,
+    honours: &[
+        "n",
+        "m",
+        "nb",
+        "grid",
+        "precision",
+        "input",
+        "seed",
+        "backend",
+        "check",
+    ],
+};
+
+/// Up to this order the result is checked unless the user says otherwise.
+const CHECKED_BY_DEFAULT: usize = 8000;
+
+/// The flags of this example alone.
+#[derive(Clone, Debug, Args)]
+struct Own {
+    #[command(flatten)]
+    generated: Generated,
+    /// How [default: cholesky for a Hermitian matrix, and lu if it is not definite; lu for another
+    /// square one; qr]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<Method>,
+    /// Matrix Market file with the right-hand sides [default: one, of ones]
+    #[arg(long, value_name = "FILE")]
+    rhs: Option<PathBuf>,
+    /// Write the solution to this Matrix Market file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Own {
+    /// The generated matrix that suits the method.
+    fn kind(&self, (m, n): (usize, usize)) -> Kind {
+        match self.method {
+            None | Some(Method::Cholesky) if m == n => Kind::Spd,
+            _ => Kind::Random,
+        }
+    }
+}
+
+/// What is solved, and where.
+struct Problem<'a> {
+    settings: &'a Settings<Own>,
+    file: Option<File>,
+    sides: Option<File>,
+    runtime: &'a Runtime,
+    outcome: &'a mut Outcome,
+}
+
+impl InAnyPrecision for Problem<'_> {
+    fn file(&self) -> Option<&File> {
+        let complex = self
+            .sides
+            .as_ref()
+            .filter(|file| file.header().is_complex());
+        complex.or(self.file.as_ref())
+    }
+
+    /// From the entries to the solution, and back for the check.
+    fn run<T: Scalar>(self) -> Result<(), Failure> {
+        let Problem {
+            settings,
+            file,
+            sides,
+            runtime,
+            outcome,
+        } = self;
+        let own = &settings.own;
+        let (m, n) = match &file {
+            Some(file) => (file.header().rows, file.header().cols),
+            None => {
+                let n = settings.n.unwrap_or(4000);
+                (settings.m.unwrap_or(n), n)
+            }
+        };
+        let nrhs = columns(sides.as_ref(), m)?;
+        let hermitian = match &file {
+            Some(file) => is_hermitian(file),
+            None => own.generated.is_hermitian(own.kind((m, n))),
+        };
+        let mut method = suitable(own.method, (m, n), hermitian)?;
+        let nb = settings.nb.unwrap_or_else(|| match method {
+            Method::Cholesky => cholesky::default_tile_order::<T>(n),
+            Method::Lu => lu::default_tile_order::<T>(m, n),
+            Method::Qr => qr::default_tile_order::<T>(m, n),
+        });
+        (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
+        outcome.precision = Some(T::PRECISION.to_string());
+        outcome.set("nrhs", nrhs);
+        let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
+        let (whole, of_sides) = (general(m, n)?, general(m, nrhs)?);
+        let original: Matrix<T> = match file {
+            // Kept beside its factors, and once more for the check.
+            Some(file) => Matrix::read(file, whole, 3, runtime)?,
+            None => {
+                outcome.seed = Some(settings.seed);
+                fits::<T>(&[&whole, &of_sides], runtime)?;
+                let kind = own.kind((m, n));
+                own.generated.make((m, n), settings.seed, kind)?
+            }
+        };
+        let ones = |_: usize, _: usize| T::one();
+        let b = TiledMatrix::vacant(of_sides, runtime.memory());
+        match sides {
+            Some(file) => b.fill(&Matrix::<T>::read(file, of_sides, 3, runtime)?, runtime)?,
+            None => b.fill(&ones, runtime)?,
+        };
+        b.scan(runtime, runtime.courier())?;
+
+        let task = Task {
+            settings,
+            runtime,
+            backend: backend(settings.backend)?,
+            shape: (m, n),
+            original: &original,
+            b: &b,
+        };
+        let (mut runs, mut solved) = (Vec::new(), None);
+        while runs.len() < settings.repeat {
+            match task.solved(method)? {
+                Some((measured, factors, x)) => {
+                    runs.push(measured);
+                    solved = Some((factors, x));
+                }
+                // It only looked definite.
+                None => method = Method::Lu,
+            }
+        }
+        outcome.measured = Measured::median(runs);
+        outcome.flops = Some(operations::<T>(method, (m, n), nrhs));
+        outcome.set("method", method.name());
+        outcome.say(format!("method {}", method.name()));
+        let Some((factors, x)) = solved else {
+            return Ok(());
+        };
+        if let Factors::Lu(lu, _) = &factors {
+            lu::expect_regular(lu, runtime, runtime.courier())?;
+        }
+        outcome.digest = Some(digest(&x, runtime)?.to_string());
+        task.tell_determinant(&factors, outcome)?;
+        let written = match &own.output {
+            Some(path) => task.write_solution(&x, path),
+            None => Ok(()),
+        };
+        if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
+            task.check(&factors, &x, outcome)?;
+        } else {
+            outcome.set("condition", None::<f64>);
+        }
+        if !settings.json {
+            let kind = own.generated.name(own.kind((m, n)));
+            say_more::<T, _>(settings, runtime, task.backend, &kind, outcome)?;
+        }
+        written
+    }
+}
+
+/// Whether the header of a file says that the matrix is its own adjoint.
+fn is_hermitian(file: &File) -> bool {
+    match file.header().symmetry {
+        Symmetry::Hermitian => true,
+        Symmetry::Symmetric => !file.header().is_complex(),
+        Symmetry::General | Symmetry::SkewSymmetric => false,
+    }
+}
+
+/// How many right-hand sides there are, each of `m` rows.
+fn columns(sides: Option<&File>, m: usize) -> Result<usize, Failure> {
+    let Some(header) = sides.map(|file| *file.header()) else {
+        return Ok(1);
+    };
+    if header.rows != m {
+        let text = format!(
+            "right-hand sides are {} x {} (must have {m} rows, as the matrix has)",
+            header.rows, header.cols
+        );
+        return Err(Failure::new("wrong_shape", text));
+    }
+    Ok(header.cols)
+}
+
+/// The method that was asked for, if it can be taken; else the one to try first.
+fn suitable(
+    asked: Option<Method>,
+    (m, n): (usize, usize),
+    hermitian: bool,
+) -> Result<Method, Failure> {
+    match asked {
+        Some(method) if m == n || method == Method::Qr => Ok(method),
+        Some(method) => {
+            let name = method.name();
+            let text = format!("matrix is {m} x {n} (for {name} it must be square; take qr)");
+            Err(Failure::new("wrong_shape", text))
+        }
+        None if m != n => Ok(Method::Qr),
+        None if hermitian => Ok(Method::Cholesky),
+        None => Ok(Method::Lu),
+    }
+}
+
+/// LAPACK's count.
+fn operations<T: Scalar>(method: Method, (m, n): (usize, usize), nrhs: usize) -> f64 {
+    let operations = match method {
+        Method::Cholesky => flops::potrf::<T>(n).saturating_add(flops::potrs::<T>(n, nrhs)),
+        Method::Lu => flops::getrf::<T>(m, n).saturating_add(flops::getrs::<T>(n, nrhs)),
+        Method::Qr => flops::gels::<T>(m, n, nrhs),
+    };
+    operations as f64
+}
+
+/// What all methods start from.
+struct Task<'a, T: Scalar> {
+    settings: &'a Settings<Own>,
+    runtime: &'a Runtime,
+    backend: Backend,
+    /// Rows and columns of A.
+    shape: (usize, usize),
+    original: &'a Matrix<T>,
+    b: &'a TiledMatrix<T>,
+}
+
+/// What it cost, the factors, and X.
+type Solved<T> = (Measured, Factors<T>, TiledMatrix<T>);
+
+impl<T: Scalar> Task<'_, T> {
+    fn by<'m>(&'m self, monitor: &'m Monitor) -> By<'m> {
+        By {
+            runtime: self.runtime,
+            backend: self.backend,
+            monitor,
+        }
+    }
+
+    /// The right-hand sides once more.
+    fn sides(&self) -> Result<TiledMatrix<T>, Failure> {
+        let b = TiledMatrix::vacant(*self.b.layout(), self.runtime.memory());
+        b.fill(self.b, self.runtime)?;
+        Ok(b)
+    }
+
+    /// How A is cut.
+    fn layout(&self, method: Method) -> Result<Layout, Failure> {
+        let (m, n) = self.shape;
+        let layout = match method {
+            Method::Cholesky => Layout::lower(n, self.b.nb())?,
+            Method::Lu | Method::Qr => Layout::general(m, n, self.b.nb())?,
+        };
+        over_ranks(layout, self.settings, self.runtime)
+    }
+
+    /// The factors and the solution; `None` if Cholesky was only tried, and the matrix is not
+    /// definite.
+    fn solved(&self, method: Method) -> Result<Option<Solved<T>>, Failure> {
+        let layout = self.layout(method)?;
+        let factors = Factors::begin(method, layout, self.original, self.runtime)?;
+        let (mut b, mut solution, mut indefinite) = (Some(self.sides()?), None, false);
+        let run = |monitor: &Monitor| -> Result<_, Failure> {
+            let by = self.by(monitor);
+            let factored = factors.factor(by).inspect_err(|error| {
+                indefinite = matches!(error, LinalgError::NotPositiveDefinite { .. });
+            })?;
+            let Some(b) = b.take() else {
+                return Ok(factored);
+            };
+            let (x, report) = factors.solve(Op::NoTranspose, b, by)?;
+            solution = Some(x);
+            Ok(both(factored, report))
+        };
+        let measured = self.settings.measure(self.runtime, run);
+        if indefinite && self.settings.own.method.is_none() {
+            return Ok(None);
+        }
+        let measured = measured?;
+        Ok(solution.map(|x| (measured, factors, x)))
+    }
+
+    /// The determinant of a square matrix.
+    fn tell_determinant(&self, factors: &Factors<T>, outcome: &mut Outcome) -> Result<(), Failure> {
+        let (m, n) = self.shape;
+        let (mut log_det, mut phase) = (None, None);
+        if m == n {
+            let determinant = factors.determinant(self.runtime)?;
+            log_det = Some(determinant.log_abs);
+            outcome.say(format!("log |det A| {:.12e}", determinant.log_abs));
+            if !matches!(factors, Factors::Qr(..)) {
+                phase = Some(vec![determinant.phase.re, determinant.phase.im]);
+            }
+        }
+        outcome.set("log_det", log_det);
+        outcome.set("det_phase", phase);
+        Ok(())
+    }
+
+    /// The backward error, and the condition of a square matrix.
+    fn check(
+        &self,
+        factors: &Factors<T>,
+        x: &TiledMatrix<T>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        let ((m, n), runtime) = (self.shape, self.runtime);
+        let courier = runtime.courier();
+        let whole = self.layout(Method::Lu)?;
+        fits::<T>(&[&whole, &whole], runtime)?;
+        let a = TiledMatrix::vacant(whole, runtime.memory());
+        a.fill(self.original, runtime)?;
+        let b = self.sides()?;
+        if m != n {
+            outcome.set("condition", None::<f64>);
+            let ratio = qr::solution_ratio(&a, &b, x, runtime, courier)?;
+            return judge(Some(ratio), outcome);
+        }
+        let norm = norm_across(&a, Norm::One, runtime, courier)?;
+        let condition = match n {
+            0 => 1.0,
+            _ => norm * self.inverse_norm(factors)?,
+        };
+        outcome.set("condition", condition);
+        outcome.say(format!(
+            "condition {condition:.3e}, estimated in the 1-norm"
+        ));
+        let residual = residual(Operand::plain(&a), Operand::plain(x), &b, runtime, courier)?;
+        judge(Some(residual.over(n)), outcome)
+    }
+
+    /// ‖A⁻¹‖₁, estimated.
+    fn inverse_norm(&self, factors: &Factors<T>) -> Result<f64, Failure> {
+        let runtime = self.runtime;
+        let column = Layout::general(self.b.rows(), 1, self.b.nb())?;
+        let column = over_ranks(column, self.settings, runtime)?;
+        inverse_norm(
+            self.b.rows(),
+            |op: Op, x: &mut [T]| -> Result<(), Failure> {
+                let b = TiledMatrix::vacant(column, runtime.memory());
+                b.fill(&|row: usize, _: usize| x[row], runtime)?;
+                let monitor = Monitor::new();
+                let (solution, _) = factors.solve(op, b, self.by(&monitor))?;
+                let piece = |i| Some(solution.tile(i, 0)?.as_slice().to_vec());
+                x.copy_from_slice(&gathered(&column, |i| (i, 0), runtime, piece)?);
+                Ok(())
+            },
+        )
+    }
+
+    /// Writes X, all of it from rank 0.
+    fn write_solution(&self, x: &TiledMatrix<T>, path: &Path) -> Result<(), Failure> {
+        let one_tile = Layout::general(x.rows(), x.cols(), x.rows().max(x.cols()).max(1))?;
+        let one_tile = over_ranks(one_tile, self.settings, self.runtime)?;
+        let whole = TiledMatrix::vacant(one_tile, self.runtime.memory());
+        whole.fill(&|_: usize, _: usize| T::zero(), self.runtime)?;
+        let courier = self.runtime.courier();
+        transfer(x, Turn::Plain, &whole, self.runtime, courier)?;
+        if self.runtime.rank() != Rank(0) {
+            return Ok(());
+        }
+        let unwritten = |error: String| {
+            let text = format!("{}: {error}", path.display());
+            Failure::new("output_unwritable", text)
+        };
+        let file = std::fs::File::create(path).map_err(|error| unwritten(error.to_string()))?;
+        write(file, &whole, Storage::Array, Symmetry::General)
+            .map_err(|error| unwritten(error.to_string()))
+    }
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
+        settings.own.generated.expect_sense()?;
+        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
+        outcome.backend = Some(settings.backend.to_string());
+        let problem = Problem {
+            settings,
+            file: open(settings)?,
+            sides: settings.own.rhs.as_ref().map(Reader::open).transpose()?,
+            runtime,
+            outcome,
+        };
+        by_precision(settings, problem)
+    })
+}

@@ -1,0 +1,220 @@
+//! The factors of A by one of three methods, and solutions with them, over any number of ranks.
+
+use super::cli::Failure;
+use super::problem::in_numbers;
+use clap::ValueEnum;
+use dataflow::core::rank::Rank;
+use dataflow::linalg::determinant::Determinant;
+use dataflow::linalg::kernel::{Backend, Op, Side};
+use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::qr::{self, Apply, Options, Reflectors, Triangular, Where};
+use dataflow::linalg::scalar::Scalar;
+use dataflow::linalg::{LinalgError, cholesky, lu};
+use dataflow::{Monitor, Report, Runtime};
+
+/// By which decomposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// Of a Hermitian positive definite matrix, of which the lower triangle is read.
+    Cholesky,
+    /// Of a square matrix.
+    Lu,
+    /// Of any: least squares for a tall one, the shortest solution for a wide one.
+    Qr,
+}
+
+impl Method {
+    /// The word of the command line.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or(String::new(), |value| value.get_name().to_owned())
+    }
+}
+
+/// Whatever a graph needs beside its matrices.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    pub runtime: &'a Runtime,
+    pub backend: Backend,
+    pub monitor: &'a Monitor,
+}
+
+/// A, then its factors.
+pub enum Factors<T: Scalar> {
+    /// L.
+    Cholesky(TiledMatrix<T>),
+    /// L and U.
+    Lu(TiledMatrix<T>, lu::Pivots<T>),
+    /// R, with the reflectors that are Q; of a matrix that is not wide.
+    Qr(TiledMatrix<T>, Reflectors<T>),
+    /// A itself: factors of its adjoint live only while they are solved with.
+    Wide(TiledMatrix<T>, Options),
+}
+
+impl<T: Scalar> Factors<T> {
+    /// A, which is cut as `layout` says, made and looked through.
+    pub fn begin(
+        method: Method,
+        layout: Layout,
+        original: &impl Entries<T>,
+        runtime: &Runtime,
+    ) -> Result<Self, Failure> {
+        let a = TiledMatrix::vacant(layout, runtime.memory());
+        // Each tile near the worker that makes it.
+        a.fill(original, runtime)?;
+        a.scan(runtime, runtime.courier())?;
+        let options = Options::of_order(layout.nb());
+        Ok(match method {
+            Method::Cholesky => Factors::Cholesky(a),
+            Method::Lu => {
+                let pivots = lu::Pivots::new(&a);
+                Factors::Lu(a, pivots)
+            }
+            Method::Qr if a.rows() < a.cols() => Factors::Wide(a, options),
+            Method::Qr => Factors::Qr(a, Reflectors::new(&layout, options)),
+        })
+    }
+
+    /// Overwrites A by its factors.
+    pub fn factor(&self, by: By<'_>) -> Result<Report, LinalgError> {
+        let (on, courier, monitor) = (by.runtime, by.runtime.courier(), by.monitor);
+        match self {
+            Factors::Cholesky(a) => {
+                cholesky::Factor::new(a, by.backend)?.run_across(on, courier, monitor)
+            }
+            Factors::Lu(a, pivots) => {
+                lu::Factor::new(a, pivots, by.backend)?.run_across(on, courier, monitor)
+            }
+            Factors::Qr(a, q) => {
+                qr::Factor::new(a, q, by.backend)?.run_across(on, courier, monitor)
+            }
+            Factors::Wide(..) => Ok(Report::default()),
+        }
+    }
+
+    /// The solution of A·X = B, or Aᴴ·X = B for a square matrix.
+    pub fn solve(
+        &self,
+        op: Op,
+        b: TiledMatrix<T>,
+        by: By<'_>,
+    ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+        let (on, courier, monitor) = (by.runtime, by.runtime.courier(), by.monitor);
+        match self {
+            Factors::Cholesky(l) => {
+                let solve = cholesky::Solve::new(l, &b, by.backend)?;
+                let report = solve.run_across(on, courier, monitor)?;
+                Ok((b, report))
+            }
+            Factors::Lu(lu, pivots) => {
+                let solve = lu::Solve::new(lu, pivots, op, &b, by.backend)?;
+                let report = solve.run_across(on, courier, monitor)?;
+                Ok((b, report))
+            }
+            Factors::Qr(r, q) => by_qr((r, q), op, b, by),
+            Factors::Wide(a, options) => {
+                let at = Where {
+                    on,
+                    courier,
+                    monitor,
+                };
+                qr::least_squares(a, &b, *options, by.backend, at)
+            }
+        }
+    }
+
+    /// det A of a square matrix; of QR without its phase, which is hidden in Q.
+    pub fn determinant(&self, runtime: &Runtime) -> Result<Determinant, Failure> {
+        let (Factors::Cholesky(a) | Factors::Lu(a, _) | Factors::Qr(a, _) | Factors::Wide(a, _)) =
+            self;
+        let diagonal = gathered(
+            a.layout(),
+            |k| (k, k),
+            runtime,
+            |k| {
+                let tile = a.tile(k, k)?;
+                Some((0..tile.rows()).map(|d| tile.get(d, d)).collect())
+            },
+        );
+        let triangle = Determinant::of_triangle::<T>(diagonal?);
+        Ok(match self {
+            Factors::Cholesky(_) => triangle.of_square(),
+            Factors::Lu(_, pivots) => {
+                let swaps = pivots.rows().filter(|(row, pivot)| row != pivot);
+                let own = swaps.count() as u64;
+                let all = runtime.gather(own.to_le_bytes().to_vec())?;
+                triangle.swapped(in_numbers(&all).sum::<u64>() as usize)
+            }
+            Factors::Qr(..) | Factors::Wide(..) => triangle,
+        })
+    }
+}
+
+/// X = R⁻¹·Qᴴ·B, or Q·R⁻ᴴ·B.
+fn by_qr<T: Scalar>(
+    (r, q): (&TiledMatrix<T>, &Reflectors<T>),
+    op: Op,
+    b: TiledMatrix<T>,
+    by: By<'_>,
+) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+    let (on, courier, monitor) = (by.runtime, by.runtime.courier(), by.monitor);
+    let wrong = |error| LinalgError::Shape(format!("{error}"));
+    let layout = Layout::general(r.cols(), b.cols(), b.nb()).map_err(wrong)?;
+    let layout = layout.distributed(*b.distribution(), b.rank());
+    let x = TiledMatrix::vacant(layout.map_err(wrong)?, b.memory().clone());
+    let fill = x.fill(&|_: usize, _: usize| T::zero(), on);
+    let fill = fill.map_err(LinalgError::Run)?;
+    let solve = Triangular::new(r, op, &b, &x, by.backend)?;
+    let turned = match op {
+        Op::NoTranspose => (Side::Left, Op::ConjTranspose, &b),
+        Op::Transpose | Op::ConjTranspose => (Side::Left, Op::NoTranspose, &x),
+    };
+    let turn = Apply::new(r, q, (turned.0, turned.1), turned.2, by.backend)?;
+    let reports = match op {
+        Op::NoTranspose => {
+            let turn = turn.run_across(on, courier, monitor)?;
+            let look = solve.expect_regular(on, courier)?;
+            (both(turn, look), solve.run_across(on, courier, monitor)?)
+        }
+        Op::Transpose | Op::ConjTranspose => {
+            let solve = solve.run_across(on, courier, monitor)?;
+            (solve, turn.run_across(on, courier, monitor)?)
+        }
+    };
+    Ok((x, both(fill, both(reports.0, reports.1))))
+}
+
+/// What two graphs, one after the other, cost together.
+pub fn both(mut first: Report, second: Report) -> Report {
+    first.tasks += second.tasks;
+    first.seconds += second.seconds;
+    first.local_bytes += second.local_bytes;
+    first.remote_bytes += second.remote_bytes;
+    first.uniform = second.uniform;
+    first.copies_by_class.extend(second.copies_by_class);
+    first
+}
+
+/// A vector of as many entries as a matrix has rows, on every rank; the owner of the tile that
+/// belongs to a row of tiles gives their piece.
+pub fn gathered<T: Scalar>(
+    layout: &Layout,
+    tile: impl Fn(usize) -> (usize, usize),
+    runtime: &Runtime,
+    piece: impl Fn(usize) -> Option<Vec<T>>,
+) -> Result<Vec<T>, Failure> {
+    let own: Vec<T> = (0..layout.mt()).filter_map(piece).flatten().collect();
+    let all = runtime.gather(bytemuck::cast_slice(&own).to_vec())?;
+    let mut left: Vec<&[u8]> = all.iter().map(|of_rank| &of_rank[..]).collect();
+    let mut whole = vec![T::zero(); layout.rows()];
+    for k in 0..layout.mt() {
+        let (i, j) = tile(k);
+        let Rank(owner) = layout.rank_of(i, j);
+        let to = bytemuck::cast_slice_mut::<T, u8>(&mut whole[layout.row_range(k)]);
+        let from = &mut left[owner as usize];
+        let (first, rest) = from.split_at(to.len());
+        to.copy_from_slice(first);
+        *from = rest;
+    }
+    Ok(whole)
+}
