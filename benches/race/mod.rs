@@ -34,6 +34,7 @@ pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// What every race can be asked for.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Settings {
     /// Orders of the matrix
     #[arg(long, value_delimiter = ',')]
