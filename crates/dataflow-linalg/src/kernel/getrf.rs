@@ -203,17 +203,36 @@ fn contiguous<T>(a: MatMut<'_, T>, j: usize) -> &mut [T] {
     }
 }
 
-/// Where |re| + |im|, rounded to the precision of `T`, is largest: the first of equals.
+/// Where |re| + |im|, rounded to the precision of `T`, is largest: the first of equals; a NaN never.
+///
+/// First how large, then where: neither loop carries an index, so both run on vectors.
 fn largest<T: Scalar>(column: &[T]) -> usize {
     let size = |x: T| T::from_real(x.re().abs() + x.im().abs()).re();
-    let (mut found, mut most) = (0, f64::NEG_INFINITY);
-    for (i, &x) in column.iter().enumerate() {
-        if size(x) > most {
-            (found, most) = (i, size(x));
+    let larger = |most: f64, size: f64| if size > most { size } else { most };
+    let (groups, rest) = column.as_chunks::<GROUP>();
+    let mut lanes = [f64::NEG_INFINITY; GROUP];
+    for group in groups {
+        for (most, &x) in lanes.iter_mut().zip(group) {
+            *most = larger(*most, size(x));
         }
     }
-    found
+    let rest = rest.iter().map(|&x| size(x));
+    let most = lanes
+        .into_iter()
+        .chain(rest)
+        .fold(f64::NEG_INFINITY, larger);
+    let holds = |group: &[T; GROUP]| {
+        group
+            .iter()
+            .fold(false, |held, &x| held | (size(x) == most))
+    };
+    let before = GROUP * groups.iter().take_while(|group| !holds(group)).count();
+    let within = column[before..].iter().position(|&x| size(x) == most);
+    within.map_or(0, |within| before + within)
 }
+
+/// Entries that are compared at a time.
+const GROUP: usize = 32;
 
 /// Divides by a pivot; by zero not at all.
 fn divide<T: Scalar>(column: &mut [T], pivot: T) {

@@ -69,6 +69,82 @@ pub fn potrf<T: Scalar>(n: usize, a: &mut [T], ld: usize) -> i32 {
     unsafe { T::potrf(shape.cols, a, shape.ld) }
 }
 
+/// LAPACK's `?potri('L')`: the inverse from the factor that [`potrf`] leaves; returns its INFO.
+///
+/// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If `a` with leading dimension `ld` is no `n × n` matrix.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let mut a = [2.0];
+/// assert_eq!(openblas::potri(1, &mut a, 1), 0);
+/// assert_eq!(a, [0.25]);
+/// ```
+pub fn potri<T: Scalar>(n: usize, a: &mut [T], ld: usize) -> i32 {
+    hold_to_one_thread();
+    let view = MatRef::from_column_major_slice_with_stride(a, n, n, ld);
+    let shape = Strided::of(view);
+    // SAFETY: the view was taken from the slice, so it holds the matrix that `shape` describes
+    unsafe { T::potri(shape.cols, a, shape.ld) }
+}
+
+/// LAPACK's `?getrf` on a column-major matrix of `m` rows and `n` columns; returns its INFO.
+///
+/// `pivots` get the rows that were swapped, counted from 1. Runs on as many threads as
+/// [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If `a` with leading dimension `ld` is no `m × n` matrix, or `pivots` are not as many as its
+/// shorter side is long.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let (mut a, mut pivots) = ([2.0, 4.0, 3.0, 5.0], [0; 2]);
+/// assert_eq!(openblas::getrf((2, 2), &mut a, 2, &mut pivots), 0);
+/// assert_eq!((a, pivots), ([4.0, 0.5, 5.0, 0.5], [2, 2]));
+/// ```
+pub fn getrf<T: Scalar>((m, n): (usize, usize), a: &mut [T], ld: usize, pivots: &mut [i32]) -> i32 {
+    hold_to_one_thread();
+    assert_eq!(pivots.len(), m.min(n), "as many pivots as columns or rows");
+    let shape = Strided::of(MatRef::from_column_major_slice_with_stride(a, m, n, ld));
+    // SAFETY: - the view was taken from the slice, so it holds the matrix that `shape` describes
+    //         - there is a pivot for each step, by the assertion above
+    unsafe { T::getrf(shape, a, pivots) }
+}
+
+/// LAPACK's `?geqrf` on a column-major matrix of `m` rows and `n` columns; returns its INFO.
+///
+/// `factors` get the scalar factors of the reflectors. Runs on as many threads as [`set_threads`]
+/// allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If `a` with leading dimension `ld` is no `m × n` matrix, or `factors` are not as many as its
+/// shorter side is long.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let (mut a, mut factors) = ([3.0, 4.0], [0.0]);
+/// assert_eq!(openblas::geqrf((2, 1), &mut a, 2, &mut factors), 0);
+/// assert_eq!((a[0], factors), (-5.0, [1.6]));
+/// ```
+pub fn geqrf<T: Scalar>((m, n): (usize, usize), a: &mut [T], ld: usize, factors: &mut [T]) -> i32 {
+    hold_to_one_thread();
+    assert_eq!(
+        factors.len(),
+        m.min(n),
+        "as many factors as columns or rows"
+    );
+    let shape = Strided::of(MatRef::from_column_major_slice_with_stride(a, m, n, ld));
+    // SAFETY: - the view was taken from the slice, so it holds the matrix that `shape` describes
+    //         - there is a factor for each reflector, by the assertion above
+    unsafe { T::geqrf(shape, a, factors) }
+}
+
 /// `C ← C − A·B` on dense column-major matrices, `m × k` times `k × n`.
 ///
 /// Runs on as many threads as [`set_threads`] allows: the peak to compare with, not a kernel.
@@ -220,10 +296,33 @@ pub trait Routines: Sized {
     /// # Safety
     /// `a` holds a column-major matrix of order `n` with leading dimension `ld`.
     unsafe fn potrf(n: c_int, a: &mut [Self], ld: c_int) -> c_int;
+
+    /// `?potri` of the lower triangle; returns INFO.
+    ///
+    /// # Safety
+    /// `a` holds a column-major matrix of order `n` with leading dimension `ld`.
+    unsafe fn potri(n: c_int, a: &mut [Self], ld: c_int) -> c_int;
+
+    /// `?getrf`; returns INFO.
+    ///
+    /// # Safety
+    /// `a` holds a column-major matrix of that shape; `pivots` are as many as its shorter side is
+    /// long.
+    unsafe fn getrf(shape: Strided, a: &mut [Self], pivots: &mut [c_int]) -> c_int;
+
+    /// `?geqrf` with the work space that it asks for; returns INFO.
+    ///
+    /// # Safety
+    /// `a` holds a column-major matrix of that shape; `factors` are as many as its shorter side is
+    /// long.
+    unsafe fn geqrf(shape: Strided, a: &mut [Self], factors: &mut [Self]) -> c_int;
 }
 
 macro_rules! routines {
-    ($scalar:ident, $pass:ident, $gemm:ident, $herk:ident, $potrf:ident) => {
+    (
+        $scalar:ident, $pass:ident, $gemm:ident, $herk:ident, $potrf:ident, $potri:ident,
+        $getrf:ident, $geqrf:ident
+    ) => {
         impl Routines for $scalar {
             unsafe fn add_product(
                 alpha: Self,
@@ -267,6 +366,39 @@ macro_rules! routines {
                 unsafe { lapack::$potrf(b'L', n, a, ld, &mut info) };
                 info
             }
+
+            unsafe fn potri(n: c_int, a: &mut [Self], ld: c_int) -> c_int {
+                let mut info = 0;
+                // SAFETY: - slice, order and leading dimension agree, by the caller's word
+                //         - LAPACK writes into the slice and `info` alone
+                unsafe { lapack::$potri(b'L', n, a, ld, &mut info) };
+                info
+            }
+
+            unsafe fn getrf(shape: Strided, a: &mut [Self], pivots: &mut [c_int]) -> c_int {
+                let (Strided { rows, cols, ld }, mut info) = (shape, 0);
+                // SAFETY: - slices and shape agree, by the caller's word
+                //         - LAPACK writes into the slices and `info` alone
+                unsafe { lapack::$getrf(rows, cols, a, ld, pivots, &mut info) };
+                info
+            }
+
+            unsafe fn geqrf(shape: Strided, a: &mut [Self], factors: &mut [Self]) -> c_int {
+                let (Strided { rows, cols, ld }, mut info) = (shape, 0);
+                let mut size = [<Self as Scalar>::zero()];
+                // SAFETY: a length of −1 asks how much is wanted: only `size` and `info` are written
+                unsafe { lapack::$geqrf(rows, cols, a, ld, factors, &mut size, -1, &mut info) };
+                // A whole number that a float holds; the routine works with one element a column.
+                let length = (Scalar::re(size[0]) as c_int).max(cols).max(1);
+                let mut work = vec![size[0]; length as usize];
+                // SAFETY: - slices and shape agree, by the caller's word
+                //         - `work` has the length that is said
+                //         - LAPACK writes into the slices and `info` alone
+                unsafe {
+                    lapack::$geqrf(rows, cols, a, ld, factors, &mut work, length, &mut info);
+                }
+                info
+            }
         }
     };
 }
@@ -285,7 +417,7 @@ macro_rules! by_parts {
     };
 }
 
-routines!(f32, by_value, cblas_sgemm, cblas_ssyrk, spotrf);
-routines!(f64, by_value, cblas_dgemm, cblas_dsyrk, dpotrf);
-routines!(c32, by_parts, cblas_cgemm, cblas_cherk, cpotrf);
-routines!(c64, by_parts, cblas_zgemm, cblas_zherk, zpotrf);
+routines! { f32, by_value, cblas_sgemm, cblas_ssyrk, spotrf, spotri, sgetrf, sgeqrf }
+routines! { f64, by_value, cblas_dgemm, cblas_dsyrk, dpotrf, dpotri, dgetrf, dgeqrf }
+routines! { c32, by_parts, cblas_cgemm, cblas_cherk, cpotrf, cpotri, cgetrf, cgeqrf }
+routines! { c64, by_parts, cblas_zgemm, cblas_zherk, zpotrf, zpotri, zgetrf, zgeqrf }

@@ -123,9 +123,12 @@ impl<T: Scalar> Factor<'_, T> {
             .take(self.rows.most())
             .map(Slot::get)
             .collect();
-        for ((m, i), into) in leaving.zip(columns_mut(&mut risen)) {
-            if let Some(tile) = tiles[self.rows.at(m)] {
-                tile.copy_row(i, into);
+        let leaving: Vec<_> = leaving.zip((0..).step_by(width)).collect();
+        // Rows of one tile are neighbours.
+        for rows in leaving.chunk_by(|((a, _), _), ((b, _), _)| a == b) {
+            if let Some(tile) = tiles[self.rows.at(rows[0].0.0)] {
+                let rows: Vec<_> = rows.iter().map(|&((_, i), at)| (i, at)).collect();
+                tile.copy_rows(&rows, risen.as_mut_slice());
             }
         }
         put(slots.next(), risen);
@@ -150,7 +153,6 @@ impl<T: Scalar> Factor<'_, T> {
         let risen: Vec<_> = slots.by_ref().take(p).map(Slot::get).collect();
         let width = self.a.tile_cols(n as usize);
         let old = rows_of(tile);
-        let old = |row: u32| &old[row as usize * width..][..width];
 
         // Which rank row a touched row belongs to, and how many of it come before.
         let mut counts = vec![0; p];
@@ -160,15 +162,21 @@ impl<T: Scalar> Factor<'_, T> {
             (r, counts[r] - 1)
         };
         let places: Vec<_> = swaps.touched.iter().map(place).collect();
+        let (mut stay, mut rise) = (Vec::new(), vec![Vec::new(); p]);
         for (i, &source) in swaps.sources.iter().enumerate() {
             if (source as usize) < swaps.sources.len() {
                 if source as usize != i {
-                    tile.set_row(i, old(source));
+                    stay.push((i, source as usize * width));
                 }
-            } else if let Ok(at) = swaps.touched.binary_search(&source)
-                && let Some(risen) = risen[places[at].0]
-            {
-                tile.set_row(i, &risen.as_slice()[places[at].1 * width..][..width]);
+            } else if let Ok(at) = swaps.touched.binary_search(&source) {
+                let (r, place) = places[at];
+                rise[r].push((i, place * width));
+            }
+        }
+        tile.set_rows(&stay, &old);
+        for (rows, risen) in rise.iter().zip(risen) {
+            if let Some(risen) = risen {
+                tile.set_rows(rows, risen.as_slice());
             }
         }
 
@@ -178,7 +186,8 @@ impl<T: Scalar> Factor<'_, T> {
                 Tile::unspecified(width + 1, rows, Format::ColumnMajor, self.a.memory());
             let here = places.iter().enumerate().filter(|(_, place)| place.0 == r);
             for ((at, _), into) in here.zip(columns_mut(&mut fallen)) {
-                into[..width].copy_from_slice(old(swaps.fillers[at]));
+                let filler = swaps.fillers[at] as usize;
+                into[..width].copy_from_slice(&old[filler * width..][..width]);
                 bytemuck::cast_slice_mut(&mut into[width..])[0] = swaps.touched[at];
             }
             slot.put(fallen);
@@ -194,13 +203,13 @@ impl<T: Scalar> Factor<'_, T> {
         let [tile, left, upper, fallen] = flows.slots();
         let tile = tile.update();
         let width = tile.cols();
-        for column in fallen.read().as_slice().chunks_exact(width + 1) {
-            let (row, number) = column.split_at(width);
-            let (at, i) = self.tile_of(bytemuck::cast_slice(number)[0], k);
-            if at == m {
-                tile.set_row(i, row);
-            }
-        }
+        let fallen = fallen.read().as_slice();
+        let numbers = fallen.chunks_exact(width + 1).map(|row| &row[width..]);
+        let places = numbers.map(|number| self.tile_of(bytemuck::cast_slice(number)[0], k));
+        let here = places.zip((0..).step_by(width + 1));
+        let here = here.filter(|((at, _), _)| *at == m);
+        let rows: Vec<_> = here.map(|((_, i), from)| (i, from)).collect();
+        tile.set_rows(&rows, fallen);
         subtract(self.backend, left.read(), upper.read(), tile);
     }
 
@@ -283,8 +292,7 @@ fn columns_mut<T: Scalar>(tile: &mut Tile<T>) -> impl Iterator<Item = &mut [T]> 
 /// The rows of a tile, one after the other.
 fn rows_of<T: Scalar>(tile: &Tile<T>) -> Vec<T> {
     let mut rows = vec![T::zero(); tile.rows() * tile.cols()];
-    for (i, row) in rows.chunks_exact_mut(tile.cols().max(1)).enumerate() {
-        tile.copy_row(i, row);
-    }
+    let each: Vec<_> = (0..tile.rows()).map(|i| (i, i * tile.cols())).collect();
+    tile.copy_rows(&each, &mut rows);
     rows
 }

@@ -52,14 +52,16 @@ impl Moving<'_> {
         }
         let stack = |&n| Tile::unspecified(width, n, Format::ColumnMajor, memory);
         let mut stacks: Vec<Tile<T>> = counts.iter().map(stack).collect();
-        let leaving = (0..self.order.len()).filter(|&row| self.rank_row(row) == from);
-        let mut leaving = leaving.peekable();
+        let mut leaving = (0..self.order.len()).filter(|&row| self.rank_row(row) == from);
         for tile in tiles {
             let tile = tile.borrow();
-            for i in 0..tile.rows() {
-                let Some(row) = leaving.next() else { break };
+            let mut rows = vec![Vec::new(); self.p];
+            for (i, row) in (0..tile.rows()).zip(leaving.by_ref()) {
                 let (to, place) = places[row];
-                tile.copy_row(i, &mut stacks[to].as_mut_slice()[place * width..][..width]);
+                rows[to].push((i, place * width));
+            }
+            for (rows, stack) in rows.iter().zip(&mut stacks) {
+                tile.copy_rows(rows, stack.as_mut_slice());
             }
         }
         stacks
@@ -73,7 +75,7 @@ impl Moving<'_> {
         tile: &mut Tile<T>,
     ) {
         let width = tile.cols();
-        let mut counts = vec![0; self.p];
+        let (mut counts, mut rows) = (vec![0; self.p], vec![Vec::new(); self.p]);
         for (to, &source) in self.order.iter().enumerate() {
             if self.rank_row(to) != m % self.p {
                 continue;
@@ -81,10 +83,13 @@ impl Moving<'_> {
             let from = self.rank_row(source as usize);
             let place = counts[from];
             counts[from] += 1;
-            if self.tile(to) == m
-                && let Some(stack) = stacks[from]
-            {
-                tile.set_row(to % self.nb, &stack.as_slice()[place * width..][..width]);
+            if self.tile(to) == m {
+                rows[from].push((to % self.nb, place * width));
+            }
+        }
+        for (rows, stack) in rows.iter().zip(stacks) {
+            if let Some(stack) = stack {
+                tile.set_rows(rows, stack.as_slice());
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use crate::scalar::Scalar;
 
-/// Largest n, and how many sub-tiles a side a tile of such a matrix has.
-const TABLE: [(usize, usize); 2] = [(2500, 1), (3500, 2)];
+/// Largest n, and how many sub-tiles a side a tile of such a matrix has: the best or as good at 1000,
+/// 2000 and 4000 in a sweep on two cores (`benches/README.md`).
+const TABLE: [(usize, usize); 3] = [(700, 1), (2500, 2), (3500, 3)];
 /// Of any larger matrix.
-const LARGEST: usize = 3;
+const LARGEST: usize = 4;
 
 /// The tile order for the LU factorisation of a matrix of `m` rows and `n` columns: a multiple of
 /// [`Scalar::SUB_TILE_ORDER`], growing with the smaller of the two.
@@ -17,7 +18,7 @@ const LARGEST: usize = 3;
 /// ```
 /// use dataflow_linalg::lu::default_tile_order;
 /// assert_eq!(default_tile_order::<f64>(500, 500), 96);
-/// assert_eq!(default_tile_order::<f64>(4000, 4000), 288);
+/// assert_eq!(default_tile_order::<f64>(4000, 4000), 384);
 /// ```
 pub fn default_tile_order<T: Scalar>(m: usize, n: usize) -> usize {
     let row = TABLE.iter().find(|(largest, _)| m.min(n) <= *largest);

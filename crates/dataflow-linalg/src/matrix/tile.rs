@@ -121,6 +121,9 @@ impl Layout {
     }
 }
 
+/// Columns that rows are moved in at a time: a cache line of each row where rows are contiguous.
+const STRIP: Format = Format::SubTiled { order: 8 };
+
 /// `0..length` cut wherever one of the formats has a sub-tile boundary.
 pub(crate) fn cuts<const N: usize>(
     length: usize,
@@ -326,35 +329,41 @@ impl<T: Scalar> Tile<T> {
         self.layout.place(i..i + 1, j..j + 1).start
     }
 
-    /// Copies row `i`, as long as the tile is wide.
+    /// Copies rows, each with the index in `into` from which on it is written, as long as the tile is
+    /// wide.
+    ///
+    /// Some columns at a time: so what is read of a column stays near until the next row needs it.
     ///
     /// # Panics
-    /// If the tile has no such row, or another width.
-    pub(crate) fn copy_row(&self, i: usize, into: &mut [T]) {
+    /// If the tile has no such row, or `into` ends before.
+    pub(crate) fn copy_rows(&self, rows: &[(usize, usize)], into: &mut [T]) {
         let (layout, elements) = (self.layout, self.as_slice());
-        assert_eq!(into.len(), layout.cols);
-        for cols in cuts(layout.cols, [layout.format]) {
-            let place = layout.place(i..i + 1, cols.clone());
-            let column = elements[place.start..].iter().step_by(place.stride);
-            for (to, from) in into[cols].iter_mut().zip(column) {
-                *to = *from;
+        for cols in cuts(layout.cols, [layout.format, STRIP]) {
+            for &(i, at) in rows {
+                let place = layout.place(i..i + 1, cols.clone());
+                let column = elements[place.start..].iter().step_by(place.stride);
+                let into = &mut into[at + cols.start..at + cols.end];
+                into.iter_mut()
+                    .zip(column)
+                    .for_each(|(to, from)| *to = *from);
             }
         }
     }
 
-    /// Overwrites row `i` by a slice as long as the tile is wide.
+    /// Overwrites rows, each with the index in `from` from which on it is read: the inverse of
+    /// [`copy_rows`](Self::copy_rows).
     ///
     /// # Panics
-    /// If the tile has no such row, or another width.
-    pub(crate) fn set_row(&mut self, i: usize, from: &[T]) {
+    /// If the tile has no such row, or `from` ends before.
+    pub(crate) fn set_rows(&mut self, rows: &[(usize, usize)], from: &[T]) {
         let layout = self.layout;
-        assert_eq!(from.len(), layout.cols);
         let elements = self.as_mut_slice();
-        for cols in cuts(layout.cols, [layout.format]) {
-            let place = layout.place(i..i + 1, cols.clone());
-            let column = elements[place.start..].iter_mut().step_by(place.stride);
-            for (to, from) in column.zip(&from[cols]) {
-                *to = *from;
+        for cols in cuts(layout.cols, [layout.format, STRIP]) {
+            for &(i, at) in rows {
+                let place = layout.place(i..i + 1, cols.clone());
+                let column = elements[place.start..].iter_mut().step_by(place.stride);
+                let from = &from[at + cols.start..at + cols.end];
+                column.zip(from).for_each(|(to, from)| *to = *from);
             }
         }
     }

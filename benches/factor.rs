@@ -1,0 +1,100 @@
+//! Cholesky, LU, QR and inverse: GFLOP/s beside faer's and OpenBLAS's parallel routines.
+//!
+//! ```console
+//! $ cargo bench --bench factor --features openblas
+//! $ cargo bench --bench factor --features openblas -- --routine getrf,geqrf --n 2000 --rounds 9
+//! $ cargo bench --bench factor -- --routine geqrf --n 2000 --sweep --nb 192,288 --ib 16,24,32
+//! ```
+//!
+//! A table for each routine and order: medians, half the distance of the quartiles, and shares of
+//! the peak, which is the faster of two large products on all threads in the same rounds.
+//! `--sweep` races tile orders, inner blocks and backends of ours instead of peers; the defaults
+//! are chosen from what it prints, by hand.
+//!
+//! # Law
+//! As in `race/mod.rs`. All routines work on f64 and as many threads as there are allowed cores;
+//! every result of the first round is compared with the matrix.
+//!
+//! # Elsewhere
+//! Cholesky beside parallel tile loops: `cholesky.rs`. Numbers: `benches/README.md`.
+
+mod race;
+
+use clap::{Parser, ValueEnum};
+use dataflow::linalg::qr;
+use race::{
+    BACKENDS, Bench, Entry, Ours, Outcome, Race, Routine, Shared, machine, with_huge_pages,
+};
+use std::process::ExitCode;
+
+/// GFLOP/s of tile factorisations in f64, beside their peers.
+#[derive(Parser)]
+struct Settings {
+    /// Routines [default: all]
+    #[arg(long, value_delimiter = ',')]
+    routine: Vec<Routine>,
+    /// Inner block sizes of QR [default: the library's]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    ib: Vec<u32>,
+    #[command(flatten)]
+    race: race::Settings,
+}
+
+fn main() -> ExitCode {
+    match with_huge_pages().and_then(|()| measure_all(&Settings::parse())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure_all(settings: &Settings) -> Outcome {
+    let routines = match &settings.routine[..] {
+        [] => Routine::value_variants(),
+        routines => routines,
+    };
+    let bench = Bench::new(settings.race.threads)?;
+    println!("{}, {} threads, f64", machine(), bench.n_threads());
+    for &n in settings.race.orders(&[1000, 2000, 4000]) {
+        for &routine in routines {
+            let (matrix, room) = (routine.matrix(&bench, n)?, bench.room(n));
+            let mut race = Race::new(&bench, routine, &matrix, &room, &settings.race)?;
+            race.extend(ours(&bench, routine, n, &room, settings)?);
+            if !settings.race.sweep {
+                race.enter_peers(&bench);
+            }
+            race.run(settings.race.rounds(n))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every combination of backend, tile order and inner block that was asked for.
+fn ours<'b>(
+    bench: &'b Bench,
+    routine: Routine,
+    n: usize,
+    room: &Shared,
+    settings: &Settings,
+) -> Outcome<Vec<Entry<'b>>> {
+    let mut entries = Vec::new();
+    for &backend in BACKENDS {
+        for nb in settings.race.tile_orders(routine, n) {
+            let layout = routine.layout(n, nb)?;
+            let blocks = match (routine, &settings.ib[..]) {
+                (Routine::Geqrf, []) => vec![Some(qr::default_inner_block(nb))],
+                (Routine::Geqrf, blocks) => blocks.iter().map(|&ib| Some(ib as usize)).collect(),
+                _ => vec![None],
+            };
+            for block in blocks {
+                let block_too = block.map_or(String::new(), |ib| format!(", ib {ib}"));
+                let name = format!("dataflow, {backend}, nb {nb}{block_too}");
+                let ours = Ours::new(bench, routine, layout, backend, block, room);
+                entries.push(Entry::new(name, ours));
+            }
+        }
+    }
+    Ok(entries)
+}

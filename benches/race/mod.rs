@@ -1,0 +1,290 @@
+//! A race: contestants that factor the same matrix in turn, and the table of what they took.
+//!
+//! # Law
+//! All contestants of a table run once a round, each round beginning with another one; figures of
+//! one table compare, those of two do not. The clock runs while a contestant factors: the matrix
+//! then lies in the layout that it works in, on huge pages. Each leaves its result column-major in
+//! the shared room; in the first round, which does not count, it is compared with the matrix.
+//! The peers' own buffers come from the C library: so a bench starts itself again with
+//! `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, unless that variable is set.
+
+#[path = "../overhead/statistics.rs"]
+mod statistics;
+
+mod bench;
+mod ours;
+mod peak;
+mod peers;
+mod routine;
+
+pub use bench::{Bench, Dense, Shared, locked, with_huge_pages};
+pub use ours::Ours;
+pub use peak::Peak;
+pub use peers::Faer;
+#[cfg(feature = "openblas")]
+pub use peers::OpenBlas;
+pub use routine::Routine;
+pub use statistics::{machine, quartiles};
+
+use dataflow::linalg::kernel::Backend;
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// What every race can be asked for.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Settings {
+    /// Orders of the matrix
+    #[arg(long, value_delimiter = ',')]
+    n: Vec<usize>,
+    /// Tile orders of ours [default: the library's]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    nb: Vec<u32>,
+    /// Rounds that count
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Threads of every contestant [default: all allowed cores]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub threads: Option<u32>,
+    /// Ours against ours: no peers
+    #[arg(long)]
+    pub sweep: bool,
+    /// Two small matrices, three rounds
+    #[arg(long)]
+    quick: bool,
+    /// What cargo passes
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Settings {
+    /// Without `--bench` cargo only wants to see that it runs.
+    pub fn is_quick(&self) -> bool {
+        self.quick || !self.bench
+    }
+
+    /// The orders of the matrices, unless others were asked for.
+    pub fn orders<'s>(&'s self, usual: &'s [usize]) -> &'s [usize] {
+        match (&self.n[..], self.is_quick()) {
+            ([], true) => &[300, 700],
+            ([], false) => usual,
+            (orders, _) => orders,
+        }
+    }
+
+    /// The tile orders of ours.
+    pub fn tile_orders(&self, routine: Routine, n: usize) -> Vec<usize> {
+        match &self.nb[..] {
+            [] if self.sweep => vec![96, 192, 288, 384],
+            [] => vec![routine.default_tile_order(n)],
+            orders => orders.iter().map(|&nb| nb as usize).collect(),
+        }
+    }
+
+    /// How many rounds count for matrices of order `n`.
+    pub fn rounds(&self, n: usize) -> u32 {
+        self.rounds.unwrap_or(match n {
+            _ if self.is_quick() => 3,
+            0..=1000 => 21,
+            1001..=4000 => 9,
+            _ => 5,
+        })
+    }
+}
+
+/// The backends of this build.
+pub const BACKENDS: &[Backend] = &[
+    Backend::Faer,
+    #[cfg(feature = "openblas")]
+    Backend::OpenBlas,
+];
+
+/// Takes a turn in each round.
+pub trait Contestant {
+    /// Puts the matrix where it belongs, factors it, on the clock, and leaves the result in the
+    /// shared room.
+    fn run(&mut self, matrix: &Dense) -> Outcome<Times>;
+}
+
+/// Seconds of one run.
+#[derive(Default)]
+pub struct Times {
+    pub factor: f64,
+    /// Of ours: to tiles, looking for what is not finite, back to column-major.
+    pub beside: Option<[f64; 3]>,
+    /// Of LU: which row of the matrix is which of the factors.
+    pub rows: Vec<usize>,
+}
+
+impl Times {
+    pub fn of(factor: f64) -> Self {
+        Times {
+            factor,
+            ..Times::default()
+        }
+    }
+}
+
+/// A contestant and what it took.
+pub struct Entry<'b> {
+    name: String,
+    contestant: Box<dyn Contestant + 'b>,
+    times: Vec<Times>,
+}
+
+impl<'b> Entry<'b> {
+    pub fn new(name: String, contestant: impl Contestant + 'b) -> Self {
+        Entry {
+            name,
+            contestant: Box::new(contestant),
+            times: Vec::new(),
+        }
+    }
+
+    fn seconds(&self) -> Vec<f64> {
+        self.times.iter().map(|times| times.factor).collect()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.times.iter().any(|times| times.beside.is_some())
+    }
+
+    fn is_peak(&self) -> bool {
+        self.name == PEAK
+    }
+
+    /// The medians of what stands beside the factorisation, in milliseconds.
+    fn beside(&self) -> String {
+        let column = |part: usize| {
+            let times = self
+                .times
+                .iter()
+                .filter_map(|times| Some(times.beside?[part]));
+            1e3 * quartiles(&times.collect::<Vec<f64>>()).0
+        };
+        match self.is_ours() {
+            true => format!("  {:8.2}  {:5.2}  {:5.2}", column(0), column(1), column(2)),
+            false => String::new(),
+        }
+    }
+}
+
+/// One matrix, and all who factor it.
+pub struct Race<'b> {
+    routine: Routine,
+    matrix: &'b Dense,
+    room: Shared,
+    contestants: Vec<Entry<'b>>,
+}
+
+const PEAK: &str = "peak";
+
+/// How long everybody waits before a turn: the threads of the one before spin a while after it.
+const SETTLE: Duration = Duration::from_millis(60);
+
+impl<'b> Race<'b> {
+    /// A race in which only the peak runs so far.
+    pub fn new(
+        bench: &'b Bench,
+        routine: Routine,
+        matrix: &'b Dense,
+        room: &Shared,
+        settings: &Settings,
+    ) -> Outcome<Self> {
+        let peak = Peak::new(bench, if settings.is_quick() { 1000 } else { 3000 })?;
+        Ok(Race {
+            routine,
+            matrix,
+            room: room.clone(),
+            contestants: vec![Entry::new(PEAK.into(), peak)],
+        })
+    }
+
+    pub fn extend(&mut self, entries: Vec<Entry<'b>>) {
+        self.contestants.extend(entries);
+    }
+
+    pub fn enter(&mut self, name: &str, contestant: impl Contestant + 'b) {
+        self.contestants.push(Entry::new(name.into(), contestant));
+    }
+
+    /// Enters the routines of the libraries of this build.
+    pub fn enter_peers(&mut self, bench: &Bench) {
+        self.enter("faer", Faer::new(bench, self.routine, &self.room));
+        #[cfg(feature = "openblas")]
+        self.enter("OpenBLAS", OpenBlas::new(bench, self.routine, &self.room));
+    }
+
+    /// Runs everybody, once to compare the results and then `rounds` times, and prints the table.
+    pub fn run(mut self, rounds: u32) -> Outcome {
+        for entry in &mut self.contestants {
+            // Whoever leaves nothing there is not judged by another's result.
+            locked(&self.room).as_mut_slice().fill(f64::NAN);
+            let times = entry.contestant.run(self.matrix)?;
+            if !entry.is_peak() {
+                let residual = (self.routine).residual(self.matrix, &locked(&self.room), &times);
+                if residual.is_nan() || residual >= 30.0 {
+                    let text = format!("{}: residual {residual:e} (must be < 30)", entry.name);
+                    return Err(text.into());
+                }
+            }
+        }
+        let n = self.contestants.len();
+        for round in 0..rounds as usize {
+            // Each round begins with another one: what follows whom changes nothing for long.
+            for place in 0..n {
+                let entry = &mut self.contestants[(place + round) % n];
+                thread::sleep(SETTLE);
+                entry.times.push(entry.contestant.run(self.matrix)?);
+            }
+        }
+        self.print(rounds);
+        Ok(())
+    }
+
+    fn print(&self, rounds: u32) {
+        let n = self.matrix.rows();
+        let peaks = self.contestants.iter().find(|entry| entry.is_peak());
+        let peak = 1e-9 / quartiles(&peaks.map(Entry::seconds).unwrap_or_default()).0;
+        println!(
+            "\n{}, n = {n}, median of {rounds} rounds ± half the quartile distance, peak {peak:.1} GFLOP/s",
+            self.routine,
+        );
+        println!(
+            "{:44} GFLOP/s     ±  % peak  time ÷ best of ours   best ms  to tiles   scan   back, ms",
+            ""
+        );
+        let of_ours = self.contestants.iter().filter(|entry| entry.is_ours());
+        let ours = of_ours.min_by(|a, b| {
+            let [a, b] = [a, b].map(|entry| quartiles(&entry.seconds()).0);
+            a.total_cmp(&b)
+        });
+        let ours = ours.map(Entry::seconds).unwrap_or_default();
+        let flops = self.routine.flops(n) as f64;
+        for entry in self.contestants.iter().filter(|entry| !entry.is_peak()) {
+            let seconds = entry.seconds();
+            let rates: Vec<f64> = seconds.iter().map(|time| flops / time / 1e9).collect();
+            let quotients = seconds.iter().zip(&ours).map(|(it, ours)| it / ours);
+            let ((rate, spread), (ratio, about)) = (
+                quartiles(&rates),
+                quartiles(&quotients.collect::<Vec<f64>>()),
+            );
+            println!(
+                "{:44} {rate:7.1}  {spread:4.1}  {:6.1}  {ratio:10.3} ± {about:5.3}  {:10.2}{}",
+                entry.name,
+                100.0 * rate / peak,
+                1e3 * seconds.iter().copied().fold(f64::INFINITY, f64::min),
+                entry.beside(),
+            );
+        }
+    }
+}
+
+/// Seconds that a call takes.
+pub fn seconds<R>(call: impl FnOnce() -> R) -> (f64, R) {
+    let start = Instant::now();
+    let result = call();
+    (start.elapsed().as_secs_f64(), result)
+}
