@@ -8,12 +8,12 @@ mod problem;
 
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Settings};
+use dataflow::Monitor;
 use dataflow::linalg::cholesky::{Inverse, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::Monitor;
 use problem::{
     File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest_of_all, fits,
     is_checked, judge, over_ranks, say_more,
