@@ -11,14 +11,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the others may take to end when this process has.
-const ENDING: Duration = Duration::from_secs(10);
+/// How long the others may take to end when this process has: one that was still on its way to a rank
+/// 0 that has given up does not know yet.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// How often they are looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The other ranks, processes that this one has started. None of them is left when it is dropped:
-/// who has not ended by itself in ten seconds is killed.
+/// who has not ended by itself in five seconds is killed.
 pub struct Processes {
     others: Vec<(Rank, Child)>,
     host: Arc<dyn Host>,
