@@ -98,7 +98,7 @@ pub trait Dense<T: Scalar> {
     /// use dataflow::prelude::*;
     /// use ndarray::array;
     ///
-    /// let a = array![[3.0, 1.0], [4.0, 2.0], [0.0, 5.0]];
+    /// let a = array![[3.0_f64, 1.0], [4.0, 2.0], [0.0, 5.0]];
     /// let (q, r) = a.qr()?;
     /// assert_eq!((q.dim(), r.dim()), ((3, 2), (2, 2)));
     /// assert!((q.dot(&r) - &a).iter().all(|rest| rest.abs() < 1e-14));
@@ -119,7 +119,7 @@ pub trait Dense<T: Scalar> {
     /// use ndarray::array;
     ///
     /// // The line nearest to (0, 1), (1, 2), (2, 6)
-    /// let a = array![[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]];
+    /// let a = array![[1.0_f64, 0.0], [1.0, 1.0], [1.0, 2.0]];
     /// let x = a.least_squares(&array![1.0, 2.0, 6.0])?;
     /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
