@@ -4,12 +4,13 @@
 //! recursion, above it is a task; across ranks whole subtrees are.
 
 mod cli;
+mod recursion;
 
 use cli::{Example, Failure, Outcome, Settings};
 use dataflow::recursion::{Call, Recursive};
-use dataflow::{Monitor, Runtime, TaskError};
+use dataflow::{Runtime, TaskError};
+use recursion::{measure, size};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 const EXAMPLE: Example = Example {
     name: "fibonacci",
@@ -56,33 +57,19 @@ fn fibonacci(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let n = settings.n.unwrap_or(32);
-    outcome.n = Some(n);
-    outcome.set("cutoff", settings.own.cutoff);
-    if n > LARGEST {
-        return Err(Failure::refused(format!("--n {n}: at most {LARGEST}")));
-    }
-    let problem = Fibonacci {
-        cutoff: settings.own.cutoff,
-    };
-    let found = Mutex::new(0);
-    let run = |monitor: &Monitor| -> Result<_, dataflow::Error> {
-        let (value, report) = runtime.recurse_with(&problem, n as u64, monitor)?;
-        *found.lock().unwrap_or_else(PoisonError::into_inner) = value;
-        Ok(report)
-    };
-    outcome.measured = Some(settings.measure(runtime, run)?);
-    let value = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    outcome.set("value", value);
+    let n = size(settings, 32, LARGEST)?;
+    let cutoff = settings.own.cutoff;
+    outcome.set("cutoff", cutoff);
+    let (value, _) = (0..n).fold((0u64, 1u64), |(a, b), _| (b, a.wrapping_add(b)));
+    measure(
+        &Fibonacci { cutoff },
+        (n, value),
+        settings,
+        runtime,
+        outcome,
+    )?;
     outcome.say(format!("the Fibonacci number {n} is {value}"));
-    let (expected, _) = (0..n).fold((0u64, 1u64), |(a, b), _| (b, a.wrapping_add(b)));
-    match value == expected {
-        true => Ok(()),
-        false => Err(Failure::new(
-            "wrong_value",
-            format!("{value} instead of {expected}"),
-        )),
-    }
+    Ok(())
 }
 
 fn main() -> ExitCode {

@@ -5,13 +5,14 @@
 //! those before it (paper 004, benchmark 8). Up to `--cutoff` elements a call counts one by one.
 
 mod cli;
+mod recursion;
 
 use cli::{Example, Failure, Outcome, Settings};
 use dataflow::recursion::{Call, Recursive};
-use dataflow::{Monitor, Runtime, TaskError};
+use dataflow::{Runtime, TaskError};
+use recursion::{measure, size};
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 const EXAMPLE: Example = Example {
     name: "powerset",
@@ -53,32 +54,13 @@ fn powerset(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let n = settings.n.unwrap_or(22);
-    outcome.n = Some(n);
-    outcome.set("cutoff", settings.own.cutoff);
-    if n > LARGEST {
-        return Err(Failure::refused(format!("--n {n}: at most {LARGEST}")));
-    }
-    let problem = Subsets {
-        cutoff: settings.own.cutoff,
-    };
-    let found = Mutex::new(0);
-    let run = |monitor: &Monitor| -> Result<_, dataflow::Error> {
-        let (value, report) = runtime.recurse_with(&problem, n as u64, monitor)?;
-        *found.lock().unwrap_or_else(PoisonError::into_inner) = value;
-        Ok(report)
-    };
-    outcome.measured = Some(settings.measure(runtime, run)?);
-    let value = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    outcome.set("value", value);
+    let n = size(settings, 22, LARGEST)?;
+    let cutoff = settings.own.cutoff;
+    outcome.set("cutoff", cutoff);
+    let value = 1 << n;
+    measure(&Subsets { cutoff }, (n, value), settings, runtime, outcome)?;
     outcome.say(format!("a set of {n} elements has {value} subsets"));
-    match value == 1 << n {
-        true => Ok(()),
-        false => Err(Failure::new(
-            "wrong_value",
-            format!("{value} instead of {}", 1u64 << n),
-        )),
-    }
+    Ok(())
 }
 
 fn main() -> ExitCode {

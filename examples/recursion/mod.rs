@@ -1,0 +1,47 @@
+//! What the examples of recursion share: a number by calls that fork and join, and its check.
+
+use super::cli::{Failure, Outcome, Settings};
+use clap::Args;
+use dataflow::recursion::Recursive;
+use dataflow::{Monitor, Runtime};
+use std::sync::{Mutex, PoisonError};
+
+/// The size of a problem: what was asked for, or the example's own; at most `largest`, so that the
+/// result has 64 bits.
+pub fn size<Own: Args>(
+    settings: &Settings<Own>,
+    own: usize,
+    largest: usize,
+) -> Result<usize, Failure> {
+    match settings.n.unwrap_or(own) {
+        n if n > largest => Err(Failure::refused(format!("--n {n}: at most {largest}"))),
+        n => Ok(n),
+    }
+}
+
+/// Measures the recursion and tells its value, which must be `expected`.
+pub fn measure<R: Recursive<Argument = u64, Value = u64>, Own: Args>(
+    problem: &R,
+    (n, expected): (usize, u64),
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    outcome.n = Some(n);
+    let found = Mutex::new(0);
+    let run = |monitor: &Monitor| -> Result<_, dataflow::Error> {
+        let (value, report) = runtime.recurse_with(problem, n as u64, monitor)?;
+        *found.lock().unwrap_or_else(PoisonError::into_inner) = value;
+        Ok(report)
+    };
+    outcome.measured = Some(settings.measure(runtime, run)?);
+    let value = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcome.set("value", value);
+    match value == expected {
+        true => Ok(()),
+        false => Err(Failure::new(
+            "wrong_value",
+            format!("{value} instead of {expected}"),
+        )),
+    }
+}
