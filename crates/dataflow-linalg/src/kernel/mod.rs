@@ -23,7 +23,8 @@
 //! of different ones. Nothing is allocated, except scratch once a thread.
 //!
 //! # Elsewhere
-//! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky), [`qr`](crate::qr).
+//! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky), [`lu`](crate::lu),
+//! [`qr`](crate::qr), [`product`](crate::product).
 //! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
 mod basis;
