@@ -20,7 +20,7 @@ use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::numa::Topology;
-use dataflow::numa::simulate::{Costs, Simulated, simulate};
+use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate};
 use dataflow::numa::topology::system;
 use dataflow::prelude::{Description, TaskSpace};
 use serde::Deserialize;
@@ -41,6 +41,17 @@ struct Own {
     /// What tasks and bytes cost [default: examples/simulate/costs.json as it was built in]
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
+
+    /// Where a task goes whose inputs are equally large: to the first of them, the tile that it
+    /// changes, as workers do, or to the last, a tile that it reads
+    #[arg(long, value_enum, default_value_t = TiesFlag::First)]
+    ties: TiesFlag,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum TiesFlag {
+    First,
+    Last,
 }
 
 /// The file of costs.
@@ -82,7 +93,14 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     // Tiles that do not exist: only their edges are walked.
     let matrix = TiledMatrix::<f64>::vacant(Layout::lower(n, nb)?, Arc::new(Heap));
     let factor = Factor::new(&matrix, Backend::Auto)?;
-    let costs = costs.of(&factor, nb)?;
+    let ties = match settings.own.ties {
+        TiesFlag::First => Ties::First,
+        TiesFlag::Last => Ties::Last,
+    };
+    let costs = Costs {
+        ties,
+        ..costs.of(&factor, nb)?
+    };
     let mut runs = Vec::new();
     let mut last = None;
     for _ in 0..settings.repeat {
@@ -188,6 +206,7 @@ impl CostsFile {
             bytes: bytes as u64,
             remote_byte: self.remote_nanoseconds_per_byte * 1e-9,
             round: self.idle_round_microseconds * 1e-6,
+            ties: Ties::First,
         })
     }
 }

@@ -42,6 +42,24 @@ pub struct Costs {
     pub remote_byte: f64,
     /// Seconds between two looks of an idle worker.
     pub round: f64,
+    /// Where a task goes whose inputs are equally large.
+    pub ties: Ties,
+}
+
+/// To whose side a task goes of several inputs that are equally large but lie apart.
+///
+/// In a tile update all three tiles are equally large, so this decides where nearly all of the work
+/// is done: with the tile that it changes, which spreads it evenly, or with a tile that it reads,
+/// which crowds the NUMA nodes of the panel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ties {
+    /// The one that the space names first, by custom the one that is changed. What workers do.
+    #[default]
+    First,
+    /// The one that it names last, by custom one that is only read. Workers never do this; it is
+    /// nearer to what the measurements of Al-Omairy et al. (2015) show of a runtime without
+    /// stealing.
+    Last,
 }
 
 /// How a run would have gone.
@@ -142,13 +160,14 @@ impl Costs {
 ///
 /// ```
 /// use dataflow_core::space::Independent;
-/// use dataflow_numa::simulate::{Costs, simulate};
+/// use dataflow_numa::simulate::{Costs, Ties, simulate};
 /// use dataflow_numa::{Bind, Policy, Topology};
 ///
 /// let machine = Topology::flat(&[0, 1, 2, 3]);
 /// let places = Bind::Cores.places(&machine, 4);
 /// let tasks = Independent::new("tasks", 8, |_| Ok(()));
-/// let costs = Costs { classes: vec![0.5], initialise: 0.0, bytes: 0, remote_byte: 0.0, round: 1e-6 };
+/// let costs = Costs { classes: vec![0.5], initialise: 0.0, bytes: 0, remote_byte: 0.0, round: 1e-6,
+///     ties: Ties::First };
 /// let run = simulate(&tasks, &machine, &places, &Policy::default(), &costs)?;
 /// assert_eq!((run.seconds, run.idle_share), (1.0, 0.0));
 /// # Ok::<(), dataflow_numa::simulate::SimulateError>(())

@@ -5,7 +5,7 @@
 //! ready when every input that its space names has arrived.
 
 use super::machine::Script;
-use super::{Costs, SimulateError};
+use super::{Costs, SimulateError, Ties};
 use crate::crew::Crew;
 use crate::policy::{Hint, Ready, most_bytes};
 use crate::statistics::Counters;
@@ -201,7 +201,11 @@ impl<'g, S: TaskSpace> Graph<'g, S> {
         let class = task.class();
         let pieces = data.iter().flatten().map(|&node| (node, self.costs.bytes));
         let makes = || (0..data.len()).any(|flow| self.mode(class, flow) == Mode::New);
-        let hint = match most_bytes(pieces) {
+        let most = match self.costs.ties {
+            Ties::First => most_bytes(pieces),
+            Ties::Last => most_bytes(pieces.rev()),
+        };
+        let hint = match most {
             Some(node) => Hint::Node(node),
             None if makes() => Hint::Initialises,
             None => Hint::None,

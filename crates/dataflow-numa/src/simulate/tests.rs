@@ -135,7 +135,23 @@ fn costs() -> Costs {
         bytes: 256 * 256 * 8,
         remote_byte: 0.4e-9,
         round: 50e-6,
+        ties: Ties::First,
     }
+}
+
+/// The same, with a task of equally large inputs at the side of one that it only reads.
+fn costs_of_crowding() -> Costs {
+    let ties = Ties::Last;
+    Costs { ties, ..costs() }
+}
+
+/// Four packages of two NUMA nodes of six cores, at most two hops apart.
+fn packages() -> Topology {
+    machine(&[6; 8], |from, to| match () {
+        _ if from == to => 10,
+        _ if from / 2 == to / 2 || from % 2 == to % 2 => 16,
+        _ => 22,
+    })
 }
 
 /// Eight sockets of six cores: two boards, each a square of four, joined by two links.
@@ -208,41 +224,75 @@ fn ratios(machine: &Topology, nt: u32, costs: &Costs) -> (f64, f64) {
     )
 }
 
-#[test]
-fn stealing_by_distance_beats_both_others_whichever_cost_is_off_by_half() {
-    let change: [fn(&mut Costs, f64); 8] = [
-        |costs, by| costs.classes[0] *= by,
-        |costs, by| costs.classes[1] *= by,
-        |costs, by| costs.classes[2] *= by,
-        |costs, by| costs.classes[3] *= by,
-        |costs, by| costs.initialise *= by,
-        |costs, by| costs.bytes = (costs.bytes as f64 * by) as u64,
-        |costs, by| costs.remote_byte *= by,
-        |costs, by| costs.round *= by,
-    ];
-    for (name, machine) in [("boards", boards()), ("blades", blades(32))] {
-        for (which, change) in change.iter().enumerate() {
-            for by in [0.5, 1.5] {
-                let mut costs = costs();
-                change(&mut costs, by);
-                let (oblivious, no_stealing) = ratios(&machine, 60, &costs);
-                assert!(
-                    oblivious > 1.0 && no_stealing > 1.0,
-                    "{name}, cost {which} times {by}: {oblivious:.4}, {no_stealing:.4}"
-                );
-            }
+/// Each of the costs times a factor.
+const CHANGES: [fn(&mut Costs, f64); 8] = [
+    |costs, by| costs.classes[0] *= by,
+    |costs, by| costs.classes[1] *= by,
+    |costs, by| costs.classes[2] *= by,
+    |costs, by| costs.classes[3] *= by,
+    |costs, by| costs.initialise *= by,
+    |costs, by| costs.bytes = (costs.bytes as f64 * by) as u64,
+    |costs, by| costs.remote_byte *= by,
+    |costs, by| costs.round *= by,
+];
+
+/// The ratios with each cost off by half, and which it was.
+fn ratios_about(machine: &Topology, costs: &Costs, mut check: impl FnMut(&str, (f64, f64))) {
+    for (which, change) in CHANGES.iter().enumerate() {
+        for by in [0.5, 1.5] {
+            let mut costs = costs.clone();
+            change(&mut costs, by);
+            let which = format!("cost {which} times {by}");
+            check(&which, ratios(machine, 60, &costs));
         }
     }
 }
 
 #[test]
+fn stealing_by_distance_beats_both_others_whichever_cost_is_off_by_half() {
+    for (name, machine) in [("boards", boards()), ("blades", blades(32))] {
+        ratios_about(&machine, &costs(), |which, (oblivious, no_stealing)| {
+            let beats = oblivious > 1.0 && no_stealing > 1.0;
+            assert!(beats, "{name}, {which}: {oblivious:.4}, {no_stealing:.4}");
+        });
+    }
+}
+
+#[test]
+fn where_panels_are_crowded_not_stealing_is_the_worst() {
+    let is_as_in_the_paper = |which: &str, (oblivious, no_stealing): (f64, f64)| {
+        let order = 1.0 < oblivious && oblivious < no_stealing;
+        assert!(order, "{which}: {oblivious:.4}, {no_stealing:.4}");
+    };
+    let costs = costs_of_crowding();
+    is_as_in_the_paper("boards", ratios(&boards(), 60, &costs));
+    ratios_about(&blades(32), &costs, is_as_in_the_paper);
+}
+
+#[test]
 fn the_gap_to_both_others_grows_with_the_machine() {
-    let (few, many) = (
-        ratios(&blades(8), 60, &costs()),
-        ratios(&blades(32), 60, &costs()),
-    );
+    let grow = |costs: Costs| {
+        let ratios = |sockets| ratios(&blades(sockets), 60, &costs);
+        (ratios(8), ratios(32))
+    };
+    let (few, many) = grow(costs());
     assert!(many.0 > few.0, "to oblivious: {} and {}", few.0, many.0);
     assert!(many.1 > few.1, "to no stealing: {} and {}", few.1, many.1);
+    // Crowding holds stealing up as well, so only the gap to no stealing grows.
+    let (few, many) = grow(costs_of_crowding());
+    assert!(many.1 > few.1, "to no stealing: {} and {}", few.1, many.1);
+}
+
+#[test]
+fn where_nodes_are_near_each_other_the_policies_differ_by_a_few_per_cent() {
+    for costs in [costs(), costs_of_crowding()] {
+        let (oblivious, no_stealing) = ratios(&packages(), 60, &costs);
+        let is_near = |ratio: f64| (0.97..1.05).contains(&ratio);
+        assert!(
+            is_near(oblivious) && is_near(no_stealing),
+            "{oblivious}, {no_stealing}"
+        );
+    }
 }
 
 #[test]
