@@ -150,7 +150,9 @@ fn across_ranks_the_same_on_every_rank_and_every_rank_has_calls() {
             "{n_ranks} ranks"
         );
         assert_eq!(ended.iter().map(|ended| ended.1).sum::<u64>(), calls);
-        assert!(ended.iter().all(|ended| ended.1 > 0), "{ended:?}");
+        // Miri's tree is so small that one rank's top can be all of it.
+        let all_call = cfg!(miri) || ended.iter().all(|ended| ended.1 > 0);
+        assert!(all_call, "{ended:?}");
     }
 }
 

@@ -1,23 +1,25 @@
-//! Blocks: records of tasks whose inputs carry nothing, eight neighbours to a word.
+//! Blocks: records of tasks whose inputs carry nothing, sixteen or eight neighbours to a word.
 //!
-//! Names that differ only in the last three bits share a block: a tag and a byte for each of the
-//! eight. Three blocks lie in a cache line, so up to 24 waiting tasks; more blocks, and tasks
-//! with many flows, lie behind it.
+//! Names that differ only in their last bits share a block: a tag, and four bits for each of
+//! sixteen neighbours that wait for none but the first three flows, or eight bits for each of
+//! eight others. Three blocks lie in a cache line, so up to 48 waiting tasks; more blocks, and
+//! tasks with many flows, lie behind it.
 //!
 //! # Law
-//! A byte is 0 if its task does not wait, otherwise the set of flows that are missing (bit 7:
-//! an ancestor failed). A block without waiting tasks is free.
+//! The state of a task is 0 if it does not wait, otherwise the set of flows that are missing (last
+//! bit: an ancestor failed). A block without waiting tasks is free. How wide a task's state is
+//! follows from the flows that it awaits, so it has one.
+//!
+//! # Cost
+//! On two workers a line travels twice from core to core for each block that both of them feed;
+//! so the more neighbours a block holds, the less a task costs.
 
 use super::list::{Few, List};
-use super::table::Shelf;
+use super::table::{Group, Shelf};
 use super::{Arrived, Key, Leftover, Missing, Poisoned};
-use crate::space::NARROW;
 
-const POISON: u8 = 1 << NARROW;
 /// Blocks that fit a cache line beside lock, depth and pointer.
 const IN_LINE: usize = 3;
-/// Neighbours of a block, as bits of a key.
-const NEAR: u32 = 3;
 
 #[derive(Default)]
 pub(crate) struct Blocks {
@@ -34,10 +36,40 @@ struct Behind {
 /// The neighbours of a tag that wait.
 #[derive(Clone, Copy, Default)]
 struct Block {
-    /// The key without its last bits.
+    /// 0 if the block is free.
     tag: u64,
     states: u64,
 }
+
+/// Bits of each neighbour in a block: these, or [`MANY`].
+pub(super) const FEW: u32 = 4;
+/// Bits of each neighbour of a task with more than three flows.
+pub(super) const MANY: u32 = 8;
+
+/// Whether a task that awaits these flows has [`FEW`] bits.
+#[inline(always)]
+pub(super) fn are_few(awaited: u8) -> bool {
+    awaited >> (FEW - 1) == 0
+}
+
+/// Neighbours of a block, as bits of a key.
+const fn near(bits: u32) -> u32 {
+    (u64::BITS / bits).ilog2()
+}
+
+const fn poison(bits: u32) -> u8 {
+    1 << (bits - 1)
+}
+
+/// What a block is found by, and a bucket: the key of its last neighbour, and in a bit beyond all
+/// keys the width; never 0. Tasks that are listed lie where a block of [`MANY`] bits would.
+#[inline(always)]
+pub(super) fn tag(bits: u32, key: Key) -> Group {
+    let last = key | ((1 << near(bits)) - 1);
+    if bits == MANY { last | WIDE } else { last }
+}
+
+const WIDE: u64 = 1 << 63;
 
 /// One input that reaches a task.
 pub(super) type Arrival = (Key, usize, Poisoned);
@@ -45,8 +77,8 @@ pub(super) type Arrival = (Key, usize, Poisoned);
 impl Blocks {
     /// Counts an input of a task that awaits these flows, if its block is, or can be, in the line.
     #[inline(always)]
-    pub fn arrive(&mut self, awaited: u8, (key, flow, poisoned): Arrival) -> Option<Arrived> {
-        let tag = key >> NEAR;
+    pub fn arrive<const BITS: u32>(&mut self, awaited: u8, arrival: Arrival) -> Option<Arrived> {
+        let tag = tag(BITS, arrival.0);
         let found = self.line.iter().position(|block| block.tag == tag);
         let at = match found {
             Some(at) => at,
@@ -57,7 +89,7 @@ impl Blocks {
                 free
             }
         };
-        Some(self.line[at].feed(awaited, (key, flow, poisoned)))
+        Some(self.line[at].feed(BITS, awaited, arrival))
     }
 
     /// The same for a task whose block is not in the line. Also says what there was behind the
@@ -90,10 +122,13 @@ impl Blocks {
     pub fn leftovers(&self, left: &mut Vec<Leftover>) {
         let behind = self.behind.iter().flat_map(|behind| &behind.blocks);
         for block in self.line.iter().chain(behind) {
-            let waits = |at: &u64| block.state(*at) != 0;
-            left.extend((0..1 << NEAR).filter(waits).map(|at| Leftover {
-                key: block.tag << NEAR | at,
-                missing: Missing::Mask(block.state(at) & !POISON),
+            let bits = block.bits();
+            let last = block.tag & !WIDE;
+            let waits = |before: &u64| block.state(bits, last - before) != 0;
+            let neighbours = 0..u64::from(block.tag != 0) << near(bits);
+            left.extend(neighbours.filter(waits).map(|before| Leftover {
+                key: last - before,
+                missing: Missing::Mask(block.state(bits, last - before) & !poison(bits)),
             }));
         }
         if let Some(behind) = &self.behind {
@@ -104,13 +139,14 @@ impl Blocks {
 
 impl Behind {
     fn arrive(&mut self, awaited: u8, (key, flow, poisoned): Arrival) -> Arrived {
-        let tag = key >> NEAR;
+        let bits = if are_few(awaited) { FEW } else { MANY };
+        let tag = tag(bits, key);
         let found = self.blocks.iter().position(|block| block.tag == tag);
         let at = found.unwrap_or_else(|| {
             self.blocks.push(Block { tag, states: 0 });
             self.blocks.len() - 1
         });
-        let arrived = self.blocks[at].feed(awaited, (key, flow, poisoned));
+        let arrived = self.blocks[at].feed(bits, awaited, (key, flow, poisoned));
         if self.blocks[at].tag == 0 {
             self.blocks.swap_remove(at);
         }
@@ -119,30 +155,40 @@ impl Behind {
 }
 
 impl Block {
+    fn bits(&self) -> u32 {
+        if self.tag & WIDE == 0 { FEW } else { MANY }
+    }
+
+    /// Where in `states` a neighbour begins.
     #[inline(always)]
-    fn state(&self, at: u64) -> u8 {
-        (self.states >> (8 * at)) as u8
+    fn place(bits: u32, key: Key) -> u32 {
+        bits * (key as u32 & ((1 << near(bits)) - 1))
     }
 
     #[inline(always)]
-    fn feed(&mut self, awaited: u8, (key, flow, poisoned): Arrival) -> Arrived {
-        let at = key & ((1 << NEAR) - 1);
-        let state = self.state(at);
+    fn state(&self, bits: u32, key: Key) -> u8 {
+        (self.states >> Self::place(bits, key)) as u8 & (u8::MAX >> (8 - bits))
+    }
+
+    #[inline(always)]
+    fn feed(&mut self, bits: u32, awaited: u8, (key, flow, poisoned): Arrival) -> Arrived {
+        let poison = poison(bits);
+        let state = self.state(bits, key);
         let before = if state == 0 { awaited } else { state };
         let bit = 1 << flow;
-        if before & bit == 0 {
+        if before & !poison & bit == 0 {
             return Arrived::FedTwice;
         }
-        let after = before & !bit | u8::from(poisoned) << NARROW;
-        let ready = after & !POISON == 0;
+        let after = before & !bit | u8::from(poisoned) << (bits - 1);
+        let ready = after & !poison == 0;
         // In one word: a byte written and read back as a word would wait for the store.
         let change = state ^ if ready { 0 } else { after };
-        self.states ^= u64::from(change) << (8 * at);
+        self.states ^= u64::from(change) << Self::place(bits, key);
         if self.states == 0 {
             self.tag = 0;
         }
         if ready {
-            Arrived::Ready(after & POISON != 0)
+            Arrived::Ready(after & poison != 0)
         } else {
             Arrived::StillWaiting
         }
@@ -150,12 +196,10 @@ impl Block {
 }
 
 impl Shelf for Blocks {
-    const NEAR: u32 = NEAR;
-
-    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Key) -> bool) {
+    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Group) -> bool) {
         let mut free = 0;
         for block in &mut self.line {
-            if block.tag != 0 && moves(block.tag << NEAR) {
+            if block.tag != 0 && moves(block.tag) {
                 child.line[free] = std::mem::take(block);
                 free += 1;
             }
@@ -163,11 +207,9 @@ impl Shelf for Blocks {
         let Some(behind) = &mut self.behind else {
             return;
         };
-        let blocks = behind
-            .blocks
-            .extract_if(.., |block| moves(block.tag << NEAR));
+        let blocks = behind.blocks.extract_if(.., |block| moves(block.tag));
         let blocks: Vec<_> = blocks.collect();
-        let list = behind.list.split_off(&moves);
+        let list = behind.list.split_off(|key| moves(tag(MANY, key)));
         if !blocks.is_empty() || list.len() != 0 {
             child.behind = Some(Box::new(Behind { blocks, list }));
         }

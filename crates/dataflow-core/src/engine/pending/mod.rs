@@ -19,7 +19,7 @@ mod table;
 use super::slots::Slots;
 use crate::data::{Datum, Version};
 use crate::space::{Expected, NARROW};
-use blocks::Blocks;
+use blocks::{Arrival, Blocks};
 use list::Few;
 use records::Records;
 use table::Table;
@@ -99,22 +99,17 @@ impl<D: Datum> Pending<D> {
     ) -> Arrived {
         match self {
             Pending::Order(table) => {
-                let mut blocks = table.lock(key);
-                if !of.wide
-                    && let Some(arrived) = blocks.arrive(of.mask, (key, flow, poisoned))
-                {
-                    return arrived;
+                let arrival = (key, flow, poisoned);
+                if of.wide {
+                    listed(table, of.count, arrival)
+                } else if blocks::are_few(of.mask) {
+                    counted::<{ blocks::FEW }>(table, of.mask, arrival)
+                } else {
+                    counted::<{ blocks::MANY }>(table, of.mask, arrival)
                 }
-                let awaited = match of.wide {
-                    false => Few::Narrow(of.mask),
-                    true => Few::Count(of.count),
-                };
-                let found = blocks.arrive_behind(awaited, (key, flow, poisoned));
-                drop(blocks);
-                spilled(table, found)
             }
             Pending::Data(table) => {
-                let mut records = table.lock(key);
+                let mut records = table.lock(records::group(key));
                 let mut input = (flow, datum, poisoned);
                 if !of.wide
                     && of.mask >> INLINE == 0
@@ -132,7 +127,7 @@ impl<D: Datum> Pending<D> {
     /// Keeps a ready task's inputs until a worker takes it from a queue; leaves `slots` empty.
     pub fn park(&self, key: Key, slots: &mut Slots<D>, poisoned: Poisoned) {
         if let Pending::Data(table) = self
-            && table.lock(key).park(key, slots, poisoned)
+            && table.lock(records::group(key)).park(key, slots, poisoned)
         {
             table.spill(1);
         }
@@ -143,7 +138,7 @@ impl<D: Datum> Pending<D> {
         let Pending::Data(table) = self else {
             return None;
         };
-        let (poisoned, listed) = table.lock(key).take(key, slots)?;
+        let (poisoned, listed) = table.lock(records::group(key)).take(key, slots)?;
         if listed {
             table.unspill(1);
         }
@@ -159,6 +154,27 @@ impl<D: Datum> Pending<D> {
         }
         left
     }
+}
+
+/// An input that carries nothing, of a task with narrow flows.
+#[inline(always)]
+fn counted<const BITS: u32>(table: &Table<Blocks>, mask: u8, arrival: Arrival) -> Arrived {
+    let mut blocks = table.lock(blocks::tag(BITS, arrival.0));
+    if let Some(arrived) = blocks.arrive::<BITS>(mask, arrival) {
+        return arrived;
+    }
+    let found = blocks.arrive_behind(Few::Narrow(mask), arrival);
+    drop(blocks);
+    spilled(table, found)
+}
+
+/// The same, of a task some of whose flows are wide.
+#[cold]
+fn listed(table: &Table<Blocks>, count: usize, arrival: Arrival) -> Arrived {
+    let mut blocks = table.lock(blocks::tag(blocks::MANY, arrival.0));
+    let found = blocks.arrive_behind(Few::Count(count), arrival);
+    drop(blocks);
+    spilled(table, found)
 }
 
 /// Tells the table how much lay behind a bucket before an arrival, and lies there now.
@@ -315,17 +331,19 @@ mod tests {
     }
 
     #[test]
-    fn eight_neighbours_take_two_lines_at_most() {
-        let table = Pending::<()>::new();
-        for key in 1 << 20..(1 << 20) + 8 * N_KEYS {
-            assert_eq!(feed(&table, key, 0..2, 0), Arrived::StillWaiting);
+    fn sixteen_neighbours_with_few_flows_and_eight_with_more_take_two_lines_at_most() {
+        for (neighbours, flows) in [(16, 0..3), (8, 0..7)] {
+            let table = Pending::<()>::new();
+            for key in 1 << 20..(1 << 20) + neighbours * N_KEYS {
+                assert_eq!(feed(&table, key, flows.clone(), 0), Arrived::StillWaiting);
+            }
+            assert_eq!(count(&table).0, (neighbours * N_KEYS) as usize);
+            let n_lines = n_buckets(&table);
+            assert!(
+                cfg!(miri) || n_lines < 2 * N_KEYS as usize,
+                "{n_lines} lines"
+            );
         }
-        assert_eq!(count(&table).0, 8 * N_KEYS as usize);
-        let n_lines = n_buckets(&table);
-        assert!(
-            cfg!(miri) || n_lines < 2 * N_KEYS as usize,
-            "{n_lines} lines"
-        );
     }
 
     #[test]
@@ -334,7 +352,8 @@ mod tests {
         let name = |m: u64, n: u64| 1 << 55 | 3 << 53 | m << 34 | n << 17 | 7;
         let mut filled = vec![false; 1 << 15];
         for (m, n) in (0..200).flat_map(|m| (0..200).map(move |n| (m, n))) {
-            filled[table::hash::<Blocks>(name(m, n)) % (1 << 15)] = true;
+            let tag = blocks::tag(blocks::FEW, name(m, n));
+            filled[table::hash(tag) % (1 << 15)] = true;
         }
         // Of 32,768 buckets a random function would fill 23,098.
         let n_filled = filled.iter().filter(|filled| **filled).count();
@@ -449,16 +468,15 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::specimen::{count, feed};
-    use super::table::{Shelf, hash};
     use super::*;
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A key whose hash ends in these three bits.
-    fn key(bits: usize) -> Key {
+    /// A key of a task with so many bits, whose hash ends in these three.
+    fn key(bits: usize, width: u32) -> Key {
         (1..)
-            .map(|i| i << Blocks::NEAR)
-            .find(|&key| hash::<Blocks>(key) & 7 == bits)
+            .map(|i| i << 4)
+            .find(|&key| table::hash(blocks::tag(width, key)) & 7 == bits)
             .unwrap_or(0)
     }
 
@@ -468,7 +486,8 @@ mod loom_models {
         explored.preemption_bound = Some(3);
         explored.check(|| {
             // Moves at the split of the third bit, not at that of the second.
-            let (moves, wide) = (key(4), [key(2), key(0)]);
+            let moves = key(4, blocks::FEW);
+            let wide = [key(2, blocks::MANY), key(0, blocks::MANY)];
             let table = Arc::new(Pending::<()>::new());
             assert_eq!(feed(&table, moves, 0..2, 0), Arrived::StillWaiting);
             // Wide: lies behind the bucket, so that the table grows; nothing is split yet.
@@ -487,7 +506,7 @@ mod loom_models {
     #[test]
     fn loom_two_who_arrive_first_at_once_make_one_record() {
         loom::model(|| {
-            let (stays, moves) = (key(0), key(2));
+            let (stays, moves) = (key(0, blocks::MANY), key(2, blocks::FEW));
             let table = Arc::new(Pending::<()>::new());
             let other = table.clone();
             let source = thread::spawn(move || {

@@ -8,7 +8,7 @@
 //! A cell is 0 if it is free. A record without missing flows is a ready task that is parked.
 
 use super::list::List;
-use super::table::Shelf;
+use super::table::{Group, Shelf};
 use super::{Arrived, INLINE, Input, Key, Leftover, Missing, Poisoned};
 use crate::data::{Datum, Version};
 use crate::engine::slots::{Slots, set};
@@ -16,8 +16,12 @@ use crate::space::NARROW;
 
 const POISON: u64 = 1 << NARROW;
 const CELLS: usize = 5;
-/// Neighbours that share a bucket, as bits of a key.
-const NEAR: u32 = 2;
+
+/// Four neighbours share a bucket.
+#[inline(always)]
+pub(super) fn group(key: Key) -> Group {
+    key >> 2
+}
 
 pub(crate) struct Records<D: Datum> {
     /// `key << 8 | poison | missing flows`.
@@ -174,12 +178,10 @@ impl<D: Datum> Records<D> {
 }
 
 impl<D: Datum> Shelf for Records<D> {
-    const NEAR: u32 = NEAR;
-
-    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Key) -> bool) {
+    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Group) -> bool) {
         for cell in 0..CELLS {
             let word = self.cells[cell];
-            if word != 0 && moves(word >> 8) {
+            if word != 0 && moves(group(word >> 8)) {
                 self.cells[cell] = 0;
                 child.cells[cell] = word;
                 if let Some(behind) = &mut self.behind {
@@ -188,7 +190,7 @@ impl<D: Datum> Shelf for Records<D> {
             }
         }
         if let Some(behind) = &mut self.behind {
-            let list = behind.list.split_off(moves);
+            let list = behind.list.split_off(|key| moves(group(key)));
             if list.len() != 0 {
                 child.behind().list.append(list);
             }

@@ -7,7 +7,7 @@
 //! the line, and many spills make the table double.
 //!
 //! # Law
-//! What belongs to a key is found in the bucket that [`Table::lock`] returns, and nowhere else.
+//! What belongs to a group is found in the bucket that [`Table::lock`] returns, and nowhere else.
 //!
 //! # Orderings
 //! The mask orders nothing: a bucket says under its lock how far it was split, and is accepted
@@ -16,7 +16,6 @@
 //! # Source
 //! Litwin, *Linear hashing: a new tool for file and table addressing*, VLDB 1980.
 
-use super::Key;
 use crate::sync::{AtomicIsize, AtomicUsize, Ordering, SpinGuard, SpinLock, lock};
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
@@ -28,13 +27,13 @@ const DOUBLINGS: usize = 32;
 /// One spill for so many buckets, and the table doubles.
 const BUCKETS_PER_SPILL: usize = 8;
 
+/// Names that share a bucket: what their keys have in common.
+pub(crate) type Group = u64;
+
 /// What lies in a bucket.
 pub(crate) trait Shelf: Default {
-    /// Keys that differ in so many last bits only share a bucket.
-    const NEAR: u32;
-
-    /// Moves what belongs to the keys that `moves` accepts.
-    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Key) -> bool);
+    /// Moves what belongs to the groups that `moves` accepts.
+    fn move_to(&mut self, child: &mut Self, moves: impl Fn(Group) -> bool);
 }
 
 pub(crate) struct Table<S> {
@@ -71,10 +70,10 @@ impl<S: Shelf> Table<S> {
         }
     }
 
-    /// The shelf of a key, locked, its bucket split as far as the table is.
+    /// The shelf of a group, locked, its bucket split as far as the table is.
     #[inline(always)]
-    pub fn lock(&self, key: Key) -> SpinGuard<'_, Split<S>> {
-        let hash = hash::<S>(key);
+    pub fn lock(&self, group: Group) -> SpinGuard<'_, Split<S>> {
+        let hash = hash(group);
         let mask = self.mask.load(Ordering::Relaxed);
         let bucket = lock(&self.bucket(hash & mask).0);
         if bucket.mask as usize == mask {
@@ -137,7 +136,7 @@ impl<S: Shelf> Table<S> {
             let mask = self.mask.load(Ordering::Relaxed);
             self.split(hash & mask, mask);
             bucket = lock(&self.bucket(hash & mask).0);
-            // Deeper than the mask that chose it, and the key may have moved on meanwhile.
+            // Deeper than the mask that chose it, and the group may have moved on meanwhile.
             if bucket.mask as usize == mask {
                 return bucket;
             }
@@ -157,7 +156,7 @@ impl<S: Shelf> Table<S> {
             child.mask = (2 * bit - 1) as u32;
             parent
                 .shelf
-                .move_to(&mut child.shelf, |key| hash::<S>(key) & bit != 0);
+                .move_to(&mut child.shelf, |group| hash(group) & bit != 0);
             parent.mask = child.mask;
         }
     }
@@ -201,10 +200,10 @@ impl<S> DerefMut for Split<S> {
     }
 }
 
-/// Neighbours have one hash. Both halves of the product count: one half alone sends the regular
+/// Both halves of the product count: one half alone sends the regular
 /// names of a space to a quarter of the buckets.
 #[inline(always)]
-pub(super) fn hash<S: Shelf>(key: Key) -> usize {
-    let product = u128::from(key >> S::NEAR) * 0x9e37_79b9_7f4a_7c15;
+pub(super) fn hash(group: Group) -> usize {
+    let product = u128::from(group) * 0x9e37_79b9_7f4a_7c15;
     (product as u64 ^ (product >> 64) as u64) as usize
 }
