@@ -408,7 +408,7 @@ impl<D: Carried> TaskSpace for Stencil<D> {
 
 task_names! {
     /// The tasks of a tile Cholesky factorisation.
-    pub enum Factor { Potrf { k }, Trsm { m, k }, Syrk { m, k }, Gemm { m, n, k } }
+    pub enum Factor { Potrf { k }, Trsm { k, m }, Syrk { k, m }, Gemm { k, m, n } }
 }
 use Factor::{Gemm, Potrf, Syrk, Trsm};
 

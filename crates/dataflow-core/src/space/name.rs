@@ -19,8 +19,8 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     fn class(self) -> usize;
 
     /// The name as a number below 2⁵⁵, injective; `None` if it does not fit. Names that differ
-    /// only in the last three bits share a record while they wait: so the parameter in which
-    /// neighbouring tasks differ belongs last.
+    /// only in the last four bits (three, if tasks have more than three flows) share a record
+    /// while they wait: so the parameter in which neighbouring tasks differ belongs last.
     fn pack(self) -> Option<u64>;
 
     /// The inverse of [`pack`](Self::pack).
