@@ -24,8 +24,9 @@ impl Depot {
     ) -> Heeded {
         match message {
             _ if self.broken.is_some() => Ok(()),
+            // Passed on: the word of whoever said it may still be under way to others.
             Message::Broken(failure) => {
-                self.give_up(failure);
+                self.broke(failure);
                 Ok(())
             }
             Message::Bye => {

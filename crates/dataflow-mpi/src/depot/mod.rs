@@ -450,18 +450,14 @@ impl Depot {
         self.broke(failure(self.rank, "malformed", text));
     }
 
-    /// Ranks cannot go on together: everybody is told, and this run and all to come fail.
+    /// Ranks cannot go on together: this run and all to come fail. All others are told before this
+    /// rank's program is, which may end at once: whoever saw only its connection close would blame it.
     fn broke(&mut self, failure: Failure) {
-        if self.broken.is_none() {
-            self.say_to_all(&Message::Broken(failure.clone()));
-            self.give_up(failure);
-        }
-    }
-
-    fn give_up(&mut self, failure: Failure) {
         if self.broken.is_some() {
             return;
         }
+        self.say_to_all(&Message::Broken(failure.clone()));
+        while self.pack().is_some() {}
         self.broken = Some(failure.clone());
         let phase = std::mem::replace(&mut self.phase, Phase::Between);
         match phase {
@@ -476,6 +472,15 @@ impl Depot {
             Phase::Running => self.actions.push_back(Action::Stop(failure)),
         }
         self.stop();
+    }
+
+    /// The next packet that may leave does; says to whom.
+    fn pack(&mut self) -> Option<Rank> {
+        let (to, packet) = self.outbox.next_packet()?;
+        self.counters.packets += 1;
+        self.counters.control_bytes += PacketHeader::BYTES as u64;
+        self.actions.push_back(Action::Packet(to, packet));
+        Some(to)
     }
 
     fn say_to_all(&mut self, message: &Message<'_>) {

@@ -347,3 +347,38 @@ fn a_rank_that_has_just_got_a_parcel_does_not_answer_a_wave_before_it_is_idle_ag
     exchange(&mut depots);
     assert!(said.lock().unwrap().contains(&crate::wire::Kind::Tally));
 }
+
+#[test]
+fn whoever_learns_that_ranks_cannot_go_on_tells_all_others_before_its_own_program() {
+    let depot = |rank| Depot::new(Rank(rank), 3, LIMITS, Settings::default(), Arc::new(Heap));
+    let mut depots = [0, 1, 2].map(depot);
+    let deeds = |depot: &mut Depot| -> Vec<Action> {
+        depot.drive(NOW);
+        std::iter::from_fn(|| depot.next_action()).collect()
+    };
+    let names_rank_0 = |action: &Action| {
+        matches!(action, Action::Opened(Err(Refused::Broken(failure))) if failure.rank == Rank(0))
+    };
+    for depot in &mut depots {
+        depot.open(&Terms::default(), NOW);
+        deeds(depot);
+    }
+    // Rank 1 sees that rank 0 is gone, tells rank 2, and may be gone itself from then on.
+    depots[1].event(Event::Lost(Rank(0), "killed".into()), NOW);
+    let told = deeds(&mut depots[1]);
+    let [Action::Packet(Rank(2), word), refused] = &told[..] else {
+        panic!("a word to rank 2, then the answer")
+    };
+    assert!(names_rank_0(refused));
+    let (from, bytes) = (Rank(1), word.clone());
+    depots[2].event(Event::Packet { from, bytes }, NOW);
+    depots[2].event(Event::Lost(from, "has ended".into()), NOW);
+    let told = deeds(&mut depots[2]);
+    // It cannot know whether that word has come to the others.
+    let [Action::Packet(Rank(1), _), refused] = &told[..] else {
+        panic!("the word is passed on, then the answer")
+    };
+    assert!(names_rank_0(refused));
+    depots[2].open(&Terms::default(), NOW);
+    assert!(deeds(&mut depots[2]).iter().any(names_rank_0), "for good");
+}

@@ -66,11 +66,8 @@ impl Depot {
             self.settle();
             self.flush_credit(false);
         }
-        while let Some((to, packet)) = self.outbox.next_packet() {
-            self.counters.packets += 1;
-            self.counters.control_bytes += crate::wire::PacketHeader::BYTES as u64;
+        while let Some(to) = self.pack() {
             self.watchdog.spoken(to, now);
-            self.actions.push_back(Action::Packet(to, packet));
         }
     }
 
