@@ -14,7 +14,7 @@ mod problem;
 
 use cli::{Example, Failure};
 use dataflow::linalg::kernel::{Backend, gemm, herk, potrf, trsm};
-use dataflow::linalg::matrix::{Tile, TiledMatrix};
+use dataflow::linalg::matrix::{Part, Tile, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::sequence::record::{Home, Recorder, record};
 use dataflow::sequence::{read, write};
@@ -42,9 +42,10 @@ fn insert<'c, 'env, 'h, T: Scalar>(
             .name("Potrf")
             .task(write(tile(k, k)), move |a| {
                 // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
-                a.set_lower(true);
                 potrf(backend, a)
-                    .map_err(|failed| not_positive(k * nb + failed.index, failed.pivot))
+                    .map_err(|failed| not_positive(k * nb + failed.index, failed.pivot))?;
+                a.set_part(Part::Lower);
+                Ok(())
             });
         for m in k + 1..nt {
             // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ

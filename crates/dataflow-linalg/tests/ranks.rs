@@ -3,6 +3,8 @@
 #[path = "../../dataflow-core/tests/specimen/ranks.rs"]
 #[allow(dead_code, reason = "the core's tests use all of it")]
 mod ranks;
+#[path = "traffic/mod.rs"]
+mod traffic;
 
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Inline, Shuffled};

@@ -16,6 +16,8 @@ pub struct Crossed {
     /// From, to, task.
     pub parcels: Vec<(Rank, Rank, Vec<u32>)>,
     pub data: u64,
+    /// Of the bodies of data.
+    pub bytes: u64,
 }
 
 /// All ranks of a world.
@@ -179,11 +181,10 @@ impl Courier for Here {
 impl Line for Here {
     fn post(&self, parcel: Parcel) {
         let mut state = self.world.state();
-        state.crossed.data += parcel
-            .flows
-            .iter()
-            .filter(|(_, cargo)| cargo.is_some())
-            .count() as u64;
+        for cargo in parcel.flows.iter().filter_map(|(_, cargo)| cargo.as_ref()) {
+            state.crossed.data += 1;
+            state.crossed.bytes += cargo.size() as u64;
+        }
         let entry = (self.rank, parcel.to, parcel.task.to_vec());
         state.crossed.parcels.push(entry);
         state.bag.push((self.rank, parcel));

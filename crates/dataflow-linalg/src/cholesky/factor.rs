@@ -12,7 +12,7 @@
 
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
@@ -235,7 +235,6 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
                 let [tile] = flows.slots();
                 let tile = tile.update();
-                tile.set_lower(true);
                 let factored = match self.inside {
                     None => potrf(self.backend, tile),
                     Some(on) => nested::potrf(on, self.backend, tile)?,
@@ -244,6 +243,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                     let index = self.a.row_range(k as usize).start + failed.index;
                     LinalgError::not_positive(index as u64, failed.pivot)
                 })?;
+                tile.set_part(Part::Lower);
             }
             Trsm { .. } => {
                 // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ

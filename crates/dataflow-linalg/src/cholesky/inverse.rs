@@ -21,7 +21,7 @@ use crate::kernel::{
     Backend, Diagonal, Op, Side, Triangle, gemm, gemm_add, gemm_op, herk, herk_add, lauum, potrf,
     trmm, trsm, trsm_op, trtri,
 };
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
@@ -302,11 +302,11 @@ impl<T: Scalar> TaskSpace for Inverse<'_, T> {
                 // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
                 let [tile] = flows.slots();
                 let tile = tile.update();
-                tile.set_lower(true);
                 potrf(backend, tile).map_err(|failed| {
                     let index = self.a.row_range(k as usize).start + failed.index;
                     LinalgError::not_positive(index as u64, failed.pivot)
                 })?;
+                tile.set_part(Part::Lower);
             }
             Trsm { .. } => {
                 // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
@@ -326,7 +326,9 @@ impl<T: Scalar> TaskSpace for Inverse<'_, T> {
             Trtri { .. } => {
                 // W[k,k] = L[k,k]⁻¹
                 let [tile] = flows.slots();
-                trtri(tile.update());
+                let tile = tile.update();
+                trtri(tile);
+                tile.set_part(Part::Lower);
             }
             TrsmRight { .. } => {
                 // X[m,k] = L[m,k] · L[k,k]⁻¹

@@ -7,7 +7,7 @@ use super::factor::Factor;
 use super::moving::Moving;
 use super::pivots::{Swaps, of_words, order, words};
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, getrf, trsm_op};
-use crate::matrix::{Format, Tile};
+use crate::matrix::{Format, Part, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
 use dataflow_core::space::Slot;
@@ -93,14 +93,17 @@ impl<T: Scalar> Factor<'_, T> {
         self.a.rows() - self.a.row_range(k as usize).start
     }
 
-    /// TILE ← its rows of the stack.
+    /// TILE ← its rows of the stack; on the diagonal TRIANGLE ← its L.
     pub(super) fn scatter(&self, m: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let [tile, stack] = flows.slots();
+        let [tile, stack, triangle] = flows.slots();
         let (tile, stack) = (tile.update(), stack.read());
         let before = self.rows.tiles(m, k).take_while(|&above| above < m);
         let top: usize = before.map(|above| self.a.tile_rows(above as usize)).sum();
         if tile.rows() > 0 && tile.cols() > 0 {
             tile.read_column_major(&stack.as_slice()[top..], stack.rows());
+        }
+        if m == k {
+            triangle.put(tile.copy_of(Part::UnitLower));
         }
     }
 

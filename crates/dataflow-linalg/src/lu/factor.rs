@@ -44,8 +44,9 @@ const TILE: usize = 0;
 const PIVOTS: usize = 1;
 /// Panel: stacks of rows of other ranks, as they come; then as they go back.
 const OTHERS: usize = 2;
-/// Scatter: the stack of rows that the panel has factored.
+/// Scatter: the stack of rows that the panel has factored; of the diagonal tile its L, alone.
 const STACK: usize = 1;
+const MADE_TRIANGLE: usize = 2;
 /// Rise: the row swaps. Then the tiles of its row of ranks, and the rows that rise.
 const SWAPS: usize = 0;
 /// Top: the row swaps.
@@ -272,11 +273,13 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             .class("Scatter")
             .update("TILE")
             .read("STACK")
-            .of("stack");
+            .of("stack")
+            .new_flow("TRIANGLE")
+            .of("triangle");
         let rise = about.class("Rise").read("SWAPS").of("pivots");
         optional(rise, "ROWS", n_rows).new_flow("RISEN").of("rows");
         let top = about.class("Top").update("TILE").read("SWAPS").of("pivots");
-        let top = top.read("TRIANGLE");
+        let top = top.read("TRIANGLE").of("triangle");
         let top = (0..p).fold(top, |top, r| top.optional(&format!("RISEN{r}")).of("rows"));
         (0..p).fold(top, |top, r| top.new_flow(&format!("FALLEN{r}")).of("rows"));
         let update = about.class("Update").update("TILE").read("LEFT");
@@ -337,7 +340,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Top { n, k } => {
                 from.task(TILE, Self::writer(k, n, k), TILE);
                 from.task(TOP_SWAPS, Panel { k }, PIVOTS);
-                from.task(TRIANGLE, Scatter { m: k, k }, TILE);
+                from.task(TRIANGLE, Scatter { m: k, k }, MADE_TRIANGLE);
                 for r in self.rows.with_tiles(k + 1) {
                     from.task(RISEN + r as usize, Rise { r, n, k }, 1 + tiles);
                 }
@@ -392,7 +395,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 to.home(PIVOTS, self.pivots.store(), k as usize);
             }
             Scatter { m, k } if m == k => {
-                to.range(TILE, k + 1..nt, |n| Top { n, k }, TRIANGLE);
+                to.range(MADE_TRIANGLE, k + 1..nt, |n| Top { n, k }, TRIANGLE);
                 to.home(TILE, self.a.store(), self.slot(m, k));
             }
             Scatter { m, k } => {

@@ -16,7 +16,7 @@ use super::factor::{expect_general, expect_regular};
 use super::pivots::{Pivots, Swaps};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, getrf_unpivoted, trsm_op};
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::data::Version;
 use dataflow_core::monitor::Monitor;
@@ -32,7 +32,10 @@ use UnpivotedTask::{Below, Getrf, Right, Update};
 
 /// The tile that a task overwrites.
 const TILE: usize = 0;
-/// Right and Below: the diagonal tile.
+/// Getrf: the two triangles of the diagonal tile, of which each goes its own way.
+const MADE_LOWER: usize = 1;
+const MADE_UPPER: usize = 2;
+/// Right and Below: the triangle of the diagonal tile that they solve with.
 const TRIANGLE: usize = 1;
 /// Update: the tile of L in its row, that of U in its column.
 const LEFT: usize = 1;
@@ -104,7 +107,7 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
     }
 
     /// The same on all ranks, each of which calls it with its part of the matrix. Sends each final
-    /// tile once to each rank that needs it.
+    /// tile once to each rank that needs it: of a diagonal tile L along its row, U down its column.
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
@@ -156,9 +159,13 @@ impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "none");
-        about.class("Getrf").update("TILE");
-        about.class("Right").update("TILE").read("TRIANGLE");
-        about.class("Below").update("TILE").read("TRIANGLE");
+        let getrf = about.class("Getrf").update("TILE");
+        let getrf = getrf.new_flow("LOWER").of("lower");
+        getrf.new_flow("UPPER").of("upper");
+        let right = about.class("Right").update("TILE");
+        right.read("TRIANGLE").of("lower");
+        let below = about.class("Below").update("TILE");
+        below.read("TRIANGLE").of("upper");
         let update = about.class("Update").update("TILE");
         update.read("LEFT").read("UPPER");
     }
@@ -178,7 +185,8 @@ impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
         }
         match task {
             Getrf { .. } => {}
-            Right { k, .. } | Below { k, .. } => from.task(TRIANGLE, Getrf { k }, TILE),
+            Right { k, .. } => from.task(TRIANGLE, Getrf { k }, MADE_LOWER),
+            Below { k, .. } => from.task(TRIANGLE, Getrf { k }, MADE_UPPER),
             Update { m, n, k } => {
                 from.task(LEFT, Below { m, k }, TILE);
                 from.task(UPPER, Right { n, k }, TILE);
@@ -191,8 +199,8 @@ impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
         let (m, n, k) = task.place();
         match task {
             Getrf { k } => {
-                to.range(TILE, k + 1..nt, |n| Right { n, k }, TRIANGLE);
-                to.range(TILE, k + 1..mt, |m| Below { m, k }, TRIANGLE);
+                to.range(MADE_LOWER, k + 1..nt, |n| Right { n, k }, TRIANGLE);
+                to.range(MADE_UPPER, k + 1..mt, |m| Below { m, k }, TRIANGLE);
             }
             Right { n, k } => to.range(TILE, k + 1..mt, |m| Update { m, n, k }, UPPER),
             Below { m, k } => to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT),
@@ -206,8 +214,11 @@ impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
         match task {
             Getrf { .. } => {
                 // A[k,k] ← L\U with A[k,k] = L · U
-                let [tile] = flows.slots();
-                getrf_unpivoted(self.backend, tile.update());
+                let [tile, lower, upper] = flows.slots();
+                let tile = tile.update();
+                getrf_unpivoted(self.backend, tile);
+                lower.put(tile.copy_of(Part::UnitLower));
+                upper.put(tile.copy_of(Part::Upper));
             }
             Right { .. } => {
                 // A[k,n] ← L[k,k]⁻¹ · A[k,n]

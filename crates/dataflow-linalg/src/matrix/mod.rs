@@ -41,5 +41,5 @@ pub use entries::{Adjoint, ColumnMajor, Entries};
 pub(crate) use fill::Fill;
 pub use layout::{Layout, LayoutError, Structure};
 pub use piece::Piece;
-pub use tile::{Format, Tile};
+pub use tile::{Format, Part, Tile};
 pub use tiled::TiledMatrix;

@@ -64,6 +64,20 @@ impl Format {
     }
 }
 
+/// The part of a tile that counts; no more of it travels between ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Every element.
+    #[default]
+    Whole,
+    /// On and below the diagonal: above are zeros, or what nobody reads.
+    Lower,
+    /// Below the diagonal: on it are ones, above are zeros.
+    UnitLower,
+    /// On and above the diagonal: below are zeros.
+    Upper,
+}
+
 /// Where the elements of a `rows × cols` tile lie: the one place that knows the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -108,6 +122,40 @@ impl Layout {
             self.rows.saturating_sub(i * order).min(order),
             self.cols.saturating_sub(j * order).min(order),
         )
+    }
+
+    /// The elements of a part, column by column, as ranges of the storage; they cover a whole tile
+    /// in its order.
+    pub(crate) fn pieces(self, part: Part) -> impl Iterator<Item = Range<usize>> {
+        let whole = (part == Part::Whole).then_some(0..self.rows * self.cols);
+        let columns = if part == Part::Whole { 0 } else { self.cols };
+        let of_columns = (0..columns).flat_map(move |j| {
+            let rows = match part {
+                Part::Whole => 0..self.rows,
+                Part::Lower => j..self.rows,
+                Part::UnitLower => j + 1..self.rows,
+                Part::Upper => 0..self.rows.min(j + 1),
+            };
+            let cut = move |cut: Range<usize>| rows.start.max(cut.start)..rows.end.min(cut.end);
+            let rows = cuts(self.rows, [self.format]).map(cut);
+            rows.filter(|rows| !rows.is_empty()).map(move |rows| {
+                let place = self.place(rows, j..j + 1);
+                place.start..place.start + place.rows
+            })
+        });
+        whole.into_iter().chain(of_columns)
+    }
+
+    /// How many elements a part has.
+    pub(crate) fn n_elements(self, part: Part) -> usize {
+        let Layout { rows, cols, .. } = self;
+        let short = rows.min(cols);
+        match part {
+            Part::Whole => rows * cols,
+            Part::Lower => short * (rows - short) + short * (short + 1) / 2,
+            Part::UnitLower => short * (rows - short) + short * short.saturating_sub(1) / 2,
+            Part::Upper => short * (cols - short) + short * (short + 1) / 2,
+        }
     }
 
     /// Every sub-tile in storage order: its first row and column, and its place.
@@ -180,8 +228,7 @@ pub struct Tile<T> {
     layout: Layout,
     block: Box<dyn Block>,
     memory: Arc<dyn Memory>,
-    /// Whether nobody reads above the diagonal.
-    lower: bool,
+    part: Part,
     elements: std::marker::PhantomData<T>,
 }
 
@@ -244,7 +291,7 @@ impl<T: Scalar> Tile<T> {
             layout: Layout { rows, cols, format },
             block: memory.allocate(bytes),
             memory: memory.clone(),
-            lower: false,
+            part: Part::Whole,
             elements: std::marker::PhantomData,
         }
     }
@@ -263,19 +310,43 @@ impl<T: Scalar> Tile<T> {
             layout,
             block,
             memory,
-            lower: false,
+            part: Part::Whole,
             elements: std::marker::PhantomData,
         }
     }
 
-    /// Whether only the lower triangle counts, so that no more of it travels between ranks.
-    pub fn is_lower(&self) -> bool {
-        self.lower
+    /// The part that counts.
+    pub fn part(&self) -> Part {
+        self.part
     }
 
-    /// Says whether only the lower triangle counts: then nobody will read above the diagonal.
-    pub fn set_lower(&mut self, lower: bool) {
-        self.lower = lower;
+    /// Says which part counts, until the tile is written again.
+    pub fn set_part(&mut self, part: Part) {
+        self.part = part;
+    }
+
+    /// A tile of the same shape and format with a part of this one, and the ones and zeros that
+    /// belong to it.
+    pub(crate) fn copy_of(&self, part: Part) -> Self {
+        let Layout { rows, cols, format } = self.layout;
+        let mut copy = Self::new(rows, cols, format, &self.memory);
+        let from = self.as_slice();
+        let to = copy.as_mut_slice();
+        for piece in self.layout.pieces(part) {
+            to[piece.clone()].copy_from_slice(&from[piece]);
+        }
+        copy.complete(part);
+        copy
+    }
+
+    /// Adds what a part that stands among zeros implies, and says that it is this part.
+    pub(crate) fn complete(&mut self, part: Part) {
+        if part == Part::UnitLower {
+            for i in 0..self.rows().min(self.cols()) {
+                self.set(i, i, T::one());
+            }
+        }
+        self.part = part;
     }
 
     /// Number of rows.
@@ -373,8 +444,9 @@ impl<T: Scalar> Tile<T> {
         bytemuck::cast_slice(&self.block.bytes()[..self.bytes()])
     }
 
-    /// All elements in storage order, for writing.
+    /// All elements in storage order, for writing; from now on they count as a whole.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
+        self.part = Part::Whole;
         let bytes = self.bytes();
         bytemuck::cast_slice_mut(&mut self.block.bytes_mut()[..bytes])
     }
@@ -436,7 +508,7 @@ impl<T: Scalar> Clone for Tile<T> {
         let Layout { rows, cols, format } = self.layout;
         let mut copy = Self::unspecified(rows, cols, format, &self.memory);
         copy.as_mut_slice().copy_from_slice(self.as_slice());
-        copy.lower = self.lower;
+        copy.part = self.part;
         copy
     }
 }

@@ -320,7 +320,6 @@ pub(crate) fn fill<T: Scalar>(
 ) {
     let (row, col) = (layout.row_range(i).start, layout.col_range(j).start);
     let whole = layout.structure() == Structure::General || i != j;
-    tile.set_lower(false);
     match entries.as_column_major().filter(|_| whole) {
         Some((elements, ld)) => tile.read_column_major(&elements[row + col * ld..], ld),
         None => {

@@ -1,23 +1,24 @@
 //! Wire: a tile as it travels between ranks.
 //!
-//! The head holds precision, shape and format; the payload is the storage as it lies, so that it
-//! is sent from where it is and becomes the storage of the receiver. A tile of which only the
-//! lower triangle counts travels as that triangle, column by column; the receiver has zeros above
-//! the diagonal.
+//! The head holds precision, part, shape and format. The payload of a whole tile is the storage as
+//! it lies, so that it is sent from where it is and becomes the storage of the receiver. Of a tile
+//! of which only a [`Part`] counts that part travels, column by column; the receiver adds the ones
+//! and zeros that belong to it.
 //!
 //! | head | bytes |
 //! |---|---|
 //! | precision: position in [`Precision::ALL`] | 1 |
-//! | 1 if only the lower triangle travels | 1 |
+//! | part: position in whole, lower, unit lower, upper | 1 |
 //! | rows, columns, order of sub-tiles (0: column-major), little endian | 8 each |
 
-use super::tile::{Format, Layout, Tile, cuts};
+use super::tile::{Format, Layout, Part, Tile};
 use crate::scalar::{Precision, Scalar};
 use dataflow_core::port::{Block, Head, Heap, Memory, Wire};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 const HEAD: usize = 26;
+const PARTS: [Part; 4] = [Part::Whole, Part::Lower, Part::UnitLower, Part::Upper];
 
 impl<T: Scalar> Wire for Tile<T> {
     fn head(&self) -> Head {
@@ -28,7 +29,8 @@ impl<T: Scalar> Wire for Tile<T> {
         };
         let mut head = Head::new();
         head.push(precision.unwrap_or(usize::MAX) as u8);
-        head.push(self.is_lower().into());
+        let part = PARTS.iter().position(|&each| each == self.part());
+        head.push(part.unwrap_or(usize::MAX) as u8);
         for extent in [self.rows(), self.cols(), order] {
             head.extend_from_slice(&(extent as u64).to_le_bytes());
         }
@@ -36,24 +38,25 @@ impl<T: Scalar> Wire for Tile<T> {
     }
 
     fn size(&self) -> usize {
-        size(self.layout(), self.is_lower()) * size_of::<T>()
+        self.layout().n_elements(self.part()) * size_of::<T>()
     }
 
     fn body(&self) -> Cow<'_, [u8]> {
-        if !self.is_lower() {
+        if self.part() == Part::Whole {
             return Cow::Borrowed(bytemuck::cast_slice(self.as_slice()));
         }
         let elements = self.as_slice();
         let mut packed: Vec<u8> = Vec::with_capacity(self.size());
-        for piece in triangle(self.layout()) {
+        for piece in self.layout().pieces(self.part()) {
             packed.extend_from_slice(bytemuck::cast_slice(&elements[piece]));
         }
         Cow::Owned(packed)
     }
 
     fn unpack(head: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
-        let (lower, layout) = read_head::<T>(head)?;
-        let expected = size(layout, lower)
+        let (part, layout) = read_head::<T>(head)?;
+        let expected = layout
+            .n_elements(part)
             .checked_mul(size_of::<T>())
             .filter(|&bytes| bytes == body.bytes().len());
         let Layout { rows, cols, format } = layout;
@@ -65,23 +68,23 @@ impl<T: Scalar> Wire for Tile<T> {
             ));
         };
         let memory: Arc<dyn Memory> = Arc::new(Heap);
-        if !lower {
+        if part == Part::Whole {
             return Ok(Tile::from_block(layout, body, memory));
         }
         let mut tile = Tile::new(rows, cols, format, &memory);
         let mut packed: &[T] = bytemuck::cast_slice(body.bytes());
         let elements = tile.as_mut_slice();
-        for piece in triangle(layout) {
+        for piece in layout.pieces(part) {
             let (column, rest) = packed.split_at(piece.len());
             elements[piece].copy_from_slice(column);
             packed = rest;
         }
-        tile.set_lower(true);
+        tile.complete(part);
         Ok(tile)
     }
 }
 
-fn read_head<T: Scalar>(head: &[u8]) -> Result<(bool, Layout), String> {
+fn read_head<T: Scalar>(head: &[u8]) -> Result<(Part, Layout), String> {
     if head.len() != HEAD {
         return Err(format!(
             "a tile with a head of {} bytes (must be {HEAD})",
@@ -109,29 +112,10 @@ fn read_head<T: Scalar>(head: &[u8]) -> Result<(bool, Layout), String> {
     if rows.checked_mul(cols).is_none() {
         return Err(format!("a tile of {rows} × {cols}"));
     }
-    Ok((head[1] != 0, Layout { rows, cols, format }))
-}
-
-/// How many elements travel.
-fn size(layout: Layout, lower: bool) -> usize {
-    let Layout { rows, cols, .. } = layout;
-    let short = rows.min(cols);
-    match lower {
-        false => rows * cols,
-        true => short * (rows - short) + short * (short + 1) / 2,
-    }
-}
-
-/// The lower triangle, column by column, as pieces of the storage.
-fn triangle(layout: Layout) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let Layout { rows, cols, format } = layout;
-    (0..cols.min(rows)).flat_map(move |j| {
-        let below = cuts(rows, [format]).filter(move |cut| cut.end > j);
-        below.map(move |cut| {
-            let place = layout.place(cut.start.max(j)..cut.end, j..j + 1);
-            place.start..place.start + place.rows
-        })
-    })
+    let Some(part) = PARTS.get(usize::from(head[1])) else {
+        return Err(format!("part {} of a tile (must be 0 to 3)", head[1]));
+    };
+    Ok((*part, Layout { rows, cols, format }))
 }
 
 #[cfg(test)]
@@ -159,16 +143,39 @@ mod tests {
         let mut tile = Tile::from_fn(rows, cols, format, &heap, &entry);
         let whole = sent(&tile).unwrap();
         assert_eq!((&whole, whole.format()), (&tile, format));
-        tile.set_lower(true);
-        let lower = sent(&tile).unwrap();
-        assert!(lower.is_lower());
-        let right = |i: usize, j: usize| if i >= j { entry(i, j) } else { T::zero() };
-        assert_eq!(lower, Tile::from_fn(rows, cols, format, &heap, right));
+        for part in PARTS {
+            let counts = |i: usize, j: usize| match part {
+                Part::Whole => true,
+                Part::Lower => i >= j,
+                Part::UnitLower => i > j,
+                Part::Upper => i <= j,
+            };
+            let right = |i: usize, j: usize| match counts(i, j) {
+                true => entry(i, j),
+                false if i == j => T::one(),
+                false => T::zero(),
+            };
+            let right = Tile::from_fn(rows, cols, format, &heap, right);
+            tile.set_part(part);
+            let came = sent(&tile).unwrap();
+            assert_eq!((came.part(), &came), (part, &right));
+            let copy = tile.copy_of(part);
+            assert_eq!((copy.part(), &copy), (part, &right));
+            let all = (0..cols).flat_map(|j| (0..rows).map(move |i| (i, j)));
+            let n_elements = all.filter(|&(i, j)| counts(i, j)).count();
+            assert_eq!(tile.size(), n_elements * size_of::<T>());
+        }
+        tile.as_mut_slice();
+        assert_eq!(
+            tile.part(),
+            Part::Whole,
+            "what is written counts as a whole"
+        );
     }
 
     proptest! {
         #[test]
-        fn every_tile_arrives_as_it_was_and_a_triangle_with_zeros_above(
+        fn every_tile_arrives_as_it_was_and_a_part_with_its_ones_and_zeros(
             rows in 0usize..20, cols in 0usize..20, order in 0usize..8,
         ) {
             let format = match order { 0 => Format::ColumnMajor, order => Format::SubTiled { order } };
@@ -185,10 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn a_square_triangle_has_half_the_elements_and_its_diagonal() {
+    fn a_triangle_has_half_the_elements_with_or_without_its_diagonal() {
         let mut tile = Tile::<f64>::from_rows([[1.0; 10]; 10]);
-        tile.set_lower(true);
-        assert_eq!(tile.size(), 55 * 8);
+        for (part, elements) in PARTS.into_iter().zip([100, 55, 45, 55]) {
+            tile.set_part(part);
+            assert_eq!(tile.size(), elements * 8, "{part:?}");
+        }
     }
 
     #[test]

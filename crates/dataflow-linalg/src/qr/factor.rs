@@ -6,7 +6,9 @@
 //! chain, the same in every column; so the bits of R, V and T depend on the matrix, the tile order,
 //! the tree, the inner block size and the backend only.
 //!
-//! An elimination runs where the row that vanishes lies: the tile above it travels there, and on.
+//! An elimination runs where the row that vanishes lies: the tile above it travels there, and on. In
+//! the column of the panel that is R, which travels as a triangle; so do V of a triangle, with
+//! neither zeros nor ones, and V of a triangle that vanished.
 //!
 //! # Source
 //! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
@@ -16,8 +18,8 @@
 use super::elimination::Step;
 use super::reflectors::{Options, Reflectors, slot};
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
-use crate::matrix::{Format, Structure, Tile, TiledMatrix};
+use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
+use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
@@ -291,8 +293,8 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 let mut v = Tile::new(rows, width, format, &memory);
                 let mut t = Tile::new(ib, width, Format::ColumnMajor, &memory);
                 geqrt(backend, tile, &mut v, &mut t);
-                // Above its diagonal are zeros.
-                v.set_lower(true);
+                tile.set_part(Part::Upper);
+                v.set_part(Part::UnitLower);
                 made_v.put(v);
                 made_t.put(t);
             }
@@ -302,7 +304,12 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 let (above, below) = (above.update(), below.update());
                 let (width, memory) = (below.cols(), below.memory().clone());
                 let mut t = Tile::new(ib, width, Format::ColumnMajor, &memory);
-                tpqrt(backend, self.q.below(k, m), above, below, &mut t);
+                let shape = self.q.below(k, m);
+                tpqrt(backend, shape, above, below, &mut t);
+                above.set_part(Part::Upper);
+                if shape == Below::Triangle {
+                    below.set_part(Part::Upper);
+                }
                 made_t.put(t);
             }
             Gemqrt { .. } => {
