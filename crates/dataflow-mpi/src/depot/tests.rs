@@ -356,9 +356,7 @@ fn whoever_learns_that_ranks_cannot_go_on_tells_all_others_before_its_own_progra
         depot.drive(NOW);
         std::iter::from_fn(|| depot.next_action()).collect()
     };
-    let names_rank_0 = |action: &Action| {
-        matches!(action, Action::Opened(Err(Refused::Broken(failure))) if failure.rank == Rank(0))
-    };
+    let names_rank_0 = |action: &Action| matches!(action, Action::Opened(Err(Refused::Broken(failure))) if failure.rank == Rank(0));
     for depot in &mut depots {
         depot.open(&Terms::default(), NOW);
         deeds(depot);
