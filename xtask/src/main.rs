@@ -5,7 +5,7 @@
 //! Exit status: 0 all passed; 1 something failed; 2 bad arguments.
 //!
 //! # Elsewhere
-//! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy.rs`.
+//! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
 
 mod guest;
 mod mpich;

@@ -1,0 +1,299 @@
+//! The house rules as tests: what a reviewer would have to repeat in every review.
+//!
+//! Each rule is a function from text to offenders (`file:line: what`), and lists all of them at once.
+//! Files are those that git tracks or would track; outside a git checkout every rule is skipped aloud.
+//!
+//! # The map
+//! `ARCHITECTURE.md` holds one fenced block with the info string `map`.
+//! A line without indentation is a folder or file from the root of the repository (`crates/dataflow-core/src/`);
+//! an indented line is one below the last such folder (`engine/run.rs`).
+//! The first word is the path (folders end in `/`), the rest of the line says what it is.
+//! Whatever lies directly in a `src/` of a crate or of the root, `lib.rs` excepted, must be on the map.
+
+mod cargo;
+mod markdown;
+mod rust;
+mod tree;
+
+use cargo::{metadata, wrong_dependencies};
+use markdown::{links, read_map, resolve};
+use rust::{code_only, wrong_arrows};
+use std::collections::BTreeSet;
+use tree::{begins_a_path, identifiers, is_in, judge, lines_with, room_of};
+
+/// Where `unsafe` may stand, and why it must.
+const UNSAFE_ROOMS: &[(&str, &str)] = &[
+    (
+        "crates/dataflow-core/src/engine/job",
+        "workers borrow a space that lives on the stack of `run`",
+    ),
+    ("crates/dataflow-numa/src/pin", "affinity is a system call"),
+    (
+        "crates/dataflow-numa/src/barrier",
+        "membarrier is a system call",
+    ),
+    (
+        "crates/dataflow-numa/src/memory",
+        "pages come from system calls",
+    ),
+    (
+        "crates/dataflow-numa/src/pages",
+        "the places of pages are system calls",
+    ),
+    (
+        "crates/dataflow-numa/src/topology/hwloc",
+        "hwloc is a C library",
+    ),
+    (
+        "crates/dataflow-mpi/src/transport/mpi",
+        "MPI is a C library",
+    ),
+    (
+        "crates/dataflow-linalg/src/kernel/openblas",
+        "BLAS and LAPACK are C and Fortran libraries",
+    ),
+];
+
+/// Which crate may depend on which: one line per crate, siblings know nothing of each other.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("dataflow-core", &[]),
+    ("dataflow-numa", &["dataflow-core"]),
+    ("dataflow-mpi", &["dataflow-core"]),
+    ("dataflow-linalg", &["dataflow-core"]),
+    (
+        "dataflow-runtime",
+        &[
+            "dataflow-core",
+            "dataflow-numa",
+            "dataflow-mpi",
+            "dataflow-linalg",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// The rooms of the core, lowest first: a room uses those of its own line and of the lines above.
+const CORE_LAYERS: &[&[&str]] = &[
+    &["sync", "rank", "error", "wire"],
+    &["data"],
+    &["space"],
+    &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports
+    &["sequence", "recursion"],
+];
+
+/// Exported macros stand at the root of their crate; each is a room's all the same.
+const MACROS_OF_ROOMS: &[(&str, &str)] = &[("task_names", "space")];
+
+/// Words that leave work for later; written apart so that this file does not break its own rule.
+const LEFT_FOR_LATER: &[&str] = &[
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+    concat!("TO", "DO"),
+];
+
+/// Macros that stand for code that is not there.
+const NOT_THERE: &[&str] = &[concat!("to", "do!"), concat!("unimple", "mented!")];
+
+/// Beginnings of paths that exist on one machine only.
+const MACHINE_PATHS: &[&str] = &[
+    concat!("/wo", "rk/"),
+    concat!("/ro", "ot/"),
+    concat!("/ho", "me/"),
+    concat!("/Use", "rs/"),
+];
+
+/// Hosts that serve packages; which one is used is the machine's business.
+const REGISTRY_HOSTS: &[&str] = &[
+    concat!("index.cra", "tes.io"),
+    concat!("static.cra", "tes.io"),
+    concat!("deb.deb", "ian.org"),
+    concat!("registry.np", "mjs.org"),
+];
+
+// ── The rules ────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn every_source_file_opens_with_what_it_is() {
+    judge(|tree| {
+        let openings = ["//! ", "#![doc = include_str!(\"README.md\")]"]; // its own words, or its README's
+        let speaks = |text: &str| openings.iter().any(|opening| text.starts_with(opening));
+        let silent = tree.texts("rs").filter(|(_, text)| !speaks(text));
+        silent
+            .map(|(file, _)| format!("{file}:1: does not open with `//!`"))
+            .collect()
+    });
+}
+
+#[test]
+fn unsafe_lives_in_its_rooms_only() {
+    judge(|tree| {
+        let outside = tree
+            .texts("rs")
+            .filter(|(file, _)| !UNSAFE_ROOMS.iter().any(|(room, _)| is_in(file, room)));
+        outside
+            .flat_map(|(file, text)| {
+                let code = code_only(text);
+                let lines =
+                    lines_with(&code, |line| identifiers(line).any(|word| word == "unsafe"));
+                lines
+                    .map(|line| format!("{file}:{line}: `unsafe` outside its rooms"))
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    });
+}
+
+#[test]
+fn crates_depend_on_each_other_in_their_order() {
+    judge(|_| match metadata() {
+        Some(metadata) => wrong_dependencies(&metadata),
+        None => vec!["Cargo.toml:1: cargo metadata failed".into()],
+    });
+}
+
+#[test]
+fn rooms_of_the_core_use_each_other_one_way() {
+    judge(|tree| {
+        let source = "crates/dataflow-core/src/";
+        let present: BTreeSet<&str> = tree.rooms(source).collect();
+        let listed: BTreeSet<&str> = CORE_LAYERS
+            .iter()
+            .flat_map(|layer| layer.iter().copied())
+            .collect();
+        let unlisted = present.symmetric_difference(&listed);
+        let mut offenders: Vec<String> = unlisted
+            .map(|room| format!("{source}{room}:1: in the tree or in CORE_LAYERS, not in both"))
+            .collect();
+        for (file, text) in tree
+            .texts("rs")
+            .filter(|(file, _)| file.starts_with(source))
+        {
+            let path = &file[source.len()..];
+            if path != "lib.rs" {
+                offenders.extend(
+                    wrong_arrows(room_of(path), text, &listed).map(|(line, to)| {
+                        format!("{file}:{line}: uses `{to}`, which is no room below it")
+                    }),
+                );
+            }
+        }
+        offenders
+    });
+}
+
+#[test]
+fn the_map_and_the_tree_agree() {
+    judge(|tree| {
+        let Some(text) = tree.text("ARCHITECTURE.md") else {
+            return vec!["ARCHITECTURE.md:1: is not there".into()];
+        };
+        let (named, mut offenders) = read_map(text);
+        for (line, path) in &named {
+            if !tree.has(path) {
+                offenders.push(format!("ARCHITECTURE.md:{line}: {path} does not exist"));
+            }
+        }
+        for source in tree.sources() {
+            for room in tree.rooms(&source).filter(|room| *room != "lib") {
+                let room = format!("{source}{room}");
+                if !named.iter().any(|(_, path)| is_in(path, &room)) {
+                    offenders.push(format!("{room}: is not on the map of ARCHITECTURE.md"));
+                }
+            }
+        }
+        offenders
+    });
+}
+
+#[test]
+fn every_link_inside_the_repository_resolves() {
+    judge(|tree| {
+        let mut offenders = Vec::new();
+        for (file, text) in tree.texts("md") {
+            for (line, link) in links(text) {
+                if let Err(fault) = resolve(tree, file, &link) {
+                    offenders.push(format!("{file}:{line}: link `{link}`: {fault}"));
+                }
+            }
+        }
+        offenders
+    });
+}
+
+#[test]
+fn no_file_knows_the_machine_it_was_written_on() {
+    judge(|tree| {
+        let mut offenders = Vec::new();
+        for (file, text) in &tree.files {
+            for line in lines_with(text, |line| {
+                MACHINE_PATHS.iter().any(|path| begins_a_path(line, path))
+            }) {
+                offenders.push(format!("{file}:{line}: a path of one machine"));
+            }
+            for line in lines_with(text, |line| {
+                REGISTRY_HOSTS.iter().any(|host| line.contains(host))
+            }) {
+                offenders.push(format!("{file}:{line}: a package registry's host"));
+            }
+        }
+        offenders
+    });
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    judge(|tree| {
+        let mut offenders = Vec::new();
+        for (file, text) in &tree.files {
+            let waits = |line: &str| identifiers(line).any(|word| LEFT_FOR_LATER.contains(&word));
+            offenders.extend(
+                lines_with(text, waits).map(|line| format!("{file}:{line}: work left for later")),
+            );
+        }
+        for (file, text) in tree.texts("rs") {
+            let code = code_only(text);
+            let absent = |line: &str| NOT_THERE.iter().any(|name| line.contains(name));
+            offenders.extend(
+                lines_with(&code, absent)
+                    .map(|line| format!("{file}:{line}: code that is not there")),
+            );
+        }
+        offenders
+    });
+}
+
+#[test]
+fn the_readme_lists_every_example() {
+    judge(|tree| {
+        let readme = tree.text("README.md").unwrap_or_default();
+        let is_example =
+            |file: &&str| file.starts_with("examples/") && file.matches('/').count() == 1;
+        let examples = tree.texts("rs").map(|(file, _)| file).filter(is_example);
+        let unlisted = examples.filter(|file| !readme.contains(*file));
+        unlisted
+            .map(|file| format!("{file}:1: README.md does not name it"))
+            .collect()
+    });
+}
+
+#[test]
+fn every_published_crate_carries_both_licences() {
+    judge(|tree| {
+        let mut offenders = Vec::new();
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let own = tree.text(licence);
+            for source in tree.sources() {
+                let copy = format!(
+                    "{}{licence}",
+                    source.strip_suffix("src/").unwrap_or_default()
+                );
+                if own.is_none() || tree.text(&copy) != own {
+                    offenders.push(format!(
+                        "{copy}:1: is not there or differs from {licence} of the root"
+                    ));
+                }
+            }
+        }
+        offenders
+    });
+}

@@ -1,0 +1,264 @@
+//! Rust: source as code without comments and strings, and the arrows between rooms in it.
+
+use crate::tree::identifiers;
+use crate::{CORE_LAYERS, MACROS_OF_ROOMS};
+use std::collections::BTreeSet;
+
+/// Rust source with comments, strings and character literals blanked; lines keep their numbers.
+pub fn code_only(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let skipped = match first {
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => block_comment(rest),
+            '"' => quoted(rest),
+            'r' | 'b' | 'c' if !ends_in_word(&code) => raw_string(rest),
+            '\'' => character(rest),
+            _ => 0,
+        };
+        if skipped == 0 {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            code.push(' ');
+            code.extend(rest[..skipped].chars().filter(|c| *c == '\n'));
+            rest = &rest[skipped..];
+        }
+    }
+    code
+}
+
+pub fn ends_in_word(code: &str) -> bool {
+    code.chars()
+        .next_back()
+        .is_some_and(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// The length of a comment `/* … */`, which may hold others.
+pub fn block_comment(text: &str) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < text.len() {
+        if text[at..].starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if text[at..].starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += text[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    text.len()
+}
+
+/// The length of a literal that begins with `"`.
+pub fn quoted(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The length of `r"…"`, `r#"…"#`, `br"…"`, `cr"…"`, or 0 if the text begins otherwise.
+pub fn raw_string(text: &str) -> usize {
+    let marks = text.trim_start_matches(['b', 'c']);
+    let Some(marks) = marks.strip_prefix('r') else {
+        return 0;
+    };
+    let hashes = marks.len() - marks.trim_start_matches('#').len();
+    let Some(body) = marks[hashes..].strip_prefix('"') else {
+        return 0;
+    };
+    let end = format!("\"{}", "#".repeat(hashes));
+    let begin = text.len() - body.len();
+    body.find(&end)
+        .map_or(text.len(), |at| begin + at + end.len())
+}
+
+/// The length of a character literal, or 0 for a lifetime.
+pub fn character(text: &str) -> usize {
+    let mut characters = text.char_indices().skip(1);
+    match characters.next() {
+        Some((_, '\\')) => {
+            let after = characters.nth(1).map_or(text.len(), |(at, _)| at);
+            text[after..].find('\'').map_or(0, |at| after + at + 1)
+        }
+        Some(_) => characters
+            .next()
+            .filter(|(_, c)| *c == '\'')
+            .map_or(0, |(at, _)| at + 1),
+        None => 0,
+    }
+}
+
+/// The code above the tests at the foot of a file.
+pub fn without_tests(code: &str) -> &str {
+    let mut from = 0;
+    while let Some(at) = code[from..].find("#[cfg(").map(|at| from + at) {
+        let end = code[at..].find(']').map_or(code.len(), |end| at + end + 1);
+        let is_test = identifiers(&code[at..end]).any(|word| word == "test");
+        if is_test && code[end..].trim_start().starts_with("mod ") {
+            return &code[..at];
+        }
+        from = end;
+    }
+    code
+}
+
+/// Uses of rooms that do not lie below `room`: line and what was used.
+pub fn wrong_arrows(
+    room: &str,
+    text: &str,
+    rooms: &BTreeSet<&str>,
+) -> impl Iterator<Item = (usize, String)> {
+    let layer = |name: &str| {
+        let of_room = MACROS_OF_ROOMS
+            .iter()
+            .find(|(exported, _)| *exported == name);
+        let room = of_room.map_or(name, |(_, room)| room);
+        CORE_LAYERS.iter().position(|layer| layer.contains(&room))
+    };
+    let code = code_only(text);
+    let arrows = arrows(without_tests(&code), rooms);
+    let own = layer(room);
+    let is_wrong = move |to: &str| match (layer(to), own) {
+        (Some(to), Some(own)) => to > own,
+        _ => true, // a name that lib.rs re-exports hides the arrow: name its room
+    };
+    let own_room = room.to_string();
+    arrows
+        .into_iter()
+        .filter(move |(_, to)| *to != own_room && is_wrong(to))
+}
+
+/// First names after `crate::`, and rooms that are reached through `super::`.
+pub fn arrows(code: &str, rooms: &BTreeSet<&str>) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            if ends_in_word(&code[..at]) {
+                continue;
+            }
+            let line = code[..at].matches('\n').count() + 1;
+            for name in first_names(&code[at + start.len()..]) {
+                if start == "crate::" || rooms.contains(name) {
+                    found.push((line, name.to_string()));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// `a` of `a::b`, `a` and `c` of `{a::{b}, c}`.
+pub fn first_names(path: &str) -> Vec<&str> {
+    let Some(group) = path.trim_start().strip_prefix('{') else {
+        return identifiers(path).take(1).collect();
+    };
+    let (mut depth, mut begin, mut names) = (0, 0, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                names.extend(identifiers(&group[begin..at]).next());
+                begin = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_told_from_comments_strings_and_characters() {
+        for (text, has_unsafe) in [
+            ("unsafe { a() }", true),
+            ("// unsafe\n", false),
+            ("/* a /* unsafe */ unsafe */ b", false),
+            ("/* a */ unsafe fn b() {}", true),
+            (r#"let a = "unsafe \" unsafe"; b"#, false),
+            (r##"let a = r#"" unsafe "#; b"##, false),
+            ("let a = b\"unsafe\"; let c = br\"unsafe\";", false),
+            ("let a = '\"'; unsafe { b('\\'') }", true),
+            ("fn a<'a>(b: &'a str) { unsafe { c(b) } }", true),
+            ("#![deny(unsafe_op_in_unsafe_fn)]", false),
+            ("let r = 1; unsafe impl Send for A {}", true),
+        ] {
+            let code = code_only(text);
+            assert_eq!(
+                identifiers(&code).any(|word| word == "unsafe"),
+                has_unsafe,
+                "{text} → {code}"
+            );
+            assert_eq!(
+                code.matches('\n').count(),
+                text.matches('\n').count(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_arrow_against_the_order_is_seen() {
+        let rooms: BTreeSet<&str> = CORE_LAYERS
+            .iter()
+            .flat_map(|layer| layer.iter().copied())
+            .collect();
+        for (room, text, expected) in [
+            (
+                "engine",
+                "use crate::data::Datum;\nuse crate::{rank::Rank, space::{a, b}};",
+                vec![],
+            ),
+            (
+                "data",
+                "use crate::rank::Rank;\nuse crate::engine::Run;",
+                vec![(2, "engine")],
+            ),
+            (
+                "data",
+                "use crate::{\n  rank::{Rank, of},\n  space::Flow,\n};",
+                vec![(1, "space")],
+            ),
+            (
+                "space",
+                "fn a() -> crate::port::Lane { b }",
+                vec![(1, "port")],
+            ),
+            ("data", "use super::engine::Run;", vec![(1, "engine")]),
+            ("data", "use crate::Report;", vec![(1, "Report")]),
+            (
+                "data",
+                "//! [`a`](crate::engine)\n#[cfg(test)]\nmod tests {\n use crate::engine::Run; }",
+                vec![],
+            ),
+        ] {
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(line, to): (usize, &str)| (line, to.to_string()))
+                .collect();
+            assert_eq!(
+                wrong_arrows(room, text, &rooms).collect::<Vec<_>>(),
+                expected,
+                "{room}: {text}"
+            );
+        }
+    }
+}
