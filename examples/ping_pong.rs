@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! cargo run --release --example ping_pong -- --spin --svg ping_pong.svg
+//! cargo run --release --example ping_pong -- --spin --transport tcp
+//! cargo mpirun -n 2 --release --example ping_pong -- --spin
 //! ```
 //!
-//! A ball of 8 B to 4 MiB goes to and fro between a task of rank 0 and one of rank 1. Raw is the
-//! transport's own send and receive, on the same threads and with the same buffers all the time.
+//! A ball of 8 B to 4 MiB goes to and fro between a task of rank 0 and one of rank 1: threads of this
+//! process, two processes, or what a launcher has started. Raw is the send and receive of the same
+//! transport, lent by the runtime between its runs, on the same threads and with two blocks a rank.
 //! Both are played in turn, size by size and rally by rally; shown is the fastest rally, one way, as
 //! NetPIPE does: whatever else the machine does makes rallies slower, never faster.
 
@@ -20,7 +23,8 @@ mod row;
 mod space;
 
 use cli::{Failure, Outcome, Settings};
-use dataflow::mpi::Drive;
+use dataflow::core::rank::Rank;
+use dataflow::{Runtime, RuntimeBuilder};
 use rally::Game;
 use row::Row;
 use std::path::PathBuf;
@@ -29,7 +33,7 @@ const EXAMPLE: cli::Example = cli::Example {
     name: "ping_pong",
     about: "Measures latency and bandwidth between two ranks",
     runs: false,
-    honours: &["repeat", "drive"],
+    honours: &["repeat"],
 };
 
 #[derive(clap::Args)]
@@ -53,10 +57,21 @@ struct Own {
 const RALLIES: usize = 20;
 
 fn main() -> std::process::ExitCode {
-    cli::run_alone(&EXAMPLE, run)
+    cli::run_on(&EXAMPLE, prepare, run)
 }
 
-fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+/// Two ranks, a worker each.
+fn prepare(settings: &Settings<Own>, builder: RuntimeBuilder) -> Result<RuntimeBuilder, Failure> {
+    match settings.ranks {
+        None | Some(2) => Ok(rally::table(builder, settings.own.spin)),
+        Some(ranks) => {
+            let text = format!("--ranks {ranks}: ping_pong is played by 2");
+            Err(Failure::refused(text))
+        }
+    }
+}
+
+fn run(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Result<(), Failure> {
     let Own {
         smallest, largest, ..
     } = settings.own;
@@ -74,17 +89,15 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
             rallies => rallies,
         },
         spin: settings.own.spin,
-        drive: match settings.drive {
-            Some(cli::settings::Drive::Dedicated) => Drive::Dedicated,
-            _ => Drive::Workers,
-        },
     };
-    let flights = game.play()?;
+    let flights = game.play(runtime)?;
+    if runtime.rank() != Rank(0) {
+        return Ok(()); // whoever began has the clock
+    }
     let sizes = game.sizes.iter().zip(&flights);
     let rows: Vec<Row> = sizes
         .map(|(&bytes, flights)| Row::of(bytes, flights))
         .collect();
-    outcome.set("ranks", 2);
     outcome.set("spin", settings.own.spin);
     outcome.set("rows", rows.iter().map(Row::json).collect::<Vec<_>>());
     outcome.say(Row::HEAD);

@@ -272,6 +272,11 @@ impl Runtime {
         }
     }
 
+    /// What reaches the other ranks, if there are any.
+    pub fn messenger(&self) -> Option<&Messenger> {
+        self.messenger.as_ref()
+    }
+
     /// This rank.
     pub fn rank(&self) -> Rank {
         self.courier().rank()
@@ -417,6 +422,20 @@ impl RuntimeBuilder {
     pub fn drive(self, drive: Drive) -> Self {
         let drive = Some(drive);
         RuntimeBuilder { drive, ..self }
+    }
+
+    /// How long a rank may say nothing before it is lost to the others, which fail then; by default
+    /// ten seconds. Ranks say at least four times as often that they live.
+    pub fn silence(mut self, silence: Duration) -> Self {
+        self.messages.silence = silence;
+        self.messages.beat = self.messages.beat.min(silence / 4);
+        self
+    }
+
+    /// How long a thread that waits for messages keeps looking before it sleeps; by default 50 µs.
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.messages.spin = spin;
+        self
     }
 
     /// What else can be chosen about communication; its `drive` is not looked at.

@@ -35,9 +35,9 @@ fn balls_of_every_size_come_home_however_messages_are_moved() {
             sizes: vec![8, 4096, 5000, 1 << 20],
             rallies: 2,
             spin,
-            drive,
         };
-        let flights = game.play().unwrap();
+        let ranks = rally::table(Runtime::builder().drive(drive), spin);
+        let flights = launch(ranks, |runtime| game.play(runtime)).unwrap();
         assert_eq!(flights.len(), 4);
         let all: Vec<&Flight> = flights.iter().flatten().collect();
         assert_eq!(all.len(), 8, "two of each size");

@@ -5,6 +5,10 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "../crates/dataflow-mpi/tests/hosts/mod.rs"]
+mod hosts;
+
+use hosts::{ADDRESSES, Hosts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -147,13 +151,290 @@ fn examples_that_need_no_ranks_speak_once_under_mpirun() {
 }
 
 #[test]
+fn two_ranks_play_ping_pong_as_threads_as_processes_and_under_mpirun() {
+    let arguments = "--smallest 4096 --largest 65536 --repeat 2 --json";
+    let must_tell = |mut game: Command| {
+        game.args(arguments.split_whitespace());
+        let told = object(game);
+        assert_eq!(told["ranks"], 2);
+        let rows = told["rows"].as_array().unwrap();
+        let sizes = rows.iter().map(|row| row["bytes"].as_u64().unwrap());
+        assert!(sizes.eq((12..=16).map(|power| 1 << power)), "{told}");
+        for key in ["latency_seconds", "raw_latency_seconds"] {
+            assert!(
+                rows.iter().all(|row| row[key].as_f64() > Some(0.0)),
+                "{told}"
+            );
+        }
+    };
+    for how in ["", "--spin", "--transport tcp", "--transport tcp --spin"] {
+        must_tell(command(example("ping_pong"), how));
+    }
+    if let Some(mut mpirun) = under_mpi(2) {
+        mpirun.arg(example("ping_pong")).arg("--spin");
+        must_tell(mpirun);
+    }
+    let three = command(example("ping_pong"), "--ranks 3").output().unwrap();
+    assert_eq!(three.status.code(), Some(2), "{}", said(&three));
+}
+
+/// What all ranks that are started by hand know.
+fn token() -> (&'static str, String) {
+    ("DATAFLOW_TOKEN", "5a".repeat(32))
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Three ranks of `cholesky` on this machine, started by hand.
+struct ByHand {
+    port: u16,
+    ranks: Vec<(usize, Child)>,
+}
+
+impl ByHand {
+    fn new() -> Self {
+        let (port, ranks) = (free_port(), Vec::new());
+        ByHand { port, ranks }
+    }
+
+    fn start(&mut self, rank: usize, arguments: &str) {
+        let peers = format!("--peers 127.0.0.1:{},127.0.0.1,127.0.0.1", self.port);
+        let arguments = format!("{arguments} --threads 1 --rank {rank} {peers}");
+        let mut command = command(example("cholesky"), &arguments);
+        let child = command.envs([token()]).spawn().unwrap();
+        self.ranks.push((rank, child));
+    }
+
+    fn start_all(arguments: &str) -> Self {
+        let mut job = ByHand::new();
+        (0..3).for_each(|rank| job.start(rank, arguments));
+        job
+    }
+
+    /// Waits until so many have come to rank 0.
+    fn wait_for(&self, others: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let local = format!("0100007F:{:04X}", self.port);
+        let connections = || {
+            let table = fs::read_to_string("/proc/net/tcp").unwrap();
+            let words = table.lines().map(|line| line.split_whitespace());
+            let established = words.map(|mut words| (words.nth(1), words.nth(1)));
+            established
+                .filter(|&state| state == (Some(&local[..]), Some("01")))
+                .count()
+        };
+        while connections() < others {
+            assert!(
+                Instant::now() < deadline,
+                "the ranks do not find each other"
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn signal(&mut self, rank: usize, signal: Signal) -> Child {
+        let at = self.ranks.iter().position(|other| other.0 == rank);
+        let (_, child) = self.ranks.remove(at.unwrap());
+        // It may have ended; it is not reaped, so the number is still its own.
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        child
+    }
+
+    /// All end in failure within ten seconds, each with one line that names a rank.
+    fn must_name(mut self, lost: usize, why: &str) {
+        for (rank, child) in std::mem::take(&mut self.ranks) {
+            let output = must_end_soon(child);
+            let told = format!("rank {rank}: {}", said(&output));
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            let errors = stderr.lines().filter(|line| line.starts_with("error:"));
+            let errors: Vec<&str> = errors.collect();
+            let [error] = errors[..] else {
+                panic!("one error of {told}")
+            };
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            let names = error.contains(&format!("rank {lost} ")) && error.contains(why);
+            assert!(names, "rank {lost} is not named by {told}");
+        }
+    }
+}
+
+impl Drop for ByHand {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.ranks {
+            child.kill().ok(); // it may have ended
+            child.wait().ok();
+        }
+    }
+}
+
+#[test]
+fn whichever_rank_is_killed_during_set_up_in_the_middle_or_near_the_end_is_named_by_all_others() {
+    let arguments = "--n 1500 --nb 50 --check=false";
+    for lost in 0..3 {
+        let mut job = ByHand::new();
+        let beside = usize::from(lost == 0);
+        for rank in [lost, beside] {
+            job.start(rank, arguments); // and another does not come
+        }
+        job.wait_for(1);
+        thread::sleep(Duration::from_millis(200));
+        job.signal(lost, Signal::SIGKILL).wait().unwrap();
+        job.must_name(lost, "");
+    }
+    let mut whole = ByHand::start_all(arguments);
+    whole.wait_for(2);
+    let begun = Instant::now();
+    for (_, rank) in std::mem::take(&mut whole.ranks) {
+        let output = rank.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let whole = begun.elapsed();
+    for (lost, share) in [(0, 0.4), (1, 0.4), (2, 0.4), (0, 0.9), (1, 0.9), (2, 0.9)] {
+        let mut pause = whole.mul_f64(share);
+        loop {
+            let mut job = ByHand::start_all(arguments);
+            job.wait_for(2);
+            thread::sleep(pause);
+            if !job.signal(lost, Signal::SIGKILL).wait().unwrap().success() {
+                job.must_name(lost, "");
+                break;
+            }
+            pause = pause.mul_f64(0.8); // it had ended before
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_stands_still_is_named_after_the_silence_that_was_asked_for() {
+    let mut job = ByHand::start_all("--n 4000 --nb 40 --check=false --silence 2");
+    job.wait_for(2);
+    thread::sleep(Duration::from_millis(300));
+    let mut still = job.signal(1, Signal::SIGSTOP);
+    job.must_name(1, "has been silent for");
+    still.kill().unwrap();
+    still.wait().unwrap();
+}
+
+#[test]
+fn ranks_that_are_given_different_flags_by_hand_are_told_which() {
+    let mut job = ByHand::new();
+    for (rank, nb) in [(0, 100), (1, 96), (2, 100)] {
+        job.start(rank, &format!("--n 200 --nb {nb}"));
+    }
+    for (_, rank) in std::mem::take(&mut job.ranks) {
+        let told = said(&must_end_soon(rank));
+        let line = told.lines().find(|line| line.starts_with("error:"));
+        let names = |word: &&str| line.is_some_and(|line| line.contains(word));
+        assert!(["--nb", "100", "96"].iter().all(names), "{told}");
+    }
+}
+
+#[test]
+fn a_rank_that_starts_five_seconds_late_is_waited_for() {
+    let mut job = ByHand::new();
+    let arguments = "--n 200 --nb 64";
+    for rank in [0, 2] {
+        job.start(rank, arguments);
+    }
+    thread::sleep(Duration::from_secs(5));
+    job.start(1, arguments);
+    for (_, rank) in std::mem::take(&mut job.ranks) {
+        let output = must_end_soon(rank);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+}
+
+/// The processes of a program that descend from another.
+fn descendants(of: u32, name: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for child in children(of) {
+        let is_it = fs::read_to_string(format!("/proc/{child}/comm"));
+        if is_it.is_ok_and(|comm| comm.trim() == name) {
+            found.push(child);
+        }
+        found.extend(descendants(child, name));
+    }
+    found
+}
+
+#[test]
+fn under_mpirun_all_have_ended_within_ten_seconds_after_a_rank_was_killed() {
+    for (lost, pause) in [(0, 0), (1, 300), (2, 1000)] {
+        let Some(mut mpirun) = under_mpi(3) else {
+            return;
+        };
+        mpirun.arg(example("cholesky"));
+        mpirun.args("--n 4000 --nb 40 --threads 1 --check=false".split(' '));
+        mpirun.stdout(Stdio::null()).stderr(Stdio::null());
+        let mpirun = mpirun.spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let ranks = loop {
+            let ranks = descendants(mpirun.id(), "cholesky");
+            if ranks.len() == 3 {
+                break ranks;
+            }
+            assert!(Instant::now() < deadline, "the ranks do not start");
+            thread::sleep(Duration::from_millis(1));
+        };
+        thread::sleep(Duration::from_millis(pause));
+        kill(Pid::from_raw(ranks[lost] as i32), Signal::SIGKILL).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        assert!(!must_end_soon(mpirun).status.success());
+        while ranks.iter().any(|rank| is_alive(*rank)) {
+            assert!(Instant::now() < deadline, "ranks are left");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn is_alive(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
+}
+
+#[test]
+fn two_hosts_have_the_digest_of_one_rank() {
+    let Some(hosts) = Hosts::new() else {
+        return;
+    };
+    let file = std::env::temp_dir().join(format!("dataflow-two-hosts-{}", std::process::id()));
+    let [first, second] = ADDRESSES;
+    fs::write(&file, format!("{first}:4000\n{second}\n")).unwrap();
+    let by_file = |_: usize| format!("--hosts {}", file.display());
+    let by_flags = |rank: usize| {
+        let own = ["4001", "0"][rank];
+        let own = format!("{}:{own}", ADDRESSES[rank]);
+        format!("--listen {own} --peers {first}:4001,{second}")
+    };
+    let named: [(&str, &dyn Fn(usize) -> String); 2] = [("1x2", &by_file), ("2x1", &by_flags)];
+    let arguments = "--n 300 --nb 64 --threads 1 --check --json";
+    let alone = object(command(example("cholesky"), arguments));
+    for (grid, named) in named {
+        let start = |rank: usize| {
+            let by = hosts.on(rank as u32);
+            let mut command = command(&by[0], "");
+            command.args(&by[1..]).arg(example("cholesky"));
+            let line = format!("{arguments} --grid {grid} --rank {rank} {}", named(rank));
+            command.args(line.split(' ')).envs([token()]);
+            command.spawn().unwrap()
+        };
+        let [first, second] = [0, 1]
+            .map(start)
+            .map(|rank| rank.wait_with_output().unwrap());
+        assert!(second.status.success(), "{}", said(&second));
+        let told = serde_json::from_slice(&first.stdout);
+        let told: Value = told.unwrap_or_else(|fault| panic!("{fault}: {}", said(&first)));
+        must_agree(&alone, &told, FACTOR, 2);
+    }
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
 fn ranks_started_by_hand_find_each_other_and_rank_0_alone_speaks() {
     let hosts = std::env::temp_dir().join(format!("dataflow-hosts-{}", std::process::id()));
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = free_port();
     fs::write(
         &hosts,
         format!("127.0.0.1:{port}\n127.0.0.1 # any port\n127.0.0.1\n"),
@@ -167,10 +448,7 @@ fn ranks_started_by_hand_find_each_other_and_rank_0_alone_speaks() {
         let start = |rank: usize| {
             let arguments = format!("--n 200 --nb 64 --threads 1 --json --rank {rank} {named}");
             let mut command = command(example("cholesky"), &arguments);
-            command
-                .env("DATAFLOW_TOKEN", "5a".repeat(32))
-                .spawn()
-                .unwrap()
+            command.envs([token()]).spawn().unwrap()
         };
         let ended: Vec<Output> = [2, 1, 0]
             .map(start)
@@ -246,9 +524,7 @@ fn a_process_that_is_killed_is_named_by_all_others_and_none_is_left() {
             output.status.code() == Some(1) && named.count() >= 1,
             "after {pause} ms: {told}"
         );
-        let left = others
-            .iter()
-            .filter(|child| Path::new(&format!("/proc/{child}")).exists());
+        let left = others.iter().filter(|child| is_alive(**child));
         assert_eq!(left.count(), 0, "processes are left");
     }
 }

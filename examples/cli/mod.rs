@@ -62,7 +62,7 @@ pub use settings::{Flags, Settings};
 use clap::Args;
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::Place;
-use dataflow::{Runtime, launch};
+use dataflow::{Runtime, RuntimeBuilder, launch};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::ffi::OsString;
@@ -162,7 +162,16 @@ pub fn run<Own: Args + Sync>(
     example: &Example,
     body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended + Sync,
 ) -> ExitCode {
-    tell(|| answer(example, std::env::args_os(), body))
+    run_on(example, |_, builder| Ok(builder), body)
+}
+
+/// The same on runtimes with settings that the flags of all examples do not tell.
+pub fn run_on<Own: Args + Sync>(
+    example: &Example,
+    prepare: impl FnOnce(&Settings<Own>, RuntimeBuilder) -> Result<RuntimeBuilder, Failure>,
+    body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended + Sync,
+) -> ExitCode {
+    tell(|| answer_on(example, std::env::args_os(), prepare, body))
 }
 
 /// Runs an example that needs no runtime, with the arguments of this process; of those that a
@@ -205,6 +214,15 @@ pub fn answer<Own: Args + Sync, W: Into<OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
     body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended + Sync,
 ) -> Answer {
+    answer_on(example, words, |_, builder| Ok(builder), body)
+}
+
+fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
+    example: &Example,
+    words: impl IntoIterator<Item = W>,
+    prepare: impl FnOnce(&Settings<Own>, RuntimeBuilder) -> Result<RuntimeBuilder, Failure>,
+    body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended + Sync,
+) -> Answer {
     let settings = match Settings::<Own>::read(example, true, words) {
         Ok(settings) => settings,
         Err(error) => return Answer::to_bad_arguments(&error),
@@ -228,7 +246,8 @@ pub fn answer<Own: Args + Sync, W: Into<OsString> + Clone>(
         // Whoever is lost must not be waited for at the end.
         lost.map_or(Ok(()), |text| Err(dataflow::Error::rank_lost(text)))
     };
-    let launched = match settings.builder() {
+    let builder = settings.builder();
+    let launched = match builder.and_then(|builder| prepare(&settings, builder)) {
         Ok(builder) => launch(builder, on_rank).map_err(Failure::from),
         Err(failure) => Err(failure),
     };

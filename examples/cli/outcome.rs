@@ -48,7 +48,7 @@ impl Outcome {
     pub(super) fn new(flags: &Flags) -> Self {
         Outcome {
             threads: flags.threads,
-            ranks: flags.ranks,
+            ranks: flags.ranks.unwrap_or(1),
             policy: flags.policy.to_string(),
             ..Outcome::default()
         }

@@ -12,6 +12,7 @@ use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The command line of an example: the flags of all, and those of its own.
 #[derive(Clone, Debug, Parser)]
@@ -41,9 +42,9 @@ pub struct Flags {
     /// Worker threads of each rank [default: one per allowed core]
     #[arg(long, value_name = "T", value_parser = at_least_one)]
     pub threads: Option<usize>,
-    /// Number of ranks
-    #[arg(long, value_name = "R", default_value = "1", value_parser = at_least_one)]
-    pub ranks: usize,
+    /// Number of ranks [default: as many as a launcher has started, or as the example needs]
+    #[arg(long, value_name = "R", value_parser = at_least_one)]
+    pub ranks: Option<usize>,
     /// How ranks talk to each other
     #[arg(long, value_name = "HOW")]
     pub transport: Option<Transport>,
@@ -62,6 +63,9 @@ pub struct Flags {
     /// Who moves messages [default: a thread of its own where each rank has a core to spare]
     #[arg(long, value_name = "WHO")]
     pub drive: Option<Drive>,
+    /// After so many silent seconds a rank is lost to the others
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..))]
+    pub silence: u64,
     /// Rows and columns of the grid of ranks [default: the squarest, P at most Q]
     #[arg(long, value_name = "PxQ")]
     pub grid: Option<Grid>,
@@ -102,7 +106,7 @@ pub struct Flags {
 const OF_ALL: [&str; 2] = ["progress", "json"];
 
 /// Flags that every example honours which is launched on ranks.
-const OF_RANKS: [&str; 7] = [
+const OF_RANKS: [&str; 8] = [
     "ranks",
     "transport",
     "rank",
@@ -110,6 +114,7 @@ const OF_RANKS: [&str; 7] = [
     "peers",
     "listen",
     "drive",
+    "silence",
 ];
 
 /// Flags of which each rank may be given its own.
@@ -295,7 +300,8 @@ impl<Own: Args> Settings<Own> {
         let mut builder = Runtime::builder()
             .bind(self.bound_to())
             .policy(self.policy.clone())
-            .ranks(self.ranks);
+            .ranks(self.ranks.unwrap_or(1))
+            .silence(Duration::from_secs(self.silence));
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }

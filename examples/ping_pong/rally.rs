@@ -1,13 +1,12 @@
 //! A rally: the ball goes to and fro, through the runtime and over the bare transport.
 
 use super::space::{Ball, PingPong};
-use dataflow::core::port::{Block, Cargo, Head, Memory};
+use dataflow::core::port::{Block, Cargo, Head, Heap, Memory};
 use dataflow::core::rank::Rank;
 use dataflow::core::space::Independent;
-use dataflow::mpi::transport::local;
+use dataflow::mpi::Messenger;
 use dataflow::mpi::transport::raw::{Raw, Sendable};
-use dataflow::mpi::{Drive, Machine, Settings};
-use dataflow::{Error, Runtime, launch};
+use dataflow::{Error, Runtime, RuntimeBuilder};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,8 +27,6 @@ pub struct Game {
     pub rallies: usize,
     /// Whether receivers spin.
     pub spin: bool,
-    /// Who moves messages.
-    pub drive: Drive,
 }
 
 /// How often the ball goes there and back in a rally: long enough to be timed.
@@ -40,29 +37,28 @@ pub fn rounds(bytes: usize) -> u32 {
 /// How long a spinning receiver looks before it sleeps all the same.
 const SPIN: Duration = Duration::from_millis(1);
 
+/// Two ranks of one worker each.
+pub fn table(ranks: RuntimeBuilder, spin: bool) -> RuntimeBuilder {
+    let ranks = ranks.ranks(2).threads(1);
+    match spin {
+        true => ranks.spin(SPIN),
+        false => ranks,
+    }
+}
+
 impl Game {
     /// Plays all rallies, through the runtime and raw in turn; returns them by size.
     ///
     /// # Errors
-    /// What starting the ranks or running answers.
-    pub fn play(&self) -> Result<Vec<Vec<Flight>>, Error> {
-        let bare = local::connect(2).into_iter();
-        let bare: Vec<_> = bare.map(|end| Mutex::new(Some(end))).collect();
-        let mut messages = Settings::default();
-        if self.spin {
-            messages.spin = SPIN;
-        }
-        let ranks = Runtime::builder().ranks(2).threads(1);
-        let ranks = ranks.messages(messages).drive(self.drive);
-        launch(ranks, |runtime| {
-            let end = lock(&bare[runtime.rank().0 as usize]).take();
-            let Some(end) = end else {
-                unreachable!("each rank takes its own end, once");
-            };
-            let bare = Raw::new(Box::new(end), &*Machine::new(), self.spin);
-            let bare = Mutex::new(bare);
-            Player { runtime, bare }.play(&self.sizes, self.rallies)
-        })
+    /// What running answers; if the runtime is alone.
+    pub fn play(&self, runtime: &Runtime) -> Result<Vec<Vec<Flight>>, Error> {
+        let alone = || Error::wrong_settings("ping_pong is played by 2 ranks, and this is alone");
+        let player = Player {
+            runtime,
+            messenger: runtime.messenger().ok_or_else(alone)?,
+            spin: self.spin,
+        };
+        player.play(&self.sizes, self.rallies)
     }
 }
 
@@ -70,10 +66,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One rank, with a line of its own for each contestant.
+/// One rank.
 struct Player<'r> {
     runtime: &'r Runtime,
-    bare: Mutex<Raw>,
+    messenger: &'r Messenger,
+    spin: bool,
 }
 
 impl Player<'_> {
@@ -115,26 +112,26 @@ impl Player<'_> {
 
     /// Over the bare transport, on the same worker.
     fn raw(&self, bytes: usize) -> Result<f64, Error> {
-        let seconds = Mutex::new(0.0);
+        let seconds = Mutex::new(Ok(0.0));
         let rally = Independent::new("raw", 1, |_| {
-            let taken = self.raw_rally(&mut lock(&self.bare), bytes);
-            *lock(&seconds) = taken;
+            let rally = |bare: &mut Raw<'_>| self.raw_rally(bare, bytes);
+            *lock(&seconds) = self.messenger.bare(self.spin, rally).flatten();
             Ok(())
         });
         self.runtime.run(&rally)?;
-        let seconds = *lock(&seconds);
-        Ok(seconds / f64::from(2 * rounds(bytes)))
+        let seconds = seconds.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(seconds? / f64::from(2 * rounds(bytes)))
     }
 
     /// What came is sent back from where it lies; the next comes into the block that was sent
     /// before. So bytes move as they do through the runtime.
-    fn raw_rally(&self, bare: &mut Raw, bytes: usize) -> f64 {
+    fn raw_rally(&self, bare: &mut Raw<'_>, bytes: usize) -> Result<f64, Error> {
         let rank = self.runtime.rank();
         let (other, begins) = (Rank(1 - rank.0), rank == Rank(0));
         let memory = self.runtime.memory();
         let [mut ball, mut room] = [(); 2].map(|()| memory.allocate(bytes));
         if !begins {
-            ball = bare.receive(other, ball);
+            ball = bare.receive(other, ball)?;
         }
         let mut start = Instant::now();
         for round in 0..rounds(bytes) + u32::from(begins) {
@@ -143,16 +140,20 @@ impl Player<'_> {
             }
             let held = Held::strike(ball);
             bare.send(other, &Sendable::of(held.clone()));
-            ball = bare.receive(other, room);
+            ball = bare.receive(other, room)?;
             // The other has it: nobody else holds it any more.
             let sent = Arc::into_inner(held).map(|held| held.0);
             room = sent.unwrap_or_else(|| memory.allocate(bytes));
         }
         let seconds = start.elapsed().as_secs_f64();
-        if !begins {
+        // Whoever sends last goes on moving messages until the other has it.
+        if begins {
+            bare.send(other, &Sendable::new(vec![0]));
+        } else {
             bare.send(other, &Sendable::of(Held::strike(ball)));
+            bare.receive(other, Heap.allocate(1))?;
         }
-        seconds
+        Ok(seconds)
     }
 }
 

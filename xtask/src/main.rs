@@ -12,6 +12,7 @@ mod mpich;
 mod mpirun;
 mod numa_vm;
 mod packages;
+mod repeat;
 mod smoke;
 mod steps;
 mod test;
@@ -20,6 +21,7 @@ mod wide;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 /// What the command line asked for.
 #[derive(Debug, PartialEq)]
@@ -32,6 +34,7 @@ enum Command {
     Tsan { filter: Option<String> },
     NumaVm,
     Mpich { times: usize },
+    Repeat { times: usize },
     Mpirun(mpirun::Options),
 }
 
@@ -50,6 +53,8 @@ cargo xtask COMMAND
   tsan [FILTER]                 dataflow-core and dataflow-numa under ThreadSanitizer: data races (minutes)
   numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Debian's packages)
   mpich [TIMES]                 the tests under MPI once more, with MPICH (minutes)
+  repeat [--times N]            a small run under the launcher of this machine's MPI, 1000 times if not said
+                                otherwise: it ends each time, with the digest of one rank (minutes)
   mpirun -n RANKS BUILD -- ARGS builds a program with every feature and starts it on ranks
                                 (`cargo mpirun -n 4 --release --example cholesky -- --n 8000`)
   help                          this text
@@ -74,6 +79,7 @@ fn main() -> ExitCode {
         Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
         Command::Mpich { times } => wide::command("mpich", |steps| mpich::mpich(steps, times)),
         Command::Mpirun(options) => mpirun::run(&options),
+        Command::Repeat { times } => repeat::command(times),
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
         Command::NumaVm => numa_vm::run(),
     }
@@ -87,7 +93,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
     match name.as_str() {
         "help" | "--help" | "-h" => Ok(Command::Help),
         "test" => parse_test(arguments).map(Command::Test),
-        "weather" => parse_seeds(arguments).map(|seeds| Command::Weather { seeds }),
+        "weather" => parse_number(arguments, ("weather", "--seeds"), weather::SEEDS)
+            .map(|seeds| Command::Weather { seeds }),
+        "repeat" => parse_number(arguments, ("repeat", "--times"), repeat::TIMES)
+            .map(|times| Command::Repeat { times }),
         "loom" => Ok(Command::Loom {
             filter: parse_filter(arguments)?,
         }),
@@ -127,20 +136,25 @@ fn parse_test(mut arguments: impl Iterator<Item = String>) -> Result<test::Optio
     Ok(options)
 }
 
-fn parse_seeds(mut arguments: impl Iterator<Item = String>) -> Result<u64, String> {
+/// The one number that a command takes, under its flag.
+fn parse_number<N: FromStr + Default + PartialEq>(
+    mut arguments: impl Iterator<Item = String>,
+    (name, flag): (&str, &str),
+    otherwise: N,
+) -> Result<N, String> {
     let Some(argument) = arguments.next() else {
-        return Ok(weather::SEEDS);
+        return Ok(otherwise);
     };
-    let number = match argument.strip_prefix("--seeds") {
+    let number = match argument.strip_prefix(flag) {
         Some("") => arguments.next(),
         Some(rest) => rest.strip_prefix('=').map(String::from),
         None => None,
     };
-    let number = number.ok_or_else(|| format!("`weather` takes --seeds N, not `{argument}`"))?;
+    let number = number.ok_or_else(|| format!("`{name}` takes {flag} N, not `{argument}`"))?;
     match (number.parse(), arguments.next()) {
-        (_, Some(extra)) => Err(format!("`weather` does not know `{extra}`")),
-        (Ok(0) | Err(_), None) => Err(format!("--seeds {number}: must be a number, 1 or more")),
-        (Ok(seeds), None) => Ok(seeds),
+        (_, Some(extra)) => Err(format!("`{name}` does not know `{extra}`")),
+        (Ok(number), None) if number != N::default() => Ok(number),
+        _ => Err(format!("{flag} {number}: must be a number, 1 or more")),
     }
 }
 
@@ -208,7 +222,14 @@ mod tests {
             assert_eq!(parsed(line), Ok(Command::Weather { seeds: 50 }));
         }
         assert_eq!(parsed("weather"), Ok(Command::Weather { seeds: 10_000 }));
+        assert_eq!(parsed("repeat"), Ok(Command::Repeat { times: 1000 }));
+        assert_eq!(
+            parsed("repeat --times 50"),
+            Ok(Command::Repeat { times: 50 })
+        );
         for (line, at_fault) in [
+            ("repeat --times 0", "1 or more"),
+            ("repeat --seeds 5", "`--seeds`"),
             ("weather 50", "`50`"),
             ("weather --seeds", "`--seeds`"),
             ("weather --seeds 0", "1 or more"),

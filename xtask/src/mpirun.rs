@@ -173,7 +173,7 @@ fn answers(program: &Path, question: &str, word: &str) -> bool {
 }
 
 /// The one program that cargo builds, with every feature.
-fn build(arguments: &[String]) -> Result<PathBuf, String> {
+pub fn build(arguments: &[String]) -> Result<PathBuf, String> {
     let mut cargo = steps::cargo(&["build", "--features", "full"]);
     cargo
         .args(arguments)

@@ -231,14 +231,14 @@ fn small_residual(report: &Value) -> Result<(), String> {
 }
 
 /// What a finished process left behind.
-struct Ended {
+pub struct Ended {
     status: ExitStatus,
     stdout: String,
-    stderr: String,
+    pub stderr: String,
 }
 
 impl Ended {
-    fn exited_with(&self, expected: i32) -> Result<(), String> {
+    pub fn exited_with(&self, expected: i32) -> Result<(), String> {
         match self.status.code() {
             Some(code) if code == expected => Ok(()),
             _ => Err(format!("{} instead of exit status {expected}", self.status)),
@@ -255,7 +255,7 @@ impl Ended {
     }
 
     /// The one JSON object that is all of standard output.
-    fn object(&self) -> Result<Value, String> {
+    pub fn object(&self) -> Result<Value, String> {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&self.stdout)
             .into_iter()
             .collect();
@@ -273,7 +273,7 @@ impl Ended {
 }
 
 /// Runs a program to its end, or kills it at the deadline.
-fn run(command: &mut Command, deadline: Duration) -> Result<Ended, String> {
+pub fn run(command: &mut Command, deadline: Duration) -> Result<Ended, String> {
     let piped = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -8,7 +8,7 @@
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Loom and Miri: [`wide`].
 
 use crate::steps::{self, Outcome, Steps};
-use crate::{numa_vm, packages, smoke, wide};
+use crate::{numa_vm, packages, repeat, smoke, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -76,6 +76,7 @@ pub fn run(options: &Options) -> ExitCode {
         &mut test(options, &[WORKSPACE, FULL].concat()),
     );
     steps.step("examples, all features", || smoke::examples(FULL));
+    repeat::smoke(&mut steps);
     numa_vm::smoke(&mut steps);
     wide::loom(&mut steps, None);
     wide::miri_smoke(&mut steps);

@@ -75,14 +75,18 @@ fn through(transport: Box<dyn Transport>, spins: bool) -> PingPong<'static> {
             fits.unwrap_or_else(|| (Sendable::new(sent.to_vec()), Heap.allocate(sent.len())));
         if rank == Rank(0) {
             raw.send(other, &sendable);
-            block = raw.receive(other, block);
+            block = received(raw.receive(other, block));
         } else {
-            block = raw.receive(other, block);
+            block = received(raw.receive(other, block));
             raw.send(other, &sendable);
         }
         show(block.bytes());
         kept = Some((sendable, block));
     })
+}
+
+fn received<T>(block: Result<T, Error>) -> T {
+    block.unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 fn over_sockets() -> Result<(), Error> {
@@ -133,7 +137,7 @@ fn tell(first: &mut Raw, listener: &TcpListener) {
 }
 
 fn told(first: &mut Raw) -> u16 {
-    let block = first.receive(Rank(0), Heap.allocate(2));
+    let block = received(first.receive(Rank(0), Heap.allocate(2)));
     u16::from_le_bytes([block.bytes()[0], block.bytes()[1]])
 }
 

@@ -8,6 +8,7 @@ use crate::host::{Answer, Host, Thread, lock};
 use crate::progress::{Command, Progress, is_moving};
 use crate::settings::Settings;
 use crate::transport::Transport;
+use crate::transport::raw::Raw;
 use dataflow_core::error::Error;
 use dataflow_core::port::{Courier, Failure, Inbox, Line, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
@@ -114,6 +115,17 @@ impl Messenger {
     /// The sum over all ranks (the largest, of peaks), as of the end of the last run.
     pub fn totals(&self) -> Counters {
         self.thread.progress.with_depot(|depot| depot.totals())
+    }
+
+    /// Lends the bare transport, to compare with: what is said over it no protocol sees. Every rank
+    /// that is spoken to calls this too, between the same two runs; nothing must be left unread.
+    ///
+    /// # Errors
+    /// If a run is open on this rank.
+    pub fn bare<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Result<R, Error> {
+        let talked = self.thread.progress.lend(spins, talk);
+        let open = "the bare transport was asked for during a run (only between runs it is lent)";
+        talked.ok_or_else(|| Error::malformed(open))
     }
 
     /// Plants a fault, for tests.

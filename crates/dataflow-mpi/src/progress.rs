@@ -13,7 +13,8 @@ use crate::depot::{Action, Depot, Refused};
 use crate::failure;
 use crate::host::{Answer, Bell, Host, lock};
 use crate::settings::{Drive, Settings};
-use crate::transport::Transport;
+use crate::transport::raw::{Lent, Raw};
+use crate::transport::{Event, Transport};
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use std::cell::Cell;
@@ -55,6 +56,10 @@ pub(crate) struct Progress {
     bell: Arc<dyn Bell>,
     nap: Arc<dyn Bell>,
     rings: bool,
+    /// Whether somebody has lent the transport, or is about to.
+    lent: AtomicBool,
+    /// Whether the thread waits for the bell, or is about to.
+    resting: AtomicBool,
     ending: AtomicBool,
 }
 
@@ -106,6 +111,8 @@ impl Progress {
             rings: bell.is_some(),
             bell: bell.unwrap_or_else(|| host.bell()),
             host,
+            lent: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
             ending: AtomicBool::new(false),
         })
     }
@@ -176,6 +183,36 @@ impl Progress {
     /// Looks at the depot, waiting for whoever moves messages.
     pub fn with_depot<R>(&self, look: impl FnOnce(&mut Depot) -> R) -> R {
         look(&mut lock(&self.moving).depot)
+    }
+
+    /// Lends the bare transport while no run is open; what came for the protocol it gets afterwards.
+    pub fn lend<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Option<R> {
+        self.lent.store(true, Ordering::SeqCst);
+        let mut moving = lock(&self.moving);
+        // The thread leaves the bell and waits for the lock: of two that slept there the wrong one
+        // might be woken. SeqCst: see `sleep`.
+        while self.resting.load(Ordering::SeqCst) {
+            self.bell.ring();
+            std::thread::yield_now();
+        }
+        let mut kept: Vec<Event> = Vec::new();
+        let said = moving.inbox.is_none().then(|| {
+            let lent = Lent {
+                transport: &mut *moving.transport,
+                kept: &mut kept,
+            };
+            let bell = (self.rings && !spins).then(|| self.bell.clone());
+            talk(&mut Raw::over(lent, bell, &*self.host))
+        });
+        let now = self.host.now();
+        for event in kept {
+            moving.depot.event(event, now);
+        }
+        moving.due = Some(now);
+        self.lent.store(false, Ordering::SeqCst);
+        drop(moving);
+        self.bell.ring();
+        said
     }
 
     /// Moves messages, unless somebody else does; says whether any moved.
@@ -265,13 +302,23 @@ impl Progress {
                 std::hint::spin_loop();
                 continue;
             }
-            self.bell
-                .wait(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle));
+            self.sleep(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle));
             if self.rings {
                 idle_since = None;
             }
         }
         self.leave();
+    }
+
+    /// Sleeps, unless the transport is lent.
+    fn sleep(&self, at_most: Option<Duration>) {
+        // SeqCst: of this (writes resting, reads lent) and `lend` (writes lent, reads resting) at
+        // least one sees the other.
+        self.resting.store(true, Ordering::SeqCst);
+        if !self.lent.load(Ordering::SeqCst) {
+            self.bell.wait(at_most);
+        }
+        self.resting.store(false, Ordering::SeqCst);
     }
 
     /// How long to sleep when nothing moves.
@@ -285,17 +332,26 @@ impl Progress {
 
     /// While workers look themselves, the helper sleeps on; workers that have nothing to run do not.
     fn leave_to_workers(&self) {
-        while self.settings.drive == Drive::Workers && !self.ending.load(Ordering::SeqCst) {
+        let has_to_come = || self.ending.load(Ordering::SeqCst) || self.lent.load(Ordering::SeqCst);
+        let mut busy = UNATTENDED;
+        while self.settings.drive == Drive::Workers && !has_to_come() {
             let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
             if looked.is_zero() {
                 return;
             }
             let unattended = self.host.now().saturating_sub(looked);
             let nap = match self.is_rank_idle() {
-                // A large datum may take long to copy: not twice.
-                None => UNATTENDED,
+                // It may take long to copy a large datum, and a worker that waits looks all the time:
+                // whoever wakes again and again takes the core from it.
+                None => {
+                    busy = (2 * busy).min(NAPS[1]);
+                    busy
+                }
                 Some(idle) if idle || unattended >= UNATTENDED => return,
-                Some(_) => UNATTENDED - unattended,
+                Some(_) => {
+                    busy = UNATTENDED;
+                    UNATTENDED - unattended
+                }
             };
             self.nap.wait(Some(nap));
         }

@@ -48,6 +48,12 @@ impl Shelf {
         self.slots.insert((to, number, position), slot);
     }
 
+    /// Whether data of an activation still wait to be asked for.
+    pub fn holds(&self, to: Rank, number: u32) -> bool {
+        let of_it = (to, number, 0)..=(to, number, u16::MAX);
+        self.slots.range(of_it).next().is_some()
+    }
+
     /// What a rank asks for.
     ///
     /// # Errors

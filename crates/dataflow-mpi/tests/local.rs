@@ -144,7 +144,7 @@ fn raw_messages_come_into_the_same_block_each_time() {
             ranks.spawn(move || {
                 let mut block = Heap.allocate(1000);
                 for _ in 0..100 {
-                    block = there.receive(Rank(0), block);
+                    block = there.receive(Rank(0), block).unwrap();
                     there.send(Rank(0), &Sendable::new(block.bytes().to_vec()));
                 }
             });
@@ -154,7 +154,7 @@ fn raw_messages_come_into_the_same_block_each_time() {
             for _ in 0..100 {
                 block.bytes_mut().fill(0);
                 here.send(Rank(1), &sent);
-                block = here.receive(Rank(1), block);
+                block = here.receive(Rank(1), block).unwrap();
                 assert!(
                     block
                         .bytes()

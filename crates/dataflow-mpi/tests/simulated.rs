@@ -30,7 +30,7 @@ fn arrivals(weather: Weather, n_ranks: usize, n: usize, bytes: usize) -> Vec<Dur
         let mut times = vec![];
         for from in (0..last.0).map(Rank) {
             for _ in 0..n {
-                let block = raw.receive(from, Heap.allocate(bytes));
+                let block = raw.receive(from, Heap.allocate(bytes)).unwrap();
                 assert!(block.bytes().iter().all(|byte| *byte == from.0 as u8));
                 times.push(host.now() - Duration::from_secs(1));
             }
@@ -68,7 +68,8 @@ fn blocking_code_that_waits_for_nothing_is_a_world_that_hangs_and_says_who() {
         let transport = ends.lock().unwrap().remove(0);
         if rank == Rank(1) {
             let host = inside.host(rank);
-            Raw::new(Box::new(transport), &*host, false).receive(Rank(0), Heap.allocate(1));
+            let mut raw = Raw::new(Box::new(transport), &*host, false);
+            raw.receive(Rank(0), Heap.allocate(1)).unwrap();
         }
     });
     let text = hung.unwrap_err().to_string();

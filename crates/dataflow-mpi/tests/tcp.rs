@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod engine;
+mod hosts;
 mod processes;
 
 use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Pulse, Terms};
@@ -10,13 +11,13 @@ use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
 use engine::{End, Graph, Task, run};
+use hosts::{ADDRESSES, Hosts};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeValLike;
 use processes::{Job, Seat, as_rank, fail, number, say};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -319,49 +320,6 @@ fn available_bytes() -> usize {
     kibibytes.parse::<usize>().unwrap() << 10
 }
 
-/// Two network namespaces, joined by a cable: two hosts, as far as sockets know.
-struct Hosts(u32);
-
-impl Hosts {
-    /// None if this user or machine cannot.
-    fn new() -> Option<Self> {
-        let id = std::process::id();
-        let (a, b) = (format!("df-{id}-a"), format!("df-{id}-b"));
-        if !ip(&format!("netns add {a}")) {
-            return None;
-        }
-        let hosts = Hosts(id);
-        let cable = [
-            format!("netns add {b}"),
-            format!("link add v{id}a netns {a} type veth peer name v{id}b netns {b}"),
-            format!("-n {a} addr add 10.77.0.1/24 dev v{id}a"),
-            format!("-n {b} addr add 10.77.0.2/24 dev v{id}b"),
-            format!("-n {a} link set v{id}a up"),
-            format!("-n {b} link set v{id}b up"),
-        ];
-        cable.iter().all(|line| ip(line)).then_some(hosts)
-    }
-
-    fn name(&self, rank: u32) -> String {
-        format!("df-{}-{}", self.0, ["a", "b"][rank as usize])
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for rank in 0..2 {
-            ip(&format!("netns del {}", self.name(rank)));
-        }
-    }
-}
-
-/// Runs `ip`, which root may.
-fn ip(line: &str) -> bool {
-    let mut ip = Command::new("ip");
-    let status = ip.args(line.split(' ')).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
-
 #[test]
 fn two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut() {
     if let Some(seat) = as_rank() {
@@ -383,20 +341,16 @@ fn two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut() {
         fail(closed.unwrap_err().message());
     }
     let Some(hosts) = Hosts::new() else {
-        eprintln!("skipped: this user or machine cannot make network namespaces (`ip netns add`)");
         return;
     };
     let name = "two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut";
     let mut job = Job::new(name, 2, &[]);
-    for (rank, listen) in [(0, "10.77.0.1"), (1, "10.77.0.2")] {
-        job.start_in(rank, &["ip", "netns", "exec", &hosts.name(rank)], listen);
+    for (rank, listen) in (0..).zip(ADDRESSES) {
+        let by = hosts.on(rank);
+        job.start_in(rank, &by.each_ref().map(String::as_str), listen);
     }
     job.all_say("running");
-    assert!(ip(&format!(
-        "-n {} link set v{}b down",
-        hosts.name(1),
-        hosts.0
-    )));
+    hosts.cut();
     for ended in job.end(Duration::from_secs(10)) {
         let other = format!("rank {} ", 1 - ended.rank);
         assert!(

@@ -105,7 +105,10 @@ impl Depot {
                     )));
                 }
             }
-            Message::Receipt { number } => self.actions.push_back(Action::Receipt(from, number)),
+            Message::Receipt { number } => {
+                self.run.receipts.remove(&(from, number));
+                self.actions.push_back(Action::Receipt(from, number));
+            }
             Message::Dry => self.run.waves.hear_dry(),
             Message::Wave { round } => {
                 self.run.waves.hear_wave(round);

@@ -48,7 +48,13 @@ impl Depot {
         self.counters.activations += 1;
         self.run.deeds.sent += 1;
         self.say(to, Message::Activate(activate));
-        receipt.then_some((to, number))
+        if !receipt {
+            return None;
+        }
+        let cargoes = parcel.flows.iter().flat_map(|(_, cargo)| cargo);
+        let bytes = cargoes.map(|cargo| cargo.size()).sum();
+        self.run.receipts.insert((to, number), (bytes, None));
+        Some((to, number))
     }
 
     /// One datum of a parcel.

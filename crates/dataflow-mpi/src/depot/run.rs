@@ -7,6 +7,9 @@ use crate::termination::closing::{Closing, Deeds};
 use crate::termination::waves::{Standing, Waves};
 use crate::transport::Limits;
 use dataflow_core::port::{Failure, Pulse};
+use dataflow_core::rank::Rank;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub(super) struct Run {
     pub deeds: Deeds,
@@ -25,6 +28,9 @@ pub(super) struct Run {
     pub waves: Waves,
     pub shelf: Shelf,
     pub wanted: Wanted,
+    /// Receipts that must come: of which activation, for how many bytes, and since when nothing but
+    /// the receipt is missing.
+    pub receipts: BTreeMap<(Rank, u32), (usize, Option<Duration>)>,
     /// By rank.
     pub ways: Vec<Way>,
 }
@@ -61,6 +67,7 @@ impl Run {
                 limits.message_bytes,
                 limits.largest_tag,
             ),
+            receipts: BTreeMap::new(),
             ways: (0..n_ranks).map(|_| way()).collect(),
         }
     }

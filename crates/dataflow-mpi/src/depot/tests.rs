@@ -19,6 +19,10 @@ fn pair(limits: Limits) -> [Depot; 2] {
 
 /// Moves what leaves each depot to the other until nothing does; the other actions are returned.
 fn exchange(depots: &mut [Depot; 2]) -> Vec<(usize, Action)> {
+    exchange_at(depots, NOW)
+}
+
+fn exchange_at(depots: &mut [Depot; 2], now: Duration) -> Vec<(usize, Action)> {
     let mut others = vec![];
     let mut data = vec![];
     let mut rooms = vec![];
@@ -26,13 +30,13 @@ fn exchange(depots: &mut [Depot; 2]) -> Vec<(usize, Action)> {
         let mut moved = false;
         for me in 0..2 {
             let (from, to) = (Rank(me as u32), Rank(1 - me as u32));
-            depots[me].drive(NOW);
+            depots[me].drive(now);
             while let Some(action) = depots[me].next_action() {
                 moved = true;
                 match action {
                     Action::Packet(_, bytes) => {
-                        depots[1 - me].event(Event::Packet { from, bytes }, NOW);
-                        depots[me].event(Event::Sent(to), NOW);
+                        depots[1 - me].event(Event::Packet { from, bytes }, now);
+                        depots[me].event(Event::Sent(to), now);
                     }
                     Action::Data(_, tag, payload) => data.push((1 - me, from, tag, payload)),
                     Action::Receive(from, tag, room) => rooms.push((me, from, tag, room)),
@@ -54,7 +58,7 @@ fn exchange(depots: &mut [Depot; 2]) -> Vec<(usize, Action)> {
                     room,
                     bytes,
                 },
-                NOW,
+                now,
             );
         }
         if !moved {
@@ -379,4 +383,34 @@ fn whoever_learns_that_ranks_cannot_go_on_tells_all_others_before_its_own_progra
     assert!(names_rank_0(refused));
     depots[2].open(&Terms::default(), NOW);
     assert!(deeds(&mut depots[2]).iter().any(names_rank_0), "for good");
+}
+
+#[test]
+fn a_receipt_that_does_not_come_is_missed_after_the_silence_allowed() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[1].tamper(Box::new(|_, _, message| {
+        usize::from(!matches!(message, Message::Receipt { .. }))
+    }));
+    assert!(depots[0].post(parcel(1, &[10, 10_000]), true).is_some());
+    let silence = Settings::default().silence;
+    let mut stopped = None;
+    for step in 0..30 {
+        let passed = step * silence / 20;
+        let told = exchange_at(&mut depots, NOW + passed);
+        stopped = told.into_iter().find_map(|told| match told {
+            (0, Action::Stop(failure)) => Some((passed, failure)),
+            _ => None,
+        });
+        if stopped.is_some() {
+            break;
+        }
+    }
+    let (passed, failure) = stopped.expect("whoever posted waits for it");
+    assert!(passed > silence, "{passed:?}");
+    assert_eq!((failure.rank, &*failure.kind), (Rank(1), "rank_lost"));
+    assert!(
+        failure.message.contains("confirmed activation 0"),
+        "{failure:?}"
+    );
 }

@@ -4,7 +4,7 @@ use super::{Action, Depot, Phase};
 use crate::failure;
 use crate::termination::waves;
 use crate::wire::Message;
-use dataflow_core::port::Pulse;
+use dataflow_core::port::{Failure, Pulse};
 use dataflow_core::rank::Rank;
 use std::time::Duration;
 
@@ -148,6 +148,9 @@ impl Depot {
                 return self.broke(failure(from, "rank_lost", text));
             }
         }
+        if let Some(failure) = self.missed_receipt(now) {
+            return self.broke(failure);
+        }
         let closed = self.run.reported;
         let due: Vec<Rank> = self.watchdog.due(now).collect();
         for rank in due {
@@ -156,6 +159,22 @@ impl Depot {
                 self.say(rank, Message::Beat { closed });
             }
         }
+    }
+
+    /// A receipt that did not come, though its data must have arrived: a worker waits for it.
+    fn missed_receipt(&mut self, now: Duration) -> Option<Failure> {
+        for (&(from, number), (bytes, since)) in &mut self.run.receipts {
+            if self.run.shelf.holds(from, number) {
+                continue;
+            }
+            let since = *since.get_or_insert(now);
+            let allowed = self.settings.silence + Duration::from_micros(*bytes as u64 / SLOWEST);
+            if now.saturating_sub(since) > allowed {
+                let text = format!("{from} has not confirmed activation {number} for {allowed:?}");
+                return Some(failure(from, "rank_lost", text));
+            }
+        }
+        None
     }
 
     /// Asks for data as far as the window allows.

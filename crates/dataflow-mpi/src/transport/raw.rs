@@ -3,8 +3,9 @@
 //! Buffers are used again on both sides: what is sent lies where it lay, what is received comes into
 //! the block of the last time. The limits of the transport are the caller's affair.
 
-use super::{Event, Load, Room, Transport};
+use super::{Event, Limits, Load, Payload, Room, Transport};
 use crate::host::{Bell, Host};
+use dataflow_core::error::Error;
 use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;
 use std::sync::Arc;
@@ -21,11 +22,12 @@ use std::sync::Arc;
 /// let mut ends = local::connect(2).into_iter().map(|end| Raw::new(Box::new(end), &*Machine::new(), false));
 /// let (mut here, mut there) = (ends.next().unwrap(), ends.next().unwrap());
 /// here.send(Rank(1), &Sendable::new(vec![7; 8]));
-/// let received = there.receive(Rank(0), Heap.allocate(8));
+/// let received = there.receive(Rank(0), Heap.allocate(8))?;
 /// assert_eq!(received.bytes(), [7; 8]);
+/// # Ok::<(), dataflow_core::Error>(())
 /// ```
-pub struct Raw {
-    transport: Box<dyn Transport>,
+pub struct Raw<'t> {
+    transport: Box<dyn Transport + 't>,
     bell: Arc<dyn Bell>,
     spins: bool,
 }
@@ -50,13 +52,22 @@ impl Sendable {
 /// All data go under this tag.
 const TAG: u32 = 1;
 
-impl Raw {
+impl<'t> Raw<'t> {
     /// Over a transport; `spins` says whether a receiver looks again and again, or sleeps.
-    pub fn new(mut transport: Box<dyn Transport>, host: &dyn Host, spins: bool) -> Self {
+    pub fn new(mut transport: Box<dyn Transport + 't>, host: &dyn Host, spins: bool) -> Self {
         let bell = transport.bell(host);
         Raw {
             transport,
             spins: spins || bell.is_none(),
+            bell: bell.unwrap_or_else(|| host.bell()),
+        }
+    }
+
+    /// Over a transport that belongs to a protocol, and its bell, if it can ring.
+    pub(crate) fn over(lent: Lent<'t>, bell: Option<Arc<dyn Bell>>, host: &dyn Host) -> Self {
+        Raw {
+            transport: Box::new(lent),
+            spins: bell.is_none(),
             bell: bell.unwrap_or_else(|| host.bell()),
         }
     }
@@ -68,16 +79,71 @@ impl Raw {
     }
 
     /// Waits for what `from` sends, in a block of its size.
-    pub fn receive(&mut self, from: Rank, block: Box<dyn Block>) -> Box<dyn Block> {
+    ///
+    /// # Errors
+    /// If a rank is lost meanwhile.
+    pub fn receive(&mut self, from: Rank, block: Box<dyn Block>) -> Result<Box<dyn Block>, Error> {
         let range = 0..block.bytes().len();
         self.transport.receive(from, TAG, Room { block, range });
         loop {
             match self.transport.poll() {
-                Some(Event::Data { room, .. }) => return room.block,
+                Some(Event::Data { room, .. }) => return Ok(room.block),
+                Some(Event::Lost(rank, reason)) => {
+                    return Err(Error::rank_lost(format!("{rank} is lost: {reason}")));
+                }
                 Some(_) => {}
                 None if self.spins => std::hint::spin_loop(),
                 None => self.bell.wait(None),
             }
         }
+    }
+}
+
+/// A transport lent by its protocol, which gets what came for it meanwhile.
+pub(crate) struct Lent<'t> {
+    pub transport: &'t mut dyn Transport,
+    pub kept: &'t mut Vec<Event>,
+}
+
+impl Transport for Lent<'_> {
+    fn rank(&self) -> Rank {
+        self.transport.rank()
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.transport.n_ranks()
+    }
+
+    fn limits(&self) -> Limits {
+        self.transport.limits()
+    }
+
+    fn send(&mut self, to: Rank, packet: Vec<u8>) {
+        self.transport.send(to, packet);
+    }
+
+    fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
+        self.transport.send_data(to, tag, payload);
+    }
+
+    fn receive(&mut self, from: Rank, tag: u32, room: Room) {
+        self.transport.receive(from, tag, room);
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        loop {
+            match self.transport.poll()? {
+                data @ Event::Data { .. } => return Some(data),
+                Event::Lost(rank, reason) => {
+                    self.kept.push(Event::Lost(rank, reason.clone()));
+                    return Some(Event::Lost(rank, reason));
+                }
+                other => self.kept.push(other),
+            }
+        }
+    }
+
+    fn bell(&mut self, _: &dyn Host) -> Option<Arc<dyn Bell>> {
+        None
     }
 }
