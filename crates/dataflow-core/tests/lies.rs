@@ -102,7 +102,7 @@ fn no_mutant_of_the_cholesky_shape_does_harm() {
 
 #[test]
 fn no_mutant_of_a_wavefront_does_harm() {
-    for naming in [Naming::Packed, Naming::Wide, Naming::Dense] {
+    for naming in [Naming::Packed, Naming::Wide, Naming::Dense, Naming::Huge] {
         for side in 1..=3 {
             no_mutant_does_harm(&Wavefront::named(side, naming), 1, |_| false);
         }

@@ -3,7 +3,7 @@
 //! The in-degree is asked of the space at each arrival: it costs a formula, and nothing has to
 //! be announced before. A task with a single input is ready at once and never touches a table.
 
-use super::dense::Counted;
+use super::dense::{Counted, LIMIT};
 use super::pending::{Arrived, Poisoned};
 use super::{Run, Slots, slots};
 use crate::data::Version;
@@ -40,7 +40,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
         if !Self::CARRIES
             && !expected.wide
-            && let Some(index) = self.space.index(task)
+            && let Some(index) = self.number(task)
         {
             return match self.dense.arrive(index, flow, expected.mask, poisoned) {
                 Counted::StillWaiting => None,
@@ -60,6 +60,12 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             }
             Arrived::FedTwice => self.fed_twice(source, task, flow),
         }
+    }
+
+    /// Where the arrivals at a task are counted, if its space numbers tasks densely.
+    #[inline(always)]
+    pub(super) fn number(&self, task: S::Task) -> Option<usize> {
+        self.space.index(task).filter(|&index| index < LIMIT)
     }
 
     /// Whether the class of a task has such a flow; an error if not.

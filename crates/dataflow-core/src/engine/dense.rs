@@ -15,8 +15,11 @@ use std::sync::OnceLock;
 const PAGE: usize = 4096;
 /// Pages whose places exist from the start: two million tasks.
 const FIRST: usize = 512;
-/// Times the number of places can double.
-const DOUBLINGS: usize = 40;
+/// Times the number of places can double: to 256 MiB of them.
+const DOUBLINGS: usize = 15;
+/// Numbers from here on are none: whoever gives such a one has not numbered densely, and room for
+/// all below it would be more than machines have.
+pub(crate) const LIMIT: usize = (FIRST * PAGE) << DOUBLINGS;
 const POISON: u8 = 1 << NARROW;
 
 /// Bytes by task number, in pages that are made when first touched.
@@ -112,7 +115,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "a page takes Miri minutes")]
     fn the_last_flow_gets_the_task_and_a_repeated_one_is_told() {
         let dense = Dense::new();
-        for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, 1_000_000_007] {
+        for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, 1_000_000_007, LIMIT - 1] {
             assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::StillWaiting);
             assert_eq!(dense.arrived(index), 0b100);
             assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::FedTwice);

@@ -74,7 +74,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     fn partly_fed(&self) -> impl Iterator<Item = S::Task> {
         let tasks = self.space.tasks(self.rank).filter(|_| !Self::CARRIES);
         tasks.filter(|&task| {
-            let Some(index) = self.space.index(task) else {
+            let Some(index) = self.number(task) else {
                 return false;
             };
             let expected = Expected::of(self.space, task, 0, (task, 0));
@@ -84,8 +84,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     }
 
     fn misses(&self, task: S::Task, flow: usize) -> bool {
-        self.space
-            .index(task)
+        self.number(task)
             .is_some_and(|index| self.dense.arrived(index) & 1 << flow == 0)
     }
 }

@@ -84,7 +84,7 @@ pub trait TaskSpace: Sync + Sized {
     ///
     /// Where edges carry no data, the engine then counts arrivals in an array of one byte a task
     /// (allocated by pages when first touched) instead of a hash table of waiting tasks only:
-    /// faster, for memory in proportion to the space.
+    /// faster, for memory in proportion to the space. A number of 2³⁶ or more counts as none.
     fn index(&self, _task: Self::Task) -> Option<usize> {
         None
     }

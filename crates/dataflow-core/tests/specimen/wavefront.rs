@@ -13,6 +13,8 @@ pub enum Naming {
     Wide,
     /// Names that pack, and a dense index.
     Dense,
+    /// Names that pack, and an index that is anything but dense.
+    Huge,
 }
 
 /// `side × side` tasks.
@@ -104,7 +106,12 @@ impl TaskSpace for Wavefront {
     }
 
     fn index(&self, (i, j): Cell) -> Option<usize> {
-        (self.naming == Naming::Dense).then(|| i as usize * (self.side as usize + 2) + j as usize)
+        let number = i as usize * (self.side as usize + 2) + j as usize;
+        match self.naming {
+            Naming::Dense => Some(number),
+            Naming::Huge => Some(usize::MAX - number),
+            Naming::Packed | Naming::Wide => None,
+        }
     }
 }
 
