@@ -116,6 +116,11 @@ impl Ledger {
         self.announced.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it has been, as far as one can see.
+    pub fn is_announced(&self) -> bool {
+        self.announced.load(Ordering::Relaxed)
+    }
+
     /// Whether nothing is left to do. Exact only for a worker that is alone inside the job.
     pub fn is_drained(&self) -> bool {
         self.is_stopped() || self.is_balanced() && (!self.across || self.executed() >= self.count())

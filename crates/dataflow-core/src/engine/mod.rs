@@ -21,7 +21,7 @@ pub(crate) use job::Offered;
 pub use job::{Entered, Job};
 pub(crate) use ledger::{Ledger, Line, Tally};
 pub(crate) use run::text as panic_text;
-pub(crate) use shelf::Shelves;
+pub(crate) use shelf::{Keeper, Place, Shelves};
 
 use crate::data::Datum;
 use crate::error::{Error, Kind};

@@ -1,79 +1,189 @@
 //! Shelves: where values wait that queues know as words.
 //!
 //! # Law
-//! A value is taken by its word once. A run that is stopped drops all values with its shelves.
+//! A word names a place from when the place is [given out](Shelves::place) until it is
+//! [freed](Shelves::free), and is held once meanwhile: so a place's lock is hardly ever waited for.
+//! A worker gives out places of its own shelf only; whoever frees one of another's hands it back,
+//! many at a time. A run that is stopped drops all values with its shelves.
 
 use crate::port::Word;
 use crate::sync::{SpinGuard, SpinLock, lock};
 use crossbeam_utils::CachePadded;
+use std::sync::OnceLock;
 
-/// A shelf for each worker; anybody may take from any.
+/// A shelf for each worker that ever came in; anybody may go to any.
 pub(crate) struct Shelves<T> {
-    shelves: Box<[CachePadded<SpinLock<Shelf<T>>>]>,
+    shelves: Box<[OnceLock<Box<Shelf<T>>>]>,
 }
 
-/// Values by place.
-pub(crate) struct Shelf<T> {
-    values: Vec<Option<T>>,
+/// A place: a value, or what was left of the one before.
+pub(crate) type Place<'s, T> = SpinGuard<'s, Option<T>>;
+
+type Row<T> = Box<[SpinLock<Option<T>>]>;
+
+struct Shelf<T> {
+    /// Of 64 places, of 128, and so on: no place ever moves.
+    rows: [OnceLock<Row<T>>; ROWS],
+    /// While its worker is away.
+    keeper: SpinLock<Keeper>,
+    /// Places that others have freed.
+    freed: CachePadded<SpinLock<Vec<u32>>>,
+}
+
+/// What a worker knows of places while it is inside.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    worker: usize,
+    /// How many places of its shelf were ever given out, and those of them that are free.
+    n_places: u32,
     free: Vec<u32>,
+    /// Words whose places it has freed on others' shelves.
+    others: Vec<Word>,
 }
 
 /// How many bits of a word name a place on a shelf; those above name the shelf.
 const PLACE: u32 = 32;
+/// Places in the first row, as a power of two.
+const FIRST: u32 = 6;
+/// Rows until places have no more numbers.
+const ROWS: usize = (PLACE - FIRST) as usize;
+/// Places that are handed back at once: one exchange of cache lines for all of them.
+const MANY: usize = 64;
+
+fn worker_of(word: Word) -> usize {
+    (word >> PLACE) as usize
+}
 
 impl<T> Shelves<T> {
     pub fn new(n_workers: usize) -> Self {
-        let shelf = || Shelf {
-            values: Vec::new(),
-            free: Vec::new(),
-        };
-        let shelves = (0..n_workers).map(|_| CachePadded::new(SpinLock::new(shelf())));
         Shelves {
-            shelves: shelves.collect(),
+            shelves: (0..n_workers).map(|_| OnceLock::new()).collect(),
         }
     }
 
-    /// A worker's shelf, under its lock.
-    pub fn of(&self, worker: usize) -> SpinGuard<'_, Shelf<T>> {
-        lock(&self.shelves[worker])
+    /// A worker comes in.
+    pub fn keeper(&self, worker: usize) -> Keeper {
+        let shelf = self.shelves[worker].get_or_init(Box::default);
+        let keeper = std::mem::take(&mut *lock(&shelf.keeper));
+        Keeper { worker, ..keeper }
     }
 
-    /// Puts a value on a worker's shelf; answers its word.
-    pub fn put(&self, worker: usize, value: T) -> Word {
-        let mut shelf = self.of(worker);
-        let word = shelf.next_word(worker);
-        shelf.put(word, value);
+    /// It goes.
+    pub fn keep(&self, mut keeper: Keeper) {
+        self.hand_back(&mut keeper);
+        let shelf = self.shelves[keeper.worker].get_or_init(Box::default);
+        *lock(&shelf.keeper) = keeper;
+    }
+
+    /// Gives out a place.
+    pub fn place(&self, keeper: &mut Keeper) -> Word {
+        if keeper.free.is_empty()
+            && let Some(shelf) = self.shelves[keeper.worker].get()
+        {
+            std::mem::swap(&mut keeper.free, &mut *lock(&shelf.freed));
+        }
+        let place = keeper.free.pop().unwrap_or_else(|| {
+            keeper.n_places += 1;
+            keeper.n_places - 1
+        });
+        (keeper.worker as u64) << PLACE | u64::from(place)
+    }
+
+    /// The place of a word, under its lock.
+    pub fn at(&self, word: Word) -> Place<'_, T> {
+        let shelf = self.shelves[worker_of(word)].get_or_init(Box::default);
+        let place = u64::from(word as u32) + (1 << FIRST);
+        let row = place.ilog2();
+        let places = shelf.rows[(row - FIRST) as usize].get_or_init(|| {
+            let places = 0..1u64 << row;
+            places.map(|_| SpinLock::new(None)).collect()
+        });
+        lock(&places[(place - (1 << row)) as usize])
+    }
+
+    /// The place of a word is free. What lies there is dropped by whoever gets the place next.
+    pub fn free(&self, word: Word, keeper: &mut Keeper) {
+        if worker_of(word) == keeper.worker {
+            return keeper.free.push(word as u32);
+        }
+        keeper.others.push(word);
+        if keeper.others.len() >= MANY {
+            self.hand_back(keeper);
+        }
+    }
+
+    #[cold]
+    fn hand_back(&self, keeper: &mut Keeper) {
+        keeper.others.sort_unstable();
+        let same_shelf = |a: &Word, b: &Word| worker_of(*a) == worker_of(*b);
+        for words in keeper.others.chunk_by(same_shelf) {
+            if let Some(shelf) = self.shelves[worker_of(words[0])].get() {
+                lock(&shelf.freed).extend(words.iter().map(|&word| word as u32));
+            }
+        }
+        keeper.others.clear();
+    }
+
+    /// Puts a value on the worker's own shelf; answers its word.
+    pub fn put(&self, value: T, keeper: &mut Keeper) -> Word {
+        let word = self.place(keeper);
+        *self.at(word) = Some(value);
         word
     }
 
-    /// The value of a word.
-    pub fn take(&self, word: Word) -> T {
-        let value = self.of((word >> PLACE) as usize).take(word);
+    /// The value of a word, and frees its place.
+    pub fn take(&self, word: Word, keeper: &mut Keeper) -> T {
+        let value = self.at(word).take();
+        self.free(word, keeper);
         value.unwrap_or_else(|| unreachable!("a word that is held once has its value"))
     }
 }
 
-impl<T> Shelf<T> {
-    /// The word of the next value to be put on the shelf, which is this worker's.
-    pub fn next_word(&mut self, worker: usize) -> Word {
-        if self.free.is_empty() {
-            self.free.push(self.values.len() as u32);
-            self.values.push(None);
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Shelf {
+            rows: std::array::from_fn(|_| OnceLock::new()),
+            keeper: SpinLock::new(Keeper::default()),
+            freed: CachePadded::new(SpinLock::new(Vec::new())),
         }
-        let place = self.free.last().copied().unwrap_or_default();
-        (worker as u64) << PLACE | u64::from(place)
     }
+}
 
-    /// Puts a value where [`next_word`](Self::next_word) said.
-    pub fn put(&mut self, word: Word, value: T) {
-        self.free.pop();
-        self.values[word as u32 as usize] = Some(value);
+impl Keeper {
+    /// Whether a word names a place of its own shelf.
+    pub fn owns(&self, word: Word) -> bool {
+        worker_of(word) == self.worker
     }
+}
 
-    fn take(&mut self, word: Word) -> Option<T> {
-        let place = word as u32;
-        let value = self.values.get_mut(place as usize)?.take()?;
-        self.free.push(place);
-        Some(value)
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again_whoever_frees_them_and_are_never_two_words() {
+        let shelves = Shelves::new(2);
+        let (mut own, mut other) = (shelves.keeper(0), shelves.keeper(1));
+        for round in 0..10 {
+            let words: Vec<Word> = (0..1000).map(|n| shelves.put(n, &mut own)).collect();
+            let mut different = words.clone();
+            different.sort_unstable();
+            different.dedup();
+            assert_eq!(different.len(), words.len());
+            for (n, word) in words.into_iter().enumerate() {
+                let keeper = if n % 3 == round % 3 {
+                    &mut own
+                } else {
+                    &mut other
+                };
+                assert_eq!(shelves.take(word, keeper), n);
+            }
+        }
+        // What the other one has freed comes back in parts.
+        assert!(own.n_places < 1000 + 2 * MANY as u32, "{own:?}");
+        shelves.keep(other);
+        shelves.keep(own);
+        let mut own = shelves.keeper(0);
+        assert!(own.n_places > 0 && shelves.place(&mut own) < own.n_places.into());
     }
 }

@@ -6,7 +6,9 @@
 
 use super::frame::{Above, Frame};
 use super::{Call, Recursive};
-use crate::engine::{INSIDE, Job, Ledger, Line, Offered, Report, Shelves, Tally, panic_text};
+use crate::engine::{
+    INSIDE, Job, Keeper, Ledger, Line, Offered, Report, Shelves, Tally, panic_text,
+};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Work};
 use std::fmt;
@@ -49,6 +51,7 @@ struct Hand<'l, P: Recursive> {
     lane: &'l mut dyn Lane,
     line: &'l Line,
     tally: Tally,
+    keeper: Keeper,
     /// What is called, for reports of panics.
     calling: Option<Above<P>>,
 }
@@ -98,6 +101,7 @@ impl<P: Recursive> Work for Run<'_, P> {
         let line = self.ledger.line(lane.worker());
         let mut hand = Hand {
             tally: line.read(),
+            keeper: self.shelves.keeper(lane.worker()),
             lane,
             line,
             calling: None,
@@ -111,6 +115,7 @@ impl<P: Recursive> Work for Run<'_, P> {
             self.stop(Error::new(Kind::TaskPanicked, task, text));
         }
         INSIDE.set(outer);
+        self.shelves.keep(hand.keeper);
         line.publish(&hand.tally);
         hand.tally.executed - before
     }
@@ -131,7 +136,8 @@ impl<P: Recursive> Run<'_, P> {
             && let Some(word) = hand.lane.pop().or_else(|| hand.lane.steal())
         {
             hand.tally.taken += 1;
-            self.call_down(self.shelves.take(word), hand);
+            let call = self.shelves.take(word, &mut hand.keeper);
+            self.call_down(call, hand);
         }
     }
 
@@ -170,7 +176,7 @@ impl<P: Recursive> Run<'_, P> {
     }
 
     fn queue(&self, call: Waiting<P>, hand: &mut Hand<'_, P>) {
-        let word = self.shelves.put(hand.lane.worker(), call);
+        let word = self.shelves.put(call, &mut hand.keeper);
         hand.tally.queued += 1;
         hand.lane.push(word, 0);
     }

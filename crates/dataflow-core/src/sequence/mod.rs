@@ -86,6 +86,7 @@
 mod access;
 mod law;
 mod nested;
+mod pace;
 pub mod record;
 mod reduce;
 mod run;

@@ -11,6 +11,7 @@
 //! that travel, tiles that are views into them.
 
 use super::access::{Held, Lend};
+use super::pace::Watch;
 use super::run::{Level, conduct};
 use super::scope::Scope;
 use super::task::{Body, Fallen, Label, Outcome};
@@ -49,6 +50,8 @@ pub(super) struct Inside<'r> {
     pub on: &'r dyn Executor,
     pub level: &'r Arc<Level>,
     pub label: Label,
+    /// For bodies whose time is taken.
+    pub watch: Option<Watch>,
 }
 
 /// The body of a parent.

@@ -1,22 +1,30 @@
 //! Run: the workers of a sequence. One of them inserts, and the others run what is ready meanwhile.
 //!
 //! # Law
-//! A task is in one place: in the shelf of a worker while it is parked or queued, as a word that
-//! some datum or some queue holds once; or in the hands of the worker that runs it. So a run that
-//! is stopped drops every task with its shelves, whoever was to wake it.
+//! A task stays in one place, on the shelf of the worker that inserted it, and is known by the
+//! word of that place. While it is parked or queued some datum or some queue holds the word, once;
+//! whoever takes the word from there locks the place and runs the task. So a run that is stopped
+//! drops every task with its shelves, whoever was to wake it.
+//!
+//! A task's memory is given back by the worker that got it, when it uses the place again: allocators
+//! take a lock, or worse, for memory of another thread.
 
 use super::nested::Inside;
+use super::pace::Pace;
 use super::scope::Scope;
 use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::Woken;
-use crate::engine::{INSIDE, Job, Ledger, Line, Offered, Shelves, Tally, panic_text};
+use crate::engine::{
+    INSIDE, Job, Keeper, Ledger, Line, Offered, Place, Shelves, Tally, panic_text,
+};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Word, Work};
-use crate::sync::{AtomicU64, Ordering};
-use crossbeam_utils::Backoff;
+use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
+use crossbeam_utils::{Backoff, CachePadded};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 type Boxed<'env> = Box<dyn Inserted + 'env>;
 
@@ -73,8 +81,10 @@ impl Level {
 /// What the workers of a run share.
 pub(crate) struct Shared<'env> {
     level: Arc<Level>,
-    /// Tasks that are parked or queued.
+    /// Tasks that have not ended.
     shelves: Shelves<Boxed<'env>>,
+    /// By worker, while it is away.
+    paces: Box<[CachePadded<SpinLock<Pace>>]>,
     fault: Mutex<Option<Fault>>,
 }
 
@@ -84,10 +94,19 @@ pub(crate) struct Hand<'l> {
     on: &'l dyn Executor,
     line: &'l Line,
     tally: Tally,
+    keeper: Keeper,
+    /// Of a worker beside the one that inserts.
+    pace: Option<Pace>,
     /// Tasks inserted, of the worker that inserts.
     pub inserted: u64,
     /// What runs, for reports of panics.
     running: Option<Label>,
+}
+
+/// A task whose word nobody else holds.
+struct Taken<'s, 'env> {
+    word: Word,
+    place: Place<'s, Boxed<'env>>,
 }
 
 /// The failure to report: what stopped the run goes before what bodies reported.
@@ -100,6 +119,9 @@ impl<'env> Shared<'env> {
     fn new(level: Arc<Level>) -> Self {
         Shared {
             shelves: Shelves::new(level.ledger.n_workers()),
+            paces: (0..level.ledger.n_workers())
+                .map(|_| CachePadded::new(SpinLock::new(Pace::default())))
+                .collect(),
             level,
             fault: Mutex::new(None),
         }
@@ -107,9 +129,12 @@ impl<'env> Shared<'env> {
 
     /// A new task: queued if it is ready, else parked.
     pub fn insert(&self, task: Boxed<'env>, hand: &mut Hand<'_>) {
+        let word = self.shelves.place(&mut hand.keeper);
+        let mut place = self.shelves.at(word);
+        *place = Some(task);
         let mut woken = Woken::new();
-        if let Some(ready) = self.settle(task, &mut woken, hand) {
-            self.queue(ready, hand);
+        if let Some(ready) = Self::settle(Taken { word, place }, &mut woken) {
+            Self::queue(ready, hand);
         }
         self.wake(&mut woken, hand);
     }
@@ -134,41 +159,31 @@ impl<'env> Shared<'env> {
         }
     }
 
+    fn take(&self, word: Word) -> Taken<'_, 'env> {
+        let place = self.shelves.at(word);
+        Taken { word, place }
+    }
+
     /// Parks a task where it has to wait; gives it back if nowhere.
-    fn settle(
-        &self,
-        mut task: Boxed<'env>,
-        woken: &mut Woken,
-        hand: &Hand<'_>,
-    ) -> Option<Boxed<'env>> {
+    fn settle<'s>(mut taken: Taken<'s, 'env>, woken: &mut Woken) -> Option<Taken<'s, 'env>> {
         loop {
+            let word = taken.word;
+            let task = taken.task();
             let step = task.advance(woken);
             if step == Step::Ready {
-                return Some(task);
+                return Some(taken);
             }
-            task = self.park(task, step, hand)?;
+            // Its place is locked until then: whoever wakes it meanwhile waits for that.
+            if task.park(step, word) {
+                return None;
+            }
         }
     }
 
-    /// Puts a task on the shelf and its word into the queue of a datum; gives it back if what it
-    /// waits for has come meanwhile.
-    fn park(&self, task: Boxed<'env>, step: Step, hand: &Hand<'_>) -> Option<Boxed<'env>> {
-        let worker = hand.lane.worker();
-        let mut shelf = self.shelves.of(worker);
-        let word = shelf.next_word(worker);
-        // Under the shelf's lock: whoever wakes it finds it there.
-        match task.park(step, word) {
-            true => {
-                shelf.put(word, task);
-                None
-            }
-            false => Some(task),
-        }
-    }
-
-    fn queue(&self, task: Boxed<'env>, hand: &mut Hand<'_>) {
-        let priority = task.label().priority;
-        let word = self.shelves.put(hand.lane.worker(), task);
+    fn queue(taken: Taken<'_, 'env>, hand: &mut Hand<'_>) {
+        let Taken { word, .. } = taken;
+        let priority = taken.label().priority;
+        drop(taken);
         hand.tally.queued += 1;
         hand.lane.push(word, priority);
     }
@@ -176,33 +191,34 @@ impl<'env> Shared<'env> {
     /// Queues those of the woken tasks that are ready.
     fn wake(&self, woken: &mut Woken, hand: &mut Hand<'_>) {
         while let Some(word) = woken.pop() {
-            let task = self.shelves.take(word);
-            if let Some(ready) = self.settle(task, woken, hand) {
-                self.queue(ready, hand);
+            if let Some(ready) = Self::settle(self.take(word), woken) {
+                Self::queue(ready, hand);
             }
         }
     }
 
     /// Runs a task, and after it one of those that it made ready, the most urgent.
     fn run_from(&self, word: Word, hand: &mut Hand<'_>) {
-        let mut next = Some(self.shelves.take(word));
-        while let Some(task) = next.take() {
+        let mut next = Some(self.take(word));
+        while let Some(taken) = next.take() {
             if self.level.is_stopped() {
                 return;
             }
-            let mut woken = self.run_one(task, hand);
+            if hand.pace.as_ref().is_some_and(Pace::is_slice_over) {
+                return Self::queue(taken, hand);
+            }
+            let mut woken = self.run_one(taken, hand);
             while let Some(word) = woken.pop() {
-                let task = self.shelves.take(word);
-                let Some(ready) = self.settle(task, &mut woken, hand) else {
+                let Some(ready) = Self::settle(self.take(word), &mut woken) else {
                     continue;
                 };
                 next = match next {
                     Some(best) if best.label().priority >= ready.label().priority => {
-                        self.queue(ready, hand);
+                        Self::queue(ready, hand);
                         Some(best)
                     }
                     Some(other) => {
-                        self.queue(other, hand);
+                        Self::queue(other, hand);
                         Some(ready)
                     }
                     None => Some(ready),
@@ -212,13 +228,32 @@ impl<'env> Shared<'env> {
                 && hand.lane.outranks(best.label().priority)
                 && let Some(best) = next.take()
             {
-                self.queue(best, hand);
+                Self::queue(best, hand);
             }
         }
     }
 
+    /// Leaves fine tasks to the others for a while, as long as there are any.
+    fn rest(&self, hand: &mut Hand<'_>) {
+        let Some(pace) = &mut hand.pace else { return };
+        if !pace.is_slice_over() {
+            return;
+        }
+        let until = pace.judge();
+        let ledger = &self.level.ledger;
+        let over = || {
+            self.level.is_stopped() || ledger.is_announced() && ledger.executed() >= ledger.count()
+        };
+        let backoff = Backoff::new();
+        while until.is_some_and(|until| Instant::now() < until) && !over() {
+            backoff.snooze();
+        }
+    }
+
     /// Runs one task; answers whom its end wakes.
-    fn run_one(&self, mut task: Boxed<'env>, hand: &mut Hand<'_>) -> Woken {
+    fn run_one(&self, mut taken: Taken<'_, 'env>, hand: &mut Hand<'_>) -> Woken {
+        let word = taken.word;
+        let task = taken.task();
         let label = task.label();
         let mut failed = task.is_spoilt();
         if !failed {
@@ -227,8 +262,12 @@ impl<'env> Shared<'env> {
                 on: hand.on,
                 level: &self.level,
                 label,
+                watch: hand.pace.as_mut().and_then(Pace::watch),
             };
             let result = task.run(&inside);
+            if let (Some(pace), Some(watch)) = (&mut hand.pace, inside.watch) {
+                pace.note(watch);
+            }
             hand.running = None;
             if let Err(fallen) = result {
                 failed = true;
@@ -237,6 +276,11 @@ impl<'env> Shared<'env> {
         }
         let mut woken = Woken::new();
         task.finish(failed, &mut woken);
+        if hand.keeper.owns(word) {
+            *taken.place = None;
+        }
+        drop(taken);
+        self.shelves.free(word, &mut hand.keeper);
         hand.tally.executed += 1;
         hand.line.publish_executed(hand.tally.executed);
         woken
@@ -301,14 +345,32 @@ impl<'env> Shared<'env> {
     }
 }
 
+impl<'env> Taken<'_, 'env> {
+    fn task(&mut self) -> &mut (dyn Inserted + 'env) {
+        match &mut *self.place {
+            Some(task) => &mut **task,
+            None => unreachable!("a word that is held once has its task"),
+        }
+    }
+
+    fn label(&self) -> Label {
+        match &*self.place {
+            Some(task) => task.label(),
+            None => unreachable!("a word that is held once has its task"),
+        }
+    }
+}
+
 impl Hand<'_> {
-    /// The same for a while; its counts are to be taken back.
+    /// The same for a while; its counts and its keeper are to be taken back.
     fn reborrow(&mut self) -> Hand<'_> {
         Hand {
             lane: &mut *self.lane,
             on: self.on,
             line: self.line,
             tally: self.tally,
+            keeper: std::mem::take(&mut self.keeper),
+            pace: None,
             inserted: self.inserted,
             running: self.running,
         }
@@ -376,11 +438,14 @@ where
     fn work(&self, lane: &mut dyn Lane) -> u64 {
         let shared = &self.shared;
         let line = shared.level.ledger.line(lane.worker());
+        let keeper = shared.shelves.keeper(lane.worker());
         let mut hand = Hand {
             tally: line.read(),
             lane,
             on: self.on,
             line,
+            keeper,
+            pace: None,
             inserted: 0,
             running: None,
         };
@@ -390,6 +455,7 @@ where
             shared.panicked(hand.running, &*panic);
         }
         INSIDE.set(outer);
+        shared.shelves.keep(hand.keeper);
         line.publish(&hand.tally);
         hand.tally.executed - before
     }
@@ -410,13 +476,19 @@ where
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(program) = program {
-            self.insert(program, hand);
+        let worker = hand.lane.worker();
+        match program {
+            Some(program) => self.insert(program, hand),
+            None => hand.pace = Some(std::mem::take(&mut *lock(&self.shared.paces[worker]))),
         }
         while !self.shared.level.is_stopped()
             && let Some(word) = hand.next()
         {
             self.shared.run_from(word, hand);
+            self.shared.rest(hand);
+        }
+        if let Some(pace) = hand.pace.take() {
+            *lock(&self.shared.paces[worker]) = pace;
         }
     }
 
@@ -430,11 +502,13 @@ where
         }));
         let Hand {
             tally,
+            keeper,
             inserted,
             running,
             ..
         } = scope.into_hand();
         hand.tally = tally;
+        hand.keeper = keeper;
         let result = match result {
             Ok(result) => result,
             Err(panic) => return self.shared.panicked(running, &*panic),

@@ -3,6 +3,7 @@
 use super::access::{Held, Lend, Shown};
 use super::law::Mode;
 use super::nested::Inside;
+use super::pace::Watch;
 use super::versions::Woken;
 use crate::error::{Error, TaskError};
 use crate::port::Word;
@@ -62,7 +63,7 @@ pub(super) trait Inserted: Send {
     /// Runs the body.
     fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen>;
 
-    /// Counts its accesses as finished; names those whom that wakes.
+    /// Counts its accesses as finished and lets go of its data; names those whom that wakes.
     fn finish(&mut self, failed: bool, woken: &mut Woken);
 }
 
@@ -98,8 +99,13 @@ where
     F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send,
     O: Outcome,
 {
-    fn run(self, guards: &mut H::Guards<'_>, _: &Inside<'_>) -> Result<(), Fallen> {
-        let outcome = (self.body)(H::lend(guards));
+    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
+        let arg = H::lend(guards);
+        let begin = inside.watch.as_ref().map(Watch::begin);
+        let outcome = (self.body)(arg);
+        if let (Some(watch), Some(begin)) = (&inside.watch, begin) {
+            watch.end(begin);
+        }
         outcome.into_result().map_err(Fallen::Body)
     }
 }
@@ -117,7 +123,8 @@ pub(super) enum Step {
 /// A task with certain accesses and a certain body.
 pub(super) struct Task<H, B> {
     label: Label,
-    held: H,
+    /// `None` once it has ended: others may be the last to know its data.
+    held: Option<H>,
     /// What each access requires.
     required: SmallVec<[u64; 4]>,
     /// How many accesses need not be waited for any more.
@@ -141,7 +148,7 @@ impl<H: Held, B> Task<H, B> {
         held.each(&mut |Shown { versions, mode }| required.push(versions.insert(mode)));
         Some(Task {
             label,
-            held,
+            held: Some(held),
             required,
             passed: 0,
             waited: None,
@@ -176,8 +183,9 @@ impl<H: Held, B> Task<H, B> {
 
     /// Calls with each access, its number and what it requires.
     fn each(&self, mut show: impl FnMut(usize, Shown<'_>, u64)) {
+        let Some(held) = &self.held else { return };
         let mut at = 0;
-        self.held.each(&mut |shown| {
+        held.each(&mut |shown| {
             show(at, shown, self.required[at]);
             at += 1;
         });
@@ -225,10 +233,10 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
     }
 
     fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen> {
-        let Some(body) = self.body.take() else {
+        let (Some(body), Some(held)) = (self.body.take(), &self.held) else {
             unreachable!("{:?} runs once", self.label);
         };
-        body.run(&mut self.held.guards(), inside)
+        body.run(&mut held.guards(), inside)
     }
 
     fn finish(&mut self, failed: bool, woken: &mut Woken) {
@@ -239,5 +247,6 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
             }
             versions.finish(required, failed && mode != Mode::Read, woken);
         });
+        self.held = None;
     }
 }

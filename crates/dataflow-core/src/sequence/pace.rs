@@ -1,0 +1,111 @@
+//! Pace: how many tasks a worker takes that another has inserted.
+//!
+//! A task that runs elsewhere than where it was inserted costs both workers some hundred
+//! nanoseconds: its memory, and the versions of its data, travel from cache to cache. All workers
+//! but the one that inserts therefore look at how long bodies take, one of every [`SLICE`] tasks.
+//! Where they take less than [`FINE`] a worker leaves its tasks to the others for a while, after each
+//! slice: they run them in less time than they would lose.
+//!
+//! # Law
+//! A rest ends when no task is left, and after [`LONGEST`] anyway. Meanwhile whatever has become
+//! ready lies in queues, where others take it.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Tasks between two judgements.
+const SLICE: u32 = 8;
+/// Bodies that are worth taking, about what it costs the one that inserts to have them taken.
+const FINE: Duration = Duration::from_nanos(500);
+/// Slices that are worth it whatever the body was that was looked at: not all are alike.
+const COARSE: Duration = Duration::from_micros(50);
+/// How long to rest, in times of the slice before: so what others lose is about a thirtieth.
+const REST: u32 = 32;
+/// Longest rest.
+const LONGEST: Duration = Duration::from_micros(400);
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Tasks of this slice so far.
+    tasks: u32,
+    /// When it began, and how long its first body took.
+    begin: Option<Instant>,
+    body: Duration,
+}
+
+impl Pace {
+    /// A task begins: of some the body is watched.
+    #[inline(always)]
+    pub fn watch(&mut self) -> Option<Watch> {
+        self.tasks += 1;
+        if self.tasks > 1 {
+            return None;
+        }
+        self.begin = Some(Instant::now());
+        Some(Watch(Cell::new(Duration::MAX)))
+    }
+
+    /// The task whose body was watched has ended.
+    pub fn note(&mut self, Watch(body): Watch) {
+        self.body = body.get();
+    }
+
+    #[inline(always)]
+    pub fn is_slice_over(&self) -> bool {
+        self.tasks >= SLICE
+    }
+
+    /// Begins another slice; until when to rest before, if the one that is over was not worth it.
+    pub fn judge(&mut self) -> Option<Instant> {
+        let Pace { begin, body, .. } = std::mem::take(self);
+        let (begin, now) = (begin?, Instant::now());
+        let took = now.duration_since(begin);
+        let fine = body < FINE && took < COARSE;
+        fine.then(|| now + (REST * took).min(LONGEST))
+    }
+}
+
+/// How long one body took, without what the runtime does before and after; for ever if nobody says.
+pub(super) struct Watch(Cell<Duration>);
+
+impl Watch {
+    pub fn begin(&self) -> Instant {
+        Instant::now()
+    }
+
+    pub fn end(&self, begin: Instant) {
+        self.0.set(begin.elapsed());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A slice whose first body takes so long.
+    fn slice(body: Duration) -> Option<Instant> {
+        let mut pace = Pace::default();
+        while !pace.is_slice_over() {
+            if let Some(watch) = pace.watch() {
+                let begin = watch.begin();
+                while begin.elapsed() < body {}
+                watch.end(begin);
+                pace.note(watch);
+            }
+        }
+        pace.judge()
+    }
+
+    #[test]
+    fn a_worker_rests_after_fine_tasks_and_not_after_others() {
+        // A thread may lose its core in the midst of a slice: not each time.
+        assert!((0..100).any(|_| slice(Duration::ZERO).is_some()));
+        assert!((0..100).all(|_| slice(2 * FINE).is_none()));
+        assert!(
+            (0..100)
+                .filter_map(|_| slice(Duration::ZERO))
+                .all(|until| until <= Instant::now() + LONGEST)
+        );
+    }
+}
