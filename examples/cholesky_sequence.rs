@@ -42,10 +42,9 @@ fn insert<'c, 'env, 'h, T: Scalar>(
             .name("Potrf")
             .task(write(tile(k, k)), move |a| {
                 // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
-                potrf(backend, a)
-                    .map_err(|failed| not_positive(k * nb + failed.index, failed.pivot))?;
+                let factored = potrf(backend, a);
                 a.set_part(Part::Lower);
-                Ok(())
+                factored.map_err(|failed| not_positive(k * nb + failed.index, failed.pivot))
             });
         for m in k + 1..nt {
             // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
