@@ -8,6 +8,7 @@
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
 
 mod guest;
+mod lapack;
 mod mpich;
 mod mpirun;
 mod numa_vm;
@@ -28,6 +29,7 @@ use std::str::FromStr;
 enum Command {
     Help,
     Test(test::Options),
+    Lapack,
     Weather { seeds: u64 },
     Loom { filter: Option<String> },
     Miri { filter: Option<String> },
@@ -45,6 +47,8 @@ cargo xtask COMMAND
                                 (under 25 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
        --quick                  the inner loop: format, clippy and tests, default features only
+  lapack                        LAPACK's acceptance tests of Cholesky, LU and QR: all types, four precisions, one rank
+                                and grids of ranks; counts and largest ratios (minutes)
   weather [--seeds N]           simulated networks by seed, 10,000 of them if not said otherwise: random graphs,
                                 Cholesky and Task Bench on 2 to 5 ranks (minutes)
   loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Test(options) => test::run(&options),
+        Command::Lapack => lapack::command(),
         Command::Weather { seeds } => weather::command(seeds),
         Command::Loom { filter } => wide::command("loom", |steps| wide::loom(steps, filter)),
         Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
@@ -97,6 +102,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
             .map(|seeds| Command::Weather { seeds }),
         "repeat" => parse_number(arguments, ("repeat", "--times"), repeat::TIMES)
             .map(|times| Command::Repeat { times }),
+        "lapack" => match arguments.next() {
+            Some(extra) => Err(format!("`lapack` does not know `{extra}`")),
+            None => Ok(Command::Lapack),
+        },
         "loom" => Ok(Command::Loom {
             filter: parse_filter(arguments)?,
         }),
@@ -221,6 +230,7 @@ mod tests {
         for line in ["weather --seeds 50", "weather --seeds=50"] {
             assert_eq!(parsed(line), Ok(Command::Weather { seeds: 50 }));
         }
+        assert_eq!(parsed("lapack"), Ok(Command::Lapack));
         assert_eq!(parsed("weather"), Ok(Command::Weather { seeds: 10_000 }));
         assert_eq!(parsed("repeat"), Ok(Command::Repeat { times: 1000 }));
         assert_eq!(
@@ -242,6 +252,7 @@ mod tests {
             ("loom --release", "`--release`"),
             ("miri a b", "`b`"),
             ("numa-vm 4", "`4`"),
+            ("lapack potrf", "`potrf`"),
             ("mpich often", "`often`"),
             ("mpirun --example cholesky", "-n"),
         ] {

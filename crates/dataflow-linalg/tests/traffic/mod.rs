@@ -192,9 +192,11 @@ fn qr_sends_each_part_once_to_each_rank_that_reads_it() {
     }
 }
 
+type Known = (usize, (u32, u32), usize, Option<usize>);
+
 /// Counted by another program from DPLASMA's form of the loops: tiles a side, grid, messages of the
 /// flat tree and of the binary one.
-const KNOWN: [(usize, (u32, u32), usize, Option<usize>); 10] = [
+const KNOWN: [Known; 10] = [
     (4, (1, 2), 18, None),
     (4, (2, 2), 44, Some(56)),
     (4, (2, 3), 58, None),

@@ -1,0 +1,46 @@
+//! LAPACK's acceptance tests, all of them: Cholesky, LU and QR in four precisions, on one rank and on
+//! grids of ranks.
+//!
+//! The tests run a small share of the cases; here they run all, and tell how many there were and the
+//! largest ratio of each routine. A single ratio at its threshold fails the command.
+
+use crate::packages;
+use crate::steps::{self, Outcome, Steps};
+use std::process::{Command, ExitCode};
+
+/// Runs all cases, with OpenBLAS beside faer where it can be had.
+pub fn command() -> ExitCode {
+    println!("LAPACK's acceptance tests need minutes");
+    let mut steps = Steps::default();
+    let openblas = packages::ensure(&["openblas".to_string()].into());
+    if let Err(line) = &openblas {
+        let line = line.clone();
+        steps.step("OpenBLAS", || Outcome::Skipped(line));
+    }
+    steps.command("LAPACK's types", &mut all(openblas.is_ok()));
+    steps.close()
+}
+
+fn all(openblas: bool) -> Command {
+    let mut cargo = steps::cargo(&["test", "-p", "dataflow-runtime", "--test", "lapack"]);
+    if openblas {
+        cargo.args(["--features", "openblas"]);
+    }
+    cargo.args(["--", "--nocapture"]);
+    cargo.env("DATAFLOW_LAPACK", "all");
+    cargo
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_are_told_to_try_all() {
+        let command = steps::shown(&all(true));
+        assert_eq!(
+            command,
+            "DATAFLOW_LAPACK=\"all\" cargo test -p dataflow-runtime --test lapack --features openblas -- --nocapture"
+        );
+    }
+}
