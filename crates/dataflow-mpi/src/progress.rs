@@ -480,10 +480,6 @@ impl Moving {
                     inbox.deliver(from, arrival);
                 }
             }
-            Action::Update(from, _) => {
-                let text = format!("{from} sent updates to a run that takes none");
-                self.depot.abort(failure(from, "malformed", text));
-            }
             Action::Opened(opened) => {
                 if opened.is_err() {
                     self.inbox = None;

@@ -9,7 +9,7 @@ mod engine;
 use dataflow_core::port::Courier;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{Weather, spend};
-use dataflow_mpi::wire::{Kind, Message, Update};
+use dataflow_mpi::wire::{Kind, Message};
 use dataflow_mpi::{Counters, Messenger, Settings};
 use engine::{End, Graph, Task, in_world, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -165,8 +165,6 @@ enum Fault {
     Changed,
     /// None of the kind is ever said.
     NeverSaid,
-    /// Said in place of another.
-    Unasked,
 }
 
 #[derive(Clone)]
@@ -193,7 +191,6 @@ impl Bug {
     fn strike(&self, message: &mut Message<'_>) -> usize {
         let is_meant = match self.fault {
             Fault::None => false,
-            Fault::Unasked => message.kind() == Kind::Credit,
             _ => message.kind() == self.kind,
         };
         let mut struck = self.struck.lock().unwrap();
@@ -207,11 +204,6 @@ impl Bug {
             Fault::Doubled => 2,
             Fault::Changed => {
                 change(message);
-                1
-            }
-            Fault::Unasked => {
-                let (class, flow, boxes) = (0, 0, vec![]);
-                *message = Message::Update(Update { class, flow, boxes });
                 1
             }
         }
@@ -241,7 +233,7 @@ fn change(message: &mut Message<'_>) {
             failure.message.insert_str(0, "no: ");
         }
         Message::Beat { closed } => *closed = true,
-        Message::Update(_) | Message::Dry | Message::Bye => unreachable!("nothing to change"),
+        Message::Dry | Message::Bye => unreachable!("nothing to change"),
     }
 }
 
@@ -264,8 +256,6 @@ fn bugs_of(kind: Kind) -> (Story, &'static [Fault]) {
         // Who has not heard that a rank left hears it from those who have, when a run is opened.
         Kind::Bye => (Story::Leaving, &[NeverSaid]),
         Kind::Broken => (Story::Breaking, &[Changed, NeverSaid]),
-        // No engine says it yet.
-        Kind::Update => (Story::Plain, &[Unasked]),
     }
 }
 

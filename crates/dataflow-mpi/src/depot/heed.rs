@@ -89,11 +89,6 @@ impl Depot {
                 _ => return Err(Malformed("a WELCOME that was not expected".into())),
             },
             Message::Activate(activate) => return self.heed_activate(from, activate),
-            Message::Update(update) => {
-                self.run.deeds.delivered += 1;
-                self.run.pulse.idle = false;
-                self.actions.push_back(Action::Update(from, update));
-            }
             Message::Get(get) => {
                 let payload = self.run.shelf.give(from, &get)?;
                 self.actions.push_back(Action::Data(from, get.tag, payload));

@@ -28,7 +28,7 @@ use crate::settings::Settings;
 use crate::termination::closing;
 use crate::transport::{Event, Limits, Payload, Room};
 use crate::watchdog::Watchdog;
-use crate::wire::{Header, Malformed, Message, PacketHeader, Update};
+use crate::wire::{Header, Malformed, Message, PacketHeader};
 use dataflow_core::port::{Arrival, Failure, Memory, Terms};
 use dataflow_core::rank::Rank;
 use run::Run;
@@ -88,8 +88,6 @@ pub enum Action {
     Receive(Rank, u32, Room),
     /// Hand a parcel to the inbox.
     Deliver(Rank, Arrival),
-    /// Hand updates to whoever takes them.
-    Update(Rank, Update),
     /// The run has begun, or will not.
     Opened(Result<(), Refused>),
     /// Tell the inbox that the run fails.

@@ -2,7 +2,7 @@
 
 use super::{Depot, Phase};
 use crate::failure;
-use crate::wire::{Activate, Announced, Message, Output, Update};
+use crate::wire::{Activate, Announced, Message, Output};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
 use std::borrow::Cow;
@@ -104,13 +104,5 @@ impl Depot {
             self.actions.push_back(super::Action::Stop(failure.clone()));
         }
         self.abort(failure);
-    }
-
-    /// Sends updates of tasks in strided boxes.
-    pub fn update(&mut self, to: Rank, update: Update) {
-        if self.broken.is_none() && !self.run.stopped {
-            self.run.deeds.sent += 1;
-            self.say(to, Message::Update(update));
-        }
     }
 }

@@ -253,31 +253,6 @@ fn a_parcel_to_nobody_or_a_datum_that_lies_about_its_size_stops_the_run() {
 }
 
 #[test]
-fn updates_travel_as_boxes() {
-    let mut depots = pair(LIMITS);
-    open(&mut depots);
-    let span = crate::wire::boxes::Span {
-        first: 1,
-        width: 2,
-        stride: 8,
-        count: 100,
-    };
-    let update = Update {
-        class: 3,
-        flow: 1,
-        boxes: vec![smallvec![span]],
-    };
-    depots[1].update(Rank(0), update.clone());
-    let came = exchange(&mut depots);
-    assert!(matches!(&came[..], [(0, Action::Update(Rank(1), came))] if *came == update));
-    assert!(
-        depots[0].counters().control_bytes < 200,
-        "200 tasks in one span"
-    );
-    assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
-}
-
-#[test]
 fn a_receipt_comes_when_all_data_have() {
     let mut depots = pair(LIMITS);
     open(&mut depots);

@@ -104,8 +104,6 @@ kinds! {
     Welcome = 2,
     /// Outputs of a task.
     Activate = 3,
-    /// Updates of tasks in strided boxes.
-    Update = 4,
     /// Data that were announced are wanted.
     Get = 5,
     /// Inline bytes that have arrived.

@@ -1,7 +1,6 @@
 //! Messages: what ranks say to each other.
 
 use super::activate::Activate;
-use super::boxes::{self, SpanBox};
 use super::bytes::{Malformed, Reader, Write};
 use super::header::{Header, Kind};
 use dataflow_core::port::Failure;
@@ -19,7 +18,6 @@ pub enum Message<'a> {
         disagreement: String,
     },
     Activate(Activate<'a>),
-    Update(Update),
     Get(Get),
     Credit {
         arrived: u64,
@@ -46,17 +44,6 @@ pub enum Message<'a> {
     },
     Bye,
     Broken(Failure),
-}
-
-/// Tasks of one class whose flow is updated, as a box of their parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Update {
-    /// The class of the tasks.
-    pub class: u32,
-    /// The flow.
-    pub flow: u16,
-    /// Their parameters.
-    pub boxes: Vec<SpanBox>,
 }
 
 /// Asks for part of a datum that was announced.
@@ -110,7 +97,6 @@ impl Message<'_> {
             Message::Hello { .. } => Kind::Hello,
             Message::Welcome { .. } => Kind::Welcome,
             Message::Activate(_) => Kind::Activate,
-            Message::Update(_) => Kind::Update,
             Message::Get(_) => Kind::Get,
             Message::Credit { .. } => Kind::Credit,
             Message::Receipt { .. } => Kind::Receipt,
@@ -164,15 +150,6 @@ impl Message<'_> {
             }
             Message::Welcome { disagreement } => out.counted(disagreement.as_bytes()),
             Message::Activate(activate) => activate.encode(out),
-            Message::Update(update) => {
-                out.u32(update.class);
-                out.u16(update.flow);
-                out.u32(update.boxes.len() as u32);
-                update
-                    .boxes
-                    .iter()
-                    .for_each(|spans| boxes::write(out, spans));
-            }
             Message::Get(get) => {
                 out.u32(get.number);
                 out.u16(get.position);
@@ -216,7 +193,6 @@ impl Message<'_> {
                 disagreement: from.string("a disagreement")?,
             },
             Kind::Activate => Message::Activate(Activate::decode(from)?),
-            Kind::Update => Message::Update(decode_update(from)?),
             Kind::Get => Message::Get(Get {
                 number: from.u32("the number of a GET")?,
                 position: from.u16("the flow of a GET")?,
@@ -273,16 +249,6 @@ fn decode_hello<'a>(from: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
         settings,
         disagreement,
     })
-}
-
-fn decode_update(from: &mut Reader<'_>) -> Result<Update, Malformed> {
-    let class = from.u32("the class of an UPDATE")?;
-    let flow = from.u16("the flow of an UPDATE")?;
-    let n_boxes = from.u32("the boxes of an UPDATE")?;
-    let boxes = (0..n_boxes)
-        .map(|_| boxes::read(from))
-        .collect::<Result<_, _>>()?;
-    Ok(Update { class, flow, boxes })
 }
 
 fn decode_account(from: &mut Reader<'_>) -> Result<Account, Malformed> {

@@ -6,7 +6,6 @@
 #![doc = include_str!("PROTOCOL.md")]
 
 mod activate;
-pub mod boxes;
 pub(crate) mod bytes;
 mod header;
 mod message;
@@ -14,7 +13,7 @@ mod message;
 pub use activate::{Activate, Announced, Output};
 pub use bytes::Malformed;
 pub use header::{Header, Kind, MAGIC, PacketHeader};
-pub use message::{Account, Get, Message, Tally, Update};
+pub use message::{Account, Get, Message, Tally};
 
 /// The version of all layouts; ranks of different versions do not agree to run.
 pub const VERSION: u32 = 1;
