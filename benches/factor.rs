@@ -1,9 +1,12 @@
-//! Cholesky, LU, QR and inverse: GFLOP/s beside faer's and OpenBLAS's parallel routines.
+//! Cholesky, LU, QR, inverse and product: GFLOP/s beside faer's and OpenBLAS's parallel routines; and
+//! the calls on small arrays beside faer's on one thread.
 //!
 //! ```console
 //! $ cargo bench --bench factor --features openblas
 //! $ cargo bench --bench factor --features openblas -- --routine getrf,geqrf --n 2000 --rounds 9
+//! $ cargo bench --bench factor --features openblas -- --routine gemm --n 4000
 //! $ cargo bench --bench factor -- --routine geqrf --n 2000 --sweep --nb 192,288 --ib 16,24,32
+//! $ cargo bench --bench factor -- --small
 //! ```
 //!
 //! A table for each routine and order: medians, half the distance of the quartiles, and shares of
@@ -19,6 +22,8 @@
 //! Cholesky beside parallel tile loops: `cholesky.rs`. Numbers: `benches/README.md`.
 
 mod race;
+#[path = "factor/small.rs"]
+mod small;
 
 use clap::{Parser, ValueEnum};
 use dataflow::linalg::qr;
@@ -36,6 +41,9 @@ struct Settings {
     /// Inner block sizes of QR [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     ib: Vec<u32>,
+    /// `a.cholesky()` at orders of 10 to 200, and nothing else
+    #[arg(long)]
+    small: bool,
     #[command(flatten)]
     race: race::Settings,
 }
@@ -51,6 +59,9 @@ fn main() -> ExitCode {
 }
 
 fn measure_all(settings: &Settings) -> Outcome {
+    if settings.small {
+        return small::measure(settings.race.is_quick());
+    }
     let routines = match &settings.routine[..] {
         [] => Routine::value_variants(),
         routines => routines,

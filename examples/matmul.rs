@@ -6,12 +6,12 @@
 mod cli;
 mod problem;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::{EachTile, Entries, Layout, TiledMatrix};
-use dataflow::linalg::product::{Gemm, Operand, default_tile_order, defect};
+use dataflow::linalg::product::{Gemm, Operand, Torus, default_tile_order, defect};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
 use problem::{
@@ -48,6 +48,18 @@ struct Own {
     /// Multiply small integers, exactly, instead of random numbers
     #[arg(long)]
     integers: bool,
+    /// How ranks pass tiles on
+    #[arg(long, value_name = "NAME", default_value = "summa")]
+    algorithm: Algorithm,
+}
+
+/// How tiles of A and B come to the ranks that need them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Algorithm {
+    /// From their owner, along a row or column of ranks
+    Summa,
+    /// From neighbour to neighbour around a torus, each when it has multiplied by them
+    Torus,
 }
 
 /// Where the entries of an operand come from.
@@ -124,12 +136,23 @@ impl InAnyPrecision for Problem<'_> {
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
             c.fill(&|_: usize, _: usize| T::zero(), runtime)?;
-            let product = Gemm::new(T::one(), a, b, T::zero(), &c, backend)?;
-            let run = |monitor: &Monitor| match runtime.n_ranks() {
-                1 => product.run_watched(runtime, monitor),
-                _ => product.run_across(runtime, runtime.courier(), monitor),
-            };
-            runs.push(settings.measure(runtime, run)?);
+            let (one, zero, courier) = (T::one(), T::zero(), runtime.courier());
+            runs.push(match settings.own.algorithm {
+                Algorithm::Summa => {
+                    let product = Gemm::new(one, a, b, zero, &c, backend)?;
+                    settings.measure(runtime, |monitor: &Monitor| match runtime.n_ranks() {
+                        1 => product.run_watched(runtime, monitor),
+                        _ => product.run_across(runtime, courier, monitor),
+                    })?
+                }
+                Algorithm::Torus => {
+                    let product = Torus::new(one, a, b, zero, &c, backend)?;
+                    settings.measure(runtime, |monitor: &Monitor| match runtime.n_ranks() {
+                        1 => product.run_watched(runtime, monitor),
+                        _ => product.run_across(runtime, courier, monitor),
+                    })?
+                }
+            });
         }
         outcome.measured = Measured::median(runs);
 

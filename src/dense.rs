@@ -6,19 +6,19 @@
 //! kind of number alone, and so do the bits of the answer.
 //!
 //! # Elsewhere
-//! In place, over ranks, from files, with a runtime of one's own: [`linalg`](crate::linalg).
+//! The same calls on tiled matrices, with a runtime of one's own and over ranks: [`Tiled`](crate::Tiled).
+//! In place, from files: [`linalg`](crate::linalg).
 
 use crate::Runtime;
-use dataflow_core::monitor::Monitor;
+use crate::tiled::{At, expect_square};
 use dataflow_core::port::{Alone, Executor, Heap, Inline, Memory};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::{Backend, LARGEST_WHOLE, Op, potrf_whole, trsm_left};
 use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::{Entries, Format, Layout, LayoutError, Tile, TiledMatrix};
-use dataflow_linalg::product::{self, Operand};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu, qr};
-use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder, s};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -146,11 +146,11 @@ pub trait Dense<T: Scalar> {
 impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn cholesky(&self) -> Result<Array2<T>, LinalgError> {
         if let Some(l) = factor_at_once(self.view()) {
-            return Ok(array_of(&l));
+            return Ok(array_of(self.dim(), l));
         }
         let place = Place::of::<T>(self.nrows().max(self.ncols()))?;
         let a = place.lower(self.view())?;
-        cholesky::factor(&a, Backend::Auto, place.on())?;
+        place.at().cholesky(&a)?;
         array(&a)
     }
 
@@ -165,12 +165,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
         let a = place.general(self.view())?;
-        let pivots = lu::Pivots::new(&a);
-        match lu::factor(&a, &pivots, Backend::Auto, place.on()) {
-            // Complete, but for a zero on the diagonal of U.
-            Ok(_) | Err(LinalgError::Singular { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        let pivots = place.at().lu(&a)?;
         let mut rows: Vec<usize> = (0..m).collect();
         for (row, pivot) in pivots.rows() {
             rows.swap(row, pivot);
@@ -191,11 +186,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn qr(&self) -> Result<(Array2<T>, Array2<T>), LinalgError> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let a = place.general(self.view())?;
-        let options = qr::Options::of_order(place.nb);
-        let (q, _) = qr::factor(&a, options, Backend::Auto, place.on())?;
-        let formed = qr::form(&a, &q, m.min(n), Backend::Auto, place.on(), &Alone)?;
-        Ok((array(&formed)?, array(&qr::triangle(&a, place.on())?)?))
+        let (q, r) = place.at().qr(&place.general(self.view())?)?;
+        Ok((array(&q)?, array(&r)?))
     }
 
     fn least_squares<R: Data<Elem = T>, D: Dimension>(
@@ -210,8 +202,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         if is_definite_at_a_glance(self.view()) {
             let place = Place::of::<T>(n)?;
             let a = place.lower(self.view())?;
-            match cholesky::inverse(&a, Backend::Auto, place.on()) {
-                Ok(_) => {
+            match place.at().invert_definite(&a) {
+                Ok(()) => {
                     let whole = place.tiles(Layout::general(n, n, a.nb()), &a)?;
                     return array(&whole);
                 }
@@ -233,8 +225,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         let c = place.tiles(Layout::general(m, n, place.nb), &|_: usize, _: usize| {
             T::zero()
         })?;
-        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
-        product::gemm(T::one(), a, b, T::zero(), &c, Backend::Auto, place.on())?;
+        place.at().multiply(&a, &b, &c)?;
         array(&c)
     }
 }
@@ -272,6 +263,13 @@ impl Place {
         }
     }
 
+    fn at(&self) -> At<'_> {
+        At {
+            on: self.on(),
+            courier: &Alone,
+        }
+    }
+
     /// Tiles with the given entries.
     fn tiles<T: Scalar>(
         &self,
@@ -295,20 +293,8 @@ impl Place {
 
     /// The lower triangle of a square array.
     fn lower<T: Scalar>(&self, a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
-        expect_square(a)?;
+        expect_square(a.dim())?;
         self.tiles(Layout::lower(a.nrows(), self.nb), &NdarrayEntries(a))
-    }
-}
-
-fn expect_square<T>(a: ArrayView2<'_, T>) -> Result<(), LinalgError> {
-    match a.is_square() {
-        true => Ok(()),
-        false => {
-            let (m, n) = a.dim();
-            Err(LinalgError::Shape(format!(
-                "matrix is {m} x {n} (must be square)"
-            )))
-        }
     }
 }
 
@@ -347,20 +333,32 @@ fn is_definite_at_a_glance<T: Scalar>(a: ArrayView2<'_, T>) -> bool {
     a.is_square() && (0..a.nrows()).all(is_positive) && (0..a.ncols()).all(is_own_mirror)
 }
 
-/// L of a small matrix, by one call of the kernels' library. `None` if it is not small, or there is no L: then the
-/// graph says why.
-fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Tile<T>> {
+/// L of a small matrix, column-major, by one call of the kernels' library. `None` if it is not
+/// small, or there is no L: then the graph says why.
+fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<T>> {
     let n = a.nrows();
     if !a.is_square() || n > SMALL {
         return None;
     }
-    let mut l = Tile::new(n, n, Format::ColumnMajor, &heap());
-    let columns = l.as_mut_slice().chunks_exact_mut(n.max(1));
-    for (j, column) in columns.enumerate() {
-        NdarrayEntries(a).column(j..n, j, &mut column[j..]);
-    }
+    let mut l = lower_of(a);
     // What is not finite fails too: a NaN or an infinity below the diagonal reaches a pivot.
-    potrf_whole(&mut l).map(|()| l)
+    potrf_whole(n, &mut l).map(|()| l)
+}
+
+/// The lower triangle of a square array, column-major with zeros above: each element is written
+/// once.
+fn lower_of<T: Scalar>(a: ArrayView2<'_, T>) -> Vec<T> {
+    let n = a.nrows();
+    let mut elements = Vec::with_capacity(n * n);
+    for j in 0..n {
+        elements.resize(j * n + j, T::zero());
+        let column = a.slice(s![j.., j]);
+        match column.as_slice() {
+            Some(column) => elements.extend_from_slice(column),
+            None => elements.extend(column.iter().copied()),
+        }
+    }
+    elements
 }
 
 /// X of A·X = B for a small definite matrix. `None` as for [`factor_at_once`].
@@ -372,24 +370,25 @@ fn solve_at_once<T: Scalar>(
         return None;
     }
     let l = factor_at_once(a)?;
-    let mut x = Tile::new(rows, cols, Format::ColumnMajor, &heap());
+    let tile = |rows, cols| Tile::new(rows, cols, Format::ColumnMajor, &heap());
+    let (mut factor, mut x) = (tile(rows, rows), tile(rows, cols));
+    factor.as_mut_slice().copy_from_slice(&l);
     let columns = x.as_mut_slice().chunks_exact_mut(rows.max(1));
     for (j, column) in columns.enumerate() {
         b.column(0..rows, j, column);
     }
-    trsm_left(Backend::Auto, &l, Op::NoTranspose, &mut x);
-    trsm_left(Backend::Auto, &l, Op::ConjTranspose, &mut x);
-    Some(array_of(&x))
+    trsm_left(Backend::Auto, &factor, Op::NoTranspose, &mut x);
+    trsm_left(Backend::Auto, &factor, Op::ConjTranspose, &mut x);
+    Some(array_of((rows, cols), x.as_slice().to_vec()))
 }
 
 fn heap() -> Arc<dyn Memory> {
     Arc::new(Heap)
 }
 
-/// The elements of a column-major tile as an array.
-fn array_of<T: Scalar>(tile: &Tile<T>) -> Array2<T> {
-    let shape = (tile.rows(), tile.cols()).f();
-    let array = Array2::from_shape_vec(shape, tile.as_slice().to_vec());
+/// Column-major elements as an array.
+fn array_of<T>(shape: (usize, usize), elements: Vec<T>) -> Array2<T> {
+    let array = Array2::from_shape_vec(shape.f(), elements);
     array.unwrap_or_else(|error| unreachable!("rows · cols elements: {error}"))
 }
 
@@ -404,10 +403,10 @@ fn solve<T: Scalar>(
         }
         let place = Place::of::<T>(a.nrows().max(shape.1))?;
         let l = place.lower(a)?;
-        match cholesky::factor(&l, Backend::Auto, place.on()) {
-            Ok(_) => {
+        match place.at().cholesky(&l) {
+            Ok(()) => {
                 let x = place.tiles(Layout::general(shape.0, shape.1, place.nb), b)?;
-                cholesky::solve(&l, &x, Backend::Auto, place.on())?;
+                place.at().solve_with_cholesky(&l, &x)?;
                 return array(&x);
             }
             Err(LinalgError::NotPositiveDefinite { .. }) => {}
@@ -422,18 +421,15 @@ fn by_lu<T: Scalar>(
     a: ArrayView2<'_, T>,
     ((rows, cols), b): ((usize, usize), &impl Entries<T>),
 ) -> Result<Array2<T>, LinalgError> {
-    expect_square(a)?;
+    expect_square(a.dim())?;
     let n = a.nrows();
     if rows != n {
         let text = format!("right-hand sides of {rows} x {cols} for a matrix of order {n}");
         return Err(LinalgError::Shape(text));
     }
     let place = Place::of::<T>(n.max(cols))?;
-    let lu = place.general(a)?;
-    let pivots = lu::Pivots::new(&lu);
-    lu::factor(&lu, &pivots, Backend::Auto, place.on())?;
     let x = place.tiles(Layout::general(n, cols, place.nb), b)?;
-    lu::solve(&lu, &pivots, Op::NoTranspose, &x, Backend::Auto, place.on())?;
+    place.at().solve_by_lu(&place.general(a)?, &x)?;
     array(&x)
 }
 
@@ -446,14 +442,7 @@ fn least_squares<T: Scalar>(
     let extent = m.max(n).max(rows).max(cols);
     let place = Place::with_order(extent, qr::default_tile_order::<T>(m, n))?;
     let (a, b) = (place.general(a)?, place.general(b)?);
-    let monitor = Monitor::new();
-    let at = qr::Where {
-        on: place.on(),
-        courier: &Alone,
-        monitor: &monitor,
-    };
-    let options = qr::Options::of_order(place.nb);
-    let (x, _) = qr::least_squares(&a, &b, options, Backend::Auto, at)?;
+    let x = place.at().least_squares(&a, &b)?;
     array(&x)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | question | page |
 //! |---|---|
+//! | How do I get from nothing to a solved system? | [`first`] |
 //! | A·X = B: what is X? | [`solve`] |
 //! | What are the factors of A? | [`factor`] |
 //! | Which X is nearest to solving A·X = B? | [`least_squares`] |
@@ -14,6 +15,8 @@
 
 #[doc = include_str!("../docs/guide/factor.md")]
 pub mod factor {}
+#[doc = include_str!("../docs/guide/first.md")]
+pub mod first {}
 #[doc = include_str!("../docs/guide/inverse.md")]
 pub mod inverse {}
 #[doc = include_str!("../docs/guide/least_squares.md")]

@@ -59,7 +59,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Answers without a graph of one's own, on ndarray's arrays: [`Dense`], and the [`guide`].
+//! Answers without a graph of one's own: [`Dense`] on ndarray's arrays, [`Tiled`] on tiled matrices,
+//! and the [`guide`].
 //!
 //! # The parts
 //! | crate | here | what |
@@ -74,6 +75,7 @@ mod dense;
 pub mod guide;
 mod launch;
 mod runtime;
+mod tiled;
 
 pub use dataflow_core as core;
 pub use dataflow_core::{recursion, sequence};
@@ -89,9 +91,10 @@ pub use dataflow_numa::{Bind, Placing, Policy};
 pub use dense::{Dense, Lu};
 pub use launch::{Transport, launch};
 pub use runtime::{Runtime, RuntimeBuilder};
+pub use tiled::Tiled;
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::{Dense, Runtime, launch};
+    pub use crate::{Dense, Runtime, Tiled, launch};
     pub use dataflow_core::prelude::*;
 }

@@ -256,7 +256,12 @@ fn every_grid_of_ranks_answers_as_one_rank() {
 #[test]
 fn the_product_of_small_integers_is_exact_on_every_grid() {
     // Values by another program.
-    for (grid, ranks) in [("1x1", "1"), ("2x2", "4"), ("1x3", "3")] {
+    for (grid, ranks, algorithm) in [
+        ("1x1", "1", "summa"),
+        ("2x2", "4", "summa"),
+        ("1x3", "3", "torus"),
+        ("2x2", "4", "torus"),
+    ] {
         let arguments = [
             "--integers",
             "--n",
@@ -267,6 +272,8 @@ fn the_product_of_small_integers_is_exact_on_every_grid() {
             ranks,
             "--grid",
             grid,
+            "--algorithm",
+            algorithm,
         ];
         let product = run("matmul", &[&arguments[..], &["--json"]].concat()).done();
         for (key, value) in [("trace", 20), ("sum", 5), ("sum_of_squares", 186_775)] {

@@ -1,11 +1,12 @@
 //! The calls on ndarray's arrays: right answers for every shape and memory order, and the named
 //! errors; small problems wake no thread.
 
+use dataflow::linalg::matrix::digest::digest;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
-use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr};
-use dataflow::{Dense, Runtime};
+use dataflow::{Dense, Runtime, Tiled, launch};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
 
 /// The entries of a source in an array of either memory order.
@@ -337,4 +338,194 @@ fn an_answer_has_the_bits_of_the_graph() {
     qr::factor(&r, qr::Options::of_order(nb), Backend::Auto, runtime).unwrap();
     let r = qr::triangle(&r, runtime).unwrap();
     assert_eq!(a.qr().unwrap().1, r.to_ndarray().unwrap());
+}
+
+/// A matrix of the runtime's rank, spread over a grid with all ranks in a row.
+fn spread<T: Scalar>(
+    layout: Layout,
+    entries: &impl Entries<T>,
+    runtime: &Runtime,
+) -> TiledMatrix<T> {
+    let grid = Distribution::BlockCyclic(Grid::new(1, runtime.n_ranks() as u32).unwrap());
+    let layout = layout.distributed(grid, runtime.rank()).unwrap();
+    TiledMatrix::from_entries(layout, entries)
+}
+
+#[test]
+fn tiled_matrices_are_answered_as_arrays_are() {
+    fn check<T: Scalar>(runtime: &Runtime) {
+        let (n, nb) = (37, 8);
+        let near = |of: &TiledMatrix<T>, array: &Array2<T>| {
+            let error = distance(of.to_ndarray().unwrap().view(), array.view());
+            assert!(error < 1e4, "{}: {error:.1}", T::PRECISION);
+        };
+        let general = |m, n| Layout::general(m, n, nb).unwrap();
+        let sides = spread(general(n, 5), &Random::new(3), runtime);
+        let of_sides = array_of::<T>((n, 5), &Random::new(3), true);
+        let of_definite = array_of::<T>((n, n), &PositiveDefinite::new(n, 1), true);
+        let definite = spread(
+            Layout::lower(n, nb).unwrap(),
+            &PositiveDefinite::new(n, 1),
+            runtime,
+        );
+        let before = digest(&definite).unwrap();
+        near(
+            &definite.cholesky(runtime).unwrap(),
+            &of_definite.cholesky().unwrap(),
+        );
+        near(
+            &definite.solve(&sides, runtime).unwrap(),
+            &of_definite.solve(&of_sides).unwrap(),
+        );
+        let inverse = definite.inverse(runtime).unwrap();
+        let lower = |a: Array2<T>| {
+            Array2::from_shape_fn((n, n), |(i, j)| if i < j { T::zero() } else { a[(i, j)] })
+        };
+        near(&inverse, &lower(of_definite.inverse().unwrap()));
+        near(
+            &definite.dot_tiled(&sides, runtime).unwrap(),
+            &plain(of_definite.view(), of_sides.view()),
+        );
+        assert_eq!(
+            digest(&definite).unwrap(),
+            before,
+            "nothing is changed in place"
+        );
+
+        let random = Random::new(2);
+        let (a, of_a) = (
+            spread(general(n, n), &random, runtime),
+            array_of((n, n), &random, true),
+        );
+        let before = digest(&a).unwrap();
+        near(
+            &a.solve(&sides, runtime).unwrap(),
+            &of_a.solve(&of_sides).unwrap(),
+        );
+        near(&a.inverse(runtime).unwrap(), &of_a.inverse().unwrap());
+        let (pivots, both) = a.lu(runtime).unwrap();
+        let (p, l, u) = of_a.lu().unwrap();
+        near(
+            &both,
+            &Array2::from_shape_fn((n, n), |at| l[at] + u[at] - unit::<T>(n)[at]),
+        );
+        let mut rows: Vec<usize> = (0..n).collect();
+        pivots.rows().for_each(|(row, pivot)| rows.swap(row, pivot));
+        assert_eq!(rows, p);
+        assert_eq!(digest(&a).unwrap(), before, "nothing is changed in place");
+
+        for (m, n) in [(n, 12), (12, n)] {
+            let (a, of_a) = (
+                spread(general(m, n), &random, runtime),
+                array_of((m, n), &random, true),
+            );
+            let (q, r) = a.qr(runtime).unwrap();
+            let product = plain(
+                q.to_ndarray().unwrap().view(),
+                r.to_ndarray().unwrap().view(),
+            );
+            near(&a, &product);
+            let (b, of_b) = (
+                spread(general(m, 2), &random, runtime),
+                array_of((m, 2), &random, true),
+            );
+            near(
+                &a.least_squares(&b, runtime).unwrap(),
+                &of_a.least_squares(&of_b).unwrap(),
+            );
+        }
+    }
+    let runtime = Runtime::builder().threads(2).build().unwrap();
+    check::<f32>(&runtime);
+    check::<f64>(&runtime);
+    check::<c32>(&runtime);
+    check::<c64>(&runtime);
+}
+
+#[test]
+fn a_hermitian_matrix_in_tiles_that_is_not_definite_is_solved_and_inverted_by_lu() {
+    let runtime = Runtime::builder().threads(1).build().unwrap();
+    let a = TiledMatrix::from_fn(Layout::lower(2, 1).unwrap(), |i, j| {
+        [[1.0, 0.0], [2.0, 1.0]][i][j]
+    });
+    let b = TiledMatrix::from_fn(Layout::general(2, 1, 1).unwrap(), |i, _| [5.0_f64, 4.0][i]);
+    let x: Vec<f64> = a.solve(&b, &runtime).unwrap().to_column_major().unwrap();
+    assert!((x[0] - 1.0).abs() + (x[1] - 2.0).abs() < 1e-14, "{x:?}");
+    let inverse = a.inverse(&runtime).unwrap();
+    assert!((inverse.get(1, 0).unwrap() - 2.0 / 3.0).abs() < 1e-14);
+    let wide = TiledMatrix::<f64>::zeros(Layout::general(2, 3, 1).unwrap());
+    for refused in [
+        wide.cholesky(&runtime).err(),
+        wide.inverse(&runtime).err(),
+        wide.solve(&b, &runtime).err(),
+        a.solve(
+            &TiledMatrix::zeros(Layout::general(3, 1, 1).unwrap()),
+            &runtime,
+        )
+        .err(),
+        a.qr(&runtime).err(),
+        a.dot_tiled(
+            &TiledMatrix::zeros(Layout::general(3, 1, 1).unwrap()),
+            &runtime,
+        )
+        .err(),
+    ] {
+        assert_eq!(refused.unwrap().name(), "wrong_shape");
+    }
+}
+
+#[test]
+fn tiled_matrices_have_the_same_answers_over_ranks() {
+    /// The sums over ranks of the digests of all answers.
+    fn digests(ranks: usize) -> Vec<u64> {
+        let answers = |runtime: &Runtime| {
+            let (n, nb) = (30, 7);
+            let general = |m, n| Layout::general(m, n, nb).unwrap();
+            let definite = PositiveDefinite::new(n, 1);
+            let a: TiledMatrix<f64> = spread(Layout::lower(n, nb).unwrap(), &definite, runtime);
+            let b = spread(general(n, 9), &Random::new(3), runtime);
+            let c = spread(general(n, n), &Random::new(2), runtime);
+            let (q, r) = c.qr(runtime).unwrap();
+            let answers = [
+                a.cholesky(runtime).unwrap(),
+                a.solve(&b, runtime).unwrap(),
+                a.inverse(runtime).unwrap(),
+                a.dot_tiled(&b, runtime).unwrap(),
+                c.solve(&b, runtime).unwrap(),
+                c.inverse(runtime).unwrap(),
+                c.lu(runtime).unwrap().1,
+                q,
+                r,
+                c.least_squares(&b, runtime).unwrap(),
+            ];
+            let all = answers.iter().map(|answer| {
+                let own = digest(answer).unwrap();
+                let all = runtime.gather(own.to_string().into_bytes()).unwrap();
+                let number = |bytes: Vec<u8>| {
+                    let digits = String::from_utf8(bytes).unwrap();
+                    u64::from_str_radix(&digits, 16).unwrap()
+                };
+                all.into_iter().map(number).fold(0, u64::wrapping_add)
+            });
+            Ok(all.collect::<Vec<u64>>())
+        };
+        let settings = Runtime::builder().threads(1).ranks(ranks);
+        launch(settings, answers).unwrap()
+    }
+    assert_eq!(digests(3), digests(1));
+}
+
+#[test]
+fn the_newcomers_program_has_less_than_fifteen_lines() {
+    let page = include_str!("../docs/guide/first.md");
+    let program = page
+        .split("```")
+        .find(|block| block.contains("fn main"))
+        .unwrap();
+    let lines = program.trim().lines().count();
+    assert!((5..15).contains(&lines), "{lines} lines");
+    assert!(
+        program.contains(".solve("),
+        "it is the program that is run as a doc test"
+    );
 }

@@ -7,10 +7,13 @@ mod specimen;
 use dataflow::core::port::Heap;
 use dataflow::core::prelude::*;
 use dataflow::linalg::cholesky::{Factor, Inverse, InverseTask, Solve, SolveTask, Task};
-use dataflow::linalg::kernel::{Backend, Op};
+use dataflow::linalg::kernel::{Backend, Op, Side};
 use dataflow::linalg::lu::{self, Pivots, Unpivoted, UnpivotedTask};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
-use dataflow::linalg::product::{Gemm, Operand, ProductTask};
+use dataflow::linalg::product::{
+    Gemm, Herk, HerkTask, Operand, ProductTask, Torus, TorusTask, Triangular, TriangularOperand,
+    TriangularTask,
+};
 use dataflow::linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
 use std::sync::Arc;
@@ -94,6 +97,39 @@ specimen!(
         ProductTask::MirrorB { i: 20 },
         ProductTask::Scale { m: 0, n: 20 },
         ProductTask::Update { m: 0, n: 0, k: 20 },
+    ]
+);
+
+specimen!(
+    Torus<'static, f64>,
+    TorusTask,
+    [
+        TorusTask::GiveA { i: 20, j: 0 },
+        TorusTask::GiveB { i: 0, j: 20 },
+        TorusTask::Scale { m: 0, n: 20 },
+        TorusTask::Update { m: 0, n: 0, k: 20 },
+    ]
+);
+
+specimen!(
+    Herk<'static, f64>,
+    HerkTask,
+    [
+        HerkTask::Give { i: 20, j: 0 },
+        HerkTask::Scale { m: 0, n: 1 },
+        HerkTask::OnDiagonal { n: 20, k: 0 },
+        HerkTask::Below { m: 1, n: 1, k: 0 },
+    ]
+);
+
+specimen!(
+    Triangular<'static, f64>,
+    TriangularTask,
+    [
+        TriangularTask::Give { i: 20, j: 20 },
+        TriangularTask::Begin { m: 0, n: 20 },
+        TriangularTask::OnDiagonal { m: 0, n: 20 },
+        TriangularTask::Update { m: 0, k: 0, n: 0 },
     ]
 );
 
@@ -244,6 +280,73 @@ fn every_mutant_of_the_product_is_found() {
                     _ => return false,
                 };
                 grid != (1, 1) || *slot < n_slots
+            });
+        }
+    }
+}
+
+/// Whether another tile of a matrix that nobody changes is read: no contradiction.
+fn reads_another_tile<K>(mutation: &Mutation<K>, n_slots: usize, n_ranks: u32) -> bool {
+    matches!(mutation, Mutation::Input(_, 0, Twist::Slot(slot)) if n_ranks > 1 || *slot < n_slots)
+}
+
+#[test]
+fn every_mutant_of_the_torus_is_found() {
+    for (grid, [m, n, k], stride) in [
+        ((1, 1), [2, 2, 2], 1),
+        ((2, 2), [2, 3, 4], 7),
+        ((2, 3), [4, 3, 3], 13),
+        ((2, 3), [2, 1, 3], 3),
+    ] {
+        let general = |rows, cols| over(Layout::general(rows, cols, 1).unwrap(), grid);
+        let (a, b, c) = (general(m, k), general(k, n), general(m, n));
+        let operands = (Operand::plain(a), Operand::plain(b));
+        let space = Torus::new(1.0, operands.0, operands.1, 1.0, c, Backend::Auto).unwrap();
+        let n_ranks = grid.0 * grid.1;
+        every_mutant_is_found(&space, n_ranks, stride, |mutation| match mutation {
+            Mutation::Input(TorusTask::GiveA { .. }, ..) => {
+                reads_another_tile(mutation, a.n_slots(), n_ranks)
+            }
+            Mutation::Input(TorusTask::GiveB { .. }, ..) => {
+                reads_another_tile(mutation, b.n_slots(), n_ranks)
+            }
+            _ => false,
+        });
+    }
+}
+
+#[test]
+fn every_mutant_of_the_square_is_found() {
+    for (grid, n, k, stride) in [((1, 1), 2, 2, 1), ((2, 2), 3, 6, 7), ((2, 3), 4, 6, 13)] {
+        let a = over(Layout::general(n, k, 1).unwrap(), grid);
+        let c = over(Layout::lower(n, 1).unwrap(), grid);
+        let space = Herk::new(1.0, Operand::plain(a), 1.0, c, Backend::Auto).unwrap();
+        let n_ranks = grid.0 * grid.1;
+        every_mutant_is_found(&space, n_ranks, stride, |mutation| {
+            matches!(mutation, Mutation::Input(HerkTask::Give { .. }, ..))
+                && reads_another_tile(mutation, a.n_slots(), n_ranks)
+        });
+    }
+}
+
+#[test]
+fn every_mutant_of_products_with_triangles_is_found() {
+    for (grid, nt, stride) in [((1, 1), 3, 1), ((2, 2), 6, 11), ((2, 3), 7, 29)] {
+        let a = over(Layout::general(nt, nt, 1).unwrap(), grid);
+        let wide = over(Layout::general(nt, 2, 1).unwrap(), grid);
+        let tall = over(Layout::general(2, nt, 1).unwrap(), grid);
+        let (lower, upper) = (TriangularOperand::lower(a), TriangularOperand::upper(a));
+        let (left, right) = (Side::Left, Side::Right);
+        for space in [
+            Triangular::solve(left, 1.0, lower, wide, Backend::Auto),
+            Triangular::solve(right, 1.0, lower.with(Op::Transpose), tall, Backend::Auto),
+            Triangular::multiply(left, 1.0, upper, wide, Backend::Auto),
+            Triangular::multiply(right, 1.0, upper, tall, Backend::Auto),
+        ] {
+            let n_ranks = grid.0 * grid.1;
+            every_mutant_is_found(&space.unwrap(), n_ranks, stride, |mutation| {
+                matches!(mutation, Mutation::Input(TriangularTask::Give { .. }, ..))
+                    && reads_another_tile(mutation, a.n_slots(), n_ranks)
             });
         }
     }

@@ -7,6 +7,7 @@ use dataflow::core::port::Alone;
 use dataflow::core::space::Independent;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{ColumnMajor, Layout, TiledMatrix};
+use dataflow::linalg::product::{Gemm, Operand};
 use dataflow::linalg::{cholesky, lu, qr};
 
 /// A routine of ours, on tiles of its own.
@@ -14,6 +15,8 @@ pub struct Ours<'b> {
     bench: &'b Bench,
     routine: Routine,
     a: TiledMatrix<f64>,
+    /// Of the product: the result.
+    product: TiledMatrix<f64>,
     backend: Backend,
     /// Of QR.
     options: qr::Options,
@@ -31,10 +34,17 @@ impl<'b> Ours<'b> {
         room: &Shared,
     ) -> Self {
         let usual = qr::Options::of_order(layout.nb());
+        let vacant = |layout| TiledMatrix::vacant(layout, bench.memory.clone());
+        let none = Layout::general(0, 0, 1).map(vacant);
+        let product = match routine {
+            Routine::Gemm => Ok(vacant(layout)),
+            _ => none,
+        };
         Ours {
             bench,
             routine,
-            a: TiledMatrix::vacant(layout, bench.memory.clone()),
+            a: vacant(layout),
+            product: product.expect("a matrix without tiles has a layout"),
             backend,
             options: qr::Options {
                 ib: inner_block.unwrap_or(usual.ib),
@@ -84,6 +94,13 @@ impl<'b> Ours<'b> {
                 let space = qr::Factor::new(a, &q, backend)?;
                 seconds(|| space.run_watched(on, &monitor))
             }
+            Routine::Gemm => {
+                let zero = |_: usize, _: usize| 0.0;
+                self.product.fill(&zero, on)?;
+                let a = Operand::plain(a);
+                let space = Gemm::new(1.0, a, a, 0.0, &self.product, backend)?;
+                seconds(|| space.run_watched(on, &monitor))
+            }
         };
         report?;
         Ok((factor, rows))
@@ -99,7 +116,11 @@ impl Contestant for Ours<'_> {
         let (factor, rows) = self.factor()?;
         let mut room = locked(&self.room);
         let (back, written) = seconds(|| {
-            let (a, ld) = (&self.a, self.a.rows());
+            let result = match self.routine {
+                Routine::Gemm => &self.product,
+                _ => &self.a,
+            };
+            let (a, ld) = (result, result.rows());
             self.bench.on_strips(&mut room, a.nb(), |j, strip| {
                 let written = a.write_strip(j, strip, ld);
                 written.map_err(|error| TaskError::new("not_written", error.to_string()))

@@ -4,8 +4,9 @@ use super::{Bench, Contestant, Dense, Outcome, Routine, Shared, Times, locked, s
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::linalg::cholesky::llt;
 use faer::linalg::lu::partial_pivoting::factor as lu;
+use faer::linalg::matmul::matmul;
 use faer::linalg::qr::no_pivoting::factor as qr;
-use faer::{Mat, MatMut, Par};
+use faer::{Accum, Mat, MatMut, Par};
 
 /// faer's own parallel routines, in place but for the inverse.
 pub struct Faer {
@@ -13,7 +14,7 @@ pub struct Faer {
     room: Shared,
     par: Par,
     scratch: MemBuffer,
-    /// Of the inverse: the factor. Of QR: the triangles of its blocks of reflectors.
+    /// Of the inverse: the factor. Of the product: its operand. Of QR: the triangles of its blocks of reflectors.
     beside: Mat<f64>,
 }
 
@@ -40,6 +41,7 @@ impl Faer {
                 let invert = llt::inverse::inverse_scratch::<f64>(n, par);
                 (StackReq::any_of(&[potrf, invert]), n)
             }
+            Routine::Gemm => (StackReq::EMPTY, n),
         };
         Faer {
             routine,
@@ -96,6 +98,11 @@ impl Contestant for Faer {
                 factored?;
                 factor
             }
+            Routine::Gemm => {
+                beside.copy_from(&a);
+                let factor = beside.as_ref();
+                seconds(|| matmul(a, Accum::Replace, factor, factor, 1.0, par)).0
+            }
         };
         Ok(Times {
             rows,
@@ -130,6 +137,9 @@ impl Contestant for OpenBlas {
         let (n, mut room) = (matrix.rows(), locked(&self.room));
         room.as_mut_slice().copy_from_slice(matrix.as_slice());
         let a = room.as_mut_slice();
+        if self.routine == Routine::Gemm {
+            a.fill(0.0);
+        }
         let (mut pivots, mut factors) = (vec![0; n], vec![0.0; n]);
         openblas::set_threads(self.n_threads);
         let (factor, info) = seconds(|| match self.routine {
@@ -140,7 +150,15 @@ impl Contestant for OpenBlas {
                 0 => openblas::potri(n, a, n),
                 info => info,
             },
+            Routine::Gemm => {
+                // C ← C − A·A: the sign is mended behind the clock.
+                openblas::gemm(n, n, n, matrix.as_slice(), matrix.as_slice(), a);
+                0
+            }
         });
+        if self.routine == Routine::Gemm {
+            a.iter_mut().for_each(|x| *x = -*x);
+        }
         openblas::set_threads(1);
         let mut rows: Vec<usize> = (0..n).collect();
         for (row, pivot) in pivots.into_iter().enumerate() {

@@ -4,7 +4,7 @@ use super::{Bench, Dense, Outcome, Times};
 use clap::ValueEnum;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::{Entries, Layout, LayoutError};
-use dataflow::linalg::{cholesky, flops, lu, qr};
+use dataflow::linalg::{cholesky, flops, lu, product, qr};
 use std::fmt;
 
 /// A routine, by LAPACK's name.
@@ -18,8 +18,10 @@ pub enum Routine {
     Geqrf,
     /// Inverse of a positive definite matrix: potrf and potri
     Inverse,
+    /// The product of the matrix with itself
+    Gemm,
 }
-use Routine::{Geqrf, Getrf, Inverse, Potrf};
+use Routine::{Gemm, Geqrf, Getrf, Inverse, Potrf};
 
 impl fmt::Display for Routine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,6 +30,7 @@ impl fmt::Display for Routine {
             Getrf => "getrf",
             Geqrf => "geqrf",
             Inverse => "inverse",
+            Gemm => "gemm",
         })
     }
 }
@@ -39,6 +42,7 @@ impl Routine {
             Getrf => flops::getrf::<f64>(n, n),
             Geqrf => flops::geqrf::<f64>(n, n),
             Inverse => flops::potrf::<f64>(n) + flops::potri::<f64>(n),
+            Gemm => flops::gemm::<f64>(n, n, n),
         }
     }
 
@@ -47,6 +51,7 @@ impl Routine {
             Potrf | Inverse => cholesky::default_tile_order::<f64>(n),
             Getrf => lu::default_tile_order::<f64>(n, n),
             Geqrf => qr::default_tile_order::<f64>(n, n),
+            Gemm => product::default_tile_order::<f64>(n),
         }
     }
 
@@ -54,7 +59,7 @@ impl Routine {
     pub fn layout(self, n: usize, nb: usize) -> Result<Layout, LayoutError> {
         match self {
             Potrf | Inverse => Layout::lower(n, nb),
-            Getrf | Geqrf => Layout::general(n, n, nb),
+            Getrf | Geqrf | Gemm => Layout::general(n, n, nb),
         }
     }
 
@@ -72,7 +77,7 @@ impl Routine {
 
     /// How far the result is from the matrix on a random vector x, in units of rounding, as
     /// LAPACK's tests measure it: L·Lᵀ·x from A·x, L·U·x from P·A·x, Rᵀ·R·x from Aᵀ·A·x (Q is each
-    /// library's own), A·A⁻¹·x from x.
+    /// library's own), A·A⁻¹·x from x, C·x from A·A·x.
     pub fn residual(self, matrix: &Dense, result: &Dense, times: &Times) -> f64 {
         let n = matrix.rows();
         let mut x = vec![0.0; n];
@@ -102,6 +107,11 @@ impl Routine {
             Inverse => {
                 let z = factor.symmetric(&x);
                 (a.symmetric(&z), x.clone(), a.norm() * factor.norm())
+            }
+            Gemm => {
+                let product = a.times(&x, |_| 0..n);
+                let expected = a.times(&product, |_| 0..n);
+                (factor.times(&x, |_| 0..n), expected, a.norm().powi(2))
             }
         };
         let sum = |x: &mut dyn Iterator<Item = f64>| x.map(f64::abs).sum::<f64>();

@@ -7,12 +7,12 @@
 //! # Elsewhere
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
 
-use crate::cholesky::{Check, Factor, Solve};
+use crate::cholesky::{Check, Factor, Inverse, Solve};
 use crate::lu::{Check as LuCheck, Factor as LuFactor, Solve as LuSolve, Unpivoted};
 use crate::matrix::Fill;
 use crate::matrix::norm::Measure;
-use crate::product::Gemm;
-use crate::qr::{Adjoint, Apply, Factor as QrFactor, Triangular};
+use crate::product::{Gemm, Herk, Torus, Triangular};
+use crate::qr::{Adjoint, Apply, Factor as QrFactor, Triangular as QrSolve};
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
@@ -57,15 +57,19 @@ compiled!(
     run_fill of Fill,
     run_factor of Factor,
     run_solve of Solve,
+    run_inverse of Inverse,
     run_check of Check,
     run_measure of Measure,
     run_gemm of Gemm,
+    run_torus of Torus,
+    run_triangular of Triangular,
+    run_herk of Herk,
     run_lu of LuFactor,
     run_lu_unpivoted of Unpivoted,
     run_lu_solve of LuSolve,
     run_lu_check of LuCheck,
     run_qr of QrFactor,
     run_qr_apply of Apply,
-    run_qr_solve of Triangular,
+    run_qr_solve of QrSolve,
     run_adjoint of Adjoint,
 );

@@ -18,7 +18,7 @@ use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow_linalg::matrix::norm::{Norm, norm, norm_across};
 use dataflow_linalg::matrix::transfer::{Turn, transfer};
 use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
-use dataflow_linalg::product::{Gemm, Operand};
+use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, Triangular, TriangularOperand};
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use dataflow_linalg::scalar::{Scalar, c64};
 use ranks::on_ranks;
@@ -345,8 +345,16 @@ enum Enters {
     Hermitian,
 }
 
+/// The graph of a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Summa,
+    Torus,
+}
+
 /// Multiplies m × k by k × n over a grid: the sum of the digests, and what crossed.
 fn multiplied(
+    by: By,
     [m, n, k]: [usize; 3],
     (left, right): (Enters, Enters),
     grid: (u32, u32),
@@ -371,9 +379,17 @@ fn multiplied(
         let c = part::<c64>(layout(m, n, Enters::Plain), grid, rank, &Random::new(3));
         let (alpha, beta) = (c64::new(0.5, 1.0), c64::new(-1.0, 0.0));
         let (a, b) = (operand(&a, left), operand(&b, right));
-        let product = Gemm::new(alpha, a, b, beta, &c, Backend::Faer).unwrap();
-        let report = product.run_across(&on, courier, &Monitor::new()).unwrap();
-        assert_eq!(report.copies(), 0);
+        let report = match by {
+            By::Summa => {
+                let product = Gemm::new(alpha, a, b, beta, &c, Backend::Faer).unwrap();
+                product.run_across(&on, courier, &Monitor::new())
+            }
+            By::Torus => {
+                let product = Torus::new(alpha, a, b, beta, &c, Backend::Faer).unwrap();
+                product.run_across(&on, courier, &Monitor::new())
+            }
+        };
+        assert_eq!(report.unwrap().copies(), 0);
         digest(&c).unwrap()
     });
     (digests.into_iter().sum(), crossed.data)
@@ -391,10 +407,10 @@ fn every_grid_gives_the_product_of_one_rank_and_sends_each_tile_once_to_each_ran
         ([5, 5, 90], (Plain, Plain)),
     ];
     for (shape, enters) in many {
-        let alone = multiplied(shape, enters, (1, 1), 1).0;
+        let alone = multiplied(By::Summa, shape, enters, (1, 1), 1).0;
         let [mt, nt, kt] = shape.map(|extent| extent.div_ceil(NB));
         for grid in GRIDS {
-            let (digest, crossed) = multiplied(shape, enters, grid, 7);
+            let (digest, crossed) = multiplied(By::Summa, shape, enters, grid, 7);
             assert_eq!(digest, alone, "{shape:?} {enters:?} on {grid:?}");
             // A's tiles are told apart from B's by their rows, which keep their owners.
             let (p, q) = grid;
@@ -413,6 +429,171 @@ fn every_grid_gives_the_product_of_one_rank_and_sends_each_tile_once_to_each_ran
                 }
             });
             assert_eq!(crossed, expected, "{shape:?} {enters:?} on {grid:?}");
+        }
+    }
+}
+
+/// Of shapes that leave no rank without a part.
+#[test]
+fn the_torus_has_the_bits_of_the_product_and_sends_as_much() {
+    let plain = (Enters::Plain, Enters::Plain);
+    for shape in [[50, 50, 50], [40, 64, 100]] {
+        let [mt, nt, kt] = shape.map(|extent: usize| extent.div_ceil(NB) as u64);
+        let alone = multiplied(By::Summa, shape, plain, (1, 1), 1).0;
+        for grid in GRIDS {
+            let (digest, crossed) = multiplied(By::Torus, shape, plain, grid, 7);
+            assert_eq!(digest, alone, "{shape:?} on {grid:?}");
+            // A tile of A goes to all other ranks of its row, one of B to those of its column.
+            let (p, q) = (u64::from(grid.0), u64::from(grid.1));
+            let expected = mt * kt * (q - 1) + kt * nt * (p - 1);
+            assert_eq!(crossed, expected, "{shape:?} on {grid:?}");
+        }
+    }
+    // Ranks without a part of C hand on what they own, and no more.
+    let alone = multiplied(By::Summa, [9, 9, 90], plain, (1, 1), 1).0;
+    for grid in [(4, 5), (1, 7)] {
+        assert_eq!(multiplied(By::Torus, [9, 9, 90], plain, grid, 3).0, alone);
+    }
+}
+
+/// A product with a triangle: whether it is a solve, the side, the operation, whether it is lower.
+type WithTriangle = (bool, Side, Op, bool);
+
+/// Applies a triangle to a matrix with `other` columns, or rows, over a grid: the sum of the
+/// digests, and what crossed.
+fn applied(
+    (solves, side, op, lower): WithTriangle,
+    other: usize,
+    grid: (u32, u32),
+    seed: u64,
+) -> (Digest, u64) {
+    let entry = |i: usize, j: usize| match i == j {
+        true => c64::new(3.0, 1.0),
+        false => {
+            let random: c64 = Random::new(1).entry(i, j);
+            random / N as f64
+        }
+    };
+    let on = Shuffled::new(seed).with_threads(2);
+    let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
+        let rank = courier.rank();
+        let a = part::<c64>(Layout::general(N, N, NB).unwrap(), grid, rank, &entry);
+        let sides = match side {
+            Side::Left => Layout::general(N, other, NB),
+            Side::Right => Layout::general(other, N, NB),
+        };
+        let b = part::<c64>(sides.unwrap(), grid, rank, &Random::new(2));
+        let triangle = match lower {
+            true => TriangularOperand::lower(&a).with(op),
+            false => TriangularOperand::upper(&a).with(op),
+        };
+        let alpha = c64::new(0.5, 1.0);
+        let space = match solves {
+            true => Triangular::solve(side, alpha, triangle, &b, Backend::Faer).unwrap(),
+            false => Triangular::multiply(side, alpha, triangle, &b, Backend::Faer).unwrap(),
+        };
+        let report = space.run_across(&on, courier, &Monitor::new()).unwrap();
+        let most = if solves { 0 } else { b.n_slots() as u64 };
+        assert!(report.copies() <= most, "{} copies", report.copies());
+        digest(&b).unwrap()
+    });
+    (digests.into_iter().sum(), crossed.data)
+}
+
+#[test]
+fn every_grid_gives_the_triangular_product_of_one_rank_and_sends_each_tile_once_to_each_rank() {
+    use {Op::*, Side::*};
+    for (case, other) in [
+        ((true, Left, NoTranspose, true), 20),
+        ((true, Left, ConjTranspose, true), 1),
+        ((true, Right, NoTranspose, true), 20),
+        ((true, Right, Transpose, false), 9),
+        ((false, Left, NoTranspose, true), 20),
+        ((false, Left, NoTranspose, false), 1),
+        ((false, Right, ConjTranspose, true), 20),
+    ] {
+        let (solves, side, op, lower) = case;
+        let alone = applied(case, other, (1, 1), 1).0;
+        let (nt, columns) = (N.div_ceil(NB), other.div_ceil(NB));
+        // Rows in the order in which they can be solved.
+        let forwards = (lower == (op == NoTranspose)) == (side == Left);
+        let row = |turn: usize| if forwards { turn } else { nt - 1 - turn };
+        for grid in GRIDS {
+            let far = 1000 * (grid.0 * grid.1) as usize;
+            let of_a = |m: usize, k: usize| match (side == Left) == (op == NoTranspose) {
+                true => (m + far, k),
+                false => (k + far, m),
+            };
+            let of_b = |m: usize, n: usize| if side == Left { (m, n) } else { (n, m) };
+            let expected = crossings(grid, |task| {
+                for n in 0..columns {
+                    // A product from the last turn on, so that rows are read as they were.
+                    for turn in 0..nt {
+                        let m = row(if solves { turn } else { nt - 1 - turn });
+                        let before = 0..(if solves { turn } else { nt - 1 - turn });
+                        if !solves {
+                            task(&[of_a(m, m)], of_b(m, n));
+                        }
+                        for k in before.map(row) {
+                            task(&[of_a(m, k), of_b(k, n)], of_b(m, n));
+                        }
+                        if solves {
+                            task(&[of_a(m, m)], of_b(m, n));
+                        }
+                    }
+                }
+            });
+            let (digest, crossed) = applied(case, other, grid, 3);
+            assert_eq!(digest, alone, "{case:?} on {grid:?}");
+            assert_eq!(crossed, expected, "{case:?} on {grid:?}");
+        }
+    }
+}
+
+/// Squares a matrix over a grid: the sum of the digests, and what crossed.
+fn squared((n, k): (usize, usize), adjoint: bool, grid: (u32, u32), seed: u64) -> (Digest, u64) {
+    let (rows, cols) = if adjoint { (k, n) } else { (n, k) };
+    let on = Shuffled::new(seed).with_threads(2);
+    let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
+        let rank = courier.rank();
+        let a = part::<c64>(
+            Layout::general(rows, cols, NB).unwrap(),
+            grid,
+            rank,
+            &Random::new(1),
+        );
+        let c = part::<c64>(Layout::lower(n, NB).unwrap(), grid, rank, &Random::new(3));
+        let operand = match adjoint {
+            true => Operand::adjoint(&a),
+            false => Operand::plain(&a),
+        };
+        let square = Herk::new(0.5, operand, -1.0, &c, Backend::Faer).unwrap();
+        let report = square.run_across(&on, courier, &Monitor::new()).unwrap();
+        assert_eq!(report.copies(), 0);
+        digest(&c).unwrap()
+    });
+    (digests.into_iter().sum(), crossed.data)
+}
+
+#[test]
+fn every_grid_gives_the_square_of_one_rank_and_sends_each_tile_once_to_each_rank() {
+    for (shape, adjoint) in [((N, 70), false), ((33, 20), true), ((8, 90), false)] {
+        let alone = squared(shape, adjoint, (1, 1), 1).0;
+        let (nt, kt) = (shape.0.div_ceil(NB), shape.1.div_ceil(NB));
+        for grid in GRIDS {
+            let far = 1000 * (grid.0 * grid.1) as usize;
+            let of_a = |i: usize, k: usize| match adjoint {
+                true => (k + far, i),
+                false => (i + far, k),
+            };
+            let expected = crossings(grid, |task| {
+                for (m, n) in (0..nt).flat_map(|m| (0..=m).map(move |n| (m, n))) {
+                    (0..kt).for_each(|k| task(&[of_a(m, k), of_a(n, k)], (m, n)));
+                }
+            });
+            let (digest, crossed) = squared(shape, adjoint, grid, 3);
+            assert_eq!(digest, alone, "{shape:?} on {grid:?}");
+            assert_eq!(crossed, expected, "{shape:?} on {grid:?}");
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, run_with, task_names};
+use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of the inversion: m and n name a tile, k the step; a line for each stage.
@@ -101,20 +101,21 @@ impl<'a, T: Scalar> Inverse<'a, T> {
     /// # Errors
     /// As [`inverse`].
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        run_with(self, on, monitor).map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        T::run_inverse(self, (on, None, monitor))
+            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
     /// Runs this rank's part of the inversion; every rank calls it with its part of the matrix.
     ///
     /// # Errors
-    /// As [`inverse`], the same on every rank; and what [`run_across`] answers.
+    /// As [`inverse`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run_across(
         &self,
         on: &dyn Executor,
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        run_across(self, on, courier, monitor)
+        T::run_inverse(self, (on, Some(courier), monitor))
             .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 

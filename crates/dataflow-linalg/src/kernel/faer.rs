@@ -69,10 +69,11 @@ leaves! {
         a: MatRef<'_, Self>,
         b: MatMut<'_, Self>
     );
-    /// `result` ← α·op(L)·B, with the lower triangle of L.
+    /// `result` ← α·op(A)·B or α·B·op(A), with one triangle of A.
     faer_trmm = trmm(
         alpha: Self,
-        factor: (Op, MatRef<'_, Self>),
+        side: Side,
+        factor: (Op, Triangle, MatRef<'_, Self>),
         b: MatRef<'_, Self>,
         result: MatMut<'_, Self>
     );
@@ -218,20 +219,27 @@ fn lauum<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {
 
 fn trmm<T: Scalar>(
     alpha: T,
-    (op, l): (Op, MatRef<'_, T>),
+    side: Side,
+    (op, triangle, a): (Op, Triangle, MatRef<'_, T>),
     b: MatRef<'_, T>,
     result: MatMut<'_, T>,
 ) {
-    let (l, conj) = applied(op, l);
-    let structure = match op {
-        Op::NoTranspose => BlockStructure::TriangularLower,
-        Op::Transpose | Op::ConjTranspose => BlockStructure::TriangularUpper,
+    // R = B·op(A) is Rᵀ = op(A)ᵀ·Bᵀ.
+    let (transposed, b, result) = match side {
+        Side::Left => (op != Op::NoTranspose, b, result),
+        Side::Right => (op == Op::NoTranspose, b.transpose(), result.transpose_mut()),
+    };
+    let (_, conj) = applied(op, a);
+    let a = if transposed { a.transpose() } else { a };
+    let structure = match (triangle == Triangle::Lower) != transposed {
+        true => BlockStructure::TriangularLower,
+        false => BlockStructure::TriangularUpper,
     };
     triangular::matmul_with_conj(
         result,
         BlockStructure::Rectangular,
         Accum::Replace,
-        l,
+        a,
         structure,
         conj,
         b,

@@ -10,7 +10,7 @@
 //! | [`trtri`], [`lauum`], [`trmm`] | L ← L⁻¹, L ← Lᴴ·L, B ← α·op(L)·B | inverses |
 //! | [`getrf`], [`laswp`] | A ← L\U with P·A = L·U, and its row swaps | a panel of tile columns |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
-//! | [`trsm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle | LU, and solutions with it |
+//! | [`trsm_op`], [`trmm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle; the products | LU, and solutions with it; any triangle |
 //! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
 //! | [`tpqrt`], [`tpmqrt`] | \[R; B\] ← R'; pairs of tiles ← op(Q) of them | the tiles that vanish under others |
 //! | [`solve_leading`] | X ← op(R)⁻¹·B in the leading rows | least squares |
@@ -58,7 +58,7 @@ pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub use reflector::Below;
 pub use scale::scale;
 pub use tpqrt::{tpmqrt, tpqrt};
-pub use triangle::{lauum, trmm, trtri};
+pub use triangle::{lauum, trmm, trmm_op, trtri};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
 
 /// The library behind the kernels.

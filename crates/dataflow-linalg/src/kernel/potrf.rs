@@ -14,7 +14,7 @@ use super::product::product;
 use super::scratch::with_scratch;
 use super::trsm::trsm_block;
 use super::{Backend, Op, faer};
-use crate::matrix::tile::{Format, Place, Tile, cuts};
+use crate::matrix::tile::{Place, Tile, cuts};
 use crate::scalar::Scalar;
 
 /// The pivot at which a factorisation ended: the matrix is not positive definite.
@@ -103,45 +103,38 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
 /// Largest order that [`potrf_whole`] takes.
 pub const LARGEST_WHOLE: usize = faer::LARGEST_POTRF;
 
-/// `A ← L` by one call of faer, zeros above the diagonal: for small matrices that are no part of a
-/// larger one, where nothing has to be kept.
+/// `A ← L` by one call of faer: for small matrices that are no part of a larger one.
+///
+/// - `a`: `n × n`, column-major without gaps, zeros above the diagonal; zeros stay there
 ///
 /// Not bit for bit what [`potrf`] gives. `None` if there is no factor, or faer does not take a pivot:
 /// [`potrf`] on the original says which; then A is in a state between.
 ///
 /// # Panics
-/// If the tile is not square and column-major, of order [`LARGEST_WHOLE`] at most.
+/// If A has not n² elements, or n is larger than [`LARGEST_WHOLE`].
 ///
 /// # Examples
 /// ```
 /// use dataflow_linalg::kernel::potrf_whole;
-/// use dataflow_linalg::matrix::tile::Tile;
-/// let mut a = Tile::from_rows([[4.0, 7.0], [2.0, 10.0]]);
-/// assert_eq!(potrf_whole(&mut a), Some(()));
-/// assert_eq!(a, Tile::from_rows([[2.0, 0.0], [1.0, 3.0]]));
+/// let mut a = [4.0, 2.0, 0.0, 10.0];
+/// assert_eq!(potrf_whole(2, &mut a), Some(()));
+/// assert_eq!(a, [2.0, 1.0, 0.0, 3.0]);
 /// ```
-pub fn potrf_whole<T: Scalar>(a: &mut Tile<T>) -> Option<()> {
-    let n = a.rows();
-    let fits = n == a.cols() && n <= LARGEST_WHOLE && a.format() == Format::ColumnMajor;
-    assert!(
-        fits,
-        "potrf of {n} × {} {:?} as a whole",
-        a.cols(),
-        a.format()
-    );
-    let elements = a.as_mut_slice();
-    for j in 0..n {
-        elements[j * n..j * n + j].fill(T::zero());
-        elements[j * n + j] = T::from_real(elements[j * n + j].re());
+pub fn potrf_whole<T: Scalar>(n: usize, a: &mut [T]) -> Option<()> {
+    assert!(n <= LARGEST_WHOLE, "potrf of order {n} as a whole");
+    if T::IS_COMPLEX {
+        for j in 0..n {
+            a[j * n + j] = T::from_real(a[j * n + j].re());
+        }
     }
-    if !T::faer_potrf(MatMut::from_column_major_slice_mut(elements, n, n)) {
+    if !T::faer_potrf(MatMut::from_column_major_slice_mut(a, n, n)) {
         return None;
     }
     for j in 0..n {
-        elements[j * n..j * n + j].fill(T::zero());
+        a[j * n..j * n + j].fill(T::zero());
     }
     // An infinite pivot may have passed.
-    let is_finite = |j: usize| elements[j * n + j].is_finite();
+    let is_finite = |j: usize| a[j * n + j].is_finite();
     (0..n).all(is_finite).then_some(())
 }
 

@@ -222,7 +222,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
 }
 
 /// Whether there is such a product.
-fn fits<T: Scalar>(
+pub(super) fn fits<T: Scalar>(
     a: &Operand<'_, T>,
     b: &Operand<'_, T>,
     c: &TiledMatrix<T>,
@@ -415,7 +415,7 @@ impl<T: Scalar> TaskSpace for Gemm<'_, T> {
 }
 
 /// The slot of a tile on its rank; elsewhere a number that stands for it.
-fn slot<T: Scalar>(of: &TiledMatrix<T>, i: u32, j: u32) -> usize {
+pub(super) fn slot<T: Scalar>(of: &TiledMatrix<T>, i: u32, j: u32) -> usize {
     let (i, j) = (i as usize, j as usize);
     of.slot(i, j).unwrap_or_else(|| i + j * of.mt())
 }

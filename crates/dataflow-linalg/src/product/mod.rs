@@ -1,9 +1,12 @@
-//! Products: C ← α·op(A)·op(B) + β·C on tiled matrices, on one rank or on many.
+//! Products, BLAS 3: on tiled matrices, on one rank or on many.
 //!
-//! [`gemm`] is BLAS's `gemm`; an operand that is stored as its lower triangle stands for the
-//! symmetric, or Hermitian, matrix it is, so the same call is `symm` and `hemm`. [`Gemm`] is the
-//! task space behind it. [`residual`] judges solutions and inverses by a product, [`defect`]
-//! judges a product.
+//! | call | does | task space |
+//! |---|---|---|
+//! | [`gemm`] | C ← α·op(A)·op(B) + β·C; an operand that is stored as its lower triangle stands for the symmetric, or Hermitian, matrix it is: `symm`, `hemm` | [`Gemm`]; [`Torus`] from neighbour to neighbour |
+//! | [`herk`], [`syrk`] | C ← α·op(A)·op(A)ᴴ + β·C, or with the plain transpose; the lower triangle | [`Herk`] |
+//! | [`trmm`], [`trsm`] | B ← α·op(A)·B, α·op(A)⁻¹·B, or from the right, with a triangle of A | [`Triangular`] |
+//!
+//! [`residual`] judges solutions and inverses by a product, [`defect`] judges a product.
 //!
 //! # Examples
 //! ```
@@ -20,12 +23,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod check;
-mod gemm;
 mod operand;
+
+mod gemm;
+mod herk;
+mod torus;
+mod triangular;
+
+mod check;
 mod order;
 
 pub use check::{Residual, defect, residual};
 pub use gemm::{Gemm, ProductTask, gemm};
+pub use herk::{Herk, HerkTask, herk, syrk};
 pub use operand::Operand;
 pub use order::default_tile_order;
+pub use torus::{Torus, TorusTask};
+pub use triangular::{Triangular, TriangularOperand, TriangularTask, trmm, trsm};
+
+#[cfg(test)]
+mod cases;

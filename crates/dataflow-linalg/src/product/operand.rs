@@ -51,6 +51,11 @@ impl<'a, T: Scalar> Operand<'a, T> {
         }
     }
 
+    /// How its tiles enter, unless it is Hermitian.
+    pub(super) fn op(&self) -> Op {
+        self.op
+    }
+
     /// Whether it is the transpose of a Hermitian matrix, which cannot be made from tiles.
     pub(super) fn is_conjugate(&self) -> bool {
         T::IS_COMPLEX && self.is_hermitian() && self.op == Op::Transpose

@@ -3,11 +3,11 @@
 use super::*;
 use crate::kernel::Op;
 use crate::matrix::generate::Random;
-use crate::matrix::{Entries, Format, Grid, Layout};
+use crate::matrix::{Entries, Layout};
+use crate::product::cases::{OPS, cut, vacant};
 use crate::scalar::{c32, c64};
-use dataflow_core::port::{Heap, Inline, Shuffled};
+use dataflow_core::port::{Inline, Shuffled};
 use proptest::prelude::*;
-use std::sync::Arc;
 
 /// An operand of `rows × cols`, and its entries as a plain function.
 struct Given<T: Scalar> {
@@ -74,8 +74,6 @@ fn compare<T: Scalar>(
     }
 }
 
-const OPS: [Op; 3] = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
@@ -95,8 +93,7 @@ proptest! {
             let factors = (T::from_parts(alpha.into(), 0.5), T::from_parts(beta.into(), 0.0));
             compare(shape, (&a, &b), factors, cut, on);
         }
-        let format = if sub_tiled { Format::SubTiled { order: 3 } } else { Format::ColumnMajor };
-        let cut = Layout::general(1, 1, nb).unwrap().with_format(format);
+        let cut = cut(nb, sub_tiled);
         let on = Shuffled::new(seed).with_threads(2);
         check::<f64>(shape, cut, ops, factors, &on);
         check::<c32>(shape, cut, ops, factors, &on);
@@ -164,12 +161,6 @@ fn a_factor_of_zero_reads_nothing() {
     )
     .unwrap();
     assert_eq!(c.to_column_major().unwrap(), [0.0; 20]);
-}
-
-/// A matrix without tiles, spread over a grid.
-fn vacant(layout: Layout, (p, q): (u32, u32)) -> TiledMatrix<f64> {
-    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
-    TiledMatrix::vacant(layout.distributed(grid, Rank(0)).unwrap(), Arc::new(Heap))
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! Squares against plain loops: every operation, shape, cut and factor.
+
+use super::*;
+use crate::matrix::generate::Random;
+use crate::matrix::{Entries, Layout};
+use crate::product::cases::{GRIDS, OPS, applied, cut, general, prove, stored, vacant};
+use crate::scalar::{c32, c64};
+use dataflow_core::port::{Inline, Shuffled};
+use proptest::prelude::*;
+
+/// α·op(A)·op(A)ᴴ + β·C, or with the plain transpose, by three loops, against the graph.
+fn check<T: Scalar>(
+    (n, k): (usize, usize),
+    (op, hermitian): (Op, bool),
+    (alpha, beta): (T, T),
+    cut: Layout,
+    on: &dyn Executor,
+) {
+    let (rows, cols) = stored((n, k), op);
+    let a = TiledMatrix::from_entries(general(rows, cols, cut), &Random::new(1));
+    let before = |i: usize, j: usize| -> T {
+        let entry: T = Random::new(9).entry(i, j);
+        match hermitian && i == j {
+            true => T::from_real(entry.re()),
+            false => entry,
+        }
+    };
+    let layout = Layout::lower(n, cut.nb())
+        .unwrap()
+        .with_format(cut.format());
+    let c = TiledMatrix::from_fn(layout, before);
+    let operand = match op {
+        Op::NoTranspose => Operand::plain(&a),
+        Op::Transpose => Operand::transposed(&a),
+        Op::ConjTranspose => Operand::adjoint(&a),
+    };
+    let (alpha, beta, report) = match hermitian {
+        true => {
+            let (alpha, beta) = (alpha.re(), beta.re());
+            let report = herk(alpha, operand, beta, &c, Backend::Auto, on);
+            (T::from_real(alpha), T::from_real(beta), report)
+        }
+        false => (
+            alpha,
+            beta,
+            syrk(alpha, operand, beta, &c, Backend::Auto, on),
+        ),
+    };
+    assert_eq!(report.unwrap().copies(), 0);
+    let at = |i, k| applied(|i, j| a.get(i, j).unwrap(), op, i, k);
+    for (i, j) in (0..n).flat_map(|j| (j..n).map(move |i| (i, j))) {
+        let other = |k| if hermitian { at(j, k).conj() } else { at(j, k) };
+        let sum = (0..k).fold(T::zero(), |sum, k| sum + at(i, k) * other(k));
+        let expected = alpha * sum + beta * before(i, j);
+        let error = (c.get(i, j).unwrap() - expected).modulus();
+        let allowed = 8.0 * (k as f64 + 2.0) * T::EPSILON;
+        let what = format!("{n} x {k}, {} {op:?} {hermitian}", T::PRECISION);
+        assert!(error <= allowed, "{what}: ({i}, {j}) is off by {error:e}");
+    }
+}
+
+/// The operations that a square allows.
+fn allowed<T: Scalar>(hermitian: bool) -> impl Iterator<Item = Op> {
+    let refused = match hermitian {
+        true => Op::Transpose,
+        false => Op::ConjTranspose,
+    };
+    let allowed = move |op: &Op| !T::IS_COMPLEX || *op != refused;
+    OPS.into_iter().filter(allowed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn a_square_is_that_of_three_loops(
+        shape in (0usize..17, 0usize..17), nb in 1usize..8, sub_tiled: bool, hermitian: bool,
+        factors in (-2i32..3, -2i32..3), seed: u64,
+    ) {
+        let on = Shuffled::new(seed).with_threads(2);
+        let (cut, (alpha, beta)) = (cut(nb, sub_tiled), factors);
+        for op in allowed::<f64>(hermitian) {
+            let factors = (f64::from(alpha), f64::from(beta));
+            check(shape, (op, hermitian), factors, cut, &on);
+        }
+        for op in allowed::<c32>(hermitian) {
+            let factors = (c32::new(alpha as f32, 0.5), c32::new(beta as f32, 0.0));
+            check(shape, (op, hermitian), factors, cut, &on);
+        }
+    }
+}
+
+#[test]
+fn every_square_is_right_in_every_precision_with_ragged_tiles() {
+    fn all<T: Scalar>() {
+        let factors = (T::from_parts(0.5, -1.0), T::from_real(-1.0));
+        for hermitian in [true, false] {
+            for op in allowed::<T>(hermitian) {
+                for shape in [(13, 6), (4, 11), (1, 1)] {
+                    check(shape, (op, hermitian), factors, cut(5, false), &Inline);
+                }
+            }
+        }
+    }
+    all::<f32>();
+    all::<f64>();
+    all::<c32>();
+    all::<c64>();
+}
+
+#[test]
+fn the_space_is_proved_on_every_grid() {
+    for grid in GRIDS {
+        for (n, k) in [(0, 2), (3, 0), (1, 1), (2, 6), (5, 3), (4, 7)] {
+            let plain = vacant(Layout::general(n, k, 1).unwrap(), grid);
+            let turned = vacant(Layout::general(k, n, 1).unwrap(), grid);
+            let c = vacant(Layout::lower(n, 1).unwrap(), grid);
+            for a in [Operand::plain(&plain), Operand::adjoint(&turned)] {
+                for alpha in [0.0, 1.0] {
+                    let space = Herk::new(alpha, a, 1.0, &c, Backend::Auto).unwrap();
+                    prove(&space, grid, (n, k));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let general = |m, n, nb| TiledMatrix::<c64>::zeros(Layout::general(m, n, nb).unwrap());
+    let lower = |n, nb| TiledMatrix::<c64>::zeros(Layout::lower(n, nb).unwrap());
+    let (a, c) = (general(4, 3, 2), lower(4, 2));
+    let refused = |a, c: &TiledMatrix<c64>| {
+        let refused = Herk::new(1.0, a, 1.0, c, Backend::Auto).unwrap_err();
+        assert_eq!(refused.name(), "wrong_shape");
+        refused.to_string()
+    };
+    assert!(refused(Operand::plain(&a), &lower(3, 2)).contains("3 x 3"));
+    assert!(refused(Operand::plain(&a), &lower(4, 3)).contains("order 3"));
+    assert!(refused(Operand::plain(&a), &general(4, 4, 2)).contains("General"));
+    assert!(refused(Operand::plain(&c), &lower(4, 2)).contains("Lower"));
+    assert!(refused(Operand::transposed(&a), &lower(3, 2)).contains("Transpose"));
+    let one = c64::new(1.0, 0.0);
+    let small = lower(3, 2);
+    let adjoint = Herk::symmetric(one, Operand::adjoint(&a), one, &small, Backend::Auto);
+    assert_eq!(adjoint.unwrap_err().name(), "wrong_shape");
+}
