@@ -1,4 +1,5 @@
-//! The inverse of a matrix from a file or from a formula, by tiles, in place.
+//! The inverse of a matrix from a file or from a formula, by tiles: of a definite one in place, as one
+//! graph; of any other from its LU factors, three graphs one after the other.
 //!
 //! Generation, the search for entries that are not finite, the check and the digest run as tasks
 //! too, but only the inversion itself is timed.
@@ -8,15 +9,17 @@ mod problem;
 
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Settings};
-use dataflow::Monitor;
-use dataflow::linalg::cholesky::{Inverse, default_tile_order};
-use dataflow::linalg::flops;
+use dataflow::core::port::{Courier, Executor};
+use dataflow::linalg::cholesky::Inverse;
+use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
+use dataflow::linalg::{cholesky, flops, lu};
+use dataflow::{Monitor, Report};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest_of_all, fits,
-    is_checked, judge, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Matrix, Problem, backend, by_precision, digest_of_all,
+    fits, is_checked, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -51,6 +54,8 @@ struct Own {
 enum Method {
     /// Of a Hermitian positive definite matrix, of which the lower triangle is read.
     Cholesky,
+    /// Of any square matrix.
+    Lu,
 }
 
 impl InAnyPrecision for Problem<'_, Own> {
@@ -59,30 +64,40 @@ impl InAnyPrecision for Problem<'_, Own> {
     }
 
     fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let Method::Cholesky = self.settings.own.method;
-        definite::<T>(self)
+        match self.settings.own.method {
+            Method::Cholesky => definite::<T>(self),
+            Method::Lu => general::<T>(self),
+        }
     }
 }
 
-/// From the entries to the inverse, and back for the check.
-fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
-    let (settings, runtime) = (problem.settings, problem.runtime);
-    let backend = backend(settings.backend)?;
+/// The order of the matrix and of its tiles, noted in the report.
+fn orders<T: Scalar>(
+    problem: &mut Problem<'_, Own>,
+    default_tile_order: impl Fn(usize) -> usize,
+) -> Result<(usize, usize), Failure> {
     let n = match &problem.file {
         Some(file) => order(file)?,
-        None => settings.n.unwrap_or(4000),
+        None => problem.settings.n.unwrap_or(4000),
     };
-    let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
+    let nb = problem.settings.nb.unwrap_or_else(|| default_tile_order(n));
     let outcome = &mut *problem.outcome;
     (outcome.n, outcome.nb) = (Some(n), Some(nb));
     outcome.precision = Some(T::PRECISION.to_string());
+    Ok((n, nb))
+}
+
+/// Of a definite matrix, from the entries to the inverse, and back for the check.
+fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
+    let (settings, runtime) = (problem.settings, problem.runtime);
+    let backend = backend(settings.backend)?;
+    let (n, nb) = orders::<T>(&mut problem, cholesky::default_tile_order::<T>)?;
     let flops = flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
-    outcome.flops = Some(flops);
+    problem.outcome.flops = Some(flops);
     let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
     let generated = &settings.own.generated;
     // Kept beside its inverse, and once more for the check.
     let original = problem.original::<T>(&[&layout], 3, (generated, Kind::Spd))?;
-    let outcome = &mut *problem.outcome;
 
     let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
     let mut runs = Vec::new();
@@ -97,23 +112,73 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
         };
         runs.push(settings.measure(runtime, run)?);
     }
-    outcome.measured = Measured::median(runs);
+    problem.outcome.measured = Measured::median(runs);
+    conclude(problem, (&original, &a), Kind::Spd, backend)
+}
 
-    outcome.digest = Some(digest_of_all(&a, runtime)?.to_string());
+/// Of any square matrix; its factors and A⁻ᴴ are on the way.
+fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
+    let (settings, runtime) = (problem.settings, problem.runtime);
+    let backend = backend(settings.backend)?;
+    let (n, nb) = orders::<T>(&mut problem, |n| lu::default_tile_order::<T>(n, n))?;
+    let flops = flops::getrf::<T>(n, n) as f64 + flops::getri::<T>(n) as f64;
+    problem.outcome.flops = Some(flops);
+    let layout = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
+    let generated = &settings.own.generated;
+    let held = [&layout, &layout];
+    let original = problem.original::<T>(&held, 3, (generated, Kind::Random))?;
+
+    let (mut runs, mut inverse) = (Vec::new(), None);
+    for _ in 0..settings.repeat {
+        drop(inverse.take());
+        let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
+        a.fill(&original, runtime)?;
+        a.scan(runtime, runtime.courier())?;
+        let run = |monitor: &Monitor| -> Result<Report, Failure> {
+            let at: (&dyn Executor, &dyn Courier, _) = (runtime, runtime.courier(), monitor);
+            let (made, report) = lu::inverse_across(a, backend, at)?;
+            inverse = Some(made);
+            Ok(report)
+        };
+        runs.push(settings.measure(runtime, run)?);
+    }
+    problem.outcome.measured = Measured::median(runs);
+    match inverse {
+        Some(inverse) => conclude(problem, (&original, &inverse), Kind::Random, backend),
+        None => Ok(()),
+    }
+}
+
+/// The digest of the inverse, the check, and the rest of the report.
+fn conclude<T: Scalar>(
+    problem: Problem<'_, Own>,
+    (original, inverse): (&Matrix<T>, &TiledMatrix<T>),
+    kind: Kind,
+    backend: Backend,
+) -> Result<(), Failure> {
+    let (settings, runtime) = (problem.settings, problem.runtime);
+    let (outcome, layout) = (problem.outcome, *inverse.layout());
+    let (n, nb) = (inverse.rows(), inverse.nb());
+    outcome.digest = Some(digest_of_all(inverse, runtime)?.to_string());
     if is_checked(settings, n) {
         let whole = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
         fits::<T>(&[&layout, &layout, &whole], runtime)?;
         let before = TiledMatrix::<T>::vacant(layout, runtime.memory());
-        before.fill(&original, runtime)?;
+        before.fill(original, runtime)?;
         let rest = TiledMatrix::<T>::vacant(whole, runtime.memory());
         let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
         rest.fill(&unit, runtime)?;
-        let (before, after) = (Operand::plain(&before), Operand::plain(&a));
-        let residual = residual(before, after, &rest, runtime, runtime.courier())?;
+        let (before, after) = (Operand::plain(&before), Operand::plain(inverse));
+        // Which of the two products an algorithm promises to be near I.
+        let (left, right) = match settings.own.method {
+            Method::Cholesky => (before, after),
+            Method::Lu => (after, before),
+        };
+        let residual = residual(left, right, &rest, runtime, runtime.courier())?;
         judge(Some(residual.over(n)), outcome)?;
     }
     if !settings.json {
-        let kind = settings.own.generated.name(Kind::Spd);
+        let kind = settings.own.generated.name(kind);
         say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
     }
     Ok(())

@@ -14,15 +14,21 @@ use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Settings};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::lu::{Check, Factor, Pivots, Unpivoted, default_tile_order, expect_regular};
+use dataflow::linalg::lu::{
+    Check, Exchanges, Factor, Incremental, Pivots, Replay, Unpivoted, default_tile_order,
+    expect_regular,
+};
 use dataflow::linalg::matrix::digest::Digest;
-use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::matrix::generate::Random;
+use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use problem::{
     File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
     in_numbers, is_checked, judge, over_ranks, say_more,
 };
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {
@@ -40,23 +46,44 @@ struct Own {
     /// Which rows are swapped, so that no pivot is too small
     #[arg(long, value_name = "HOW", default_value = "partial")]
     pivoting: Pivoting,
+    /// How many groups of tiles a tournament begins with, whatever the grid [default: 4]
+    #[arg(long, value_name = "NUMBER")]
+    groups: Option<NonZeroU32>,
 }
 
 impl Own {
     /// The generated matrix that suits the way pivots are chosen.
     fn kind(&self) -> Kind {
         match self.pivoting {
-            Pivoting::Partial => Kind::Random,
+            Pivoting::Partial | Pivoting::Tournament | Pivoting::Incremental => Kind::Random,
             Pivoting::None => Kind::Spd,
         }
     }
+
+    /// Refuses groups of which nothing begins.
+    fn expect_sense(&self) -> Result<(), Failure> {
+        self.generated.expect_sense()?;
+        match self.groups {
+            Some(_) if self.pivoting != Pivoting::Tournament => Err(Failure::refused(
+                "--groups: only --pivoting tournament has them",
+            )),
+            _ => Ok(()),
+        }
+    }
 }
+
+/// Of a tournament, if nobody says otherwise.
+const GROUPS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// How pivots are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Pivoting {
     /// The largest entry of the column, as LAPACK does.
     Partial,
+    /// Groups of tiles put forward rows, which play for the top.
+    Tournament,
+    /// Between the diagonal tile and one tile below it after the other; checked by a solution.
+    Incremental,
     /// As they stand: for matrices whose diagonal dominates.
     None,
 }
@@ -87,21 +114,48 @@ impl InAnyPrecision for Problem<'_, Own> {
 
         let lu = TiledMatrix::vacant(layout, runtime.memory());
         let pivots = Pivots::new(&lu);
+        let exchanges = Exchanges::new(&lu);
         let mut runs = Vec::new();
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
             lu.fill(&original, runtime)?;
             lu.scan(runtime, runtime.courier())?;
             let run = |monitor: &Monitor| match settings.own.pivoting {
-                Pivoting::Partial => partial(&lu, &pivots, backend, runtime, monitor),
+                Pivoting::Partial => {
+                    by_columns(Factor::new(&lu, &pivots, backend)?, runtime, monitor)
+                }
+                Pivoting::Tournament => {
+                    let groups = settings.own.groups.unwrap_or(GROUPS);
+                    let factor = Factor::new(&lu, &pivots, backend)?;
+                    by_columns(factor.by_tournament(groups), runtime, monitor)
+                }
+                Pivoting::Incremental => incremental(&lu, &exchanges, backend, runtime, monitor),
                 Pivoting::None => without(&lu, &pivots, backend, runtime, monitor),
             };
             runs.push(settings.measure(runtime, run)?);
         }
         outcome.measured = Measured::median(runs);
 
-        outcome.digest = Some((digest(&lu, runtime)? + swaps(&pivots, runtime)?).to_string());
-        if is_checked(settings, m.max(n)) {
+        let beside = match settings.own.pivoting {
+            Pivoting::Incremental => exchanges.digest(),
+            _ => pivots.digest(),
+        };
+        outcome.digest = Some((digest(&lu, runtime)? + of_all(beside, runtime)?).to_string());
+        let regular = expect_regular(&lu, runtime, runtime.courier());
+        if !is_checked(settings, m.max(n)) {
+            // Nobody asks.
+        } else if settings.own.pivoting == Pivoting::Incremental {
+            // What cannot be solved with is checked by nothing.
+            if m == n && regular.is_ok() {
+                let ratio = solution(
+                    (&lu, &exchanges),
+                    &original,
+                    (settings.seed, backend),
+                    runtime,
+                );
+                judge(Some(ratio?), outcome)?;
+            }
+        } else {
             let check = Check::new(&original, &lu, &pivots)?;
             check.run_across(runtime, runtime.courier())?;
             judge(check.residual(), outcome)?;
@@ -110,18 +164,29 @@ impl InAnyPrecision for Problem<'_, Own> {
             let kind = settings.own.generated.name(settings.own.kind());
             say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
         }
-        Ok(expect_regular(&lu, runtime, runtime.courier())?)
+        Ok(regular?)
     }
 }
 
-fn partial<T: Scalar>(
+fn by_columns<T: Scalar>(
+    factor: Factor<'_, T>,
+    runtime: &Runtime,
+    monitor: &Monitor,
+) -> Result<Report, Failure> {
+    Ok(match runtime.n_ranks() {
+        1 => factor.run_watched(runtime, monitor),
+        _ => factor.run_across(runtime, runtime.courier(), monitor),
+    }?)
+}
+
+fn incremental<T: Scalar>(
     a: &TiledMatrix<T>,
-    pivots: &Pivots<T>,
+    exchanges: &Exchanges<T>,
     backend: Backend,
     runtime: &Runtime,
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
-    let factor = Factor::new(a, pivots, backend)?;
+    let factor = Incremental::new(a, exchanges, backend)?;
     Ok(match runtime.n_ranks() {
         1 => factor.run_watched(runtime, monitor),
         _ => factor.run_across(runtime, runtime.courier(), monitor),
@@ -142,16 +207,41 @@ fn without<T: Scalar>(
     }?)
 }
 
-/// The digest of all ranks' pivots, the same on every rank.
-fn swaps<T: Scalar>(pivots: &Pivots<T>, runtime: &Runtime) -> Result<Digest, dataflow::Error> {
-    let Digest(own) = pivots.digest();
+/// ‖B − A·X‖₁ / (n ‖A‖₁ ‖X‖₁ ε) of a solution with a random right-hand side, the same on every rank.
+fn solution<T: Scalar>(
+    (lu, exchanges): (&TiledMatrix<T>, &Exchanges<T>),
+    original: &(impl Entries<T> + Sync),
+    (seed, backend): (u64, Backend),
+    runtime: &Runtime,
+) -> Result<f64, Failure> {
+    let layout = Layout::general(lu.rows(), 1, lu.nb())?;
+    let layout = layout.distributed(*lu.layout().distribution(), runtime.rank())?;
+    let side = || -> Result<TiledMatrix<T>, Failure> {
+        let side = TiledMatrix::vacant(layout, runtime.memory());
+        side.fill(&Random::new(seed ^ 1), runtime)?;
+        Ok(side)
+    };
+    let (x, b) = (side()?, side()?);
+    Replay::new(lu, exchanges, &x, backend)?.run_across(
+        runtime,
+        runtime.courier(),
+        &Monitor::new(),
+    )?;
+    let a = TiledMatrix::<T>::vacant(*lu.layout(), runtime.memory());
+    a.fill(original, runtime)?;
+    let (a, x) = (Operand::plain(&a), Operand::plain(&x));
+    Ok(residual(a, x, &b, runtime, runtime.courier())?.over(lu.rows()))
+}
+
+/// The sum of all ranks' digests, the same on every rank.
+fn of_all(Digest(own): Digest, runtime: &Runtime) -> Result<Digest, dataflow::Error> {
     let all = runtime.gather(own.to_le_bytes().to_vec())?;
     Ok(in_numbers(&all).map(Digest).sum())
 }
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.generated.expect_sense()?;
+        settings.own.expect_sense()?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

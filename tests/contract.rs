@@ -985,6 +985,8 @@ fn lu_answers_alike_on_every_grid_and_any_number_of_threads() {
         "--n 100 --m 60 --nb 16 --precision c32",
         "--n 20 --nb 16",
         "--n 100 --nb 16 --pivoting none",
+        "--n 60 --m 100 --nb 16 --pivoting tournament --groups 3",
+        "--n 70 --nb 16 --pivoting incremental",
     ] {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         let lu =
@@ -1028,7 +1030,34 @@ fn lu_of_a_singular_matrix_is_complete_and_fails_with_the_index_of_its_pivot() {
 fn lu_refuses_a_way_of_pivoting_that_it_does_not_have() {
     let ended = run("lu", &["--n", "5", "--pivoting", "rook"]);
     let text = ended.is_a_bad_argument();
-    assert!(text.contains("partial") && text.contains("none"), "{text}");
+    for way in ["partial", "tournament", "incremental", "none"] {
+        assert!(text.contains(way), "{text}");
+    }
+    let text = run("lu", &["--n", "5", "--groups", "2"]).is_a_bad_argument();
+    assert!(text.contains("tournament"), "{text}");
+}
+
+#[test]
+fn inverses_by_lu_are_alike_on_every_grid_and_judged() {
+    for arguments in ["--n 60 --nb 16", "--n 20 --nb 16 --precision c32"] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let inverse = |more: &[&str]| {
+            let more = [&arguments, more, &["--method", "lu", "--check", "--json"]];
+            run("inverse", &more.concat()).done()
+        };
+        let alone = inverse(&["--threads", "1"]);
+        assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
+        for (ranks, grid) in [("1", "1x1"), ("4", "2x2"), ("6", "2x3")] {
+            let spread = inverse(&["--ranks", ranks, "--grid", grid]);
+            for key in ["residual", "digest"] {
+                assert_eq!(spread[key], alone[key], "{key} on {grid}");
+            }
+        }
+    }
+    let singular = [
+        "--matrix", "hilbert", "--n", "3", "--method", "lu", "--json",
+    ];
+    assert!(run("inverse", &singular).done()["residual"].as_f64() < Some(30.0));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
 use dataflow::mpi::{Counters, Settings};
 use dataflow::{Monitor, prelude::*};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use world::on_ranks;
@@ -468,9 +469,25 @@ fn the_count_for_lu_without_pivoting_is_that_of_another_program() {
 /// A datum of LU with partial pivoting, and who makes it: by name, step or column, row of ranks.
 type Named = (&'static str, usize, usize, usize);
 
-/// What LU with partial pivoting sends, by who reads what; with rows of ranks instead of tiles
+/// The matches of a tournament of so many: the leaves of a heap, in which a parent has half the number.
+fn matches(entrants: usize) -> Vec<(usize, usize, usize)> {
+    (1..entrants).map(|v| (v, 2 * v, 2 * v + 1)).collect()
+}
+
+/// The leaf at the end of the way down to the left.
+fn leftmost(node: usize, entrants: usize) -> usize {
+    if node >= entrants {
+        node - entrants
+    } else {
+        leftmost(2 * node, entrants)
+    }
+}
+
+/// What LU with partial or tournament pivoting sends, by who reads what; with rows of ranks instead of tiles
 /// where rows travel together.
-fn pivoted_crossings((mt, nt): (usize, usize), (p, q): (usize, usize)) -> usize {
+///
+/// - `groups`: of a tournament; 0 takes partial pivoting
+fn pivoted_crossings((mt, nt): (usize, usize), (p, q): (usize, usize), groups: usize) -> usize {
     let owner = |m: usize, n: usize| m % p * q + n % q;
     let rank_rows = |first: usize| -> BTreeSet<usize> { (first..mt).map(|m| m % p).collect() };
     let mut crossings: BTreeSet<(Named, usize)> = BTreeSet::new();
@@ -484,8 +501,34 @@ fn pivoted_crossings((mt, nt): (usize, usize), (p, q): (usize, usize)) -> usize 
         let top = owner(k, k);
         for r in rank_rows(k) {
             // The panel goes to the diagonal's rank and back.
-            read(("stack", k, r, 0), owner(r, k), top);
+            if groups == 0 {
+                read(("stack", k, r, 0), owner(r, k), top);
+            }
             read(("factored", k, r, 0), top, owner(r, k));
+        }
+        if groups > 0 {
+            // Each group's tiles meet at its first; then pairs of winners, halving their number.
+            let entrants = groups.min(mt - k);
+            let firsts: Vec<usize> = (0..entrants).map(|i| owner(k + i, k)).collect();
+            for m in k..mt {
+                let first = firsts[(m - k) % groups];
+                read(("candidate", m, k, 0), owner(m, k), first);
+            }
+            for (v, left, right) in matches(entrants) {
+                // A match is played where its leftmost group begins, the last at the diagonal.
+                let at = if v == 1 {
+                    top
+                } else {
+                    firsts[leftmost(v, entrants)]
+                };
+                for player in [left, right] {
+                    read(
+                        ("winners", k, player, 0),
+                        firsts[leftmost(player, entrants)],
+                        at,
+                    );
+                }
+            }
         }
         for n in k + 1..nt {
             read(("swaps", k, 0, 0), top, owner(k, n));
@@ -516,8 +559,53 @@ fn pivoted_crossings((mt, nt): (usize, usize), (p, q): (usize, usize)) -> usize 
     crossings.len()
 }
 
+#[derive(Clone, Copy)]
+enum Pivoting {
+    None,
+    /// Partial, or a tournament of so many groups if there are any.
+    ByColumns(u32),
+    Incremental,
+}
+
+/// What LU with incremental pivoting sends: each version of a tile, and what goes with it, once to
+/// each rank that reads or changes it next.
+fn incremental_crossings((mt, nt): (usize, usize), (p, q): (usize, usize)) -> usize {
+    let owner = |m: usize, n: usize| m % p * q + n % q;
+    let mut crossings: BTreeSet<(Named, usize)> = BTreeSet::new();
+    let mut read = |datum: Named, from: usize, at: usize| {
+        if from != at {
+            crossings.insert((datum, at));
+        }
+    };
+    for k in 0..mt.min(nt) {
+        for n in k + 1..nt {
+            read(("swaps", k, 0, 0), owner(k, k), owner(k, n));
+            read(("row", k, k, k), owner(k, k), owner(k, n));
+        }
+        for m in k + 1..mt {
+            // Rows go down a column, from the tile that they met last.
+            for n in k..nt {
+                read(("row", k, n, m - 1), owner(m - 1, n), owner(m, n));
+            }
+            for n in k + 1..nt {
+                read(("multipliers", m, k, 0), owner(m, k), owner(m, n));
+                read(("steps", m, k, 0), owner(m, k), owner(m, n));
+            }
+        }
+        for n in k..nt {
+            read(("row", k, n, mt - 1), owner(mt - 1, n), owner(k, n));
+        }
+    }
+    crossings.len()
+}
+
 /// Factors a matrix with or without pivoting over simulated ranks; what all ranks sent.
-fn lu_sent((m, n): (usize, usize), nb: usize, (p, q): (usize, usize), pivoted: bool) -> Counters {
+fn lu_sent(
+    (m, n): (usize, usize),
+    nb: usize,
+    (p, q): (usize, usize),
+    pivoting: Pivoting,
+) -> Counters {
     let heap = |_| -> Arc<dyn Memory> { Arc::new(Heap) };
     let settings = Settings::default();
     let n_ranks = (p * q) as u32;
@@ -536,12 +624,23 @@ fn lu_sent((m, n): (usize, usize), nb: usize, (p, q): (usize, usize), pivoted: b
             let pivots = Pivots::new(&a);
             let workers = VirtualWorkers::new(world, rank, 2);
             let monitor = Monitor::new();
-            if pivoted {
-                let factor = lu::Factor::new(&a, &pivots, Backend::Faer).unwrap();
-                factor.run_across(&workers, messenger, &monitor).unwrap();
-            } else {
-                let factor = Unpivoted::new(&a, &pivots, Backend::Faer).unwrap();
-                factor.run_across(&workers, messenger, &monitor).unwrap();
+            match pivoting {
+                Pivoting::None => {
+                    let factor = Unpivoted::new(&a, &pivots, Backend::Faer).unwrap();
+                    factor.run_across(&workers, messenger, &monitor).unwrap();
+                }
+                Pivoting::ByColumns(groups) => {
+                    let mut factor = lu::Factor::new(&a, &pivots, Backend::Faer).unwrap();
+                    if let Some(groups) = NonZeroU32::new(groups) {
+                        factor = factor.by_tournament(groups);
+                    }
+                    factor.run_across(&workers, messenger, &monitor).unwrap();
+                }
+                Pivoting::Incremental => {
+                    let exchanges = lu::Exchanges::new(&a);
+                    let factor = lu::Incremental::new(&a, &exchanges, Backend::Faer).unwrap();
+                    factor.run_across(&workers, messenger, &monitor).unwrap();
+                }
             }
             messenger.totals()
         },
@@ -576,14 +675,20 @@ fn messages_of_lu_are_those_that_reads_and_writes_need() {
                 .iter()
                 .map(|&((i, j), _)| 8 * extent(m, i) * extent(n, j));
             let expected = (crossings.len() as u64, bytes.sum::<usize>() as u64);
-            let sent = lu_sent((m, n), nb, grid, false);
+            let sent = lu_sent((m, n), nb, grid, Pivoting::None);
             assert_eq!(
                 (sent.messages, sent.bytes()),
                 expected,
                 "without pivoting, {of}"
             );
-            let sent = lu_sent((m, n), nb, grid, true);
-            assert_eq!(sent.messages, pivoted_crossings(tiles, grid) as u64, "{of}");
+            for groups in [0, 2, 3, 5] {
+                let sent = lu_sent((m, n), nb, grid, Pivoting::ByColumns(groups));
+                let expected = pivoted_crossings(tiles, grid, groups as usize) as u64;
+                assert_eq!(sent.messages, expected, "{of}, {groups} groups");
+            }
+            let sent = lu_sent((m, n), nb, grid, Pivoting::Incremental);
+            let expected = incremental_crossings(tiles, grid) as u64;
+            assert_eq!(sent.messages, expected, "incremental pivoting, {of}");
         }
     }
 }

@@ -16,6 +16,7 @@ use dataflow::linalg::product::{
 };
 use dataflow::linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// A matrix that lives as long as the program and has no tiles.
@@ -139,6 +140,7 @@ specimen!(
     [
         lu::Task::Begin { m: 20, n: 0 },
         lu::Task::Gather { r: 20, k: 0 },
+        lu::Task::Merge { v: 20, k: 0 },
         lu::Task::Panel { k: 20 },
         lu::Task::Scatter { m: 0, k: 1 },
         lu::Task::Rise { r: 0, n: 0, k: 0 },
@@ -157,6 +159,29 @@ specimen!(
         UnpivotedTask::Right { n: 0, k: 0 },
         UnpivotedTask::Below { m: 0, k: 0 },
         UnpivotedTask::Update { m: 1, n: 1, k: 1 },
+    ]
+);
+specimen!(
+    lu::Incremental<'static, f64>,
+    lu::IncrementalTask,
+    [
+        lu::IncrementalTask::Getrf { k: 20 },
+        lu::IncrementalTask::Gessm { n: 0, k: 0 },
+        lu::IncrementalTask::Tstrf { m: 0, k: 0 },
+        lu::IncrementalTask::Ssssm { m: 1, n: 1, k: 1 },
+        lu::IncrementalTask::Stay { n: 20, k: 0 },
+    ]
+);
+specimen!(
+    lu::Replay<'static, f64>,
+    lu::ReplayTask,
+    [
+        lu::ReplayTask::Give { m: 20, n: 0 },
+        lu::ReplayTask::GiveSteps { m: 0, k: 20 },
+        lu::ReplayTask::Forward { k: 20, j: 0 },
+        lu::ReplayTask::Pair { m: 1, k: 1, j: 0 },
+        lu::ReplayTask::Backward { k: 0, j: 20 },
+        lu::ReplayTask::Update { m: 0, k: 0, j: 0 },
     ]
 );
 specimen!(
@@ -365,29 +390,74 @@ fn every_mutant_of_lu_is_found() {
             let a = over(Layout::general(m, n, 1).unwrap(), (p, q));
             let pivots = &*Box::leak(Box::new(Pivots::new(a)));
             let space = lu::Factor::new(a, pivots, Backend::Auto).unwrap();
+            let tournament = space.by_tournament(NonZeroU32::new(3).unwrap());
+            // How many flows a panel has: stacks and pivots; players, pivots, the top and seats.
+            for (space, flows) in [(space, 2 * p), (tournament, 4 + p)] {
+                every_mutant_is_found(&space, p * q, stride, |mutation| {
+                    // The pivots go to a store that was empty: nothing says what must come there.
+                    let Mutation::Output(lu::Task::Panel { k }, nth, twist) = mutation else {
+                        return false;
+                    };
+                    let (below, right) = (m as u32 - k, n as u32 - k - 1);
+                    let risers = p.min(below - 1);
+                    let last = below + right * (risers + 1) + u32::from(*k > 0);
+                    *nth == last as usize
+                        && match twist {
+                            Twist::Removed => true,
+                            Twist::Flow(flow) => *flow < flows as usize,
+                            // On the rank of another step this one's slot is free.
+                            Twist::Slot(step) => {
+                                let owner = |step| a.rank_of(step, step);
+                                let beyond = *step >= m.min(n) && p * q > 1;
+                                beyond || owner(*step) != owner(*k as usize)
+                            }
+                            _ => false,
+                        }
+                });
+            }
+            let space = Unpivoted::new(a, pivots, Backend::Auto).unwrap();
+            every_mutant_is_found(&space, p * q, stride.min(5), |_| false);
+        }
+    }
+}
+
+#[test]
+fn every_mutant_of_lu_with_incremental_pivoting_is_found() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+        for ((m, n), stride) in [((2, 2), 1), ((3, 2), 3), ((2, 3), 2), ((4, 4), 31)] {
+            let a = over(Layout::general(m, n, 1).unwrap(), (p, q));
+            let exchanges = &*Box::leak(Box::new(lu::Exchanges::new(a)));
+            let space = lu::Incremental::new(a, exchanges, Backend::Auto).unwrap();
             every_mutant_is_found(&space, p * q, stride, |mutation| {
-                // The pivots go to a store that was empty: nothing says what must come there.
-                let Mutation::Output(lu::Task::Panel { k }, nth, twist) = mutation else {
+                use lu::IncrementalTask::{Getrf, Tstrf};
+                let Mutation::Output(task, nth, twist) = mutation else {
                     return false;
                 };
-                let (below, right) = (m as u32 - k, n as u32 - k - 1);
-                let risers = p.min(below - 1);
-                let last = below + right * (risers + 1) + u32::from(*k > 0);
-                *nth == last as usize
+                // The exchanges go to a store that was empty: nothing says what must come there.
+                let (row, k, last, flows) = match *task {
+                    Getrf { k } => (k, k, 0, 2),
+                    Tstrf { m, k } => (m, k, 1, 3),
+                    _ => return false,
+                };
+                *nth == 2 * (n - 1 - k as usize) + last
                     && match twist {
                         Twist::Removed => true,
-                        Twist::Flow(flow) => *flow < 2 * p as usize,
-                        // On the rank of another step this one's slot is free.
-                        Twist::Slot(step) => {
-                            let owner = |step| a.rank_of(step, step);
-                            let beyond = *step >= m.min(n) && p * q > 1;
-                            beyond || owner(*step) != owner(*k as usize)
+                        Twist::Flow(flow) => *flow < flows,
+                        // A slot that nobody fills, or who does is on another rank.
+                        Twist::Slot(slot) => {
+                            let (other, step) = (slot % m, slot / m);
+                            let owner = |m, k| a.rank_of(m, k);
+                            match step < m.min(n) {
+                                true => {
+                                    other < step
+                                        || owner(other, step) != owner(row as usize, k as usize)
+                                }
+                                false => p * q > 1,
+                            }
                         }
                         _ => false,
                     }
             });
-            let space = Unpivoted::new(a, pivots, Backend::Auto).unwrap();
-            every_mutant_is_found(&space, p * q, stride.min(5), |_| false);
         }
     }
 }
@@ -400,19 +470,41 @@ fn every_mutant_of_the_solution_with_lu_is_found() {
             let b = over(Layout::general(nt, 2, 1).unwrap(), (p, q));
             let pivots = &*Box::leak(Box::new(Pivots::new(a)));
             let space = lu::Solve::new(a, pivots, op, b, Backend::Auto).unwrap();
-            every_mutant_is_found(&space, p * q, stride, |mutation| match mutation {
-                // Another tile of the factors, or another step, which nobody changes, may be read:
-                // no contradiction.
-                Mutation::Input(lu::SolveTask::Give { .. }, 0, Twist::Slot(slot)) => {
-                    p * q > 1 || *slot < a.n_slots()
-                }
-                Mutation::Input(lu::SolveTask::Order { k }, nth, Twist::Slot(slot)) => {
-                    let steps = nt;
-                    *nth == usize::from((*k as usize) + 1 < steps) && (p * q > 1 || *slot < steps)
-                }
-                _ => false,
+            every_mutant_is_found(&space, p * q, stride, |mutation| {
+                may_read_another(mutation, a, nt)
             });
         }
+    }
+}
+
+/// Another tile of the factors, or another step, which nobody changes, may be read: no contradiction.
+fn may_read_another(
+    mutation: &Mutation<lu::SolveTask>,
+    a: &TiledMatrix<f64>,
+    steps: usize,
+) -> bool {
+    let spread = a.distribution().n_ranks() > 1;
+    match mutation {
+        Mutation::Input(lu::SolveTask::Give { .. }, 0, Twist::Slot(slot)) => {
+            spread || *slot < a.n_slots()
+        }
+        Mutation::Input(lu::SolveTask::Order { k }, nth, Twist::Slot(slot)) => {
+            *nth == usize::from((*k as usize) + 1 < steps) && (spread || *slot < steps)
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn every_mutant_of_the_way_to_the_inverse_with_lu_is_found() {
+    for ((p, q), nt, stride) in [((1, 1), 2, 1), ((2, 2), 2, 1), ((2, 3), 3, 7)] {
+        let a = over(Layout::general(nt, nt, 1).unwrap(), (p, q));
+        let b = over(Layout::general(nt, nt, 1).unwrap(), (p, q));
+        let pivots = &*Box::leak(Box::new(Pivots::new(a)));
+        let space = lu::Solve::of_unit(a, pivots, b, Backend::Auto).unwrap();
+        every_mutant_is_found(&space, p * q, stride, |mutation| {
+            may_read_another(mutation, a, nt)
+        });
     }
 }
 

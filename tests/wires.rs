@@ -32,15 +32,18 @@ const ALL: &[usize] = &[1, 2, 3, 4, 6];
 const SOME: &[usize] = &[2, 4];
 
 #[rustfmt::skip]
-const EXAMPLES: [Example; 14] = [
+const EXAMPLES: [Example; 17] = [
     ("cholesky", "--n 300 --nb 64 --threads 1 --check", &["residual", "digest", "tasks"], ALL),
     ("alignment", "--n 400 --nb 64 --threads 1", &["score", "alignment_length", "tasks"], ALL),
     ("cholesky_sequence", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
     ("lu", "--n 200 --m 150 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("lu", "--n 200 --m 150 --nb 32 --pivoting tournament --threads 1 --check", FACTOR, SOME),
+    ("lu", "--n 150 --nb 32 --pivoting incremental --threads 1 --check", FACTOR, SOME),
     ("qr", "--n 100 --m 200 --nb 32 --tree greedy --threads 1 --check", &["residual", "digest", "orthogonality"], SOME),
     ("solve", "--n 200 --nb 32 --method lu --threads 1 --check", &["residual", "digest", "condition", "log_det"], SOME),
     ("least_squares", "--n 100 --m 200 --nb 32 --threads 1 --check", FACTOR, SOME),
     ("inverse", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("inverse", "--n 150 --nb 32 --method lu --threads 1 --check", FACTOR, SOME),
     ("matmul", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
     ("sequence", "--threads 1", &["example"], SOME),
     ("fibonacci", "--n 22 --cutoff 8 --threads 1", VALUE, SOME),

@@ -8,7 +8,9 @@
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
 
 use crate::cholesky::{Check, Factor, Inverse, Solve};
-use crate::lu::{Check as LuCheck, Factor as LuFactor, Solve as LuSolve, Unpivoted};
+use crate::lu::{
+    Check as LuCheck, Factor as LuFactor, Incremental, Replay, Solve as LuSolve, Unpivoted,
+};
 use crate::matrix::Fill;
 use crate::matrix::norm::Measure;
 use crate::product::{Gemm, Herk, Torus, Triangular};
@@ -66,7 +68,9 @@ compiled!(
     run_herk of Herk,
     run_lu of LuFactor,
     run_lu_unpivoted of Unpivoted,
+    run_lu_incremental of Incremental,
     run_lu_solve of LuSolve,
+    run_lu_replay of Replay,
     run_lu_check of LuCheck,
     run_qr of QrFactor,
     run_qr_apply of Apply,

@@ -43,6 +43,15 @@ pub fn potri<T: Scalar>(n: usize) -> u64 {
     count::<T>(multiplications, additions)
 }
 
+/// Inverse of an `n × n` matrix from its LU factors: about 4·n³/3.
+pub fn getri<T: Scalar>(n: usize) -> u64 {
+    let n = n as u128;
+    let (square, cube) = (n * n, 4 * (n * n).saturating_mul(n));
+    let multiplications = cube.saturating_add(3 * square + 5 * n) / 6;
+    let additions = cube.saturating_add(5 * n).saturating_sub(9 * square) / 6;
+    count::<T>(multiplications, additions)
+}
+
 /// LU factorisation of an `m × n` matrix: about n²·(m − n/3) for m ≥ n.
 ///
 /// # Examples

@@ -21,6 +21,7 @@ use dataflow_linalg::qr::{self, Options, Tree, Where};
 use dataflow_linalg::scalar::{Scalar, c32, c64};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -359,7 +360,9 @@ fn check_reason(file: &str, expected: &Value, error: &ReadError) {
 }
 
 /// Factors a matrix and solves for a right-hand side of ones; counts the facts that hold.
-fn check_lu<T: Scalar>(folder: &Path, fact: &Value) -> usize {
+///
+/// - `groups`: of a tournament; none takes partial pivoting
+fn check_lu<T: Scalar>(folder: &Path, fact: &Value, groups: Option<NonZeroU32>) -> usize {
     let file = fact["file"].as_str().unwrap();
     let mut reader = Reader::open(folder.join(file)).unwrap();
     let (rows, cols) = (reader.header().rows, reader.header().cols);
@@ -368,7 +371,11 @@ fn check_lu<T: Scalar>(folder: &Path, fact: &Value) -> usize {
         .read_tiled(layout, Arc::new(Heap), physical_memory())
         .unwrap();
     let (pivots, norm) = (Pivots::new(&a), norm(&a, Norm::One).unwrap());
-    let info = match lu::factor(&a, &pivots, Backend::Auto, &Inline) {
+    let factored = match groups {
+        None => lu::factor(&a, &pivots, Backend::Auto, &Inline),
+        Some(n) => lu::factor_by_tournament(&a, &pivots, n, Backend::Auto, &Inline),
+    };
+    let info = match factored {
         Ok(_) => 0,
         Err(LinalgError::Singular { index }) => index,
         Err(error) => panic!("{file}: {error}"),
@@ -409,14 +416,16 @@ fn every_fact_of_the_collection_that_concerns_lu_holds() {
     let mut n_checked = 0;
     for fact in json(folder.join("facts.json")) {
         if fact["getrf_info"].is_u64() {
-            n_checked += match fact["field"].as_str() {
-                Some("complex") => check_lu::<c64>(&folder, &fact),
-                _ => check_lu::<f64>(&folder, &fact),
-            };
+            for groups in [None, NonZeroU32::new(3)] {
+                n_checked += match fact["field"].as_str() {
+                    Some("complex") => check_lu::<c64>(&folder, &fact, groups),
+                    _ => check_lu::<f64>(&folder, &fact, groups),
+                };
+            }
         }
     }
     println!("checked: {n_checked} facts");
-    assert!(n_checked > 20);
+    assert!(n_checked > 40);
 }
 
 /// The facts that QR gives: log |det R| of a matrix of full rank, and norms of least squares with

@@ -107,7 +107,10 @@ impl<'a, T: Scalar> Basis<'a, T> {
 }
 
 /// A range cut wherever one of the formats has a sub-tile boundary.
-fn pieces(range: Range<usize>, formats: [Format; 2]) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn pieces(
+    range: Range<usize>,
+    formats: [Format; 2],
+) -> impl Iterator<Item = Range<usize>> {
     let Range { start, end } = range;
     cuts(end, formats)
         .map(move |cut| cut.start.max(start)..cut.end)

@@ -11,7 +11,7 @@ use ::faer::{MatMut, MatRef};
 
 use super::product::product;
 use super::scratch::with_scratch;
-use super::{Backend, Diagonal, Op, Side, Triangle};
+use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::matrix::tile::{Format, Tile};
 use crate::scalar::{Precision, Scalar};
 
@@ -61,8 +61,52 @@ pub fn getrf_unpivoted<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Option<u
     getrf_by(backend, a, &mut unused, |_| 0)
 }
 
+/// `B ← B·U⁻¹`: the rows of L that belong to rows which were no pivots, as [`getrf`] makes them. A
+/// column whose pivot is zero is not divided.
+///
+/// - `u`: the upper triangle of at least n rows and columns; the rest is not read
+/// - `b`: `m × n`, overwritten
+///
+/// `m·n²` flops (4 times as many for complex numbers).
+///
+/// # Panics
+/// If the shapes disagree: a fault of the task space, never of the data.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, eliminate};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let u = Tile::from_rows([[0.0, 1.0], [0.0, 4.0]]);
+/// let mut b = Tile::from_rows([[0.0, 10.0]]);
+/// eliminate(Backend::Auto, &u, &mut b);
+/// assert_eq!(b, Tile::from_rows([[0.0, 2.5]]));
+/// ```
+pub fn eliminate<T: Scalar>(backend: Backend, u: &Tile<T>, b: &mut Tile<T>) {
+    let (m, n) = (b.rows(), b.cols());
+    let size = |x: T| x.re().abs().max(x.im().abs());
+    let is_small = |j| size(u.get(j, j)) < smallest_normal::<T>();
+    if !(0..n).any(is_small) {
+        let upper = (Triangle::Upper, Diagonal::NonUnit);
+        return trsm_op(backend, Side::Right, (Op::NoTranspose, upper, u), b);
+    }
+    with_scratch(m * n, |columns: &mut [T]| {
+        b.write_column_major(columns, m);
+        for j in 0..n {
+            let (solved, rest) = columns.split_at_mut(j * m);
+            let column = &mut rest[..m];
+            for (i, solved) in solved.chunks_exact(m).enumerate() {
+                let factor = u.get(i, j);
+                let pairs = column.iter_mut().zip(solved);
+                pairs.for_each(|(x, l)| *x -= *l * factor);
+            }
+            divide(column, u.get(j, j));
+        }
+        b.read_column_major(columns, m);
+    });
+}
+
 /// Which entry of a column becomes its pivot.
-type Choice<T> = fn(&[T]) -> usize;
+pub(super) type Choice<T> = fn(&[T]) -> usize;
 
 fn getrf_by<T: Scalar>(
     backend: Backend,
@@ -124,7 +168,7 @@ fn swap_rows<T: Scalar>(mut a: MatMut<'_, T>, pivots: &[u32]) {
 const LEAF: usize = 8;
 
 /// `A ← L\U` on a block: the columns in halves down to [`LEAF`].
-fn factor_block<T: Scalar>(
+pub(super) fn factor_block<T: Scalar>(
     backend: Backend,
     a: MatMut<'_, T>,
     pivots: &mut [u32],
@@ -206,7 +250,7 @@ fn contiguous<T>(a: MatMut<'_, T>, j: usize) -> &mut [T] {
 /// Where |re| + |im|, rounded to the precision of `T`, is largest: the first of equals; a NaN never.
 ///
 /// First how large, then where: neither loop carries an index, so both run on vectors.
-fn largest<T: Scalar>(column: &[T]) -> usize {
+pub(super) fn largest<T: Scalar>(column: &[T]) -> usize {
     let size = |x: T| T::from_real(x.re().abs() + x.im().abs()).re();
     let larger = |most: f64, size: f64| if size > most { size } else { most };
     let (groups, rest) = column.as_chunks::<GROUP>();

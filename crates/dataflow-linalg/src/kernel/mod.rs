@@ -9,6 +9,8 @@
 //! | [`gemm_add`], [`herk_add`], [`scale`] | C ← C + α·op(A)·op(B), C + α·op(A)·op(A)ᴴ, β·C | products, inverses |
 //! | [`trtri`], [`lauum`], [`trmm`] | L ← L⁻¹, L ← Lᴴ·L, B ← α·op(L)·B | inverses |
 //! | [`getrf`], [`laswp`] | A ← L\U with P·A = L·U, and its row swaps | a panel of tile columns |
+//! | [`eliminate`] | B ← B·U⁻¹, by the rules of getrf for small pivots | rows that lost a tournament |
+//! | [`tstrf`], [`ssssm`] | \[U; A\] ← \[U'; L\] with row swaps between the two; pairs of tiles alike | incremental pivoting |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
 //! | [`trsm_op`], [`trmm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle; the products | LU, and solutions with it; any triangle |
 //! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
@@ -45,13 +47,14 @@ mod scratch;
 mod tpqrt;
 mod triangle;
 mod trsm;
+mod tstrf;
 
 use std::fmt;
 use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_add, gemm_op};
 pub use geqrt::{gemqrt, geqrt};
-pub use getrf::{getrf, getrf_unpivoted, laswp};
+pub use getrf::{eliminate, getrf, getrf_unpivoted, laswp};
 pub use herk::{herk, herk_add};
 pub use leading::solve_leading;
 pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
@@ -60,6 +63,7 @@ pub use scale::scale;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
+pub use tstrf::{ssssm, tstrf};
 
 /// The library behind the kernels.
 ///

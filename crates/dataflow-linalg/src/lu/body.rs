@@ -13,18 +13,24 @@ use dataflow_core::prelude::*;
 use dataflow_core::space::Slot;
 
 impl<T: Scalar> Factor<'_, T> {
-    /// STACK ← the tiles (m, k) of rank row r, one below the other.
+    /// STACK ← the tiles (m, k) of group r, one below the other; in a tournament the rows that it
+    /// puts forward.
     pub(super) fn gather(&self, r: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let tiles: Vec<_> = self.rows.tiles(r, k).collect();
-        let heights = tiles.iter().map(|&m| self.a.tile_rows(m as usize));
+        let heights = self.groups.tiles(r, k);
+        let heights = heights.map(|m| self.a.tile_rows(m as usize));
         let (height, width) = (heights.sum(), self.a.tile_cols(k as usize));
         let mut stack = Tile::unspecified(height, width, Format::ColumnMajor, self.a.memory());
         let elements = stack.as_mut_slice();
         let mut slots = flows.iter();
+        let tiles = slots.by_ref().take(self.groups.most());
+        let tiles: Vec<_> = tiles.filter_map(Slot::get).collect();
         let mut top = 0;
-        for tile in slots.by_ref().take(self.rows.most()).filter_map(Slot::get) {
+        for tile in &tiles {
             tile.write_column_major(&mut elements[top..], height);
             top += tile.rows();
+        }
+        if self.tournament {
+            stack = self.entrants_of((r, k), &tiles, stack);
         }
         put(slots.next(), stack);
     }
@@ -99,7 +105,9 @@ impl<T: Scalar> Factor<'_, T> {
         let (tile, stack) = (tile.update(), stack.read());
         let before = self.rows.tiles(m, k).take_while(|&above| above < m);
         let top: usize = before.map(|above| self.a.tile_rows(above as usize)).sum();
-        if tile.rows() > 0 && tile.cols() > 0 {
+        if self.tournament {
+            self.sit((m, k), tile, stack);
+        } else if tile.rows() > 0 && tile.cols() > 0 {
             tile.read_column_major(&stack.as_slice()[top..], stack.rows());
         }
         if m == k {
@@ -138,7 +146,7 @@ impl<T: Scalar> Factor<'_, T> {
     }
 
     /// The tile, and the row in it, of a row counted from the first one of panel k.
-    fn tile_of(&self, row: u32, k: u32) -> (u32, usize) {
+    pub(super) fn tile_of(&self, row: u32, k: u32) -> (u32, usize) {
         let nb = self.a.nb();
         (k + (row as usize / nb) as u32, row as usize % nb)
     }
@@ -287,13 +295,13 @@ fn copy_rows<T: Scalar>(
 }
 
 /// The columns of a column-major tile.
-fn columns_mut<T: Scalar>(tile: &mut Tile<T>) -> impl Iterator<Item = &mut [T]> {
+pub(super) fn columns_mut<T: Scalar>(tile: &mut Tile<T>) -> impl Iterator<Item = &mut [T]> {
     let height = tile.rows().max(1);
     tile.as_mut_slice().chunks_exact_mut(height)
 }
 
 /// The rows of a tile, one after the other.
-fn rows_of<T: Scalar>(tile: &Tile<T>) -> Vec<T> {
+pub(super) fn rows_of<T: Scalar>(tile: &Tile<T>) -> Vec<T> {
     let mut rows = vec![T::zero(); tile.rows() * tile.cols()];
     let each: Vec<_> = (0..tile.rows()).map(|i| (i, i * tile.cols())).collect();
     tile.copy_rows(&each, &mut rows);

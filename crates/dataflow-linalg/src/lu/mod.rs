@@ -1,10 +1,12 @@
 //! LU: P·A = L·U of a matrix of any shape, by tiles.
 //!
-//! [`factor`] overwrites A by L and U and says which rows it swapped; [`factor_unpivoted`] swaps
-//! none. [`solve`] overwrites B by the solution of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`residual`]
-//! judges factors; [`condition`] and [`determinant`] say what they tell of A. [`Factor`],
-//! [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be run, watched or
-//! composed like any other, on one rank or on many.
+//! [`factor`] overwrites A by L and U and says which rows it swapped; [`factor_by_tournament`]
+//! chooses them otherwise, [`factor_unpivoted`] swaps none. [`factor_incremental`] swaps between two
+//! tiles at a time, and has [a solution of its own](solve_incremental). [`solve`] overwrites B by the solution
+//! of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`inverse`] makes A⁻¹; [`residual`] judges factors;
+//! [`condition`] and [`determinant`] say what they tell of A. [`Factor`], [`Unpivoted`], [`Solve`]
+//! and [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on
+//! one rank or on many.
 //!
 //! # Examples
 //! ```
@@ -24,19 +26,28 @@
 
 mod body;
 mod check;
+mod exchanges;
 mod factor;
+mod incremental;
+mod inverse;
 mod moving;
 mod order;
 mod pivots;
 mod rank_rows;
+mod replay;
 mod solve;
+mod tournament;
 mod trust;
 mod unpivoted;
 
 pub use check::{Check, CheckTask, residual};
-pub use factor::{Factor, Task, expect_regular, factor};
+pub use exchanges::Exchanges;
+pub use factor::{Factor, Task, expect_regular, factor, factor_by_tournament};
+pub use incremental::{Incremental, IncrementalTask, factor_incremental};
+pub use inverse::{inverse, inverse_across, invert};
 pub use order::default_tile_order;
 pub use pivots::Pivots;
+pub use replay::{Replay, ReplayTask, solve_incremental};
 pub use solve::{Solve, SolveTask, solve};
 pub use trust::{condition, determinant};
 pub use unpivoted::{Unpivoted, UnpivotedTask, factor_unpivoted};

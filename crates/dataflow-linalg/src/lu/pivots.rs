@@ -166,6 +166,20 @@ pub(super) fn order(pivots: &[u32], later: Option<&[u32]>, rows: usize) -> Vec<u
     order
 }
 
+/// The swaps that bring these rows to the top, in this order, one after the other.
+pub(super) fn raising(rows: &[u32]) -> Vec<u32> {
+    // Where a row is that was moved, and which row is at a place.
+    let (mut places, mut held) = (BTreeMap::new(), BTreeMap::new());
+    let swap = |(i, &row)| {
+        let place = places.get(&row).copied().unwrap_or(row);
+        let here = held.get(&i).copied().unwrap_or(i);
+        places.insert(here, place);
+        held.insert(place, here);
+        place
+    };
+    (0..).zip(rows).map(swap).collect()
+}
+
 /// The order that undoes another.
 pub(super) fn inverse(order: &[u32]) -> Vec<u32> {
     let mut inverse = vec![0; order.len()];
@@ -220,6 +234,16 @@ mod tests {
                     Err(_) => prop_assert_eq!(row, now),
                 }
             }
+        }
+
+        #[test]
+        fn rows_on_top_are_brought_there_by_the_swaps_that_did_it(
+            pivots in (1usize..9, 0usize..9).prop_flat_map(|(height, more)| {
+                any_pivots(height, height + more)
+            })
+        ) {
+            let after = swapped(17, &[(0, pivots.clone())]);
+            prop_assert_eq!(raising(&after[..pivots.len()]), pivots);
         }
 
         #[test]

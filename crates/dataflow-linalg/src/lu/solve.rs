@@ -56,6 +56,8 @@ pub struct Solve<'a, T: Scalar> {
     backend: Backend,
     rows: RankRows,
     columns: u32,
+    /// Whether B is I, so that above the diagonal the first triangle finds zeros only.
+    of_unit: bool,
 }
 
 /// Overwrites `b` by the solution X of op(A)·X = B; `lu` and `pivots` are what
@@ -134,7 +136,33 @@ impl<'a, T: Scalar> Solve<'a, T> {
             backend,
             rows: RankRows::of(lu),
             columns: b.nt() as u32,
+            of_unit: false,
         })
+    }
+
+    /// The space that makes a unit matrix `unit`, of the factors' shape, A⁻ᴴ.
+    ///
+    /// # Errors
+    /// If they do not fit.
+    pub fn of_unit(
+        lu: &'a TiledMatrix<T>,
+        pivots: &'a Pivots<T>,
+        unit: &'a TiledMatrix<T>,
+        backend: Backend,
+    ) -> Result<Self, LinalgError> {
+        let solve = Solve::new(lu, pivots, Op::ConjTranspose, unit, backend)?;
+        if unit.cols() == lu.cols() {
+            return Ok(Solve {
+                of_unit: true,
+                ..solve
+            });
+        }
+        let text = format!(
+            "a unit matrix of {} columns does not fit factors of order {}",
+            unit.cols(),
+            lu.cols()
+        );
+        Err(LinalgError::Shape(text))
     }
 
     /// Runs this rank's part of the solution; every rank calls it with its part of the matrices.
@@ -174,11 +202,22 @@ impl<'a, T: Scalar> Solve<'a, T> {
         }
     }
 
+    /// The first step that finds more than zeros in column j of B.
+    fn start(&self, j: u32) -> u32 {
+        if self.of_unit { j } else { 0 }
+    }
+
     /// The first task of the solves that changes tile (m, j).
-    fn entry(m: u32, j: u32) -> SolveTask {
+    fn entry(&self, m: u32, j: u32) -> SolveTask {
+        let start = self.start(j);
         match m {
-            0 => Forward { k: 0, j },
-            m => ForwardUpdate { m, k: 0, j },
+            m if m < start => BackwardUpdate {
+                m,
+                k: self.nt() - 1,
+                j,
+            },
+            m if m == start => Forward { k: m, j },
+            m => ForwardUpdate { m, k: start, j },
         }
     }
 
@@ -283,6 +322,9 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         self.lu.layout().describe(about);
         about.parameter("nrhs", self.b.cols());
         about.parameter("op", format!("{:?}", self.op));
+        if self.of_unit {
+            about.parameter("b", "unit");
+        }
         about.parameter("backend", self.backend);
         let (p, most) = (self.rows.p, self.rows.most());
         let order = about.class("Order").new_flow("ORDER").of("order");
@@ -320,21 +362,22 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         let give = (0..needed).flat_map(move |n| (0..nt).map(move |m| Give { m, n }));
         let orders = (0..needed).map(|k| Order { k });
         let of_step = move |k, j| {
-            let below = (k + 1..nt).map(move |m| ForwardUpdate { m, k, j });
+            let solved = k >= self.start(j);
+            let first = if solved { k + 1 } else { nt };
+            let below = (first..nt).map(move |m| ForwardUpdate { m, k, j });
             let above = (0..k).map(move |m| BackwardUpdate { m, k, j });
             let m = k;
-            [
-                Begin { m, j },
-                Settle { m, j },
-                Forward { k, j },
-                Backward { k, j },
-            ]
-            .into_iter()
-            .chain(below)
-            .chain(above)
+            let own = [
+                Some(Begin { m, j }),
+                Some(Settle { m, j }),
+                solved.then_some(Forward { k, j }),
+                Some(Backward { k, j }),
+            ];
+            own.into_iter().flatten().chain(below).chain(above)
         };
         let leave = (0..columns).flat_map(move |j| rows.with_tiles(0).map(move |r| Leave { r, j }));
-        let steps = (0..columns).flat_map(move |j| (0..nt).flat_map(move |k| of_step(k, j)));
+        let steps = (0..columns).flat_map(move |j| (0..nt).map(move |k| (k, j)));
+        let steps = steps.flat_map(move |(k, j)| of_step(k, j));
         let all = give.chain(orders).chain(leave).chain(steps);
         all.filter(move |&task| self.rank(task) == on)
     }
@@ -366,17 +409,17 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
                 }
             }
             Forward { k, j } => {
-                let before = match k.checked_sub(1) {
-                    None => self.before_solves(k, j),
-                    Some(before) => ForwardUpdate { m: k, k: before, j },
+                let before = match k == self.start(j) {
+                    true => self.before_solves(k, j),
+                    false => ForwardUpdate { m: k, k: k - 1, j },
                 };
                 from.task(TILE, before, TILE);
                 from.task(FACTOR, Give { m: k, n: k }, TILE);
             }
             ForwardUpdate { m, k, j } => {
-                let before = match k.checked_sub(1) {
-                    None => self.before_solves(m, j),
-                    Some(k) => ForwardUpdate { m, k, j },
+                let before = match k == self.start(j) {
+                    true => self.before_solves(m, j),
+                    false => ForwardUpdate { m, k: k - 1, j },
                 };
                 from.task(TILE, before, TILE);
                 let (row, n) = self.factor_tile(m, k);
@@ -393,6 +436,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
             }
             BackwardUpdate { m, k, j } => {
                 let before = match k == last {
+                    true if m < self.start(j) => self.before_solves(m, j),
                     true => Forward { k: m, j },
                     false => BackwardUpdate { m, k: k + 1, j },
                 };
@@ -420,25 +464,30 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
                 for j in 0..self.columns {
                     // Of the updates that may read it, the tile of row `row` by row `k`.
                     let (row, k) = self.factor_tile(m, n);
+                    let solved = k >= self.start(j);
                     if row == k {
-                        to.task(TILE, Forward { k, j }, FACTOR);
+                        if solved {
+                            to.task(TILE, Forward { k, j }, FACTOR);
+                        }
                         to.task(TILE, Backward { k, j }, FACTOR);
                     } else if row > k {
-                        to.task(TILE, ForwardUpdate { m: row, k, j }, FACTOR);
+                        if solved {
+                            to.task(TILE, ForwardUpdate { m: row, k, j }, FACTOR);
+                        }
                     } else {
                         to.task(TILE, BackwardUpdate { m: row, k, j }, FACTOR);
                     }
                 }
             }
             Begin { m, j } if self.rows_first() => self.hand_to_order(m, j, to),
-            Begin { m, j } => to.task(TILE, Self::entry(m, j), TILE),
+            Begin { m, j } => to.task(TILE, self.entry(m, j), TILE),
             Leave { r, j } => {
                 for m in 0..nt {
                     let out = 1 + most + self.rows.owner(m) as usize;
                     to.task(out, Settle { m, j }, INCOMING + r as usize);
                 }
             }
-            Settle { m, j } if self.rows_first() => to.task(TILE, Self::entry(m, j), TILE),
+            Settle { m, j } if self.rows_first() => to.task(TILE, self.entry(m, j), TILE),
             Settle { m, j } => to.home(TILE, self.b.store(), Self::slot(self.b, m, j)),
             Forward { k, j } => {
                 to.range(TILE, k + 1..nt, |m| ForwardUpdate { m, k, j }, SOLVED);

@@ -7,9 +7,11 @@ use crate::matrix::check::solve_backward_error;
 use crate::matrix::generate::Random;
 use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, Tile, TiledMatrix};
 use crate::scalar::{Scalar, c32, c64};
+use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
 use dataflow_core::prelude::*;
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Rows, columns and tile orders: square, tall, wide, ragged, more tiles than rows, empty.
@@ -44,6 +46,98 @@ fn the_space_is_proved_for_all_shapes_up_to_6_tiles_on_every_grid() {
             let space = Factor::new(&a, &pivots, Backend::Auto).unwrap();
             verify(&space, p * q)
                 .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+    }
+}
+
+const fn groups(n: u32) -> NonZeroU32 {
+    NonZeroU32::new(n).unwrap()
+}
+
+#[test]
+fn the_space_with_a_tournament_is_proved_for_any_number_of_groups_on_every_grid() {
+    for ((p, q), n_groups) in [
+        ((1, 1), 1),
+        ((1, 1), 3),
+        ((2, 2), 2),
+        ((2, 3), 5),
+        ((3, 1), 4),
+    ] {
+        for (m, n) in (0..=6).flat_map(|m| (0..=4).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let pivots = Pivots::new(&a);
+            let space = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+            verify(&space.by_tournament(groups(n_groups)), p * q).unwrap_or_else(|fault| {
+                panic!("{m} x {n} tiles on {p} x {q}, {n_groups} groups: {fault}")
+            });
+        }
+    }
+}
+
+#[test]
+fn a_tournament_of_one_group_takes_the_pivots_of_partial_pivoting_and_others_factor_as_well() {
+    fn check<T: Scalar>() {
+        let mut differs = false;
+        for (m, n, nb) in SHAPES {
+            let format = Format::SubTiled { order: 3 };
+            let layout = Layout::general(m, n, nb).unwrap().with_format(format);
+            let by = |choice: Option<u32>| {
+                let a = TiledMatrix::<T>::from_entries(layout, &Random::new(3));
+                let pivots = Pivots::new(&a);
+                match choice {
+                    None => factor(&a, &pivots, Backend::Auto, &Inline),
+                    Some(n) => factor_by_tournament(&a, &pivots, groups(n), Backend::Auto, &Inline),
+                }
+                .unwrap();
+                let right = residual(&Random::new(3), &a, &pivots).unwrap();
+                let what = format!("{} {m} x {n}, tiles of {nb}, {choice:?}", T::PRECISION);
+                assert!(right < 2.0, "{what}: {right}");
+                pivots.rows().collect::<Vec<_>>()
+            };
+            assert_eq!(by(Some(1)), by(None), "{m} x {n}, tiles of {nb}");
+            let rows = by(Some(3));
+            // Of several groups none has seen all rows: now and then other rows win.
+            differs |= rows != by(None);
+            by(Some(2));
+            by(Some(50));
+        }
+        assert!(differs, "{}", T::PRECISION);
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+#[test]
+fn what_is_not_finite_is_factored_to_a_residual_that_is_below_nothing() {
+    let wrong = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    for ((row, col), wrong) in (0..5)
+        .flat_map(|i| (0..7).map(move |j| (i, j)))
+        .flat_map(|at| wrong.map(|x| (at, x)))
+    {
+        let entry = |i: usize, j: usize| {
+            if (i, j) == (row, col) {
+                wrong
+            } else {
+                Random::new(1).entry(i, j)
+            }
+        };
+        for n_groups in [0, 1, 2] {
+            let a = TiledMatrix::from_fn(Layout::general(5, 7, 2).unwrap(), entry);
+            let pivots = Pivots::new(&a);
+            let mut space = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+            if let Some(n) = NonZeroU32::new(n_groups) {
+                space = space.by_tournament(n);
+            }
+            // Without the search for such entries before it.
+            space.run_watched(&Inline, &Monitor::new()).unwrap();
+            assert!(pivots.rows().all(|(i, pivot)| i <= pivot && pivot < 5));
+            let ratio = residual(&entry, &a, &pivots).unwrap();
+            assert!(
+                !(ratio < 30.0),
+                "({row}, {col}), {n_groups} groups: {ratio}"
+            );
         }
     }
 }
@@ -202,11 +296,18 @@ fn a_zero_pivot_is_named_and_the_factorisation_completes() {
             let a = TiledMatrix::<f64>::from_fn(Layout::general(m, n, nb).unwrap(), entries);
             let pivots = Pivots::new(&a);
             let failed = factor(&a, &pivots, Backend::Auto, &Inline).unwrap_err();
-            assert_eq!(
-                (failed.name(), failed.index()),
-                ("singular", Some(zero as u64 + 1))
-            );
+            let info = ("singular", Some(zero as u64 + 1));
+            assert_eq!((failed.name(), failed.index()), info);
             assert_eq!(pivots.rows().count(), m.min(n));
+            for n_groups in [1, 2, 4] {
+                let b = TiledMatrix::<f64>::from_fn(Layout::general(m, n, nb).unwrap(), entries);
+                let swaps = Pivots::new(&b);
+                let failed =
+                    factor_by_tournament(&b, &swaps, groups(n_groups), Backend::Auto, &Inline);
+                let failed = failed.unwrap_err();
+                assert_eq!((failed.name(), failed.index()), info);
+                assert!(residual(&entries, &b, &swaps).unwrap() < 2.0);
+            }
             let (expected, _) = at_once(m, n, &entries);
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 let error = (a.get(i, j).unwrap() - expected.get(i, j)).abs();
@@ -306,6 +407,12 @@ fn the_solution_is_proved_for_up_to_6_tiles_on_every_grid() {
                     panic!("{n} tiles, {columns}, {op:?} on {p} x {q}: {fault}")
                 });
             }
+            if columns == 0 {
+                let unit = vacant((n, n), (p, q));
+                let space = Solve::of_unit(&a, &pivots, &unit, Backend::Auto).unwrap();
+                verify(&space, p * q)
+                    .unwrap_or_else(|fault| panic!("inverse of {n} tiles on {p} x {q}: {fault}"));
+            }
         }
     }
 }
@@ -358,4 +465,134 @@ fn a_singular_system_and_one_that_does_not_fit_are_refused_by_name() {
     assert_eq!(refused(b(6, 2)).name(), "singular");
     assert_eq!(refused(b(5, 2)).name(), "wrong_shape");
     assert_eq!(refused(b(6, 3)).name(), "wrong_shape");
+    let a = TiledMatrix::from_fn(Layout::general(6, 6, 2).unwrap(), singular);
+    let refused = inverse(a, Backend::Auto, &Inline).err().unwrap();
+    assert_eq!(refused.name(), "singular");
+    let wide = TiledMatrix::<f64>::from_entries(Layout::general(4, 6, 2).unwrap(), &Random::new(1));
+    let refused = inverse(wide, Backend::Auto, &Inline).err().unwrap();
+    assert_eq!(refused.name(), "wrong_shape");
+}
+
+#[test]
+fn incremental_pivoting_is_proved_for_all_shapes_up_to_5_tiles_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (3, 1)] {
+        for (m, n) in (0..=5).flat_map(|m| (0..=5).map(move |n| (m, n))) {
+            let a = vacant((m, n), (p, q));
+            let exchanges = Exchanges::new(&a);
+            let space = Incremental::new(&a, &exchanges, Backend::Auto).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{m} x {n} tiles on {p} x {q}: {fault}"));
+        }
+        for (n, columns) in (0..=5).flat_map(|n| (0..=2).map(move |columns| (n, columns))) {
+            let (a, b) = (vacant((n, n), (p, q)), vacant((n, columns), (p, q)));
+            let exchanges = Exchanges::new(&a);
+            let space = Replay::new(&a, &exchanges, &b, Backend::Auto).unwrap();
+            verify(&space, p * q)
+                .unwrap_or_else(|fault| panic!("{n} tiles, {columns} on {p} x {q}: {fault}"));
+        }
+    }
+}
+
+#[test]
+fn with_incremental_pivoting_systems_are_solved_and_zero_pivots_named() {
+    fn check<T: Scalar>() {
+        for (n, nb) in [(0, 1), (1, 1), (5, 8), (12, 4), (23, 5), (40, 7), (90, 40)] {
+            let layout = Layout::general(n, n, nb).unwrap();
+            let layout = layout.with_format(Format::SubTiled { order: 3 });
+            let a = TiledMatrix::<T>::from_entries(layout, &Random::new(3));
+            let exchanges = Exchanges::new(&a);
+            factor_incremental(&a, &exchanges, Backend::Auto, &Inline).unwrap();
+            for columns in [0, 1, 15] {
+                let layout = Layout::general(n, columns, nb).unwrap();
+                let x = TiledMatrix::from_entries(layout, &Random::new(9));
+                solve_incremental(&a, &exchanges, &x, Backend::Auto, &Inline).unwrap();
+                let of_a = &Random::new(3);
+                let error = solve_backward_error(of_a, Structure::General, &x, &Random::new(9));
+                let (error, what) = (error.unwrap(), format!("{} n = {n}", T::PRECISION));
+                assert!(error < 2.0, "{what}, tiles of {nb}, {columns}: {error}");
+            }
+            for zero in [0, n / 2, n.saturating_sub(1)]
+                .into_iter()
+                .filter(|_| n > 0)
+            {
+                let entries = |i: usize, j: usize| match j {
+                    j if j == zero => T::zero(),
+                    j => Random::new(5).entry(i, j),
+                };
+                let a = TiledMatrix::<T>::from_fn(*a.layout(), entries);
+                let failed = factor_incremental(&a, &exchanges, Backend::Auto, &Inline);
+                let failed = failed.unwrap_err();
+                let info = ("singular", Some(zero as u64 + 1));
+                assert_eq!((failed.name(), failed.index()), info);
+                let x = TiledMatrix::zeros(Layout::general(n, 1, nb).unwrap());
+                let refused = solve_incremental(&a, &exchanges, &x, Backend::Auto, &Inline);
+                assert_eq!(refused.unwrap_err().name(), "singular");
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+/// Only the columns to its left decide what becomes of a column.
+#[test]
+fn tall_and_wide_matrices_are_factored_with_incremental_pivoting_like_the_square_they_are_part_of()
+{
+    let nb = 4;
+    let factored = |m: usize, n: usize| {
+        let a =
+            TiledMatrix::<f64>::from_entries(Layout::general(m, n, nb).unwrap(), &Random::new(8));
+        let exchanges = Exchanges::new(&a);
+        factor_incremental(&a, &exchanges, Backend::Auto, &Inline).unwrap();
+        a
+    };
+    for (long, short) in [(22, 8), (19, 4), (23, 20)] {
+        let (square, tall, wide) = (
+            factored(long, long),
+            factored(long, short),
+            factored(short, long),
+        );
+        let all = (0..long).flat_map(|i| (0..short).map(move |j| (i, j)));
+        for (i, j) in all {
+            assert_eq!(
+                tall.get(i, j).unwrap(),
+                square.get(i, j).unwrap(),
+                "({i}, {j})"
+            );
+        }
+        // Beside a square of its own order a wide one has right-hand sides on the way down.
+        let (left, n) = (factored(short, short), short);
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            assert_eq!(
+                wide.get(i, j).unwrap(),
+                left.get(i, j).unwrap(),
+                "({i}, {j})"
+            );
+        }
+    }
+}
+
+#[test]
+fn incremental_pivoting_has_the_same_bits_under_any_schedule() {
+    let run = |on: &dyn dataflow_core::port::Executor| {
+        let layout = Layout::general(40, 40, 7).unwrap();
+        let a = TiledMatrix::<c64>::from_entries(layout, &Random::new(8));
+        let exchanges = Exchanges::new(&a);
+        factor_incremental(&a, &exchanges, Backend::Auto, on).unwrap();
+        let b = TiledMatrix::from_entries(Layout::general(40, 9, 7).unwrap(), &Random::new(9));
+        solve_incremental(&a, &exchanges, &b, Backend::Auto, on).unwrap();
+        let digest = exchanges.digest();
+        (
+            a.to_column_major().unwrap(),
+            digest,
+            b.to_column_major().unwrap(),
+        )
+    };
+    let expected = run(&Inline);
+    for seed in 0..10 {
+        let on = Shuffled::new(seed).with_threads(2);
+        assert!(run(&on) == expected, "seed {seed}");
+    }
 }

@@ -141,7 +141,7 @@ fn wide<T: Scalar>(
 }
 
 /// What several graphs, one after the other, cost together.
-fn joined(reports: impl IntoIterator<Item = Report>) -> Report {
+pub(crate) fn joined(reports: impl IntoIterator<Item = Report>) -> Report {
     let mut all = Report::default();
     for report in reports {
         all.tasks += report.tasks;

@@ -40,6 +40,7 @@ pub use check::{Ratios, check, solution_ratio};
 pub use elimination::{Elimination, EliminationError};
 pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
+pub(crate) use least_squares::joined;
 pub use least_squares::{Where, least_squares};
 pub use order::{default_inner_block, default_tile_order};
 pub use reflectors::{Options, Reflectors};

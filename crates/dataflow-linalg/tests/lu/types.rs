@@ -3,18 +3,20 @@
 //!
 //! # Law
 //! A ratio of 30 or more fails, and so does a NaN; that of the factors must be below 2, because 30
-//! cannot tell partial pivoting from none. The inverse is solved for column by column, so it is
-//! A·X that must be near I.
+//! cannot tell partial pivoting from none. Tournament pivoting must pass all of it, too; incremental
+//! pivoting has factors of another form and is judged by its solutions.
 //!
 //! # Source
 //! DCHKGE and DLATB4 of LAPACK's TESTING/LIN; types and ratios in own words.
 
-use dataflow_core::port::Inline;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Courier, Executor, Inline};
 use dataflow_linalg::kernel::{Backend, Op};
-use dataflow_linalg::lu::{self, Pivots};
+use dataflow_linalg::lu::{self, Exchanges, Pivots};
 use dataflow_linalg::matrix::generate::Random;
 use dataflow_linalg::matrix::{Entries, Format, Layout, TiledMatrix};
 use dataflow_linalg::scalar::{Precision, Scalar, c32, c64};
+use std::num::NonZeroU32;
 
 /// Rows and columns.
 const SIZES: [usize; 7] = [0, 1, 2, 3, 5, 10, 50];
@@ -170,15 +172,28 @@ fn exists(kind: usize, m: usize, n: usize) -> bool {
 }
 
 /// Factors and solves; counts the ratios that were looked at.
-fn accept<T: Scalar>(kind: usize, (m, n): (usize, usize), nb: usize) -> usize {
+///
+/// - `groups`: of a tournament; none takes partial pivoting
+fn accept<T: Scalar>(
+    kind: usize,
+    (m, n): (usize, usize),
+    nb: usize,
+    groups: Option<NonZeroU32>,
+) -> usize {
     let a = matrix::<T>(kind, m, n);
     let entries = |i: usize, j: usize| a.at(i, j);
     let format = Format::SubTiled { order: 7 };
     let layout = Layout::general(m, n, nb).unwrap().with_format(format);
     let factors = TiledMatrix::from_entries(layout, &entries);
     let pivots = Pivots::new(&factors);
-    let what = format!("{}, type {kind}, {m} x {n}, tiles of {nb}", T::PRECISION);
-    let done = lu::factor(&factors, &pivots, Backend::Auto, &Inline);
+    let what = format!(
+        "{}, type {kind}, {m} x {n}, tiles of {nb}, {groups:?}",
+        T::PRECISION
+    );
+    let done = match groups {
+        None => lu::factor(&factors, &pivots, Backend::Auto, &Inline),
+        Some(n) => lu::factor_by_tournament(&factors, &pivots, n, Backend::Auto, &Inline),
+    };
     let found = done.as_ref().err().map(|error| {
         assert_eq!(error.name(), "singular", "{what}");
         error.index().unwrap()
@@ -199,14 +214,6 @@ fn accept<T: Scalar>(kind: usize, (m, n): (usize, usize), nb: usize) -> usize {
         true => T::one(),
         false => T::zero(),
     });
-    let inverse = solve(Op::NoTranspose, &identity);
-    // The norms' product first: either alone may lie near the ends of the range.
-    let scale = (a.norm() * inverse.norm()) * n as f64 * T::EPSILON;
-    let ratio = identity.minus_product(&a, &inverse).norm() / scale;
-    assert!(
-        n == 0 || ratio < 30.0,
-        "{what}: the ratio of the inverse is {ratio}"
-    );
     let ops = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
     for (op, columns) in ops
         .into_iter()
@@ -227,7 +234,47 @@ fn accept<T: Scalar>(kind: usize, (m, n): (usize, usize), nb: usize) -> usize {
             );
         }
     }
+    let monitor = Monitor::new();
+    let at = (&Inline as &dyn Executor, &Alone as &dyn Courier, &monitor);
+    let (inverse, _) = lu::invert(factors, &pivots, Backend::Auto, at).unwrap();
+    let inverse = Dense::of(&inverse);
+    // The norms' product first: either alone may lie near the ends of the range.
+    let scale = (a.norm() * inverse.norm()) * n as f64 * T::EPSILON;
+    let ratio = identity.minus_product(&inverse, &a).norm() / scale;
+    assert!(
+        n == 0 || ratio < 30.0,
+        "{what}: the ratio of the inverse is {ratio}"
+    );
     2 + ops.len() * COLUMNS.len()
+}
+
+/// The same with incremental pivoting, whose factors have no ratio: INFO, and solutions of A·X = B.
+fn accept_incremental<T: Scalar>(kind: usize, n: usize, nb: usize) -> usize {
+    let a = matrix::<T>(kind, n, n);
+    let factors = TiledMatrix::from_fn(Layout::general(n, n, nb).unwrap(), |i, j| a.at(i, j));
+    let exchanges = Exchanges::new(&factors);
+    let what = format!("{}, type {kind}, order {n}, tiles of {nb}", T::PRECISION);
+    let done = lu::factor_incremental(&factors, &exchanges, Backend::Auto, &Inline);
+    let found = done.as_ref().err().and_then(|error| error.index());
+    assert_eq!(found, info(kind, n, n), "{what}");
+    if found.is_some() {
+        return 0;
+    }
+    for columns in COLUMNS {
+        let exact = Dense::from_fn(n, columns, |i, j| Random::new(5).entry(i, j));
+        let zero = Dense::from_fn(n, columns, |_, _| T::zero());
+        let b = zero.minus_product(&a, &exact);
+        let layout = Layout::general(n, columns, nb).unwrap();
+        let x = TiledMatrix::from_fn(layout, |i, j| b.at(i, j));
+        lu::solve_incremental(&factors, &exchanges, &x, Backend::Auto, &Inline).unwrap();
+        let x = Dense::of(&x);
+        let rest = b.minus_product(&a, &x);
+        for j in 0..columns {
+            let ratio = rest.column(j) / (a.norm() * x.column(j) * T::EPSILON);
+            assert!(n == 0 || ratio < 30.0, "{what}: the ratio is {ratio}");
+        }
+    }
+    COLUMNS.len()
 }
 
 fn accept_all<T: Scalar>() {
@@ -237,12 +284,18 @@ fn accept_all<T: Scalar>() {
         for kind in (1..=11).filter(|&kind| exists(kind, m, n)) {
             // A tile for each entry is tried where there are not too many.
             if nb > 1 || m * n <= 100 {
-                ratios += accept::<T>(kind, (m, n), nb);
+                ratios += accept::<T>(kind, (m, n), nb, None);
+            }
+            if nb == 3 {
+                ratios += accept::<T>(kind, (m, n), nb, NonZeroU32::new(4));
+            }
+            if m == n && nb > 1 {
+                ratios += accept_incremental::<T>(kind, n, nb);
             }
         }
     }
     println!("{}: {ratios} ratios", T::PRECISION);
-    assert!(ratios > 2000);
+    assert!(ratios > 3000);
 }
 
 #[test]

@@ -1,0 +1,346 @@
+//! The factorisation with incremental pivoting: rows are swapped within a diagonal tile, then
+//! between it and one tile below after the other.
+//!
+//! # Law
+//! For k = 0, 1, …: the diagonal tile is factored, the tiles right of it are swapped and solved
+//! alike; then, from the top down, each tile of the column vanishes under the triangle, and the
+//! same steps are done to the pairs of tiles right of it. No task waits for a whole column. The
+//! steps on a tile form one chain; so the bits depend on the matrix, the tile order and the backend
+//! only.
+//!
+//! The factor of growth increases with the number of tile rows, as that of pairwise pivoting does.
+//! L is no triangle whose rows are permuted: it is a sequence of steps, and only solving without
+//! transposition follows from it.
+//!
+//! # Source
+//! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
+//! multicore architectures*, Parallel Computing 35 (2009).
+
+use super::body::rows_of;
+use super::exchanges::Exchanges;
+use super::factor::{expect_general, expect_regular};
+use super::pivots::{of_words, order, words};
+use crate::error::LinalgError;
+use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, ssssm, trsm_op, tstrf};
+use crate::matrix::{Format, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::prelude::*;
+use dataflow_core::{Report, task_names};
+
+task_names! {
+    /// The tasks of tile LU with incremental pivoting: m and n are indices of tiles, k the step.
+    /// Stay brings a tile of a finished row home.
+    pub enum IncrementalTask {
+        Getrf { k }, Gessm { n, k }, Tstrf { m, k }, Ssssm { m, n, k }, Stay { n, k },
+    }
+}
+use IncrementalTask::{Gessm, Getrf, Ssssm, Stay, Tstrf};
+
+/// The tile of row k that a task overwrites.
+const ABOVE: usize = 0;
+/// Tstrf and Ssssm: the tile below that they overwrite.
+const BELOW: usize = 1;
+/// Getrf: the row swaps. Tstrf: the steps.
+const MADE_SWAPS: usize = 1;
+const MADE_STEPS: usize = 2;
+/// Gessm: the diagonal tile, and its row swaps.
+const LOWER: usize = 1;
+const SWAPS: usize = 2;
+/// Ssssm: the multipliers in its row, and the steps.
+const LEFT: usize = 2;
+const STEPS: usize = 3;
+
+/// Columns that are eliminated at a time: few enough that what they cost twice is little, enough for
+/// a product.
+const INNER_BLOCK: usize = 32;
+
+/// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side, and one for each
+/// tile on and above the diagonal.
+#[derive(Clone, Copy)]
+pub struct Incremental<'a, T: Scalar> {
+    a: &'a TiledMatrix<T>,
+    exchanges: &'a Exchanges<T>,
+    backend: Backend,
+    mt: u32,
+    nt: u32,
+}
+
+/// Overwrites `a` by U and multipliers, `exchanges` by what else it takes to do the same to another
+/// column. About n²·(m − n/3) flops for m ≥ n rows, and 32/(2·nb) of that once more.
+///
+/// # Errors
+/// As [`factor`](super::factor).
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::lu::{Exchanges, factor_incremental, solve_incremental};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+/// let exchanges = Exchanges::new(&a);
+/// factor_incremental(&a, &exchanges, Backend::Auto, &Inline)?;
+/// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 10.0][i]);
+/// solve_incremental(&a, &exchanges, &b, Backend::Auto, &Inline)?;
+/// assert_eq!(b.to_column_major()?, [1.0, 1.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn factor_incremental<T: Scalar>(
+    a: &TiledMatrix<T>,
+    exchanges: &Exchanges<T>,
+    backend: Backend,
+    on: &dyn Executor,
+) -> Result<Report, LinalgError> {
+    let factor = Incremental::new(a, exchanges, backend)?;
+    a.scan(on, &Alone)?;
+    let report = factor.run_watched(on, &Monitor::new())?;
+    expect_regular(a, on, &Alone)?;
+    Ok(report)
+}
+
+impl<'a, T: Scalar> Incremental<'a, T> {
+    /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General).
+    ///
+    /// # Errors
+    /// If the matrix is stored otherwise, or `exchanges` are of another one.
+    pub fn new(
+        a: &'a TiledMatrix<T>,
+        exchanges: &'a Exchanges<T>,
+        backend: Backend,
+    ) -> Result<Self, LinalgError> {
+        expect_general(a)?;
+        exchanges.expect_of(a)?;
+        Ok(Incremental {
+            a,
+            exchanges,
+            backend,
+            mt: a.mt() as u32,
+            nt: a.nt() as u32,
+        })
+    }
+
+    /// Runs the factorisation alone: neither the search for entries that are not finite nor that
+    /// for zero pivots.
+    ///
+    /// # Errors
+    /// What the run answers.
+    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
+        T::run_lu_incremental(self, (on, None, monitor)).map_err(LinalgError::Run)
+    }
+
+    /// The same on all ranks, each of which calls it with its part of the matrix.
+    ///
+    /// # Errors
+    /// What [`run_across`](dataflow_core::run_across) answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+        monitor: &Monitor,
+    ) -> Result<Report, LinalgError> {
+        T::run_lu_incremental(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+    }
+
+    /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
+    fn slot(&self, m: u32, n: u32) -> usize {
+        let (m, n) = (m as usize, n as usize);
+        self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
+    }
+
+    /// Who changes the tile of row k in column n together with that of row m, in step k.
+    fn pair(m: u32, n: u32, k: u32) -> IncrementalTask {
+        match (m == k, n == k) {
+            (true, true) => Getrf { k },
+            (true, false) => Gessm { n, k },
+            (false, true) => Tstrf { m, k },
+            (false, false) => Ssssm { m, n, k },
+        }
+    }
+}
+
+impl IncrementalTask {
+    /// The lower tile that a task writes, and its step.
+    fn place(self) -> (u32, u32, u32) {
+        match self {
+            Getrf { k } => (k, k, k),
+            Gessm { n, k } | Stay { n, k } => (k, n, k),
+            Tstrf { m, k } => (m, k, k),
+            Ssssm { m, n, k } => (m, n, k),
+        }
+    }
+
+    /// The flow by which a task has the lower tile.
+    fn lower_flow(self) -> usize {
+        match self {
+            Tstrf { .. } | Ssssm { .. } => BELOW,
+            Getrf { .. } | Gessm { .. } | Stay { .. } => ABOVE,
+        }
+    }
+}
+
+impl<T: Scalar> TaskSpace for Incremental<'_, T> {
+    type Task = IncrementalTask;
+    type Datum = Tile<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("lu").parameter("m", self.a.rows());
+        self.a.layout().describe(about);
+        about.parameter("precision", T::PRECISION);
+        about.parameter("backend", self.backend);
+        about.parameter("pivoting", "incremental");
+        let getrf = about.class("Getrf").update("ABOVE");
+        getrf.new_flow("SWAPS").of("swaps");
+        let gessm = about.class("Gessm").update("ABOVE").read("LOWER");
+        gessm.read("SWAPS").of("swaps");
+        let tstrf = about.class("Tstrf").update("ABOVE").update("BELOW");
+        tstrf.new_flow("STEPS").of("steps");
+        let ssssm = about.class("Ssssm").update("ABOVE").update("BELOW");
+        ssssm.read("LEFT").read("STEPS").of("steps");
+        about.class("Stay").update("ABOVE");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = IncrementalTask> + Send {
+        let mt = self.mt;
+        let tiles = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
+        let here = tiles.filter(move |&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
+        here.flat_map(|(m, n)| {
+            let stay = (m <= n).then_some(Stay { n, k: m });
+            (0..=m.min(n)).map(move |k| Self::pair(m, n, k)).chain(stay)
+        })
+    }
+
+    fn inputs(&self, task: IncrementalTask, from: &mut impl Inputs<Self>) {
+        let (m, n, k) = task.place();
+        // The tile that no task of this step has changed.
+        if !matches!(task, Stay { .. }) {
+            match k.checked_sub(1) {
+                None => from.home(task.lower_flow(), self.a.store(), self.slot(m, n)),
+                Some(k) => from.task(task.lower_flow(), Ssssm { m, n, k }, BELOW),
+            }
+        }
+        match task {
+            Getrf { .. } => {}
+            Gessm { k, .. } => {
+                from.task(LOWER, Getrf { k }, ABOVE);
+                from.task(SWAPS, Getrf { k }, MADE_SWAPS);
+            }
+            Tstrf { m, k } => from.task(ABOVE, Self::pair(m - 1, k, k), ABOVE),
+            Ssssm { m, n, k } => {
+                from.task(ABOVE, Self::pair(m - 1, n, k), ABOVE);
+                from.task(LEFT, Tstrf { m, k }, BELOW);
+                from.task(STEPS, Tstrf { m, k }, MADE_STEPS);
+            }
+            Stay { n, k } => from.task(ABOVE, Self::pair(self.mt - 1, n, k), ABOVE),
+        }
+    }
+
+    fn successors(&self, task: IncrementalTask, to: &mut impl Successors<Self>) {
+        let (mt, nt) = (self.mt, self.nt);
+        let (m, n, k) = task.place();
+        let exchange = self.exchanges.slot(m, k);
+        match task {
+            Stay { .. } => return to.home(ABOVE, self.a.store(), self.slot(k, n)),
+            Getrf { .. } => {
+                to.range(ABOVE, k + 1..nt, |n| Gessm { n, k }, LOWER);
+                to.range(MADE_SWAPS, k + 1..nt, |n| Gessm { n, k }, SWAPS);
+                to.home(MADE_SWAPS, self.exchanges.store(), exchange);
+            }
+            Gessm { .. } => {}
+            Tstrf { .. } => {
+                to.range(BELOW, k + 1..nt, |n| Ssssm { m, n, k }, LEFT);
+                to.range(MADE_STEPS, k + 1..nt, |n| Ssssm { m, n, k }, STEPS);
+                to.home(BELOW, self.a.store(), self.slot(m, k));
+                to.home(MADE_STEPS, self.exchanges.store(), exchange);
+            }
+            Ssssm { .. } => {
+                let next = Self::pair(m, n, k + 1);
+                to.task(BELOW, next, next.lower_flow());
+            }
+        }
+        match m + 1 < mt {
+            true => to.task(ABOVE, Self::pair(m + 1, n, k), ABOVE),
+            false => to.task(ABOVE, Stay { n, k }, ABOVE),
+        }
+    }
+
+    fn run(&self, task: IncrementalTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+        let memory = self.a.memory();
+        match task {
+            // What comes is what goes home.
+            Stay { .. } => {}
+            Getrf { .. } => {
+                // A[k,k] ← L\U with P·A[k,k] = L·U
+                let [tile, made] = flows.slots();
+                let tile = tile.update();
+                let mut pivots = vec![0; tile.rows().min(tile.cols())];
+                getrf(self.backend, tile, &mut pivots);
+                made.put(of_words(&pivots, memory));
+            }
+            Gessm { .. } => {
+                // A[k,n] ← L[k,k]⁻¹ · P·A[k,n]
+                let [tile, lower, swaps] = flows.slots();
+                exchange(self.backend, lower.read(), swaps.read(), tile.update());
+            }
+            Tstrf { .. } => {
+                // [U[k,k]; A[m,k]] ← [U; L]
+                let [above, below, made] = flows.slots();
+                let (above, below) = (above.update(), below.update());
+                let ib = INNER_BLOCK.min(below.cols().max(1));
+                let mut steps = Tile::new(ib + 1, below.cols(), Format::ColumnMajor, memory);
+                tstrf(self.backend, above, below, &mut steps);
+                made.put(steps);
+            }
+            Ssssm { .. } => {
+                // [A[k,n]; A[m,n]] ← the same steps
+                let [above, below, left, steps] = flows.slots();
+                let pair = (above.update(), below.update());
+                ssssm(self.backend, left.read(), steps.read(), pair);
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: IncrementalTask) -> Rank {
+        let (m, n, _) = task.place();
+        self.a.rank_of(m as usize, n as usize)
+    }
+
+    /// The nearest column of tiles first, in it the first step, then from the top.
+    fn priority(&self, task: IncrementalTask) -> i64 {
+        let (m, n, k) = task.place();
+        let steps = i64::from(self.mt.min(self.nt));
+        -((i64::from(n) * steps + i64::from(k)) * i64::from(self.mt) + i64::from(m))
+    }
+
+    fn roots(&self, on: Rank) -> impl Iterator<Item = IncrementalTask> + Send {
+        let first = Getrf { k: 0 };
+        let here = self.mt > 0 && self.nt > 0 && self.rank(first) == on;
+        here.then_some(first).into_iter()
+    }
+
+    fn count(&self, on: Rank) -> u64 {
+        let tiles = (0..self.nt).flat_map(|n| (0..self.mt).map(move |m| (m, n)));
+        let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
+        here.map(|(m, n)| u64::from(m.min(n)) + 1 + u64::from(m <= n))
+            .sum()
+    }
+}
+
+/// `tile` ← L⁻¹·P·`tile` with the L and the row swaps of a diagonal tile.
+pub(super) fn exchange<T: Scalar>(
+    backend: Backend,
+    lower: &Tile<T>,
+    swaps: &Tile<T>,
+    tile: &mut Tile<T>,
+) {
+    let height = lower.rows().min(lower.cols());
+    let order = order(&words(swaps)[..height], None, tile.rows());
+    let rows = order.iter().map(|&row| row as usize * tile.cols());
+    let rows: Vec<_> = rows.enumerate().collect();
+    let old = rows_of(tile);
+    tile.set_rows(&rows, &old);
+    let unit_lower = (Op::NoTranspose, (Triangle::Lower, Diagonal::Unit), lower);
+    trsm_op(backend, Side::Left, unit_lower, tile);
+}

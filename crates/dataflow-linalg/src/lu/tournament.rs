@@ -1,0 +1,304 @@
+//! Tournament pivoting: rows play for the top of their panel, within groups of tiles first, then
+//! the winners in pairs.
+//!
+//! # Law
+//! The tile rows of a panel are dealt to the groups in turn. A group puts forward as many rows as
+//! the panel has columns: those that partial pivoting would take to the top of its tiles. Pairs of
+//! such sets play again, up a binary tree, by the same rule; the last winners are the panel's top.
+//! What is put forward are rows as they were. Groups and tree know nothing of the grid, so the bits
+//! do not depend on it.
+//!
+//! A set spans, in any number of leading columns, all rows that it was chosen from; so a pivot at
+//! the top is exactly zero where one of the panel must be.
+//!
+//! # Source
+//! Grigori, Demmel, Xiang, *CALU: a communication optimal LU factorization algorithm*, SIAM J.
+//! Matrix Anal. Appl. 32 (2011).
+//!
+//! # Elsewhere
+//! What becomes of the other columns and of the rows that lost: as with partial pivoting, in
+//! `factor` and `body`.
+
+use super::body::columns_mut;
+use super::factor::Task::{Gather, Merge, Panel};
+use super::factor::{Factor, Task};
+use super::pivots::{Swaps, order, raising};
+use crate::kernel::{eliminate, getrf};
+use crate::matrix::{Format, Tile};
+use crate::scalar::Scalar;
+use dataflow_core::prelude::*;
+
+/// Merge and Panel: the sets of rows that play; of Merge, between them, the winners.
+const FIRST: usize = 0;
+const WINNERS: usize = 1;
+const SECOND: usize = 2;
+/// Panel: the diagonal tile as it was. Then what goes to each row of ranks, the diagonal's first.
+pub(super) const TOP: usize = 3;
+pub(super) const SEATS: usize = 4;
+
+impl<T: Scalar> Factor<'_, T> {
+    /// How many groups have rows in panel k: as many leaves has its tree, and as leaves they have
+    /// the numbers from there on. The root is 1, below `v` come `2·v` and `2·v + 1`.
+    fn entrants(&self, k: u32) -> u32 {
+        self.groups.p.min(self.groups.mt - k)
+    }
+
+    /// The matches of panel k but the last, which is the panel's own task.
+    pub(super) fn matches(&self, k: u32) -> impl Iterator<Item = Task> + use<T> {
+        let entrants = if self.tournament { self.entrants(k) } else { 0 };
+        (2..entrants).map(move |v| Merge { v, k })
+    }
+
+    /// Who made the set of rows at a node of the tree.
+    fn made(&self, v: u32, k: u32) -> (Task, usize) {
+        match v.checked_sub(self.entrants(k)) {
+            Some(i) => {
+                let r = self.groups.owner(k + i);
+                (Gather { r, k }, self.groups.most())
+            }
+            None => (Merge { v, k }, WINNERS),
+        }
+    }
+
+    /// The match in which it plays.
+    fn match_of(v: u32, k: u32) -> (Task, usize) {
+        let flow = if v % 2 == 1 && v > 1 { SECOND } else { FIRST };
+        match v / 2 {
+            0 | 1 => (Panel { k }, flow),
+            v => (Merge { v, k }, flow),
+        }
+    }
+
+    /// Says whose rows play at a node.
+    pub(super) fn players(&self, v: u32, k: u32, from: &mut impl Inputs<Self>) {
+        let alone = v == 1 && self.entrants(k) == 1;
+        let nodes = if alone { v..v + 1 } else { 2 * v..2 * v + 2 };
+        for (v, flow) in nodes.zip([FIRST, SECOND]) {
+            let (source, its) = self.made(v, k);
+            from.task(flow, source, its);
+        }
+    }
+
+    /// Hands on the rows that a group puts forward.
+    pub(super) fn enter(&self, r: u32, k: u32, to: &mut impl Successors<Self>) {
+        let leaf = self.entrants(k) + self.groups.distance(r, k) as u32;
+        let (target, its) = Self::match_of(leaf, k);
+        to.task(self.groups.most(), target, its);
+    }
+
+    /// Hands on the winners at a node.
+    pub(super) fn advance(&self, v: u32, k: u32, to: &mut impl Successors<Self>) {
+        let (target, its) = Self::match_of(v, k);
+        to.task(WINNERS, target, its);
+    }
+
+    /// The tile row where a match is played: the first of its leftmost group.
+    pub(super) fn place_of(&self, v: u32, k: u32) -> u32 {
+        let entrants = self.entrants(k);
+        let leaf = std::iter::successors(Some(v), |v| Some(2 * v)).find(|v| *v >= entrants);
+        k + leaf.map_or(0, |leaf| leaf - entrants)
+    }
+
+    /// The rows that a group puts forward: each a column that ends with its number in the panel.
+    ///
+    /// - `stack`: its tiles, one below the other
+    pub(super) fn entrants_of(
+        &self,
+        (r, k): (u32, u32),
+        tiles: &[&Tile<T>],
+        mut stack: Tile<T>,
+    ) -> Tile<T> {
+        let width = stack.cols();
+        let winners = self.winners(&mut stack);
+        let mut set = Tile::unspecified(
+            width + 1,
+            winners.len(),
+            Format::ColumnMajor,
+            self.a.memory(),
+        );
+        // The row of the stack that each tile begins with.
+        let mut top = 0;
+        let tops = tiles.iter().map(|tile| {
+            top += tile.rows();
+            top - tile.rows()
+        });
+        let tops: Vec<usize> = tops.collect();
+        let rows_above = self.a.row_range(k as usize).start;
+        let first_rows = self
+            .groups
+            .tiles(r, k)
+            .map(|m| self.a.row_range(m as usize).start);
+        let first_rows: Vec<usize> = first_rows.map(|row| row - rows_above).collect();
+        let mut rows = vec![Vec::new(); tiles.len()];
+        for (at, &row) in winners.iter().enumerate() {
+            let row = row as usize;
+            let tile = tops.partition_point(|&top| top <= row) - 1;
+            let i = row - tops[tile];
+            rows[tile].push((i, at * (width + 1)));
+            let column = &mut set.as_mut_slice()[at * (width + 1)..][..width + 1];
+            set_number(&mut column[width], (first_rows[tile] + i) as u32);
+        }
+        for (tile, rows) in tiles.iter().zip(&rows) {
+            tile.copy_rows(rows, set.as_mut_slice());
+        }
+        set
+    }
+
+    /// The rows that partial pivoting takes to the top, in its order; overwrites all by the factors.
+    fn winners(&self, stack: &mut Tile<T>) -> Vec<u32> {
+        let n = stack.rows().min(stack.cols());
+        let mut pivots = vec![0; n];
+        getrf(self.backend, stack, &mut pivots);
+        let mut order = order(&pivots, None, stack.rows());
+        order.truncate(n);
+        order
+    }
+
+    /// WINNERS ← of two sets the rows that win.
+    pub(super) fn merge(&self, flows: &mut Flows<'_, Tile<T>>) {
+        let [first, made, second] = flows.slots();
+        let sets = [first.read(), second.read()];
+        let height = sets[0].rows();
+        let winners = self.winners(&mut self.stacked(&sets));
+        let mut set =
+            Tile::unspecified(height, winners.len(), Format::ColumnMajor, self.a.memory());
+        for (into, &row) in columns_mut(&mut set).zip(&winners) {
+            into.copy_from_slice(column(&sets, row));
+        }
+        made.put(set);
+    }
+
+    /// The rows of some sets, one below the other, without their numbers.
+    fn stacked(&self, sets: &[&Tile<T>]) -> Tile<T> {
+        let height = sets.iter().map(|set| set.cols()).sum();
+        let width = sets[0].rows() - 1;
+        let mut stack = Tile::unspecified(height, width, Format::ColumnMajor, self.a.memory());
+        for (j, into) in columns_mut(&mut stack).enumerate() {
+            let rows = sets
+                .iter()
+                .flat_map(|set| set.as_slice().chunks_exact(width + 1));
+            into.iter_mut().zip(rows).for_each(|(x, row)| *x = row[j]);
+        }
+        stack
+    }
+
+    /// The last match. PIVOTS ← the swaps that bring its winners to the top of the panel; SEAT ← for
+    /// each row of ranks their factors, and the rows that fall there.
+    pub(super) fn crown(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let mut slots = flows.iter();
+        let (Some(first), Some(swaps), Some(second), Some(top)) =
+            (slots.next(), slots.next(), slots.next(), slots.next())
+        else {
+            return;
+        };
+        let sets: Vec<&Tile<T>> = [Some(first.read()), second.get()]
+            .into_iter()
+            .flatten()
+            .collect();
+        let width = sets[0].rows() - 1;
+        let mut factors = self.stacked(&sets);
+        let winners = self.winners(&mut factors);
+        let numbers: Vec<u32> = winners
+            .iter()
+            .map(|&row| number(column(&sets, row)[width]))
+            .collect();
+        let packed = Swaps::pack(&raising(&numbers), self.a.memory());
+        let (moved, top) = (Swaps::of(&packed), top.read());
+        for (r, slot) in (k..self.groups.mt).zip(slots) {
+            let fallen = moved.touched.iter().zip(moved.fillers);
+            let here = |row: &u32| self.rows.owner(self.tile_of(*row, k).0) == self.rows.owner(r);
+            let fallen: Vec<_> = fallen.filter(|(row, _)| here(row)).collect();
+            slot.put(self.seat(&factors, winners.len(), top, &fallen));
+        }
+        swaps.put(packed);
+    }
+
+    /// The factors of the winners, `height` rows; in the storage behind them how many rows fall, and
+    /// those rows, each with the number of the row that it becomes.
+    fn seat(
+        &self,
+        factors: &Tile<T>,
+        height: usize,
+        top: &Tile<T>,
+        fallen: &[(&u32, &u32)],
+    ) -> Tile<T> {
+        let width = factors.cols();
+        let behind = (1 + fallen.len() * (width + 1)).div_ceil(height);
+        let mut seat = Tile::new(height, width + behind, Format::ColumnMajor, self.a.memory());
+        let (square, rest) = seat.as_mut_slice().split_at_mut(height * width);
+        let columns = factors.as_slice().chunks_exact(factors.rows());
+        for (into, from) in square.chunks_exact_mut(height).zip(columns) {
+            into.copy_from_slice(&from[..height]);
+        }
+        let [count, rows @ ..] = rest else {
+            return seat;
+        };
+        set_number(count, fallen.len() as u32);
+        let fillers = fallen.iter().map(|&(_, &filler)| filler as usize);
+        let fillers: Vec<_> = fillers.zip((0..).step_by(width + 1)).collect();
+        top.copy_rows(&fillers, rows);
+        for (row, &(&touched, _)) in rows.chunks_exact_mut(width + 1).zip(fallen) {
+            set_number(&mut row[width], touched);
+        }
+        seat
+    }
+
+    /// TILE ← its part of the factors of panel k.
+    pub(super) fn sit(&self, (m, k): (u32, u32), tile: &mut Tile<T>, seat: &Tile<T>) {
+        let (height, width) = (seat.rows(), tile.cols());
+        let (factors, rest) = seat.as_slice().split_at(height * width);
+        let fallen = rest[1..]
+            .chunks_exact(width + 1)
+            .take(number(rest[0]) as usize);
+        let places = fallen.map(|row| self.tile_of(number(row[width]), k));
+        let places = places.zip((1..).step_by(width + 1));
+        let here = places.filter(|((at, _), _)| *at == m);
+        let rows: Vec<_> = here.map(|((_, i), from)| (i, from)).collect();
+        tile.set_rows(&rows, rest);
+        if m != k {
+            return eliminate(self.backend, seat, tile);
+        }
+        if tile.rows() == height {
+            return tile.read_column_major(factors, height);
+        }
+        // A diagonal tile that is higher than wide: below its triangle stand rows that lost.
+        let all = tile.rows();
+        let memory = self.a.memory();
+        let mut whole = Tile::unspecified(all, width, Format::ColumnMajor, memory);
+        tile.write_column_major(whole.as_mut_slice(), all);
+        let mut losers = Tile::unspecified(all - height, width, Format::ColumnMajor, memory);
+        for (into, from) in columns_mut(&mut losers).zip(columns_mut(&mut whole)) {
+            into.copy_from_slice(&from[height..]);
+        }
+        eliminate(self.backend, seat, &mut losers);
+        let winners = factors.chunks_exact(height);
+        let parts = winners.zip(losers.as_slice().chunks_exact(all - height));
+        for (into, (winners, losers)) in columns_mut(&mut whole).zip(parts) {
+            let (top, below) = into.split_at_mut(height);
+            top.copy_from_slice(winners);
+            below.copy_from_slice(losers);
+        }
+        tile.read_column_major(whole.as_slice(), all);
+    }
+}
+
+/// A row of some sets, counted through all of them.
+fn column<'s, T: Scalar>(sets: &[&'s Tile<T>], row: u32) -> &'s [T] {
+    let mut row = row as usize;
+    for set in sets {
+        match row.checked_sub(set.cols()) {
+            None => return &set.as_slice()[row * set.rows()..][..set.rows()],
+            Some(beyond) => row = beyond,
+        }
+    }
+    &[]
+}
+
+/// The number that stands in the place of an element.
+fn number<T: Scalar>(element: T) -> u32 {
+    bytemuck::cast_slice(&[element])[0]
+}
+
+fn set_number<T: Scalar>(element: &mut T, number: u32) {
+    bytemuck::cast_slice_mut(std::slice::from_mut(element))[0] = number;
+}
