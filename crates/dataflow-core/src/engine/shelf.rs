@@ -187,3 +187,40 @@ mod tests {
         assert!(own.n_places > 0 && shelves.place(&mut own) < own.n_places.into());
     }
 }
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::sync::{AtomicU64, Ordering};
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// As a task parks: its word is known to others before its place is given back.
+    #[test]
+    fn loom_whoever_learns_a_word_under_the_lock_of_its_place_finds_the_value() {
+        loom::model(|| {
+            let shelves = Arc::new(Shelves::new(2));
+            let known = Arc::new(AtomicU64::new(0));
+            let (others, learnt) = (shelves.clone(), known.clone());
+            let taking = thread::spawn(move || {
+                let mut keeper = others.keeper(1);
+                let word = learnt.load(Ordering::Relaxed);
+                let value = (word > 0).then(|| others.take(word - 1, &mut keeper));
+                others.keep(keeper);
+                value
+            });
+            let mut keeper = shelves.keeper(0);
+            let word = shelves.place(&mut keeper);
+            let mut place = shelves.at(word);
+            known.store(word + 1, Ordering::Relaxed);
+            *place = Some(7);
+            drop(place);
+            match taking.join().unwrap() {
+                // It was handed back: nobody is given another one.
+                Some(value) => assert_eq!((value, shelves.place(&mut keeper)), (7, word)),
+                None => assert_eq!(shelves.take(word, &mut keeper), 7),
+            }
+        });
+    }
+}

@@ -1,21 +1,22 @@
 //! Frames: calls that wait for the calls which they have forked into.
 //!
 //! # Law
-//! A frame is joined by whoever brings the last of its values, and by nobody else.
+//! A frame is joined by whoever brings the last of its values, and by nobody else: values come, are
+//! counted and leave under one lock.
 
 use super::{Join, Recursive};
-use crate::sync::{AtomicUsize, Ordering, SpinLock, lock};
+use crate::sync::{SpinLock, lock};
 use std::sync::Arc;
 
 /// A call that has forked.
 pub(super) struct Frame<P: Recursive> {
     above: Above<P>,
-    /// Values that have not come.
-    missing: AtomicUsize,
     waiting: SpinLock<Waiting<P>>,
 }
 
 struct Waiting<P: Recursive> {
+    /// Values that have not come.
+    missing: usize,
     /// In the order of the calls; `None`: not come, or its call failed.
     values: Vec<Option<P::Value>>,
     join: Option<Join<P>>,
@@ -41,8 +42,8 @@ impl<P: Recursive> Frame<P> {
     pub fn fork(above: Above<P>, n: usize, join: Join<P>) -> Above<P> {
         let frame = Frame {
             above,
-            missing: AtomicUsize::new(n),
             waiting: SpinLock::new(Waiting {
+                missing: n,
                 values: (0..n).map(|_| None).collect(),
                 join: Some(join),
             }),
@@ -51,12 +52,16 @@ impl<P: Recursive> Frame<P> {
         Above { frame, place }
     }
 
-    /// All values have come: they, and how they are joined.
-    fn complete(&self) -> (Vec<Option<P::Value>>, Option<Join<P>>) {
+    /// A value comes. If it is the last: all of them, and how they are joined.
+    fn take_in(&self, place: usize, value: Option<P::Value>) -> Option<Complete<P>> {
         let mut waiting = lock(&self.waiting);
-        (std::mem::take(&mut waiting.values), waiting.join.take())
+        waiting.values[place] = value;
+        waiting.missing -= 1;
+        (waiting.missing == 0).then(|| (std::mem::take(&mut waiting.values), waiting.join.take()))
     }
 }
+
+type Complete<P> = (Vec<Option<<P as Recursive>::Value>>, Option<Join<P>>);
 
 impl<P: Recursive> Above<P> {
     /// Above the outermost call is nothing.
@@ -75,12 +80,7 @@ impl<P: Recursive> Above<P> {
     /// is that of a call that failed.
     pub fn bring(mut self, mut value: Option<P::Value>) -> Option<Option<P::Value>> {
         while let Some(frame) = self.frame.take() {
-            lock(&frame.waiting).values[self.place] = value;
-            // Acquire and release: who brings the last sees what the others brought.
-            if frame.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
-                return None;
-            }
-            let (values, join) = frame.complete();
+            let (values, join) = frame.take_in(self.place, value)?;
             let values: Option<Vec<_>> = values.into_iter().collect();
             value = values.and_then(|values| Some(join?(values)));
             self = frame.above.clone();
@@ -108,5 +108,43 @@ impl<P: Recursive> Drop for Frame<P> {
         while let Some(mut frame) = above.and_then(Arc::into_inner) {
             above = frame.above.frame.take();
         }
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::error::TaskError;
+    use crate::recursion::Call;
+    use loom::thread;
+
+    struct Sum;
+
+    impl Recursive for Sum {
+        type Argument = ();
+        type Value = u64;
+
+        fn call(&self, (): ()) -> Result<Call<Self>, TaskError> {
+            Ok(Call::Done(0))
+        }
+    }
+
+    /// A frame in a frame: the values of two calls complete the inner one, and with a third the outer.
+    #[test]
+    fn loom_whoever_brings_the_last_value_joins_and_has_them_all() {
+        loom::model(|| {
+            let sum = |values: Vec<u64>| values.iter().sum();
+            let outer = Frame::<Sum>::fork(Above::nothing(), 2, Box::new(sum));
+            let inner = Frame::fork(outer.clone(), 2, Box::new(sum));
+            let bringing = [(outer.at(1), 1), (inner.at(0), 10)]
+                .map(|(above, value)| thread::spawn(move || above.bring(Some(value))));
+            drop(outer);
+            let mine = inner.at(1).bring(Some(100));
+            drop(inner);
+            let others = bringing.map(|thread| thread.join().unwrap());
+            let ends: Vec<_> = others.into_iter().chain([mine]).flatten().collect();
+            assert_eq!(ends, [Some(111)]);
+        });
     }
 }
