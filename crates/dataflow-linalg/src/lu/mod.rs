@@ -2,8 +2,8 @@
 //!
 //! [`factor`] overwrites A by L and U and says which rows it swapped; [`factor_unpivoted`] swaps
 //! none. [`solve`] overwrites B by the solution of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`residual`]
-//! judges factors; [`condition`] and [`determinant`] say what they tell of A. [`Factor`],
-//! [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be run, watched or
+//! judges factors; [`condition`] and [`determinant`] say what they tell of A, [`error_bounds`] and
+//! [`improve`] what of X. [`Factor`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be run, watched or
 //! composed like any other, on one rank or on many.
 //!
 //! # Examples
@@ -38,7 +38,7 @@ pub use factor::{Factor, Task, expect_regular, factor};
 pub use order::default_tile_order;
 pub use pivots::Pivots;
 pub use solve::{Solve, SolveTask, solve};
-pub use trust::{condition, determinant};
+pub use trust::{condition, determinant, error_bounds, improve};
 pub use unpivoted::{Unpivoted, UnpivotedTask, factor_unpivoted};
 
 #[cfg(test)]
