@@ -2,11 +2,17 @@
 //!
 //! Of a Hermitian matrix Cholesky is tried, and LU taken if it is not definite; of a rectangular one
 //! the solution is that of least squares, by QR. Timed are the factorisation and the solution. With
-//! the check, on the whole matrix: the backward error, and an estimate of the condition in the
-//! 1-norm.
+//! the check, on the whole matrix: the backward error, and of a square one an estimate of the condition
+//! in the 1-norm and bounds of the errors.
+//!
+//! # JSON
+//! Beside the keys of every example: `method`, `nrhs`; `condition`, `log_det`, `det_phase`,
+//! `forward_error_bound` (LAPACK's FERR, the largest of all columns) and `backward_error` (BERR,
+//! componentwise), null where there is none. Of `--method mixed`: `corrections`, null if it fell
+//! back, and `fell_back`: null, or `overflow`, `no_factor` or `not_converged`.
 //!
 //! # Elsewhere
-//! The three methods: `solve/factors.rs`. Where a matrix comes from: `problem/`.
+//! The four methods: `solve/factors.rs`. Where a matrix comes from: `problem/`.
 
 mod cli;
 #[path = "solve/factors.rs"]
@@ -23,8 +29,9 @@ use dataflow::linalg::matrix::norm::{Norm, norm_across};
 use dataflow::linalg::matrix::transfer::{Turn, transfer};
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::product::{Operand, residual};
+use dataflow::linalg::refine::{Outcome as Refinement, bounds};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
+use dataflow::linalg::{LinalgError, Where, cholesky, flops, lu, qr};
 use dataflow::{Monitor, Runtime};
 use factors::{By, Factors, Method, both, gathered};
 use problem::{
@@ -75,7 +82,7 @@ impl Own {
     /// The generated matrix that suits the method.
     fn kind(&self, (m, n): (usize, usize)) -> Kind {
         match self.method {
-            None | Some(Method::Cholesky) if m == n => Kind::Spd,
+            None | Some(Method::Cholesky | Method::Mixed) if m == n => Kind::Spd,
             _ => Kind::Random,
         }
     }
@@ -122,9 +129,14 @@ impl InAnyPrecision for Problem<'_> {
             None => own.generated.is_hermitian(own.kind((m, n))),
         };
         let mut method = suitable(own.method, (m, n), hermitian)?;
+        if method == Method::Mixed && T::Lower::PRECISION == T::PRECISION {
+            let text = format!("--method: mixed refines f64 or c64, not {}", T::PRECISION);
+            return Err(Failure::refused(text));
+        }
         let nb = settings.nb.unwrap_or_else(|| match method {
             Method::Cholesky => cholesky::default_tile_order::<T>(n),
-            Method::Lu => lu::default_tile_order::<T>(m, n),
+            Method::Mixed if hermitian => cholesky::default_tile_order::<T>(n),
+            Method::Lu | Method::Mixed => lu::default_tile_order::<T>(m, n),
             Method::Qr => qr::default_tile_order::<T>(m, n),
         });
         (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
@@ -150,11 +162,12 @@ impl InAnyPrecision for Problem<'_> {
         };
         b.scan(runtime, runtime.courier())?;
 
-        let task = Task {
+        let mut task = Task {
             settings,
             runtime,
             backend: backend(settings.backend)?,
             shape: (m, n),
+            hermitian,
             original: &original,
             b: &b,
         };
@@ -166,16 +179,16 @@ impl InAnyPrecision for Problem<'_> {
                     solved = Some((factors, x));
                 }
                 // It only looked definite.
+                None if method == Method::Mixed => task.hermitian = false,
                 None => method = Method::Lu,
             }
         }
         outcome.measured = Measured::median(runs);
-        outcome.flops = Some(operations::<T>(method, (m, n), nrhs));
-        outcome.set("method", method.name());
-        outcome.say(format!("method {}", method.name()));
+        outcome.flops = Some(operations::<T>(task.decomposition(method), (m, n), nrhs));
         let Some((factors, x)) = solved else {
             return Ok(());
         };
+        tell_method(method, factors.outcome(), outcome);
         if let Factors::Lu(lu, _) = &factors {
             lu::expect_regular(lu, runtime, runtime.courier())?;
         }
@@ -188,13 +201,46 @@ impl InAnyPrecision for Problem<'_> {
         if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
             task.check(&factors, &x, outcome)?;
         } else {
-            outcome.set("condition", None::<f64>);
+            tell_trust(None, outcome);
         }
         if !settings.json {
             let kind = own.generated.name(own.kind((m, n)));
             say_more::<T, _>(settings, runtime, task.backend, &kind, outcome)?;
         }
         written
+    }
+}
+
+/// Notes by what the solution was found.
+fn tell_method(method: Method, refinement: Option<&Refinement>, outcome: &mut Outcome) {
+    let (mut corrections, mut fell_back) = (None, None);
+    match refinement {
+        Some(Refinement::Refined { corrections: n }) => corrections = Some(*n),
+        Some(Refinement::FellBack(cause)) => fell_back = Some(cause.name()),
+        None => {}
+    }
+    outcome.set("method", method.name());
+    outcome.set("corrections", corrections);
+    outcome.set("fell_back", fell_back);
+    outcome.say(match refinement {
+        Some(happened) => format!("method {}: {happened}", method.name()),
+        None => format!("method {}", method.name()),
+    });
+}
+
+/// Notes the condition and the bounds of the forward and the backward error.
+fn tell_trust(known: Option<[f64; 3]>, outcome: &mut Outcome) {
+    let keys = ["condition", "forward_error_bound", "backward_error"];
+    for (key, number) in keys.into_iter().zip(0..) {
+        outcome.set(key, known.map(|numbers| numbers[number]));
+    }
+    if let Some([condition, forward, backward]) = known {
+        outcome.say(format!(
+            "condition {condition:.3e}, estimated in the 1-norm"
+        ));
+        outcome.say(format!(
+            "error of X below {forward:.1e} (estimated), backward error {backward:.1e} componentwise"
+        ));
     }
 }
 
@@ -241,11 +287,13 @@ fn suitable(
     }
 }
 
-/// LAPACK's count.
+/// LAPACK's count, whatever was computed.
 fn operations<T: Scalar>(method: Method, (m, n): (usize, usize), nrhs: usize) -> f64 {
     let operations = match method {
         Method::Cholesky => flops::potrf::<T>(n).saturating_add(flops::potrs::<T>(n, nrhs)),
-        Method::Lu => flops::getrf::<T>(m, n).saturating_add(flops::getrs::<T>(n, nrhs)),
+        Method::Lu | Method::Mixed => {
+            flops::getrf::<T>(m, n).saturating_add(flops::getrs::<T>(n, nrhs))
+        }
         Method::Qr => flops::gels::<T>(m, n, nrhs),
     };
     operations as f64
@@ -258,6 +306,8 @@ struct Task<'a, T: Scalar> {
     backend: Backend,
     /// Rows and columns of A.
     shape: (usize, usize),
+    /// Whether A is taken for its own adjoint.
+    hermitian: bool,
     original: &'a Matrix<T>,
     b: &'a TiledMatrix<T>,
 }
@@ -281,36 +331,48 @@ impl<T: Scalar> Task<'_, T> {
         Ok(b)
     }
 
+    /// What mixed precision factors by; other methods are what they are.
+    fn decomposition(&self, method: Method) -> Method {
+        match method {
+            Method::Mixed if self.hermitian => Method::Cholesky,
+            Method::Mixed => Method::Lu,
+            _ => method,
+        }
+    }
+
     /// How A is cut.
     fn layout(&self, method: Method) -> Result<Layout, Failure> {
         let (m, n) = self.shape;
-        let layout = match method {
+        let layout = match self.decomposition(method) {
             Method::Cholesky => Layout::lower(n, self.b.nb())?,
-            Method::Lu | Method::Qr => Layout::general(m, n, self.b.nb())?,
+            _ => Layout::general(m, n, self.b.nb())?,
         };
         over_ranks(layout, self.settings, self.runtime)
     }
 
-    /// The factors and the solution; `None` if Cholesky was only tried, and the matrix is not
-    /// definite.
+    /// The factors and the solution; `None` if Cholesky was only tried, or tried first in mixed
+    /// precision, and the matrix is not definite.
     fn solved(&self, method: Method) -> Result<Option<Solved<T>>, Failure> {
         let layout = self.layout(method)?;
         let factors = Factors::begin(method, layout, self.original, self.runtime)?;
         let (mut b, mut solution, mut indefinite) = (Some(self.sides()?), None, false);
         let run = |monitor: &Monitor| -> Result<_, Failure> {
             let by = self.by(monitor);
-            let factored = factors.factor(by).inspect_err(|error| {
+            let mut look = |error: &LinalgError| {
                 indefinite = matches!(error, LinalgError::NotPositiveDefinite { .. });
-            })?;
+            };
+            let factored = factors.factor(by).inspect_err(&mut look)?;
             let Some(b) = b.take() else {
                 return Ok(factored);
             };
-            let (x, report) = factors.solve(Op::NoTranspose, b, by)?;
+            let solved = factors.solve(Op::NoTranspose, b, by);
+            let (x, report) = solved.inspect_err(&mut look)?;
             solution = Some(x);
             Ok(both(factored, report))
         };
         let measured = self.settings.measure(self.runtime, run);
-        if indefinite && self.settings.own.method.is_none() {
+        let is_tried = self.settings.own.method.is_none() || method == Method::Mixed;
+        if indefinite && is_tried {
             return Ok(None);
         }
         let measured = measured?;
@@ -321,8 +383,9 @@ impl<T: Scalar> Task<'_, T> {
     fn tell_determinant(&self, factors: &Factors<T>, outcome: &mut Outcome) -> Result<(), Failure> {
         let (m, n) = self.shape;
         let (mut log_det, mut phase) = (None, None);
-        if m == n {
-            let determinant = factors.determinant(self.runtime)?;
+        if m == n
+            && let Some(determinant) = factors.determinant(self.runtime)?
+        {
             log_det = Some(determinant.log_abs);
             outcome.say(format!("log |det A| {:.12e}", determinant.log_abs));
             if !matches!(factors, Factors::Qr(..)) {
@@ -334,7 +397,7 @@ impl<T: Scalar> Task<'_, T> {
         Ok(())
     }
 
-    /// The backward error, and the condition of a square matrix.
+    /// The residual; of a square matrix the condition and the bounds of the errors.
     fn check(
         &self,
         factors: &Factors<T>,
@@ -344,12 +407,12 @@ impl<T: Scalar> Task<'_, T> {
         let ((m, n), runtime) = (self.shape, self.runtime);
         let courier = runtime.courier();
         let whole = self.layout(Method::Lu)?;
-        fits::<T>(&[&whole, &whole], runtime)?;
+        fits::<T>(&[&whole, &whole, &whole], runtime)?;
         let a = TiledMatrix::vacant(whole, runtime.memory());
         a.fill(self.original, runtime)?;
         let b = self.sides()?;
         if m != n {
-            outcome.set("condition", None::<f64>);
+            tell_trust(None, outcome);
             let ratio = qr::solution_ratio(&a, &b, x, runtime, courier)?;
             return judge(Some(ratio), outcome);
         }
@@ -358,12 +421,39 @@ impl<T: Scalar> Task<'_, T> {
             0 => 1.0,
             _ => norm * self.inverse_norm(factors)?,
         };
-        outcome.set("condition", condition);
-        outcome.say(format!(
-            "condition {condition:.3e}, estimated in the 1-norm"
-        ));
+        let [forward, backward] = self.bounds(&a, factors, (&b, x))?;
+        tell_trust(Some([condition, forward, backward]), outcome);
         let residual = residual(Operand::plain(&a), Operand::plain(x), &b, runtime, courier)?;
         judge(Some(residual.over(n)), outcome)
+    }
+
+    /// The largest bounds of the forward and the backward error of all columns.
+    fn bounds(
+        &self,
+        a: &TiledMatrix<T>,
+        factors: &Factors<T>,
+        (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    ) -> Result<[f64; 2], Failure> {
+        let (runtime, monitor) = (self.runtime, Monitor::new());
+        let at = Where {
+            on: runtime,
+            courier: runtime.courier(),
+            monitor: &monitor,
+        };
+        let mut solve = |op: Op, b: &TiledMatrix<T>| {
+            let side = TiledMatrix::vacant(*b.layout(), runtime.memory());
+            side.fill(b, runtime).map_err(LinalgError::Run)?;
+            let (solution, _) = factors.solve(op, side, self.by(&monitor))?;
+            transfer(&solution, Turn::Plain, b, runtime, runtime.courier())
+        };
+        let columns = bounds(a, (b, x), self.backend, at, &mut solve)?;
+        // A NaN is larger than any number.
+        let largest = |of: &dyn Fn(usize) -> f64| {
+            let numbers = (0..columns.len()).map(of);
+            numbers.fold(0.0, |a: f64, b| if a >= b || a.is_nan() { a } else { b })
+        };
+        let forward = largest(&|column| columns[column].forward);
+        Ok([forward, largest(&|column| columns[column].backward)])
     }
 
     /// ‖A⁻¹‖₁, estimated.

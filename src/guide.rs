@@ -4,6 +4,7 @@
 //! |---|---|
 //! | How do I get from nothing to a solved system? | [`first`] |
 //! | A·X = B: what is X? | [`solve`] |
+//! | How far can X be trusted? In half the precision? | [`trust`] |
 //! | What are the factors of A? | [`factor`] |
 //! | Which X is nearest to solving A·X = B? | [`least_squares`] |
 //! | What is A⁻¹? | [`inverse`] |
@@ -27,3 +28,5 @@ pub mod multiply {}
 pub mod names {}
 #[doc = include_str!("../docs/guide/solve.md")]
 pub mod solve {}
+#[doc = include_str!("../docs/guide/trust.md")]
+pub mod trust {}

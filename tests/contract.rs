@@ -1067,6 +1067,11 @@ fn every_grid_of_ranks_solves_and_judges_as_one_rank() {
         ("--n 60 --nb 16", "cholesky"),
         ("--n 60 --nb 16 --method lu --precision c64", "lu"),
         ("--n 60 --nb 16 --method qr", "qr"),
+        ("--n 60 --nb 16 --method mixed", "mixed"),
+        (
+            "--n 60 --nb 16 --method mixed --matrix random --precision c64",
+            "mixed",
+        ),
         ("--m 70 --n 40 --nb 9", "qr"),
         ("--m 40 --n 70 --nb 9 --precision c32", "qr"),
         // More ranks than tiles.
@@ -1082,15 +1087,23 @@ fn every_grid_of_ranks_solves_and_judges_as_one_rank() {
         assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
         let square = alone["n"] == alone["m"];
         assert_eq!(alone["method"], method, "{alone}");
-        assert_eq!(alone["condition"].is_f64(), square, "{alone}");
-        assert_eq!(alone["log_det"].is_f64(), square, "{alone}");
-        assert_eq!(alone["det_phase"].is_array(), method != "qr", "{alone}");
+        for key in ["condition", "forward_error_bound", "backward_error"] {
+            assert_eq!(alone[key].is_f64(), square, "{alone}");
+        }
+        let refined = method == "mixed";
+        assert_eq!(alone["corrections"].as_u64() >= Some(1), refined, "{alone}");
+        assert_eq!(alone["log_det"].is_f64(), square && !refined, "{alone}");
+        let has_phase = method != "qr" && !refined;
+        assert_eq!(alone["det_phase"].is_array(), has_phase, "{alone}");
         for grid in [(2, 1), (2, 2), (2, 3)] {
             let spread = of_grid(grid);
             for key in [
                 "residual",
                 "digest",
                 "condition",
+                "forward_error_bound",
+                "backward_error",
+                "corrections",
                 "log_det",
                 "det_phase",
                 "method",
@@ -1227,29 +1240,148 @@ fn the_method_follows_from_the_matrix_unless_one_is_asked_for() {
         ended.says_what_failed(&object);
         assert_eq!(object["error"]["kind"], kind, "{file}: {object}");
     }
-    let ended = run("solve", &["--n", "5", "--method", "mixed"]);
+    let ended = run("solve", &["--n", "5", "--method", "gauss"]);
     let text = ended.is_a_bad_argument();
-    for method in ["cholesky", "lu", "qr"] {
+    for method in ["cholesky", "lu", "qr", "mixed"] {
         assert!(text.contains(method), "{text}");
     }
 }
 
 #[test]
-fn every_matrix_of_the_collection_is_solved_with_and_its_condition_is_estimated() {
-    let Some(folder) = matrices() else { return };
-    let mut n_checked = 0;
-    for fact in &json(folder.join("facts.json")) {
-        let Some(expected) = fact["cond1"].as_f64() else {
-            continue;
-        };
-        let file = folder.join(fact["file"].as_str().unwrap());
-        let solved = run("solve", &["--input", file.to_str().unwrap(), "--json"]).done();
-        assert!(solved["residual"].as_f64() < Some(30.0), "{solved}");
-        let ratio = expected / solved["condition"].as_f64().unwrap();
-        let least = 1.0 - 10.0 * f64::EPSILON * expected;
-        assert!((least..3.0).contains(&ratio), "{ratio}: {solved}");
-        n_checked += 1;
+fn mixed_precision_says_whether_it_refined_or_why_it_fell_back() {
+    let banner = "%%MatrixMarket matrix coordinate real";
+    let matrix = |name: &str, text: &str| written(name, &format!("{banner} {text}\n"));
+    for (file, corrections, fell_back, method) in [
+        // Cholesky does not do for this one, in either precision; LU does.
+        (
+            matrix(
+                "mixed_indefinite.mtx",
+                "symmetric\n2 2 3\n1 1 1\n2 1 3\n2 2 1",
+            ),
+            true,
+            None,
+            "refined",
+        ),
+        (
+            matrix("mixed_huge.mtx", "general\n2 2 2\n1 1 1e50\n2 2 1"),
+            false,
+            Some("overflow"),
+            "does not hold",
+        ),
+        (
+            matrix("mixed_tiny.mtx", "symmetric\n2 2 2\n1 1 1e-50\n2 2 1"),
+            false,
+            Some("no_factor"),
+            "not positive definite",
+        ),
+    ] {
+        let arguments = ["--input", &*file, "--method", "mixed", "--check"];
+        let solved = run("solve", &[&arguments[..], &["--json"]].concat()).done();
+        assert_eq!(solved["method"], "mixed");
+        assert_eq!(solved["corrections"].is_u64(), corrections, "{solved}");
+        assert_eq!(solved["fell_back"].as_str(), fell_back, "{solved}");
+        assert_eq!(solved["log_det"].is_f64(), fell_back.is_some(), "{solved}");
+        let page = run("solve", &arguments);
+        assert!(page.stdout.contains(method), "{}", page.stdout);
     }
-    println!("checked: {n_checked} files");
-    assert!(n_checked > 10);
+    for precision in ["f32", "c32"] {
+        let arguments = ["--n", "5", "--method", "mixed", "--precision", precision];
+        let ended = run("solve", &arguments);
+        assert!(ended.is_a_bad_argument().contains(precision));
+    }
+}
+
+#[test]
+fn suitable_methods_solve_every_matrix_of_the_collection_and_say_how_well() {
+    // All methods for the smaller ones; the larger ones in half the precision.
+    let n_solved = solve_the_collection(|n, method| n <= 500 || method == "mixed");
+    assert!(n_solved.is_none_or(|n| n > 40), "{n_solved:?}");
+}
+
+#[test]
+#[ignore = "a minute: prints the table of docs/guide/trust.md (-- --ignored --nocapture)"]
+fn every_suitable_method_solves_every_matrix_of_the_collection_in_a_table() {
+    let n_solved = solve_the_collection(|_, _| true);
+    assert!(n_solved.is_none_or(|n| n > 55), "{n_solved:?}");
+}
+
+/// Solves with each matrix by each of its methods that is chosen; how many solutions that were.
+fn solve_the_collection(is_chosen: impl Fn(u64, &str) -> bool) -> Option<usize> {
+    let folder = matrices()?;
+    println!(
+        "| matrix | n | method | residual | error bound | condition | of κ₁ | log \\|det A\\| |"
+    );
+    println!("|---|---:|---|---:|---:|---:|---:|---:|");
+    let mut n_solved = 0;
+    for fact in &json(folder.join("facts.json")) {
+        let square = fact["rows"] == fact["cols"];
+        let methods = [
+            (fact["positive_definite"] == true, "cholesky"),
+            (square && fact["getrf_info"] == 0, "lu"),
+            // Of a matrix without full rank QR promises nothing.
+            (fact["cond2"].is_number(), "qr"),
+            (square && fact["getrf_info"] == 0, "mixed"),
+        ];
+        let n = fact["rows"].as_u64().unwrap();
+        for (suits, method) in methods {
+            if suits && is_chosen(n, method) {
+                solve_of_the_collection(&folder, fact, method);
+                n_solved += 1;
+            }
+        }
+    }
+    println!("solved: {n_solved}");
+    Some(n_solved)
+}
+
+/// Solves with a matrix by one method; checks and prints what it says of the solution.
+fn solve_of_the_collection(folder: &Path, fact: &Value, method: &str) {
+    let file = folder.join(fact["file"].as_str().unwrap());
+    let arguments = ["--input", file.to_str().unwrap(), "--method", method];
+    let solved = run("solve", &[&arguments[..], &["--check", "--json"]].concat()).done();
+    // LAPACK asks for less than 30; what is refined is not worse than what is not.
+    let residual = solved["residual"].as_f64().unwrap();
+    assert!(residual < 1.0, "{solved}");
+    let mut of_true = None;
+    if let Some(expected) = fact["cond1"].as_f64() {
+        let ratio = expected / solved["condition"].as_f64().unwrap();
+        // Factors in half the precision do not know a condition beyond its reciprocal.
+        let epsilon = match solved["corrections"].is_null() {
+            true => f64::EPSILON,
+            false => f32::EPSILON.into(),
+        };
+        let least = 1.0 - 10.0 * epsilon * expected;
+        assert!((least..3.0).contains(&ratio), "{ratio}: {solved}");
+        of_true = Some(1.0 / ratio);
+    }
+    if let (Some(found), Some(expected)) =
+        (solved["log_det"].as_f64(), fact["log_abs_det"].as_f64())
+    {
+        let condition = fact["cond1"].as_f64().unwrap();
+        let bound = 1e-12 * (1.0 + expected.abs()) + 10.0 * condition * f64::EPSILON;
+        assert!((found - expected).abs() < bound, "{expected}: {solved}");
+    }
+    let happened = match (solved["corrections"].as_u64(), solved["fell_back"].as_str()) {
+        (Some(corrections), _) => format!(", {corrections} corrections"),
+        (None, Some(cause)) => format!(", fell back ({cause})"),
+        (None, None) => String::new(),
+    };
+    let shown = |number: Option<f64>, digits: usize| match number {
+        Some(number) => format!("{number:.digits$e}"),
+        None => "–".to_owned(),
+    };
+    println!(
+        "| {} | {} | {method}{happened} | {residual:.0e} | {} | {} | {} | {} |",
+        fact["name"].as_str().unwrap(),
+        match fact["rows"] == fact["cols"] {
+            true => fact["rows"].to_string(),
+            false => format!("{} × {}", fact["rows"], fact["cols"]),
+        },
+        shown(solved["forward_error_bound"].as_f64(), 1),
+        shown(solved["condition"].as_f64(), 2),
+        of_true.map_or("–".to_owned(), |share| format!("{share:.2}")),
+        solved["log_det"]
+            .as_f64()
+            .map_or("–".to_owned(), |log| format!("{log:.6}")),
+    );
 }

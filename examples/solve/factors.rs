@@ -1,4 +1,4 @@
-//! The factors of A by one of three methods, and solutions with them, over any number of ranks.
+//! The factors of A by one of four methods, and solutions with them, over any number of ranks.
 
 use super::cli::Failure;
 use super::problem::in_numbers;
@@ -8,9 +8,11 @@ use dataflow::linalg::determinant::Determinant;
 use dataflow::linalg::kernel::{Backend, Op, Side};
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
 use dataflow::linalg::qr::{self, Apply, Options, Reflectors, Triangular, Where};
+use dataflow::linalg::refine::{self, Outcome};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, lu};
 use dataflow::{Monitor, Report, Runtime};
+use std::cell::OnceCell;
 
 /// By which decomposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,6 +23,9 @@ pub enum Method {
     Lu,
     /// Of any: least squares for a tall one, the shortest solution for a wide one.
     Qr,
+    /// In half the precision, Cholesky of a Hermitian matrix or LU of another square one; the
+    /// solution is refined, or the factors are made again in full precision.
+    Mixed,
 }
 
 impl Method {
@@ -49,6 +54,8 @@ pub enum Factors<T: Scalar> {
     Qr(TiledMatrix<T>, Reflectors<T>),
     /// A itself: factors of its adjoint live only while they are solved with.
     Wide(TiledMatrix<T>, Options),
+    /// A itself, or in the end its factors; what happened, once there is a solution.
+    Mixed(TiledMatrix<T>, OnceCell<(Outcome, refine::Factors<T>)>),
 }
 
 impl<T: Scalar> Factors<T> {
@@ -72,10 +79,11 @@ impl<T: Scalar> Factors<T> {
             }
             Method::Qr if a.rows() < a.cols() => Factors::Wide(a, options),
             Method::Qr => Factors::Qr(a, Reflectors::new(&layout, options)),
+            Method::Mixed => Factors::Mixed(a, OnceCell::new()),
         })
     }
 
-    /// Overwrites A by its factors.
+    /// Overwrites A by its factors, if they do not come with the first solution.
     pub fn factor(&self, by: By<'_>) -> Result<Report, LinalgError> {
         let (on, courier, monitor) = (by.runtime, by.runtime.courier(), by.monitor);
         match self {
@@ -88,11 +96,12 @@ impl<T: Scalar> Factors<T> {
             Factors::Qr(a, q) => {
                 qr::Factor::new(a, q, by.backend)?.run_across(on, courier, monitor)
             }
-            Factors::Wide(..) => Ok(Report::default()),
+            Factors::Wide(..) | Factors::Mixed(..) => Ok(Report::default()),
         }
     }
 
-    /// The solution of A·X = B, or Aᴴ·X = B for a square matrix.
+    /// The solution of A·X = B, or Aᴴ·X = B for a square matrix. In mixed precision the first one is
+    /// of A·X = B; those that follow, for norms, are as good as the factors.
     pub fn solve(
         &self,
         op: Op,
@@ -120,13 +129,45 @@ impl<T: Scalar> Factors<T> {
                 };
                 qr::least_squares(a, &b, *options, by.backend, at)
             }
+            Factors::Mixed(a, found) => {
+                let at = Where {
+                    on,
+                    courier,
+                    monitor,
+                };
+                if let Some((_, factors)) = found.get() {
+                    let report = factors.solve(a, op, &b, by.backend, at)?;
+                    return Ok((b, report));
+                }
+                let solved = refine::solve(a, &b, by.backend, at)?;
+                // Nothing was found before.
+                let _ = found.set((solved.outcome, solved.factors));
+                Ok((solved.x, solved.report))
+            }
         }
     }
 
-    /// det A of a square matrix; of QR without its phase, which is hidden in Q.
-    pub fn determinant(&self, runtime: &Runtime) -> Result<Determinant, Failure> {
-        let (Factors::Cholesky(a) | Factors::Lu(a, _) | Factors::Qr(a, _) | Factors::Wide(a, _)) =
-            self;
+    /// What became of half the precision.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Factors::Mixed(_, found) => found.get().map(|(outcome, _)| outcome),
+            _ => None,
+        }
+    }
+
+    /// det A of a square matrix; of QR without its phase, which is hidden in Q. None from factors in
+    /// half the precision.
+    pub fn determinant(&self, runtime: &Runtime) -> Result<Option<Determinant>, Failure> {
+        use refine::Factors::Full;
+        let (a, pivots, is_square_root) = match self {
+            Factors::Cholesky(a) => (a, None, true),
+            Factors::Lu(a, pivots) => (a, Some(pivots), false),
+            Factors::Qr(a, _) | Factors::Wide(a, _) => (a, None, false),
+            Factors::Mixed(a, found) => match found.get() {
+                Some((_, Full(pivots))) => (a, pivots.as_ref(), pivots.is_none()),
+                _ => return Ok(None),
+            },
+        };
         let diagonal = gathered(
             a.layout(),
             |k| (k, k),
@@ -137,16 +178,16 @@ impl<T: Scalar> Factors<T> {
             },
         );
         let triangle = Determinant::of_triangle::<T>(diagonal?);
-        Ok(match self {
-            Factors::Cholesky(_) => triangle.of_square(),
-            Factors::Lu(_, pivots) => {
+        Ok(Some(match pivots {
+            Some(pivots) => {
                 let swaps = pivots.rows().filter(|(row, pivot)| row != pivot);
                 let own = swaps.count() as u64;
                 let all = runtime.gather(own.to_le_bytes().to_vec())?;
                 triangle.swapped(in_numbers(&all).sum::<u64>() as usize)
             }
-            Factors::Qr(..) | Factors::Wide(..) => triangle,
-        })
+            None if is_square_root => triangle.of_square(),
+            None => triangle,
+        }))
     }
 }
 

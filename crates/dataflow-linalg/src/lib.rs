@@ -18,6 +18,7 @@ extern crate blas_src as _;
 pub mod scalar;
 
 mod compiled;
+mod succession;
 
 pub mod matrix;
 
@@ -31,5 +32,7 @@ pub mod error;
 pub mod lu;
 pub mod product;
 pub mod qr;
+pub mod refine;
 
 pub use error::LinalgError;
+pub use succession::Where;

@@ -130,6 +130,9 @@ pub trait Scalar:
     /// Order of the sub-tiles to take: in the sweep of `benches/kernels.rs` (48, 64, 96, 128), the
     /// best or as good as the best for each of the four.
     const SUB_TILE_ORDER: usize;
+    /// The type of half the size, to factor in when [refining](crate::refine) afterwards; of `f32`
+    /// and [`c32`], which have none, themselves.
+    type Lower: Scalar;
 
     /// 0.
     fn zero() -> Self;
@@ -186,12 +189,13 @@ mod sealed {
 }
 
 macro_rules! real_scalar {
-    ($real:ident, $precision:ident, $epsilon:expr, $order:expr) => {
+    ($real:ident, $precision:ident, $lower:ident, $epsilon:expr, $order:expr) => {
         impl Scalar for $real {
             const PRECISION: Precision = Precision::$precision;
             const IS_COMPLEX: bool = false;
             const EPSILON: f64 = $epsilon;
             const SUB_TILE_ORDER: usize = $order;
+            type Lower = $lower;
 
             #[inline]
             fn zero() -> Self {
@@ -227,12 +231,13 @@ macro_rules! real_scalar {
 }
 
 macro_rules! complex_scalar {
-    ($complex:ident, $real:ident, $precision:ident, $order:expr) => {
+    ($complex:ident, $real:ident, $precision:ident, $lower:ident, $order:expr) => {
         impl Scalar for $complex {
             const PRECISION: Precision = Precision::$precision;
             const IS_COMPLEX: bool = true;
             const EPSILON: f64 = <$real as Scalar>::EPSILON;
             const SUB_TILE_ORDER: usize = $order;
+            type Lower = $lower;
 
             #[inline]
             fn zero() -> Self {
@@ -265,10 +270,10 @@ macro_rules! complex_scalar {
     };
 }
 
-real_scalar!(f32, F32, 1.0 / (1u32 << 24) as f64, 96);
-real_scalar!(f64, F64, 1.0 / (1u64 << 53) as f64, 96);
-complex_scalar!(c32, f32, C32, 96);
-complex_scalar!(c64, f64, C64, 96);
+real_scalar!(f32, F32, f32, 1.0 / (1u32 << 24) as f64, 96);
+real_scalar!(f64, F64, f32, 1.0 / (1u64 << 53) as f64, 96);
+complex_scalar!(c32, f32, C32, c32, 96);
+complex_scalar!(c64, f64, C64, c32, 96);
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,8 @@
 //!
 //! [`factor`] overwrites the lower triangle of A by L; [`solve`] overwrites B by the solution of
 //! A·X = B; [`inverse`] overwrites A by A⁻¹; [`residual`] judges a factor;
-//! [`condition`] and [`determinant`] say what it tells of A. [`Factor`], [`Solve`], [`Inverse`] and
-//! [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on one
+//! [`condition`] and [`determinant`] say what it tells of A, [`error_bounds`] and [`improve`] what of
+//! X. [`Factor`], [`Solve`], [`Inverse`] and [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on one
 //! rank or on many.
 //!
 //! # Examples
@@ -35,4 +35,4 @@ pub use factor::{Factor, Task, factor};
 pub use inverse::{Inverse, InverseTask, inverse};
 pub use order::default_tile_order;
 pub use solve::{Solve, SolveTask, solve};
-pub use trust::{condition, determinant};
+pub use trust::{condition, determinant, error_bounds, improve};

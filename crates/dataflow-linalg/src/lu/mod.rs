@@ -4,9 +4,9 @@
 //! chooses them otherwise, [`factor_unpivoted`] swaps none. [`factor_incremental`] swaps between two
 //! tiles at a time, and has [a solution of its own](solve_incremental). [`solve`] overwrites B by the solution
 //! of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`inverse`] makes A⁻¹; [`residual`] judges factors;
-//! [`condition`] and [`determinant`] say what they tell of A. [`Factor`], [`Unpivoted`], [`Solve`]
-//! and [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on
-//! one rank or on many.
+//! [`condition`] and [`determinant`] say what they tell of A, [`error_bounds`] and [`improve`] what
+//! of X. [`Factor`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be
+//! run, watched or composed like any other, on one rank or on many.
 //!
 //! # Examples
 //! ```
@@ -49,7 +49,7 @@ pub use order::default_tile_order;
 pub use pivots::Pivots;
 pub use replay::{Replay, ReplayTask, solve_incremental};
 pub use solve::{Solve, SolveTask, solve};
-pub use trust::{condition, determinant};
+pub use trust::{condition, determinant, error_bounds, improve};
 pub use unpivoted::{Unpivoted, UnpivotedTask, factor_unpivoted};
 
 #[cfg(test)]

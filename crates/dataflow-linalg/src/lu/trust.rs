@@ -1,13 +1,17 @@
-//! What factors say of their matrix: condition and determinant.
+//! What factors say of their matrix and of solutions: condition, determinant, bounds of errors.
 
+use super::factor::expect_regular;
 use super::pivots::Pivots;
-use super::solve::solve;
+use super::solve::{Solve, solve};
 use crate::condition::inverse_norm;
 use crate::determinant::{Determinant, of_diagonal};
 use crate::error::{LinalgError, TileError};
 use crate::kernel::{Backend, Op};
 use crate::matrix::{Layout, LayoutError, TiledMatrix};
+use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
+use crate::succession::Where;
+use dataflow_core::Report;
 use dataflow_core::port::Executor;
 
 /// κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3; 1 for an empty matrix.
@@ -80,4 +84,62 @@ pub fn determinant<T: Scalar>(
 ) -> Result<Determinant, TileError> {
     let swaps = pivots.rows().filter(|(row, pivot)| row != pivot);
     Ok(of_diagonal(lu)?.swapped(swaps.count()))
+}
+
+/// How far each column of `x` is from the solution of A·X = B.
+///
+/// - `a`: A itself; `lu`, `pivots`: its factors
+/// - `b`, `x`: laid out alike, on the grid of the factors
+///
+/// 4n² flops and 4 or 5 solutions for each column; |A| is held beside A. Over ranks, too.
+///
+/// # Errors
+/// [`LinalgError::Singular`] if a pivot is zero; if shapes or tile orders do not fit; what
+/// [`run_across`](dataflow_core::run_across) answers.
+///
+/// # Source
+/// LAPACK's `gerfs` without its corrections; see [`refine`].
+pub fn error_bounds<T: Scalar>(
+    a: &TiledMatrix<T>,
+    (lu, pivots): (&TiledMatrix<T>, &Pivots<T>),
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Vec<Bounds>, LinalgError> {
+    expect_regular(lu, at.on, at.courier)?;
+    let mut solve = solver(lu, pivots, backend, at);
+    refine::bounds(a, (b, x), backend, at, &mut solve)
+}
+
+/// Corrects `x` by its residual, at most 5 times and as long as that helps; then says how far it is
+/// from the solution. Arguments and cost as [`error_bounds`].
+///
+/// # Errors
+/// As [`error_bounds`].
+///
+/// # Source
+/// LAPACK's `gerfs`; see [`refine`].
+pub fn improve<T: Scalar>(
+    a: &TiledMatrix<T>,
+    (lu, pivots): (&TiledMatrix<T>, &Pivots<T>),
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Vec<Bounds>, LinalgError> {
+    expect_regular(lu, at.on, at.courier)?;
+    let mut solve = solver(lu, pivots, backend, at);
+    refine::improve(a, (b, x), backend, at, &mut solve)
+}
+
+/// Solves with A and its adjoint.
+fn solver<'a, T: Scalar>(
+    lu: &'a TiledMatrix<T>,
+    pivots: &'a Pivots<T>,
+    backend: Backend,
+    at: Where<'a>,
+) -> impl FnMut(Op, &TiledMatrix<T>) -> Result<Report, LinalgError> + 'a {
+    move |op, b| {
+        let solve = Solve::new(lu, pivots, op, b, backend)?;
+        solve.run_across(at.on, at.courier, at.monitor)
+    }
 }

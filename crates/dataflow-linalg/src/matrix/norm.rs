@@ -11,8 +11,8 @@
 
 mod across;
 
-pub(crate) use across::Measure;
 pub use across::norm_across;
+pub(crate) use across::{Measure, entries_across, infinity_norm_across, peaks_across};
 
 use super::layout::Structure;
 use super::tiled::column_major;

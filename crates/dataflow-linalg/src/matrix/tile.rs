@@ -267,6 +267,15 @@ impl<T: Scalar> Tile<T> {
         tile
     }
 
+    /// The tile with `of(x)` for each element x, in the same format, from the same memory.
+    pub(crate) fn map<U: Scalar>(&self, of: impl Fn(T) -> U) -> Tile<U> {
+        let Layout { rows, cols, format } = self.layout;
+        let mut tile = Tile::unspecified(rows, cols, format, &self.memory);
+        let elements = tile.as_mut_slice().iter_mut().zip(self.as_slice());
+        elements.for_each(|(to, from)| *to = of(*from));
+        tile
+    }
+
     /// A small column-major tile on the heap, written row by row: for tests and documentation.
     pub fn from_rows<const ROWS: usize, const COLS: usize>(rows: [[T; COLS]; ROWS]) -> Self {
         let memory: Arc<dyn Memory> = Arc::new(Heap);

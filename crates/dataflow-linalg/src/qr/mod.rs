@@ -34,14 +34,14 @@ mod reflectors;
 mod solve;
 mod tree;
 
+pub use crate::succession::Where;
 pub use adjoint::{Adjoint, AdjointTask};
 pub use apply::{Apply, ApplyTask, apply};
 pub use check::{Ratios, check, solution_ratio};
 pub use elimination::{Elimination, EliminationError};
 pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
-pub(crate) use least_squares::joined;
-pub use least_squares::{Where, least_squares};
+pub use least_squares::least_squares;
 pub use order::{default_inner_block, default_tile_order};
 pub use reflectors::{Options, Reflectors};
 pub use solve::{SolveTask, Triangular};

@@ -6,12 +6,13 @@
 //! bits are those of [`norm`](super::norm) on one rank.
 
 use super::{Norm, Part, Sums, larger, of_tile, scale_of, tile_sums};
-use crate::matrix::{Layout, TiledMatrix};
+use crate::matrix::tiled::column_major;
+use crate::matrix::{Layout, Tile as TileOf, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Block, Courier, Executor, Head, Wire};
 use dataflow_core::prelude::*;
-use dataflow_core::{Error, task_names};
+use dataflow_core::{Error, Report, task_names};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -36,24 +37,72 @@ pub fn norm_across<T: Scalar>(
     on: &dyn Executor,
     courier: &dyn Courier,
 ) -> Result<f64, Error> {
-    let measured = |what| {
-        let measure = Measure::new(a, what);
-        T::run_measure(&measure, (on, Some(courier), &Monitor::new()))?;
-        // A run that ended well has told every rank.
-        Ok(measure.told.into_inner().unwrap_or(f64::NAN))
-    };
+    let measured = |what| Ok::<_, Error>(measured(a, what, on, courier)?.0);
+    let largest = |sums: &[f64]| sums.iter().copied().fold(0.0, larger);
     match which {
-        Norm::One => measured(What::Columns),
-        Norm::Infinity => measured(What::Rows),
-        Norm::Max => measured(What::Largest),
+        Norm::One => Ok(largest(&measured(What::Columns)?.columns)),
+        Norm::Infinity => Ok(largest(&measured(What::Rows)?.rows)),
+        Norm::Max => Ok(largest(&measured(What::Largest)?.columns)),
         Norm::Frobenius => {
-            let largest = measured(What::Largest)?;
-            match scale_of(largest) {
-                None => Ok(largest),
-                Some(scale) => Ok(scale * measured(What::Squares(scale))?.sqrt()),
+            let largest_entry = largest(&measured(What::Largest)?.columns);
+            match scale_of(largest_entry) {
+                None => Ok(largest_entry),
+                Some(scale) => {
+                    let squares = measured(What::Squares(scale))?.columns;
+                    Ok(scale * largest(&squares).sqrt())
+                }
             }
         }
     }
+}
+
+/// ‖A‖_∞ and what it cost.
+pub(crate) fn infinity_norm_across<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<(f64, Report), Error> {
+    let (Sums { rows, .. }, report) = measured(a, What::Rows, on, courier)?;
+    Ok((rows.into_iter().fold(0.0, larger), report))
+}
+
+/// The largest modulus in each column of a matrix that is stored as
+/// [`Structure::General`](crate::matrix::Structure), NaN where there is one, the same on every rank;
+/// and what they cost.
+pub(crate) fn peaks_across<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<(Vec<f64>, Report), Error> {
+    let (peaks, report) = measured(a, What::Peaks, on, courier)?;
+    Ok((peaks.columns, report))
+}
+
+/// All entries of a matrix that is stored as [`Structure::General`](crate::matrix::Structure),
+/// column-major, on every rank: for vectors.
+pub(crate) fn entries_across<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<Vec<T>, Error> {
+    let (Sums { columns, rows }, _) = measured(a, What::Entries, on, courier)?;
+    let parts = columns.into_iter().zip(rows);
+    Ok(parts.map(|(re, im)| T::from_parts(re, im)).collect())
+}
+
+/// What is added up, on every rank, and what that cost.
+fn measured<T: Scalar>(
+    a: &TiledMatrix<T>,
+    what: What,
+    on: &dyn Executor,
+    courier: &dyn Courier,
+) -> Result<(Sums, Report), Error> {
+    let measure = Measure::new(a, what);
+    let report = T::run_measure(&measure, (on, Some(courier), &Monitor::new()))?;
+    // A run that ended well has told every rank; of an empty matrix there is nothing to tell.
+    let told = measure.told.into_inner();
+    let sums = told.unwrap_or_else(|| what.start(a.layout()));
+    Ok((sums, report))
 }
 
 /// What is added up over the tiles.
@@ -64,6 +113,23 @@ enum What {
     Largest,
     /// Of moduli over this scale.
     Squares(f64),
+    /// The largest of each column.
+    Peaks,
+    /// Nothing: real parts, as columns, and imaginary parts, as rows, stand where they are.
+    Entries,
+}
+
+impl What {
+    /// Before the first tile.
+    fn start(self, all: &Layout) -> Sums {
+        let (rows, cols) = (all.rows(), all.cols());
+        match self {
+            What::Columns | What::Rows => Sums::new(rows, cols),
+            What::Largest | What::Squares(_) => Sums::new(0, 1),
+            What::Peaks => Sums::new(0, cols),
+            What::Entries => Sums::new(rows * cols, rows * cols),
+        }
+    }
 }
 
 task_names! {
@@ -83,16 +149,12 @@ pub struct Measure<'a, T: Scalar> {
     /// Of all tiles, on whatever rank.
     all: Layout,
     total: Store<Sums>,
-    told: OnceLock<f64>,
+    told: OnceLock<Sums>,
 }
 
 impl<'a, T: Scalar> Measure<'a, T> {
     fn new(a: &'a TiledMatrix<T>, what: What) -> Self {
-        let start = match what {
-            What::Columns | What::Rows => Sums::new(a.rows(), a.cols()),
-            What::Largest | What::Squares(_) => Sums::new(0, 1),
-        };
-        let first = (a.layout().rank() == Rank(0)).then_some(start);
+        let first = (a.layout().rank() == Rank(0)).then(|| what.start(a.layout()));
         Measure {
             a,
             what,
@@ -126,6 +188,49 @@ impl<'a, T: Scalar> Measure<'a, T> {
 
     fn part(&self, i: usize, j: usize) -> Part {
         Part::of(self.a.structure(), i, j)
+    }
+
+    /// What a tile contributes.
+    fn measured(&self, tile: &TileOf<T>, part: Part) -> Sums {
+        let one = |number| Sums {
+            columns: vec![number],
+            rows: vec![],
+        };
+        let mut buffer = Vec::new();
+        match self.what {
+            What::Columns | What::Rows => tile_sums(tile, part),
+            What::Largest => one(of_tile(tile, part, 0.0, |all, size, _| larger(all, size))),
+            What::Squares(scale) => one(of_tile(tile, part, 0.0, |sum, size, times| {
+                let scaled = size / scale;
+                sum + times * scaled * scaled
+            })),
+            What::Peaks => {
+                let columns = column_major(tile, &mut buffer).chunks_exact(tile.rows().max(1));
+                let peak = |column: &[T]| column.iter().map(|x| x.modulus()).fold(0.0, larger);
+                Sums {
+                    columns: columns.map(peak).collect(),
+                    rows: vec![],
+                }
+            }
+            What::Entries => {
+                let entries = column_major(tile, &mut buffer);
+                Sums {
+                    columns: entries.iter().map(|x| x.re()).collect(),
+                    rows: entries.iter().map(|x| x.im()).collect(),
+                }
+            }
+        }
+    }
+
+    /// Copies the entries of a tile to where they stand in the whole.
+    fn place(&self, part: &Sums, (i, j): (usize, usize), total: &mut Sums) {
+        let rows = self.all.row_range(i);
+        for (y, col) in self.all.col_range(j).enumerate() {
+            let from = y * rows.len()..(y + 1) * rows.len();
+            let to = rows.start + col * self.all.rows()..rows.end + col * self.all.rows();
+            total.columns[to.clone()].copy_from_slice(&part.columns[from.clone()]);
+            total.rows[to].copy_from_slice(&part.rows[from]);
+        }
     }
 }
 
@@ -188,22 +293,8 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
             Tile { i, j } => {
                 let (i, j) = (i as usize, j as usize);
                 let tile = self.a.tile_at(i, j).map_err(|absent| absent.to_string())?;
-                let part = self.part(i, j);
-                let one = |number| Sums {
-                    columns: vec![number],
-                    rows: vec![],
-                };
                 let [total] = flows.slots();
-                total.put(match self.what {
-                    What::Columns | What::Rows => tile_sums(&tile, part),
-                    What::Largest => {
-                        one(of_tile(&tile, part, 0.0, |all, size, _| larger(all, size)))
-                    }
-                    What::Squares(scale) => one(of_tile(&tile, part, 0.0, |sum, size, times| {
-                        let scaled = size / scale;
-                        sum + times * scaled * scaled
-                    })),
-                });
+                total.put(self.measured(&tile, self.part(i, j)));
             }
             Add { i, j } => {
                 let (i, j) = (i as usize, j as usize);
@@ -216,16 +307,19 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
                     }
                     What::Largest => total.columns[0] = larger(total.columns[0], part.columns[0]),
                     What::Squares(_) => total.columns[0] += part.columns[0],
+                    What::Peaks => {
+                        let peaks = &mut total.columns[self.all.col_range(j)];
+                        let pairs = peaks.iter_mut().zip(&part.columns);
+                        pairs.for_each(|(peak, of_tile)| *peak = larger(*peak, *of_tile));
+                    }
+                    What::Entries => self.place(part, (i, j), total),
                 }
             }
             Tell { .. } => {
                 let [total] = flows.slots();
-                let largest = |sums: &Vec<f64>| sums.iter().copied().fold(0.0, larger);
-                let norm = total.get().map_or(0.0, |total| match self.what {
-                    What::Rows => largest(&total.rows),
-                    _ => largest(&total.columns),
-                });
-                self.told.get_or_init(|| norm);
+                if let Some(total) = total.get() {
+                    self.told.get_or_init(|| total.clone());
+                }
             }
         }
         Ok(())
@@ -324,6 +418,33 @@ mod tests {
                     let found = norm_across(&a, which, &on, &Alone).unwrap();
                     assert_eq!(found.to_bits(), expected.to_bits(), "{which:?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn peaks_and_entries_are_those_of_the_matrix_and_nan_is_a_peak() {
+        let entry = |i: usize, j: usize| match (i, j) {
+            (5, 2) => c64::new(f64::NAN, 0.0),
+            _ => c64::new(-(i as f64), (i * j) as f64),
+        };
+        let on = Shuffled::new(1).with_threads(2);
+        for (m, n) in [(0, 3), (7, 0), (7, 4)] {
+            let a = TiledMatrix::from_fn(Layout::general(m, n, 3).unwrap(), entry);
+            let (peaks, _) = peaks_across(&a, &on, &Alone).unwrap();
+            assert_eq!(peaks.len(), n);
+            for (j, peak) in peaks.into_iter().enumerate() {
+                let expected = (0..m).map(|i| entry(i, j).modulus()).fold(0.0, larger);
+                assert_eq!(
+                    peak.to_bits(),
+                    expected.to_bits(),
+                    "column {j} of {m} x {n}"
+                );
+            }
+            let entries = entries_across(&a, &on, &Alone).unwrap();
+            assert_eq!(entries.len(), m * n);
+            for (at, found) in entries.into_iter().enumerate() {
+                assert_eq!(found.bits(), entry(at % m, at / m).bits());
             }
         }
     }

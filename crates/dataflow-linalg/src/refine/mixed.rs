@@ -1,0 +1,348 @@
+//! A·X = B in mixed precision: factored in the lower one, corrected in the full one.
+//!
+//! # Law
+//! LAPACK's rules. The factors of A rounded to [`Scalar::Lower`] give a first X and, from the residual
+//! R = B − A·X in full precision, up to 30 corrections. It is done when in every column
+//! ‖r‖_∞ ≤ ‖x‖_∞·‖A‖_∞·ε·√n; a NaN is never done. Where the lower precision does not do, A is factored
+//! in the full one, as if nothing had been tried.
+
+use super::entrywise::{combine, fits, lower, lowered, mapped, raised, rest};
+use crate::cholesky;
+use crate::error::LinalgError;
+use crate::kernel::{Backend, Op};
+use crate::lu::{self, Pivots};
+use crate::matrix::norm::{infinity_norm_across, peaks_across};
+use crate::matrix::{Structure, TiledMatrix};
+use crate::scalar::Scalar;
+use crate::succession::{Where, joined};
+use dataflow_core::Report;
+use std::fmt;
+
+/// LAPACK's ITERMAX.
+const MOST_CORRECTIONS: u32 = 30;
+
+/// A solution, how it was found, and the factors that it was found with.
+pub struct Mixed<T: Scalar> {
+    /// The solution, laid out like B.
+    pub x: TiledMatrix<T>,
+    /// What happened.
+    pub outcome: Outcome,
+    /// For further solutions, or the condition.
+    pub factors: Factors<T>,
+    /// What all graphs cost together.
+    pub report: Report,
+}
+
+/// Whether the lower precision did.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// X has the accuracy of the full precision; A is as it was.
+    Refined {
+        /// How often X was corrected.
+        corrections: u32,
+    },
+    /// X comes from factors in full precision, which A was overwritten by.
+    FellBack(Cause),
+}
+
+/// Why the lower precision did not do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It does not hold an entry of A, of B or of a residual.
+    Overflow,
+    /// There is no factor in it: the matrix, once rounded, is not definite, or singular.
+    NoFactor(LinalgError),
+    /// After 30 corrections the residual was still too large.
+    NotConverged,
+}
+
+impl Outcome {
+    /// LAPACK's ITER: the number of corrections, or −2, −3 and −31 for the three causes.
+    pub fn iter(&self) -> i32 {
+        match self {
+            Outcome::Refined { corrections } => *corrections as i32,
+            Outcome::FellBack(Cause::Overflow) => -2,
+            Outcome::FellBack(Cause::NoFactor(_)) => -3,
+            Outcome::FellBack(Cause::NotConverged) => -1 - MOST_CORRECTIONS as i32,
+        }
+    }
+}
+
+impl Cause {
+    /// The cause in snake_case, as `--json` shows it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Cause::Overflow => "overflow",
+            Cause::NoFactor(_) => "no_factor",
+            Cause::NotConverged => "not_converged",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Refined { corrections: 1 } => f.write_str("refined in 1 correction"),
+            Outcome::Refined { corrections } => write!(f, "refined in {corrections} corrections"),
+            Outcome::FellBack(cause) => write!(f, "fell back to full precision: {cause}"),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Overflow => f.write_str("the lower one does not hold an entry"),
+            Cause::NoFactor(error) => write!(f, "in the lower one {error}"),
+            Cause::NotConverged => {
+                write!(f, "not converged after {MOST_CORRECTIONS} corrections")
+            }
+        }
+    }
+}
+
+/// The factors that a solution was found with.
+pub enum Factors<T: Scalar> {
+    /// Of A rounded to the lower precision.
+    Lower(TiledMatrix<T::Lower>, Option<Pivots<T::Lower>>),
+    /// A holds its factors itself; of LU these are the row swaps.
+    Full(Option<Pivots<T>>),
+}
+
+impl<T: Scalar> Factors<T> {
+    /// Overwrites `b` by the solution X of op(A)·X = B, as far as these factors give it: nothing is
+    /// refined, and what the lower precision does not hold is infinite.
+    ///
+    /// - `a`: the matrix that was solved with
+    ///
+    /// # Errors
+    /// As the solutions of [`cholesky`] and [`lu`]. The plain transpose of a complex Hermitian
+    /// matrix is refused.
+    pub fn solve(
+        &self,
+        a: &TiledMatrix<T>,
+        op: Op,
+        b: &TiledMatrix<T>,
+        backend: Backend,
+        at: Where<'_>,
+    ) -> Result<Report, LinalgError> {
+        match self {
+            Factors::Full(pivots) => solve_with((a, pivots.as_ref()), op, b, backend, at),
+            Factors::Lower(factors, pivots) => {
+                let (low, down) = mapped("lower", b, at, lower::<T>)?;
+                let solve = solve_with((factors, pivots.as_ref()), op, &low, backend, at)?;
+                let up = combine("raise", b, &low, at, |_, x| raised(x))?;
+                Ok(joined([down, solve, up]))
+            }
+        }
+    }
+}
+
+/// The solution of A·X = B by factors in [`Scalar::Lower`], refined to the accuracy of `T`; by factors in
+/// `T` where that does not do. LAPACK's `dsposv` and `dsgesv`, `zcposv` and `zcgesv`.
+///
+/// - `a`: by Cholesky if it is stored as [`Structure::Lower`], by LU otherwise; as it was if X was
+///   refined, else overwritten by its factors
+/// - `b`: in tiles of the order of `a` and, for LU, spread like it; as it was
+///
+/// n³/3 or 2n³/3 flops in the lower precision; for each correction 4n² in each of the two for each
+/// column. Beside A its rounded copy is held. Of `f32` and `c32`, which have no lower precision here, it
+/// is refinement in the same one.
+///
+/// # Errors
+/// The first entry of A or B that is not finite; shapes that do not fit; that there is no factor in
+/// full precision: [`LinalgError::NotPositiveDefinite`] or [`LinalgError::Singular`]; and what
+/// [`run_across`](dataflow_core::run_across) answers.
+///
+/// # Source
+/// LAPACK's `dsposv` and `dsgesv`.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Laplacian};
+/// use dataflow_linalg::{Where, refine};
+/// let laplacian = Laplacian { width: 6, height: 5 };
+/// let a = TiledMatrix::<f64>::from_entries(Layout::lower(30, 8)?, &laplacian);
+/// let b = TiledMatrix::from_fn(Layout::general(30, 1, 8)?, |_, _| 1.0);
+/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
+/// let solved = refine::solve(&a, &b, Backend::Auto, here)?;
+/// assert!(solved.outcome.iter() > 0, "{}", solved.outcome);    // refined
+/// let x = |i| solved.x.get(i, 0).unwrap();
+/// assert!((4.0 * x(0) - x(1) - x(6) - 1.0).abs() < 1e-14);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn solve<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Mixed<T>, LinalgError> {
+    fits(a, &[b])?;
+    let looks = vec![a.scan(at.on, at.courier)?, b.scan(at.on, at.courier)?];
+    let mut attempt = Attempt {
+        a,
+        b,
+        backend,
+        at,
+        reports: looks,
+    };
+    let (x, outcome, factors) = match attempt.refined() {
+        Ok((x, corrections, factors)) => (x, Outcome::Refined { corrections }, factors),
+        Err(Stop::FallBack(cause)) => {
+            let (x, pivots) = attempt.in_full()?;
+            (x, Outcome::FellBack(cause), Factors::Full(pivots))
+        }
+        Err(Stop::Failed(error)) => return Err(error),
+    };
+    Ok(Mixed {
+        x,
+        outcome,
+        factors,
+        report: joined(attempt.reports),
+    })
+}
+
+/// Why there is no refined solution.
+enum Stop {
+    FallBack(Cause),
+    Failed(LinalgError),
+}
+
+impl From<LinalgError> for Stop {
+    fn from(error: LinalgError) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// What is solved, where, and what it has cost so far.
+struct Attempt<'a, T: Scalar> {
+    a: &'a TiledMatrix<T>,
+    b: &'a TiledMatrix<T>,
+    backend: Backend,
+    at: Where<'a>,
+    reports: Vec<Report>,
+}
+
+impl<T: Scalar> Attempt<'_, T> {
+    /// X from factors in the lower precision, the number of corrections, and the factors.
+    fn refined(&mut self) -> Result<(TiledMatrix<T>, u32, Factors<T>), Stop> {
+        let (a, b, backend, at) = (self.a, self.b, self.backend, self.at);
+        // ‖A‖_∞·ε·√n
+        let norm = infinity_norm_across(a, at.on, at.courier).map_err(LinalgError::Run);
+        let (norm, measure) = norm?;
+        self.reports.push(measure);
+        let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
+        let side = self.lowered(b)?;
+        let factors = self.lowered(a)?;
+        let pivots = match factor(&factors, backend, at) {
+            Ok((pivots, report)) => {
+                self.reports.push(report);
+                pivots
+            }
+            Err(
+                error @ (LinalgError::NotPositiveDefinite { .. } | LinalgError::Singular { .. }),
+            ) => return Err(Stop::FallBack(Cause::NoFactor(error))),
+            Err(error) => return Err(error.into()),
+        };
+        let with = (&factors, pivots.as_ref());
+        let solved = solve_with(with, Op::NoTranspose, &side, backend, at)?;
+        let (x, raise) = mapped("raise", &side, at, raised::<T>)?;
+        self.reports.extend([solved, raise]);
+        for corrections in 0.. {
+            let (rest, cost) = rest(a, b, &x, backend, at)?;
+            self.reports.extend(cost);
+            if self.is_done(&x, &rest, tolerance)? {
+                return Ok((x, corrections, Factors::Lower(factors, pivots)));
+            }
+            if corrections == MOST_CORRECTIONS {
+                break;
+            }
+            let correction = self.lowered(&rest)?;
+            let solved = solve_with(with, Op::NoTranspose, &correction, backend, at)?;
+            let correct = |x, correction| x + raised::<T>(correction);
+            let corrected = combine("correct", &x, &correction, at, correct)?;
+            self.reports.extend([solved, corrected]);
+        }
+        Err(Stop::FallBack(Cause::NotConverged))
+    }
+
+    /// A matrix in the lower precision.
+    fn lowered(&mut self, a: &TiledMatrix<T>) -> Result<TiledMatrix<T::Lower>, Stop> {
+        let made = lowered(a, self.at)?.ok_or(Stop::FallBack(Cause::Overflow));
+        made.map(|(matrix, report)| {
+            self.reports.push(report);
+            matrix
+        })
+    }
+
+    /// Whether every column's residual is small enough; the same on every rank.
+    fn is_done(
+        &mut self,
+        x: &TiledMatrix<T>,
+        rest: &TiledMatrix<T>,
+        tolerance: f64,
+    ) -> Result<bool, LinalgError> {
+        let peaks = |a| peaks_across(a, self.at.on, self.at.courier).map_err(LinalgError::Run);
+        let ((of_x, first), (of_rest, second)) = (peaks(x)?, peaks(rest)?);
+        self.reports.extend([first, second]);
+        let mut columns = of_x.into_iter().zip(of_rest);
+        Ok(columns.all(|(x, rest)| rest <= x * tolerance))
+    }
+
+    /// X from factors in full precision, which A becomes.
+    fn in_full(&mut self) -> Result<(TiledMatrix<T>, Option<Pivots<T>>), LinalgError> {
+        let (a, backend, at) = (self.a, self.backend, self.at);
+        let (pivots, factored) = factor(a, backend, at)?;
+        let (x, copy) = mapped("copy", self.b, at, |x: T| x)?;
+        let solved = solve_with((a, pivots.as_ref()), Op::NoTranspose, &x, backend, at)?;
+        self.reports.extend([factored, copy, solved]);
+        Ok((x, pivots))
+    }
+}
+
+/// Overwrites a matrix by its factors: by Cholesky's if it is stored so, else by those of LU.
+fn factor<T: Scalar>(
+    a: &TiledMatrix<T>,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<(Option<Pivots<T>>, Report), LinalgError> {
+    let Where {
+        on,
+        courier,
+        monitor,
+    } = at;
+    if a.structure() == Structure::Lower {
+        let factor = cholesky::Factor::new(a, backend)?;
+        return Ok((None, factor.run_across(on, courier, monitor)?));
+    }
+    let pivots = Pivots::new(a);
+    let report = lu::Factor::new(a, &pivots, backend)?.run_across(on, courier, monitor)?;
+    let look = a.expect_regular(on, courier)?;
+    Ok((Some(pivots), joined([report, look])))
+}
+
+/// Overwrites `b` by the solution with the factors of Cholesky, or of LU where there are pivots.
+fn solve_with<T: Scalar>(
+    (a, pivots): (&TiledMatrix<T>, Option<&Pivots<T>>),
+    op: Op,
+    b: &TiledMatrix<T>,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Report, LinalgError> {
+    let Where {
+        on,
+        courier,
+        monitor,
+    } = at;
+    match pivots {
+        Some(pivots) => lu::Solve::new(a, pivots, op, b, backend)?.run_across(on, courier, monitor),
+        None if op == Op::Transpose && T::IS_COMPLEX => {
+            let text = "the plain transpose of a Hermitian matrix is not solved with here";
+            Err(LinalgError::Shape(text.to_owned()))
+        }
+        None => cholesky::Solve::new(a, b, backend)?.run_across(on, courier, monitor),
+    }
+}
