@@ -210,7 +210,7 @@ fn without<T: Scalar>(
 /// ‖B − A·X‖₁ / (n ‖A‖₁ ‖X‖₁ ε) of a solution with a random right-hand side, the same on every rank.
 fn solution<T: Scalar>(
     (lu, exchanges): (&TiledMatrix<T>, &Exchanges<T>),
-    original: &(impl Entries<T> + Sync),
+    original: &impl Entries<T>,
     (seed, backend): (u64, Backend),
     runtime: &Runtime,
 ) -> Result<f64, Failure> {

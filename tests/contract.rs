@@ -1033,8 +1033,8 @@ fn lu_refuses_a_way_of_pivoting_that_it_does_not_have() {
     for way in ["partial", "tournament", "incremental", "none"] {
         assert!(text.contains(way), "{text}");
     }
-    let groups = run("lu", &["--n", "5", "--groups", "2"]);
-    let text = groups.is_a_bad_argument();
+    let ended = run("lu", &["--n", "5", "--groups", "2"]);
+    let text = ended.is_a_bad_argument();
     assert!(text.contains("tournament"), "{text}");
 }
 
