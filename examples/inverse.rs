@@ -12,11 +12,12 @@ use dataflow::Monitor;
 use dataflow::linalg::cholesky::{Inverse, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use problem::{
     File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest_of_all, fits,
-    is_checked, judge, over_ranks, say_more,
+    is_checked, is_plan_only, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ const EXAMPLE: Example = Example {
         "seed",
         "backend",
         "check",
+        "plan",
     ],
 };
 
@@ -79,6 +81,10 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     let flops = flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
     outcome.flops = Some(flops);
     let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
+    let needs = |[there]: [Layout; 1]| needs::inverse::<T>(&there, runtime.n_threads());
+    if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+        return Ok(());
+    }
     let generated = &settings.own.generated;
     // Kept beside its inverse, and once more for the check.
     let original = problem.original::<T>(&[&layout], 3, (generated, Kind::Spd))?;

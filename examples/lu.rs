@@ -17,11 +17,12 @@ use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::lu::{Check, Factor, Pivots, Unpivoted, default_tile_order, expect_regular};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
-    in_numbers, is_checked, judge, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_FACTORISATION, Problem, backend, by_precision,
+    digest, in_numbers, is_checked, is_plan_only, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -29,7 +30,7 @@ const EXAMPLE: Example = Example {
     name: "lu",
     about: "Factors a matrix of any shape by tiles, with row swaps",
     runs: true,
-    honours: OF_A_MATRIX,
+    honours: OF_A_FACTORISATION,
 };
 
 /// The flags of this example alone.
@@ -77,6 +78,10 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
+        let needs = |[there]: [Layout; 1]| needs::lu::<T>(&there, runtime.n_threads());
+        if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+            return Ok(());
+        }
         // Kept beside its factors.
         let original = self.original::<T>(
             &[&layout],

@@ -29,6 +29,7 @@ pub mod condition;
 pub mod determinant;
 pub mod error;
 pub mod lu;
+pub mod needs;
 pub mod product;
 pub mod qr;
 
