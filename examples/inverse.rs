@@ -13,13 +13,14 @@ use dataflow::core::port::{Courier, Executor};
 use dataflow::linalg::cholesky::Inverse;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{cholesky, flops, lu};
 use dataflow::{Monitor, Report};
 use problem::{
     File, Generated, InAnyPrecision, Kind, Matrix, Problem, backend, by_precision, digest_of_all,
-    fits, is_checked, judge, over_ranks, say_more,
+    fits, is_checked, is_plan_only, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ const EXAMPLE: Example = Example {
         "seed",
         "backend",
         "check",
+        "plan",
     ],
 };
 
@@ -66,6 +68,10 @@ impl InAnyPrecision for Problem<'_, Own> {
     fn run<T: Scalar>(self) -> Result<(), Failure> {
         match self.settings.own.method {
             Method::Cholesky => definite::<T>(self),
+            Method::Lu if self.settings.plan => {
+                let text = "--plan: what an inverse by LU needs is not told, only one by Cholesky";
+                Err(Failure::refused(text))
+            }
             Method::Lu => general::<T>(self),
         }
     }
@@ -95,6 +101,10 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     let flops = flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
     problem.outcome.flops = Some(flops);
     let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
+    let needs = |[there]: [Layout; 1]| needs::inverse::<T>(&there, runtime.n_threads());
+    if is_plan_only::<T, _, 1>(settings, runtime, problem.outcome, [layout], needs)? {
+        return Ok(());
+    }
     let generated = &settings.own.generated;
     // Kept beside its inverse, and once more for the check.
     let original = problem.original::<T>(&[&layout], 3, (generated, Kind::Spd))?;

@@ -21,12 +21,13 @@ use dataflow::linalg::lu::{
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
-    in_numbers, is_checked, judge, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_FACTORISATION, Problem, backend, by_precision,
+    digest, in_numbers, is_checked, is_plan_only, judge, over_ranks, say_more,
 };
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ const EXAMPLE: Example = Example {
     name: "lu",
     about: "Factors a matrix of any shape by tiles, with row swaps",
     runs: true,
-    honours: OF_A_MATRIX,
+    honours: OF_A_FACTORISATION,
 };
 
 /// The flags of this example alone.
@@ -60,9 +61,14 @@ impl Own {
         }
     }
 
-    /// Refuses groups of which nothing begins.
-    fn expect_sense(&self) -> Result<(), Failure> {
+    /// Refuses groups of which nothing begins, and plans that nobody has.
+    fn expect_sense(&self, plan: bool) -> Result<(), Failure> {
         self.generated.expect_sense()?;
+        let is_told = matches!(self.pivoting, Pivoting::Partial | Pivoting::None);
+        if plan && !is_told {
+            let text = "--plan: what a run needs is told of --pivoting partial and none only";
+            return Err(Failure::refused(text));
+        }
         match self.groups {
             Some(_) if self.pivoting != Pivoting::Tournament => Err(Failure::refused(
                 "--groups: only --pivoting tournament has them",
@@ -104,6 +110,10 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
+        let needs = |[there]: [Layout; 1]| needs::lu::<T>(&there, runtime.n_threads());
+        if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+            return Ok(());
+        }
         // Kept beside its factors.
         let original = self.original::<T>(
             &[&layout],
@@ -241,7 +251,7 @@ fn of_all(Digest(own): Digest, runtime: &Runtime) -> Result<Digest, dataflow::Er
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.expect_sense()?;
+        settings.own.expect_sense(settings.plan)?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

@@ -11,11 +11,12 @@ use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::{EachTile, Entries, Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::product::{Gemm, Operand, Torus, default_tile_order, defect};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
 use problem::{
-    File, InAnyPrecision, backend, by_precision, digest, fits, judge, over_ranks, say_more,
+    File, InAnyPrecision, backend, by_precision, digest, is_plan_only, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -33,6 +34,7 @@ const EXAMPLE: Example = Example {
         "seed",
         "backend",
         "check",
+        "plan",
     ],
 };
 
@@ -122,7 +124,11 @@ impl InAnyPrecision for Problem<'_> {
         outcome.flops = Some(flops::gemm::<T>(m, n, k) as f64);
         let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
         let (of_a, of_b, of_c) = (general(m, k)?, general(k, n)?, general(m, n)?);
-        fits::<T>(&[&of_a, &of_b, &of_c], runtime)?;
+        let layouts = [of_a, of_b, of_c];
+        let needs = |there: [Layout; 3]| needs::gemm::<T>(there.each_ref(), runtime.n_threads());
+        if is_plan_only::<T, _, 3>(settings, runtime, outcome, layouts, needs)? {
+            return Ok(());
+        }
         let (left, right) = factors(settings, outcome);
 
         let filled = |layout, entries| {

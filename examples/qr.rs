@@ -14,13 +14,14 @@ use cli::{Example, Failure, Measured, Settings};
 use dataflow::Monitor;
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::qr::{
     Factor, Options, Reflectors, Tree, check, default_tile_order, triangle,
 };
 use dataflow::linalg::scalar::Scalar;
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
-    is_checked, judge, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_FACTORISATION, Problem, backend, by_precision,
+    digest, is_checked, is_plan_only, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -28,7 +29,7 @@ const EXAMPLE: Example = Example {
     name: "qr",
     about: "Factors a matrix of any shape by tiles and along a tree",
     runs: true,
-    honours: OF_A_MATRIX,
+    honours: OF_A_FACTORISATION,
 };
 
 /// The flags of this example alone.
@@ -71,6 +72,10 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::geqrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
+        let needs = |[there]: [Layout; 1]| needs::qr::<T>(&there, options, runtime.n_threads());
+        if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+            return Ok(());
+        }
         // Kept beside its factors.
         let original =
             self.original::<T>(&[&layout], 2, (&settings.own.generated, Kind::Random))?;

@@ -1385,3 +1385,49 @@ fn solve_of_the_collection(folder: &Path, fact: &Value, method: &str) {
             .map_or("–".to_owned(), |log| format!("{log:.6}")),
     );
 }
+
+#[test]
+fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
+    let plan = |example: &str, more: &[&str]| {
+        let arguments = ["--plan", "--json", "--n", "300", "--threads", "1"];
+        let ended = run(example, &[&arguments[..], more].concat());
+        assert_eq!(ended.status, 0, "{example}: {}", ended.stderr);
+        let object = ended.object();
+        assert!(object["seconds"].is_null(), "{example} computed");
+        object["plan"].clone()
+    };
+    for example in [
+        "cholesky",
+        "cholesky_sequence",
+        "inverse",
+        "lu",
+        "qr",
+        "matmul",
+    ] {
+        let alone = &plan(example, &[])["ranks"];
+        assert_eq!(alone.as_array().unwrap().len(), 1);
+        assert_eq!(alone[0]["received_bytes"], 0, "{example}");
+        let spread = plan(example, &["--ranks", "4", "--nb", "30"]);
+        assert_eq!(spread["verdict"], "fits", "{example}");
+        let ranks = spread["ranks"].as_array().unwrap();
+        let sum = |key: &str| {
+            ranks
+                .iter()
+                .map(|of| of[key].as_u64().unwrap())
+                .sum::<u64>()
+        };
+        assert_eq!(ranks.len(), 4);
+        // Half a matrix at least, and what is sent.
+        assert!(sum("held_bytes") > 300 * 300 * 4 && sum("received_bytes") > 0);
+        let parts = sum("held_bytes") + sum("received_bytes") + sum("workspace_bytes");
+        assert_eq!(sum("at_most_bytes"), parts);
+    }
+    let huge = run("cholesky", &["--plan", "--json", "--n", "100000000"]);
+    assert_eq!(
+        (huge.status, &huge.object()["plan"]["verdict"]),
+        (0, &"cannot fit".into())
+    );
+    let people = run("lu", &["--plan", "--n", "300"]);
+    assert!(people.stdout.contains("bytes held"), "{}", people.stdout);
+    assert_eq!(run("solve", &["--plan", "--n", "300"]).status, 2);
+}

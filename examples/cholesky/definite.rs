@@ -3,7 +3,7 @@
 use super::cli;
 use super::problem::{
     File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest, is_checked,
-    judge, over_ranks, say_more,
+    is_plan_only, judge, over_ranks, say_more,
 };
 use clap::Args;
 use cli::{Example, Failure, Measured, Outcome, Settings};
@@ -11,6 +11,7 @@ use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 
@@ -29,6 +30,7 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
             "seed",
             "backend",
             "check",
+            "plan",
         ],
     }
 }
@@ -122,6 +124,10 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
             }
         };
         let layout = over_ranks(layout, settings, runtime)?;
+        let needs = |[there]: [Layout; 1]| needs::cholesky::<T>(&there, runtime.n_threads());
+        if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+            return Ok(());
+        }
         let generated = &settings.own.matrix;
         // Kept beside its factor.
         let original = problem.original::<T>(&[&layout], 2, (generated, Kind::Spd))?;

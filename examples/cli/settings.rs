@@ -94,6 +94,9 @@ pub struct Flags {
     /// Verify the result [default: up to n = 8000]; `--check=false` never does
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check: Option<bool>,
+    /// Tell the memory that each rank needs and what there is, and compute nothing
+    #[arg(long)]
+    pub plan: bool,
     /// Show progress also with --json (only ever on a terminal)
     #[arg(long)]
     pub progress: bool,

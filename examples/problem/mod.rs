@@ -18,12 +18,16 @@ pub use report::{digest, digest_of_all, in_numbers, judge, say_more};
 use super::cli;
 use clap::Args;
 use cli::{Failure, Outcome, Settings};
+use dataflow::core::rank::Rank;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::market::{ReadError, physical_memory};
-use dataflow::linalg::matrix::{Distribution, Grid, GridError, Layout, LayoutError, Tile};
+use dataflow::linalg::matrix::market::ReadError;
+use dataflow::linalg::matrix::{Distribution, Grid, GridError, Layout, LayoutError};
+use dataflow::linalg::needs::{self, Needs, available};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::{Runtime, Transport};
+use serde_json::{Value, json};
+use std::sync::OnceLock;
 
 /// The common flags of an example that works on one matrix of any shape.
 pub const OF_A_MATRIX: &[&str] = &[
@@ -36,6 +40,20 @@ pub const OF_A_MATRIX: &[&str] = &[
     "seed",
     "backend",
     "check",
+];
+
+/// Those of an example that factors one, and can tell before what memory that takes.
+pub const OF_A_FACTORISATION: &[&str] = &[
+    "n",
+    "m",
+    "nb",
+    "grid",
+    "precision",
+    "input",
+    "seed",
+    "backend",
+    "check",
+    "plan",
 ];
 
 /// Up to this order a result is checked unless the user says otherwise.
@@ -147,25 +165,96 @@ pub fn over_ranks<Own: Args>(
 
 /// Refuses matrices of which this rank's part of the machine cannot hold its tiles.
 pub fn fits<T: Scalar>(layouts: &[&Layout], runtime: &Runtime) -> Result<(), Failure> {
-    let bytes = layouts.iter().map(|layout| {
-        let elements = layout.n_elements().saturating_mul(size_of::<T>() as u128);
-        let tiles = layout.n_slots() as u128 * size_of::<Tile<T>>() as u128;
-        elements.saturating_add(tiles)
-    });
-    let needed = bytes.fold(0, u128::saturating_add);
-    let limit = memory_of(runtime);
-    if needed > limit.into() {
-        let text = format!("a matrix of {needed} bytes does not fit (memory: {limit} bytes)");
-        return Err(Failure::new("does_not_fit", text));
-    }
-    Ok(())
+    let of = layouts.iter().map(|layout| needs::matrix::<T>(layout));
+    let needed = of.fold(Needs::default(), Needs::and);
+    Ok(needed.expect_room(memory_of(runtime))?)
 }
 
-/// Bytes of memory for each of the ranks that share this machine.
+/// Bytes of memory for each of the ranks that share this machine: of what was free when it was
+/// asked for first, before anything was made.
 pub fn memory_of(runtime: &Runtime) -> u64 {
+    static FREE: OnceLock<u64> = OnceLock::new();
+    let free = *FREE.get_or_init(available);
     match runtime.transport() {
-        Transport::Local => physical_memory() / runtime.n_ranks() as u64,
-        _ => physical_memory(),
+        Transport::Local => free / runtime.n_ranks() as u64,
+        _ => free,
+    }
+}
+
+/// More tiles than these are not looked at one by one.
+const MOST_TILES: u128 = 1 << 26;
+
+/// Notes what each rank needs, if that is what was asked for: then nothing is to be computed.
+/// Otherwise refuses a run for which this rank has no room.
+pub fn is_plan_only<T: Scalar, Own: Args, const N: usize>(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+    layouts: [Layout; N],
+    needs: impl Fn([Layout; N]) -> Needs,
+) -> Result<bool, Failure> {
+    let available = memory_of(runtime);
+    let n_tiles = |layout: &Layout| layout.mt() as u128 * layout.nt() as u128;
+    let is_told = layouts.iter().map(n_tiles).fold(0, u128::saturating_add) <= MOST_TILES;
+    let of_rank = |rank: Rank| {
+        let there = layouts.map(|layout| layout.distributed(*layout.distribution(), rank));
+        let there = there.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let matrices = there.iter().map(needs::matrix::<T>);
+        let matrices = matrices.fold(Needs::default(), Needs::and);
+        Ok::<_, LayoutError>(match there.try_into() {
+            Ok(there) if is_told => needs(there),
+            _ => matrices,
+        })
+    };
+    if !settings.plan {
+        of_rank(runtime.rank())?.expect_room(available)?;
+        return Ok(false);
+    }
+    let ranks = (0..runtime.n_ranks() as u32).map(|rank| of_rank(Rank(rank)));
+    let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+    for (rank, of) in ranks.iter().enumerate() {
+        let held = format!("rank {rank}: {} bytes held", of.held);
+        outcome.say(match is_told {
+            true => format!(
+                "{held}, at most {} received, {} to work in: {}",
+                of.received,
+                of.workspace,
+                of.at_most()
+            ),
+            false => format!("{held}, the rest is not told of so many tiles"),
+        });
+    }
+    let fits = |bytes: fn(&Needs) -> u128| ranks.iter().all(|of| bytes(of) <= available.into());
+    let verdict = match (fits(|of| of.held), is_told && fits(Needs::at_most)) {
+        (false, _) => "cannot fit",
+        (true, false) => "may not fit",
+        (true, true) => "fits",
+    };
+    outcome.say(format!(
+        "{available} bytes available to each rank: {verdict}"
+    ));
+    let ranks: Vec<Value> = ranks.iter().map(|of| numbers(of, is_told)).collect();
+    let plan = json!({ "ranks": ranks, "available_bytes": available, "verdict": verdict });
+    outcome.set("plan", plan);
+    Ok(true)
+}
+
+/// What a rank needs, as an object; null what is not told.
+fn numbers(of: &Needs, is_told: bool) -> Value {
+    // Bytes beyond what JSON's readers count exactly fit no machine.
+    let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+    let told = |of: u128| is_told.then(|| bytes(of));
+    json!({
+        "held_bytes": bytes(of.held),
+        "received_bytes": told(of.received),
+        "workspace_bytes": told(of.workspace),
+        "at_most_bytes": told(of.at_most()),
+    })
+}
+
+impl From<needs::DoesNotFit> for Failure {
+    fn from(error: needs::DoesNotFit) -> Self {
+        Failure::new("does_not_fit", error.to_string())
     }
 }
 

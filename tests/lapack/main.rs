@@ -15,6 +15,7 @@
 
 mod definite;
 mod dense;
+mod edges;
 mod general;
 mod kernels;
 mod least;

@@ -1,7 +1,7 @@
 //! The ranks of a grid, each a thread of this process, on which a case is computed.
 
 use crate::dense::Dense;
-use crate::tally::{Share, Tally};
+use crate::tally::Share;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::{
     Distribution, Entries, Format, Grid, Layout, Structure, TiledMatrix,
@@ -17,8 +17,8 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
-    /// Runs a program on each rank of a grid; what rank 0 has counted.
-    pub fn each((p, q): (u32, u32), program: impl Fn(&World) -> Tally + Sync) -> Tally {
+    /// Runs a program on each rank of a grid; what it answered on rank 0.
+    pub fn each<R: Send>((p, q): (u32, u32), program: impl Fn(&World) -> R + Sync) -> R {
         let ranks = Runtime::builder().threads(1).bind(Bind::None);
         let on_rank = |runtime: &Runtime| {
             Ok(program(&World {

@@ -30,6 +30,7 @@ pub mod condition;
 pub mod determinant;
 pub mod error;
 pub mod lu;
+pub mod needs;
 pub mod product;
 pub mod qr;
 pub mod refine;

@@ -1,5 +1,7 @@
 //! What is computed from matrices that are spread over ranks is, bit for bit, that of one rank.
 
+#[path = "needs/mod.rs"]
+mod needs;
 #[path = "../../dataflow-core/tests/specimen/ranks.rs"]
 #[allow(dead_code, reason = "the core's tests use all of it")]
 mod ranks;

@@ -7,6 +7,7 @@ use dataflow_core::port::{
     Arrival, Block, Courier, Failure, Goods, Heap, Inbox, Line, Memory, Parcel, Ranks, Terms,
 };
 use dataflow_core::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
@@ -18,6 +19,8 @@ pub struct Crossed {
     pub data: u64,
     /// Of the bodies of data.
     pub bytes: u64,
+    /// By rank, the most bytes of such bodies that it held at once.
+    pub held: Vec<usize>,
 }
 
 /// All ranks of a world.
@@ -27,6 +30,33 @@ struct World {
     fan_out: usize,
     state: Mutex<State>,
     bell: Condvar,
+    /// By rank.
+    arrived: Vec<Arc<Arrived>>,
+}
+
+/// Bytes of bodies that a rank has got and not dropped yet, and how many that were at most.
+#[derive(Default)]
+struct Arrived {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// A body that is counted as long as it is held.
+struct Body(Box<dyn Block>, Arc<Arrived>);
+
+impl Block for Body {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.1.now.fetch_sub(self.0.bytes().len(), Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -55,6 +85,7 @@ pub fn on_ranks<T: Send>(
         fan_out,
         state: Mutex::new(state),
         bell: Condvar::new(),
+        arrived: (0..n_ranks).map(|_| Arc::default()).collect(),
     });
     let results = thread::scope(|threads| {
         let postman = world.clone();
@@ -71,7 +102,9 @@ pub fn on_ranks<T: Send>(
             .collect();
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
     });
-    let crossed = world.state().crossed.clone();
+    let most = world.arrived.iter().map(|of| of.most.load(Relaxed));
+    let mut crossed = world.state().crossed.clone();
+    crossed.held = most.collect();
     (results, crossed)
 }
 
@@ -98,10 +131,11 @@ impl World {
                     .wrapping_add(0x1405_7b7e_f767_814f);
                 let chosen = (state.random >> 33) as usize % state.bag.len();
                 let (from, parcel) = state.bag.swap_remove(chosen);
-                let inbox = state.inboxes[parcel.to.0 as usize].clone();
+                let to = parcel.to.0 as usize;
+                let inbox = state.inboxes[to].clone();
                 drop(state);
                 if let Some(inbox) = inbox {
-                    inbox.deliver(from, arrival(parcel));
+                    inbox.deliver(from, arrival(parcel, &self.arrived[to]));
                 }
                 state = self.state();
             } else if state.n_closed == self.n_ranks {
@@ -132,11 +166,14 @@ impl World {
     }
 }
 
-fn arrival(parcel: Parcel) -> Arrival {
+fn arrival(parcel: Parcel, arrived: &Arc<Arrived>) -> Arrival {
     let flows = parcel.flows.into_iter().map(|(flow, cargo)| {
         let goods = cargo.map(|cargo| {
             let mut body: Box<dyn Block> = Heap.allocate(cargo.size());
             body.bytes_mut().copy_from_slice(&cargo.body());
+            let now = arrived.now.fetch_add(cargo.size(), Relaxed) + cargo.size();
+            arrived.most.fetch_max(now, Relaxed);
+            let body: Box<dyn Block> = Box::new(Body(body, arrived.clone()));
             Goods {
                 head: cargo.head(),
                 body,
