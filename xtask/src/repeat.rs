@@ -16,8 +16,8 @@ pub const TIMES: usize = 1000;
 /// Times of `cargo xtask test`.
 const SMOKE: usize = 50;
 
-/// Built as `cargo test` builds it, so that little is left to do.
-const BUILD: [&str; 4] = ["--example", "cholesky", "--profile", "test"];
+/// Built as the tests of the workspace build it, so that little is left to do.
+const BUILD: [&str; 5] = ["--workspace", "--example", "cholesky", "--profile", "test"];
 
 const RUN: &str = "--n 96 --nb 16 --threads 1 --check=false --json";
 
