@@ -8,7 +8,6 @@
 
 use crate::port::Word;
 use crate::sync::{SpinGuard, SpinLock, lock};
-use crossbeam_utils::CachePadded;
 use std::sync::OnceLock;
 
 /// A shelf for each worker that ever came in; anybody may go to any.
@@ -22,12 +21,12 @@ pub(crate) type Place<'s, T> = SpinGuard<'s, Option<T>>;
 type Row<T> = Box<[SpinLock<Option<T>>]>;
 
 struct Shelf<T> {
-    /// Of 64 places, of 128, and so on: no place ever moves.
+    /// Of 8 places, of 16, and so on: no place ever moves.
     rows: [OnceLock<Row<T>>; ROWS],
     /// While its worker is away.
     keeper: SpinLock<Keeper>,
     /// Places that others have freed.
-    freed: CachePadded<SpinLock<Vec<u32>>>,
+    freed: SpinLock<Vec<u32>>,
 }
 
 /// What a worker knows of places while it is inside.
@@ -44,7 +43,7 @@ pub(crate) struct Keeper {
 /// How many bits of a word name a place on a shelf; those above name the shelf.
 const PLACE: u32 = 32;
 /// Places in the first row, as a power of two.
-const FIRST: u32 = 6;
+const FIRST: u32 = 3;
 /// Rows until places have no more numbers.
 const ROWS: usize = (PLACE - FIRST) as usize;
 /// Places that are handed back at once: one exchange of cache lines for all of them.
@@ -144,7 +143,7 @@ impl<T> Default for Shelf<T> {
         Shelf {
             rows: std::array::from_fn(|_| OnceLock::new()),
             keeper: SpinLock::new(Keeper::default()),
-            freed: CachePadded::new(SpinLock::new(Vec::new())),
+            freed: SpinLock::new(Vec::new()),
         }
     }
 }

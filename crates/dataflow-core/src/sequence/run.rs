@@ -20,7 +20,7 @@ use crate::engine::{
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Word, Work};
 use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
-use crossbeam_utils::{Backoff, CachePadded};
+use crossbeam_utils::Backoff;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,7 +84,7 @@ pub(crate) struct Shared<'env> {
     /// Tasks that have not ended.
     shelves: Shelves<Boxed<'env>>,
     /// By worker, while it is away.
-    paces: Box<[CachePadded<SpinLock<Pace>>]>,
+    paces: Box<[SpinLock<Pace>]>,
     fault: Mutex<Option<Fault>>,
 }
 
@@ -120,7 +120,7 @@ impl<'env> Shared<'env> {
         Shared {
             shelves: Shelves::new(level.ledger.n_workers()),
             paces: (0..level.ledger.n_workers())
-                .map(|_| CachePadded::new(SpinLock::new(Pace::default())))
+                .map(|_| SpinLock::new(Pace::default()))
                 .collect(),
             level,
             fault: Mutex::new(None),

@@ -36,6 +36,20 @@
 //! assert_eq!(store.get(1).unwrap().0, 144);
 //! # Ok::<(), dataflow_core::Error>(())
 //! ```
+//! Only handles of a scope can be [reduced](super::reduce()); a recorded program writes its copies
+//! and merges out:
+//! ```compile_fail,E0308
+//! # use dataflow_core::prelude::*;
+//! # use dataflow_core::sequence::{record::record, reduce};
+//! # #[derive(Clone)]
+//! # struct Number(u64);
+//! # impl Datum for Number {}
+//! # let store = Store::new("numbers", [Number(1)]);
+//! record("sum", 1, |r| {
+//!     let sum = r.home(&store, 0, Rank(0));
+//!     r.task(reduce(&sum), |sum| *sum += 1);
+//! });
+//! ```
 //!
 //! # Source
 //! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §4 (paper 001): whoever
