@@ -98,7 +98,7 @@ pub fn determinant<T: Scalar>(l: &TiledMatrix<T>) -> Result<Determinant, TileErr
 /// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
 /// use dataflow_linalg::{Where, cholesky, kernel::Backend};
-/// let entry = |i, j| [[4.0, 2.0], [2.0, 2.0]][i][j];
+/// let entry = |i: usize, j: usize| [[4.0, 2.0], [2.0, 2.0]][i][j];
 /// let (a, l) = (Layout::lower(2, 1)?, Layout::lower(2, 1)?);
 /// let (a, l) = (TiledMatrix::from_fn(a, entry), TiledMatrix::from_fn(l, entry));
 /// cholesky::factor(&l, Backend::Auto, &Inline)?;

@@ -1,3 +1,5 @@
+//! What is refined is as good as in full precision, or falls back; errors are below their bounds.
+
 use super::{Bounds, Cause, Outcome, solve};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
