@@ -381,10 +381,12 @@ impl<T: Scalar> TaskSpace for Gemm<'_, T> {
     }
 
     /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first.
+    /// A chain is begun when no other can go on, and from a queue, where every worker finds it: what
+    /// has no priority stays with the worker that announced it.
     fn priority(&self, task: ProductTask) -> i64 {
-        let turn = |k: u32| -i64::from(k / self.ahead.max(1));
+        let turn = |k: u32| -3 * i64::from(k / self.ahead.max(1));
         match task {
-            Scale { .. } => 0,
+            Scale { .. } => -1,
             Update { k, .. } => turn(k),
             giver => {
                 let before = self.before(giver);

@@ -376,11 +376,11 @@ impl<T: Scalar> TaskSpace for Herk<'_, T> {
     }
 
     /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first,
-    /// then the diagonal, for which the next tiles wait.
+    /// then the diagonal, for which the next tiles wait. Chains begin as those of `Gemm`.
     fn priority(&self, task: HerkTask) -> i64 {
-        let turn = |k: u32| -3 * i64::from(k / self.ahead.max(1));
+        let turn = |k: u32| -4 * i64::from(k / self.ahead.max(1));
         match task {
-            Scale { .. } => 0,
+            Scale { .. } => -1,
             Below { k, .. } => turn(k),
             OnDiagonal { k, .. } => turn(k) + 1,
             Give { i, j } => turn(self.place((i, j)).1) + 2,

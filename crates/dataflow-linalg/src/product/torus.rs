@@ -275,15 +275,13 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
         if let Update { m, n, k } = task {
             let (across, down) = self.entries(k);
             // The first tile of a rank in a row, or column, hands on.
-            if n < self.across.ranks {
-                if let Some(right) = self.across.after(n, across) {
-                    self.feed_a(m, k, (LEFT, right), to);
-                }
+            let right = self.across.after(n % self.across.ranks, across);
+            if let Some(right) = right.filter(|_| n < self.across.ranks) {
+                self.feed_a(m, k, (LEFT, right), to);
             }
-            if m < self.down.ranks {
-                if let Some(below) = self.down.after(m, down) {
-                    self.feed_b(k, n, (RIGHT, below), to);
-                }
+            let below = self.down.after(m % self.down.ranks, down);
+            if let Some(below) = below.filter(|_| m < self.down.ranks) {
+                self.feed_b(k, n, (RIGHT, below), to);
             }
         }
     }
@@ -322,7 +320,8 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
                 let hands_on = n < self.across.ranks || m < self.down.ranks;
                 i64::from(hands_on) - 2 * i64::from(k)
             }
-            GiveA { .. } | GiveB { .. } | Scale { .. } => 2,
+            GiveA { .. } | GiveB { .. } => 2,
+            Scale { .. } => -1,
         }
     }
 }

@@ -124,11 +124,10 @@ impl Case {
         prop_assert!(report.copies() <= most, "{} copies", report.copies());
         let after = |i: usize, j: usize| b.get(i, j).unwrap();
         // A solve multiplied back is what was given.
-        let (factor, expected): (&dyn Fn(usize, usize) -> T, &dyn Fn(usize, usize) -> T) =
-            match self.solves {
-                true => (&after, &before),
-                false => (&before, &after),
-            };
+        let [factor, expected]: [&dyn Fn(usize, usize) -> T; 2] = match self.solves {
+            true => [&after, &before],
+            false => [&before, &after],
+        };
         let (given, made) = match self.solves {
             true => (alpha, T::one()),
             false => (T::one(), alpha),
