@@ -151,6 +151,9 @@ pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 }
 
 /// [`lu::Factor`](crate::lu::Factor): partial pivoting of a matrix of any shape.
+///
+/// The stacks of rows of all panels count, though few are there at once: what is told to work in is
+/// several times the matrix.
 pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
     let (mt, nt) = (view.mt, view.nt);
