@@ -22,7 +22,7 @@ pub(super) enum Step {
     Stay { k: u32 },
 }
 
-/// The eliminations of a matrix with `mt` rows of tiles: about 20 bytes a tile below the diagonal.
+/// The eliminations of a matrix with `mt` rows of tiles: about 28 bytes a tile below the diagonal.
 ///
 /// # Examples
 /// ```
@@ -38,6 +38,8 @@ pub struct Elimination {
     panels: u32,
     /// Row m of panel k at `m + k · mt`.
     rows: Vec<Row>,
+    /// The rows that vanish in each panel, in order.
+    order: Vec<Vec<u32>>,
 }
 
 /// What a row does in a panel. Rows are counted from 1 here, 0 is none.
@@ -85,7 +87,14 @@ impl Elimination {
             return Err(EliminationError { text });
         }
         let rows = vec![Row::default(); mt as usize * panels as usize];
-        let mut made = Elimination { mt, panels, rows };
+        let rows_of = |list: &Vec<Kill>| list.iter().map(|kill| kill.m).collect();
+        let order = lists.iter().map(rows_of).collect();
+        let mut made = Elimination {
+            mt,
+            panels,
+            rows,
+            order,
+        };
         for (k, list) in (0..).zip(lists) {
             for kill in list {
                 made.add(k, *kill)?;
@@ -131,6 +140,11 @@ impl Elimination {
         let own = self.row_mut(k, m);
         (own.pivot, own.is_square, own.siblings[0]) = (pivot + 1, is_square, last);
         Ok(())
+    }
+
+    /// The rows that vanish in panel `k`, none before those that vanish under it.
+    pub(super) fn order(&self, k: u32) -> &[u32] {
+        &self.order[k as usize]
     }
 
     fn row(&self, k: u32, m: u32) -> &Row {

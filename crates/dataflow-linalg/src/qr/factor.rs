@@ -49,7 +49,7 @@ const MADE_T: usize = 2;
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
-    q: &'a Reflectors<T>,
+    pub(super) q: &'a Reflectors<T>,
     backend: Backend,
     nt: u32,
 }
@@ -174,7 +174,7 @@ impl Task {
 }
 
 impl Step {
-    fn panel(self) -> u32 {
+    pub(super) fn panel(self) -> u32 {
         let (Step::Reflect { k } | Step::Eliminate { k, .. } | Step::Stay { k }) = self;
         k
     }
@@ -334,12 +334,10 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         self.a.rank_of(m as usize, n as usize)
     }
 
-    /// The nearest column of tiles first, in it the first panel, then from the top.
+    /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
     fn priority(&self, task: Task) -> i64 {
         let (m, n) = task.tile();
-        let (mt, panels) = (self.q.elimination.mt(), self.q.elimination.panels());
-        let before = i64::from(n) * i64::from(panels) + i64::from(task.step().panel());
-        -(before * i64::from(mt) + i64::from(m))
+        self.q.levels.of_step(task.step(), m, n).into()
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {

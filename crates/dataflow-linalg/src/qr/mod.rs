@@ -29,6 +29,7 @@ mod elimination;
 mod factor;
 mod form;
 mod least_squares;
+mod levels;
 mod order;
 mod reflectors;
 mod solve;

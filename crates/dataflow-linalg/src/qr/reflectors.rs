@@ -5,6 +5,7 @@
 //! below it the V of eliminated rows. The V of rows that became triangles and all T live here, in
 //! slots like those of the matrix.
 
+use super::levels::Levels;
 use super::{Elimination, Tree};
 use crate::error::LinalgError;
 use crate::kernel::Below;
@@ -42,6 +43,8 @@ pub struct Reflectors<T: Scalar> {
     pub(super) layout: Layout,
     pub(super) options: Options,
     pub(super) elimination: Elimination,
+    /// How urgent the tasks of the factorisation are.
+    pub(super) levels: Levels,
     /// V of the rows that became triangles, below the diagonal of their tile.
     pub(super) v: Store<Tile<T>>,
     /// T of the rows that became triangles.
@@ -67,6 +70,7 @@ impl<T: Scalar> Reflectors<T> {
                 ib: options.ib.max(1),
                 ..options
             },
+            levels: Levels::of(&elimination, layout.nt()),
             elimination,
             v: empty("reflectors"),
             t: empty("triangles"),

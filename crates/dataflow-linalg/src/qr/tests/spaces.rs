@@ -1,12 +1,13 @@
 //! Both ends of every edge agree, for every tree, shape and grid.
 
 use super::trees::{any_lists, any_tree};
-use crate::kernel::{Backend, Op, Side};
-use crate::matrix::{Distribution, Grid, Layout, TiledMatrix};
-use crate::qr::{Apply, Elimination, Factor, Options, Reduction, Reflectors, Tree};
+use crate::kernel::{Backend, Below, Op, Side};
+use crate::matrix::{Distribution, Grid, Layout, Tile, TiledMatrix};
+use crate::qr::{Apply, Elimination, Factor, Options, Reduction, Reflectors, Task, Tree};
 use dataflow_core::port::Heap;
 use dataflow_core::prelude::*;
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 fn layout((m, n): (usize, usize), (p, q): (u32, u32)) -> Layout {
@@ -85,6 +86,77 @@ fn the_spaces_are_proved_for_every_tree_on_every_grid() {
             }
         }
     }
+}
+
+/// Hears whom a task feeds.
+struct Fed(Vec<Task>);
+
+impl Successors<Factor<'_, f64>> for Fed {
+    fn task(&mut self, _: usize, target: Task, _: usize) {
+        self.0.push(target);
+    }
+    fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
+}
+
+/// The longest way from a task to the end, its own weight included.
+fn bottom_level(space: &Factor<'_, f64>, task: Task, known: &mut HashMap<Task, i64>) -> i64 {
+    if let Some(level) = known.get(&task) {
+        return *level;
+    }
+    let mut fed = Fed(Vec::new());
+    space.successors(task, &mut fed);
+    let levels = fed.0.into_iter();
+    let after = levels.map(|next| bottom_level(space, next, known)).max();
+    let below = |m, k| space.q.below(k, m) == Below::Square;
+    let weight = match task {
+        Task::Geqrt { .. } => 4,
+        Task::Gemqrt { .. } => 6,
+        Task::Tpqrt { m, k } => {
+            if below(m, k) {
+                6
+            } else {
+                2
+            }
+        }
+        Task::Tpmqrt { m, k, .. } => {
+            if below(m, k) {
+                12
+            } else {
+                6
+            }
+        }
+        Task::Stay { .. } => 0,
+    };
+    let level = weight + after.unwrap_or(0);
+    known.insert(task, level);
+    level
+}
+
+#[test]
+fn priorities_are_bottom_levels_for_every_tree() {
+    for tree in [Tree::Flat, Tree::Binary, Tree::Greedy, Tree::Fibonacci] {
+        for shape in [(1, 1), (6, 6), (9, 4), (4, 7)] {
+            let a = vacant(shape, (1, 1));
+            let q = Reflectors::new(a.layout(), Options { tree, ib: 1 });
+            let space = Factor::new(&a, &q, Backend::Auto).unwrap();
+            let mut known = HashMap::new();
+            for task in space.tasks(Rank(0)) {
+                let level = bottom_level(&space, task, &mut known);
+                assert_eq!(space.priority(task), level, "{task:?} of {shape:?}, {tree}");
+            }
+        }
+    }
+    // The critical path of 40 x 40 tiles along the flat tree, as it is known.
+    let a = vacant((40, 40), (1, 1));
+    let q = Reflectors::<f64>::new(
+        a.layout(),
+        Options {
+            tree: Tree::Flat,
+            ib: 1,
+        },
+    );
+    let space = Factor::new(&a, &q, Backend::Auto).unwrap();
+    assert_eq!(space.priority(Task::Geqrt { m: 0, k: 0 }), 1166);
 }
 
 proptest! {
