@@ -164,6 +164,8 @@ impl InAnyPrecision for Problem<'_, Own> {
                     runtime,
                 );
                 judge(Some(ratio?), outcome)?;
+            } else {
+                outcome.say("not checked: a solution needs a square matrix that is regular");
             }
         } else {
             let check = Check::new(&original, &lu, &pivots)?;

@@ -79,7 +79,7 @@ fn under_mpi(n_ranks: usize) -> Option<Command> {
         eprintln!("skipped: {launcher} is not there");
         return None;
     };
-    let is_open_mpi = String::from_utf8_lossy(&version.stdout).contains("Open MPI");
+    let is_open_mpi = String::from_utf8_lossy(&version.stdout).contains("open-mpi.org");
     let flags = if is_open_mpi {
         "--oversubscribe --bind-to none"
     } else {

@@ -1,6 +1,7 @@
-//! GE: LU with partial pivoting of eleven types and all shapes; tests 1 to 4.
+//! GE: LU of eleven types and all shapes, with each way to pivot; tests 1 to 4.
 //!
-//! Test 1 must stay below 2: LAPACK's 30 cannot tell partial pivoting from none.
+//! Test 1 must stay below 2: LAPACK's 30 cannot tell partial pivoting from none. Incremental
+//! pivoting has factors of another form: it is judged by INFO and by solutions of A·X = B.
 
 use crate::definite::solution;
 use crate::dense::Dense;
@@ -9,20 +10,47 @@ use crate::types::{Noise, general};
 use crate::world::World;
 use crate::{EXTENTS, RIGHT_HAND_SIDES, TILE_ORDERS, is_sane};
 use dataflow::linalg::kernel::{Backend, Op};
-use dataflow::linalg::lu::{Factor, Pivots, Solve, expect_regular};
+use dataflow::linalg::lu::{
+    Exchanges, Factor, Incremental, Pivots, Replay, Solve, expect_regular, invert,
+};
 use dataflow::linalg::matrix::TiledMatrix;
 use dataflow::linalg::scalar::Scalar;
+use std::num::NonZeroU32;
+
+/// Groups of a tournament; one has partial pivoting's pivots.
+const GROUPS: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+/// How pivots are chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pivoting {
+    Partial,
+    Tournament,
+    Incremental,
+}
+const PIVOTING: [Pivoting; 3] = [
+    Pivoting::Partial,
+    Pivoting::Tournament,
+    Pivoting::Incremental,
+];
 
 pub fn cases<T: Scalar>(world: &World, tally: &mut Tally) {
     let shapes = EXTENTS.into_iter().flat_map(|m| EXTENTS.map(|n| (m, n)));
-    for ((m, n), nb) in shapes.flat_map(|shape| TILE_ORDERS.map(|nb| (shape, nb))) {
+    let turns = PIVOTING
+        .into_iter()
+        .flat_map(|pivoting| TILE_ORDERS.map(|nb| (pivoting, nb)));
+    for ((m, n), (pivoting, nb)) in
+        shapes.flat_map(|shape| turns.clone().map(move |turn| (shape, turn)))
+    {
         for kind in 1..=11 {
             if !is_sane(m.max(n), nb) || !tally.tries() {
                 continue;
             }
             if let Some((a, info)) = general::<T>(kind, m, n) {
-                let what = format!("type {kind}, {m} x {n}, nb = {nb}");
-                case::<T>(world, tally, (&a, info), nb, &what);
+                let what = format!("type {kind}, {m} x {n}, nb = {nb}, {pivoting:?}");
+                match pivoting {
+                    Pivoting::Incremental => incremental::<T>(world, tally, (&a, info), nb, &what),
+                    _ => case::<T>(world, tally, (&a, info), (pivoting, nb), &what),
+                }
             }
         }
     }
@@ -44,23 +72,42 @@ fn all_swaps<T: Scalar>(world: &World, pivots: &Pivots<T>) -> Vec<(u64, u64)> {
     swaps
 }
 
-fn case<T: Scalar>(
+/// The factors of a matrix, their row swaps, and INFO as this rank was told.
+fn factored<T: Scalar>(
     world: &World,
-    tally: &mut Tally,
-    (a, expected): (&Dense, u64),
-    nb: usize,
-    what: &str,
-) {
-    let (m, n, short) = (a.rows, a.cols, a.rows.min(a.cols));
+    a: &Dense,
+    (pivoting, nb): (Pivoting, usize),
+) -> (TiledMatrix<T>, Pivots<T>, u64) {
     let (on, courier) = (world.runtime, world.runtime.courier());
     let factors = world.general::<T>(a, nb);
     let pivots = Pivots::new(&factors);
     let factor = Factor::new(&factors, &pivots, Backend::Auto).unwrap();
+    let factor = match pivoting {
+        Pivoting::Tournament => factor.by_tournament(GROUPS),
+        _ => factor,
+    };
     factor.run_across(on, courier, &world.monitor).unwrap();
-    let found = expect_regular(&factors, on, courier);
-    let found = found
+    let info = info(world, &factors);
+    (factors, pivots, info)
+}
+
+/// The first pivot that is zero, from 1; 0 if none is.
+fn info<T: Scalar>(world: &World, factors: &TiledMatrix<T>) -> u64 {
+    let found = expect_regular(factors, world.runtime, world.runtime.courier());
+    found
         .err()
-        .map_or(0, |error| error.index().unwrap_or(u64::MAX));
+        .map_or(0, |error| error.index().unwrap_or(u64::MAX))
+}
+
+fn case<T: Scalar>(
+    world: &World,
+    tally: &mut Tally,
+    (a, expected): (&Dense, u64),
+    turn: (Pivoting, usize),
+    what: &str,
+) {
+    let (m, n, short) = (a.rows, a.cols, a.rows.min(a.cols));
+    let (factors, pivots, found) = factored::<T>(world, a, turn);
     tally.info("getrf", found, expected, what);
     assert_eq!(found, expected, "{what}");
     let (of_lu, swaps) = (world.gather(&factors), all_swaps(world, &pivots));
@@ -86,7 +133,7 @@ fn case<T: Scalar>(
         tally.ratio("getrf", (off, scale), 2.0, what);
     }
     if m == n && expected == 0 {
-        solves::<T>(world, tally, (a, &factors, &pivots), nb, what);
+        solves::<T>(world, tally, (a, &factors, &pivots), turn, what);
     }
 }
 
@@ -95,21 +142,28 @@ fn solves<T: Scalar>(
     world: &World,
     tally: &mut Tally,
     (a, factors, pivots): (&Dense, &TiledMatrix<T>, &Pivots<T>),
-    nb: usize,
+    turn: (Pivoting, usize),
     what: &str,
 ) {
     let n = a.rows;
+    let (on, courier) = (world.runtime, world.runtime.courier());
     let solve = |op, b: &Dense| {
-        let x = world.general::<T>(b, nb);
+        let x = world.general::<T>(b, turn.1);
         let solve = Solve::new(factors, pivots, op, &x, Backend::Auto).unwrap();
-        let run = solve.run_across(world.runtime, world.runtime.courier(), &world.monitor);
-        run.unwrap();
+        solve.run_across(on, courier, &world.monitor).unwrap();
         world.gather(&x)
     };
-    // 2: I − A·A⁻¹, which is solved for column by column
-    let inverse = solve(Op::NoTranspose, &Dense::unit(n));
+    // 2: I − A⁻¹·A
+    let (used_up, swaps, _) = factored::<T>(world, a, turn);
+    let inverted = invert(
+        used_up,
+        &swaps,
+        Backend::Auto,
+        (on, courier, &world.monitor),
+    );
+    let inverse = world.gather(&inverted.unwrap().0);
     if world.leads() {
-        let off = Dense::unit(n).minus(&a.times(&inverse)).norm();
+        let off = Dense::unit(n).minus(&inverse.times(a)).norm();
         let scale = n as f64 * (a.norm() * inverse.norm()) * T::EPSILON;
         tally.ratio("getri", (off, scale), 30.0, what);
     }
@@ -130,6 +184,44 @@ fn solves<T: Scalar>(
                 let scales = (of_op.norm(), condition);
                 solution::<T>(tally, "getrs", (&rest, &x, &exact), scales, &what);
             }
+        }
+    }
+}
+
+/// INFO, and tests 3 and 4 of A.
+fn incremental<T: Scalar>(
+    world: &World,
+    tally: &mut Tally,
+    (a, expected): (&Dense, u64),
+    nb: usize,
+    what: &str,
+) {
+    let (on, courier) = (world.runtime, world.runtime.courier());
+    let factors = world.general::<T>(a, nb);
+    let exchanges = Exchanges::new(&factors);
+    let factor = Incremental::new(&factors, &exchanges, Backend::Auto).unwrap();
+    factor.run_across(on, courier, &world.monitor).unwrap();
+    let found = info(world, &factors);
+    tally.info("getrf", found, expected, what);
+    assert_eq!(found, expected, "{what}");
+    if a.rows != a.cols || expected > 0 {
+        return;
+    }
+    let solve = |b: &Dense| {
+        let x = world.general::<T>(b, nb);
+        let replay = Replay::new(&factors, &exchanges, &x, Backend::Auto).unwrap();
+        replay.run_across(on, courier, &world.monitor).unwrap();
+        world.gather(&x)
+    };
+    let condition = a.norm() * solve(&Dense::unit(a.rows)).norm();
+    for n_rhs in RIGHT_HAND_SIDES {
+        let exact = Noise::new(7).matrix::<T>(a.rows, n_rhs);
+        let b = a.times(&exact).rounded::<T>();
+        let x = solve(&b);
+        if world.leads() {
+            let rest = b.minus(&a.times(&x));
+            let scales = (a.norm(), condition);
+            solution::<T>(tally, "getrs", (&rest, &x, &exact), scales, what);
         }
     }
 }

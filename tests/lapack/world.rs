@@ -33,7 +33,7 @@ impl World<'_> {
     /// How many cases are tried if not all.
     pub fn share(&self) -> Share {
         match self.grid {
-            (1, 1) => Share::OneIn(12),
+            (1, 1) => Share::OneIn(8),
             _ => Share::OneIn(50),
         }
         .or_all()

@@ -41,7 +41,7 @@ fn launcher() -> String {
 /// Whether the launcher is Open MPI's; none if there is none.
 fn is_open_mpi() -> Option<bool> {
     let version = Command::new(launcher()).arg("--version").output().ok()?;
-    Some(String::from_utf8_lossy(&version.stdout).contains("Open MPI"))
+    Some(String::from_utf8_lossy(&version.stdout).contains("open-mpi.org"))
 }
 
 /// Starts a test again on so many ranks; none, said aloud, if there is no launcher.

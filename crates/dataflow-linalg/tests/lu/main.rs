@@ -1,7 +1,6 @@
-//! LU: LAPACK's matrix types, and the same bits on every grid of ranks.
+//! LU: the same bits on every grid of ranks.
 
 mod across;
-mod types;
 
 #[path = "../../../dataflow-core/tests/specimen/ranks.rs"]
 #[allow(dead_code, reason = "the core's tests use all of it")]

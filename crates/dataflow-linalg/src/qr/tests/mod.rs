@@ -1,6 +1,5 @@
-//! Trees against published lists and critical paths; the spaces proved for every tree; the matrices
-//! of LAPACK's tests.
+//! Trees against published lists and critical paths; the spaces proved for every tree; solutions.
 
-mod lapack;
+mod solutions;
 mod spaces;
 mod trees;

@@ -1,0 +1,173 @@
+//! What all examples have in common: keys, pages, refusals, plans.
+
+use crate::ended::*;
+use serde_json::Value;
+
+/// An example, small enough to run often.
+const EXAMPLES: [(&str, &[&str]); 14] = [
+    ("cholesky", &["--n", "50"]),
+    ("inverse", &["--n", "50"]),
+    ("solve", &["--n", "50"]),
+    ("matmul", &["--n", "50"]),
+    ("cholesky_sequence", &["--n", "50"]),
+    ("lu", &["--n", "50"]),
+    ("qr", &["--n", "50"]),
+    ("least_squares", &["--n", "30", "--m", "50"]),
+    ("alignment", &["--n", "50"]),
+    ("overhead", &["--shape", "chain", "--size", "10"]),
+    ("task_bench", &["--steps", "10"]),
+    ("sequence", &[]),
+    ("fibonacci", &["--n", "15", "--cutoff", "5"]),
+    ("powerset", &["--n", "8", "--cutoff", "3"]),
+];
+
+#[test]
+fn every_example_prints_one_object_with_the_keys_in_order() {
+    for (example, arguments) in EXAMPLES {
+        let ended = run(
+            example,
+            &[arguments, &["--json", "--threads", "2"]].concat(),
+        );
+        assert_eq!((ended.status, &*ended.stderr), (0, ""), "{example}");
+        let object = ended.object();
+        assert_eq!(object["example"], example);
+        assert_eq!(
+            (&object["threads"], &object["ranks"]),
+            (&2.into(), &1.into())
+        );
+        assert!(object["tasks"].as_u64().unwrap() > 0, "{object}");
+        let workers = object["per_worker"].as_array().unwrap().iter();
+        let by_workers: u64 = workers
+            .map(|worker| worker["tasks"].as_u64().unwrap())
+            .sum();
+        assert_eq!(Some(by_workers), object["tasks"].as_u64(), "{object}");
+        assert!(object["seconds"].as_f64().unwrap() > 0.0, "{object}");
+        assert_eq!(object["messages"], 0);
+        // The inversion trades copies for a shorter critical path.
+        assert!(object["copies"] == 0 || example == "inverse", "{object}");
+        assert!(object.get("error").is_none(), "{object}");
+        let one_node = dataflow::numa::Topology::of_this_process().n_numa_nodes() == 1;
+        match object["local_share"].as_f64() {
+            Some(share) if one_node => assert_eq!(share, 1.0, "{object}"),
+            Some(share) => assert!((0.0..=1.0).contains(&share), "{object}"),
+            None => assert!(!one_node, "on one node all is local: {object}"),
+        }
+    }
+}
+
+#[test]
+fn every_example_has_a_page_for_people() {
+    for (example, arguments) in EXAMPLES {
+        let ended = run(example, arguments);
+        assert_eq!((ended.status, &*ended.stderr), (0, ""), "{example}");
+        assert!(ended.stdout.starts_with(example), "{}", ended.stdout);
+        assert!(serde_json::from_str::<Value>(&ended.stdout).is_err());
+    }
+    let page = run("cholesky", &["--n", "300"]).stdout;
+    for word in ["GFLOP/s", "residual", "digest", "tasks", "% of"] {
+        assert!(page.contains(word), "no {word:?} in {page}");
+    }
+}
+
+#[test]
+fn every_shape_runs_as_many_tasks_on_three_ranks_as_on_one() {
+    for shape in ["independent", "chain", "wavefront", "cholesky", "stencil"] {
+        for data in ["none", "moved", "shared", "updated"] {
+            let arguments = ["--shape", shape, "--size", "7", "--data", data, "--json"];
+            if shape == "independent" && data != "none" {
+                continue;
+            }
+            let alone = run("overhead", &arguments).done();
+            let ranks = [&arguments[..], &["--ranks", "3"]].concat();
+            let ranks = run("overhead", &ranks).done();
+            assert_eq!(ranks["tasks"], alone["tasks"], "{shape} {data}");
+            assert_eq!(ranks["per_worker"].as_array().unwrap().len(), 3);
+            assert_eq!(alone["messages"], 0);
+        }
+    }
+}
+
+#[test]
+fn bad_arguments_are_told_in_one_line_with_status_2() {
+    for (example, arguments) in EXAMPLES {
+        for bad in [
+            &["--threads", "0"][..],
+            &["--threads", "-1"],
+            &["--nonsense"],
+            &["--repeat", "0"],
+            &["--ranks", "2", "--grid", "3x1"],
+            &["--ranks", "0"],
+            &["--transport", "pigeon"],
+            &["--m", "7", "--grid", "2x2"],
+            &["stray"],
+        ] {
+            for json in [&[][..], &["--json"]] {
+                let ended = run(example, &[arguments, bad, json].concat());
+                let line = ended.is_a_bad_argument();
+                assert!(!line.is_empty(), "{example} {bad:?}");
+            }
+        }
+    }
+    for bad in [
+        &["--nb", "0"][..],
+        &["--n", "-1"],
+        &["--precision", "f16"],
+        &["--grid", "0x1"],
+        &["--grid", "2x2"],
+        &["--backend", "abacus"],
+        &["--matrix", "vandermonde"],
+        &["--condition", "10"],
+        &["--matrix", "conditioned", "--condition", "0.5"],
+        &["--matrix", "conditioned", "--condition", "nan"],
+        &["--input", "a.mtx", "--matrix", "spd"],
+        &["--input", "a.mtx", "--n", "5"],
+    ] {
+        run("cholesky", bad).is_a_bad_argument();
+    }
+}
+
+#[test]
+fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
+    let plan = |example: &str, more: &[&str]| {
+        let arguments = ["--plan", "--json", "--n", "300", "--threads", "1"];
+        let ended = run(example, &[&arguments[..], more].concat());
+        assert_eq!(ended.status, 0, "{example}: {}", ended.stderr);
+        let object = ended.object();
+        assert!(object["seconds"].is_null(), "{example} computed");
+        object["plan"].clone()
+    };
+    for example in [
+        "cholesky",
+        "cholesky_sequence",
+        "inverse",
+        "lu",
+        "qr",
+        "matmul",
+    ] {
+        let alone = &plan(example, &[])["ranks"];
+        assert_eq!(alone.as_array().unwrap().len(), 1);
+        assert_eq!(alone[0]["received_bytes"], 0, "{example}");
+        let spread = plan(example, &["--ranks", "4", "--nb", "30"]);
+        assert_eq!(spread["verdict"], "fits", "{example}");
+        let ranks = spread["ranks"].as_array().unwrap();
+        let sum = |key: &str| {
+            ranks
+                .iter()
+                .map(|of| of[key].as_u64().unwrap())
+                .sum::<u64>()
+        };
+        assert_eq!(ranks.len(), 4);
+        // Half a matrix at least, and what is sent.
+        assert!(sum("held_bytes") > 300 * 300 * 4 && sum("received_bytes") > 0);
+        let parts = sum("held_bytes") + sum("received_bytes") + sum("workspace_bytes");
+        assert_eq!(sum("at_most_bytes"), parts);
+    }
+    let huge = run("cholesky", &["--plan", "--json", "--n", "100000000"]);
+    assert_eq!(
+        (huge.status, &huge.object()["plan"]["verdict"]),
+        (0, &"cannot fit".into())
+    );
+    let people = run("lu", &["--plan", "--n", "300"]);
+    assert!(people.stdout.contains("bytes held"), "{}", people.stdout);
+    assert_eq!(run("solve", &["--plan", "--n", "300"]).status, 2);
+}

@@ -1,0 +1,182 @@
+//! `cholesky --input`: files that are refused, and those of the collection.
+
+use crate::ended::*;
+use dataflow::linalg::scalar::{Scalar, c64};
+use serde_json::Value;
+
+#[test]
+fn a_file_that_cannot_be_factored_is_status_1_with_its_kind() {
+    let missing = failure("no/such/file.mtx", &[]);
+    assert_eq!((&*missing.0, missing.1), ("input_unreadable", None));
+    assert!(missing.2.contains("no/such/file.mtx"), "{}", missing.2);
+
+    let banner = "%%MatrixMarket matrix coordinate";
+    let file = written(
+        "malformed.mtx",
+        &format!("{banner} real general\n2 2 1\n3 1 4\n"),
+    );
+    let malformed = failure(&file, &[]);
+    assert_eq!(malformed.0, "malformed_input");
+    assert!(malformed.2.contains("line 3"), "{}", malformed.2);
+
+    let file = written(
+        "truncated.mtx",
+        &format!("{banner} real general\n2 2 3\n1 1 4\n"),
+    );
+    assert_eq!(failure(&file, &[]).0, "malformed_input");
+
+    let file = written(
+        "rectangular.mtx",
+        &format!("{banner} real general\n2 3 1\n1 1 4\n"),
+    );
+    let rectangular = failure(&file, &[]);
+    assert_eq!((&*rectangular.0, rectangular.1), ("wrong_shape", None));
+    assert!(rectangular.2.contains("2 x 3"), "{}", rectangular.2);
+
+    let file = written(
+        "nan.mtx",
+        &format!("{banner} real symmetric\n3 3 4\n1 1 4\n3 2 nan\n2 2 1\n3 3 inf\n"),
+    );
+    let not_finite = failure(&file, &[]);
+    assert_eq!((&*not_finite.0, not_finite.1), ("not_finite", None));
+    assert!(not_finite.2.contains("(2, 1)"), "{}", not_finite.2);
+}
+
+#[test]
+fn a_matrix_that_is_not_positive_definite_is_status_1_with_lapacks_info() {
+    for bad in 1..=7 {
+        let mut text = "%%MatrixMarket matrix coordinate real symmetric\n7 7 7\n".to_owned();
+        for i in 1..=7 {
+            text += &format!("{i} {i} {}\n", if i < bad { 4 } else { -4 });
+        }
+        let file = written(&format!("indefinite_{bad}.mtx"), &text);
+        for precision in ["f32", "f64", "c32", "c64"] {
+            let (kind, index, message) = failure(&file, &["--precision", precision]);
+            assert_eq!((&*kind, index), ("not_positive_definite", Some(bad)));
+            assert!(
+                message.contains(&format!("pivot {bad} is -4e0")),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_complex_file_decides_the_precision_and_refuses_a_real_one() {
+    let text =
+        "%%MatrixMarket matrix coordinate complex hermitian\n2 2 3\n1 1 4 0\n2 1 1 2\n2 2 9 0\n";
+    let file = written("hermitian.mtx", text);
+    let (status, object) = cholesky(&["--input", &file]);
+    assert_eq!(
+        (status, &object["precision"]),
+        (0, &"c64".into()),
+        "{object}"
+    );
+    assert_eq!(cholesky(&["--input", &file, "--precision", "c32"]).0, 0);
+    for real in ["f32", "f64"] {
+        assert_eq!(failure(&file, &["--precision", real]).0, "complex_as_real");
+    }
+    let text = "%%MatrixMarket matrix coordinate real symmetric\n1 1 1\n1 1 4\n";
+    let file = written("real.mtx", text);
+    for precision in ["f32", "f64", "c32", "c64"] {
+        let (status, object) = cholesky(&["--input", &file, "--precision", precision]);
+        assert_eq!(
+            (status, &object["precision"]),
+            (0, &precision.into()),
+            "{object}"
+        );
+    }
+}
+
+#[test]
+fn every_matrix_of_the_collection_is_factored_or_refused_with_its_info() {
+    let Some(folder) = matrices() else { return };
+    let facts = json(folder.join("facts.json"));
+    for fact in &facts {
+        let file = folder.join(fact["file"].as_str().unwrap());
+        let input = ["--input", file.to_str().unwrap()];
+        let runs = [&["--threads", "2"][..], &["--threads", "1", "--nb", "150"]];
+        for more in runs {
+            let (status, object) = cholesky(&[&input, more].concat());
+            let error = &object["error"];
+            match fact["potrf_info"].as_u64() {
+                None => assert_eq!(error["kind"], "wrong_shape", "{object}"),
+                Some(0) => {
+                    assert_eq!((status, &object["copies"]), (0, &0.into()), "{object}");
+                    assert!(object["residual"].as_f64().unwrap() < 30.0, "{object}");
+                }
+                Some(info) => {
+                    assert_eq!((status, &error["index"]), (1, &info.into()), "{object}");
+                    assert_eq!(error["kind"], "not_positive_definite");
+                }
+            }
+        }
+    }
+    println!("checked: {} files", facts.len());
+}
+
+/// What factoring these rows has to end in: the kind of failure and its index.
+fn expected_of(rows: &[Vec<c64>]) -> Option<(&'static str, Option<u64>)> {
+    let n = rows.len();
+    if rows.iter().any(|row| row.len() != n) {
+        return Some(("wrong_shape", None));
+    }
+    let lower = (0..n).flat_map(|i| rows[i][..=i].iter());
+    if lower.into_iter().any(|entry| !Scalar::is_finite(*entry)) {
+        return Some(("not_finite", None));
+    }
+    let mut l = rows.to_vec();
+    for j in 0..n {
+        let squares: f64 = l[j][..j].iter().map(|entry| entry.norm_sqr()).sum();
+        let pivot = l[j][j].re - squares;
+        if pivot <= 0.0 {
+            return Some(("not_positive_definite", Some(j as u64 + 1)));
+        }
+        l[j][j] = c64::new(pivot.sqrt(), 0.0);
+        for i in j + 1..n {
+            let sum: c64 = (0..j).map(|k| l[i][k] * l[j][k].conj()).sum();
+            l[i][j] = (l[i][j] - sum) / l[j][j];
+        }
+    }
+    None
+}
+
+/// A number, "NaN", or a complex number like "1-2i".
+fn number(entry: &Value) -> c64 {
+    match entry.as_str() {
+        Some(text) => text.parse().unwrap(),
+        None => c64::new(entry.as_f64().unwrap(), 0.0),
+    }
+}
+
+#[test]
+fn every_awkward_file_ends_as_it_has_to() {
+    let Some(folder) = matrices() else { return };
+    let folder = folder.join("awkward");
+    let cases = json(folder.join("expected.json"));
+    for case in &cases {
+        let name = case["file"].as_str().unwrap();
+        let file = folder.join(name);
+        let (status, object) = cholesky(&["--input", file.to_str().unwrap(), "--nb", "2"]);
+        let kind = object["error"]["kind"].as_str();
+        match case["outcome"].as_str() {
+            Some("reject") => {
+                assert!(
+                    matches!(kind, Some("malformed_input" | "does_not_fit")),
+                    "{object}"
+                );
+                let message = object["error"]["message"].as_str().unwrap();
+                assert!(message.contains(name), "{message}");
+            }
+            _ => {
+                let rows = case["rows"].as_array().unwrap().iter();
+                let rows = rows.map(|row| row.as_array().unwrap().iter().map(number).collect());
+                let rows: Vec<Vec<c64>> = rows.collect();
+                let found = kind.map(|kind| (kind, object["error"]["index"].as_u64()));
+                assert_eq!(found, expected_of(&rows), "{name}: {object}");
+                assert_eq!(status, i32::from(kind.is_some()));
+            }
+        }
+    }
+    println!("checked: {} awkward files", cases.len());
+}

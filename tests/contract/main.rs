@@ -1,0 +1,15 @@
+//! The contract of the examples, tried on the programs themselves: exit status, the JSON object,
+//! the line that begins with `error:`.
+//!
+//! `DATAFLOW_DATA` names a folder that holds `matrices/`; without it the tests of the collection
+//! check nothing, and say so.
+
+mod cholesky;
+mod ended;
+mod every;
+mod files;
+mod lu;
+mod products;
+mod qr;
+mod sequences;
+mod solve;

@@ -1,0 +1,79 @@
+//! `matmul` and `inverse`.
+
+use crate::ended::*;
+
+#[test]
+fn the_product_of_small_integers_is_exact_on_every_grid() {
+    // Values by another program.
+    for (grid, ranks, algorithm) in [
+        ("1x1", "1", "summa"),
+        ("2x2", "4", "summa"),
+        ("1x3", "3", "torus"),
+        ("2x2", "4", "torus"),
+    ] {
+        let arguments = [
+            "--integers",
+            "--n",
+            "64",
+            "--nb",
+            "20",
+            "--ranks",
+            ranks,
+            "--grid",
+            grid,
+            "--algorithm",
+            algorithm,
+        ];
+        let product = run("matmul", &[&arguments[..], &["--json"]].concat()).done();
+        for (key, value) in [("trace", 20), ("sum", 5), ("sum_of_squares", 186_775)] {
+            assert_eq!(product[key], f64::from(value), "{product}");
+        }
+        assert_eq!(product["residual"], 0.0);
+    }
+}
+
+#[test]
+fn every_order_is_inverted_and_what_is_not_definite_says_where() {
+    for (n, nb) in [("0", "5"), ("1", "1"), ("7", "30"), ("50", "9")] {
+        for precision in ["f32", "f64", "c32", "c64"] {
+            let arguments = ["--n", n, "--nb", nb, "--precision", precision, "--json"];
+            let inverse = run("inverse", &arguments).done();
+            assert!(inverse["residual"].as_f64() < Some(30.0), "{inverse}");
+            let (n, nb) = (n.parse::<u64>().unwrap(), nb.parse().unwrap());
+            let nt = n.div_ceil(nb);
+            assert_eq!(inverse["tasks"], nt * (nt + 1) * (nt + 2) / 2);
+            assert!(inverse["copies"].as_u64() <= Some(3 * nt * (nt + 1) / 2));
+        }
+    }
+    let digest = |threads: &str| {
+        let arguments = ["--n", "150", "--nb", "20", "--threads", threads, "--json"];
+        run("inverse", &arguments).done()["digest"].clone()
+    };
+    assert_eq!(digest("1"), digest("4"));
+    let hilbert = ["--matrix", "hilbert", "--n", "40", "--json"];
+    let (failed, expected) = (run("inverse", &hilbert), cholesky(&hilbert[..4]).1);
+    assert_eq!(failed.object()["error"], expected["error"]);
+}
+
+#[test]
+fn inverses_by_lu_are_alike_on_every_grid_and_judged() {
+    for arguments in ["--n 60 --nb 16", "--n 20 --nb 16 --precision c32"] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let inverse = |more: &[&str]| {
+            let more = [&arguments, more, &["--method", "lu", "--check", "--json"]];
+            run("inverse", &more.concat()).done()
+        };
+        let alone = inverse(&["--threads", "1"]);
+        assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
+        for (ranks, grid) in [("1", "1x1"), ("4", "2x2"), ("6", "2x3")] {
+            let spread = inverse(&["--ranks", ranks, "--grid", grid]);
+            for key in ["residual", "digest"] {
+                assert_eq!(spread[key], alone[key], "{key} on {grid}");
+            }
+        }
+    }
+    let singular = [
+        "--matrix", "hilbert", "--n", "3", "--method", "lu", "--json",
+    ];
+    assert!(run("inverse", &singular).done()["residual"].as_f64() < Some(30.0));
+}

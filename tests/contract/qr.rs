@@ -1,0 +1,110 @@
+//! `qr` and `least_squares`.
+
+use crate::ended::*;
+
+#[test]
+fn every_grid_of_ranks_factors_and_solves_as_one_rank() {
+    // The third has more ranks than tiles.
+    for (example, arguments) in [
+        (
+            "qr",
+            &["--m", "90", "--n", "50", "--nb", "16", "--tree", "greedy"][..],
+        ),
+        (
+            "qr",
+            &["--m", "30", "--n", "60", "--nb", "9", "--precision", "c64"],
+        ),
+        (
+            "qr",
+            &["--m", "20", "--n", "20", "--nb", "16", "--tree", "binary"],
+        ),
+        (
+            "least_squares",
+            &["--m", "70", "--n", "40", "--nb", "9", "--nrhs", "11"],
+        ),
+        (
+            "least_squares",
+            &["--m", "40", "--n", "70", "--nb", "9", "--precision", "c64"],
+        ),
+    ] {
+        let of_grid = |(p, q): (usize, usize)| {
+            let (ranks, grid) = ((p * q).to_string(), format!("{p}x{q}"));
+            let spread = ["--ranks", &ranks, "--grid", &grid, "--check", "--json"];
+            run(example, &[arguments, &spread].concat()).done()
+        };
+        let alone = of_grid((1, 1));
+        assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
+        for grid in [(1, 2), (3, 1), (2, 2), (2, 3)] {
+            let spread = of_grid(grid);
+            for key in ["residual", "orthogonality", "digest", "tasks", "copies"] {
+                assert_eq!(spread[key], alone[key], "{key} of {example} on {grid:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_shape_tree_and_precision_is_factored_and_solved() {
+    let trees = [
+        "flat",
+        "binary",
+        "greedy",
+        "fibonacci",
+        "hierarchical:2,2,greedy,binary",
+    ];
+    let mut turn = 0;
+    for (m, n) in [(0, 0), (0, 5), (5, 0), (1, 1), (5, 97), (97, 5), (33, 33)] {
+        for precision in ["f32", "f64", "c32", "c64"] {
+            turn += 1;
+            let (m, n, tree) = (m.to_string(), n.to_string(), trees[turn % trees.len()]);
+            let nb = ["1", "7", "32", "200"][turn % 4];
+            let shape = ["--m", &m, "--n", &n, "--nb", nb, "--tree", tree];
+            for example in ["qr", "least_squares"] {
+                let more = ["--precision", precision, "--json"];
+                let object = run(example, &[&shape[..], &more].concat()).done();
+                assert!(object["residual"].as_f64() < Some(30.0), "{object}");
+                assert_eq!(
+                    (&object["precision"], &object["copies"]),
+                    (&precision.into(), &0.into())
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn qr_and_least_squares_refuse_what_they_cannot_do() {
+    for bad in [
+        &["--tree", "oak"][..],
+        &["--tree", "hierarchical:0,1,flat,flat"],
+        &["--nb", "0"],
+        &["--m", "7", "--n", "5", "--matrix", "spd"],
+        &["--input", "a.mtx", "--m", "5"],
+    ] {
+        for example in ["qr", "least_squares"] {
+            run(example, bad).is_a_bad_argument();
+        }
+    }
+    run("qr", &["--ib", "0"]).is_a_bad_argument();
+    for example in ["qr", "least_squares"] {
+        let ended = run(example, &["--n", "100000000", "--json"]);
+        assert_eq!(ended.object()["error"]["kind"], "does_not_fit");
+        let nan = "%%MatrixMarket matrix array real general\n3 2\n1\n2\n3\n4\nnan\n6\n";
+        let ended = run(example, &["--input", &written("nan.mtx", nan), "--json"]);
+        let error = &ended.object()["error"];
+        assert_eq!(error["kind"], "not_finite");
+        assert!(
+            error["message"].as_str().unwrap().contains("entry (1, 1)"),
+            "{error}"
+        );
+    }
+    let dependent = "%%MatrixMarket matrix array real general\n3 2\n1\n0\n0\n0\n0\n0\n";
+    let file = written("dependent.mtx", dependent);
+    let object = run("least_squares", &["--input", &file, "--json"]).object();
+    let error = &object["error"];
+    assert_eq!(
+        (&error["kind"], &error["index"]),
+        (&"singular".into(), &2.into())
+    );
+    run("qr", &["--input", &file, "--json"]).done();
+}
