@@ -207,8 +207,12 @@ pub fn is_plan_only<T: Scalar, Own: Args, const N: usize>(
         })
     };
     if !settings.plan {
-        of_rank(runtime.rank())?.expect_room(available)?;
-        return Ok(false);
+        let refused = |error: needs::DoesNotFit| match &settings.input {
+            Some(file) => Failure::new("does_not_fit", format!("{}: {error}", file.display())),
+            None => error.into(),
+        };
+        let room = of_rank(runtime.rank())?.expect_room(available);
+        return room.map_err(refused).map(|()| false);
     }
     let ranks = (0..runtime.n_ranks() as u32).map(|rank| of_rank(Rank(rank)));
     let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
