@@ -9,9 +9,10 @@
 use super::exchanges::Exchanges;
 use super::factor::{expect_general, expect_regular};
 use super::incremental::exchange;
+use super::solve::expect_sides;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, ssssm, trsm_op};
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
@@ -84,26 +85,7 @@ impl<'a, T: Scalar> Replay<'a, T> {
     ) -> Result<Self, LinalgError> {
         expect_general(lu)?;
         exchanges.expect_of(lu)?;
-        let fits = lu.rows() == lu.cols()
-            && b.structure() == Structure::General
-            && b.rows() == lu.rows()
-            && b.nb() == lu.nb()
-            && b.distribution() == lu.distribution();
-        if !fits {
-            let text = format!(
-                "right-hand sides of {} x {} (tiles of {}, on {}) do not fit factors of {} x {} \
-                 (square, tiles of {}, on {})",
-                b.rows(),
-                b.cols(),
-                b.nb(),
-                b.distribution(),
-                lu.rows(),
-                lu.cols(),
-                lu.nb(),
-                lu.distribution()
-            );
-            return Err(LinalgError::Shape(text));
-        }
+        expect_sides(lu, b)?;
         Ok(Replay {
             lu,
             exchanges,

@@ -93,6 +93,33 @@ pub fn solve<T: Scalar>(
     solve.run_across(on, &Alone, &Monitor::new())
 }
 
+/// Refuses factors that are not square, and right-hand sides that are not cut and spread alike.
+pub(super) fn expect_sides<T: Scalar>(
+    lu: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+) -> Result<(), LinalgError> {
+    let fits = lu.rows() == lu.cols()
+        && b.structure() == Structure::General
+        && b.rows() == lu.rows()
+        && b.nb() == lu.nb()
+        && b.distribution() == lu.distribution();
+    if fits {
+        return Ok(());
+    }
+    Err(LinalgError::Shape(format!(
+        "right-hand sides of {} x {} (tiles of {}, on {}) do not fit factors of {} x {} \
+         (square, tiles of {}, on {})",
+        b.rows(),
+        b.cols(),
+        b.nb(),
+        b.distribution(),
+        lu.rows(),
+        lu.cols(),
+        lu.nb(),
+        lu.distribution()
+    )))
+}
+
 impl<'a, T: Scalar> Solve<'a, T> {
     /// The space for factors of a square matrix and right-hand sides of the same tile order, on
     /// the same grid.
@@ -108,26 +135,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     ) -> Result<Self, LinalgError> {
         expect_general(lu)?;
         pivots.expect_of(lu)?;
-        let fits = lu.rows() == lu.cols()
-            && b.structure() == Structure::General
-            && b.rows() == lu.rows()
-            && b.nb() == lu.nb()
-            && b.distribution() == lu.distribution();
-        if !fits {
-            let text = format!(
-                "right-hand sides of {} x {} (tiles of {}, on {}) do not fit factors of {} x {} \
-                 (square, tiles of {}, on {})",
-                b.rows(),
-                b.cols(),
-                b.nb(),
-                b.distribution(),
-                lu.rows(),
-                lu.cols(),
-                lu.nb(),
-                lu.distribution()
-            );
-            return Err(LinalgError::Shape(text));
-        }
+        expect_sides(lu, b)?;
         Ok(Solve {
             lu,
             pivots,
