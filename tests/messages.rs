@@ -196,8 +196,8 @@ impl Crossings {
         let (mt, nt) = (m.div_ceil(nb), n.div_ceil(nb));
         let owner = |i: usize, j: usize| i % p * q + j % q;
         let (rows, cols) = (|i: usize| nb.min(m - i * nb), |j: usize| nb.min(n - j * nb));
-        // A lower one, with its diagonal; of at least as many rows as columns.
-        let trapezoid = |rows: usize, cols: usize| rows * cols - cols * cols.saturating_sub(1) / 2;
+        // Below the diagonal; of at least as many rows as columns.
+        let below = |rows: usize, cols: usize| rows * cols - cols * (cols + 1) / 2;
         let mut all = Crossings {
             at: BTreeMap::new(),
             sent: BTreeSet::new(),
@@ -214,12 +214,7 @@ impl Crossings {
                 for n in k..nt {
                     let here = owner(m, n);
                     all.take((m, n), here, here, rows(m) * cols(n));
-                    all.read(
-                        Sent::Reflectors((m, k)),
-                        from,
-                        here,
-                        trapezoid(rows(m), width),
-                    );
+                    all.read(Sent::Reflectors((m, k)), from, here, below(rows(m), width));
                     all.read(Sent::Triangle((m, k)), from, here, IB * width);
                 }
             }
@@ -231,18 +226,36 @@ impl Crossings {
                 );
                 for n in k..nt {
                     let here = owner(m, n);
-                    all.take((pivot, n), owner(pivot, n), here, rows(pivot) * cols(n));
-                    all.take((m, n), here, here, rows(m) * cols(n));
-                    all.read(Sent::Eliminated((m, k)), from, here, rows(m) * cols(k));
+                    // In the column of the panel R alone goes on, and comes back.
+                    let vanishing = match kill.below {
+                        Below::Square => rows(m) * cols(k),
+                        Below::Triangle => upper(rows(m), cols(k)),
+                    };
+                    let (above, below) = match n == k {
+                        true => (upper(rows(pivot), cols(k)), vanishing),
+                        false => (rows(pivot) * cols(n), rows(m) * cols(n)),
+                    };
+                    all.take((pivot, n), owner(pivot, n), here, above);
+                    all.take((m, n), here, here, below);
+                    all.read(Sent::Eliminated((m, k)), from, here, vanishing);
                     all.read(Sent::ItsTriangle((m, k)), from, here, IB * cols(k));
                 }
             }
             for n in k..nt {
-                all.take((k, n), owner(k, n), owner(k, n), rows(k) * cols(n));
+                let size = match n == k {
+                    true => upper(rows(k), cols(k)),
+                    false => rows(k) * cols(n),
+                };
+                all.take((k, n), owner(k, n), owner(k, n), size);
             }
         }
         (all.data, all.elements as u64)
     }
+}
+
+/// Elements on and above the diagonal.
+fn upper(rows: usize, cols: usize) -> usize {
+    (0..cols).map(|j| rows.min(j + 1)).sum()
 }
 
 /// Factors a matrix over a grid of simulated ranks of two workers; what all ranks sent.
@@ -671,9 +684,16 @@ fn messages_of_lu_are_those_that_reads_and_writes_need() {
             let tiles = (m.div_ceil(nb), n.div_ceil(nb));
             let extent = |length: usize, i: usize| nb.min(length - i * nb);
             let crossings = lu_crossings(tiles, grid);
-            let bytes = crossings
-                .iter()
-                .map(|&((i, j), _)| 8 * extent(m, i) * extent(n, j));
+            // Of a diagonal tile L goes along its row, U down its column.
+            let elements = |&((i, j), to): &(Tile, usize)| {
+                let (rows, cols) = (extent(m, i), extent(n, j));
+                match (i == j, to / grid.1 == i % grid.0) {
+                    (false, _) => rows * cols,
+                    (true, true) => rows * cols - upper(rows, cols),
+                    (true, false) => upper(rows, cols),
+                }
+            };
+            let bytes = crossings.iter().map(|crossing| 8 * elements(crossing));
             let expected = (crossings.len() as u64, bytes.sum::<usize>() as u64);
             let sent = lu_sent((m, n), nb, grid, Pivoting::None);
             assert_eq!(

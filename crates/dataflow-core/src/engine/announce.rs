@@ -49,7 +49,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             let Some(rest) = &mut roots.rest else {
                 return false;
             };
+            // Of tasks; where the space knows how many roots are left, of those.
             let remain = self.ledger.count().saturating_sub(roots.announced);
+            let remain = rest.size_hint().1.map_or(remain, |n| remain.min(n as u64));
             let fair = remain / (PART * self.ledger.n_workers() as u64) + 1;
             let size = roots.chunk.min(fair as usize);
             hand.roots.extend(rest.take(size));
