@@ -1,4 +1,4 @@
-//! PO: Cholesky of nine types, from either triangle; tests 1 to 4.
+//! PO: Cholesky of nine types, from either triangle; tests 1 to 4, and on one rank 8.
 
 use crate::dense::Dense;
 use crate::tally::Tally;
@@ -6,7 +6,7 @@ use crate::types::{Noise, definite};
 use crate::world::World;
 use crate::{EXTENTS, RIGHT_HAND_SIDES, TILE_ORDERS, is_sane};
 use dataflow::linalg::LinalgError;
-use dataflow::linalg::cholesky::{Factor, Inverse, Solve};
+use dataflow::linalg::cholesky::{Factor, Inverse, Solve, condition as estimate};
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Adjoint, Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
@@ -90,6 +90,10 @@ fn case<T: Scalar>(
         let scale = n as f64 * condition * T::EPSILON;
         tally.ratio("potri", (off, scale), THRESHOLD, what);
     }
+    if world.is_alone() && n > 0 {
+        let estimated = estimate(&l, a.norm(), Backend::Auto, on).unwrap();
+        estimation(tally, "pocon", (estimated, condition), what);
+    }
     for n_rhs in RIGHT_HAND_SIDES {
         let exact = Noise::new(7).matrix::<T>(n, n_rhs);
         let b = a.times(&exact).rounded::<T>();
@@ -130,4 +134,16 @@ pub fn solution<T: Scalar>(
         let scale = exact.largest_in(j) * condition * T::EPSILON;
         tally.ratio(routine, (error.largest_in(j), scale), THRESHOLD, what);
     }
+}
+
+/// Test 8: how far an estimate is from the condition itself; 1 if not at all.
+pub fn estimation(
+    tally: &mut Tally,
+    routine: &'static str,
+    (estimated, exact): (f64, f64),
+    what: &str,
+) {
+    let (larger, smaller) = (estimated.max(exact), estimated.min(exact));
+    let ratio = larger / smaller - (1.0 - smaller / larger);
+    tally.ratio(routine, (ratio, 1.0), THRESHOLD, what);
 }

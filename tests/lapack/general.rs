@@ -1,9 +1,9 @@
-//! GE: LU of eleven types and all shapes, with each way to pivot; tests 1 to 4.
+//! GE: LU of eleven types and all shapes, with each way to pivot; tests 1 to 4, and on one rank 8.
 //!
 //! Test 1 must stay below 2: LAPACK's 30 cannot tell partial pivoting from none. Incremental
 //! pivoting has factors of another form: it is judged by INFO and by solutions of A·X = B.
 
-use crate::definite::solution;
+use crate::definite::{estimation, solution};
 use crate::dense::Dense;
 use crate::tally::Tally;
 use crate::types::{Noise, general};
@@ -11,7 +11,7 @@ use crate::world::World;
 use crate::{EXTENTS, RIGHT_HAND_SIDES, TILE_ORDERS, is_sane};
 use dataflow::linalg::kernel::{Backend, Op};
 use dataflow::linalg::lu::{
-    Exchanges, Factor, Incremental, Pivots, Replay, Solve, expect_regular, invert,
+    Exchanges, Factor, Incremental, Pivots, Replay, Solve, condition, expect_regular, invert,
 };
 use dataflow::linalg::matrix::TiledMatrix;
 use dataflow::linalg::scalar::Scalar;
@@ -166,6 +166,11 @@ fn solves<T: Scalar>(
         let off = Dense::unit(n).minus(&inverse.times(a)).norm();
         let scale = n as f64 * (a.norm() * inverse.norm()) * T::EPSILON;
         tally.ratio("getri", (off, scale), 30.0, what);
+    }
+    if world.is_alone() && n > 0 {
+        let estimated = condition(factors, pivots, a.norm(), Backend::Auto, on).unwrap();
+        let exact = a.norm() * inverse.norm();
+        estimation(tally, "gecon", (estimated, exact), what);
     }
     for op in [Op::NoTranspose, Op::Transpose, Op::ConjTranspose] {
         let (of_op, inverse) = match op {

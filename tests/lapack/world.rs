@@ -39,6 +39,11 @@ impl World<'_> {
         .or_all()
     }
 
+    /// Whether there is no other rank.
+    pub fn is_alone(&self) -> bool {
+        self.grid == (1, 1)
+    }
+
     /// Whether this rank computes the ratios.
     pub fn leads(&self) -> bool {
         self.runtime.rank() == Rank(0)

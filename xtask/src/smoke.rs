@@ -38,6 +38,10 @@ const CHOLESKY: Expected = Expected::Done {
 const SOLVE: Expected = Expected::Done {
     keys: &["method", "condition", "log_det", "residual", "digest"],
 };
+
+const REFINED: Expected = Expected::Done {
+    keys: &["method", "condition", "corrections", "residual", "digest"],
+};
 const ALIGNMENT: Expected = Expected::Done {
     keys: &["score", "alignment_length", "tasks"],
 };
@@ -74,7 +78,7 @@ const RUNS: &[Run] = &[
     Run { example: "qr", arguments: "--n 200 --m 300 --nb 64 --tree greedy --ranks 2 --check --json", expected: CHOLESKY },
     Run { example: "least_squares", arguments: "--n 300 --m 200 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
     Run { example: "solve", arguments: "--n 300 --nb 64 --method lu --ranks 2 --check --json", expected: SOLVE },
-    Run { example: "solve", arguments: "--n 300 --nb 64 --method mixed --check --json", expected: SOLVE },
+    Run { example: "solve", arguments: "--n 300 --nb 64 --method mixed --check --json", expected: REFINED },
     Run { example: "solve", arguments: "--n 10 --method mixed --precision f32 --json", expected: Expected::BadArguments },
     Run { example: "inverse", arguments: "--n 300 --nb 64 --ranks 2 --check --json", expected: CHOLESKY },
     Run { example: "matmul", arguments: "--n 300 --nb 64 --ranks 3 --check --json", expected: CHOLESKY },
