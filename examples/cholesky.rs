@@ -43,10 +43,7 @@ impl definite::Method for BySpace {
         if let Format::SubTiled { .. } = a.format() {
             space = space.in_two_levels(runtime);
         }
-        Ok(match runtime.n_ranks() {
-            1 => space.run_watched(runtime, monitor),
-            _ => space.run_across(runtime, runtime.courier(), monitor),
-        }?)
+        Ok(space.run_across(runtime, runtime.courier(), monitor)?)
     }
 }
 

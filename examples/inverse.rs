@@ -116,10 +116,7 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
         a.fill(&original, runtime)?;
         a.scan(runtime, runtime.courier())?;
         let inverse = Inverse::new(&a, backend)?;
-        let run = |monitor: &Monitor| match runtime.n_ranks() {
-            1 => inverse.run_watched(runtime, monitor),
-            _ => inverse.run_across(runtime, runtime.courier(), monitor),
-        };
+        let run = |monitor: &Monitor| inverse.run_across(runtime, runtime.courier(), monitor);
         runs.push(settings.measure(runtime, run)?);
     }
     problem.outcome.measured = Measured::median(runs);

@@ -185,10 +185,7 @@ fn by_columns<T: Scalar>(
     runtime: &Runtime,
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
-    Ok(match runtime.n_ranks() {
-        1 => factor.run_watched(runtime, monitor),
-        _ => factor.run_across(runtime, runtime.courier(), monitor),
-    }?)
+    Ok(factor.run_across(runtime, runtime.courier(), monitor)?)
 }
 
 fn incremental<T: Scalar>(
@@ -199,10 +196,7 @@ fn incremental<T: Scalar>(
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
     let factor = Incremental::new(a, exchanges, backend)?;
-    Ok(match runtime.n_ranks() {
-        1 => factor.run_watched(runtime, monitor),
-        _ => factor.run_across(runtime, runtime.courier(), monitor),
-    }?)
+    Ok(factor.run_across(runtime, runtime.courier(), monitor)?)
 }
 
 fn without<T: Scalar>(
@@ -213,10 +207,7 @@ fn without<T: Scalar>(
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
     let factor = Unpivoted::new(a, pivots, backend)?;
-    Ok(match runtime.n_ranks() {
-        1 => factor.run_watched(runtime, monitor),
-        _ => factor.run_across(runtime, runtime.courier(), monitor),
-    }?)
+    Ok(factor.run_across(runtime, runtime.courier(), monitor)?)
 }
 
 /// ‖B − A·X‖₁ / (n ‖A‖₁ ‖X‖₁ ε) of a solution with a random right-hand side, the same on every rank.

@@ -146,16 +146,14 @@ impl InAnyPrecision for Problem<'_> {
             runs.push(match settings.own.algorithm {
                 Algorithm::Summa => {
                     let product = Gemm::new(one, a, b, zero, &c, backend)?;
-                    settings.measure(runtime, |monitor: &Monitor| match runtime.n_ranks() {
-                        1 => product.run_watched(runtime, monitor),
-                        _ => product.run_across(runtime, courier, monitor),
+                    settings.measure(runtime, |monitor: &Monitor| {
+                        product.run_across(runtime, courier, monitor)
                     })?
                 }
                 Algorithm::Torus => {
                     let product = Torus::new(one, a, b, zero, &c, backend)?;
-                    settings.measure(runtime, |monitor: &Monitor| match runtime.n_ranks() {
-                        1 => product.run_watched(runtime, monitor),
-                        _ => product.run_across(runtime, courier, monitor),
+                    settings.measure(runtime, |monitor: &Monitor| {
+                        product.run_across(runtime, courier, monitor)
                     })?
                 }
             });

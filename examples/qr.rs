@@ -89,10 +89,7 @@ impl InAnyPrecision for Problem<'_, Own> {
             a.fill(&original, runtime)?;
             a.scan(runtime, runtime.courier())?;
             let factor = Factor::new(&a, &q, backend)?;
-            let run = |monitor: &Monitor| match runtime.n_ranks() {
-                1 => factor.run_watched(runtime, monitor),
-                _ => factor.run_across(runtime, runtime.courier(), monitor),
-            };
+            let run = |monitor: &Monitor| factor.run_across(runtime, runtime.courier(), monitor);
             runs.push(settings.measure(runtime, run)?);
         }
         outcome.measured = Measured::median(runs);

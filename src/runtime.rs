@@ -168,10 +168,7 @@ impl Runtime {
         space: &S,
         monitor: &Monitor,
     ) -> Result<Report, Error> {
-        match &self.messenger {
-            None => run_with(space, &self.workers, monitor),
-            Some(messenger) => run_across(space, &self.workers, messenger, monitor),
-        }
+        run_across(space, &self.workers, self.courier(), monitor)
     }
 
     /// What each rank gives, by rank, on every rank. For a few numbers, not for data.

@@ -3,7 +3,7 @@
 //! On one NUMA node most of it holds trivially. `cargo xtask numa-vm` runs the same program in
 //! guests that have several, and says in `DATAFLOW_NUMA_NODES` how many must be found.
 
-use dataflow::core::port::{Executor, Memory};
+use dataflow::core::port::{Alone, Executor, Memory};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::generate::PositiveDefinite;
@@ -168,7 +168,7 @@ fn tiles_are_made_round_robin_over_the_nodes_and_lie_where_they_say() {
     // And so everybody has work, though there is but one root.
     let report = Factor::new(&a, Backend::Auto).unwrap();
     let report = report
-        .run_watched(&runtime, &dataflow::Monitor::new())
+        .run_across(&runtime, &Alone, &dataflow::Monitor::new())
         .unwrap();
     for (worker, tasks) in report.tasks_by_worker.iter().enumerate() {
         let place = &runtime.workers().places()[worker];

@@ -75,16 +75,16 @@ impl<'b> Ours<'b> {
         let (factor, report) = match self.routine {
             Routine::Potrf => {
                 let space = cholesky::Factor::new(a, backend)?;
-                seconds(|| space.run_watched(on, &monitor))
+                seconds(|| space.run_across(on, &Alone, &monitor))
             }
             Routine::Inverse => {
                 let space = cholesky::Inverse::new(a, backend)?;
-                seconds(|| space.run_watched(on, &monitor))
+                seconds(|| space.run_across(on, &Alone, &monitor))
             }
             Routine::Getrf => {
                 let pivots = lu::Pivots::new(a);
                 let space = lu::Factor::new(a, &pivots, backend)?;
-                let timed = seconds(|| space.run_watched(on, &monitor));
+                let timed = seconds(|| space.run_across(on, &Alone, &monitor));
                 rows = (0..a.rows()).collect();
                 pivots.rows().for_each(|(row, other)| rows.swap(row, other));
                 timed
@@ -92,14 +92,14 @@ impl<'b> Ours<'b> {
             Routine::Geqrf => {
                 let q = qr::Reflectors::new(a.layout(), self.options);
                 let space = qr::Factor::new(a, &q, backend)?;
-                seconds(|| space.run_watched(on, &monitor))
+                seconds(|| space.run_across(on, &Alone, &monitor))
             }
             Routine::Gemm => {
                 let zero = |_: usize, _: usize| 0.0;
                 self.product.fill(&zero, on)?;
                 let a = Operand::plain(a);
                 let space = Gemm::new(1.0, a, a, 0.0, &self.product, backend)?;
-                seconds(|| space.run_watched(on, &monitor))
+                seconds(|| space.run_across(on, &Alone, &monitor))
             }
         };
         report?;

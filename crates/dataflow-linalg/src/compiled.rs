@@ -18,10 +18,10 @@ use crate::qr::{Adjoint, Apply, Factor as QrFactor, Triangular as QrSolve};
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
-use dataflow_core::{Error, Report, run_across, run_with};
+use dataflow_core::{Error, Report, run_across};
 
-/// Who runs a space: an executor, with other ranks or alone, watched.
-type Watched<'a> = (&'a dyn Executor, Option<&'a dyn Courier>, &'a Monitor);
+/// Who runs a space: an executor, with the other ranks, watched.
+type By<'a> = (&'a dyn Executor, &'a dyn Courier, &'a Monitor);
 
 macro_rules! compiled {
     ($($run:ident of $space:ident),+ $(,)?) => {
@@ -29,7 +29,7 @@ macro_rules! compiled {
         pub trait Compiled: Sized {
             $(
                 #[doc = concat!("Runs this rank's part of [`", stringify!($space), "`].")]
-                fn $run(space: &$space<'_, Self>, by: Watched<'_>) -> Result<Report, Error>
+                fn $run(space: &$space<'_, Self>, by: By<'_>) -> Result<Report, Error>
                 where
                     Self: Scalar;
             )+
@@ -43,12 +43,9 @@ macro_rules! compiled {
     ($scalar:ident: $($run:ident of $space:ident),+) => {
         impl Compiled for $scalar {
             $(
-                fn $run(space: &$space<'_, Self>, by: Watched<'_>) -> Result<Report, Error> {
+                fn $run(space: &$space<'_, Self>, by: By<'_>) -> Result<Report, Error> {
                     let (on, courier, monitor) = by;
-                    match courier {
-                        None => run_with(space, on, monitor),
-                        Some(courier) => run_across(space, on, courier, monitor),
-                    }
+                    run_across(space, on, courier, monitor)
                 }
             )+
         }

@@ -6,19 +6,19 @@
 
 mod conform;
 mod engine;
+mod rest;
 
 use conform::conform;
-use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Pulse, Terms};
+use dataflow_core::port::{Courier, Heap, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::start::{Mpi, Place, check};
 use dataflow_mpi::transport::mpi::{Sizes, World};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
 use engine::{Graph, Task, run};
 use mpi::traits::Communicator;
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
+use rest::{Nothing, processor_millis};
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -392,30 +392,4 @@ fn a_rank_that_waits_for_work_uses_little_of_the_processor() {
         );
     }
     world.end(PATIENCE).unwrap();
-}
-
-/// Processor time that this process uses in a while.
-fn processor_millis(while_: Duration) -> i64 {
-    let used = || {
-        let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
-        usage.user_time().num_milliseconds() + usage.system_time().num_milliseconds()
-    };
-    let before = used();
-    thread::sleep(while_);
-    used() - before
-}
-
-/// An engine that never has anything to do.
-struct Nothing;
-
-impl Inbox for Nothing {
-    fn deliver(&self, _: Rank, _: Arrival) {}
-    fn pulse(&self) -> Pulse {
-        Pulse {
-            idle: true,
-            ..Pulse::default()
-        }
-    }
-    fn stop(&self, _: Failure) {}
-    fn stall(&self) {}
 }

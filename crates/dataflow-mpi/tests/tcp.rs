@@ -5,17 +5,17 @@
 mod engine;
 mod hosts;
 mod processes;
+mod rest;
 
-use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Pulse, Terms};
+use dataflow_core::port::{Courier, Heap, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
 use engine::{End, Graph, Task, run};
 use hosts::{ADDRESSES, Hosts};
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
-use nix::sys::time::TimeValLike;
 use processes::{Job, Seat, as_rank, fail, number, say};
+use rest::{Nothing, processor_millis};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -399,30 +399,4 @@ fn idle_ranks_use_no_processor() {
     for drive in [0, 1] {
         Job::start("idle_ranks_use_no_processor", 3, &[("drive", drive)]).end_well();
     }
-}
-
-/// An engine that never has anything to do.
-struct Nothing;
-
-impl Inbox for Nothing {
-    fn deliver(&self, _: Rank, _: Arrival) {}
-    fn pulse(&self) -> Pulse {
-        Pulse {
-            idle: true,
-            ..Pulse::default()
-        }
-    }
-    fn stop(&self, _: Failure) {}
-    fn stall(&self) {}
-}
-
-/// Processor time that this process uses in a while.
-fn processor_millis(while_: Duration) -> i64 {
-    let used = || {
-        let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
-        usage.user_time().num_milliseconds() + usage.system_time().num_milliseconds()
-    };
-    let before = used();
-    thread::sleep(while_);
-    used() - before
 }

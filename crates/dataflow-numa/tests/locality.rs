@@ -1,7 +1,6 @@
 //! Tasks go where their data lie: on made-up machines of several NUMA nodes, whose data remember
 //! the node of the worker that made them.
 
-#[path = "machine/mod.rs"]
 mod machine;
 
 use dataflow_core::port::Executor;

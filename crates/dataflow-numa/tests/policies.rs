@@ -1,7 +1,7 @@
 //! Policies on a real pool, on made-up machines of several NUMA nodes: every task runs once and in
 //! order, nobody steals from beyond its reach, and nobody sleeps beside a task it may take.
 
-#[path = "machine/mod.rs"]
+mod fan;
 mod machine;
 
 use dataflow_core::prelude::*;
@@ -9,6 +9,7 @@ use dataflow_core::run;
 use dataflow_core::space::Independent;
 use dataflow_numa::policy::{Crew, Ready, ReadyQueue, Scheduler};
 use dataflow_numa::{Bind, Policy, Workers};
+use fan::Fan;
 use machine::{in_a_row, workers};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -30,48 +31,6 @@ const POLICIES: [&str; 14] = [
     "lifo",
     "lifo,own,keep=3",
 ];
-
-/// Task 0 frees all others; what they do is up to `body`.
-struct Fan<B> {
-    wide: u64,
-    priority: fn(u64) -> i64,
-    body: B,
-}
-
-impl<B: Fn(u64) + Sync> TaskSpace for Fan<B> {
-    type Task = u64;
-    type Datum = ();
-
-    fn describe(&self, about: &mut Description) {
-        about.name("fan").parameter("wide", self.wide);
-        about.class("Leaf").order("START");
-    }
-
-    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
-        0..=self.wide
-    }
-
-    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
-        if task > 0 {
-            from.task(0, 0, 0);
-        }
-    }
-
-    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
-        if task == 0 {
-            (1..=self.wide).for_each(|leaf| to.task(0, leaf, 0));
-        }
-    }
-
-    fn priority(&self, task: u64) -> i64 {
-        (self.priority)(task)
-    }
-
-    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
-        (self.body)(task);
-        Ok(())
-    }
-}
 
 /// Cell (i, j) of a square waits for its upper and left neighbours.
 struct Wavefront {

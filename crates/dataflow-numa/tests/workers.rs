@@ -1,11 +1,14 @@
 //! The pool under the real engine: every task once, in order, whoever runs it.
 
+mod fan;
+
 use dataflow_core::prelude::*;
 use dataflow_core::sequence::{commute, read, scope, scope_inside, write};
 use dataflow_core::space::Independent;
 use dataflow_core::{Kind, run};
 use dataflow_numa::pin::allowed_pus;
 use dataflow_numa::{Bind, Topology, Warning, Workers, WorkersError};
+use fan::Fan;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -185,68 +188,22 @@ fn queued_tasks_get_every_worker_even_while_bodies_are_long() {
     }
 }
 
-/// The first task, alone, frees all others when every other worker is long asleep.
-struct Fan {
-    wide: u64,
-    all: Barrier,
-    priority: i64,
-}
-
-impl TaskSpace for Fan {
-    type Task = u64;
-    type Datum = ();
-
-    fn describe(&self, about: &mut Description) {
-        about.name("fan").parameter("wide", self.wide);
-        about.class("Leaf").order("START");
-    }
-
-    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
-        0..=self.wide
-    }
-
-    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
-        if task > 0 {
-            from.task(0, 0, 0);
-        }
-    }
-
-    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
-        if task == 0 {
-            (1..=self.wide).for_each(|leaf| to.task(0, leaf, 0));
-        }
-    }
-
-    fn priority(&self, _: u64) -> i64 {
-        self.priority
-    }
-
-    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
-        match task {
-            0 => std::thread::sleep(Duration::from_millis(2)),
-            _ => {
-                self.all.wait();
-            }
-        }
-        Ok(())
-    }
-}
-
 #[test]
 fn sleepers_are_woken_for_what_is_queued_until_nothing_is_left() {
     for (n_workers, priority) in [(2, 0), (3, 0), (4, 0), (4, 1), (4, -1)] {
         let workers = workers(n_workers);
         for _ in 0..20 {
-            let wide = n_workers as u64;
-            run(
-                &Fan {
-                    wide,
-                    all: Barrier::new(n_workers),
-                    priority,
+            let all = Barrier::new(n_workers);
+            // The first task frees all others when every other worker is long asleep.
+            let space = Fan {
+                wide: n_workers as u64,
+                priority: |_| priority,
+                body: |task| match task {
+                    0 => thread::sleep(Duration::from_millis(2)),
+                    _ => drop(all.wait()),
                 },
-                &workers,
-            )
-            .unwrap();
+            };
+            run(&space, &workers).unwrap();
         }
         // From deques, that is; all share the priority queue of their NUMA node.
         assert!(priority != 0 || workers.statistics().steals >= 20);
@@ -256,35 +213,11 @@ fn sleepers_are_woken_for_what_is_queued_until_nothing_is_left() {
 #[test]
 fn one_worker_takes_the_most_urgent_first() {
     let order = Mutex::new(Vec::new());
-    struct Urgent<'a>(&'a Mutex<Vec<u64>>);
-    impl TaskSpace for Urgent<'_> {
-        type Task = u64;
-        type Datum = ();
-        fn describe(&self, about: &mut Description) {
-            about.name("urgent").class("Leaf").order("START");
-        }
-        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
-            0..=20
-        }
-        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
-            if task > 0 {
-                from.task(0, 0, 0);
-            }
-        }
-        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
-            if task == 0 {
-                (1..=20).for_each(|leaf| to.task(0, leaf, 0));
-            }
-        }
-        fn priority(&self, task: u64) -> i64 {
-            (task as i64 * 7) % 21 - 10
-        }
-        fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
-            self.0.lock().unwrap().push(task);
-            Ok(())
-        }
-    }
-    let space = Urgent(&order);
+    let space = Fan {
+        wide: 20,
+        priority: |task| (task as i64 * 7) % 21 - 10,
+        body: |task| order.lock().unwrap().push(task),
+    };
     run(&space, &workers(1)).unwrap();
     let priorities: Vec<i64> = order.lock().unwrap()[1..]
         .iter()

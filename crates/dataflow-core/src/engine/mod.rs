@@ -107,7 +107,7 @@ pub fn run_with<S: TaskSpace>(
 }
 
 /// Runs the tasks that a space places on the courier's rank, together with the other ranks, which
-/// call this with the same space.
+/// call this with the same space. On a single rank the same as [`run_with`].
 ///
 /// # Errors
 /// As [`run_with`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
@@ -118,6 +118,9 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     courier: &dyn Courier,
     monitor: &Monitor,
 ) -> Result<Report, Error> {
+    if courier.n_ranks() == 1 {
+        return run_with(space, on, monitor);
+    }
     refuse_inside_a_body()?;
     let start = Instant::now();
     let rank = courier.rank();

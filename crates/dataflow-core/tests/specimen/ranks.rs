@@ -64,12 +64,17 @@ struct State {
     inboxes: Vec<Option<Arc<dyn Inbox>>>,
     bag: Vec<(Rank, Parcel)>,
     closed: Vec<Option<Failure>>,
-    n_closed: u32,
+    /// Runs that all ranks have closed, and the failure of the last.
+    n_runs: u32,
+    failure: Option<Failure>,
+    /// All bodies have ended.
+    over: bool,
     crossed: Crossed,
     random: u64,
 }
 
-/// Runs `body` once per rank, each on a thread, and returns what each returned.
+/// Runs `body` once per rank, each on a thread, and returns what each returned. It may run spaces one
+/// after the other.
 pub fn on_ranks<T: Send>(
     n_ranks: u32,
     (seed, fan_out): (u64, usize),
@@ -100,7 +105,10 @@ pub fn on_ranks<T: Send>(
                 threads.spawn(move || body(&here))
             })
             .collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        let ended: Vec<_> = ranks.into_iter().map(|rank| rank.join()).collect();
+        world.state().over = true;
+        world.bell.notify_all();
+        ended.into_iter().map(Result::unwrap).collect()
     });
     let most = world.arrived.iter().map(|of| of.most.load(Relaxed));
     let mut crossed = world.state().crossed.clone();
@@ -138,7 +146,7 @@ impl World {
                     inbox.deliver(from, arrival(parcel, &self.arrived[to]));
                 }
                 state = self.state();
-            } else if state.n_closed == self.n_ranks {
+            } else if state.over {
                 return;
             } else if self.is_stalled(&state) {
                 state
@@ -262,11 +270,18 @@ impl Line for Here {
         }
         let mut state = self.world.state();
         state.closed.push(own);
-        state.n_closed += 1;
-        self.world.bell.notify_all();
-        while state.n_closed < self.world.n_ranks {
+        let run = state.n_runs;
+        if state.closed.len() == self.world.n_ranks as usize {
+            state.failure = state.closed.drain(..).flatten().min();
+            state.inboxes.fill_with(|| None);
+            state.bag.clear();
+            state.n_runs += 1;
+            self.world.bell.notify_all();
+        }
+        // The next run is not closed before this rank has opened it.
+        while state.n_runs == run {
             state = self.world.wait(state);
         }
-        Ok(state.closed.iter().flatten().min().cloned())
+        Ok(state.failure.clone())
     }
 }

@@ -107,7 +107,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         on: &dyn Executor,
         courier: &dyn Courier,
     ) -> Result<Report, dataflow_core::Error> {
-        T::run_check(self, (on, Some(courier), &Monitor::new()))
+        T::run_check(self, (on, courier, &Monitor::new()))
     }
 
     /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.

@@ -61,7 +61,7 @@ pub fn factor<T: Scalar>(
 ) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, backend)?;
     factor.scan(on)?;
-    factor.run_watched(on, &Monitor::new())
+    factor.run_across(on, &Alone, &Monitor::new())
 }
 
 impl<'a, T: Scalar> Factor<'a, T> {
@@ -113,17 +113,9 @@ impl<'a, T: Scalar> Factor<'a, T> {
         self.a.scan(on, courier).map(drop)
     }
 
-    /// Runs the factorisation alone, without the scan.
-    ///
-    /// # Errors
-    /// As [`factor`].
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_factor(self, (on, None, monitor))
-            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
-    }
-
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
-    /// Sends each final tile once to each rank that needs it, diagonal tiles as triangles.
+    /// Sends each final tile once to each rank that needs it, diagonal tiles as triangles. Does not
+    /// look for entries that are not finite ([`scan_across`](Self::scan_across)).
     ///
     /// # Errors
     /// As [`factor`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
@@ -133,14 +125,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_factor(self, (on, Some(courier), monitor))
+        T::run_factor(self, (on, courier, monitor))
             .map_err(|error| LinalgError::of_run(error, self.a.rows()))
-    }
-
-    /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
-    fn slot(&self, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
     }
 }
 
@@ -191,7 +177,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         let (m, n) = task.tile();
         match task {
             Potrf { k: 0 } | Trsm { k: 0, .. } | Herk { k: 0, .. } | Gemm { k: 0, .. } => {
-                from.home(TILE, self.a.store(), self.slot(m, n));
+                from.home(TILE, self.a.store(), self.a.place(m, n));
             }
             Potrf { k } => from.task(TILE, Herk { m: k, k: k - 1 }, TILE),
             Trsm { m, k } => from.task(TILE, Gemm { m, n: k, k: k - 1 }, TILE),
@@ -214,13 +200,13 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         match task {
             Potrf { k } => {
                 to.range(TILE, k + 1..nt, |m| Trsm { m, k }, TRIANGLE);
-                to.home(TILE, self.a.store(), self.slot(k, k));
+                to.home(TILE, self.a.store(), self.a.place(k, k));
             }
             Trsm { m, k } => {
                 to.task(TILE, Herk { m, k }, LEFT);
                 to.range(TILE, k + 1..m, |n| Gemm { m, n, k }, LEFT);
                 to.range(TILE, m + 1..nt, |i| Gemm { m: i, n: m, k }, RIGHT);
-                to.home(TILE, self.a.store(), self.slot(m, k));
+                to.home(TILE, self.a.store(), self.a.place(m, k));
             }
             Herk { m, k } if m == k + 1 => to.task(TILE, Potrf { k: m }, TILE),
             Herk { m, k } => to.task(TILE, Herk { m, k: k + 1 }, TILE),
@@ -505,7 +491,7 @@ mod tests {
                 let space = Factor::new(&blocks, Backend::Faer).unwrap();
                 space
                     .in_two_levels(on)
-                    .run_watched(on, &Monitor::new())
+                    .run_across(on, &Alone, &Monitor::new())
                     .unwrap();
                 factor(&tiles, Backend::Faer, &Inline).unwrap();
                 let bits = |a: &TiledMatrix<T>| {
@@ -518,7 +504,9 @@ mod tests {
             let layout = layout.with_format(Format::SubTiled { order: 3 });
             let hilbert = TiledMatrix::<T>::from_entries(layout, &Hilbert);
             let space = Factor::new(&hilbert, Backend::Faer).unwrap();
-            let failed = space.in_two_levels(on).run_watched(on, &Monitor::new());
+            let failed = space
+                .in_two_levels(on)
+                .run_across(on, &Alone, &Monitor::new());
             let failed = failed.unwrap_err();
             let hilbert = TiledMatrix::<T>::from_entries(layout, &Hilbert);
             let expected = factor(&hilbert, Backend::Faer, &Inline).unwrap_err();

@@ -24,7 +24,7 @@ use crate::kernel::{
 use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -80,8 +80,8 @@ pub fn inverse<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let inverse = Inverse::new(a, backend)?;
-    a.scan(on, &dataflow_core::port::Alone)?;
-    inverse.run_watched(on, &Monitor::new())
+    a.scan(on, &Alone)?;
+    inverse.run_across(on, &Alone, &Monitor::new())
 }
 
 impl<'a, T: Scalar> Inverse<'a, T> {
@@ -95,17 +95,8 @@ impl<'a, T: Scalar> Inverse<'a, T> {
         Ok(Inverse { a, backend, nt })
     }
 
-    /// Runs the inversion alone, without the search for entries that are not finite
-    /// ([`TiledMatrix::scan`]).
-    ///
-    /// # Errors
-    /// As [`inverse`].
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_inverse(self, (on, None, monitor))
-            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
-    }
-
-    /// Runs this rank's part of the inversion; every rank calls it with its part of the matrix.
+    /// Runs this rank's part of the inversion; every rank calls it with its part of the matrix. Does
+    /// not look for entries that are not finite ([`TiledMatrix::scan`]).
     ///
     /// # Errors
     /// As [`inverse`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
@@ -115,14 +106,8 @@ impl<'a, T: Scalar> Inverse<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_inverse(self, (on, Some(courier), monitor))
+        T::run_inverse(self, (on, courier, monitor))
             .map_err(|error| LinalgError::of_run(error, self.a.rows()))
-    }
-
-    /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
-    fn slot(&self, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
     }
 
     /// The task that writes tile (m, n), m > n, last before [`TrsmLeft`].
@@ -144,7 +129,7 @@ impl<'a, T: Scalar> Inverse<'a, T> {
         let (m, n) = task.tile();
         match next {
             Square { k, .. } | Multiply { k, .. } if k == self.nt => {
-                to.home(TILE, self.a.store(), self.slot(m, n));
+                to.home(TILE, self.a.store(), self.a.place(m, n));
             }
             _ => to.task(TILE, next, TILE),
         }
@@ -209,7 +194,7 @@ impl<T: Scalar> TaskSpace for Inverse<'_, T> {
         let (m, n) = task.tile();
         match task {
             Potrf { k: 0 } | Trsm { k: 0, .. } | Herk { k: 0, .. } | Gemm { k: 0, .. } => {
-                from.home(TILE, self.a.store(), self.slot(m, n));
+                from.home(TILE, self.a.store(), self.a.place(m, n));
             }
             Potrf { k } => from.task(TILE, Herk { m: k, k: k - 1 }, TILE),
             Trsm { m, k } => from.task(TILE, Gemm { m, n: k, k: k - 1 }, TILE),

@@ -11,7 +11,7 @@ use crate::kernel::{Backend, Op, gemm_op, trsm_left};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -65,7 +65,7 @@ pub fn solve<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let solve = Solve::new(l, b, backend)?;
-    T::run_solve(&solve, (on, None, &Monitor::new())).map_err(LinalgError::Run)
+    T::run_solve(&solve, (on, &Alone, &Monitor::new())).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Solve<'a, T> {
@@ -118,12 +118,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_solve(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
-    }
-
-    fn slot(a: &TiledMatrix<T>, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        a.slot(m, n).unwrap_or_else(|| m + n * a.mt())
+        T::run_solve(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// The tile of L that a task reads: always of the lower triangle.
@@ -241,22 +236,22 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         let (m, n) = Self::factor_tile(task);
         match task {
             GiveDown { .. } | GiveUp { .. } => {
-                from.home(TILE, self.l.store(), Self::slot(self.l, m, n));
+                from.home(TILE, self.l.store(), self.l.place(m, n));
                 if let Some(before) = self.before(task) {
                     from.task(AFTER, before, DONE);
                 }
             }
             _ if self.spread => from.task(FACTOR, Self::giver(task), TILE),
-            _ => from.home(FACTOR, self.l.store(), Self::slot(self.l, m, n)),
+            _ => from.home(FACTOR, self.l.store(), self.l.place(m, n)),
         }
         match task {
             GiveDown { .. } | GiveUp { .. } => {}
-            Forward { k: 0, j } => from.home(TILE, self.b.store(), Self::slot(self.b, 0, j)),
+            Forward { k: 0, j } => from.home(TILE, self.b.store(), self.b.place(0, j)),
             Forward { k, j } => from.task(TILE, ForwardUpdate { m: k, k: k - 1, j }, TILE),
             ForwardUpdate { m, k, j } => {
                 from.task(SOLVED, Forward { k, j }, TILE);
                 match k {
-                    0 => from.home(TILE, self.b.store(), Self::slot(self.b, m, j)),
+                    0 => from.home(TILE, self.b.store(), self.b.place(m, j)),
                     _ => from.task(TILE, ForwardUpdate { m, k: k - 1, j }, TILE),
                 }
             }
@@ -304,7 +299,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
             ForwardUpdate { m, k, j } => to.task(TILE, ForwardUpdate { m, k: k + 1, j }, TILE),
             Backward { k, j } => {
                 to.range(TILE, 0..k, |m| BackwardUpdate { m, k, j }, SOLVED);
-                to.home(TILE, self.b.store(), Self::slot(self.b, k, j));
+                to.home(TILE, self.b.store(), self.b.place(k, j));
             }
             BackwardUpdate { m, k, j } if k == m + 1 => to.task(TILE, Backward { k: m, j }, TILE),
             BackwardUpdate { m, k, j } => to.task(TILE, BackwardUpdate { m, k: k - 1, j }, TILE),

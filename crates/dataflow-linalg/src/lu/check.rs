@@ -148,7 +148,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         on: &dyn Executor,
         courier: &dyn Courier,
     ) -> Result<Report, LinalgError> {
-        T::run_lu_check(self, (on, Some(courier), &Monitor::new())).map_err(LinalgError::Run)
+        T::run_lu_check(self, (on, courier, &Monitor::new())).map_err(LinalgError::Run)
     }
 
     /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.

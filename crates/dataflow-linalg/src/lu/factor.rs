@@ -108,7 +108,7 @@ pub fn factor<T: Scalar>(
 ) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, pivots, backend)?;
     a.scan(on, &Alone)?;
-    let report = factor.run_watched(on, &Monitor::new())?;
+    let report = factor.run_across(on, &Alone, &Monitor::new())?;
     expect_regular(a, on, &Alone)?;
     Ok(report)
 }
@@ -146,7 +146,7 @@ pub fn factor_by_tournament<T: Scalar>(
 ) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, pivots, backend)?.by_tournament(groups);
     a.scan(on, &Alone)?;
-    let report = factor.run_watched(on, &Monitor::new())?;
+    let report = factor.run_across(on, &Alone, &Monitor::new())?;
     expect_regular(a, on, &Alone)?;
     Ok(report)
 }
@@ -195,16 +195,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
         self
     }
 
-    /// Runs the factorisation alone: neither the search for entries that are not finite nor that for
-    /// zero pivots.
-    ///
-    /// # Errors
-    /// What the run answers.
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_lu(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
-    /// The same on all ranks, each of which calls it with its part of the matrix.
+    /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
+    /// Looks neither for entries that are not finite nor for zero pivots.
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
@@ -214,18 +206,12 @@ impl<'a, T: Scalar> Factor<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_lu(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+        T::run_lu(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// How many panels there are.
     fn steps(&self) -> u32 {
         self.rows.mt.min(self.nt)
-    }
-
-    /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
-    fn slot(&self, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
     }
 
     /// The flow of a panel by which the stack of a rank row comes.
@@ -398,7 +384,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
         let (p, tiles) = (self.rows.p, self.rows.most());
         match task {
-            Begin { m, n } => from.home(TILE, self.a.store(), self.slot(m, n)),
+            Begin { m, n } => from.home(TILE, self.a.store(), self.a.place(m, n)),
             Gather { r, k } => {
                 for m in self.groups.tiles(r, k) {
                     from.task(self.groups.at(m), Self::writer(m, k, k), TILE);
@@ -485,7 +471,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             }
             Scatter { m, k } if m == k => {
                 to.range(MADE_TRIANGLE, k + 1..nt, |n| Top { n, k }, TRIANGLE);
-                to.home(TILE, self.a.store(), self.slot(m, k));
+                to.home(TILE, self.a.store(), self.a.place(m, k));
             }
             Scatter { m, k } => {
                 to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT);
@@ -493,7 +479,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                     to.task(TILE, Leave { r: m % p, n: k }, 1 + self.rows.at(m));
                     to.task(TILE, Settle { m, n: k }, TILE);
                 } else {
-                    to.home(TILE, self.a.store(), self.slot(m, k));
+                    to.home(TILE, self.a.store(), self.a.place(m, k));
                 }
             }
             Rise { r, n, k } => to.task(1 + tiles, Top { n, k }, RISEN + r as usize),
@@ -502,7 +488,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                     to.task(TILE, Update { m, n, k }, UPPER);
                     to.task(RISEN + (p + m % p) as usize, Update { m, n, k }, FALLEN);
                 }
-                to.home(TILE, self.a.store(), self.slot(k, n));
+                to.home(TILE, self.a.store(), self.a.place(k, n));
             }
             Update { m, n, k } => self.hand_on((m, n, k + 1), to),
             Order { n } => {
@@ -520,7 +506,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                     to.task(out, Settle { m, n }, INCOMING + r as usize);
                 }
             }
-            Settle { m, n } => to.home(TILE, self.a.store(), self.slot(m, n)),
+            Settle { m, n } => to.home(TILE, self.a.store(), self.a.place(m, n)),
         }
     }
 

@@ -95,7 +95,7 @@ pub fn factor_incremental<T: Scalar>(
 ) -> Result<Report, LinalgError> {
     let factor = Incremental::new(a, exchanges, backend)?;
     a.scan(on, &Alone)?;
-    let report = factor.run_watched(on, &Monitor::new())?;
+    let report = factor.run_across(on, &Alone, &Monitor::new())?;
     expect_regular(a, on, &Alone)?;
     Ok(report)
 }
@@ -121,16 +121,8 @@ impl<'a, T: Scalar> Incremental<'a, T> {
         })
     }
 
-    /// Runs the factorisation alone: neither the search for entries that are not finite nor that
-    /// for zero pivots.
-    ///
-    /// # Errors
-    /// What the run answers.
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_lu_incremental(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
-    /// The same on all ranks, each of which calls it with its part of the matrix.
+    /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
+    /// Looks neither for entries that are not finite nor for zero pivots.
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
@@ -140,13 +132,7 @@ impl<'a, T: Scalar> Incremental<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_lu_incremental(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
-    }
-
-    /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
-    fn slot(&self, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
+        T::run_lu_incremental(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// Who changes the tile of row k in column n together with that of row m, in step k.
@@ -216,7 +202,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         // The tile that no task of this step has changed.
         if !matches!(task, Stay { .. }) {
             match k.checked_sub(1) {
-                None => from.home(task.lower_flow(), self.a.store(), self.slot(m, n)),
+                None => from.home(task.lower_flow(), self.a.store(), self.a.place(m, n)),
                 Some(k) => from.task(task.lower_flow(), Ssssm { m, n, k }, BELOW),
             }
         }
@@ -241,7 +227,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         let (m, n, k) = task.place();
         let exchange = self.exchanges.slot(m, k);
         match task {
-            Stay { .. } => return to.home(ABOVE, self.a.store(), self.slot(k, n)),
+            Stay { .. } => return to.home(ABOVE, self.a.store(), self.a.place(k, n)),
             Getrf { .. } => {
                 to.range(ABOVE, k + 1..nt, |n| Gessm { n, k }, LOWER);
                 to.range(MADE_SWAPS, k + 1..nt, |n| Gessm { n, k }, SWAPS);
@@ -251,7 +237,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
             Tstrf { .. } => {
                 to.range(BELOW, k + 1..nt, |n| Ssssm { m, n, k }, LEFT);
                 to.range(MADE_STEPS, k + 1..nt, |n| Ssssm { m, n, k }, STEPS);
-                to.home(BELOW, self.a.store(), self.slot(m, k));
+                to.home(BELOW, self.a.store(), self.a.place(m, k));
                 to.home(MADE_STEPS, self.exchanges.store(), exchange);
             }
             Ssssm { .. } => {

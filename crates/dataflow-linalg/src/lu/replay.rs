@@ -107,12 +107,7 @@ impl<'a, T: Scalar> Replay<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_lu_replay(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
-    }
-
-    fn slot(a: &TiledMatrix<T>, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        a.slot(m, n).unwrap_or_else(|| m + n * a.mt())
+        T::run_lu_replay(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// Who changes tile (m, j) in step k on the way down, and by which flow.
@@ -193,7 +188,7 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
 
     fn inputs(&self, task: ReplayTask, from: &mut impl Inputs<Self>) {
         match task {
-            Give { m, n } => from.home(TILE, self.lu.store(), Self::slot(self.lu, m, n)),
+            Give { m, n } => from.home(TILE, self.lu.store(), self.lu.place(m, n)),
             GiveSteps { m, k } => {
                 from.home(TILE, self.exchanges.store(), self.exchanges.slot(m, k));
             }
@@ -203,7 +198,7 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
                     _ => (m, Self::step(m, m, j)),
                 };
                 match k.checked_sub(1) {
-                    None => from.home(flow, self.b.store(), Self::slot(self.b, m, j)),
+                    None => from.home(flow, self.b.store(), self.b.place(m, j)),
                     Some(k) => from.task(flow, Pair { m, k, j }, BELOW),
                 }
                 if m == k {
@@ -271,7 +266,7 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
             }
             Backward { k, j } => {
                 to.range(TILE, 0..k, |m| Update { m, k, j }, SOLVED);
-                to.home(TILE, self.b.store(), Self::slot(self.b, k, j));
+                to.home(TILE, self.b.store(), self.b.place(k, j));
             }
             Update { m, k, j } if k == m + 1 => to.task(TILE, Backward { k: m, j }, TILE),
             Update { m, k, j } => to.task(TILE, Update { m, k: k - 1, j }, TILE),

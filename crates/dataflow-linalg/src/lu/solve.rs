@@ -184,12 +184,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_lu_solve(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
-    }
-
-    fn slot(a: &TiledMatrix<T>, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        a.slot(m, n).unwrap_or_else(|| m + n * a.mt())
+        T::run_lu_solve(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// Tile rows and columns of the factors.
@@ -400,8 +395,8 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
                 }
                 from.home(SWAPS, self.pivots.store(), k as usize);
             }
-            Give { m, n } => from.home(TILE, self.lu.store(), Self::slot(self.lu, m, n)),
-            Begin { m, j } => from.home(TILE, self.b.store(), Self::slot(self.b, m, j)),
+            Give { m, n } => from.home(TILE, self.lu.store(), self.lu.place(m, n)),
+            Begin { m, j } => from.home(TILE, self.b.store(), self.b.place(m, j)),
             Leave { r, j } => {
                 from.task(ORDER, Order { k: 0 }, ORDER);
                 for m in self.rows.tiles(r, 0) {
@@ -496,7 +491,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
                 }
             }
             Settle { m, j } if self.rows_first() => to.task(TILE, self.entry(m, j), TILE),
-            Settle { m, j } => to.home(TILE, self.b.store(), Self::slot(self.b, m, j)),
+            Settle { m, j } => to.home(TILE, self.b.store(), self.b.place(m, j)),
             Forward { k, j } => {
                 to.range(TILE, k + 1..nt, |m| ForwardUpdate { m, k, j }, SOLVED);
                 if k == last {
@@ -510,7 +505,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
             Backward { k, j } => {
                 to.range(TILE, 0..k, |m| BackwardUpdate { m, k, j }, SOLVED);
                 match self.rows_first() {
-                    true => to.home(TILE, self.b.store(), Self::slot(self.b, k, j)),
+                    true => to.home(TILE, self.b.store(), self.b.place(k, j)),
                     false => self.hand_to_order(k, j, to),
                 }
             }

@@ -63,7 +63,7 @@ pub fn factor_unpivoted<T: Scalar>(
 ) -> Result<Report, LinalgError> {
     let factor = Unpivoted::new(a, pivots, backend)?;
     a.scan(on, &Alone)?;
-    let report = factor.run_watched(on, &Monitor::new())?;
+    let report = factor.run_across(on, &Alone, &Monitor::new())?;
     expect_regular(a, on, &Alone)?;
     Ok(report)
 }
@@ -97,17 +97,9 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
         })
     }
 
-    /// Runs the factorisation alone: neither the search for entries that are not finite nor that
-    /// for zero pivots.
-    ///
-    /// # Errors
-    /// What the run answers.
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_lu_unpivoted(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
-    /// The same on all ranks, each of which calls it with its part of the matrix. Sends each final
-    /// tile once to each rank that needs it: of a diagonal tile L along its row, U down its column.
+    /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
+    /// Looks neither for entries that are not finite nor for zero pivots. Sends each final tile once
+    /// to each rank that needs it: of a diagonal tile L along its row, U down its column.
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
@@ -117,13 +109,7 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_lu_unpivoted(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
-    }
-
-    /// The slot of tile (m, n) in the store of its rank; elsewhere a number that stands for it.
-    fn slot(&self, m: u32, n: u32) -> usize {
-        let (m, n) = (m as usize, n as usize);
-        self.a.slot(m, n).unwrap_or_else(|| m + n * self.a.mt())
+        T::run_lu_unpivoted(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// Who changes tile (m, n) in step k.
@@ -180,7 +166,7 @@ impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
     fn inputs(&self, task: UnpivotedTask, from: &mut impl Inputs<Self>) {
         let (m, n, k) = task.place();
         match k.checked_sub(1) {
-            None => from.home(TILE, self.a.store(), self.slot(m, n)),
+            None => from.home(TILE, self.a.store(), self.a.place(m, n)),
             Some(k) => from.task(TILE, Update { m, n, k }, TILE),
         }
         match task {
@@ -206,7 +192,7 @@ impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
             Below { m, k } => to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT),
             Update { .. } => return to.task(TILE, Self::writer(m, n, k + 1), TILE),
         }
-        to.home(TILE, self.a.store(), self.slot(m, n));
+        to.home(TILE, self.a.store(), self.a.place(m, n));
     }
 
     fn run(&self, task: UnpivotedTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {

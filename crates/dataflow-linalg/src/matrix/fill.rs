@@ -9,7 +9,7 @@ use super::tiled::{empty_tile, fill};
 use super::{Entries, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Executor;
+use dataflow_core::port::{Alone, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, Report};
 
@@ -47,7 +47,7 @@ impl<T: Scalar> TiledMatrix<T> {
             entries,
             tiles,
         };
-        T::run_fill(&fill, (on, None, &Monitor::new()))
+        T::run_fill(&fill, (on, &Alone, &Monitor::new()))
     }
 }
 

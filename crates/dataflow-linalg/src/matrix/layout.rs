@@ -240,6 +240,12 @@ impl Layout {
         Some(slots.start(y) + x - slots.first_row_of(y))
     }
 
+    /// The slot of tile `(m, n)` on its rank; elsewhere a number that stands for it.
+    pub(crate) fn place(&self, m: u32, n: u32) -> usize {
+        let (m, n) = (m as usize, n as usize);
+        self.slot(m, n).unwrap_or_else(|| m + n * self.mt())
+    }
+
     /// The tile in a slot: the inverse of [`slot`](Self::slot).
     pub fn tile_of(&self, slot: usize) -> Option<(usize, usize)> {
         if slot >= self.n_slots() {

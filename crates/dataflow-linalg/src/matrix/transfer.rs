@@ -143,11 +143,6 @@ impl<'a, T: Scalar> Transfer<'a, T> {
         }
     }
 
-    fn slot(of: &TiledMatrix<T>, i: u32, j: u32) -> usize {
-        let (i, j) = (i as usize, j as usize);
-        of.slot(i, j).unwrap_or_else(|| i + j * of.mt())
-    }
-
     /// Copies what a tile of the source and one of the target have in common.
     fn copy(&self, source: &Tile<T>, of: (u32, u32), target: &mut Tile<T>, (i, j): (u32, u32)) {
         let (rows, cols) = self.standing(of);
@@ -197,10 +192,10 @@ impl<T: Scalar> TaskSpace for Transfer<'_, T> {
 
     fn inputs(&self, task: TransferTask, from: &mut impl Inputs<Self>) {
         match task {
-            Give { i, j } => from.home(TILE, self.from.store(), Self::slot(self.from, i, j)),
+            Give { i, j } => from.home(TILE, self.from.store(), self.from.place(i, j)),
             Place { i, j, x } => {
                 match x.checked_sub(1) {
-                    None => from.home(TILE, self.to.store(), Self::slot(self.to, i, j)),
+                    None => from.home(TILE, self.to.store(), self.to.place(i, j)),
                     Some(x) => from.task(TILE, Place { i, j, x }, TILE),
                 }
                 let (i, j) = self.source(i, j, x);
@@ -224,7 +219,7 @@ impl<T: Scalar> TaskSpace for Transfer<'_, T> {
                 }
             }
             Place { i, j, x } if x + 1 == self.n_sources(i, j) => {
-                to.home(TILE, self.to.store(), Self::slot(self.to, i, j));
+                to.home(TILE, self.to.store(), self.to.place(i, j));
             }
             Place { i, j, x } => to.task(TILE, Place { i, j, x: x + 1 }, TILE),
         }

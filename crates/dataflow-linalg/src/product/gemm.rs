@@ -16,7 +16,7 @@ use crate::kernel::{Backend, gemm_add, scale};
 use crate::matrix::{Distribution, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -80,7 +80,7 @@ pub fn gemm<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Gemm::new(alpha, a, b, beta, c, backend)?.run_watched(on, &Monitor::new())
+    Gemm::new(alpha, a, b, beta, c, backend)?.run_across(on, &Alone, &Monitor::new())
 }
 
 impl<'a, T: Scalar> Gemm<'a, T> {
@@ -116,14 +116,6 @@ impl<'a, T: Scalar> Gemm<'a, T> {
         })
     }
 
-    /// Runs the product on one rank.
-    ///
-    /// # Errors
-    /// If the run fails.
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_gemm(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
     /// Runs this rank's part of the product; every rank calls it with its parts of the matrices.
     ///
     /// # Errors
@@ -134,7 +126,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_gemm(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+        T::run_gemm(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// The update that a tile of A, first used at (m, k), waits for: on the giver's rank where the
@@ -290,11 +282,11 @@ impl<T: Scalar> TaskSpace for Gemm<'_, T> {
 
     fn inputs(&self, task: ProductTask, from: &mut impl Inputs<Self>) {
         match task {
-            GiveA { i, j } => from.home(TILE, self.a.matrix.store(), slot(self.a.matrix, i, j)),
-            GiveB { i, j } => from.home(TILE, self.b.matrix.store(), slot(self.b.matrix, i, j)),
-            MirrorA { i } => from.home(TRIANGLE, self.a.matrix.store(), slot(self.a.matrix, i, i)),
-            MirrorB { i } => from.home(TRIANGLE, self.b.matrix.store(), slot(self.b.matrix, i, i)),
-            Scale { m, n } => from.home(TILE, self.c.store(), slot(self.c, m, n)),
+            GiveA { i, j } => from.home(TILE, self.a.matrix.store(), self.a.matrix.place(i, j)),
+            GiveB { i, j } => from.home(TILE, self.b.matrix.store(), self.b.matrix.place(i, j)),
+            MirrorA { i } => from.home(TRIANGLE, self.a.matrix.store(), self.a.matrix.place(i, i)),
+            MirrorB { i } => from.home(TRIANGLE, self.b.matrix.store(), self.b.matrix.place(i, i)),
+            Scale { m, n } => from.home(TILE, self.c.store(), self.c.place(m, n)),
             Update { m, n, k } => {
                 match k.checked_sub(1) {
                     None => from.task(TILE, Scale { m, n }, TILE),
@@ -327,11 +319,11 @@ impl<T: Scalar> TaskSpace for Gemm<'_, T> {
                     to.range(TILE, 0..mt, |m| Update { m, n, k }, RIGHT);
                 }
             }
-            Scale { m, n } if kt == 0 => to.home(TILE, self.c.store(), slot(self.c, m, n)),
+            Scale { m, n } if kt == 0 => to.home(TILE, self.c.store(), self.c.place(m, n)),
             Scale { m, n } => to.task(TILE, Update { m, n, k: 0 }, TILE),
             Update { m, n, k } => {
                 match k + 1 == kt {
-                    true => to.home(TILE, self.c.store(), slot(self.c, m, n)),
+                    true => to.home(TILE, self.c.store(), self.c.place(m, n)),
                     false => to.task(TILE, Update { m, n, k: k + 1 }, TILE),
                 }
                 let ahead = k.saturating_add(self.ahead);
@@ -414,12 +406,6 @@ impl<T: Scalar> TaskSpace for Gemm<'_, T> {
         };
         given as u64 + tiles(self.c) as u64 * (1 + u64::from(self.kt))
     }
-}
-
-/// The slot of a tile on its rank; elsewhere a number that stands for it.
-pub(super) fn slot<T: Scalar>(of: &TiledMatrix<T>, i: u32, j: u32) -> usize {
-    let (i, j) = (i as usize, j as usize);
-    of.slot(i, j).unwrap_or_else(|| i + j * of.mt())
 }
 
 #[cfg(test)]

@@ -7,14 +7,13 @@
 //! once to each rank that needs it, for its row and its column of C together, at most [`AHEAD`]
 //! steps before its first use.
 
-use super::gemm::slot;
 use super::operand::Operand;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_add, herk_add, scale};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -85,7 +84,7 @@ pub fn herk<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Herk::new(alpha, a, beta, c, backend)?.run_watched(on, &Monitor::new())
+    Herk::new(alpha, a, beta, c, backend)?.run_across(on, &Alone, &Monitor::new())
 }
 
 /// Overwrites the lower triangle of `c` by that of α·op(A)·op(A)ᵀ + β·C, with op(A) = A or Aᵀ: for
@@ -104,7 +103,7 @@ pub fn syrk<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Herk::symmetric(alpha, a, beta, c, backend)?.run_watched(on, &Monitor::new())
+    Herk::symmetric(alpha, a, beta, c, backend)?.run_across(on, &Alone, &Monitor::new())
 }
 
 impl<'a, T: Scalar> Herk<'a, T> {
@@ -168,14 +167,6 @@ impl<'a, T: Scalar> Herk<'a, T> {
         })
     }
 
-    /// Runs it on one rank.
-    ///
-    /// # Errors
-    /// If the run fails.
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_herk(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
     /// Runs this rank's part; every rank calls it with its parts of the matrices.
     ///
     /// # Errors
@@ -186,7 +177,7 @@ impl<'a, T: Scalar> Herk<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_herk(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+        T::run_herk(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// The task that hands on what stands at (i, k) of op(A).
@@ -222,7 +213,7 @@ impl<'a, T: Scalar> Herk<'a, T> {
     /// The edge of C[m,n] to its step k, or home.
     fn go_on(&self, (m, n): (u32, u32), k: u32, to: &mut impl Successors<Self>) {
         match k == self.kt {
-            true => to.home(TILE, self.c.store(), slot(self.c, m, n)),
+            true => to.home(TILE, self.c.store(), self.c.place(m, n)),
             false => to.task(TILE, Self::update(m, n, k), TILE),
         }
     }
@@ -292,13 +283,13 @@ impl<T: Scalar> TaskSpace for Herk<'_, T> {
     fn inputs(&self, task: HerkTask, from: &mut impl Inputs<Self>) {
         match task {
             Give { i, j } => {
-                from.home(TILE, self.a.matrix.store(), slot(self.a.matrix, i, j));
+                from.home(TILE, self.a.matrix.store(), self.a.matrix.place(i, j));
                 let (n, k) = self.place((i, j));
                 if let Some(k) = k.checked_sub(self.ahead) {
                     from.task(AFTER, OnDiagonal { n, k }, DONE);
                 }
             }
-            Scale { m, n } => from.home(TILE, self.c.store(), slot(self.c, m, n)),
+            Scale { m, n } => from.home(TILE, self.c.store(), self.c.place(m, n)),
             OnDiagonal { n, k } => {
                 self.chain((n, n), k, from);
                 from.task(LEFT, self.giver(n, k), TILE);

@@ -13,7 +13,7 @@
 //! MMULT, with its priorities: Sorensen, Baden, *Hiding communication latency with non-SPMD,
 //! graph-based execution*, ICCS 2009.
 
-use super::gemm::{fits, slot};
+use super::gemm::fits;
 use super::operand::Operand;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm_add, scale};
@@ -125,14 +125,6 @@ impl<'a, T: Scalar> Torus<'a, T> {
         })
     }
 
-    /// Runs the product on one rank.
-    ///
-    /// # Errors
-    /// If the run fails.
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_torus(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
     /// Runs this rank's part of the product; every rank calls it with its parts of the matrices.
     ///
     /// # Errors
@@ -143,7 +135,7 @@ impl<'a, T: Scalar> Torus<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_torus(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+        T::run_torus(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// Where tiles of A of step k enter their row of ranks, and tiles of B their column.
@@ -222,12 +214,12 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
     fn inputs(&self, task: TorusTask, from: &mut impl Inputs<Self>) {
         let (m, n, k) = match task {
             GiveA { i, j } => {
-                return from.home(TILE, self.a.matrix.store(), slot(self.a.matrix, i, j));
+                return from.home(TILE, self.a.matrix.store(), self.a.matrix.place(i, j));
             }
             GiveB { i, j } => {
-                return from.home(TILE, self.b.matrix.store(), slot(self.b.matrix, i, j));
+                return from.home(TILE, self.b.matrix.store(), self.b.matrix.place(i, j));
             }
-            Scale { m, n } => return from.home(TILE, self.c.store(), slot(self.c, m, n)),
+            Scale { m, n } => return from.home(TILE, self.c.store(), self.c.place(m, n)),
             Update { m, n, k } => (m, n, k),
         };
         match k.checked_sub(1) {
@@ -269,7 +261,7 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
             Update { m, n, k } => (m, n, k + 1),
         };
         match next == self.kt {
-            true => to.home(TILE, self.c.store(), slot(self.c, m, n)),
+            true => to.home(TILE, self.c.store(), self.c.place(m, n)),
             false => to.task(TILE, Update { m, n, k: next }, TILE),
         }
         if let Update { m, n, k } = task {

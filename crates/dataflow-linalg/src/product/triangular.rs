@@ -17,11 +17,9 @@ use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_add, scale, trmm
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
-
-use super::gemm::slot;
 
 task_names! {
     /// The tasks of a product with a triangle: (i, j) is a stored tile of it; m is a tile row of B, k the
@@ -134,7 +132,7 @@ pub fn trsm<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Triangular::solve(side, alpha, a, b, backend)?.run_watched(on, &Monitor::new())
+    Triangular::solve(side, alpha, a, b, backend)?.run_across(on, &Alone, &Monitor::new())
 }
 
 /// Overwrites `b` by α·op(A)·B, or by α·B·op(A). n·m² flops on the left, m·n² on the right; copies
@@ -152,7 +150,7 @@ pub fn trmm<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Triangular::multiply(side, alpha, a, b, backend)?.run_watched(on, &Monitor::new())
+    Triangular::multiply(side, alpha, a, b, backend)?.run_across(on, &Alone, &Monitor::new())
 }
 
 impl<'a, T: Scalar> Triangular<'a, T> {
@@ -206,14 +204,6 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         })
     }
 
-    /// Runs it on one rank.
-    ///
-    /// # Errors
-    /// If the run fails.
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_triangular(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
     /// Runs this rank's part; every rank calls it with its parts of the matrices.
     ///
     /// # Errors
@@ -224,7 +214,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_triangular(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+        T::run_triangular(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// When a row has its turn; also the row that has it then.
@@ -405,13 +395,13 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
                 Some(before) => from.task(TILE, before, TILE),
                 None => {
                     let (i, j) = self.of_b(tile);
-                    from.home(TILE, self.b.store(), slot(self.b, i, j));
+                    from.home(TILE, self.b.store(), self.b.place(i, j));
                 }
             }
         }
         match task {
             Give { i, j } => {
-                from.home(TILE, self.a.matrix.store(), slot(self.a.matrix, i, j));
+                from.home(TILE, self.a.matrix.store(), self.a.matrix.place(i, j));
                 if let Some(before) = self.before((i, j)) {
                     from.task(AFTER, before, DONE);
                 }
@@ -450,7 +440,7 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
             Some(next) => to.task(TILE, next, TILE),
             None => {
                 let (i, j) = self.of_b((m, n));
-                to.home(TILE, self.b.store(), slot(self.b, i, j));
+                to.home(TILE, self.b.store(), self.b.place(i, j));
             }
         }
         if let Update { k, .. } = task {

@@ -1,7 +1,7 @@
 //! Aᴴ of a matrix that may be spread over ranks: each tile is read where it lies, turned where it
 //! will lie.
 
-use super::reflectors::{alike, slot};
+use super::reflectors::alike;
 use crate::error::LinalgError;
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -63,7 +63,7 @@ impl<T: Scalar> TaskSpace for Adjoint<'_, T> {
 
     fn inputs(&self, task: AdjointTask, from: &mut impl Inputs<Self>) {
         match task {
-            Give { i, j } => from.home(0, self.a.store(), slot(self.a.layout(), i, j)),
+            Give { i, j } => from.home(0, self.a.store(), self.a.place(i, j)),
             Turn { i, j } => from.task(0, Give { i, j }, 0),
         }
     }
@@ -71,7 +71,7 @@ impl<T: Scalar> TaskSpace for Adjoint<'_, T> {
     fn successors(&self, task: AdjointTask, to: &mut impl Successors<Self>) {
         match task {
             Give { i, j } => to.task(0, Turn { i, j }, 0),
-            Turn { i, j } => to.home(MADE, self.made.store(), slot(self.made.layout(), j, i)),
+            Turn { i, j } => to.home(MADE, self.made.store(), self.made.place(j, i)),
         }
     }
 

@@ -7,13 +7,13 @@
 //! Reflectors are given by tasks on the ranks where they lie.
 
 use super::elimination::Step;
-use super::reflectors::{Reflectors, slot};
+use super::reflectors::Reflectors;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side, gemqrt, tpmqrt};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -64,7 +64,7 @@ pub fn apply<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let apply = Apply::new(a, q, way, c, backend)?;
-    T::run_qr_apply(&apply, (on, None, &Monitor::new())).map_err(LinalgError::Run)
+    T::run_qr_apply(&apply, (on, &Alone, &Monitor::new())).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Apply<'a, T> {
@@ -125,7 +125,7 @@ impl<'a, T: Scalar> Apply<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_qr_apply(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+        T::run_qr_apply(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// Whether the steps run in the order of the factorisation.
@@ -157,9 +157,9 @@ impl<'a, T: Scalar> Apply<'a, T> {
     }
 
     /// The slot of that tile.
-    fn slot(&self, row: u32, n: u32) -> usize {
+    fn place(&self, row: u32, n: u32) -> usize {
         let (i, j) = self.tile(row, n);
-        slot(self.c.layout(), i, j)
+        self.c.place(i, j)
     }
 
     /// The rows that a task changes, by flow, its step and its line; none for what gives reflectors.
@@ -245,7 +245,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
             for (flow, row) in rows.into_iter().enumerate() {
                 let Some(row) = row else { continue };
                 match self.step_before(row, step) {
-                    None => from.home(flow, self.c.store(), self.slot(row, n)),
+                    None => from.home(flow, self.c.store(), self.place(row, n)),
                     Some(step) => {
                         let (source, its) = Self::task(step, row, n);
                         from.task(flow, source, its);
@@ -256,12 +256,12 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         let q = self.q;
         match task {
             Give { m, k } => {
-                from.home(0, &q.v, q.slot(m, k));
-                from.home(1, &q.t, q.slot(m, k));
+                from.home(0, &q.v, q.place(m, k));
+                from.home(1, &q.t, q.place(m, k));
             }
             Eliminated { m, k } => {
-                from.home(0, self.a.store(), q.slot(m, k));
-                from.home(1, &q.s, q.slot(m, k));
+                from.home(0, self.a.store(), q.place(m, k));
+                from.home(1, &q.s, q.place(m, k));
             }
             Gemqrt { m, k, .. } => {
                 from.task(1, Give { m, k }, 0);
@@ -280,7 +280,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
             for (flow, row) in rows.into_iter().enumerate() {
                 let Some(row) = row else { continue };
                 match self.step_after(row, step) {
-                    None => to.home(flow, self.c.store(), self.slot(row, n)),
+                    None => to.home(flow, self.c.store(), self.place(row, n)),
                     Some(step) => {
                         let (target, its) = Self::task(step, row, n);
                         to.task(flow, target, its);

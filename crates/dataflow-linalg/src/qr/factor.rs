@@ -16,7 +16,7 @@
 //! factorization algorithms for multi-core clusters*, Parallel Computing 39 (2013).
 
 use super::elimination::Step;
-use super::reflectors::{Options, Reflectors, slot};
+use super::reflectors::{Options, Reflectors};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
 use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
@@ -69,7 +69,7 @@ pub fn factor<T: Scalar>(
     let q = Reflectors::new(a.layout(), options);
     let factor = Factor::new(a, &q, backend)?;
     a.scan(on, &Alone)?;
-    let report = factor.run_watched(on, &Monitor::new())?;
+    let report = factor.run_across(on, &Alone, &Monitor::new())?;
     Ok((q, report))
 }
 
@@ -104,15 +104,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
         })
     }
 
-    /// Runs the factorisation alone, without the scan.
-    ///
-    /// # Errors
-    /// As [`factor`].
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, LinalgError> {
-        T::run_qr(self, (on, None, monitor)).map_err(LinalgError::Run)
-    }
-
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
+    /// Does not look for entries that are not finite ([`TiledMatrix::scan`]).
     ///
     /// # Errors
     /// As [`factor`], the same on every rank; and what
@@ -123,11 +116,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_qr(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
-    }
-
-    fn slot(&self, m: u32, n: u32) -> usize {
-        slot(self.a.layout(), m, n)
+        T::run_qr(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// The rows of tiles that a task changes, by flow.
@@ -230,7 +219,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         for (flow, row) in self.rows(task).into_iter().enumerate() {
             let Some(row) = row else { continue };
             match self.q.elimination.step_before(row, Some(task.step())) {
-                None => from.home(flow, self.a.store(), self.slot(row, n)),
+                None => from.home(flow, self.a.store(), self.a.place(row, n)),
                 Some(step) => {
                     let (source, its) = Self::task(step, row, n);
                     from.task(flow, source, its);
@@ -257,7 +246,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             let Some(row) = row else { continue };
             let after = q.elimination.step_after(row, Some(task.step()));
             match after.filter(|step| step.panel() <= n) {
-                None => to.home(flow, self.a.store(), self.slot(row, n)),
+                None => to.home(flow, self.a.store(), self.a.place(row, n)),
                 Some(step) => {
                     let (target, its) = Self::task(step, row, n);
                     to.task(flow, target, its);
@@ -268,13 +257,13 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Geqrt { m, k } => {
                 to.range(MADE_V, k + 1..nt, |n| Gemqrt { m, k, n }, 1);
                 to.range(MADE_T, k + 1..nt, |n| Gemqrt { m, k, n }, 2);
-                to.home(MADE_V, &q.v, q.slot(m, k));
-                to.home(MADE_T, &q.t, q.slot(m, k));
+                to.home(MADE_V, &q.v, q.place(m, k));
+                to.home(MADE_T, &q.t, q.place(m, k));
             }
             Tpqrt { m, k } => {
                 to.range(BELOW, k + 1..nt, |n| Tpmqrt { m, k, n }, 2);
                 to.range(MADE_T, k + 1..nt, |n| Tpmqrt { m, k, n }, 3);
-                to.home(MADE_T, &q.s, q.slot(m, k));
+                to.home(MADE_T, &q.s, q.place(m, k));
             }
             Gemqrt { .. } | Tpmqrt { .. } | Stay { .. } => {}
         }

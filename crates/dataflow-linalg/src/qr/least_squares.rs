@@ -115,7 +115,7 @@ fn wide<T: Scalar>(
         monitor,
     } = at;
     let adjoint = Adjoint::new(a)?;
-    let make = T::run_adjoint(&adjoint, (on, Some(courier), monitor));
+    let make = T::run_adjoint(&adjoint, (on, courier, monitor));
     let make = make.map_err(LinalgError::Run)?;
     let adjoint = adjoint.into_matrix();
     let q = Reflectors::new(adjoint.layout(), options);

@@ -94,8 +94,8 @@ impl<T: Scalar> Reflectors<T> {
     }
 
     /// The slot of tile (m, k) in the stores of its rank; elsewhere a number that stands for it.
-    pub(super) fn slot(&self, m: u32, k: u32) -> usize {
-        slot(&self.layout, m, k)
+    pub(super) fn place(&self, m: u32, k: u32) -> usize {
+        self.layout.place(m, k)
     }
 
     /// What row `m` is when it vanishes in panel `k`.
@@ -112,12 +112,6 @@ impl<T: Scalar> fmt::Debug for Reflectors<T> {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
-}
-
-/// The slot of a tile in the store of its rank; elsewhere a number that stands for it.
-pub(super) fn slot(layout: &Layout, m: u32, n: u32) -> usize {
-    let (m, n) = (m as usize, n as usize);
-    layout.slot(m, n).unwrap_or_else(|| m + n * layout.mt())
 }
 
 /// A matrix of another shape, cut and spread like one.

@@ -4,7 +4,6 @@
 //! The updates of a tile of B form one chain. A task runs where its tile of B lies; tiles of R are
 //! given by tasks where they lie, those of X by the task that solved them.
 
-use super::reflectors::slot;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_op, solve_leading};
 use crate::matrix::{Structure, Tile, TiledMatrix};
@@ -121,7 +120,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         courier: &dyn Courier,
         monitor: &Monitor,
     ) -> Result<Report, LinalgError> {
-        T::run_qr_solve(self, (on, Some(courier), monitor)).map_err(LinalgError::Run)
+        T::run_qr_solve(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// Whether the last rows are solved first.
@@ -192,13 +191,13 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
 
     fn inputs(&self, task: SolveTask, from: &mut impl Inputs<Self>) {
         let (row, k, j) = match task {
-            Give { m, k } => return from.home(0, self.a.store(), slot(self.a.layout(), m, k)),
+            Give { m, k } => return from.home(0, self.a.store(), self.a.place(m, k)),
             Solve { k, j } => (k, k, j),
             Update { m, k, j } => (m, k, j),
         };
         // The step before that one in which the row is touched.
         match self.turn(k).checked_sub(1) {
-            None => from.home(SIDE, self.b.store(), slot(self.b.layout(), row, j)),
+            None => from.home(SIDE, self.b.store(), self.b.place(row, j)),
             Some(step) => {
                 let k = self.turn(step);
                 from.task(SIDE, Update { m: row, k, j }, SIDE);
@@ -208,7 +207,7 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
         from.task(FACTOR, Give { m, k: n }, 0);
         match task {
             Update { .. } => from.task(SOLVED, Solve { k, j }, SOLVED),
-            _ => from.home(SOLVED, self.x.store(), slot(self.x.layout(), k, j)),
+            _ => from.home(SOLVED, self.x.store(), self.x.place(k, j)),
         }
     }
 
@@ -225,8 +224,8 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
                 );
             }
             Solve { k, j } => {
-                to.home(SIDE, self.b.store(), slot(self.b.layout(), k, j));
-                to.home(SOLVED, self.x.store(), slot(self.x.layout(), k, j));
+                to.home(SIDE, self.b.store(), self.b.place(k, j));
+                to.home(SOLVED, self.x.store(), self.x.place(k, j));
                 to.range(
                     SOLVED,
                     self.after(k),

@@ -98,7 +98,7 @@ fn measured<T: Scalar>(
     courier: &dyn Courier,
 ) -> Result<(Sums, Report), Error> {
     let measure = Measure::new(a, what);
-    let report = T::run_measure(&measure, (on, Some(courier), &Monitor::new()))?;
+    let report = T::run_measure(&measure, (on, courier, &Monitor::new()))?;
     // A run that ended well has told every rank; of an empty matrix there is nothing to tell.
     let told = measure.told.into_inner();
     let sums = told.unwrap_or_else(|| what.start(a.layout()));
