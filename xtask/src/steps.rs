@@ -92,6 +92,7 @@ impl Steps {
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        let mut all = Duration::ZERO;
         for (name, outcome, time) in &self.done {
             let word = match outcome {
                 Outcome::Passed => {
@@ -108,7 +109,9 @@ impl fmt::Display for Steps {
                 }
             };
             writeln!(f, "{:>8.1} s  {word:<7}  {name}", time.as_secs_f64())?;
+            all += *time;
         }
+        writeln!(f, "{:>8.1} s  in all", all.as_secs_f64())?;
         for (name, outcome, _) in &self.done {
             match outcome {
                 Outcome::Passed => {}

@@ -46,33 +46,58 @@ pub fn loom(steps: &mut Steps, filter: Option<String>) {
 
 const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 
-/// All tests of the core that do not refuse Miri (`#[cfg_attr(miri, ignore = "…")]`).
+/// All tests of the core that do not refuse Miri (`#[cfg_attr(miri, ignore = "…")]`), binary by
+/// binary, and some under several seeds; or those with this in their names.
 pub fn miri(steps: &mut Steps, filter: Option<String>) {
-    let targets = ["--lib", "--tests"].into_iter().map(String::from);
-    let selected: Vec<String> = targets.chain(filter).collect();
-    steps.step("Miri, dataflow-core", || {
-        with_nightly(&["miri", "rust-src"], || miri_command(&selected))
-    });
+    if let Some(filter) = filter {
+        return miri_step(steps, "named", "", &["--lib", "--tests", &filter]);
+    }
+    miri_step(steps, "lib", "", &["--lib"]);
+    for binary in test_binaries() {
+        miri_step(steps, &binary, "", &["--test", &binary]);
+    }
+    for (binary, filter) in RACING {
+        let name = format!("{binary}: {filter}, {N_SEEDS} seeds");
+        let seeds = format!("-Zmiri-many-seeds=0..{N_SEEDS}");
+        miri_step(steps, &name, &seeds, &["--test", binary, filter]);
+    }
 }
+
+/// Where others look into a run, or end it, while its workers are inside: what the core's `unsafe`
+/// is about. A seed is a schedule, and what weak memory lets each thread see.
+const RACING: [(&str, &str); 2] = [("failures", "cancel"), ("ranks", "without_data")];
+const N_SEEDS: usize = 4;
 
 /// The core's data under Miri, for `cargo xtask test`; everything takes Miri a quarter of an hour.
 pub fn miri_smoke(steps: &mut Steps) {
-    let selected = ["--lib", "data::"].map(String::from);
-    steps.step("Miri, dataflow-core (data)", || {
-        with_nightly(&["miri", "rust-src"], || miri_command(&selected))
+    miri_step(steps, "data", "", &["--lib", "data::"]);
+}
+
+/// One call of Miri, timed by itself.
+fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
+    steps.step(&format!("Miri, dataflow-core ({name})"), || {
+        with_nightly(&["miri", "rust-src"], || {
+            let mut cargo = nightly(&["cargo", "miri", "test", "-p", "dataflow-core"]);
+            // Tests read the clock and the environment; few random inputs must do.
+            let flags = format!("-Zmiri-disable-isolation {flags}");
+            cargo.env("MIRIFLAGS", with_flags("MIRIFLAGS", flags.trim()));
+            cargo.env("PROPTEST_CASES", "4").args(selected);
+            cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("miri"));
+            cargo
+        })
     });
 }
 
-fn miri_command(selected: &[String]) -> Command {
-    let mut cargo = nightly(&["cargo", "miri", "test", "-p", "dataflow-core"]);
-    // Tests read the clock and the environment; random inputs need few cases to meet every branch.
-    cargo.env(
-        "MIRIFLAGS",
-        with_flags("MIRIFLAGS", "-Zmiri-disable-isolation"),
-    );
-    cargo.env("PROPTEST_CASES", "8").args(selected);
-    cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("miri"));
-    cargo
+/// The integration tests of the core, by name.
+fn test_binaries() -> Vec<String> {
+    let folder = steps::root().join("crates/dataflow-core/tests");
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = files.map(|file| file.path());
+    let rust = paths.filter(|path| path.extension().is_some_and(|of| of == "rs"));
+    let names = rust.filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
 }
 
 /// The unit and integration tests of core and numa under ThreadSanitizer.
@@ -209,6 +234,14 @@ mod tests {
         let list = "engine::pending::loom: test\n\n1 test, 0 benchmarks\nnot_a_test: benchmark\n";
         assert_eq!(count(list), 1);
         assert_eq!(count("0 tests, 0 benchmarks\n"), 0);
+    }
+
+    #[test]
+    fn every_integration_test_of_the_core_is_a_binary_for_miri() {
+        let all = test_binaries();
+        let has = |wanted: &str| all.iter().any(|name| name == wanted);
+        assert!(RACING.iter().all(|(binary, _)| has(binary)), "{all:?}");
+        assert!(has("lies") && !has("specimen"), "{all:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn check(graph: &Graph, executor: &dyn Executor) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 300 },
+        cases: if cfg!(miri) { 3 } else { 300 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

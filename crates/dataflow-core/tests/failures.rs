@@ -332,7 +332,7 @@ fn several_runs_share_an_executor() {
                 for i in 0..6 {
                     let executor = &executor;
                     threads.spawn(move || {
-                        for _ in 0..20 {
+                        for _ in 0..if cfg!(miri) { 2 } else { 20 } {
                             let fails = if i % 2 == 0 {
                                 vec![]
                             } else {

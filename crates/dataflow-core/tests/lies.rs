@@ -9,13 +9,36 @@ use dataflow_core::port::{Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, error::Kind, run};
 use specimen::wavefront::{Naming, Wavefront};
-use specimen::{Cholesky, Mixed, Mutant, Mutation, Number, Specimen, Twist, mutations, within};
+use specimen::{
+    Cholesky, Mixed, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within,
+};
+
+/// Small under Miri, for which a run is a long time.
+mod size {
+    pub const N_SEEDS: u64 = if cfg!(miri) { 1 } else { 2 };
+    /// Mutants of each space that Miri tries.
+    pub const BY_MIRI: usize = 12;
+    /// Orders, and every which other end of an edge is tried.
+    pub const CHOLESKY: &[(u32, usize)] = match cfg!(miri) {
+        true => &[(1, 1), (2, 1), (3, 1)],
+        false => &[(1, 1), (2, 1), (3, 1), (4, 31)],
+    };
+    pub const WAVEFRONT: &[u32] = if cfg!(miri) { &[1, 3] } else { &[1, 2, 3] };
+    pub const MIXED: &[(u32, usize)] = match cfg!(miri) {
+        true => &[(2, 1), (3, 7)],
+        false => &[(2, 1), (3, 7), (9, 97)],
+    };
+    /// Flows that no class has, beside those of wide classes and words.
+    pub const FLOWS: &[usize] = match cfg!(miri) {
+        true => &[4, usize::MAX],
+        false => &[4, 6, 7, 100, usize::MAX / 2, usize::MAX],
+    };
+}
 
 /// Inline, and some shuffled orders on one and on two threads.
 fn executors() -> Vec<(String, Box<dyn Executor>)> {
-    let n_seeds = if cfg!(miri) { 1 } else { 2 };
     let mut all: Vec<(String, Box<dyn Executor>)> = vec![("inline".into(), Box::new(Inline))];
-    for seed in 0..n_seeds {
+    for seed in 0..size::N_SEEDS {
         for n_threads in [1, 2] {
             let shuffled = Shuffled::new(seed).with_threads(n_threads);
             all.push((format!("{shuffled:?}"), Box::new(shuffled)));
@@ -24,38 +47,42 @@ fn executors() -> Vec<(String, Box<dyn Executor>)> {
     all
 }
 
-/// Runs a mutant everywhere. `harmless` mutants may end well, whatever the outcome; all others
+/// Runs a mutant in every way, under Miri in one: each way in its turn. `harmless` mutants may end well, whatever the outcome; all others
 /// must fail, or leave behind what the right space does.
 fn try_mutant<S: Specimen>(
     space: &S,
-    mutation: &Mutation<S::Task>,
+    (mutation, turn): (&Mutation<S::Task>, usize),
     right: &[u64],
     harmless: bool,
 ) -> Result<(), String> {
-    for (name, executor) in executors() {
-        for follow in [false, true] {
-            let mut mutant = Mutant::new(space, mutation);
-            if follow {
-                mutant = mutant.with_roots_that_follow();
+    let executors = executors();
+    let ways = executors.iter().flat_map(|on| [(on, false), (on, true)]);
+    let n_ways = 2 * executors.len();
+    let (first, step) = if cfg!(miri) {
+        (turn % n_ways, n_ways)
+    } else {
+        (0, 1)
+    };
+    for ((name, executor), follow) in ways.skip(first).step_by(step) {
+        let mut mutant = Mutant::new(space, mutation);
+        if follow {
+            mutant = mutant.with_roots_that_follow();
+        }
+        let hangs = || format!("{mutation:?} on {name}, roots follow: {follow}");
+        let result = within(hangs, || run(&mutant, &**executor));
+        let holes = mutant.space().holes();
+        if !holes.is_empty() {
+            return Err(format!("{}: {holes:?} empty after {result:?}", hangs()));
+        }
+        match result {
+            Ok(_) if !harmless && mutant.space().outcome() != right => {
+                let text = "not noticed, and the outcome is wrong";
+                return Err(format!("{}: {text}", hangs()));
             }
-            let hangs = || format!("{mutation:?} on {name}, roots follow: {follow}");
-            let result = within(hangs, || run(&mutant, &*executor));
-            let holes = mutant.space().holes();
-            if !holes.is_empty() {
-                return Err(format!("{}: {holes:?} empty after {result:?}", hangs()));
+            Err(error) if error.kind() == Kind::TaskPanicked => {
+                return Err(format!("{}: {error}", hangs()));
             }
-            match result {
-                Ok(_) if !harmless && mutant.space().outcome() != right => {
-                    return Err(format!(
-                        "{}: not noticed, and the outcome is wrong",
-                        hangs()
-                    ));
-                }
-                Err(error) if error.kind() == Kind::TaskPanicked => {
-                    return Err(format!("{}: {error}", hangs()));
-                }
-                _ => {}
-            }
+            _ => {}
         }
     }
     Ok(())
@@ -70,15 +97,9 @@ fn no_mutant_does_harm<S: Specimen>(
     run(&model, &Inline).unwrap();
     let right = model.outcome();
     let all = mutations(space, 1, stride);
-    // Miri takes seconds for each: a dozen, spread over all.
-    let step = if cfg!(miri) {
-        all.len().div_ceil(12)
-    } else {
-        1
-    };
-    let tried = all.iter().step_by(step.max(1));
+    let tried = tried(&all, size::BY_MIRI).zip(0..);
     let faults: Vec<_> = tried
-        .filter_map(|m| try_mutant(space, m, &right, harmless(m)).err())
+        .filter_map(|tried| try_mutant(space, tried, &right, harmless(tried.0)).err())
         .collect();
     let (n, some) = (faults.len(), &faults[..faults.len().min(12)]);
     assert!(faults.is_empty(), "{n} of {}, such as {some:#?}", all.len());
@@ -87,7 +108,7 @@ fn no_mutant_does_harm<S: Specimen>(
 #[test]
 fn no_mutant_of_the_cholesky_shape_does_harm() {
     use specimen::cholesky::Task;
-    for (nt, stride) in [(1, 1), (2, 1), (3, 1), (4, 31)] {
+    for &(nt, stride) in size::CHOLESKY {
         let space = Cholesky::new(nt, (1, 1));
         no_mutant_does_harm(&space, stride, |mutation| match mutation {
             // What comes from or goes home by the wrong flow or slot may go unnoticed: `verify`'s
@@ -103,7 +124,7 @@ fn no_mutant_of_the_cholesky_shape_does_harm() {
 #[test]
 fn no_mutant_of_a_wavefront_does_harm() {
     for naming in [Naming::Packed, Naming::Wide, Naming::Dense, Naming::Huge] {
-        for side in 1..=3 {
+        for &side in size::WAVEFRONT {
             no_mutant_does_harm(&Wavefront::named(side, naming), 1, |_| false);
         }
     }
@@ -112,7 +133,7 @@ fn no_mutant_of_a_wavefront_does_harm() {
 #[test]
 fn no_mutant_of_a_space_with_one_of_everything_does_harm() {
     use specimen::mixed::Task;
-    for (n, stride) in [(2, 1), (3, 7), (9, 97)] {
+    for &(n, stride) in size::MIXED {
         no_mutant_does_harm(&Mixed::new(n), stride, |mutation| {
             matches!(
                 mutation,
@@ -549,7 +570,7 @@ fn flows_and_classes_that_are_not_described_are_told() {
     let mut table = pair();
     table.tasks[0].1.push(Home(6, 0));
     ends_in(&table, Kind::NotDescribed, &["flow 6", "task: 0"]);
-    for flow in [4, 6, 7, 100, usize::MAX / 2, usize::MAX] {
+    for &flow in size::FLOWS {
         let mut table = pair();
         table.tasks[0].1.push(Task(AFTER, 1, flow));
         table.tasks[1].0.push(Task(flow, 0, AFTER));

@@ -112,8 +112,8 @@ impl Ledger {
 
     /// The last root has been announced.
     pub fn all_announced(&self) {
-        // Relaxed: published by leaving the job, read by whoever is alone inside.
-        self.announced.store(true, Ordering::Relaxed);
+        // Release: see `is_balanced`.
+        self.announced.store(true, Ordering::Release);
     }
 
     /// Whether it has been, as far as one can see.
@@ -129,15 +129,15 @@ impl Ledger {
     /// Whether all roots were announced and as many words taken as queued. Exact only while
     /// nobody is inside the job.
     pub fn is_balanced(&self) -> bool {
-        // Acquire: whoever looks from outside and sees a line that was published meanwhile must see
-        // that its worker came in (see `Gate::is_quiet`). The rest the gate has ordered before us.
+        // Acquire: whoever looks from outside and sees what was told or published meanwhile must
+        // see that its worker came in (see `Gate::is_quiet`).
         let sum = |of: fn(&Line) -> &AtomicU64| -> u64 {
             self.lines
                 .iter()
                 .map(|line| of(line).load(Ordering::Acquire))
                 .sum()
         };
-        self.announced.load(Ordering::Relaxed)
+        self.announced.load(Ordering::Acquire)
             && sum(|line| &line.queued) == sum(|line| &line.taken)
     }
 

@@ -220,6 +220,7 @@ mod loom_models {
 
     impl Work for Visit {
         fn work(&self, _: &mut dyn Lane) -> u64 {
+            self.ledger.all_announced();
             let mut tally = self.ledger.line(0).read();
             let tasks = self.mail.take().len() as u64 + self.takes;
             self.ran.fetch_add(tasks, Ordering::Relaxed);
@@ -284,6 +285,23 @@ mod loom_models {
                     assert_eq!(ran.load(Ordering::Relaxed), 1);
                 }
             });
+        });
+    }
+
+    /// Found by Miri: seen to have announced its roots, but not yet to have come in.
+    #[test]
+    fn loom_a_rank_is_not_idle_before_its_first_visit_has_ended() {
+        loom::model(|| {
+            let ledger = Arc::new(Ledger::new(1, 9, true));
+            let mail = Arc::new(Mail::new(&ledger));
+            let visit = Visit {
+                ledger,
+                mail,
+                ran: AtomicU64::new(0),
+                takes: 1,
+                makes: 2,
+            };
+            visited(&visit, |pulse, _| assert!(!pulse.idle, "{pulse:?}"));
         });
     }
 

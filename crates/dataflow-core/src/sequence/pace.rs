@@ -98,6 +98,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no body is fine: each step takes Miri a microsecond")]
     fn a_worker_rests_after_fine_tasks_and_not_after_others() {
         // A thread may lose its core in the midst of a slice: not each time.
         assert!((0..100).any(|_| slice(Duration::ZERO).is_some()));

@@ -47,6 +47,9 @@ pub struct Graph {
 /// A choice that becomes an edge: layers back, task within, flow within, kind.
 type Choice = (u8, u16, u16, u8);
 
+/// Graphs have fewer layers than this; under Miri few.
+const N_LAYERS: usize = if cfg!(miri) { 3 } else { 8 };
+
 /// Graphs of some layers, in-degrees of 0 … 8 and, now and then, of up to 80.
 pub fn graphs() -> impl Strategy<Value = Graph> {
     let few = vec(any::<Choice>(), 0..9);
@@ -56,7 +59,7 @@ pub fn graphs() -> impl Strategy<Value = Graph> {
         -3i64..4,
         prop::bool::weighted(0.2),
     );
-    vec(vec(task, 1..8), 1..8).prop_map(graph)
+    vec(vec(task, 1..8), 1..N_LAYERS).prop_map(graph)
 }
 
 fn graph(layers: Vec<Vec<(Vec<Choice>, i64, bool)>>) -> Graph {

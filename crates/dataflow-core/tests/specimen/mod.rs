@@ -14,7 +14,7 @@ pub mod wavefront;
 
 pub use cholesky::Cholesky;
 pub use mixed::Mixed;
-pub use mutant::{Mutant, Mutation, Twist, mutations};
+pub use mutant::{Mutant, Mutation, Twist, mutations, tried};
 pub use watchdog::within;
 pub use wavefront::Wavefront;
 

@@ -350,6 +350,15 @@ pub fn mutations<S: Specimen>(space: &S, n_ranks: u32, stride: usize) -> Vec<Mut
     all
 }
 
+/// All of them; Miri, which takes each a tenth of a second, tries so many, spread over all.
+pub fn tried<T>(all: &[Mutation<T>], by_miri: usize) -> impl Iterator<Item = &Mutation<T>> {
+    let step = match cfg!(miri) {
+        true => all.len().div_ceil(by_miri).max(1),
+        false => 1,
+    };
+    all.iter().step_by(step)
+}
+
 fn twists<T: TaskName>(end: End<T>, others: &[T], widest: usize) -> Vec<Twist<T>> {
     let flows = |but: usize| (0..=widest).filter(move |&flow| flow != but);
     let mut twists = vec![Twist::Removed, Twist::Doubled];

@@ -10,6 +10,7 @@ use dataflow_core::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 /// What crossed ranks in one run.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +73,10 @@ struct State {
     crossed: Crossed,
     random: u64,
 }
+
+/// After so long without a post somebody looks whether the ranks wait for what never comes; a look
+/// takes Miri many milliseconds.
+const LOOK: Duration = Duration::from_millis(if cfg!(miri) { 100 } else { 1 });
 
 /// Runs `body` once per rank, each on a thread, and returns what each returned. It may run spaces one
 /// after the other.
@@ -158,7 +163,7 @@ impl World {
             } else {
                 let (waited, _) = self
                     .bell
-                    .wait_timeout(state, std::time::Duration::from_millis(1))
+                    .wait_timeout(state, LOOK)
                     .unwrap_or_else(|poisoned| poisoned.into_inner());
                 state = waited;
             }

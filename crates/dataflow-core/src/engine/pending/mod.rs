@@ -282,7 +282,9 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    const N_KEYS: u64 = if cfg!(miri) { 40 } else { 30_000 };
+    /// Small under Miri, which takes a millisecond for each bucket.
+    const N_KEYS: u64 = if cfg!(miri) { 8 } else { 30_000 };
+    const N_RACED: u64 = if cfg!(miri) { 10 } else { 7_500 };
 
     fn n_buckets<D: Datum>(table: &Pending<D>) -> usize {
         match table {
@@ -309,7 +311,7 @@ mod tests {
                 }
                 assert_eq!(count(&table), (0, 0), "{flows:?}: nothing is left");
                 let grown = n_buckets(&table);
-                assert!(cfg!(miri) || grown > N_KEYS as usize / 8, "{grown} buckets");
+                assert!(grown > N_KEYS as usize / 8, "{grown} buckets");
             }
         }
         grow::<()>();
@@ -339,14 +341,12 @@ mod tests {
             }
             assert_eq!(count(&table).0, (neighbours * N_KEYS) as usize);
             let n_lines = n_buckets(&table);
-            assert!(
-                cfg!(miri) || n_lines < 2 * N_KEYS as usize,
-                "{n_lines} lines"
-            );
+            assert!(n_lines < 2 * N_KEYS as usize, "{n_lines} lines");
         }
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "a hash of 40,000 names: of fewer it says nothing")]
     fn the_regular_names_of_a_square_spread_over_the_buckets() {
         // As `task_names!` packs three parameters of 17 bits; 40,000 blocks of one step.
         let name = |m: u64, n: u64| 1 << 55 | 3 << 53 | m << 34 | n << 17 | 7;
@@ -369,9 +369,9 @@ mod tests {
                 for worker in 0..4 {
                     let (table, ready) = (&table, &ready);
                     threads.spawn(move || {
-                        for i in 0..N_KEYS / 4 {
+                        for i in 0..N_RACED {
                             // Two threads from the front and two from the back, a flow each.
-                            let back = N_KEYS / 4 - 1 - i;
+                            let back = N_RACED - 1 - i;
                             let i = if worker % 2 == 0 { i } else { back };
                             let key = (i + 1) * 3 + round;
                             let flows = if i % 3 == 0 { 0..4 } else { 4..8 };
@@ -383,7 +383,7 @@ mod tests {
                     });
                 }
             });
-            assert_eq!(ready.into_inner(), N_KEYS / 4);
+            assert_eq!(ready.into_inner(), N_RACED);
             assert_eq!(count(&table), (0, 0));
         }
         for round in 0..if cfg!(miri) { 1 } else { 20 } {

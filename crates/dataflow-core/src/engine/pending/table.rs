@@ -20,10 +20,10 @@ use crate::sync::{AtomicIsize, AtomicUsize, Ordering, SpinGuard, SpinLock, lock}
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
-/// Buckets of a new table: 32 KiB (in the models a few, so that it grows).
-pub(super) const FIRST: usize = if cfg!(loom) { 2 } else { 512 };
-/// Times the table can double.
-const DOUBLINGS: usize = 32;
+/// Buckets of a new table: 32 KiB (in the models and under Miri a few, so that it grows).
+pub(super) const FIRST: usize = if cfg!(any(loom, miri)) { 2 } else { 512 };
+/// Times the table can double (Miri looks at each place for more with every borrow of the table).
+const DOUBLINGS: usize = if cfg!(miri) { 8 } else { 32 };
 /// One spill for so many buckets, and the table doubles.
 const BUCKETS_PER_SPILL: usize = 8;
 
