@@ -179,10 +179,7 @@ impl<'c, 'env, D: Datum> Inserting<'_, 'c, 'env, D> {
         let mut named = SmallVec::<[Named; 8]>::new();
         accesses.each(&mut |access| named.push(access));
         let shape = accesses.shape();
-        let body: Body<'env, D> = Box::new(move |flows| {
-            let mut slots = flows.iter();
-            body(shape.lend(&mut slots)).into_result()
-        });
+        let body: Body<'env, D> = Box::new(move |loans| body(shape.lend(loans)).into_result());
         let mut recording = self.recorder.recording.borrow_mut();
         if recording.error.is_some() {
             return;
