@@ -23,6 +23,8 @@ pub(super) struct Order {
     /// Those that wait for each, one after the other; and where each one's begin.
     after: Vec<u32>,
     first_after: Vec<usize>,
+    /// The next on the path of each; [`NONE`] at its end.
+    next_on_path: Vec<u32>,
     /// The accesses of each, one after the other, as the record has its flows.
     accesses: Vec<Access>,
     /// Those that wait for nobody.
@@ -30,7 +32,7 @@ pub(super) struct Order {
 }
 
 /// A datum, and whether it is changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access(u32);
 
 impl Access {
@@ -52,6 +54,12 @@ impl Access {
 pub(super) struct Countdown(AtomicU32);
 
 impl Countdown {
+    /// Whether all but one have ended; whoever is the last to end may ask.
+    #[inline(always)]
+    pub fn is_one(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 1
+    }
+
     /// One of them has ended; true if it was the last.
     #[inline(always)]
     pub fn arrive(&self) -> bool {
@@ -68,6 +76,7 @@ impl Order {
             n_before: vec![0; n_tasks],
             after: Vec::new(),
             first_after: vec![0; n_tasks + 1],
+            next_on_path: vec![NONE; n_tasks],
             accesses: accesses(recorded),
             roots: Vec::new(),
         };
@@ -81,7 +90,9 @@ impl Order {
                 order.before(recorded, flow, &mut before);
             }
             paths.keep_the_last(&mut before);
-            paths.go_on(&before, number);
+            if let Some(end) = paths.go_on(&before, number) {
+                order.next_on_path[end as usize] = number;
+            }
             order.n_before[number as usize] = before.len() as u32;
             if before.is_empty() {
                 order.roots.push(number);
@@ -139,6 +150,13 @@ impl Order {
         &self.after[self.first_after[task]..self.first_after[task + 1]]
     }
 
+    /// The task that follows one on its path.
+    #[inline(always)]
+    pub fn next_on_path(&self, task: u32) -> Option<u32> {
+        let next = self.next_on_path[task as usize];
+        (next != NONE).then_some(next)
+    }
+
     /// The accesses of the flows of a task.
     #[inline(always)]
     pub fn accesses(&self, flows: Range<u32>) -> &[Access] {
@@ -184,19 +202,18 @@ impl Paths {
     }
 
     /// A task is the next on a path that ends with one of those it waits for, the last inserted; or
-    /// the first of its own.
-    fn go_on(&mut self, before: &[u32], task: u32) {
-        let path = |before: &&u32| self.of_task[**before as usize];
-        let ends = |before: &&u32| self.ends[path(before) as usize] == **before;
-        let path = match before.iter().filter(ends).max() {
-            Some(end) => path(&end),
-            None => {
-                self.ends.push(task);
-                self.ends.len() as u32 - 1
-            }
-        };
-        self.ends[path as usize] = task;
+    /// the first of its own. Says whom it follows.
+    fn go_on(&mut self, before: &[u32], task: u32) -> Option<u32> {
+        let path = |task: u32| self.of_task[task as usize];
+        let ends = |task: &u32| self.ends[path(*task) as usize] == *task;
+        let end = before.iter().copied().filter(ends).max();
+        let path = end.map_or(self.ends.len() as u32, path);
+        match end {
+            Some(_) => self.ends[path as usize] = task,
+            None => self.ends.push(task),
+        }
         self.of_task[task as usize] = path;
+        end
     }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! # Law
 //! A datum is taken from its slot when the run begins and brought back when it ends, whatever became
-//! of the run, as its tasks have left it. Its lock never waits: the [order](super::order) lets in
-//! who may, and it proves it.
+//! of the run, as its tasks have left it. The [order](super::order) lets in who may; the cell in which
+//! a datum lies proves it, and never waits.
 
 use super::accesses::Loan;
 use super::order::Access;
 use super::space::{NONE, Origin};
 use crate::data::{Datum, Version};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
 
 /// The data of a run; dropped, they go home.
 pub(super) struct Places<'r, 'env, D: Datum> {
@@ -21,7 +21,7 @@ pub(super) struct Places<'r, 'env, D: Datum> {
 
 /// A line of the cache to each: neighbours are accessed by different workers.
 #[repr(align(64))]
-struct Place<D: Datum>(RwLock<Lying<D>>);
+struct Place<D: Datum>(AtomicRefCell<Lying<D>>);
 
 /// A datum in its place.
 pub(super) struct Lying<D: Datum> {
@@ -38,10 +38,15 @@ enum Kept<D: Datum> {
     Nothing,
 }
 
-/// A datum while a task accesses it.
-pub(super) enum Held<'p, D: Datum> {
-    Read(RwLockReadGuard<'p, Lying<D>>),
-    Write(RwLockWriteGuard<'p, Lying<D>>),
+/// A datum while tasks access it.
+pub(super) struct Held<'p, D: Datum> {
+    pub access: Access,
+    guard: Guard<'p, D>,
+}
+
+enum Guard<'p, D: Datum> {
+    Read(AtomicRef<'p, Lying<D>>),
+    Write(AtomicRefMut<'p, Lying<D>>),
 }
 
 impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
@@ -62,7 +67,7 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
             };
             let is_spoilt = false;
             let lying = Lying { datum, is_spoilt };
-            taken.places.push(Place(RwLock::new(lying)));
+            taken.places.push(Place(AtomicRefCell::new(lying)));
             taken.versions.push(version);
         }
         Ok(taken)
@@ -71,16 +76,19 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
     #[inline(always)]
     pub fn hold(&self, access: Access) -> Held<'_, D> {
         let place = &self.places[access.datum()].0;
-        let held = match access.changes() {
-            true => place.try_write().ok().map(Held::Write),
-            false => place.try_read().ok().map(Held::Read),
+        let guard = match access.changes() {
+            true => place.try_borrow_mut().ok().map(Guard::Write),
+            false => place.try_borrow().ok().map(Guard::Read),
         };
-        held.unwrap_or_else(|| unreachable!("the order lets in two who exclude each other"))
+        match guard {
+            Some(guard) => Held { access, guard },
+            None => unreachable!("the order lets in two who exclude each other"),
+        }
     }
 
     /// Looks at a datum that a task which may run accesses.
     pub fn peek<R>(&self, access: Access, look: impl FnOnce(&D) -> R) -> Option<R> {
-        let place = self.places[access.datum()].0.try_read().ok()?;
+        let place = self.places[access.datum()].0.try_borrow().ok()?;
         Some(look(place.get()))
     }
 }
@@ -89,8 +97,7 @@ impl<D: Datum> Drop for Places<'_, '_, D> {
     fn drop(&mut self) {
         let places = self.places.drain(..).zip(self.versions.drain(..));
         for (origin, (place, version)) in self.origins.iter().zip(places) {
-            let lying = place.0.into_inner();
-            let Lying { datum, .. } = lying.unwrap_or_else(PoisonError::into_inner);
+            let Lying { datum, .. } = place.0.into_inner();
             if let Some(version) = datum.into_version(version) {
                 // There is such a slot: it was taken from there.
                 let _ = origin.store.put(origin.index, version);
@@ -133,7 +140,7 @@ impl<D: Datum> Held<'_, D> {
     /// Spoils it, if it is to be changed.
     #[cold]
     pub fn spoil(&mut self) {
-        if let Held::Write(place) = self {
+        if let Guard::Write(place) = &mut self.guard {
             place.is_spoilt = true;
         }
     }
@@ -141,17 +148,17 @@ impl<D: Datum> Held<'_, D> {
     /// What a body gets. Calls `copied` if somebody outside of the run shared what it changes.
     #[inline(always)]
     pub fn lend(&mut self, copied: impl FnOnce()) -> Loan<'_, D> {
-        match self {
-            Held::Read(place) => Loan::Read(place.get()),
-            Held::Write(place) => Loan::Write(place.get_mut(copied)),
+        match &mut self.guard {
+            Guard::Read(place) => Loan::Read(place.get()),
+            Guard::Write(place) => Loan::Write(place.get_mut(copied)),
         }
     }
 
     #[inline(always)]
     fn lying(&self) -> &Lying<D> {
-        match self {
-            Held::Read(place) => place,
-            Held::Write(place) => place,
+        match &self.guard {
+            Guard::Read(place) => place,
+            Guard::Write(place) => place,
         }
     }
 }

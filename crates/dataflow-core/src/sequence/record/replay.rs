@@ -4,6 +4,9 @@
 //! A task starts when those have ended that the [order](Order) puts before it; nothing is copied, and
 //! nothing flows. A body that fails spoils what it was to change. Who accesses what is spoilt is
 //! skipped, and spoils in turn; waiting alone spoils nothing.
+//!
+//! A worker keeps hold of data from one task to the next on its path, if that accesses them alike and
+//! waits for nothing else: nobody may touch them in between, for the others wait for that one too.
 
 use super::accesses::Loan;
 use super::order::{Access, Countdown, Order};
@@ -44,6 +47,9 @@ struct Replay<'r, 'env, D: Datum> {
     remote_bytes: AtomicU64,
     faults: Faults,
 }
+
+/// The data of a task, or of the next one so far.
+type Holding<'p, D> = SmallVec<[Held<'p, D>; 8]>;
 
 /// What a worker has in hand.
 struct Hand<'l> {
@@ -125,14 +131,18 @@ impl<D: Datum> Work for Replay<'_, '_, D> {
 impl<D: Datum> Replay<'_, '_, D> {
     /// Runs tasks until there is none; after each the most urgent of those that waited for it last.
     fn visit(&self, hand: &mut Hand<'_>) {
+        let (mut held, mut kept) = (Holding::new(), Holding::new());
+        let (mut held, mut kept) = (&mut held, &mut kept);
         while let Some(task) = self.next(hand) {
             let mut next = Some(task);
             while let Some(task) = next {
                 if self.ledger.is_stopped() {
                     return;
                 }
-                self.run_one(task, hand);
-                next = self.release(task, hand);
+                self.hold(task, kept, held);
+                self.run_one(task, held, hand);
+                next = self.release(task, held, hand);
+                std::mem::swap(&mut held, &mut kept);
                 hand.tally.executed += 1;
                 hand.line.publish_executed(hand.tally.executed);
             }
@@ -178,15 +188,25 @@ impl<D: Datum> Replay<'_, '_, D> {
         first < end
     }
 
+    /// Takes hold of the data of a task, as far as they were not kept.
+    #[inline(always)]
+    fn hold<'p>(&'p self, task: u32, kept: &mut Holding<'p, D>, held: &mut Holding<'p, D>) {
+        for &access in self.accesses(task) {
+            let found = kept.iter().position(|kept| kept.access == access);
+            held.push(match found {
+                Some(at) => kept.swap_remove(at),
+                None => self.places.hold(access),
+            });
+        }
+    }
+
     /// Runs one task, unless what it accesses is spoilt.
-    fn run_one(&self, number: u32, hand: &mut Hand<'_>) {
+    #[inline(always)]
+    fn run_one(&self, number: u32, held: &mut Holding<'_, D>, hand: &mut Hand<'_>) {
         hand.running = Some(number);
         let task = self.task(number);
-        let accesses = self.accesses(number).iter();
-        let mut held: SmallVec<[Held<'_, D>; 8]> =
-            accesses.map(|&access| self.places.hold(access)).collect();
         let mut failed = held.iter().any(Held::is_spoilt);
-        if !failed && let Err(error) = self.call(task, &mut held, hand) {
+        if !failed && let Err(error) = self.call(task, held, hand) {
             let error = Error::of_task(&self.recorded.label(number), error);
             self.faults.note(task.number, error);
             failed = true;
@@ -221,9 +241,25 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     /// Tells those that wait for a task. Returns the most urgent of those that may run now, unless
-    /// a queued one is more urgent still.
+    /// a queued one is more urgent still; what that one accesses too may be kept.
     #[inline(always)]
-    fn release(&self, task: u32, hand: &mut Hand<'_>) -> Option<u32> {
+    fn release(&self, task: u32, held: &mut Holding<'_, D>, hand: &mut Hand<'_>) -> Option<u32> {
+        let heir = self.order.next_on_path(task);
+        let heir = heir.filter(|&heir| self.waiting[heir as usize].is_one());
+        match heir {
+            // Where the lane is told of data they are looked at before the next task is chosen.
+            Some(heir) if hand.wants == Wants::Priorities => {
+                let accesses = self.accesses(heir);
+                held.retain(|held| accesses.contains(&held.access));
+            }
+            _ => held.clear(),
+        }
+        let mut queue = |next, hand: &mut Hand<'_>| {
+            if heir == Some(next) {
+                held.clear();
+            }
+            self.queue(next, hand);
+        };
         let mut best: Option<u32> = None;
         for &next in self.order.after(task) {
             if !self.waiting[next as usize].arrive() {
@@ -231,14 +267,14 @@ impl<D: Datum> Replay<'_, '_, D> {
             }
             let more_urgent = |best: u32| self.task(next).priority > self.task(best).priority;
             if self.goes_elsewhere(next, hand) || best.is_some_and(|best| !more_urgent(best)) {
-                self.queue(next, hand);
+                queue(next, hand);
             } else if let Some(other) = best.replace(next) {
-                self.queue(other, hand);
+                queue(other, hand);
             }
         }
         let best = best?;
         if hand.lane.outranks(self.task(best).priority) {
-            self.queue(best, hand);
+            queue(best, hand);
             return None;
         }
         Some(best)
