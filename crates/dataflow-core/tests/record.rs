@@ -570,13 +570,13 @@ impl Executor for Asking {
 
 #[test]
 fn an_executor_is_told_of_a_run_in_place_what_it_is_told_of_the_space() {
-    let store = Store::new("placed", [0, 1, 1, 0].map(Placed));
+    let store = Store::new("placed", [0, 0, 1, 0].map(Placed));
     let recorded = record("told", 1, |r| {
         let homes = [0, 1, 2, 3].map(|at| r.home(&store, at, Rank(0)));
         for home in &homes {
             r.name("root").task(write(home), |_| ());
         }
-        let [near, far, other, last] = &homes;
+        let [near, other, far, last] = &homes;
         let own = r.name("both").priority(3);
         own.task((write(near), read(last)), |_| ());
         let away = r.name("both").priority(2);
@@ -596,5 +596,5 @@ fn an_executor_is_told_of_a_run_in_place_what_it_is_told_of_the_space() {
     assert_eq!(in_place, as_space);
     let (queued, read, measured) = in_place;
     assert!(queued.contains(&(Some(1), Some(1), 2)), "{queued:?}");
-    assert_eq!((read, measured), ([400, 400], [4, 2]));
+    assert_eq!((read, measured), ([600, 200], [4, 2]));
 }
