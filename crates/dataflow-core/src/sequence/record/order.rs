@@ -171,12 +171,14 @@ impl Order {
 }
 
 fn accesses<D: Datum>(recorded: &Recorded<'_, D>) -> Vec<Access> {
-    let tasks = recorded.tasks.iter();
-    let changes = tasks.flat_map(|task| &recorded.classes[task.class as usize].changes);
-    let flows = recorded.flows.iter().zip(changes);
-    flows
-        .map(|(flow, &changes)| Access::new(flow.datum, changes))
-        .collect()
+    let mut accesses = Vec::with_capacity(recorded.flows.len());
+    let mut flows = recorded.flows.iter();
+    for task in &recorded.tasks {
+        let changes = recorded.classes[task.class as usize].changes.iter();
+        let of_task = changes.zip(&mut flows);
+        accesses.extend(of_task.map(|(&changes, flow)| Access::new(flow.datum, changes)));
+    }
+    accesses
 }
 
 /// Paths on which each task waits for the one before it; every task lies on one.
@@ -196,6 +198,9 @@ impl Paths {
 
     /// Keeps of some tasks the last one of each path: it waits for the others.
     fn keep_the_last(&self, tasks: &mut Vec<u32>) {
+        if tasks.len() < 2 {
+            return;
+        }
         let path = |task: u32| self.of_task[task as usize];
         tasks.sort_unstable_by_key(|&task| (path(task), Reverse(task)));
         tasks.dedup_by_key(|task| path(*task));
