@@ -49,7 +49,10 @@ struct Replay<'r, 'env, D: Datum> {
 }
 
 /// The data of a task, or of the next one so far.
-type Holding<'p, D> = SmallVec<[Held<'p, D>; 8]>;
+type Holding<'p, D> = SmallVec<[Held<'p, D>; FEW]>;
+
+/// Of so many data at most some are kept: each is looked for among those of the next task.
+const FEW: usize = 8;
 
 /// What a worker has in hand.
 struct Hand<'l> {
@@ -248,7 +251,7 @@ impl<D: Datum> Replay<'_, '_, D> {
         let heir = heir.filter(|&heir| self.waiting[heir as usize].is_one());
         match heir {
             // Where the lane is told of data they are looked at before the next task is chosen.
-            Some(heir) if hand.wants == Wants::Priorities => {
+            Some(heir) if hand.wants == Wants::Priorities && held.len() <= FEW => {
                 let accesses = self.accesses(heir);
                 held.retain(|held| accesses.contains(&held.access));
             }
