@@ -156,6 +156,14 @@ impl Bench {
             race.enter("inserted, 8 accesses", crew, move || {
                 sequences::insert::<7>(on, count)
             });
+            let recording = &store;
+            race.enter("recorded, 3 accesses", crew, move || {
+                let recorded = sequences::record(recording, count)?;
+                match recorded.n_tasks() {
+                    tasks if tasks == count => Ok(()),
+                    tasks => Err(format!("{tasks} of {count} tasks were recorded").into()),
+                }
+            });
             let recorded = sequences::record(&store, count)?;
             race.enter("replayed, 3 accesses", crew, move || {
                 recorded.run(on)?;

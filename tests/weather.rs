@@ -174,7 +174,12 @@ impl Program {
                     seed,
                     n_ranks,
                     here,
-                    |program| program.run(&Inline),
+                    |program| {
+                        // Ranks count also who fetches data for all; in place nobody does.
+                        let mut report = program.run(&Inline)?;
+                        report.tasks = program.count(Rank(0));
+                        Ok(report)
+                    },
                     |_| true,
                 );
                 left.unwrap()

@@ -3,16 +3,19 @@
 
 mod specimen;
 
+use dataflow_core::Report;
 use dataflow_core::error::Kind;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor, Inline, Shuffled};
+use dataflow_core::monitor::{Monitor, Progress};
+use dataflow_core::port::{Alone, Executor, Hint, Inline, Job, Lane, Ready, Shuffled, Wants, Word};
 use dataflow_core::prelude::*;
 use dataflow_core::sequence::record::{Home, Recorded, Recorder, record};
-use dataflow_core::sequence::{commute, read, write};
+use dataflow_core::sequence::{commute, read, scope, write};
 use proptest::prelude::*;
 use specimen::Number;
 use specimen::ranks::on_ranks;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const N_DATA: usize = 6;
 /// Random programs, and of how many tasks each has fewer: few under Miri.
@@ -41,6 +44,9 @@ fn programs() -> impl Strategy<Value = Program> {
     prop::collection::vec(task, 0..N_TASKS)
 }
 
+/// Tasks that fail, by number, and with which index.
+type Failing = BTreeMap<usize, u64>;
+
 fn owner(datum: usize, n_ranks: usize) -> usize {
     datum * 7 / 3 % n_ranks
 }
@@ -65,6 +71,30 @@ fn mix(value: u64, with: u64) -> u64 {
     (value ^ with.rotate_left(17))
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .rotate_left(31)
+}
+
+/// What a program with failing tasks leaves, and the number of the one that is reported. Whoever
+/// accesses what a failed task has changed, or a task that was skipped, is skipped.
+fn failed(program: &Program, failing: &Failing) -> (Vec<u64>, Option<usize>) {
+    let mut data = vec![1; N_DATA];
+    let mut spoilt = [false; N_DATA];
+    let mut failed = Vec::new();
+    for (number, task) in program.iter().enumerate() {
+        let task = accesses(task, 1);
+        let skipped = task.iter().any(|(datum, _)| spoilt[*datum]);
+        let fails = failing.get(&number).filter(|_| !skipped);
+        failed.extend(fails.map(|index| (*index, number)));
+        let value = task
+            .iter()
+            .fold(number as u64, |value, (datum, _)| mix(value, data[*datum]));
+        for (datum, _) in task.iter().filter(|(_, does)| *does != Does::Reads) {
+            spoilt[*datum] |= skipped || fails.is_some();
+            if !skipped {
+                data[*datum] = mix(value, data[*datum]);
+            }
+        }
+    }
+    (data, failed.into_iter().min().map(|(_, number)| number))
 }
 
 /// So many times one after the other; and how often a version is read on a rank that is not its
@@ -108,7 +138,11 @@ fn values(store: &Store<Number>) -> Vec<u64> {
         .collect()
 }
 
-fn insert<'env>(program: &Program, r: &Recorder<'_, 'env, Number>, store: &'env Store<Number>) {
+fn insert<'env>(
+    (program, failing): (&Program, &Failing),
+    r: &Recorder<'_, 'env, Number>,
+    store: &'env Store<Number>,
+) {
     let n_ranks = r.n_ranks();
     let homes: Vec<_> = (0..N_DATA)
         .map(|datum| r.home(store, datum, Rank(owner(datum, n_ranks) as u32)))
@@ -126,6 +160,7 @@ fn insert<'env>(program: &Program, r: &Recorder<'_, 'env, Number>, store: &'env 
             .map(|(datum, _)| commute(&homes[*datum]))
             .collect();
         let order: Vec<_> = accesses.iter().map(|(_, does)| *does).collect();
+        let fails = failing.get(&number).copied();
         let task = r.priority(number as i64 % 3);
         task.task(
             (reads, writes, commutes),
@@ -143,13 +178,17 @@ fn insert<'env>(program: &Program, r: &Recorder<'_, 'env, Number>, store: &'env 
                 for datum in writes.into_iter().chain(commutes) {
                     datum.0 = mix(value, datum.0);
                 }
+                match fails {
+                    Some(index) => Err(TaskError::new("odd", "as told").with_index(index)),
+                    None => Ok(()),
+                }
             },
         );
     }
 }
 
 fn recorded<'env>(
-    program: &Program,
+    program: (&Program, &Failing),
     n_ranks: usize,
     store: &'env Store<Number>,
 ) -> Recorded<'env, Number> {
@@ -172,11 +211,36 @@ proptest! {
         let executors: [&dyn Executor; 3] = [&Inline, &shuffled, &shuffled.with_threads(3)];
         for on in executors {
             let store = numbers();
-            let recorded = recorded(&program, 1, &store);
-            for _ in 0..3 {
-                recorded.run(on).unwrap();
-            }
+            let recorded = recorded((&program, &Failing::new()), 1, &store);
+            // In place, as a space that copies, and in place again.
+            recorded.run(on).unwrap();
+            dataflow_core::run(&recorded, on).unwrap();
+            let report = recorded.run(on).unwrap();
+            prop_assert_eq!(report.tasks, program.len() as u64);
+            prop_assert_eq!(report.copies(), 0);
             prop_assert_eq!(&values(&store), &expected);
+        }
+    }
+
+    #[test]
+    fn of_failing_tasks_the_smallest_is_reported_and_what_it_did_not_touch_is_done(
+        program in programs(),
+        failing in prop::collection::btree_map(0..40usize, 0..3u64, 1..6),
+        seed: u64,
+    ) {
+        let (expected, reported) = failed(&program, &failing);
+        let reported = reported.map(|number| format!("task {number}"));
+        let shuffled = Shuffled::new(seed);
+        let executors: [&dyn Executor; 3] = [&Inline, &shuffled, &shuffled.with_threads(3)];
+        for on in executors {
+            let (store, copied) = (numbers(), numbers());
+            let ended = recorded((&program, &failing), 1, &store).run(on);
+            let error = ended.as_ref().err();
+            prop_assert_eq!(error.and_then(|error| error.task()), reported.as_deref());
+            prop_assert_eq!(&values(&store), &expected);
+            let as_space = dataflow_core::run(&recorded((&program, &failing), 1, &copied), on);
+            prop_assert_eq!(as_space.is_err(), ended.is_err());
+            prop_assert_eq!(&values(&copied), &expected, "as a space");
         }
     }
 
@@ -186,7 +250,7 @@ proptest! {
             let (expected, crossed) = interpreted(&program, 1, n_ranks);
             let (parts, sent) = on_ranks(n_ranks as u32, (seed, 8), |courier| {
                 let store = numbers();
-                let recorded = recorded(&program, n_ranks, &store);
+                let recorded = recorded((&program, &Failing::new()), n_ranks, &store);
                 let on = Shuffled::new(seed).with_threads(1 + courier.rank().0 as usize % 2);
                 recorded.run_across(&on, courier, &Monitor::new()).unwrap();
                 values(&store)
@@ -298,4 +362,256 @@ fn what_a_recorded_body_ends_in_names_the_program_s_task() {
             .unwrap_err();
         assert_eq!(error.task(), Some("bad 1"));
     }
+}
+
+#[test]
+fn what_a_run_was_ended_in_is_at_home_as_its_tasks_have_left_it_and_runs_again() {
+    let shuffled = Shuffled::new(1).with_threads(2);
+    for on in [&Inline as &dyn Executor, &shuffled] {
+        let (store, what) = (numbers(), AtomicU64::new(0));
+        let monitors = [Monitor::new(), Monitor::new(), Monitor::new()];
+        let recorded = record("ended", 1, |r| {
+            let [a, b] = [0, 1].map(|datum| r.home(&store, datum, Rank(0)));
+            r.task(write(&a), |a| a.0 *= 2);
+            r.name("middle").task((read(&a), write(&b)), |(a, b)| {
+                b.0 += a.0;
+                match what.load(Ordering::Relaxed) {
+                    0 => panic!("out of luck"),
+                    1 => monitors[1].cancel(),
+                    _ => {}
+                }
+            });
+            r.task(write(&a), |a| a.0 += 1);
+        })
+        .unwrap();
+        let ended = monitors.each_ref().map(|monitor| {
+            let ended = recorded.run_watched(on, monitor);
+            what.fetch_add(1, Ordering::Relaxed);
+            let kind = ended.as_ref().map_err(|error| error.kind());
+            let [a, b, ..] = values(&store)[..] else {
+                unreachable!("there are {N_DATA}")
+            };
+            (
+                kind.map(|report| report.tasks),
+                monitor.progress().done,
+                a,
+                b,
+            )
+        });
+        assert_eq!(ended[0], (Err(Kind::TaskPanicked), 1, 2, 3));
+        assert_eq!(ended[1], (Err(Kind::Cancelled), 2, 4, 7));
+        assert_eq!(ended[2], (Ok(3), 3, 9, 15));
+        let count = Progress { done: 3, count: 3 };
+        assert_eq!(monitors[2].progress(), count);
+    }
+}
+
+#[test]
+fn a_datum_that_is_not_at_home_is_named_before_anything_runs() {
+    let store = numbers();
+    let recorded = record("lent", 1, |r| {
+        let [a, b, _unused] = [0, 1, usize::MAX].map(|at| r.home(&store, at, Rank(0)));
+        r.task(write(&a), |a| a.0 += 1);
+        r.name("second")
+            .task((write(&a), read(&b)), |(a, b)| a.0 += b.0);
+    })
+    .unwrap();
+    let lent = store.take(1).unwrap();
+    let error = recorded.run(&Inline).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.task()),
+        (Kind::HomeEmpty, Some("second 1"))
+    );
+    assert!(error.to_string().contains("slot 1 of numbers"), "{error}");
+    drop(lent);
+    assert_eq!(values(&store), [1; N_DATA]);
+    recorded.run(&Inline).unwrap();
+    assert_eq!(values(&store)[0], 3);
+}
+
+#[test]
+fn whoever_holds_a_version_keeps_it_and_what_is_changed_is_copied_once() {
+    let store = numbers();
+    let recorded = record("held", 1, |r| {
+        let [a, b] = [0, 1].map(|at| r.home(&store, at, Rank(0)));
+        for _ in 0..2 {
+            let task = r.name("adds");
+            task.task((write(&a), read(&b)), |(a, b)| a.0 += b.0);
+        }
+    })
+    .unwrap();
+    let held = [0, 1].map(|at| store.get(at).unwrap());
+    let report = recorded.run(&Inline).unwrap();
+    assert_eq!((held[0].0, values(&store)[0]), (1, 3));
+    let copies = report.copies_by_class.into_iter();
+    let copies: Vec<_> = copies.filter(|(_, copies)| *copies > 0).collect();
+    assert_eq!(copies, [("adds".to_string(), 1)]);
+    assert_eq!(recorded.run(&Inline).unwrap().copies(), 0);
+}
+
+#[test]
+fn a_task_may_read_many_and_a_datum_be_read_by_many() {
+    let many = if cfg!(miri) { 20 } else { 300 };
+    let store = Store::new("numbers", [0].repeat(many + 1).into_iter().map(Number));
+    let recorded = record("many", 1, |r| {
+        let homes: Vec<_> = (0..=many).map(|at| r.home(&store, at, Rank(0))).collect();
+        let (sum, addends) = homes.split_last().unwrap();
+        for addend in addends {
+            r.task((read(sum), write(addend)), |(sum, addend)| {
+                addend.0 = sum.0 + 1;
+            });
+        }
+        let all: Vec<_> = addends.iter().map(read).collect();
+        r.task((all, write(sum)), |(all, sum)| {
+            sum.0 = all.iter().map(|addend| addend.0).sum();
+        });
+    })
+    .unwrap();
+    for _ in 0..2 {
+        recorded.run(&Shuffled::new(5).with_threads(2)).unwrap();
+    }
+    let expected = (many * (many + 1)) as u64;
+    assert_eq!(store.get(many).unwrap().0, expected);
+}
+
+#[test]
+fn what_cannot_run_is_a_named_error() {
+    /// Lets nobody in.
+    struct Closed;
+    impl Executor for Closed {
+        fn n_workers(&self) -> usize {
+            1
+        }
+        fn execute(&self, _: &std::sync::Arc<Job>) {}
+    }
+    let store = numbers();
+    let recorded = record("nothing", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.task(write(&home), |number| number.0 += 1);
+    })
+    .unwrap();
+    let error = recorded.run(&Closed).unwrap_err();
+    assert_eq!(error.kind(), Kind::Stalled);
+    assert!(error.message().contains("0 of 1 tasks"), "{error}");
+    let inside = scope(&Inline, |s| {
+        let inside = s.handle(None);
+        s.task(write(&inside), |inside| {
+            *inside = recorded.run(&Inline).err()
+        });
+        let kind = |inside: &Option<dataflow_core::Error>| {
+            assert_eq!(inside.as_ref().unwrap().kind(), Kind::NestedRun);
+        };
+        s.task(read(&inside), move |inside| kind(inside));
+    });
+    inside.unwrap();
+    assert_eq!(values(&store), [1; N_DATA]);
+}
+
+/// A datum that knows where it lies.
+#[derive(Clone, Debug)]
+struct Placed(usize);
+
+impl Datum for Placed {
+    fn bytes(&self) -> usize {
+        100
+    }
+    fn numa_node(&self) -> Option<usize> {
+        Some(self.0)
+    }
+}
+
+/// One worker, on NUMA node 0, that wants to know everything.
+#[derive(Default)]
+struct Curious {
+    queue: Vec<Word>,
+    /// What was queued: hint, class, priority.
+    queued: Vec<(Option<usize>, Option<usize>, i64)>,
+    /// By node.
+    read: [u64; 2],
+    /// By class.
+    measured: [u64; 2],
+}
+
+impl Lane for Curious {
+    fn worker(&self) -> usize {
+        0
+    }
+    fn push(&mut self, _: Word, _: i64) {
+        unreachable!("it wants to know more")
+    }
+    fn pop(&mut self) -> Option<Word> {
+        self.queue.pop()
+    }
+    fn steal(&mut self) -> Option<Word> {
+        None
+    }
+    fn outranks(&self, _: i64) -> bool {
+        false
+    }
+    fn wants(&self) -> Wants {
+        Wants::Everything
+    }
+    fn push_ready(&mut self, ready: Ready) {
+        self.queue.push(ready.word);
+        let node = match ready.hint {
+            Hint::Node(node) => Some(node),
+            _ => None,
+        };
+        self.queued.push((node, ready.class, ready.priority));
+    }
+    fn goes_elsewhere(&self, hint: Hint) -> bool {
+        hint == Hint::Node(1)
+    }
+    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
+        self.read[numa_node] += bytes;
+        numa_node == 0
+    }
+    fn measured(&mut self, class: usize, _: f64) {
+        self.measured[class] += 1;
+    }
+}
+
+struct Asking(Mutex<Curious>);
+
+impl Executor for Asking {
+    fn n_workers(&self) -> usize {
+        1
+    }
+    fn execute(&self, job: &std::sync::Arc<Job>) {
+        let mut lane = self.0.lock().unwrap();
+        while let Some(work) = job.enter() {
+            work.work(&mut *lane);
+        }
+    }
+}
+
+#[test]
+fn an_executor_is_told_of_a_run_in_place_what_it_is_told_of_the_space() {
+    let store = Store::new("placed", [0, 0, 1, 0].map(Placed));
+    let recorded = record("told", 1, |r| {
+        let homes = [0, 1, 2, 3].map(|at| r.home(&store, at, Rank(0)));
+        for home in &homes {
+            r.name("root").task(write(home), |_| ());
+        }
+        let [near, other, far, last] = &homes;
+        let own = r.name("both").priority(3);
+        own.task((write(near), read(last)), |_| ());
+        let away = r.name("both").priority(2);
+        away.task((write(far), read(other)), |_| ());
+    })
+    .unwrap();
+    let told = |run: &dyn Fn(&dyn Executor) -> Report| {
+        let asking = Asking(Mutex::default());
+        let report = run(&asking);
+        let mut curious = asking.0.into_inner().unwrap();
+        curious.queued.sort();
+        assert_eq!(curious.read, [report.local_bytes, report.remote_bytes]);
+        (curious.queued, curious.read, curious.measured)
+    };
+    let in_place = told(&|on| recorded.run(on).unwrap());
+    let as_space = told(&|on| dataflow_core::run(&recorded, on).unwrap());
+    assert_eq!(in_place, as_space);
+    let (queued, read, measured) = in_place;
+    assert!(queued.contains(&(Some(1), Some(1), 2)), "{queued:?}");
+    assert_eq!((read, measured), ([600, 200], [4, 2]));
 }

@@ -90,6 +90,12 @@ impl<D: Datum> Store<D> {
         Some(version)
     }
 
+    /// Takes the version in a slot, for a time in which nobody else gets it; whoever does so puts it
+    /// back. `None` if the index is outside or the slot is lent.
+    pub(crate) fn lift(&self, index: usize) -> Option<Version<D>> {
+        lock(self.slots.get(index)?).take()
+    }
+
     /// Puts a version into a slot. `None` if the index is outside.
     ///
     /// A version that was taken from another slot fills that one too, until something else is

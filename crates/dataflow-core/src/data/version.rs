@@ -54,6 +54,19 @@ impl<D: Datum> Version<D> {
         }
     }
 
+    /// Takes the datum out of a sole version, for a time: whoever does so puts it back. `None` if it
+    /// is shared.
+    pub(crate) fn lift(&mut self) -> Option<D> {
+        Arc::get_mut(&mut self.lent)?.datum.take()
+    }
+
+    /// Puts back a datum that was taken out.
+    pub(crate) fn put_back(&mut self, datum: D) {
+        if let Some(lent) = Arc::get_mut(&mut self.lent) {
+            lent.datum = Some(datum);
+        }
+    }
+
     /// Makes this holder the sole one, copying the datum if it is shared; says whether it copied.
     pub(crate) fn make_sole(&mut self) -> bool {
         let shared = Arc::get_mut(&mut self.lent).is_none();

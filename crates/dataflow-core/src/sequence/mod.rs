@@ -84,6 +84,7 @@
 //! SuperGlue (paper 001, §2): versions, commuting accesses that never block a worker.
 
 mod access;
+mod fault;
 mod law;
 mod nested;
 mod pace;

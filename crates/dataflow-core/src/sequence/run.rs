@@ -9,6 +9,7 @@
 //! A task's memory is given back by the worker that got it, when it uses the place again: allocators
 //! take a lock, or worse, for memory of another thread.
 
+use super::fault::Faults;
 use super::nested::Inside;
 use super::pace::Pace;
 use super::scope::Scope;
@@ -23,7 +24,7 @@ use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
 use crossbeam_utils::Backoff;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 type Boxed<'env> = Box<dyn Inserted + 'env>;
@@ -85,7 +86,7 @@ pub(crate) struct Shared<'env> {
     shelves: Shelves<Boxed<'env>>,
     /// By worker, while it is away.
     paces: Box<[SpinLock<Pace>]>,
-    fault: Mutex<Option<Fault>>,
+    faults: Faults,
 }
 
 /// What a worker has in hand.
@@ -109,12 +110,6 @@ struct Taken<'s, 'env> {
     place: Place<'s, Boxed<'env>>,
 }
 
-/// The failure to report: what stopped the run goes before what bodies reported.
-struct Fault {
-    order: (bool, u64, u64),
-    error: Error,
-}
-
 impl<'env> Shared<'env> {
     fn new(level: Arc<Level>) -> Self {
         Shared {
@@ -123,7 +118,7 @@ impl<'env> Shared<'env> {
                 .map(|_| SpinLock::new(Pace::default()))
                 .collect(),
             level,
-            fault: Mutex::new(None),
+            faults: Faults::default(),
         }
     }
 
@@ -294,8 +289,7 @@ impl<'env> Shared<'env> {
             Fallen::Inside(error) if error.kind() == Kind::TaskFailed => error,
             Fallen::Inside(error) => return self.stop(error),
         };
-        let order = (true, error.index().unwrap_or(u64::MAX), label.number);
-        self.keep(Fault { order, error });
+        self.faults.note(label.number, error);
     }
 
     /// Notes a fault that ends the run.
@@ -311,8 +305,7 @@ impl<'env> Shared<'env> {
     /// Ends the run: the first fault that does is reported.
     fn stop(&self, error: Error) {
         if !self.level.is_stopped() {
-            let order = (false, 0, 0);
-            self.keep(Fault { order, error });
+            self.faults.stop(error);
         }
         self.level.ledger.stop();
     }
@@ -326,22 +319,6 @@ impl<'env> Shared<'env> {
         };
         let text = format!("{who} panicked: {}", panic_text(panic));
         self.fail(Kind::TaskPanicked, running, text);
-    }
-
-    fn keep(&self, fault: Fault) {
-        let mut kept = self.fault();
-        if kept.as_ref().is_none_or(|kept| fault.order < kept.order) {
-            *kept = Some(fault);
-        }
-    }
-
-    fn fault(&self) -> MutexGuard<'_, Option<Fault>> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Why the run failed, if it did.
-    fn error(&self) -> Option<Error> {
-        self.fault().take().map(|fault| fault.error)
     }
 }
 
@@ -416,7 +393,7 @@ where
         });
         execute(offered.job());
     }
-    if let Some(error) = sequence.shared.error() {
+    if let Some(error) = sequence.shared.faults.take() {
         return Err(error);
     }
     let (tasks, count) = (level.ledger.executed(), level.ledger.count());

@@ -4,13 +4,13 @@ use super::super::access::{Access, Commute, Read, Write, sealed::Sealed};
 use super::super::law::Mode;
 use super::program::Home;
 use crate::data::Datum;
-use crate::space::Slot;
+use smallvec::SmallVec;
 use std::marker::PhantomData;
 
 /// Accesses of one recorded task: one, a tuple of up to eight sets, or a `Vec` of accesses of one
 /// kind. Nobody else implements it.
 pub trait HomeSet<'c, D: Datum>: Sealed {
-    /// Turns flows into what a body gets, in the shape of the set.
+    /// Turns data into what a body gets, in the shape of the set.
     #[doc(hidden)]
     type Shape: for<'a> Lent<'a, D> + Send + Sync + 'static;
 
@@ -37,8 +37,41 @@ pub trait Lent<'a, D: Datum> {
     /// References, in the shape of the set.
     type Arg;
 
-    /// Takes them from the flows.
-    fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Self::Arg;
+    /// Takes them, one after the other.
+    fn lend(&self, loans: &mut Loans<'a, D>) -> Self::Arg;
+}
+
+/// A datum as a body gets it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Loan<'a, D> {
+    Read(&'a D),
+    Write(&'a mut D),
+}
+
+/// The data of one task.
+#[doc(hidden)]
+pub type Loans<'a, D> = smallvec::IntoIter<[Loan<'a, D>; 8]>;
+
+impl<'a, D> Loan<'a, D> {
+    /// The data of a task, by what it does with each.
+    pub(super) fn all(loans: impl Iterator<Item = Self>) -> Loans<'a, D> {
+        loans.collect::<SmallVec<_>>().into_iter()
+    }
+
+    fn read(self) -> &'a D {
+        match self {
+            Loan::Read(datum) => datum,
+            Loan::Write(datum) => datum,
+        }
+    }
+
+    fn update(self) -> &'a mut D {
+        match self {
+            Loan::Write(datum) => datum,
+            Loan::Read(_) => unreachable!("what a task changes is lent to it for that"),
+        }
+    }
 }
 
 /// The shape of one access.
@@ -51,10 +84,10 @@ pub struct One<M>(PhantomData<fn() -> M>);
 #[derive(Debug)]
 pub struct Many<M>(usize, PhantomData<fn() -> M>);
 
-fn next<'a, D: Datum>(flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Slot<'a, D> {
-    match flows.next() {
-        Some(slot) => slot,
-        None => unreachable!("a recorded task has a flow for each access"),
+fn next<'a, D>(loans: &mut Loans<'a, D>) -> Loan<'a, D> {
+    match loans.next() {
+        Some(loan) => loan,
+        None => unreachable!("a recorded task gets a datum for each access"),
     }
 }
 
@@ -88,16 +121,16 @@ macro_rules! lent {
         impl<'a, D: Datum> Lent<'a, D> for One<$mode> {
             type Arg = &'a $($reference)+;
 
-            fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Self::Arg {
-                next(flows).$take()
+            fn lend(&self, loans: &mut Loans<'a, D>) -> Self::Arg {
+                next(loans).$take()
             }
         }
 
         impl<'a, D: Datum> Lent<'a, D> for Many<$mode> {
             type Arg = Vec<&'a $($reference)+>;
 
-            fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, D>>) -> Self::Arg {
-                (0..self.0).map(|_| next(flows).$take()).collect()
+            fn lend(&self, loans: &mut Loans<'a, D>) -> Self::Arg {
+                (0..self.0).map(|_| next(loans).$take()).collect()
             }
         }
     };
@@ -123,8 +156,8 @@ macro_rules! tuples {
         impl<'a, Datum_: Datum, $($set: Lent<'a, Datum_>),*> Lent<'a, Datum_> for ($($set,)*) {
             type Arg = ($($set::Arg,)*);
 
-            fn lend(&self, flows: &mut dyn Iterator<Item = Slot<'a, Datum_>>) -> Self::Arg {
-                ($(self.$at.lend(flows),)*)
+            fn lend(&self, loans: &mut Loans<'a, Datum_>) -> Self::Arg {
+                ($(self.$at.lend(loans),)*)
             }
         }
     )+};
@@ -152,5 +185,5 @@ impl<D: Datum> HomeSet<'_, D> for () {
 impl<'a, D: Datum> Lent<'a, D> for () {
     type Arg = ();
 
-    fn lend(&self, _: &mut dyn Iterator<Item = Slot<'a, D>>) {}
+    fn lend(&self, _: &mut Loans<'a, D>) {}
 }

@@ -62,6 +62,8 @@ struct Recording<'env, D: Datum> {
     recorded: Recorded<'env, D>,
     /// Classes by name and by which of their flows change a datum.
     classes: HashMap<(&'static str, SmallVec<[bool; 8]>), u32>,
+    /// The class of the task before: often that of the next, too.
+    latest: u32,
     error: Option<Error>,
 }
 
@@ -70,6 +72,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         let recording = Recording {
             recorded: Recorded::new(name, n_ranks),
             classes: HashMap::new(),
+            latest: 0,
             error: None,
         };
         Recorder {
@@ -179,10 +182,7 @@ impl<'c, 'env, D: Datum> Inserting<'_, 'c, 'env, D> {
         let mut named = SmallVec::<[Named; 8]>::new();
         accesses.each(&mut |access| named.push(access));
         let shape = accesses.shape();
-        let body: Body<'env, D> = Box::new(move |flows| {
-            let mut slots = flows.iter();
-            body(shape.lend(&mut slots)).into_result()
-        });
+        let body: Body<'env, D> = Box::new(move |loans| body(shape.lend(loans)).into_result());
         let mut recording = self.recorder.recording.borrow_mut();
         if recording.error.is_some() {
             return;
@@ -262,14 +262,19 @@ impl<'env, D: Datum> Recording<'env, D> {
         let changes = |access: &Named| access.mode != Mode::Read;
         let changes: SmallVec<[bool; 8]> = accesses.iter().map(changes).collect();
         let classes = &mut self.recorded.classes;
-        *self
+        let latest = classes.get(self.latest as usize);
+        if latest.is_some_and(|latest| latest.name == name && latest.changes == changes) {
+            return self.latest;
+        }
+        self.latest = *self
             .classes
             .entry((name, changes))
             .or_insert_with_key(|(name, changes)| {
                 let changes = changes.clone();
                 classes.push(Class { name, changes });
                 classes.len() as u32 - 1
-            })
+            });
+        self.latest
     }
 
     fn push(

@@ -5,10 +5,13 @@
 //! that get a version are a list through the flows themselves, readers first, whoever changes it
 //! next at the end. The last version of a datum goes home.
 
-use super::accesses::Named;
+use super::super::task::Label;
+use super::accesses::{Loan, Loans, Named};
+use super::order::Order;
+use super::replay;
 use crate::data::{Datum, Store};
 use crate::engine::{Report, run_across, run_with};
-use crate::error::{Error, TaskError};
+use crate::error::{Error, Kind, TaskError};
 use crate::monitor::Monitor;
 use crate::port::{Courier, Executor, Wire};
 use crate::rank::Rank;
@@ -16,6 +19,7 @@ use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::wire::WireName;
 use smallvec::SmallVec;
 use std::fmt;
+use std::ops::Range;
 
 /// No flow.
 pub(super) const NONE: u32 = u32::MAX;
@@ -27,9 +31,9 @@ pub struct Step {
     class: u32,
 }
 
-/// What a task does with its flows.
+/// What a task does with its data.
 pub(super) type Body<'env, D> =
-    Box<dyn Fn(&mut Flows<'_, D>) -> Result<(), TaskError> + Send + Sync + 'env>;
+    Box<dyn Fn(&mut Loans<'_, D>) -> Result<(), TaskError> + Send + Sync + 'env>;
 
 /// See the [module](super).
 pub struct Recorded<'env, D: Datum> {
@@ -46,6 +50,8 @@ pub struct Recorded<'env, D: Datum> {
     fingerprints: Vec<u64>,
     roots: Vec<u32>,
     counts: Vec<u64>,
+    /// Who waits for whom in place, if there is but one rank.
+    order: Option<Order>,
 }
 
 pub(super) struct Class {
@@ -104,6 +110,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
             fingerprints: Vec::new(),
             roots: Vec::new(),
             counts: Vec::new(),
+            order: None,
         }
     }
 
@@ -119,6 +126,9 @@ impl<'env, D: Datum> Recorded<'env, D> {
             {
                 self.roots.push(number as u32);
             }
+        }
+        if self.n_ranks == 1 {
+            self.order = Some(Order::of(&self));
         }
         self
     }
@@ -166,8 +176,13 @@ impl<'env, D: Datum> Recorded<'env, D> {
         task.map_or(self.flows.len() as u32, |task| task.first_flow)
     }
 
+    pub(super) fn flow_range(&self, number: u32) -> Range<u32> {
+        self.first_flow(number)..self.first_flow(number + 1)
+    }
+
     fn flows_of(&self, number: u32) -> &[Flow] {
-        &self.flows[self.first_flow(number) as usize..self.first_flow(number + 1) as usize]
+        let Range { start, end } = self.flow_range(number);
+        &self.flows[start as usize..end as usize]
     }
 
     /// The number of a flow among those of its task.
@@ -182,14 +197,26 @@ impl<'env, D: Datum> Recorded<'env, D> {
 
     /// What the program calls a task: its name and its number there.
     pub fn name_of(&self, step: Step) -> (&'static str, u64) {
-        let task = self.task(step);
-        (self.classes[task.class as usize].name, task.number)
+        let Label { name, number, .. } = self.label(step.number);
+        (name, number)
     }
 
-    /// Runs the program on one rank; as often as one likes.
+    /// The same, of the task that is recorded as number so and so.
+    pub(super) fn label(&self, number: u32) -> Label {
+        let task = &self.tasks[number as usize];
+        Label {
+            number: task.number,
+            name: self.classes[task.class as usize].name,
+            priority: task.priority,
+        }
+    }
+
+    /// Runs the program on one rank, as often as one likes; [in place](super#law), if it was recorded
+    /// for one.
     ///
     /// # Errors
-    /// As [`scope()`](super::super::scope()).
+    /// As [`scope()`](super::super::scope()); and
+    /// [`Kind::HomeEmpty`] if a datum that it accesses is not in its slot.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
         self.run_watched(on, &Monitor::new())
     }
@@ -197,9 +224,12 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// The same, watched by a monitor.
     ///
     /// # Errors
-    /// As [`run`](Self::run), and [`Kind::Cancelled`](crate::error::Kind::Cancelled).
+    /// As [`run`](Self::run), and [`Kind::Cancelled`].
     pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, Error> {
-        run_with(self, on, monitor).map_err(|error| self.explained(error))
+        match &self.order {
+            Some(order) => replay::run(self, order, on, monitor),
+            None => run_with(self, on, monitor).map_err(|error| self.explained(error)),
+        }
     }
 
     /// Runs this rank's part of the program, together with the other ranks, which have recorded the
@@ -207,8 +237,8 @@ impl<'env, D: Datum> Recorded<'env, D> {
     ///
     /// # Errors
     /// As [`crate::run_across`], the same on every rank;
-    /// [`Kind::ParametersDiffer`](crate::error::Kind::ParametersDiffer) names the number of tasks up
-    /// to which ranks have recorded something else.
+    /// [`Kind::ParametersDiffer`] names the number of tasks up to which ranks have recorded something
+    /// else.
     pub fn run_across(
         &self,
         on: &dyn Executor,
@@ -219,6 +249,23 @@ impl<'env, D: Datum> Recorded<'env, D> {
         D: Wire,
     {
         run_across(self, on, courier, monitor).map_err(|error| self.explained(error))
+    }
+
+    /// The first task that accesses a datum does not find it.
+    #[cold]
+    pub(super) fn not_at_home(&self, datum: u32) -> Error {
+        let inserted = |flow: &&Flow| self.tasks[flow.task as usize].body.is_some();
+        let mut flows = self.flows.iter().filter(|flow| flow.datum == datum);
+        let first = flows.find(inserted);
+        let task = first.map(|flow| format!("{:?}", self.label(flow.task)));
+        let Origin { store, index, .. } = &self.origins[datum as usize];
+        let text = format!(
+            "a datum is to come from slot {index} of {}, which has {} slots: it does not exist or is \
+             lent to another task",
+            store.name(),
+            store.len(),
+        );
+        Error::new(Kind::HomeEmpty, task, text)
     }
 
     /// The same error, its task named as the program does.
@@ -341,10 +388,15 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
     }
 
     fn run(&self, step: Step, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
-        match &self.task(step).body {
-            Some(body) => body(flows),
-            None => Ok(()),
-        }
+        let Some(body) = &self.task(step).body else {
+            return Ok(());
+        };
+        let changes = &self.classes[step.class as usize].changes;
+        let slots = flows.iter().zip(changes);
+        body(&mut Loan::all(slots.map(|(slot, changes)| match changes {
+            true => Loan::Write(slot.update()),
+            false => Loan::Read(slot.read()),
+        })))
     }
 
     fn rank(&self, step: Step) -> Rank {

@@ -1,0 +1,190 @@
+//! Places: where the data lie while a recorded program runs in place.
+//!
+//! # Law
+//! A datum is taken from its slot when the run begins and brought back when it ends, whatever became
+//! of the run, as its tasks have left it. The [order](super::order) lets in who may; the cell in which
+//! a datum lies proves it, and never waits.
+
+use super::accesses::Loan;
+use super::order::Access;
+use super::space::{NONE, Origin};
+use crate::data::{Datum, Version};
+use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
+
+/// The data of a run; dropped, they go home.
+pub(super) struct Places<'r, 'env, D: Datum> {
+    origins: &'r [Origin<'env, D>],
+    places: Vec<Place<D>>,
+    /// What held those that lie in their places themselves.
+    versions: Vec<Option<Version<D>>>,
+}
+
+/// A line of the cache to each: neighbours are accessed by different workers.
+#[repr(align(64))]
+struct Place<D: Datum>(AtomicRefCell<Lying<D>>);
+
+/// A datum in its place.
+pub(super) struct Lying<D: Datum> {
+    datum: Kept<D>,
+    /// Whether a task that changes it has failed, or was skipped.
+    is_spoilt: bool,
+}
+
+enum Kept<D: Datum> {
+    Itself(D),
+    /// Somebody outside of the run shares it: whoever changes it copies it first.
+    Shared(Version<D>),
+    /// No task accesses it.
+    Nothing,
+}
+
+/// A datum while tasks access it.
+pub(super) struct Held<'p, D: Datum> {
+    pub access: Access,
+    guard: Guard<'p, D>,
+}
+
+enum Guard<'p, D: Datum> {
+    Read(AtomicRef<'p, Lying<D>>),
+    Write(AtomicRefMut<'p, Lying<D>>),
+}
+
+impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
+    /// Takes the data that tasks access; or names the first one that is not in its slot.
+    pub fn take(origins: &'r [Origin<'env, D>]) -> Result<Self, u32> {
+        let mut taken = Places {
+            origins,
+            places: Vec::with_capacity(origins.len()),
+            versions: Vec::with_capacity(origins.len()),
+        };
+        for (number, origin) in (0u32..).zip(origins) {
+            let (datum, version) = match origin.last {
+                NONE => (Kept::Nothing, None),
+                _ => {
+                    let version = origin.store.lift(origin.index);
+                    Kept::of(version.ok_or(number)?)
+                }
+            };
+            let is_spoilt = false;
+            let lying = Lying { datum, is_spoilt };
+            taken.places.push(Place(AtomicRefCell::new(lying)));
+            taken.versions.push(version);
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    pub fn hold(&self, access: Access) -> Held<'_, D> {
+        let place = &self.places[access.datum()].0;
+        let guard = match access.changes() {
+            true => place.try_borrow_mut().ok().map(Guard::Write),
+            false => place.try_borrow().ok().map(Guard::Read),
+        };
+        match guard {
+            Some(guard) => Held { access, guard },
+            None => unreachable!("the order lets in two who exclude each other"),
+        }
+    }
+
+    /// Looks at a datum that a task which may run accesses.
+    pub fn peek<R>(&self, access: Access, look: impl FnOnce(&D) -> R) -> Option<R> {
+        let place = self.places[access.datum()].0.try_borrow().ok()?;
+        Some(look(place.get()))
+    }
+}
+
+impl<D: Datum> Drop for Places<'_, '_, D> {
+    fn drop(&mut self) {
+        let places = self.places.drain(..).zip(self.versions.drain(..));
+        for (origin, (place, version)) in self.origins.iter().zip(places) {
+            let Lying { datum, .. } = place.0.into_inner();
+            if let Some(version) = datum.into_version(version) {
+                // There is such a slot: it was taken from there.
+                let _ = origin.store.put(origin.index, version);
+            }
+        }
+    }
+}
+
+impl<D: Datum> Kept<D> {
+    /// The datum of a version; and the version, if the datum was taken out of it.
+    fn of(mut version: Version<D>) -> (Self, Option<Version<D>>) {
+        match version.lift() {
+            Some(datum) => (Kept::Itself(datum), Some(version)),
+            None => (Kept::Shared(version), None),
+        }
+    }
+
+    fn into_version(self, taken_from: Option<Version<D>>) -> Option<Version<D>> {
+        match (self, taken_from) {
+            (Kept::Itself(datum), Some(mut version)) => {
+                version.put_back(datum);
+                Some(version)
+            }
+            (Kept::Itself(datum), None) => Some(Version::new(datum)),
+            (Kept::Shared(version), _) => Some(version),
+            (Kept::Nothing, _) => None,
+        }
+    }
+}
+
+impl<D: Datum> Held<'_, D> {
+    pub fn datum(&self) -> &D {
+        self.lying().get()
+    }
+
+    pub fn is_spoilt(&self) -> bool {
+        self.lying().is_spoilt
+    }
+
+    /// Spoils it, if it is to be changed.
+    #[cold]
+    pub fn spoil(&mut self) {
+        if let Guard::Write(place) = &mut self.guard {
+            place.is_spoilt = true;
+        }
+    }
+
+    /// What a body gets. Calls `copied` if somebody outside of the run shared what it changes.
+    #[inline(always)]
+    pub fn lend(&mut self, copied: impl FnOnce()) -> Loan<'_, D> {
+        match &mut self.guard {
+            Guard::Read(place) => Loan::Read(place.get()),
+            Guard::Write(place) => Loan::Write(place.get_mut(copied)),
+        }
+    }
+
+    #[inline(always)]
+    fn lying(&self) -> &Lying<D> {
+        match &self.guard {
+            Guard::Read(place) => place,
+            Guard::Write(place) => place,
+        }
+    }
+}
+
+/// Why there is a datum in a place.
+const ACCESSED: &str = "what tasks access was taken at the beginning";
+
+impl<D: Datum> Lying<D> {
+    #[inline(always)]
+    fn get(&self) -> &D {
+        match &self.datum {
+            Kept::Itself(datum) => datum,
+            Kept::Shared(version) => version,
+            Kept::Nothing => unreachable!("{ACCESSED}"),
+        }
+    }
+
+    #[inline(always)]
+    fn get_mut(&mut self, copied: impl FnOnce()) -> &mut D {
+        if let Kept::Shared(version) = &self.datum {
+            self.datum = Kept::Itself(D::clone(version));
+            copied();
+        }
+        match &mut self.datum {
+            Kept::Itself(datum) => datum,
+            _ => unreachable!("{ACCESSED}"),
+        }
+    }
+}
