@@ -10,7 +10,6 @@
 
 use crate::wire::{Message, PacketHeader};
 use dataflow_core::rank::Rank;
-use std::collections::BTreeSet;
 
 /// What waits to leave one rank for the others.
 #[derive(Debug)]
@@ -20,8 +19,8 @@ pub struct Outbox {
     full: usize,
     most_in_flight: usize,
     ways: Vec<Way>,
-    /// Ranks for which something waits.
-    waiting: BTreeSet<u32>,
+    /// Ranks for which something waits, ascending.
+    waiting: Vec<u32>,
 }
 
 /// The way to one rank.
@@ -41,7 +40,7 @@ impl Outbox {
             full: packet_bytes.saturating_sub(PacketHeader::BYTES).max(1),
             most_in_flight: most_in_flight.max(1),
             ways: vec![Way::default(); n_ranks],
-            waiting: BTreeSet::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -50,7 +49,9 @@ impl Outbox {
         let stream = &mut self.ways[to.0 as usize].stream;
         let before = stream.len();
         message.encode(run, stream);
-        self.waiting.insert(to.0);
+        if let Err(at) = self.waiting.binary_search(&to.0) {
+            self.waiting.insert(at, to.0);
+        }
         stream.len() - before
     }
 
@@ -61,7 +62,7 @@ impl Outbox {
 
     /// Whether something waits for that rank.
     pub fn waits_for(&self, to: Rank) -> bool {
-        self.waiting.contains(&to.0)
+        self.waiting.binary_search(&to.0).is_ok()
     }
 
     /// The next packet that may leave, and for whom.
@@ -71,7 +72,8 @@ impl Outbox {
             let waiting = way.stream.len() - way.cut;
             way.in_flight == 0 || (waiting >= self.full && way.in_flight < self.most_in_flight)
         };
-        let to = self.waiting.iter().copied().find(may_leave)?;
+        let at = self.waiting.iter().position(may_leave)?;
+        let to = self.waiting[at];
         let way = &mut self.ways[to as usize];
         let end = way.stream.len().min(way.cut + self.full);
         let mut packet = Vec::with_capacity(PacketHeader::BYTES + end - way.cut);
@@ -87,7 +89,7 @@ impl Outbox {
         if end == way.stream.len() {
             way.stream.clear();
             way.cut = 0;
-            self.waiting.remove(&to);
+            self.waiting.remove(at);
         } else if way.cut > 16 * self.full {
             way.stream.drain(..way.cut);
             way.cut = 0;
@@ -104,7 +106,7 @@ impl Outbox {
     /// Drops what waits for a rank that cannot be reached, and counts nothing as under way there.
     pub fn forget(&mut self, to: Rank) {
         self.ways[to.0 as usize] = Way::default();
-        self.waiting.remove(&to.0);
+        self.waiting.retain(|&waiting| waiting != to.0);
     }
 
     /// Whether everything has left.

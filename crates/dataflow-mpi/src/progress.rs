@@ -71,6 +71,8 @@ struct Moving {
     opened: Option<Arc<Answer<Opened>>>,
     closed: Option<Arc<Answer<Closed>>>,
     receipts: BTreeMap<(Rank, u32), Arc<Answer<()>>>,
+    /// Room for commands; empty.
+    commands: Vec<Command>,
     /// When the depot wants to be driven, if nothing happens before.
     due: Option<Duration>,
 }
@@ -102,6 +104,7 @@ impl Progress {
                 opened: None,
                 closed: None,
                 receipts: BTreeMap::new(),
+                commands: Vec::new(),
                 due: None,
             }),
             commands: Mutex::new(Vec::new()),
@@ -253,11 +256,11 @@ impl Progress {
         for _ in 0..AT_ONCE {
             // The pulse first: what was posted before it is among the commands.
             let felt = moving.feel_pulse(now);
-            let commands = self.take_commands();
+            let mut commands = std::mem::take(&mut moving.commands);
+            self.take_commands(&mut commands);
             let mut once = !commands.is_empty();
-            for command in commands {
-                moving.obey(command, now);
-            }
+            commands.drain(..).for_each(|command| moving.obey(command, now));
+            moving.commands = commands;
             once |= moving.listen(now);
             // A look in vain is cheap: workers look again and again.
             if once || felt || moving.due.is_some_and(|due| due <= now) {
@@ -273,11 +276,13 @@ impl Progress {
         moved
     }
 
-    fn take_commands(&self) -> Vec<Command> {
-        if !self.has_commands.swap(false, Ordering::SeqCst) {
-            return Vec::new();
+    /// Takes all commands; `commands` is empty and gives its room for the next.
+    fn take_commands(&self, commands: &mut Vec<Command>) {
+        // A look first: nearly always there are none, and a swap is dearer.
+        if self.has_commands.load(Ordering::SeqCst) {
+            self.has_commands.store(false, Ordering::SeqCst);
+            std::mem::swap(&mut *lock(&self.commands), commands);
         }
-        std::mem::take(&mut *lock(&self.commands))
     }
 
     /// The life of the thread.
@@ -333,7 +338,7 @@ impl Progress {
     /// While workers look themselves, the helper sleeps on; workers that have nothing to run do not.
     fn leave_to_workers(&self) {
         let has_to_come = || self.ending.load(Ordering::SeqCst) || self.lent.load(Ordering::SeqCst);
-        let mut busy = UNATTENDED;
+        let mut patience = UNATTENDED;
         while self.settings.drive == Drive::Workers && !has_to_come() {
             let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
             if looked.is_zero() {
@@ -341,19 +346,14 @@ impl Progress {
             }
             let unattended = self.host.now().saturating_sub(looked);
             let nap = match self.is_rank_idle() {
-                // It may take long to copy a large datum, and a worker that waits looks all the time:
-                // whoever wakes again and again takes the core from it.
-                None => {
-                    busy = (2 * busy).min(NAPS[1]);
-                    busy
-                }
                 Some(idle) if idle || unattended >= UNATTENDED => return,
-                Some(_) => {
-                    busy = UNATTENDED;
-                    UNATTENDED - unattended
-                }
+                Some(_) => patience - unattended,
+                None => patience,
             };
             self.nap.wait(Some(nap));
+            // It may take long to copy a large datum, and a worker that waits looks all the time:
+            // whoever wakes again and again takes the core from it.
+            patience = (2 * patience).min(NAPS[1]);
         }
     }
 
