@@ -65,6 +65,14 @@ impl Outbox {
         self.waiting.binary_search(&to.0).is_ok()
     }
 
+    /// Ranks to which packets are under way: all, or those behind whose packets something waits.
+    pub fn awaited(&self, all: bool) -> impl Iterator<Item = Rank> + '_ {
+        let ranks = 0..if all { self.ways.len() as u32 } else { 0 };
+        let waiting = self.waiting.iter().copied().filter(move |_| !all);
+        let under_way = |to: &u32| self.ways[*to as usize].in_flight > 0;
+        ranks.chain(waiting).filter(under_way).map(Rank)
+    }
+
     /// The next packet that may leave, and for whom.
     pub fn next_packet(&mut self) -> Option<(Rank, Vec<u8>)> {
         let may_leave = |&to: &u32| {

@@ -2,7 +2,8 @@
 //!
 //! The depot and its transport lie behind one lock, taken by whoever moves messages for a moment:
 //! a thread of its own, or ([`Drive::Workers`]) the workers between their tasks. Then the thread is
-//! a helper: it sleeps, and steps in when no worker has looked for 200 µs. It sends the beats in
+//! a helper: it sleeps, and steps in when no worker has looked for 200 µs, or up to a millisecond
+//! where they have looked all the time before. It sends the beats in
 //! any case, so a body of 15 s neither delays others nor looks dead.
 //!
 //! # Law
@@ -56,6 +57,8 @@ pub(crate) struct Progress {
     bell: Arc<dyn Bell>,
     nap: Arc<dyn Bell>,
     rings: bool,
+    /// Whether others may still ask for data of this rank.
+    owes: AtomicBool,
     /// Whether somebody has lent the transport, or is about to.
     lent: AtomicBool,
     /// Whether the thread waits for the bell, or is about to.
@@ -114,6 +117,7 @@ impl Progress {
             rings: bell.is_some(),
             bell: bell.unwrap_or_else(|| host.bell()),
             host,
+            owes: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             ending: AtomicBool::new(false),
@@ -151,9 +155,11 @@ impl Progress {
         }
     }
 
-    /// Whether a worker that has nothing to do goes on polling: for as long as waiters spin.
-    pub fn lingers(&self, since: &mut Option<Duration>) -> bool {
-        if self.settings.drive != Drive::Workers {
+    /// Whether a worker that has nothing to do goes on polling: for as long as waiters spin, while
+    /// it waits for others, or others for data of this rank.
+    pub fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
+        let waits = !finished || self.owes.load(Ordering::Relaxed);
+        if self.settings.drive != Drive::Workers || !waits {
             return false;
         }
         // It has just polled.
@@ -175,7 +181,9 @@ impl Progress {
                 return value;
             }
             match self.settings.drive {
-                Drive::Workers => drop(self.pump(now)),
+                // Every core has its worker: whoever waits beside them stands back.
+                Drive::Workers if !self.pump(now) => std::thread::yield_now(),
+                Drive::Workers => {}
                 Drive::Dedicated => std::hint::spin_loop(),
             }
             now = self.host.now();
@@ -259,7 +267,9 @@ impl Progress {
             let mut commands = std::mem::take(&mut moving.commands);
             self.take_commands(&mut commands);
             let mut once = !commands.is_empty();
-            commands.drain(..).for_each(|command| moving.obey(command, now));
+            commands
+                .drain(..)
+                .for_each(|command| moving.obey(command, now));
             moving.commands = commands;
             once |= moving.listen(now);
             // A look in vain is cheap: workers look again and again.
@@ -267,6 +277,8 @@ impl Progress {
                 moving.depot.drive(now);
                 moving.due = moving.depot.wakes(now);
                 once |= moving.act();
+                once |= moving.await_packets();
+                self.owes.store(moving.depot.owes(), Ordering::Relaxed);
             }
             if !once {
                 break;
@@ -468,6 +480,13 @@ impl Moving {
             self.perform(action);
         }
         acted
+    }
+
+    /// Asks for word of packets where something waits for it; says whether any has come.
+    fn await_packets(&mut self) -> bool {
+        let (depot, transport) = (&self.depot, &mut self.transport);
+        let heard = depot.awaited().filter(|&to| transport.awaits(to));
+        heard.count() > 0
     }
 
     fn perform(&mut self, action: Action) {

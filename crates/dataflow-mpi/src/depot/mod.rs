@@ -164,6 +164,17 @@ impl Depot {
         self.actions.pop_front()
     }
 
+    /// Whether data that were announced have not been asked for.
+    pub fn owes(&self) -> bool {
+        !self.run.shelf.is_empty()
+    }
+
+    /// Whose packets must leave before anything else happens: what waits behind them, or between
+    /// runs the goodbye.
+    pub fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.outbox.awaited(self.phase == Phase::Between)
+    }
+
     /// Whether nothing waits to be sent.
     pub fn is_flushed(&self) -> bool {
         self.outbox.is_empty()

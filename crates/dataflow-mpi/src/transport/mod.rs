@@ -34,7 +34,8 @@ pub trait Transport: Send {
     /// What a message may be.
     fn limits(&self) -> Limits;
 
-    /// Starts to send a packet, of at most [`Limits::message_bytes`]. [`Event::Sent`] follows.
+    /// Starts to send a packet, of at most [`Limits::message_bytes`]. [`Event::Sent`] follows, maybe
+    /// not before it is [awaited](Self::awaits).
     fn send(&mut self, to: Rank, packet: Vec<u8>);
 
     /// Starts to send data into the room that `to` has made under this tag.
@@ -42,6 +43,13 @@ pub trait Transport: Send {
 
     /// Makes room for data that `from` will send under this tag. [`Event::Data`] follows.
     fn receive(&mut self, from: Rank, tag: u32, room: Room);
+
+    /// Somebody waits for [`Event::Sent`] of what was sent to that rank; says whether one has come
+    /// by this. For transports where word of it costs something.
+    fn awaits(&mut self, to: Rank) -> bool {
+        let _ = to;
+        false
+    }
 
     /// The next thing that happened, if any.
     fn poll(&mut self) -> Option<Event>;
