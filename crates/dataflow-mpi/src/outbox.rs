@@ -164,6 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn word_is_awaited_of_packets_that_something_waits_behind() {
+        let mut outbox = outbox(16 << 10, 4);
+        let awaited = |outbox: &Outbox, all| outbox.awaited(all).collect::<Vec<_>>();
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(outbox.next_packet().is_some());
+        assert_eq!(awaited(&outbox, false), []);
+        assert_eq!(awaited(&outbox, true), [TO]);
+        outbox.say(TO, 1, &Message::Dry);
+        assert_eq!(awaited(&outbox, false), [TO]);
+        outbox.sent(TO);
+        assert_eq!(awaited(&outbox, false), [], "it may leave");
+        assert_eq!(awaited(&outbox, true), []);
+    }
+
+    #[test]
     fn messages_longer_than_a_packet_arrive_whole_and_in_order() {
         let (mut outbox, mut intake) = (outbox(17, 3), Intake::default());
         let said: Vec<_> = (0..50u64)

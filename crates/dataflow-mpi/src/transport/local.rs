@@ -274,3 +274,79 @@ impl Drop for Local {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Machine;
+    use crate::transport::Load;
+    use dataflow_core::port::{Heap, Memory};
+    use std::time::Duration;
+
+    const HERE: Rank = Rank(0);
+    const THERE: Rank = Rank(1);
+
+    fn two() -> [Local; 2] {
+        let mut ends = connect(2).into_iter();
+        [(); 2].map(|()| ends.next().unwrap())
+    }
+
+    #[test]
+    fn word_of_packets_comes_along_with_the_answer_or_when_it_is_awaited() {
+        let [mut here, mut there] = two();
+        here.send(THERE, vec![1]);
+        assert!(!here.awaits(THERE), "nobody has taken it");
+        assert!(matches!(there.poll(), Some(Event::Packet { .. })));
+        assert!(matches!(here.poll(), Some(Event::Sent(THERE))), "a letter");
+        here.send(THERE, vec![2]);
+        assert!(matches!(there.poll(), Some(Event::Packet { .. })));
+        assert!(here.poll().is_none(), "nobody waits for word of it");
+        there.send(HERE, vec![3]);
+        assert!(matches!(here.poll(), Some(Event::Sent(THERE))));
+        assert!(matches!(here.poll(), Some(Event::Packet { .. })));
+        here.send(THERE, vec![4]);
+        assert!(matches!(there.poll(), Some(Event::Sent(HERE))));
+        assert!(matches!(there.poll(), Some(Event::Packet { .. })));
+        assert!(here.awaits(THERE) && !here.awaits(THERE));
+        assert!(matches!(here.poll(), Some(Event::Sent(THERE))));
+        assert!(here.poll().is_none());
+    }
+
+    #[test]
+    fn who_sleeps_until_a_packet_has_left_is_woken() {
+        let host = Machine::new();
+        for _ in 0..2000 {
+            let [mut here, mut there] = two();
+            let bell = here.bell(&*host).unwrap();
+            let other = std::thread::spawn(move || {
+                while there.poll().is_none() {}
+                there
+            });
+            here.send(THERE, vec![1]);
+            here.awaits(THERE);
+            while !matches!(here.poll(), Some(Event::Sent(THERE))) {
+                bell.wait(Some(Duration::from_secs(60)));
+            }
+            drop(other.join().unwrap());
+        }
+    }
+
+    #[test]
+    fn data_leave_nothing_behind() {
+        let [mut here, mut there] = two();
+        let payload = Load::Packed(vec![7; 8].into()).part(0..8);
+        let room = || Room {
+            block: Heap.allocate(8),
+            range: 0..8,
+        };
+        for tag in 1..100 {
+            here.send_data(THERE, tag, payload.clone());
+            if tag % 2 == 0 {
+                assert!(there.poll().is_none(), "there is no room yet");
+            }
+            there.receive(HERE, tag, room());
+            assert!(matches!(there.poll(), Some(Event::Data { bytes: 8, .. })));
+        }
+        assert!(there.rooms.is_empty() && there.early.is_empty() && there.events.is_empty());
+    }
+}

@@ -45,11 +45,8 @@ pub trait Transport: Send {
     fn receive(&mut self, from: Rank, tag: u32, room: Room);
 
     /// Somebody waits for [`Event::Sent`] of what was sent to that rank; says whether one has come
-    /// by this. For transports where word of it costs something.
-    fn awaits(&mut self, to: Rank) -> bool {
-        let _ = to;
-        false
-    }
+    /// by this. Transports that say it in any case have nothing to do.
+    fn awaits(&mut self, to: Rank) -> bool;
 
     /// The next thing that happened, if any.
     fn poll(&mut self) -> Option<Event>;
