@@ -232,8 +232,8 @@ impl Line for OpenLine {
         self.progress().poll();
     }
 
-    fn lingers(&self, since: &mut Option<Duration>) -> bool {
-        self.progress().lingers(since)
+    fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
+        self.progress().lingers(finished, since)
     }
 
     fn abort(&self, failure: &Failure) {

@@ -55,9 +55,13 @@ impl Credit {
         possible
     }
 
-    /// Bytes of the other rank have arrived.
-    pub fn arrived(&mut self, bytes: usize) {
+    /// Bytes of the other rank have arrived; says whether it is owed word of some now, and was not
+    /// before.
+    #[must_use]
+    pub fn arrived(&mut self, bytes: usize) -> bool {
+        let owed_none = self.arrived == self.told;
         self.arrived += bytes as u64;
+        owed_none && bytes > 0
     }
 
     /// What to tell the other rank, if it is worth a packet, or one leaves `anyway`.
@@ -95,11 +99,11 @@ mod tests {
     #[test]
     fn half_the_credit_is_worth_a_packet_and_less_goes_along_with_another() {
         let mut credit = Credit::new(100);
-        credit.arrived(49);
+        assert!(!credit.arrived(0) && credit.arrived(49));
         assert_eq!(credit.due(false), None);
         assert_eq!(credit.due(true), Some(49));
         assert_eq!(credit.due(true), None);
-        credit.arrived(50);
+        assert!(credit.arrived(30) && !credit.arrived(20));
         assert_eq!(credit.due(false), Some(99));
     }
 }

@@ -10,7 +10,6 @@
 
 use crate::wire::{Message, PacketHeader};
 use dataflow_core::rank::Rank;
-use std::collections::BTreeSet;
 
 /// What waits to leave one rank for the others.
 #[derive(Debug)]
@@ -20,8 +19,8 @@ pub struct Outbox {
     full: usize,
     most_in_flight: usize,
     ways: Vec<Way>,
-    /// Ranks for which something waits.
-    waiting: BTreeSet<u32>,
+    /// Ranks for which something waits, ascending.
+    waiting: Vec<u32>,
 }
 
 /// The way to one rank.
@@ -41,7 +40,7 @@ impl Outbox {
             full: packet_bytes.saturating_sub(PacketHeader::BYTES).max(1),
             most_in_flight: most_in_flight.max(1),
             ways: vec![Way::default(); n_ranks],
-            waiting: BTreeSet::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -50,7 +49,9 @@ impl Outbox {
         let stream = &mut self.ways[to.0 as usize].stream;
         let before = stream.len();
         message.encode(run, stream);
-        self.waiting.insert(to.0);
+        if let Err(at) = self.waiting.binary_search(&to.0) {
+            self.waiting.insert(at, to.0);
+        }
         stream.len() - before
     }
 
@@ -61,7 +62,15 @@ impl Outbox {
 
     /// Whether something waits for that rank.
     pub fn waits_for(&self, to: Rank) -> bool {
-        self.waiting.contains(&to.0)
+        self.waiting.binary_search(&to.0).is_ok()
+    }
+
+    /// Ranks to which packets are under way: all, or those behind whose packets something waits.
+    pub fn awaited(&self, all: bool) -> impl Iterator<Item = Rank> + '_ {
+        let ranks = 0..if all { self.ways.len() as u32 } else { 0 };
+        let waiting = self.waiting.iter().copied().filter(move |_| !all);
+        let under_way = |to: &u32| self.ways[*to as usize].in_flight > 0;
+        ranks.chain(waiting).filter(under_way).map(Rank)
     }
 
     /// The next packet that may leave, and for whom.
@@ -71,7 +80,8 @@ impl Outbox {
             let waiting = way.stream.len() - way.cut;
             way.in_flight == 0 || (waiting >= self.full && way.in_flight < self.most_in_flight)
         };
-        let to = self.waiting.iter().copied().find(may_leave)?;
+        let at = self.waiting.iter().position(may_leave)?;
+        let to = self.waiting[at];
         let way = &mut self.ways[to as usize];
         let end = way.stream.len().min(way.cut + self.full);
         let mut packet = Vec::with_capacity(PacketHeader::BYTES + end - way.cut);
@@ -87,7 +97,7 @@ impl Outbox {
         if end == way.stream.len() {
             way.stream.clear();
             way.cut = 0;
-            self.waiting.remove(&to);
+            self.waiting.remove(at);
         } else if way.cut > 16 * self.full {
             way.stream.drain(..way.cut);
             way.cut = 0;
@@ -104,7 +114,7 @@ impl Outbox {
     /// Drops what waits for a rank that cannot be reached, and counts nothing as under way there.
     pub fn forget(&mut self, to: Rank) {
         self.ways[to.0 as usize] = Way::default();
-        self.waiting.remove(&to.0);
+        self.waiting.retain(|&waiting| waiting != to.0);
     }
 
     /// Whether everything has left.
@@ -151,6 +161,21 @@ mod tests {
             let left = std::iter::from_fn(|| outbox.next_packet()).count();
             assert_eq!(left, most);
         }
+    }
+
+    #[test]
+    fn word_is_awaited_of_packets_that_something_waits_behind() {
+        let mut outbox = outbox(16 << 10, 4);
+        let awaited = |outbox: &Outbox, all| outbox.awaited(all).collect::<Vec<_>>();
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(outbox.next_packet().is_some());
+        assert_eq!(awaited(&outbox, false), []);
+        assert_eq!(awaited(&outbox, true), [TO]);
+        outbox.say(TO, 1, &Message::Dry);
+        assert_eq!(awaited(&outbox, false), [TO]);
+        outbox.sent(TO);
+        assert_eq!(awaited(&outbox, false), [], "it may leave");
+        assert_eq!(awaited(&outbox, true), []);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The depot and its transport lie behind one lock, taken by whoever moves messages for a moment:
 //! a thread of its own, or ([`Drive::Workers`]) the workers between their tasks. Then the thread is
-//! a helper: it sleeps, and steps in when no worker has looked for 200 µs. It sends the beats in
+//! a helper: it sleeps, and steps in when no worker has looked for 200 µs, or up to a millisecond
+//! where they have looked all the time before. It sends the beats in
 //! any case, so a body of 15 s neither delays others nor looks dead.
 //!
 //! # Law
@@ -56,6 +57,8 @@ pub(crate) struct Progress {
     bell: Arc<dyn Bell>,
     nap: Arc<dyn Bell>,
     rings: bool,
+    /// Whether others may still ask for data of this rank.
+    owes: AtomicBool,
     /// Whether somebody has lent the transport, or is about to.
     lent: AtomicBool,
     /// Whether the thread waits for the bell, or is about to.
@@ -71,6 +74,8 @@ struct Moving {
     opened: Option<Arc<Answer<Opened>>>,
     closed: Option<Arc<Answer<Closed>>>,
     receipts: BTreeMap<(Rank, u32), Arc<Answer<()>>>,
+    /// Room for commands; empty.
+    commands: Vec<Command>,
     /// When the depot wants to be driven, if nothing happens before.
     due: Option<Duration>,
 }
@@ -102,6 +107,7 @@ impl Progress {
                 opened: None,
                 closed: None,
                 receipts: BTreeMap::new(),
+                commands: Vec::new(),
                 due: None,
             }),
             commands: Mutex::new(Vec::new()),
@@ -111,6 +117,7 @@ impl Progress {
             rings: bell.is_some(),
             bell: bell.unwrap_or_else(|| host.bell()),
             host,
+            owes: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             ending: AtomicBool::new(false),
@@ -148,9 +155,11 @@ impl Progress {
         }
     }
 
-    /// Whether a worker that has nothing to do goes on polling: for as long as waiters spin.
-    pub fn lingers(&self, since: &mut Option<Duration>) -> bool {
-        if self.settings.drive != Drive::Workers {
+    /// Whether a worker that has nothing to do goes on polling: for as long as waiters spin, while
+    /// it waits for others, or others for data of this rank.
+    pub fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
+        let waits = !finished || self.owes.load(Ordering::Relaxed);
+        if self.settings.drive != Drive::Workers || !waits {
             return false;
         }
         // It has just polled.
@@ -172,7 +181,9 @@ impl Progress {
                 return value;
             }
             match self.settings.drive {
-                Drive::Workers => drop(self.pump(now)),
+                // Every core has its worker: whoever waits beside them stands back.
+                Drive::Workers if !self.pump(now) => std::thread::yield_now(),
+                Drive::Workers => {}
                 Drive::Dedicated => std::hint::spin_loop(),
             }
             now = self.host.now();
@@ -253,17 +264,21 @@ impl Progress {
         for _ in 0..AT_ONCE {
             // The pulse first: what was posted before it is among the commands.
             let felt = moving.feel_pulse(now);
-            let commands = self.take_commands();
+            let mut commands = std::mem::take(&mut moving.commands);
+            self.take_commands(&mut commands);
             let mut once = !commands.is_empty();
-            for command in commands {
-                moving.obey(command, now);
-            }
+            commands
+                .drain(..)
+                .for_each(|command| moving.obey(command, now));
+            moving.commands = commands;
             once |= moving.listen(now);
             // A look in vain is cheap: workers look again and again.
             if once || felt || moving.due.is_some_and(|due| due <= now) {
                 moving.depot.drive(now);
                 moving.due = moving.depot.wakes(now);
                 once |= moving.act();
+                once |= moving.await_packets();
+                self.owes.store(moving.depot.owes(), Ordering::Relaxed);
             }
             if !once {
                 break;
@@ -273,11 +288,13 @@ impl Progress {
         moved
     }
 
-    fn take_commands(&self) -> Vec<Command> {
-        if !self.has_commands.swap(false, Ordering::SeqCst) {
-            return Vec::new();
+    /// Takes all commands; `commands` is empty and gives its room for the next.
+    fn take_commands(&self, commands: &mut Vec<Command>) {
+        // A look first: nearly always there are none, and a swap is dearer.
+        if self.has_commands.load(Ordering::SeqCst) {
+            self.has_commands.store(false, Ordering::SeqCst);
+            std::mem::swap(&mut *lock(&self.commands), commands);
         }
-        std::mem::take(&mut *lock(&self.commands))
     }
 
     /// The life of the thread.
@@ -333,7 +350,7 @@ impl Progress {
     /// While workers look themselves, the helper sleeps on; workers that have nothing to run do not.
     fn leave_to_workers(&self) {
         let has_to_come = || self.ending.load(Ordering::SeqCst) || self.lent.load(Ordering::SeqCst);
-        let mut busy = UNATTENDED;
+        let mut patience = UNATTENDED;
         while self.settings.drive == Drive::Workers && !has_to_come() {
             let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
             if looked.is_zero() {
@@ -341,19 +358,14 @@ impl Progress {
             }
             let unattended = self.host.now().saturating_sub(looked);
             let nap = match self.is_rank_idle() {
-                // It may take long to copy a large datum, and a worker that waits looks all the time:
-                // whoever wakes again and again takes the core from it.
-                None => {
-                    busy = (2 * busy).min(NAPS[1]);
-                    busy
-                }
                 Some(idle) if idle || unattended >= UNATTENDED => return,
-                Some(_) => {
-                    busy = UNATTENDED;
-                    UNATTENDED - unattended
-                }
+                Some(_) => patience - unattended,
+                None => patience,
             };
             self.nap.wait(Some(nap));
+            // It may take long to copy a large datum, and a worker that waits looks all the time:
+            // whoever wakes again and again takes the core from it.
+            patience = (2 * patience).min(NAPS[1]);
         }
     }
 
@@ -468,6 +480,13 @@ impl Moving {
             self.perform(action);
         }
         acted
+    }
+
+    /// Asks for word of packets where something waits for it; says whether any has come.
+    fn await_packets(&mut self) -> bool {
+        let (depot, transport) = (&self.depot, &mut self.transport);
+        let heard = depot.awaited().filter(|&to| transport.awaits(to));
+        heard.count() > 0
     }
 
     fn perform(&mut self, action: Action) {

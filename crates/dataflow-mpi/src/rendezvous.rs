@@ -48,6 +48,11 @@ impl Shelf {
         self.slots.insert((to, number, position), slot);
     }
 
+    /// Whether nobody has anything to ask for.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// Whether data of an activation still wait to be asked for.
     pub fn holds(&self, to: Rank, number: u32) -> bool {
         let of_it = (to, number, 0)..=(to, number, u16::MAX);

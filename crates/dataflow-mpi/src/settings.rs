@@ -47,7 +47,8 @@ pub struct Settings {
 pub enum Drive {
     /// A thread of its own: for ranks with a core to spare.
     Dedicated,
-    /// Workers, between tasks; a helper takes over when none did for 200 µs.
+    /// Workers, between tasks; a helper takes over when none did for 200 µs, a millisecond
+    /// at most.
     Workers,
 }
 

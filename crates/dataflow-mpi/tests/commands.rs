@@ -123,6 +123,9 @@ impl Transport for Interrupted {
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
         self.inner.receive(from, tag, room);
     }
+    fn awaits(&mut self, to: Rank) -> bool {
+        self.inner.awaits(to)
+    }
     fn poll(&mut self) -> Option<Event> {
         let event = self.inner.poll();
         let was_idle = std::mem::replace(&mut self.idle, event.is_none());

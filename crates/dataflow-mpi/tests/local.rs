@@ -2,16 +2,18 @@
 
 mod engine;
 
-use dataflow_core::port::{Courier, Heap, Memory};
+use dataflow_core::port::{Cargo, Courier, Head, Heap, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
+use dataflow_core::wire::WireName;
 use dataflow_mpi::transport::Limits;
 use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
 use dataflow_mpi::{Drive, Host, Machine, Messenger, Settings};
 use engine::{Graph, run};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn on_threads<R: Send>(
     n_ranks: usize,
@@ -209,6 +211,68 @@ fn a_panic_while_messages_are_moved_is_an_error_on_every_rank() {
         for text in texts {
             assert_eq!(text, "rank 0 panicked while it moved messages");
         }
+    }
+}
+
+/// Whoever moves its messages stands still until it is let go.
+struct Held(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl dataflow_core::port::Inbox for Held {
+    fn deliver(&self, _: Rank, _: dataflow_core::port::Arrival) {
+        self.0.lock().unwrap().recv().ok();
+    }
+    fn pulse(&self) -> dataflow_core::port::Pulse {
+        dataflow_core::port::Pulse::default()
+    }
+    fn stop(&self, _: dataflow_core::port::Failure) {}
+    fn stall(&self) {}
+}
+
+#[test]
+fn a_worker_that_has_run_everything_stays_while_others_may_ask_for_data() {
+    let (let_go, held) = std::sync::mpsc::channel();
+    let held = Arc::new(Held(std::sync::Mutex::new(held)));
+    on_threads(2, None, &Settings::default(), |messenger, _| {
+        let line = messenger.open(&Terms::default(), held.clone()).unwrap();
+        if messenger.rank() == Rank(0) {
+            assert!(!line.lingers(true, &mut None) && line.lingers(false, &mut None));
+            line.post(parcel(8));
+            line.post(parcel(100_000));
+            assert!(line.lingers(true, &mut None), "nobody can have asked yet");
+            (0..2).for_each(|_| let_go.send(()).unwrap());
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while line.lingers(true, &mut None) {
+                assert!(Instant::now() < deadline, "it was asked for");
+                line.poll();
+            }
+        }
+        assert_eq!(line.close(None).unwrap(), None);
+    });
+}
+
+/// A datum of so many bytes for rank 1.
+fn parcel(size: usize) -> Parcel {
+    let cargo: Arc<dyn Cargo> = Arc::new(Zeros(vec![0; size]));
+    Parcel {
+        to: Rank(1),
+        task: WireName::new(),
+        poisoned: false,
+        priority: 0,
+        flows: [(0, Some(cargo))].into_iter().collect(),
+    }
+}
+
+struct Zeros(Vec<u8>);
+
+impl Cargo for Zeros {
+    fn head(&self) -> Head {
+        Head::new()
+    }
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.0)
     }
 }
 

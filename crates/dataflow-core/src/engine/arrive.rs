@@ -36,13 +36,14 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     }
 
     /// Whether a worker without a task shall look again at once: it moves messages itself, tasks
-    /// are still to come, and the line wants it.
+    /// are still to come or others wait for data, and the line wants it.
     #[cold]
     pub(super) fn lingers(&self, since: &mut Option<Duration>) -> bool {
         let Some(abroad) = &self.abroad else {
             return false;
         };
-        self.ledger.executed() < self.ledger.count() && abroad.line.lingers(since)
+        let finished = self.ledger.executed() >= self.ledger.count();
+        abroad.line.lingers(finished, since)
     }
 
     fn arrive(

@@ -45,6 +45,8 @@ pub(super) struct Hand<S: TaskSpace> {
     pub best_hint: Hint,
     /// Edges without data that leave the rank, of the task that runs.
     pub leaving: Leaving,
+    /// Whether it has looked for mail since the last task.
+    pub looked: bool,
     /// What the lane wants to be told.
     pub wants: Wants,
     /// What tasks have read, if the lane wants to know.
@@ -66,6 +68,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
             next: Slots::new(),
             best_hint: Hint::None,
             leaving: Leaving::new(),
+            looked: false,
             wants: lane.wants(),
             read: Bytes::default(),
         };
@@ -100,7 +103,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                     if self.ledger.is_stopped() {
                         return;
                     }
-                    self.take_mail(lane, hand);
+                    if !std::mem::take(&mut hand.looked) {
+                        self.take_mail(lane, hand);
+                    }
                 }
                 next = self.step(ready, lane, hand);
                 hand.tally.executed += 1;
@@ -132,6 +137,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 return None;
             }
             if mail {
+                hand.looked = true;
                 continue;
             }
             if let Some(word) = lane.steal() {

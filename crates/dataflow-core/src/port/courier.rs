@@ -56,10 +56,11 @@ pub trait Line: Send + Sync {
     /// A worker has a moment: moves messages, if no thread of the courier does. Cheap otherwise.
     fn poll(&self);
 
-    /// A worker has nothing to do until something arrives: whether it shall poll and look again at
-    /// once, instead of leaving. `since` belongs to the line; it is `None` when the wait begins.
-    fn lingers(&self, since: &mut Option<Duration>) -> bool {
-        let _ = since;
+    /// A worker has nothing to do until something arrives, or, if `finished`, nothing at all: whether
+    /// it shall poll and look again at once, instead of leaving. `since` belongs to the line; it is
+    /// `None` when the wait begins.
+    fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
+        let _ = (finished, since);
         false
     }
 

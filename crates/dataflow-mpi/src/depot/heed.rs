@@ -233,8 +233,9 @@ impl Depot {
     fn unload(&mut self, from: Rank, output: &Output<'_>) -> Option<Goods> {
         let datum = output.datum.as_ref()?;
         let bytes = datum.inline.as_ref()?;
-        self.run.ways[from.0 as usize].credit.arrived(bytes.len());
-        self.owing.insert(from);
+        if self.run.ways[from.0 as usize].credit.arrived(bytes.len()) {
+            self.owing.push(from);
+        }
         let mut body = self.memory.allocate(bytes.len());
         body.bytes_mut().copy_from_slice(bytes);
         Some(Goods {

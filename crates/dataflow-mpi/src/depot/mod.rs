@@ -52,7 +52,7 @@ pub struct Depot {
     intakes: Vec<Intake>,
     watchdog: Watchdog,
     /// Ranks to which inline bytes are owed.
-    owing: BTreeSet<Rank>,
+    owing: Vec<Rank>,
     /// Ranks that have left.
     gone: BTreeSet<Rank>,
     /// Of the run that is opened or will be opened next.
@@ -127,7 +127,7 @@ impl Depot {
             outbox: Outbox::new(rank, n_ranks, packet_bytes, settings.packets_in_flight),
             intakes: (0..n_ranks).map(|_| Intake::default()).collect(),
             watchdog: Watchdog::new(rank, n_ranks, settings.beat, settings.silence),
-            owing: BTreeSet::new(),
+            owing: Vec::new(),
             gone: BTreeSet::new(),
             agreement: Agreement::default(),
             number: 0,
@@ -162,6 +162,17 @@ impl Depot {
     /// The next thing to be done.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Whether data that were announced have not been asked for.
+    pub fn owes(&self) -> bool {
+        !self.run.shelf.is_empty()
+    }
+
+    /// Whose packets must leave before anything else happens: what waits behind them, or between
+    /// runs the goodbye.
+    pub fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.outbox.awaited(self.phase == Phase::Between)
     }
 
     /// Whether nothing waits to be sent.

@@ -217,18 +217,16 @@ impl Depot {
 
     /// Returns credit: by the half, along with other messages, or all of it.
     pub(super) fn flush_credit(&mut self, all: bool) {
-        let owing = std::mem::take(&mut self.owing);
-        for to in owing {
+        let mut owing = std::mem::take(&mut self.owing);
+        owing.retain(|&to| {
             let anyway = all || self.outbox.waits_for(to);
-            match self.run.ways[to.0 as usize].credit.due(anyway) {
-                Some(arrived) => {
-                    self.counters.credits_sent += 1;
-                    self.say(to, Message::Credit { arrived });
-                }
-                None => {
-                    self.owing.insert(to);
-                }
+            let due = self.run.ways[to.0 as usize].credit.due(anyway);
+            if let Some(arrived) = due {
+                self.counters.credits_sent += 1;
+                self.say(to, Message::Credit { arrived });
             }
-        }
+            due.is_none()
+        });
+        self.owing = owing;
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! Payloads are copied once, from where they lie into the room the receiver has made, as a network
 //! between processes of one machine would. A packet counts as sent when its receiver has taken it,
-//! so messages gather while a receiver is busy.
+//! so messages gather while a receiver is busy. Word of that comes along with whatever the receiver
+//! sends next; who waits for it looks for itself, and is written to if there was nothing yet.
 
 use super::{Event, Limits, Payload, Room, Transport};
 use crate::host::{Bell, Host};
 use dataflow_core::rank::Rank;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -25,15 +27,17 @@ pub fn connect(n_ranks: usize) -> Vec<Local> {
 
 /// The same with the limits of another transport, for tests.
 pub fn connect_with(n_ranks: usize, limits: Limits) -> Vec<Local> {
-    let (mailboxes, letters): (Vec<_>, Vec<_>) = (0..n_ranks).map(|_| Mailbox::new()).unzip();
+    let (mailboxes, letters): (Vec<_>, Vec<_>) =
+        (0..n_ranks).map(|_| Mailbox::new(n_ranks)).unzip();
     let mailboxes: Arc<[Mailbox]> = mailboxes.into();
     let local = |(rank, letters)| Local {
         rank: Rank(rank),
         limits,
         mailboxes: mailboxes.clone(),
         letters,
-        rooms: BTreeMap::new(),
-        early: BTreeMap::new(),
+        ways: vec![Way::default(); n_ranks],
+        rooms: Vec::new(),
+        early: Vec::new(),
         events: VecDeque::new(),
     };
     (0..n_ranks as u32).zip(letters).map(local).collect()
@@ -46,30 +50,70 @@ pub struct Local {
     mailboxes: Arc<[Mailbox]>,
     /// What is in the own one.
     letters: Receiver<Letter>,
-    rooms: BTreeMap<(Rank, u32), VecDeque<Room>>,
+    /// By rank.
+    ways: Vec<Way>,
+    /// Rooms that wait for their data, in the order in which they were made.
+    rooms: Vec<(Place, Room)>,
     /// Data that came before room was made for them.
-    early: BTreeMap<(Rank, u32), VecDeque<Payload>>,
+    early: Vec<(Place, Payload)>,
     events: VecDeque<Event>,
+}
+
+/// From whom, under which tag.
+type Place = (Rank, u32);
+
+/// Packets between this rank and one other.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    sent: u64,
+    /// How many of those are known to have been taken.
+    known: u64,
+    /// How many of the other's were taken here.
+    taken: u64,
 }
 
 /// The slot through which letters for a rank go in.
 struct Mailbox {
     slot: Sender<Letter>,
     bell: OnceLock<Arc<dyn Bell>>,
+    /// What this rank has taken, by sender.
+    taken: Box<[Taken]>,
 }
 
-enum Letter {
-    Packet(Rank, Vec<u8>),
-    Data(Rank, u32, Payload),
-    Taken(Rank),
-    Left(Rank),
+/// How many packets of one rank another has taken. In a line of its own: who takes them writes it,
+/// and nobody reads it who does not wait.
+#[derive(Default)]
+#[repr(align(128))]
+struct Taken {
+    packets: AtomicU64,
+    /// Whether the sender waits to hear of it.
+    awaited: AtomicBool,
+}
+
+struct Letter {
+    from: Rank,
+    /// How many packets of the one it goes to have been taken.
+    taken: u64,
+    content: Content,
+}
+
+enum Content {
+    Packet(Vec<u8>),
+    Data(u32, Payload),
+    /// The number that every letter has, for somebody who waits for it.
+    Taken,
+    Left,
 }
 
 impl Mailbox {
-    fn new() -> (Self, Receiver<Letter>) {
+    fn new(n_ranks: usize) -> (Self, Receiver<Letter>) {
         let (slot, letters) = channel();
-        let bell = OnceLock::new();
-        (Mailbox { slot, bell }, letters)
+        let mailbox = Mailbox {
+            slot,
+            bell: OnceLock::new(),
+            taken: (0..n_ranks).map(|_| Taken::default()).collect(),
+        };
+        (mailbox, letters)
     }
 
     fn put(&self, letter: Letter) {
@@ -83,33 +127,69 @@ impl Mailbox {
 }
 
 impl Local {
-    fn put(&self, to: Rank, letter: Letter) {
+    fn put(&self, to: Rank, content: Content) {
+        let letter = Letter {
+            from: self.rank,
+            taken: self.ways[to.0 as usize].taken,
+            content,
+        };
         self.mailboxes[to.0 as usize].put(letter);
     }
 
-    fn open(&mut self, letter: Letter) -> Option<Event> {
-        match letter {
-            Letter::Packet(from, bytes) => {
-                self.put(from, Letter::Taken(self.rank));
+    /// What `by` has taken of what `of` sent.
+    fn taken(&self, by: Rank, of: Rank) -> &Taken {
+        &self.mailboxes[by.0 as usize].taken[of.0 as usize]
+    }
+
+    fn open(&mut self, letter: Letter) {
+        let Letter { from, content, .. } = letter;
+        self.learn(from, letter.taken);
+        let event = match content {
+            Content::Taken => None,
+            Content::Packet(bytes) => {
+                self.take_from(from);
                 Some(Event::Packet { from, bytes })
             }
-            Letter::Taken(by) => Some(Event::Sent(by)),
-            Letter::Left(rank) => Some(Event::Lost(rank, "its thread has ended".into())),
-            Letter::Data(from, tag, payload) => {
-                let rooms = self.rooms.get_mut(&(from, tag));
-                match rooms.and_then(VecDeque::pop_front) {
-                    Some(room) => Some(arrived(from, tag, room, &payload)),
-                    None => {
-                        self.early
-                            .entry((from, tag))
-                            .or_default()
-                            .push_back(payload);
-                        None
-                    }
+            Content::Left => Some(Event::Lost(from, "its thread has ended".into())),
+            Content::Data(tag, payload) => match first(&mut self.rooms, (from, tag)) {
+                Some(room) => Some(arrived(from, tag, room, &payload)),
+                None => {
+                    self.early.push(((from, tag), payload));
+                    None
                 }
-            }
+            },
+        };
+        self.events.extend(event);
+    }
+
+    /// Notes that a packet of `from` was taken.
+    fn take_from(&mut self, from: Rank) {
+        let way = &mut self.ways[from.0 as usize];
+        way.taken += 1;
+        let count = way.taken;
+        let taken = self.taken(self.rank, from);
+        // SeqCst: of this (writes packets, reads awaited) and `awaits` (writes awaited, reads
+        // packets) at least one sees the other.
+        taken.packets.store(count, Ordering::SeqCst);
+        if taken.awaited.load(Ordering::SeqCst) && taken.awaited.swap(false, Ordering::SeqCst) {
+            self.put(from, Content::Taken);
         }
     }
+
+    /// So many packets have been taken by that rank; says whether that is news.
+    fn learn(&mut self, by: Rank, taken: u64) -> bool {
+        let way = &mut self.ways[by.0 as usize];
+        let news = taken.saturating_sub(way.known);
+        way.known += news;
+        self.events.extend((0..news).map(|_| Event::Sent(by)));
+        news > 0
+    }
+}
+
+/// Takes out the first that is at that place.
+fn first<T>(list: &mut Vec<(Place, T)>, place: Place) -> Option<T> {
+    let at = list.iter().position(|(other, _)| *other == place)?;
+    Some(list.remove(at).1)
 }
 
 fn arrived(from: Rank, tag: u32, mut room: Room, payload: &Payload) -> Event {
@@ -137,23 +217,32 @@ impl Transport for Local {
 
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
         debug_assert!(packet.len() <= self.limits.message_bytes);
-        self.put(to, Letter::Packet(self.rank, packet));
+        self.ways[to.0 as usize].sent += 1;
+        self.put(to, Content::Packet(packet));
     }
 
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
         debug_assert!(payload.len() <= self.limits.message_bytes && tag <= self.limits.largest_tag);
-        self.put(to, Letter::Data(self.rank, tag, payload));
+        self.put(to, Content::Data(tag, payload));
     }
 
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
-        let early = self
-            .early
-            .get_mut(&(from, tag))
-            .and_then(VecDeque::pop_front);
-        match early {
+        match first(&mut self.early, (from, tag)) {
             Some(payload) => self.events.push_back(arrived(from, tag, room, &payload)),
-            None => self.rooms.entry((from, tag)).or_default().push_back(room),
+            None => self.rooms.push(((from, tag), room)),
         }
+    }
+
+    fn awaits(&mut self, to: Rank) -> bool {
+        let Way { sent, known, .. } = self.ways[to.0 as usize];
+        if known == sent {
+            return false;
+        }
+        let taken = self.taken(to, self.rank);
+        // SeqCst: see `take_from`.
+        taken.awaited.store(true, Ordering::SeqCst);
+        let count = taken.packets.load(Ordering::SeqCst);
+        self.learn(to, count)
     }
 
     fn poll(&mut self) -> Option<Event> {
@@ -162,9 +251,7 @@ impl Transport for Local {
                 return Some(event);
             }
             let letter = self.letters.try_recv().ok()?;
-            if let Some(event) = self.open(letter) {
-                return Some(event);
-            }
+            self.open(letter);
         }
     }
 
@@ -183,7 +270,83 @@ impl Drop for Local {
             .map(Rank)
             .filter(|rank| *rank != self.rank)
         {
-            self.put(rank, Letter::Left(self.rank));
+            self.put(rank, Content::Left);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Machine;
+    use crate::transport::Load;
+    use dataflow_core::port::{Heap, Memory};
+    use std::time::Duration;
+
+    const HERE: Rank = Rank(0);
+    const THERE: Rank = Rank(1);
+
+    fn two() -> [Local; 2] {
+        let mut ends = connect(2).into_iter();
+        [(); 2].map(|()| ends.next().unwrap())
+    }
+
+    #[test]
+    fn word_of_packets_comes_along_with_the_answer_or_when_it_is_awaited() {
+        let [mut here, mut there] = two();
+        here.send(THERE, vec![1]);
+        assert!(!here.awaits(THERE), "nobody has taken it");
+        assert!(matches!(there.poll(), Some(Event::Packet { .. })));
+        assert!(matches!(here.poll(), Some(Event::Sent(THERE))), "a letter");
+        here.send(THERE, vec![2]);
+        assert!(matches!(there.poll(), Some(Event::Packet { .. })));
+        assert!(here.poll().is_none(), "nobody waits for word of it");
+        there.send(HERE, vec![3]);
+        assert!(matches!(here.poll(), Some(Event::Sent(THERE))));
+        assert!(matches!(here.poll(), Some(Event::Packet { .. })));
+        here.send(THERE, vec![4]);
+        assert!(matches!(there.poll(), Some(Event::Sent(HERE))));
+        assert!(matches!(there.poll(), Some(Event::Packet { .. })));
+        assert!(here.awaits(THERE) && !here.awaits(THERE));
+        assert!(matches!(here.poll(), Some(Event::Sent(THERE))));
+        assert!(here.poll().is_none());
+    }
+
+    #[test]
+    fn who_sleeps_until_a_packet_has_left_is_woken() {
+        let host = Machine::new();
+        for _ in 0..2000 {
+            let [mut here, mut there] = two();
+            let bell = here.bell(&*host).unwrap();
+            let other = std::thread::spawn(move || {
+                while there.poll().is_none() {}
+                there
+            });
+            here.send(THERE, vec![1]);
+            here.awaits(THERE);
+            while !matches!(here.poll(), Some(Event::Sent(THERE))) {
+                bell.wait(Some(Duration::from_secs(60)));
+            }
+            drop(other.join().unwrap());
+        }
+    }
+
+    #[test]
+    fn data_leave_nothing_behind() {
+        let [mut here, mut there] = two();
+        let payload = Load::Packed(vec![7; 8].into()).part(0..8);
+        let room = || Room {
+            block: Heap.allocate(8),
+            range: 0..8,
+        };
+        for tag in 1..100 {
+            here.send_data(THERE, tag, payload.clone());
+            if tag % 2 == 0 {
+                assert!(there.poll().is_none(), "there is no room yet");
+            }
+            there.receive(HERE, tag, room());
+            assert!(matches!(there.poll(), Some(Event::Data { bytes: 8, .. })));
+        }
+        assert!(there.rooms.is_empty() && there.early.is_empty() && there.events.is_empty());
     }
 }

@@ -130,6 +130,10 @@ impl Transport for Lent<'_> {
         self.transport.receive(from, tag, room);
     }
 
+    fn awaits(&mut self, to: Rank) -> bool {
+        self.transport.awaits(to)
+    }
+
     fn poll(&mut self) -> Option<Event> {
         loop {
             match self.transport.poll()? {

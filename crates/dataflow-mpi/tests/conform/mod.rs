@@ -314,6 +314,7 @@ impl End {
 
     fn sent(&mut self, to: Rank) {
         let is_it = |event: &Event| matches!(event, Event::Sent(rank) if *rank == to);
+        self.transport.awaits(to);
         self.take(&format!("that a packet to {to} has left"), is_it, drop)
     }
 

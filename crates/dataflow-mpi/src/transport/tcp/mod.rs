@@ -195,6 +195,10 @@ impl Transport for Tcp {
         }
     }
 
+    fn awaits(&mut self, _: Rank) -> bool {
+        false
+    }
+
     fn poll(&mut self) -> Option<Event> {
         if self.events.is_empty() {
             self.watch.look();
