@@ -65,11 +65,26 @@ struct State {
     bag: Vec<(Rank, Parcel)>,
     closed: Vec<Option<Failure>>,
     n_closed: u32,
+    /// The first failure of the run before, and how many runs have ended.
+    ended: (Option<Failure>, u32),
+    /// Ranks whose body has ended.
+    n_done: u32,
     crossed: Crossed,
     random: u64,
 }
 
-/// Runs `body` once per rank, each on a thread, and returns what each returned.
+/// Counts a rank whose body ends, be it by a panic.
+struct Done(Arc<World>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.state().n_done += 1;
+        self.0.bell.notify_all();
+    }
+}
+
+/// Runs `body` once per rank, each on a thread, and returns what each returned. A body may run several
+/// spaces, one after the other, as all others do.
 pub fn on_ranks<T: Send>(
     n_ranks: u32,
     (seed, fan_out): (u64, usize),
@@ -97,7 +112,10 @@ pub fn on_ranks<T: Send>(
                     world,
                     rank: Rank(rank),
                 };
-                threads.spawn(move || body(&here))
+                threads.spawn(move || {
+                    let _done = Done(here.world.clone());
+                    body(&here)
+                })
             })
             .collect();
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
@@ -138,7 +156,7 @@ impl World {
                     inbox.deliver(from, arrival(parcel, &self.arrived[to]));
                 }
                 state = self.state();
-            } else if state.n_closed == self.n_ranks {
+            } else if state.n_done == self.n_ranks {
                 return;
             } else if self.is_stalled(&state) {
                 state
@@ -261,12 +279,21 @@ impl Line for Here {
             self.abort(failure);
         }
         let mut state = self.world.state();
+        let run = state.ended.1;
         state.closed.push(own);
         state.n_closed += 1;
-        self.world.bell.notify_all();
-        while state.n_closed < self.world.n_ranks {
+        if state.n_closed == self.world.n_ranks {
+            // What was not taken belongs to no other run.
+            let closed = std::mem::take(&mut state.closed);
+            state.ended = (closed.into_iter().flatten().min(), run + 1);
+            state.n_closed = 0;
+            state.inboxes.fill(None);
+            state.bag.clear();
+            self.world.bell.notify_all();
+        }
+        while state.ended.1 == run {
             state = self.world.wait(state);
         }
-        Ok(state.closed.iter().flatten().min().cloned())
+        Ok(state.ended.0.clone())
     }
 }
