@@ -13,14 +13,14 @@ use dataflow::core::port::{Courier, Executor};
 use dataflow::linalg::cholesky::Inverse;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
-use dataflow::linalg::needs;
+use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{cholesky, flops, lu};
 use dataflow::{Monitor, Report};
 use problem::{
     File, Generated, InAnyPrecision, Kind, Matrix, Problem, backend, by_precision, digest_of_all,
-    fits, is_checked, is_plan_only, judge, over_ranks, say_more,
+    is_checked, is_plan_only, judge, kept, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -68,10 +68,6 @@ impl InAnyPrecision for Problem<'_, Own> {
     fn run<T: Scalar>(self) -> Result<(), Failure> {
         match self.settings.own.method {
             Method::Cholesky => definite::<T>(self),
-            Method::Lu if self.settings.plan => {
-                let text = "--plan: what an inverse by LU needs is not told, only one by Cholesky";
-                Err(Failure::refused(text))
-            }
             Method::Lu => general::<T>(self),
         }
     }
@@ -101,13 +97,16 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     let flops = flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
     problem.outcome.flops = Some(flops);
     let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
-    let needs = |[there]: [Layout; 1]| needs::inverse::<T>(&there, runtime.n_threads());
+    let needs = |[there]: [Layout; 1]| {
+        let run = needs::inverse::<T>(&there, runtime.n_threads());
+        checked::<T>(settings, run, &there, runtime.n_threads())
+    };
     if is_plan_only::<T, _, 1>(settings, runtime, problem.outcome, [layout], needs)? {
         return Ok(());
     }
     let generated = &settings.own.generated;
     // Kept beside its inverse, and once more for the check.
-    let original = problem.original::<T>(&[&layout], 3, (generated, Kind::Spd))?;
+    let original = problem.original::<T>(layout, 3, (generated, Kind::Spd))?;
 
     let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
     let mut runs = Vec::new();
@@ -131,9 +130,15 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     let flops = flops::getrf::<T>(n, n) as f64 + flops::getri::<T>(n) as f64;
     problem.outcome.flops = Some(flops);
     let layout = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
+    let needs = |[there]: [Layout; 1]| {
+        let run = needs::lu_inverse::<T>(&there, runtime.n_threads());
+        checked::<T>(settings, run, &there, runtime.n_threads())
+    };
+    if is_plan_only::<T, _, 1>(settings, runtime, problem.outcome, [layout], needs)? {
+        return Ok(());
+    }
     let generated = &settings.own.generated;
-    let held = [&layout, &layout];
-    let original = problem.original::<T>(&held, 3, (generated, Kind::Random))?;
+    let original = problem.original::<T>(layout, 3, (generated, Kind::Random))?;
 
     let (mut runs, mut inverse) = (Vec::new(), None);
     for _ in 0..settings.repeat {
@@ -156,6 +161,22 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     }
 }
 
+/// What a run takes, and then its check: the matrix as it was, the inverse, and I.
+fn checked<T: Scalar>(
+    settings: &Settings<Own>,
+    run: Needs,
+    there: &Layout,
+    workers: usize,
+) -> Result<Needs, Failure> {
+    let whole = Layout::general(there.rows(), there.cols(), there.nb())?;
+    let whole = whole.distributed(*there.distribution(), there.rank())?;
+    let all = match is_checked(settings, there.rows()) {
+        true => run.then(needs::gemm::<T>([there, there, &whole], workers)),
+        false => run,
+    };
+    Ok(all.and(kept::<T, _>(settings, there)))
+}
+
 /// The digest of the inverse, the check, and the rest of the report.
 fn conclude<T: Scalar>(
     problem: Problem<'_, Own>,
@@ -169,7 +190,6 @@ fn conclude<T: Scalar>(
     outcome.digest = Some(digest_of_all(inverse, runtime)?.to_string());
     if is_checked(settings, n) {
         let whole = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
-        fits::<T>(&[&layout, &layout, &whole], runtime)?;
         let before = TiledMatrix::<T>::vacant(layout, runtime.memory());
         before.fill(original, runtime)?;
         let rest = TiledMatrix::<T>::vacant(whole, runtime.memory());

@@ -15,13 +15,14 @@ use dataflow::linalg::flops;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::norm::{Norm, norm_across};
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::qr::{
     Options, Tree, Where, default_tile_order, least_squares, solution_ratio,
 };
 use dataflow::linalg::scalar::Scalar;
 use problem::{
     File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
-    is_checked, judge, over_ranks, say_more,
+    is_checked, is_plan_only, judge, kept, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -86,12 +87,20 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.flops = Some(flops::gels::<T>(m, n, nrhs) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
         let of_sides = over_ranks(Layout::general(m, nrhs, nb)?, settings, runtime)?;
+        let workers = runtime.n_threads();
+        let needs = |[a, b]: [Layout; 2]| {
+            let run = needs::least_squares::<T>([&a, &b], options, workers)?;
+            let all = match is_checked(settings, m.max(n)) {
+                true => run.then(needs::solution_ratio::<T>([&a, &b], workers)?),
+                false => run,
+            };
+            Ok(all.and(kept::<T, _>(settings, &a)))
+        };
+        if is_plan_only::<T, _, 2>(settings, runtime, outcome, [layout, of_sides], needs)? {
+            return Ok(());
+        }
         // Kept beside its factors, and once more for the check.
-        let original = self.original::<T>(
-            &[&layout, &of_sides],
-            3,
-            (&settings.own.generated, Kind::Random),
-        )?;
+        let original = self.original::<T>(layout, 3, (&settings.own.generated, Kind::Random))?;
         let outcome = &mut *self.outcome;
         outcome.seed = Some(settings.seed);
         let random = Random::new(settings.seed.wrapping_add(1));

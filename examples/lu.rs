@@ -21,13 +21,13 @@ use dataflow::linalg::lu::{
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
-use dataflow::linalg::needs;
+use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_FACTORISATION, Problem, backend, by_precision,
-    digest, in_numbers, is_checked, is_plan_only, judge, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
+    in_numbers, is_checked, is_plan_only, judge, kept, over_ranks, say_more,
 };
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ const EXAMPLE: Example = Example {
     name: "lu",
     about: "Factors a matrix of any shape by tiles, with row swaps",
     runs: true,
-    honours: OF_A_FACTORISATION,
+    honours: OF_A_MATRIX,
 };
 
 /// The flags of this example alone.
@@ -53,6 +53,21 @@ struct Own {
 }
 
 impl Own {
+    /// How many groups a tournament begins with.
+    fn groups(&self) -> NonZeroU32 {
+        self.groups.unwrap_or(GROUPS)
+    }
+
+    /// What a factorisation takes.
+    fn needs<T: Scalar>(&self, there: &Layout, workers: usize) -> Needs {
+        match self.pivoting {
+            Pivoting::Partial => needs::lu::<T>(there, workers),
+            Pivoting::Tournament => needs::lu_tournament::<T>(there, self.groups(), workers),
+            Pivoting::Incremental => needs::lu_incremental::<T>(there, workers),
+            Pivoting::None => needs::lu_unpivoted::<T>(there, workers),
+        }
+    }
+
     /// The generated matrix that suits the way pivots are chosen.
     fn kind(&self) -> Kind {
         match self.pivoting {
@@ -61,14 +76,9 @@ impl Own {
         }
     }
 
-    /// Refuses groups of which nothing begins, and plans that nobody has.
-    fn expect_sense(&self, plan: bool) -> Result<(), Failure> {
+    /// Refuses groups of which nothing begins.
+    fn expect_sense(&self) -> Result<(), Failure> {
         self.generated.expect_sense()?;
-        let is_told = matches!(self.pivoting, Pivoting::Partial | Pivoting::None);
-        if plan && !is_told {
-            let text = "--plan: what a run needs is told of --pivoting partial and none only";
-            return Err(Failure::refused(text));
-        }
         match self.groups {
             Some(_) if self.pivoting != Pivoting::Tournament => Err(Failure::refused(
                 "--groups: only --pivoting tournament has them",
@@ -76,6 +86,13 @@ impl Own {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether factors are checked by a solution with them, as those with incremental pivoting are: it
+/// takes a square matrix.
+fn is_solved(settings: &Settings<Own>, (m, n): (usize, usize)) -> bool {
+    let incremental = settings.own.pivoting == Pivoting::Incremental;
+    incremental && m == n && is_checked(settings, n)
 }
 
 /// Of a tournament, if nobody says otherwise.
@@ -110,16 +127,20 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        let needs = |[there]: [Layout; 1]| needs::lu::<T>(&there, runtime.n_threads());
+        let needs = |[there]: [Layout; 1]| {
+            let run = settings.own.needs::<T>(&there, runtime.n_threads());
+            let all = match is_solved(settings, (m, n)) {
+                true => run.then(needs_of_solution::<T>(&there, runtime.n_threads())?),
+                false => run,
+            };
+            Ok(all.and(kept::<T, _>(settings, &there)))
+        };
         if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
             return Ok(());
         }
         // Kept beside its factors.
-        let original = self.original::<T>(
-            &[&layout],
-            2,
-            (&settings.own.generated, settings.own.kind()),
-        )?;
+        let original =
+            self.original::<T>(layout, 2, (&settings.own.generated, settings.own.kind()))?;
         let outcome = &mut *self.outcome;
 
         let lu = TiledMatrix::vacant(layout, runtime.memory());
@@ -135,7 +156,7 @@ impl InAnyPrecision for Problem<'_, Own> {
                     by_columns(Factor::new(&lu, &pivots, backend)?, runtime, monitor)
                 }
                 Pivoting::Tournament => {
-                    let groups = settings.own.groups.unwrap_or(GROUPS);
+                    let groups = settings.own.groups();
                     let factor = Factor::new(&lu, &pivots, backend)?;
                     by_columns(factor.by_tournament(groups), runtime, monitor)
                 }
@@ -155,8 +176,12 @@ impl InAnyPrecision for Problem<'_, Own> {
         if !is_checked(settings, m.max(n)) {
             // Nobody asks.
         } else if settings.own.pivoting == Pivoting::Incremental {
-            // What cannot be solved with is checked by nothing.
-            if m == n && regular.is_ok() {
+            // L is a sequence of steps, of which no product with U can be made.
+            if !is_solved(settings, (m, n)) {
+                outcome.say(format!(
+                    "not checked: such factors are judged by a solution, and {m} x {n} has none"
+                ));
+            } else if regular.is_ok() {
                 let ratio = solution(
                     (&lu, &exchanges),
                     &original,
@@ -165,7 +190,7 @@ impl InAnyPrecision for Problem<'_, Own> {
                 );
                 judge(Some(ratio?), outcome)?;
             } else {
-                outcome.say("not checked: a solution needs a square matrix that is regular");
+                outcome.say("not checked: such factors are judged by a solution, here is none");
             }
         } else {
             let check = Check::new(&original, &lu, &pivots)?;
@@ -210,6 +235,19 @@ fn without<T: Scalar>(
     Ok(factor.run_across(runtime, runtime.courier(), monitor)?)
 }
 
+/// What that takes beside the factors: the solution, the matrix, and what is left of the right-hand
+/// side.
+fn needs_of_solution<T: Scalar>(there: &Layout, workers: usize) -> Result<Needs, Failure> {
+    let side = Layout::general(there.rows(), 1, there.nb())?;
+    let side = side.distributed(*there.distribution(), there.rank())?;
+    let solved = needs::lu_replay::<T>([there, &side], workers);
+    let beside = Needs {
+        held: solved.held - needs::matrix::<T>(&side).held,
+        ..Needs::default()
+    };
+    Ok(solved.then(needs::gemm::<T>([there, &side, &side], workers).and(beside)))
+}
+
 /// ‖B − A·X‖₁ / (n ‖A‖₁ ‖X‖₁ ε) of a solution with a random right-hand side, the same on every rank.
 fn solution<T: Scalar>(
     (lu, exchanges): (&TiledMatrix<T>, &Exchanges<T>),
@@ -244,7 +282,7 @@ fn of_all(Digest(own): Digest, runtime: &Runtime) -> Result<Digest, dataflow::Er
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.expect_sense(settings.plan)?;
+        settings.own.expect_sense()?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

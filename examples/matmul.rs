@@ -125,7 +125,8 @@ impl InAnyPrecision for Problem<'_> {
         let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
         let (of_a, of_b, of_c) = (general(m, k)?, general(k, n)?, general(m, n)?);
         let layouts = [of_a, of_b, of_c];
-        let needs = |there: [Layout; 3]| needs::gemm::<T>(there.each_ref(), runtime.n_threads());
+        let workers = runtime.n_threads();
+        let needs = |there: [Layout; 3]| Ok(needs::gemm::<T>(there.each_ref(), workers));
         if is_plan_only::<T, _, 3>(settings, runtime, outcome, layouts, needs)? {
             return Ok(());
         }

@@ -20,8 +20,8 @@ use dataflow::linalg::qr::{
 };
 use dataflow::linalg::scalar::Scalar;
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_FACTORISATION, Problem, backend, by_precision,
-    digest, is_checked, is_plan_only, judge, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
+    is_checked, is_plan_only, judge, kept, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ const EXAMPLE: Example = Example {
     name: "qr",
     about: "Factors a matrix of any shape by tiles and along a tree",
     runs: true,
-    honours: OF_A_FACTORISATION,
+    honours: OF_A_MATRIX,
 };
 
 /// The flags of this example alone.
@@ -72,13 +72,20 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::geqrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        let needs = |[there]: [Layout; 1]| needs::qr::<T>(&there, options, runtime.n_threads());
+        let workers = runtime.n_threads();
+        let needs = |[there]: [Layout; 1]| {
+            let factored = needs::qr::<T>(&there, options, workers);
+            let all = match is_checked(settings, m.max(n)) {
+                true => factored.then(needs::qr_check::<T>(&there, options, workers)?),
+                false => factored,
+            };
+            Ok(all.and(kept::<T, _>(settings, &there)))
+        };
         if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
             return Ok(());
         }
         // Kept beside its factors.
-        let original =
-            self.original::<T>(&[&layout], 2, (&settings.own.generated, Kind::Random))?;
+        let original = self.original::<T>(layout, 2, (&settings.own.generated, Kind::Random))?;
         let outcome = &mut *self.outcome;
 
         let a = TiledMatrix::vacant(layout, runtime.memory());

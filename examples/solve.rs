@@ -28,6 +28,7 @@ use dataflow::linalg::matrix::market::{Reader, Storage, Symmetry, write};
 use dataflow::linalg::matrix::norm::{Norm, norm_across};
 use dataflow::linalg::matrix::transfer::{Turn, transfer};
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::refine::{Outcome as Refinement, bounds};
 use dataflow::linalg::scalar::Scalar;
@@ -35,8 +36,8 @@ use dataflow::linalg::{LinalgError, Where, cholesky, flops, lu, qr};
 use dataflow::{Monitor, Runtime};
 use factors::{By, Factors, Method, both, gathered};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, fits, judge,
-    open, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, is_checked,
+    is_plan_only, judge, kept, open, over_ranks, say_more,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,11 +56,9 @@ const EXAMPLE: Example = Example {
         "seed",
         "backend",
         "check",
+        "plan",
     ],
 };
-
-/// Up to this order the result is checked unless the user says otherwise.
-const CHECKED_BY_DEFAULT: usize = 8000;
 
 /// The flags of this example alone.
 #[derive(Clone, Debug, Args)]
@@ -144,12 +143,15 @@ impl InAnyPrecision for Problem<'_> {
         outcome.set("nrhs", nrhs);
         let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
         let (whole, of_sides) = (general(m, n)?, general(m, nrhs)?);
+        let of_a = over_ranks(method.layout(hermitian, (m, n), nb)?, settings, runtime)?;
+        if is_planned::<T>(method, [of_a, of_sides], (settings, runtime), outcome)? {
+            return Ok(());
+        }
         let original: Matrix<T> = match file {
             // Kept beside its factors, and once more for the check.
             Some(file) => Matrix::read(file, whole, 3, runtime)?,
             None => {
                 outcome.seed = Some(settings.seed);
-                fits::<T>(&[&whole, &of_sides], runtime)?;
                 let kind = own.kind((m, n));
                 own.generated.make((m, n), settings.seed, kind)?
             }
@@ -173,14 +175,21 @@ impl InAnyPrecision for Problem<'_> {
         };
         let (mut runs, mut solved) = (Vec::new(), None);
         while runs.len() < settings.repeat {
+            drop(solved.take());
             match task.solved(method)? {
                 Some((measured, factors, x)) => {
                     runs.push(measured);
                     solved = Some((factors, x));
                 }
                 // It only looked definite.
-                None if method == Method::Mixed => task.hermitian = false,
-                None => method = Method::Lu,
+                None => {
+                    match method {
+                        Method::Mixed => task.hermitian = false,
+                        _ => method = Method::Lu,
+                    }
+                    let layouts = [task.layout(method)?, of_sides];
+                    is_planned::<T>(method, layouts, (settings, runtime), outcome)?;
+                }
             }
         }
         outcome.measured = Measured::median(runs);
@@ -198,7 +207,7 @@ impl InAnyPrecision for Problem<'_> {
             Some(path) => task.write_solution(&x, path),
             None => Ok(()),
         };
-        if settings.check.unwrap_or(m.max(n) <= CHECKED_BY_DEFAULT) {
+        if is_checked(settings, m.max(n)) {
             task.check(&factors, &x, outcome)?;
         } else {
             tell_trust(None, outcome);
@@ -209,6 +218,37 @@ impl InAnyPrecision for Problem<'_> {
         }
         written
     }
+}
+
+/// Notes what each rank needs, if that is what was asked for; otherwise refuses a run by a method for
+/// which there is no room. That is the solution, then the check.
+fn is_planned<T: Scalar>(
+    method: Method,
+    layouts: [Layout; 2],
+    (settings, runtime): (&Settings<Own>, &Runtime),
+    outcome: &mut Outcome,
+) -> Result<bool, Failure> {
+    let workers = runtime.n_threads();
+    let needs = |[a, b]: [Layout; 2]| {
+        let (m, n) = (a.rows(), a.cols());
+        let run = method.needs::<T>([&a, &b], workers)?;
+        let whole = Layout::general(m, n, a.nb())?;
+        let whole = whole.distributed(*a.distribution(), a.rank())?;
+        let all = match is_checked(settings, m.max(n)) {
+            true => {
+                let check = match m == n {
+                    true => needs::error_bounds::<T>([&whole, &b], workers),
+                    false => needs::solution_ratio::<T>([&whole, &b], workers)?,
+                };
+                run.then(check.and(method.left::<T>(&a, workers)))
+            }
+            false => run,
+        };
+        // B is kept, too.
+        let beside = needs::matrix::<T>(&b).and(kept::<T, _>(settings, &whole));
+        Ok(all.and(beside))
+    };
+    is_plan_only::<T, _, 2>(settings, runtime, outcome, layouts, needs)
 }
 
 /// Notes by what the solution was found.
@@ -343,10 +383,7 @@ impl<T: Scalar> Task<'_, T> {
     /// How A is cut.
     fn layout(&self, method: Method) -> Result<Layout, Failure> {
         let (m, n) = self.shape;
-        let layout = match self.decomposition(method) {
-            Method::Cholesky => Layout::lower(n, self.b.nb())?,
-            _ => Layout::general(m, n, self.b.nb())?,
-        };
+        let layout = method.layout(self.hermitian, (m, n), self.b.nb())?;
         over_ranks(layout, self.settings, self.runtime)
     }
 
@@ -407,7 +444,6 @@ impl<T: Scalar> Task<'_, T> {
         let ((m, n), runtime) = (self.shape, self.runtime);
         let courier = runtime.courier();
         let whole = self.layout(Method::Lu)?;
-        fits::<T>(&[&whole, &whole, &whole], runtime)?;
         let a = TiledMatrix::vacant(whole, runtime.memory());
         a.fill(self.original, runtime)?;
         let b = self.sides()?;

@@ -3,7 +3,7 @@
 use super::cli;
 use super::problem::{
     File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest, is_checked,
-    is_plan_only, judge, over_ranks, say_more,
+    is_plan_only, judge, kept, over_ranks, say_more,
 };
 use clap::Args;
 use cli::{Example, Failure, Measured, Outcome, Settings};
@@ -124,13 +124,16 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
             }
         };
         let layout = over_ranks(layout, settings, runtime)?;
-        let needs = |[there]: [Layout; 1]| needs::cholesky::<T>(&there, runtime.n_threads());
+        let needs = |[there]: [Layout; 1]| {
+            let factor = needs::cholesky::<T>(&there, runtime.n_threads());
+            Ok(factor.and(kept::<T, _>(settings, &there)))
+        };
         if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
             return Ok(());
         }
         let generated = &settings.own.matrix;
         // Kept beside its factor.
-        let original = problem.original::<T>(&[&layout], 2, (generated, Kind::Spd))?;
+        let original = problem.original::<T>(layout, 2, (generated, Kind::Spd))?;
         let outcome = &mut *problem.outcome;
 
         let mut l = TiledMatrix::vacant(layout, runtime.memory());

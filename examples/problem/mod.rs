@@ -40,19 +40,6 @@ pub const OF_A_MATRIX: &[&str] = &[
     "seed",
     "backend",
     "check",
-];
-
-/// Those of an example that factors one, and can tell before what memory that takes.
-pub const OF_A_FACTORISATION: &[&str] = &[
-    "n",
-    "m",
-    "nb",
-    "grid",
-    "precision",
-    "input",
-    "seed",
-    "backend",
-    "check",
     "plan",
 ];
 
@@ -101,19 +88,16 @@ impl<'a, Own: Args> Problem<'a, Own> {
     }
 
     /// The matrix: the file's, of which `kept` copies are held at once, or a generated one.
-    /// Refuses what does not fit: matrices of these layouts, of which it has the first.
     pub fn original<T: Scalar>(
         &mut self,
-        layouts: &[&Layout],
+        layout: Layout,
         kept: u64,
         (generated, otherwise): (&Generated, Kind),
     ) -> Result<Matrix<T>, Failure> {
-        let layout = *layouts[0];
         match self.file.take() {
             Some(file) => Matrix::read(file, layout, kept, self.runtime),
             None => {
                 self.outcome.seed = Some(self.settings.seed);
-                fits::<T>(layouts, self.runtime)?;
                 let shape = (layout.rows(), layout.cols());
                 generated.make(shape, self.settings.seed, otherwise)
             }
@@ -163,11 +147,12 @@ pub fn over_ranks<Own: Args>(
     Ok(layout.distributed(Distribution::BlockCyclic(grid), runtime.rank())?)
 }
 
-/// Refuses matrices of which this rank's part of the machine cannot hold its tiles.
-pub fn fits<T: Scalar>(layouts: &[&Layout], runtime: &Runtime) -> Result<(), Failure> {
-    let of = layouts.iter().map(|layout| needs::matrix::<T>(layout));
-    let needed = of.fold(Needs::default(), Needs::and);
-    Ok(needed.expect_room(memory_of(runtime))?)
+/// What the matrix of a file takes, which stays as it was beside the one that is worked on.
+pub fn kept<T: Scalar, Own: Args>(settings: &Settings<Own>, layout: &Layout) -> Needs {
+    match settings.input {
+        Some(_) => needs::matrix::<T>(layout),
+        None => Needs::default(),
+    }
 }
 
 /// Bytes of memory for each of the ranks that share this machine: of what was free when it was
@@ -185,26 +170,27 @@ pub fn memory_of(runtime: &Runtime) -> u64 {
 const MOST_TILES: u128 = 1 << 26;
 
 /// Notes what each rank needs, if that is what was asked for: then nothing is to be computed.
-/// Otherwise refuses a run for which this rank has no room.
+/// Otherwise refuses a run for which this rank has no room. Counted are the matrices that an example
+/// works on, those that its check makes where it makes whole ones, and the one that a file leaves.
 pub fn is_plan_only<T: Scalar, Own: Args, const N: usize>(
     settings: &Settings<Own>,
     runtime: &Runtime,
     outcome: &mut Outcome,
     layouts: [Layout; N],
-    needs: impl Fn([Layout; N]) -> Needs,
+    needs: impl Fn([Layout; N]) -> Result<Needs, Failure>,
 ) -> Result<bool, Failure> {
     let available = memory_of(runtime);
     let n_tiles = |layout: &Layout| layout.mt() as u128 * layout.nt() as u128;
     let is_told = layouts.iter().map(n_tiles).fold(0, u128::saturating_add) <= MOST_TILES;
     let of_rank = |rank: Rank| {
         let there = layouts.map(|layout| layout.distributed(*layout.distribution(), rank));
-        let there = there.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let there = there.into_iter().collect::<Result<Vec<_>, LayoutError>>()?;
         let matrices = there.iter().map(needs::matrix::<T>);
         let matrices = matrices.fold(Needs::default(), Needs::and);
-        Ok::<_, LayoutError>(match there.try_into() {
+        match there.try_into() {
             Ok(there) if is_told => needs(there),
-            _ => matrices,
-        })
+            _ => Ok(matrices),
+        }
     };
     if !settings.plan {
         let refused = |error: needs::DoesNotFit| match &settings.input {

@@ -6,7 +6,8 @@ use clap::ValueEnum;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::determinant::Determinant;
 use dataflow::linalg::kernel::{Backend, Op, Side};
-use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::matrix::{Entries, Layout, LayoutError, TiledMatrix};
+use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::qr::{self, Apply, Options, Reflectors, Triangular, Where};
 use dataflow::linalg::refine::{self, Outcome};
 use dataflow::linalg::scalar::Scalar;
@@ -29,6 +30,48 @@ pub enum Method {
 }
 
 impl Method {
+    /// How A is cut, of which Cholesky reads the lower triangle.
+    pub fn layout(
+        self,
+        is_hermitian: bool,
+        (m, n): (usize, usize),
+        nb: usize,
+    ) -> Result<Layout, LayoutError> {
+        match self {
+            Method::Cholesky => Layout::lower(n, nb),
+            Method::Mixed if is_hermitian => Layout::lower(n, nb),
+            _ => Layout::general(m, n, nb),
+        }
+    }
+
+    /// What the factors of A and the solution of A·X = B take.
+    pub fn needs<T: Scalar>(
+        self,
+        [a, b]: [&Layout; 2],
+        workers: usize,
+    ) -> Result<Needs, LinalgError> {
+        match self {
+            Method::Cholesky | Method::Lu => Ok(needs::solve::<T>([a, b], workers)),
+            Method::Qr => needs::least_squares::<T>([a, b], Options::of_order(a.nb()), workers),
+            Method::Mixed => Ok(needs::mixed::<T>([a, b], workers)),
+        }
+    }
+
+    /// What of that is left beside X and B, for the check.
+    pub fn left<T: Scalar>(self, a: &Layout, workers: usize) -> Needs {
+        let of_a = needs::matrix::<T>(a);
+        let held = match self {
+            Method::Cholesky | Method::Lu => of_a,
+            Method::Qr if a.rows() < a.cols() => of_a,
+            Method::Qr => needs::qr::<T>(a, Options::of_order(a.nb()), workers),
+            Method::Mixed => of_a.and(needs::matrix::<T::Lower>(a)),
+        };
+        Needs {
+            held: held.held,
+            ..Needs::default()
+        }
+    }
+
     /// The word of the command line.
     pub fn name(self) -> String {
         let value = self.to_possible_value();

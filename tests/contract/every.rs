@@ -126,29 +126,55 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
     }
 }
 
+/// Every routine that has a plan, with the flags that choose it.
+const PLANS: [&str; 17] = [
+    "cholesky",
+    "cholesky_sequence",
+    "inverse",
+    "inverse --method lu",
+    "lu",
+    "lu --pivoting tournament --groups 3",
+    "lu --pivoting incremental",
+    "lu --pivoting none",
+    "qr",
+    "qr --tree greedy --m 400",
+    "least_squares --m 500",
+    "least_squares --m 200",
+    "solve --method cholesky",
+    "solve --method lu",
+    "solve --method qr",
+    "solve --method mixed",
+    "matmul",
+];
+
+/// Runs one of them with more flags.
+fn run_of(plan: &str, more: &[&str]) -> Ended {
+    let (example, flags) = plan.split_once(' ').unwrap_or((plan, ""));
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    run(example, &[&flags[..], more].concat())
+}
+
 #[test]
 fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
-    let plan = |example: &str, more: &[&str]| {
+    let plan = |of: &str, more: &[&str]| {
         let arguments = ["--plan", "--json", "--n", "300", "--threads", "1"];
-        let ended = run(example, &[&arguments[..], more].concat());
-        assert_eq!(ended.status, 0, "{example}: {}", ended.stderr);
+        let ended = run_of(of, &[&arguments[..], more].concat());
+        assert_eq!(ended.status, 0, "{of}: {}", ended.stderr);
         let object = ended.object();
-        assert!(object["seconds"].is_null(), "{example} computed");
+        assert!(object["seconds"].is_null(), "{of} computed");
         object["plan"].clone()
     };
-    for example in [
-        "cholesky",
-        "cholesky_sequence",
-        "inverse",
-        "lu",
-        "qr",
-        "matmul",
-    ] {
-        let alone = &plan(example, &[])["ranks"];
+    let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let first = plan(PLANS[0], &[]);
+    for of in PLANS {
+        let alone = plan(of, &[]);
+        assert_eq!(keys(&alone), keys(&first), "{of}");
+        let alone = &alone["ranks"];
+        assert_eq!(keys(&alone[0]), keys(&first["ranks"][0]), "{of}");
         assert_eq!(alone.as_array().unwrap().len(), 1);
-        assert_eq!(alone[0]["received_bytes"], 0, "{example}");
-        let spread = plan(example, &["--ranks", "4", "--nb", "30"]);
-        assert_eq!(spread["verdict"], "fits", "{example}");
+        assert_eq!(alone[0]["received_bytes"], 0, "{of}");
+        let spread = plan(of, &["--ranks", "4", "--nb", "30"]);
+        assert_eq!(spread["verdict"], "fits", "{of}");
         let ranks = spread["ranks"].as_array().unwrap();
         let sum = |key: &str| {
             ranks
@@ -169,5 +195,44 @@ fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
     );
     let people = run("lu", &["--plan", "--n", "300"]);
     assert!(people.stdout.contains("bytes held"), "{}", people.stdout);
-    assert_eq!(run("solve", &["--plan", "--n", "300"]).status, 2);
+}
+
+#[test]
+fn a_run_takes_what_its_plan_says_and_one_without_room_is_refused_with_the_numbers() {
+    let resident = |of: &str, n: &str| {
+        let done = run_of(of, &["--n", n, "--json", "--check", "--threads", "1"]).done();
+        done["max_rss_bytes"].as_u64().unwrap()
+    };
+    for of in PLANS {
+        // A rectangular one of this order is small.
+        if of.contains("--m ") {
+            continue;
+        }
+        let bytes = run_of(
+            of,
+            &[
+                "--plan",
+                "--n",
+                "900",
+                "--json",
+                "--check",
+                "--threads",
+                "1",
+            ],
+        );
+        let bytes = &bytes.object()["plan"]["ranks"][0];
+        let told = |key: &str| bytes[key].as_u64().unwrap();
+        let taken = resident(of, "900") - resident(of, "2");
+        // What stays of memory that was given back, and what is no tile.
+        let beside = 6 << 20;
+        let held = told("held_bytes");
+        assert!(held < taken + beside, "{of}: {held} told, {taken} taken");
+        let most = told("at_most_bytes");
+        assert!(taken < most + beside, "{of}: {taken} taken, {most} told");
+        let refused = run_of(of, &["--n", "2000000", "--nb", "2000", "--json"]);
+        let error = &refused.object()["error"];
+        assert_eq!(error["kind"], "does_not_fit", "{of}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("available: "), "{of}: {message}");
+    }
 }

@@ -54,7 +54,7 @@ const STEPS: usize = 3;
 
 /// Columns that are eliminated at a time: few enough that what they cost twice is little, enough for
 /// a product.
-const INNER_BLOCK: usize = 32;
+pub(crate) const INNER_BLOCK: usize = 32;
 
 /// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side, and one for each
 /// tile on and above the diagonal.

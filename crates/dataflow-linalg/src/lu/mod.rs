@@ -43,12 +43,14 @@ mod unpivoted;
 pub use check::{Check, CheckTask, residual};
 pub use exchanges::Exchanges;
 pub use factor::{Factor, Task, expect_regular, factor, factor_by_tournament};
+pub(crate) use incremental::INNER_BLOCK;
 pub use incremental::{Incremental, IncrementalTask, factor_incremental};
 pub use inverse::{inverse, inverse_across, invert};
 pub use order::default_tile_order;
 pub use pivots::Pivots;
 pub use replay::{Replay, ReplayTask, solve_incremental};
 pub use solve::{Solve, SolveTask, solve};
+pub(crate) use tournament::first_entrant;
 pub use trust::{condition, determinant, error_bounds, improve};
 pub use unpivoted::{Unpivoted, UnpivotedTask, factor_unpivoted};
 

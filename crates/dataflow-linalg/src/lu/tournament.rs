@@ -95,8 +95,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// The tile row where a match is played: the first of its leftmost group.
     pub(super) fn place_of(&self, v: u32, k: u32) -> u32 {
         let entrants = self.entrants(k);
-        let leaf = std::iter::successors(Some(v), |v| Some(2 * v)).find(|v| *v >= entrants);
-        k + leaf.map_or(0, |leaf| leaf - entrants)
+        k + first_entrant(v, entrants)
     }
 
     /// The rows that a group puts forward: each a column that ends with its number in the panel.
@@ -280,6 +279,12 @@ impl<T: Scalar> Factor<'_, T> {
         }
         tile.read_column_major(whole.as_slice(), all);
     }
+}
+
+/// The first group whose rows play at a node of a tree of so many groups, or below it.
+pub(crate) fn first_entrant(v: u32, entrants: u32) -> u32 {
+    let leaf = std::iter::successors(Some(v), |v| Some(2 * v)).find(|v| *v >= entrants);
+    leaf.map_or(0, |leaf| leaf - entrants)
 }
 
 /// A row of some sets, counted through all of them.

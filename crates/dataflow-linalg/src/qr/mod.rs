@@ -44,6 +44,7 @@ pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
 pub use least_squares::least_squares;
 pub use order::{default_inner_block, default_tile_order};
+pub(crate) use reflectors::alike;
 pub use reflectors::{Options, Reflectors};
 pub use solve::{SolveTask, Triangular};
 pub use tree::{Kill, Reduction, Tree, UnknownTree};

@@ -115,7 +115,7 @@ impl<T: Scalar> fmt::Debug for Reflectors<T> {
 }
 
 /// A matrix of another shape, cut and spread like one.
-pub(super) fn alike(layout: &Layout, (rows, cols): (usize, usize)) -> Result<Layout, LinalgError> {
+pub(crate) fn alike(layout: &Layout, (rows, cols): (usize, usize)) -> Result<Layout, LinalgError> {
     let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
     let alike = Layout::general(rows, cols, layout.nb()).map_err(wrong)?;
     let alike = alike.with_format(layout.format());

@@ -1,0 +1,74 @@
+//! Cholesky: what a factor, a solution with it and an inverse take.
+
+use super::view::View;
+use super::{Needs, matrix};
+use crate::matrix::Layout;
+use crate::scalar::Scalar;
+
+/// [`cholesky::Factor`](crate::cholesky::Factor) of a lower matrix.
+pub fn cholesky<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let received = view.sum(|m, k| usize::from(m >= k && view.reads_column(m, k)));
+    let run = Needs {
+        held: 0,
+        received,
+        // A diagonal tile is packed to be sent.
+        workspace: view.kernels(workers) + view.sum_here(|m, k| usize::from(m == k)),
+    };
+    run.beside(matrix::<T>(layout))
+}
+
+/// [`cholesky::Solve`](crate::cholesky::Solve): the factor, and the right-hand sides that become the
+/// solution.
+pub fn cholesky_solve<T: Scalar>([l, b]: [&Layout; 2], workers: usize) -> Needs {
+    let (of_l, of_b) = (View::of::<T>(l), View::of::<T>(b));
+    let any = of_b.meets_cols(0..of_b.nt);
+    // A tile of L goes to those who have its row of B, and back up to those who have its column.
+    let factor = of_l.sum(|m, k| match m >= k && any {
+        true => usize::from(of_b.in_row(m)) + usize::from(of_b.in_row(k)),
+        false => 0,
+    });
+    // What is solved down and up.
+    let solved = of_b.sum(|_, j| 2 * usize::from(of_b.in_col(j)));
+    let run = Needs {
+        held: 0,
+        received: factor + solved,
+        workspace: of_b.kernels(workers),
+    };
+    run.beside(matrix::<T>(l).and(matrix::<T>(b)))
+}
+
+/// [`cholesky::Inverse`](crate::cholesky::Inverse) of a lower matrix.
+pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let received = view.sum(|m, k| match (m, k) {
+        _ if m < k => 0,
+        // L for both solves, and its inverse.
+        (m, k) if m == k => {
+            let solves = view.reads_column(k, k) || view.in_row(k) && view.meets_cols(0..k);
+            usize::from(solves) + usize::from(view.in_row(k) && view.meets_cols(0..k))
+        }
+        // L; then what the columns left of k read, the rows below m, and the last stage.
+        _ => {
+            let last = view.in_col(k) && view.meets_rows(k..m);
+            let last = last || view.in_row(k) && view.meets_cols(0..k);
+            [
+                view.reads_column(m, k),
+                view.in_row(m) && view.meets_cols(0..k),
+                view.in_col(k) && view.meets_rows(m + 1..view.nt),
+                last,
+            ]
+            .into_iter()
+            .map(usize::from)
+            .sum()
+        }
+    });
+    let held = matrix::<T>(layout);
+    let run = Needs {
+        held: 0,
+        received,
+        // A tile that is still read is copied before it is overwritten, up to three times.
+        workspace: view.kernels(workers) + 3 * held.held,
+    };
+    run.beside(held)
+}

@@ -1,0 +1,265 @@
+//! LU: what its four ways to choose pivots, its solutions and its inverse take.
+
+use super::view::View;
+use super::{Needs, matrix};
+use crate::kernel::Op;
+use crate::lu::{INNER_BLOCK, first_entrant};
+use crate::matrix::{Layout, Tile};
+use crate::scalar::Scalar;
+use std::num::NonZeroU32;
+
+/// Bytes of the number of a row.
+const WORD: u128 = size_of::<u32>() as u128;
+
+/// [`lu::Factor`](crate::lu::Factor): partial pivoting of a matrix of any shape.
+///
+/// The stacks of rows of all panels count, though few are there at once: what is told to work in is
+/// several times the matrix.
+pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    by_columns::<T>(layout, workers, |view, k| {
+        let (own, rows) = (view.rows_here(k), layout.rows() - layout.row_range(k).start);
+        let width = layout.tile_cols(k) as u128;
+        let (stacks, panel) = (own * width, rows as u128 * width);
+        // Stacks of rows come and go; the panel is one stack of all.
+        match view.in_row(k) {
+            true => [stacks + panel, 2 * stacks + 2 * panel],
+            false => [stacks, 2 * stacks],
+        }
+    })
+}
+
+/// The same by [tournament](crate::lu::Factor::by_tournament), in so many groups.
+pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: usize) -> Needs {
+    let (groups, view) = (groups.get() as usize, View::of::<T>(layout));
+    let entrants = |k: usize| groups.min(view.mt - k);
+    let group = |entrant: usize, k: usize| (k + entrant..view.mt).step_by(groups);
+    let needs = by_columns::<T>(layout, workers, |view, k| {
+        let width = layout.tile_cols(k) as u128;
+        let (mut received, mut made) = (0, 0);
+        // The tiles of a group that it gathers from other rows of ranks.
+        for entrant in (0..entrants(k)).filter(|i| view.in_row(k + i)) {
+            let elsewhere = group(entrant, k).filter(|&m| !view.in_row(m));
+            received += elsewhere
+                .map(|m| layout.tile_rows(m) as u128 * width)
+                .sum::<u128>();
+        }
+        // The winners at each node of the tree, with the numbers of their rows.
+        let winners = (width + 1) * width;
+        let most = entrants(k) as u32;
+        let is_here = |v: u32| view.in_row(k + first_entrant(v, most) as usize);
+        for v in most.min(2)..2 * most {
+            match is_here(v) {
+                true => made += winners,
+                false if v > 1 && is_here(v / 2) => received += winners,
+                false => {}
+            }
+        }
+        // For each row of ranks the winners' factors, and the rows that fall there.
+        let (factors, fallen) = (width * width, (width + 1) * width);
+        let beside = width + 1;
+        match view.in_row(k) {
+            true => made += view.grid.p() as u128 * (factors + beside) + fallen,
+            false => received += factors + fallen + beside,
+        }
+        [received, made]
+    });
+    // A group plays on a stack of all its rows.
+    let of_group = |(entrant, k): (usize, usize)| -> u128 {
+        group(entrant, k).map(|m| view.bytes(m, k)).sum()
+    };
+    let steps = (0..view.mt.min(view.nt)).filter(|&k| view.in_col(k));
+    let stacks = steps.flat_map(|k| (0..entrants(k)).map(move |entrant| (entrant, k)));
+    let here = stacks.filter(|(entrant, k)| view.in_row(k + entrant));
+    let largest = here.map(of_group).max().unwrap_or(0);
+    needs.and(Needs {
+        workspace: workers as u128 * largest,
+        ..Needs::default()
+    })
+}
+
+/// What swaps of whole rows take; `panel` tells how many elements a rank in a panel's column gets
+/// and makes for it.
+fn by_columns<T: Scalar>(
+    layout: &Layout,
+    workers: usize,
+    panel: impl Fn(&View, usize) -> [u128; 2],
+) -> Needs {
+    let view = View::of::<T>(layout);
+    let (mt, nt) = (view.mt, view.nt);
+    let element = view.element;
+    let (mut received, mut made) = (0, 0);
+    for k in 0..mt.min(nt) {
+        let width = layout.tile_cols(k) as u128;
+        let rows = (layout.rows() - layout.row_range(k).start) as u128;
+        // The swaps, and the order of rows that they come to.
+        received += swaps::<T>(width) + WORD * rows + element;
+        made += WORD * rows + element;
+        if view.is_here(k, k) {
+            made += swaps::<T>(width);
+        }
+        if view.in_col(k) {
+            let [gets, makes] = panel(&view, k);
+            // Columns left of later panels are reordered by stacks, once.
+            let stacks = view.rows_here(k) * width;
+            received += (gets + stacks) * element;
+            made += (makes + stacks) * element;
+        }
+        for n in (k + 1..nt).filter(|&n| view.in_col(n)) {
+            // Rows that rise and rows that fall, each with its number.
+            let moving = width * (layout.tile_cols(n) as u128 + 1) * element;
+            received += moving;
+            made += 2 * moving;
+        }
+    }
+    let tiles = view.sum(|m, n| {
+        let left = m >= n && view.in_row(m) && view.meets_cols(n + 1..nt);
+        let upper = m < n && view.in_col(n) && view.meets_rows(m + 1..mt);
+        usize::from(left || upper)
+    });
+    // L of diagonal tiles stands beside them; a tile that is being sent is copied before its rows
+    // move.
+    let copies = match view.is_spread() {
+        false => view.sum_here(|m, n| usize::from(m == n)),
+        true => view.sum_here(|m, n| usize::from(m >= n) + usize::from(m == n)),
+    };
+    let run = Needs {
+        held: 0,
+        received: received.saturating_mul(view.is_spread().into()) + tiles,
+        workspace: view.kernels(workers) + made + copies,
+    };
+    run.beside(matrix::<T>(layout))
+}
+
+/// Bytes of the row swaps of a panel, and of what they come to.
+fn swaps<T: Scalar>(width: u128) -> u128 {
+    WORD * (2 + 4 * width) + size_of::<T>() as u128
+}
+
+/// [`lu::Unpivoted`](crate::lu::Unpivoted): as it stands.
+pub fn lu_unpivoted<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let received = view.sum(|m, n| {
+        let along = m >= n && view.in_row(m) && view.meets_cols(n + 1..view.nt);
+        let down = m <= n && view.in_col(n) && view.meets_rows(m + 1..view.mt);
+        usize::from(along) + usize::from(down)
+    });
+    let diagonal = (0..view.mt.min(view.nt)).filter(|&k| view.is_here(k, k));
+    let swaps = diagonal.map(|k| swaps::<T>(layout.tile_cols(k) as u128));
+    let run = Needs {
+        held: 0,
+        received,
+        // Of a diagonal tile each triangle goes its own way.
+        workspace: view.kernels(workers)
+            + view.sum_here(|m, n| 2 * usize::from(m == n))
+            + swaps.sum::<u128>(),
+    };
+    run.beside(matrix::<T>(layout))
+}
+
+/// [`lu::Incremental`](crate::lu::Incremental): the matrix, and for each tile on and below the
+/// diagonal what was exchanged.
+pub fn lu_incremental<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    // What is left on and below the diagonal goes along its row.
+    let received = received_exchanges(&view, |m, k| {
+        view.in_row(m) && view.meets_cols(k + 1..view.nt)
+    });
+    // A tile on or above it goes down its column, from rank to rank, and back.
+    let down = view.is_spread_down();
+    let passing = view.add(|m, n| usize::from(down && m <= n && view.in_col(n)));
+    let run = Needs {
+        held: 0,
+        received: received + passing,
+        // A diagonal tile is still read when the next one below changes it.
+        workspace: view.kernels(workers) + view.sum_here(|m, n| usize::from(m == n)),
+    };
+    run.beside(matrix::<T>(layout).and(exchanges::<T>(&view)))
+}
+
+/// [`lu::Replay`](crate::lu::Replay): those, and the right-hand sides that become the solution.
+pub fn lu_replay<T: Scalar>([lu, b]: [&Layout; 2], workers: usize) -> Needs {
+    let (view, of_b) = (View::of::<T>(lu), View::of::<T>(b));
+    let any = of_b.meets_cols(0..of_b.nt);
+    let upper = view.sum(|m, n| usize::from(m < n && any && view.in_row(m)));
+    let lower = received_exchanges(&view, |m, _| any && view.in_row(m));
+    // Each tile goes down its column, then what is solved goes up.
+    let down = of_b.is_spread_down();
+    let passing = of_b.add(|_, j| 2 * usize::from(down && of_b.in_col(j)));
+    let run = Needs {
+        held: 0,
+        received: upper + lower + passing,
+        workspace: of_b.kernels(workers),
+    };
+    let held = matrix::<T>(lu).and(exchanges::<T>(&view));
+    run.beside(held.and(matrix::<T>(b)))
+}
+
+/// What [`Exchanges`](crate::lu::Exchanges) hold here.
+fn exchanges<T: Scalar>(view: &View) -> Needs {
+    let here = on_and_below(view).filter(|&(m, k)| view.is_here(m, k));
+    let tile = size_of::<Tile<T>>() as u128;
+    Needs {
+        held: here.map(|(m, k)| exchange(view, m, k) + tile).sum(),
+        ..Needs::default()
+    }
+}
+
+/// Bytes of the tiles on and below the diagonal that come from other ranks if they are read here,
+/// each with what was exchanged.
+fn received_exchanges(view: &View, reads: impl Fn(usize, usize) -> bool) -> u128 {
+    let there = on_and_below(view).filter(|&(m, k)| !view.is_here(m, k) && reads(m, k));
+    there
+        .map(|(m, k)| view.bytes(m, k) + exchange(view, m, k))
+        .sum()
+}
+
+fn on_and_below(view: &View) -> impl Iterator<Item = (usize, usize)> + use<> {
+    let mt = view.mt;
+    (0..mt.min(view.nt)).flat_map(move |k| (k..mt).map(move |m| (m, k)))
+}
+
+/// Bytes of the row swaps within a diagonal tile, or of the steps by which a tile below vanished.
+fn exchange(view: &View, m: usize, k: usize) -> u128 {
+    let (rows, cols) = (view.layout.tile_rows(m), view.layout.tile_cols(k));
+    match m == k {
+        true => (WORD * rows.min(cols) as u128).next_multiple_of(view.element),
+        false => (INNER_BLOCK.min(cols) as u128 + 1) * cols as u128 * view.element,
+    }
+}
+
+/// [`lu::Solve`](crate::lu::Solve): the factors, and the right-hand sides that become the solution.
+pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Needs {
+    let (of_lu, of_b) = (View::of::<T>(lu), View::of::<T>(b));
+    let any = of_b.meets_cols(0..of_b.nt);
+    let factors = of_lu.sum(|m, n| {
+        let row = if op == Op::NoTranspose { m } else { n };
+        usize::from(any && of_b.in_row(row))
+    });
+    // What is solved down and up.
+    let solved = of_b.sum(|_, j| 2 * usize::from(of_b.in_col(j)));
+    // Rows that move, and the order of all; that of each step is made from that of the next.
+    let moving = of_b.sum_here(|_, _| 1);
+    let orders = 2 * (WORD * lu.rows() as u128 + of_lu.element);
+    let swaps = swaps::<T>(lu.nb().min(lu.cols()) as u128);
+    let run = Needs {
+        held: 0,
+        received: match of_lu.is_spread() {
+            true => factors + solved + moving + orders + swaps,
+            false => 0,
+        },
+        workspace: of_b.kernels(workers) + moving + orders,
+    };
+    run.beside(matrix::<T>(lu).and(matrix::<T>(b)))
+}
+
+/// [`lu::inverse_across`](crate::lu::inverse_across): the factors and A⁻ᴴ, then that and A⁻¹.
+pub fn lu_inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let solved = lu_solve::<T>([layout; 2], Op::ConjTranspose, workers);
+    let turned = Needs {
+        held: 0,
+        received: view.sum(|m, n| usize::from(view.is_here(n, m))),
+        workspace: 0,
+    };
+    lu::<T>(layout, workers).then(solved).then(turned)
+}

@@ -1,0 +1,186 @@
+//! QR: what factors, Q and solutions of least squares take.
+
+use super::view::View;
+use super::{Needs, gemm, matrix};
+use crate::error::LinalgError;
+use crate::kernel::Side;
+use crate::matrix::{Layout, Tile};
+use crate::qr::{Elimination, Options, alike};
+use crate::scalar::Scalar;
+
+/// [`qr::Factor`](crate::qr::Factor): the matrix, its reflectors, and what they are made with.
+pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let (held, received) = reflectors::<T>(&view, options, |m, k| {
+        view.in_row(m) && view.meets_cols(k + 1..view.nt)
+    });
+    // Tiles of other rows pass through, each in one place at a time, and on its way.
+    let guests = view.sum(|_, n| 2 * usize::from(view.in_col(n)));
+    matrix::<T>(layout).and(Needs {
+        held,
+        received: received + guests,
+        workspace: view.kernels(workers) + packed(&view),
+    })
+}
+
+/// [`qr::Apply`](crate::qr::Apply): the factors of `a`, and the `c` that Q is applied to.
+pub fn qr_apply<T: Scalar>(
+    (a, options): (&Layout, Options),
+    side: Side,
+    c: &Layout,
+    workers: usize,
+) -> Needs {
+    let (view, of_c) = (View::of::<T>(a), View::of::<T>(c));
+    let in_line = |m| match side {
+        Side::Left => of_c.in_row(m) && of_c.meets_cols(0..of_c.nt),
+        Side::Right => of_c.in_col(m) && of_c.meets_rows(0..of_c.mt),
+    };
+    let (_, received) = reflectors::<T>(&view, options, |m, _| in_line(m));
+    let guests = of_c.sum(|m, n| match side {
+        Side::Left => 2 * usize::from(of_c.in_col(n)),
+        Side::Right => 2 * usize::from(of_c.in_row(m)),
+    });
+    let run = Needs {
+        held: 0,
+        received: received + guests,
+        workspace: of_c.kernels(workers) + packed(&view),
+    };
+    run.beside(qr::<T>(a, options, workers).and(matrix::<T>(c)))
+}
+
+/// Bytes of the reflectors: of this rank, and of those of others that are read here, with the tiles
+/// that belong to them.
+fn reflectors<T: Scalar>(
+    view: &View,
+    options: Options,
+    reads: impl Fn(usize, usize) -> bool,
+) -> (u128, u128) {
+    let panels = view.mt.min(view.nt);
+    let elimination = Elimination::of_tree(options.tree, view.mt as u32, panels as u32);
+    let (mut held, mut received) = (0, 0);
+    for (m, k) in (0..panels).flat_map(|k| (k..view.mt).map(move |m| (m, k))) {
+        let rows = view.layout.tile_rows(m) as u128;
+        let cols = view.layout.tile_cols(k) as u128;
+        let t = options.ib.max(1) as u128 * cols * view.element;
+        let of_triangle = match elimination.is_triangle(k as u32, m as u32) {
+            true => rows * rows.min(cols) * view.element + t,
+            false => 0,
+        };
+        let made = of_triangle + if m > k { t } else { 0 };
+        if view.is_here(m, k) {
+            held += made + 3 * size_of::<Tile<T>>() as u128;
+        } else if reads(m, k) {
+            received += made + if m > k { view.bytes(m, k) } else { 0 };
+        }
+    }
+    (held, received)
+}
+
+/// What is packed to be sent: V and R travel as the parts that they are.
+fn packed(view: &View) -> u128 {
+    match view.is_spread() {
+        true => view.sum_here(|m, k| usize::from(m >= k)),
+        false => 0,
+    }
+}
+
+/// [`qr::least_squares`](crate::qr::least_squares) of A·X = B: both, X and the factors; of a wide
+/// matrix those of its adjoint, beside it.
+///
+/// # Errors
+/// If the tiles of X or of the adjoint are too many to be counted.
+pub fn least_squares<T: Scalar>(
+    [a, b]: [&Layout; 2],
+    options: Options,
+    workers: usize,
+) -> Result<Needs, LinalgError> {
+    let (m, n) = (a.rows(), a.cols());
+    let x = alike(b, (n, b.cols()))?;
+    let sides = matrix::<T>(b).and(matrix::<T>(&x));
+    if m >= n {
+        let factored = qr::<T>(a, options, workers);
+        let turned = qr_apply::<T>((a, options), Side::Left, b, workers);
+        let turned = turned.beside(factored);
+        let solved = solve::<T>(a, &x, false, workers);
+        return Ok(factored.then(turned).then(solved).and(sides));
+    }
+    let adjoint = alike(a, (n, m))?;
+    let (of_a, of_adjoint) = (View::of::<T>(a), View::of::<T>(&adjoint));
+    let made = Needs {
+        held: 0,
+        received: of_a.sum(|i, j| usize::from(of_adjoint.is_here(j, i))),
+        workspace: 0,
+    };
+    let factored = qr::<T>(&adjoint, options, workers);
+    let turned = qr_apply::<T>((&adjoint, options), Side::Left, &x, workers);
+    let turned = turned.beside(factored);
+    let solved = solve::<T>(&adjoint, &x, true, workers);
+    let all = made.then(factored).then(solved).then(turned);
+    Ok(all.and(matrix::<T>(a)).and(sides))
+}
+
+/// What a solution with R takes, or with Rᴴ, beside its matrices.
+fn solve<T: Scalar>(a: &Layout, x: &Layout, is_adjoint: bool, workers: usize) -> Needs {
+    let (of_a, of_x) = (View::of::<T>(a), View::of::<T>(x));
+    let any = of_x.meets_cols(0..of_x.nt);
+    let factor = of_a.sum(|m, k| {
+        let row = if is_adjoint { k } else { m };
+        usize::from(m <= k && any && of_x.in_row(row))
+    });
+    Needs {
+        held: 0,
+        received: factor + of_x.sum(|_, j| usize::from(of_x.in_col(j))),
+        workspace: of_x.kernels(workers),
+    }
+}
+
+/// [`qr::check`](fn@crate::qr::check) of factors: they, Q, R, and what is left of A and of I.
+///
+/// # Errors
+/// If the tiles of Q are too many to be counted.
+pub fn qr_check<T: Scalar>(
+    a: &Layout,
+    options: Options,
+    workers: usize,
+) -> Result<Needs, LinalgError> {
+    let (m, n) = (a.rows(), a.cols());
+    let k = m.min(n);
+    let (q, r, unit) = (alike(a, (m, k))?, alike(a, (k, n))?, alike(a, (k, k))?);
+    let all = [a, &q, &r, &unit].map(matrix::<T>).into_iter();
+    let held = qr::<T>(a, options, workers).and(all.fold(Needs::default(), Needs::and));
+    let formed = qr_apply::<T>((a, options), Side::Left, &q, workers);
+    let left = gemm::<T>([&q, &r, a], workers);
+    // Qᴴ·Q reads Q by its columns, and by its rows.
+    let (of_q, of_unit) = (View::of::<T>(&q), View::of::<T>(&unit));
+    let turned = of_q.sum(|_, j| usize::from(of_unit.in_row(j) || of_unit.in_col(j)));
+    let turned = Needs {
+        held: 0,
+        received: turned,
+        workspace: of_unit.kernels(workers),
+    };
+    Ok(formed.then(left).then(turned).beside(held))
+}
+
+/// [`qr::solution_ratio`](crate::qr::solution_ratio): A, B and X, and of a matrix that is not wide
+/// what is left of the normal equations.
+///
+/// # Errors
+/// If the tiles of X are too many to be counted.
+pub fn solution_ratio<T: Scalar>(
+    [a, b]: [&Layout; 2],
+    workers: usize,
+) -> Result<Needs, LinalgError> {
+    let x = alike(b, (a.cols(), b.cols()))?;
+    let left = gemm::<T>([a, &x, b], workers);
+    if a.rows() < a.cols() {
+        return Ok(left);
+    }
+    let (of_a, of_b, of_x) = (View::of::<T>(a), View::of::<T>(b), View::of::<T>(&x));
+    let turned = of_a.sum(|_, j| usize::from(of_x.in_row(j)));
+    let turned = Needs {
+        held: 0,
+        received: turned + of_b.sum(|_, j| usize::from(of_x.in_col(j))),
+        workspace: of_x.kernels(workers),
+    };
+    Ok(left.then(turned).and(matrix::<T>(&x)))
+}
