@@ -207,10 +207,7 @@ impl Runtime {
         program: &Recorded<'_, D>,
         monitor: &Monitor,
     ) -> Result<Report, Error> {
-        match &self.messenger {
-            None => program.run_watched(&self.workers, monitor),
-            Some(messenger) => program.run_across(&self.workers, messenger, monitor),
-        }
+        program.run_across(&self.workers, self.courier(), monitor)
     }
 
     /// Calls a problem that solves itself by smaller ones, on all ranks, each of which calls this;

@@ -233,7 +233,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
     }
 
     /// Runs this rank's part of the program, together with the other ranks, which have recorded the
-    /// same one.
+    /// same one. On a single rank the same as [`run_watched`](Self::run_watched).
     ///
     /// # Errors
     /// As [`crate::run_across`], the same on every rank;
@@ -248,7 +248,10 @@ impl<'env, D: Datum> Recorded<'env, D> {
     where
         D: Wire,
     {
-        run_across(self, on, courier, monitor).map_err(|error| self.explained(error))
+        match courier.n_ranks() {
+            1 => self.run_watched(on, monitor),
+            _ => run_across(self, on, courier, monitor).map_err(|error| self.explained(error)),
+        }
     }
 
     /// The first task that accesses a datum does not find it.
