@@ -283,7 +283,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Small under Miri, which takes a millisecond for each bucket.
-    const N_KEYS: u64 = if cfg!(miri) { 8 } else { 30_000 };
+    const N_KEYS: u64 = if cfg!(miri) { 12 } else { 30_000 };
     const N_RACED: u64 = if cfg!(miri) { 10 } else { 7_500 };
 
     fn n_buckets<D: Datum>(table: &Pending<D>) -> usize {
