@@ -218,17 +218,19 @@ pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs
     let panels = mt.min(nt);
     let elimination = Elimination::of_tree(options.tree, mt as u32, panels as u32);
     let element = size_of::<T>() as u128;
-    let (mut held, mut received) = (0, 0);
+    let (mut held, mut received, mut triangles) = (0, 0, 0);
     for (m, k) in (0..panels).flat_map(|k| (k..mt).map(move |m| (m, k))) {
         let (rows, cols) = (layout.tile_rows(m) as u128, layout.tile_cols(k) as u128);
         let t = options.ib.max(1) as u128 * cols * element;
         let is_triangle = elimination.is_triangle(k as u32, m as u32);
+        let of_t = t * (u128::from(is_triangle) + u128::from(m > k));
         let made = match is_triangle {
-            true => rows * rows.min(cols) * element + t,
-            false => 0,
-        } + if m > k { t } else { 0 };
+            true => rows * rows.min(cols) * element + of_t,
+            false => of_t,
+        };
         if view.in_row(m) && view.in_col(k) {
             held += made + 3 * size_of::<Tile<T>>() as u128;
+            triangles += of_t;
         } else if view.in_row(m) && view.meets_cols(k + 1..nt) {
             received += made + if m > k { view.bytes(m, k) } else { 0 };
         }
@@ -242,7 +244,7 @@ pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs
         workspace: view.kernels(workers)
             + match layout.distribution().n_ranks() {
                 1 => 0,
-                _ => packed,
+                _ => packed + triangles,
             },
     })
 }
