@@ -23,7 +23,8 @@ use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, Triangular, TriangularOperand};
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use dataflow_linalg::scalar::{Scalar, c64};
-use ranks::on_ranks;
+use ranks::{Crossed, on_ranks};
+use traffic::{Loops, Read, extent, lower, whole};
 
 const N: usize = 50;
 const NB: usize = 8;
@@ -79,7 +80,7 @@ fn every_grid_gives_the_residual_of_one_rank_to_the_bit() {
 }
 
 /// Factors the matrix over a grid; the sum of the ranks' digests, and what crossed.
-fn across<T: Scalar>(p: u32, q: u32, seed: u64) -> (Digest, u64) {
+fn across<T: Scalar>(p: u32, q: u32, seed: u64) -> (Digest, Crossed) {
     let (parts, crossed) = on_ranks(p * q, (seed, 2), |courier| {
         let distribution = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
         let layout = Layout::lower(N, NB)
@@ -93,7 +94,7 @@ fn across<T: Scalar>(p: u32, q: u32, seed: u64) -> (Digest, u64) {
         assert_eq!(report.copies(), 0);
         digest(&a).unwrap()
     });
-    (parts.into_iter().sum(), crossed.data)
+    (parts.into_iter().sum(), crossed)
 }
 
 #[test]
@@ -129,7 +130,7 @@ fn a_final_tile_is_sent_once_to_each_rank_that_needs_it() {
             crossings += ranks.collect::<std::collections::BTreeSet<_>>().len() as u64;
         }
     }
-    assert_eq!(across::<f64>(2, 2, 4).1, crossings);
+    assert_eq!(across::<f64>(2, 2, 4).1.data, crossings);
 }
 
 #[test]
@@ -186,7 +187,7 @@ const GRIDS: [(u32, u32); 8] = [
 ];
 
 /// Inverts the matrix over a grid: the sum of the digests, and what crossed.
-fn inverted<T: Scalar>(grid: (u32, u32), seed: u64) -> (Digest, u64) {
+fn inverted<T: Scalar>(grid: (u32, u32), seed: u64) -> (Digest, Crossed) {
     let original = PositiveDefinite::new(N, 3);
     let on = Shuffled::new(seed).with_threads(2);
     let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
@@ -198,7 +199,7 @@ fn inverted<T: Scalar>(grid: (u32, u32), seed: u64) -> (Digest, u64) {
         assert!(report.copies() <= most, "{} copies", report.copies());
         digest(&a).unwrap()
     });
-    (digests.into_iter().sum(), crossed.data)
+    (digests.into_iter().sum(), crossed)
 }
 
 #[test]
@@ -245,44 +246,52 @@ fn inversion(nt: usize, mut task: impl FnMut(&[TileOf], TileOf)) {
     }
 }
 
-/// Versions of tiles that are needed where they do not lie, once for each rank.
-fn crossings((p, q): (u32, u32), nest: impl FnOnce(&mut dyn FnMut(&[TileOf], TileOf))) -> u64 {
-    let owner = |(i, j): TileOf| (i as u32 % p, j as u32 % q);
-    let mut versions = std::collections::BTreeMap::<TileOf, usize>::new();
-    let mut crossings = std::collections::BTreeSet::new();
-    nest(&mut |reads, tile| {
-        for read in reads.iter().filter(|read| owner(**read) != owner(tile)) {
-            crossings.insert((*read, versions.get(read).copied(), owner(tile)));
-        }
-        *versions.entry(tile).or_default() += 1;
-    });
-    crossings.len() as u64
+/// A tile of a matrix, by its letter; of a diagonal tile its triangle.
+fn of_lower(letter: char, n: usize, (i, j): TileOf) -> Read {
+    let (name, rows, cols) = ((letter, i, j), extent(n, NB, i), extent(n, NB, j));
+    match i == j {
+        true => lower(name, rows, cols),
+        false => whole(name, rows, cols),
+    }
+}
+
+/// A tile of a `rows` × `cols` matrix.
+fn of_matrix(letter: char, (rows, cols): (usize, usize), (i, j): TileOf) -> Read {
+    whole((letter, i, j), extent(rows, NB, i), extent(cols, NB, j))
 }
 
 #[test]
 fn a_version_of_the_inversion_is_sent_once_to_each_rank_that_reads_it() {
     for grid in GRIDS {
-        let expected = crossings(grid, |task| inversion(N.div_ceil(NB), task));
-        assert_eq!(inverted::<f64>(grid, 4).1, expected, "{grid:?}");
+        let mut loops = Loops::on(grid);
+        inversion(N.div_ceil(NB), |reads, (i, j)| {
+            let reads: Vec<_> = reads.iter().map(|tile| of_lower('A', N, *tile)).collect();
+            loops.task(loops.rank(i, j), &reads, &[('A', i, j)]);
+        });
+        loops.expect::<f64>(&inverted::<f64>(grid, 4).1, &format!("{grid:?}"));
     }
 }
 
-/// Solves with the factor of one rank over a grid: the sum of the digests, and what crossed.
-fn solved<T: Scalar>(columns: usize, grid: (u32, u32), seed: u64) -> (Digest, u64) {
-    let layout = Layout::lower(N, NB).unwrap();
-    let l = TiledMatrix::<T>::from_entries(layout, &PositiveDefinite::new(N, 3));
-    factor(&l, Backend::Faer, &Inline).unwrap();
+/// Factors and solves over a grid: the sum of the digests, and what crossed.
+fn solved<T: Scalar>(columns: usize, grid: (u32, u32), seed: u64) -> (Digest, Crossed) {
     let on = Shuffled::new(seed).with_threads(2);
+    let (factors, _) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
+        let layout = Layout::lower(N, NB).unwrap();
+        let a = part::<T>(layout, grid, courier.rank(), &PositiveDefinite::new(N, 3));
+        let factor = Factor::new(&a, Backend::Faer).unwrap();
+        factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        a
+    });
     let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
-        let l = part::<T>(layout, grid, courier.rank(), &l);
+        let l = &factors[courier.rank().0 as usize];
         let sides = Layout::general(N, columns, NB).unwrap();
         let b = part::<T>(sides, grid, courier.rank(), &Random::new(8));
-        let solve = Solve::new(&l, &b, Backend::Faer).unwrap();
+        let solve = Solve::new(l, &b, Backend::Faer).unwrap();
         let report = solve.run_across(&on, courier, &Monitor::new()).unwrap();
         assert_eq!(report.copies(), 0);
         digest(&b).unwrap()
     });
-    (digests.into_iter().sum(), crossed.data)
+    (digests.into_iter().sum(), crossed)
 }
 
 #[test]
@@ -293,22 +302,25 @@ fn every_grid_gives_the_solution_of_one_rank_and_sends_each_tile_once_down_and_o
         for grid in GRIDS {
             let (digest, crossed) = solved::<f64>(columns, grid, 3);
             assert_eq!(digest, alone, "{columns} columns on {grid:?}");
-            // The tiles of L are told apart by their rows, which keep their owners.
-            let far = 1000 * (grid.0 * grid.1) as usize;
-            let expected = crossings(grid, |task| {
-                let (down, up) = (|m, k| (m + far, k), |m, k| (m + 2 * far, k));
-                for j in 0..jt {
-                    for k in 0..nt {
-                        task(&[down(k, k)], (k, j));
-                        (k + 1..nt).for_each(|m| task(&[down(m, k), (k, j)], (m, j)));
-                    }
-                    for k in (0..nt).rev() {
-                        task(&[up(k, k)], (k, j));
-                        (0..k).for_each(|m| task(&[up(k, m), (k, j)], (m, j)));
+            // L goes to each rank once for the way down and once for the way up.
+            let mut loops = Loops::on(grid);
+            let side = |m, j| of_matrix('B', (N, columns), (m, j));
+            for j in 0..jt {
+                let ways = [('D', (0..nt).collect()), ('U', (0..nt).rev().collect())];
+                for (letter, order) in ways {
+                    let order: Vec<usize> = order;
+                    for (turn, &k) in order.iter().enumerate() {
+                        let reads = [of_lower(letter, N, (k, k)), side(k, j)];
+                        loops.task(loops.rank(k, j), &reads, &[side(k, j).0]);
+                        for &m in &order[turn + 1..] {
+                            let factor = of_lower(letter, N, (m.max(k), m.min(k)));
+                            let reads = [factor, side(k, j), side(m, j)];
+                            loops.task(loops.rank(m, j), &reads, &[side(m, j).0]);
+                        }
                     }
                 }
-            });
-            assert_eq!(crossed, expected, "{columns} columns on {grid:?}");
+            }
+            loops.expect::<f64>(&crossed, &format!("{columns} columns on {grid:?}"));
         }
         assert_eq!(
             solved::<c64>(columns, (2, 3), 3).0,
@@ -361,7 +373,7 @@ fn multiplied(
     (left, right): (Enters, Enters),
     grid: (u32, u32),
     seed: u64,
-) -> (Digest, u64) {
+) -> (Digest, Crossed) {
     let layout = |rows, cols, enters| match enters {
         Enters::Plain => Layout::general(rows, cols, NB).unwrap(),
         Enters::Adjoint => Layout::general(cols, rows, NB).unwrap(),
@@ -394,7 +406,7 @@ fn multiplied(
         assert_eq!(report.unwrap().copies(), 0);
         digest(&c).unwrap()
     });
-    (digests.into_iter().sum(), crossed.data)
+    (digests.into_iter().sum(), crossed)
 }
 
 #[test]
@@ -414,23 +426,20 @@ fn every_grid_gives_the_product_of_one_rank_and_sends_each_tile_once_to_each_ran
         for grid in GRIDS {
             let (digest, crossed) = multiplied(By::Summa, shape, enters, grid, 7);
             assert_eq!(digest, alone, "{shape:?} {enters:?} on {grid:?}");
-            // A's tiles are told apart from B's by their rows, which keep their owners.
-            let (p, q) = grid;
-            let far = 1000 * (p * q) as usize;
-            let stored = |(i, j): TileOf, enters| match enters {
-                Plain => (i, j),
-                Adjoint => (j, i),
-                Hermitian => (i.max(j), i.min(j)),
+            let stored = |letter, extents: (usize, usize), (i, j): TileOf, enters| match enters {
+                Plain => of_matrix(letter, extents, (i, j)),
+                Adjoint => of_matrix(letter, (extents.1, extents.0), (j, i)),
+                Hermitian => of_matrix(letter, extents, (i.max(j), i.min(j))),
             };
-            let expected = crossings(grid, |task| {
-                for (m, n) in (0..mt).flat_map(|m| (0..nt).map(move |n| (m, n))) {
-                    for k in 0..kt {
-                        let (a, b) = (stored((m, k), enters.0), stored((k, n), enters.1));
-                        task(&[(a.0 + far, a.1), (b.0 + 2 * far, b.1)], (m, n));
-                    }
+            let mut loops = Loops::on(grid);
+            for (m, n) in (0..mt).flat_map(|m| (0..nt).map(move |n| (m, n))) {
+                for k in 0..kt {
+                    let a = stored('A', (shape[0], shape[2]), (m, k), enters.0);
+                    let b = stored('B', (shape[2], shape[1]), (k, n), enters.1);
+                    loops.task(loops.rank(m, n), &[a, b], &[]);
                 }
-            });
-            assert_eq!(crossed, expected, "{shape:?} {enters:?} on {grid:?}");
+            }
+            loops.expect::<c64>(&crossed, &format!("{shape:?} {enters:?} on {grid:?}"));
         }
     }
 }
@@ -440,15 +449,21 @@ fn every_grid_gives_the_product_of_one_rank_and_sends_each_tile_once_to_each_ran
 fn the_torus_has_the_bits_of_the_product_and_sends_as_much() {
     let plain = (Enters::Plain, Enters::Plain);
     for shape in [[50, 50, 50], [40, 64, 100]] {
-        let [mt, nt, kt] = shape.map(|extent: usize| extent.div_ceil(NB) as u64);
+        let tiles = shape.map(|extent: usize| extent.div_ceil(NB) as u64);
+        let elements = shape.map(|extent| extent as u64);
         let alone = multiplied(By::Summa, shape, plain, (1, 1), 1).0;
         for grid in GRIDS {
             let (digest, crossed) = multiplied(By::Torus, shape, plain, grid, 7);
             assert_eq!(digest, alone, "{shape:?} on {grid:?}");
             // A tile of A goes to all other ranks of its row, one of B to those of its column.
             let (p, q) = (u64::from(grid.0), u64::from(grid.1));
-            let expected = mt * kt * (q - 1) + kt * nt * (p - 1);
-            assert_eq!(crossed, expected, "{shape:?} on {grid:?}");
+            let of = |[m, n, k]: [u64; 3]| m * k * (q - 1) + k * n * (p - 1);
+            let expected = (of(tiles), of(elements) * size_of::<c64>() as u64);
+            assert_eq!(
+                (crossed.data, crossed.bytes),
+                expected,
+                "{shape:?} on {grid:?}"
+            );
         }
     }
     // Ranks without a part of C hand on what they own, and no more.
@@ -468,7 +483,7 @@ fn applied(
     other: usize,
     grid: (u32, u32),
     seed: u64,
-) -> (Digest, u64) {
+) -> (Digest, Crossed) {
     let entry = |i: usize, j: usize| match i == j {
         true => c64::new(3.0, 1.0),
         false => {
@@ -499,7 +514,7 @@ fn applied(
         assert!(report.copies() <= most, "{} copies", report.copies());
         digest(&b).unwrap()
     });
-    (digests.into_iter().sum(), crossed.data)
+    (digests.into_iter().sum(), crossed)
 }
 
 #[test]
@@ -521,39 +536,49 @@ fn every_grid_gives_the_triangular_product_of_one_rank_and_sends_each_tile_once_
         let forwards = (lower == (op == NoTranspose)) == (side == Left);
         let row = |turn: usize| if forwards { turn } else { nt - 1 - turn };
         for grid in GRIDS {
-            let far = 1000 * (grid.0 * grid.1) as usize;
+            // Of A's diagonal tiles the other half may hold anything; they travel as they are.
             let of_a = |m: usize, k: usize| match (side == Left) == (op == NoTranspose) {
-                true => (m + far, k),
-                false => (k + far, m),
+                true => of_matrix('A', (N, N), (m, k)),
+                false => of_matrix('A', (N, N), (k, m)),
             };
-            let of_b = |m: usize, n: usize| if side == Left { (m, n) } else { (n, m) };
-            let expected = crossings(grid, |task| {
-                for n in 0..columns {
-                    // A product from the last turn on, so that rows are read as they were.
-                    for turn in 0..nt {
-                        let m = row(if solves { turn } else { nt - 1 - turn });
-                        let before = 0..(if solves { turn } else { nt - 1 - turn });
-                        if !solves {
-                            task(&[of_a(m, m)], of_b(m, n));
-                        }
-                        for k in before.map(row) {
-                            task(&[of_a(m, k), of_b(k, n)], of_b(m, n));
-                        }
-                        if solves {
-                            task(&[of_a(m, m)], of_b(m, n));
-                        }
+            let of_b = |m: usize, n: usize| match side {
+                Left => of_matrix('B', (N, other), (m, n)),
+                Right => of_matrix('B', (other, N), (n, m)),
+            };
+            let mut loops = Loops::on(grid);
+            let mut task = |reads: &[Read], (name, ..): Read| {
+                loops.task(loops.rank(name.1, name.2), reads, &[name]);
+            };
+            for n in 0..columns {
+                // A product from the last turn on, so that rows are read as they were.
+                for turn in 0..nt {
+                    let m = row(if solves { turn } else { nt - 1 - turn });
+                    let before = 0..(if solves { turn } else { nt - 1 - turn });
+                    if !solves {
+                        task(&[of_a(m, m)], of_b(m, n));
+                    }
+                    for k in before.map(row) {
+                        task(&[of_a(m, k), of_b(k, n)], of_b(m, n));
+                    }
+                    if solves {
+                        task(&[of_a(m, m)], of_b(m, n));
                     }
                 }
-            });
+            }
             let (digest, crossed) = applied(case, other, grid, 3);
             assert_eq!(digest, alone, "{case:?} on {grid:?}");
-            assert_eq!(crossed, expected, "{case:?} on {grid:?}");
+            loops.expect::<c64>(&crossed, &format!("{case:?} on {grid:?}"));
         }
     }
 }
 
 /// Squares a matrix over a grid: the sum of the digests, and what crossed.
-fn squared((n, k): (usize, usize), adjoint: bool, grid: (u32, u32), seed: u64) -> (Digest, u64) {
+fn squared(
+    (n, k): (usize, usize),
+    adjoint: bool,
+    grid: (u32, u32),
+    seed: u64,
+) -> (Digest, Crossed) {
     let (rows, cols) = if adjoint { (k, n) } else { (n, k) };
     let on = Shuffled::new(seed).with_threads(2);
     let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
@@ -574,7 +599,7 @@ fn squared((n, k): (usize, usize), adjoint: bool, grid: (u32, u32), seed: u64) -
         assert_eq!(report.copies(), 0);
         digest(&c).unwrap()
     });
-    (digests.into_iter().sum(), crossed.data)
+    (digests.into_iter().sum(), crossed)
 }
 
 #[test]
@@ -583,19 +608,17 @@ fn every_grid_gives_the_square_of_one_rank_and_sends_each_tile_once_to_each_rank
         let alone = squared(shape, adjoint, (1, 1), 1).0;
         let (nt, kt) = (shape.0.div_ceil(NB), shape.1.div_ceil(NB));
         for grid in GRIDS {
-            let far = 1000 * (grid.0 * grid.1) as usize;
             let of_a = |i: usize, k: usize| match adjoint {
-                true => (k + far, i),
-                false => (i + far, k),
+                true => of_matrix('A', (shape.1, shape.0), (k, i)),
+                false => of_matrix('A', shape, (i, k)),
             };
-            let expected = crossings(grid, |task| {
-                for (m, n) in (0..nt).flat_map(|m| (0..=m).map(move |n| (m, n))) {
-                    (0..kt).for_each(|k| task(&[of_a(m, k), of_a(n, k)], (m, n)));
-                }
-            });
+            let mut loops = Loops::on(grid);
+            for (m, n) in (0..nt).flat_map(|m| (0..=m).map(move |n| (m, n))) {
+                (0..kt).for_each(|k| loops.task(loops.rank(m, n), &[of_a(m, k), of_a(n, k)], &[]));
+            }
             let (digest, crossed) = squared(shape, adjoint, grid, 3);
             assert_eq!(digest, alone, "{shape:?} on {grid:?}");
-            assert_eq!(crossed, expected, "{shape:?} on {grid:?}");
+            loops.expect::<c64>(&crossed, &format!("{shape:?} on {grid:?}"));
         }
     }
 }

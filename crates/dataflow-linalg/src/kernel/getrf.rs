@@ -8,6 +8,7 @@
 
 use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
+use pulp::{Arch, NullaryFnOnce};
 
 use super::product::product;
 use super::scratch::with_scratch;
@@ -216,30 +217,47 @@ fn half(n: usize) -> usize {
     n.div_ceil(2).next_power_of_two().max(LEAF)
 }
 
-/// `A ← L\U`, column by column.
-fn factor_leaf<T: Scalar>(mut a: MatMut<'_, T>, pivots: &mut [u32], choice: Choice<T>) {
-    for j in 0..pivots.len() {
-        let (mut left, mut right) = a.rb_mut().split_at_col_mut(j + 1);
-        let pivot = j + choice(&contiguous(left.rb_mut(), j)[j..]);
-        pivots[j] = pivot as u32;
-        for col in 0..=j {
-            contiguous(left.rb_mut(), col).swap(j, pivot);
-        }
-        let (top, below) = contiguous(left.rb_mut(), j).split_at_mut(j + 1);
-        divide(below, top[j]);
-        for col in 0..right.ncols() {
-            let column = contiguous(right.rb_mut(), col);
-            column.swap(j, pivot);
-            let (top, rest) = column.split_at_mut(j + 1);
-            let factor = top[j];
-            for (x, &l) in rest.iter_mut().zip(&*below) {
-                *x -= l * factor;
+/// `A ← L\U`, column by column, on vectors as wide as the machine has. Nothing is fused or summed
+/// in another order for that, so the bits are those of any machine.
+fn factor_leaf<T: Scalar>(a: MatMut<'_, T>, pivots: &mut [u32], choice: Choice<T>) {
+    Arch::new().dispatch(Leaf { a, pivots, choice });
+}
+
+struct Leaf<'a, T> {
+    a: MatMut<'a, T>,
+    pivots: &'a mut [u32],
+    choice: Choice<T>,
+}
+
+impl<T: Scalar> NullaryFnOnce for Leaf<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(mut self) {
+        for j in 0..self.pivots.len() {
+            let (mut left, mut right) = self.a.rb_mut().split_at_col_mut(j + 1);
+            let pivot = j + (self.choice)(&contiguous(left.rb_mut(), j)[j..]);
+            self.pivots[j] = pivot as u32;
+            for col in 0..=j {
+                contiguous(left.rb_mut(), col).swap(j, pivot);
+            }
+            let (top, below) = contiguous(left.rb_mut(), j).split_at_mut(j + 1);
+            divide(below, top[j]);
+            for col in 0..right.ncols() {
+                let column = contiguous(right.rb_mut(), col);
+                column.swap(j, pivot);
+                let (top, rest) = column.split_at_mut(j + 1);
+                let factor = top[j];
+                for (x, &l) in rest.iter_mut().zip(&*below) {
+                    *x -= l * factor;
+                }
             }
         }
     }
 }
 
 /// A column as a slice.
+#[inline(always)]
 fn contiguous<T>(a: MatMut<'_, T>, j: usize) -> &mut [T] {
     match a.col_mut(j).try_as_col_major_mut() {
         Some(column) => column.as_slice_mut(),
@@ -279,6 +297,7 @@ pub(super) fn largest<T: Scalar>(column: &[T]) -> usize {
 const GROUP: usize = 32;
 
 /// Divides by a pivot; by zero not at all.
+#[inline(always)]
 fn divide<T: Scalar>(column: &mut [T], pivot: T) {
     if pivot == T::zero() {
         return;

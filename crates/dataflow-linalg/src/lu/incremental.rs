@@ -8,6 +8,9 @@
 //! steps on a tile form one chain; so the bits depend on the matrix, the tile order and the backend
 //! only.
 //!
+//! The tiles above go down their columns from rank to rank; of a diagonal tile U alone does, as a
+//! triangle, and joins at home the L that went along the row.
+//!
 //! The factor of growth increases with the number of tile rows, as that of pairwise pivoting does.
 //! L is no triangle whose rows are permuted: it is a sequence of steps, and only solving without
 //! transposition follows from it.
@@ -22,7 +25,7 @@ use super::factor::{expect_general, expect_regular};
 use super::pivots::{of_words, order, words};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, ssssm, trsm_op, tstrf};
-use crate::matrix::{Format, Tile, TiledMatrix};
+use crate::matrix::{Format, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
@@ -31,21 +34,25 @@ use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of tile LU with incremental pivoting: m and n are indices of tiles, k the step.
-    /// Stay brings a tile of a finished row home.
+    /// Stay brings a tile of a finished row home, Join the U of its diagonal tile.
     pub enum IncrementalTask {
-        Getrf { k }, Gessm { n, k }, Tstrf { m, k }, Ssssm { m, n, k }, Stay { n, k },
+        Getrf { k }, Gessm { n, k }, Tstrf { m, k }, Ssssm { m, n, k }, Stay { n, k }, Join { k },
     }
 }
-use IncrementalTask::{Gessm, Getrf, Ssssm, Stay, Tstrf};
+use IncrementalTask::{Gessm, Getrf, Join, Ssssm, Stay, Tstrf};
 
 /// The tile of row k that a task overwrites.
 const ABOVE: usize = 0;
 /// Tstrf and Ssssm: the tile below that they overwrite.
 const BELOW: usize = 1;
-/// Getrf: the row swaps. Tstrf: the steps.
+/// Getrf: the row swaps, and the two triangles. Tstrf: the steps.
 const MADE_SWAPS: usize = 1;
+const MADE_LOWER: usize = 2;
+const MADE_UPPER: usize = 3;
 const MADE_STEPS: usize = 2;
-/// Gessm: the diagonal tile, and its row swaps.
+/// Join: U as it comes back.
+const UPPER: usize = 1;
+/// Gessm: L of the diagonal tile, and its row swaps.
 const LOWER: usize = 1;
 const SWAPS: usize = 2;
 /// Ssssm: the multipliers in its row, and the steps.
@@ -57,7 +64,7 @@ const STEPS: usize = 3;
 pub(crate) const INNER_BLOCK: usize = 32;
 
 /// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side, and one for each
-/// tile on and above the diagonal.
+/// tile on and above the diagonal. Of a diagonal tile L travels along its row, U down its column.
 #[derive(Clone, Copy)]
 pub struct Incremental<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
@@ -135,6 +142,23 @@ impl<'a, T: Scalar> Incremental<'a, T> {
         T::run_lu_incremental(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
+    /// Who has the tile of row k in column n next, after row m of step k, and by which flow.
+    fn after(&self, m: u32, n: u32, k: u32) -> (IncrementalTask, usize) {
+        match m + 1 < self.mt {
+            true => (Self::pair(m + 1, n, k), ABOVE),
+            false if n == k => (Join { k }, UPPER),
+            false => (Stay { n, k }, ABOVE),
+        }
+    }
+
+    /// Who had it last, row m of step k, and by which flow.
+    fn before(m: u32, n: u32, k: u32) -> (IncrementalTask, usize) {
+        match (m, n) == (k, k) {
+            true => (Getrf { k }, MADE_UPPER),
+            false => (Self::pair(m, n, k), ABOVE),
+        }
+    }
+
     /// Who changes the tile of row k in column n together with that of row m, in step k.
     fn pair(m: u32, n: u32, k: u32) -> IncrementalTask {
         match (m == k, n == k) {
@@ -150,7 +174,7 @@ impl IncrementalTask {
     /// The lower tile that a task writes, and its step.
     fn place(self) -> (u32, u32, u32) {
         match self {
-            Getrf { k } => (k, k, k),
+            Getrf { k } | Join { k } => (k, k, k),
             Gessm { n, k } | Stay { n, k } => (k, n, k),
             Tstrf { m, k } => (m, k, k),
             Ssssm { m, n, k } => (m, n, k),
@@ -161,7 +185,7 @@ impl IncrementalTask {
     fn lower_flow(self) -> usize {
         match self {
             Tstrf { .. } | Ssssm { .. } => BELOW,
-            Getrf { .. } | Gessm { .. } | Stay { .. } => ABOVE,
+            Getrf { .. } | Gessm { .. } | Stay { .. } | Join { .. } => ABOVE,
         }
     }
 }
@@ -177,14 +201,20 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "incremental");
         let getrf = about.class("Getrf").update("ABOVE");
-        getrf.new_flow("SWAPS").of("swaps");
-        let gessm = about.class("Gessm").update("ABOVE").read("LOWER");
+        let getrf = getrf.new_flow("SWAPS").of("swaps");
+        let getrf = getrf.new_flow("LOWER").of("lower");
+        getrf.new_flow("UPPER").of("upper");
+        let gessm = about.class("Gessm").update("ABOVE");
+        let gessm = gessm.read("LOWER").of("lower");
         gessm.read("SWAPS").of("swaps");
-        let tstrf = about.class("Tstrf").update("ABOVE").update("BELOW");
+        let tstrf = about.class("Tstrf").update("ABOVE").of("upper");
+        let tstrf = tstrf.update("BELOW");
         tstrf.new_flow("STEPS").of("steps");
         let ssssm = about.class("Ssssm").update("ABOVE").update("BELOW");
         ssssm.read("LEFT").read("STEPS").of("steps");
         about.class("Stay").update("ABOVE");
+        let join = about.class("Join").update("TILE");
+        join.read("UPPER").of("upper");
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = IncrementalTask> + Send {
@@ -192,7 +222,8 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         let tiles = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
         let here = tiles.filter(move |&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
         here.flat_map(|(m, n)| {
-            let stay = (m <= n).then_some(Stay { n, k: m });
+            let stay = (m < n).then_some(Stay { n, k: m });
+            let stay = stay.or((m == n).then_some(Join { k: m }));
             (0..=m.min(n)).map(move |k| Self::pair(m, n, k)).chain(stay)
         })
     }
@@ -200,7 +231,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
     fn inputs(&self, task: IncrementalTask, from: &mut impl Inputs<Self>) {
         let (m, n, k) = task.place();
         // The tile that no task of this step has changed.
-        if !matches!(task, Stay { .. }) {
+        if !matches!(task, Stay { .. } | Join { .. }) {
             match k.checked_sub(1) {
                 None => from.home(task.lower_flow(), self.a.store(), self.a.place(m, n)),
                 Some(k) => from.task(task.lower_flow(), Ssssm { m, n, k }, BELOW),
@@ -209,27 +240,37 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         match task {
             Getrf { .. } => {}
             Gessm { k, .. } => {
-                from.task(LOWER, Getrf { k }, ABOVE);
+                from.task(LOWER, Getrf { k }, MADE_LOWER);
                 from.task(SWAPS, Getrf { k }, MADE_SWAPS);
             }
-            Tstrf { m, k } => from.task(ABOVE, Self::pair(m - 1, k, k), ABOVE),
+            Tstrf { m, k } => {
+                let (above, its) = Self::before(m - 1, k, k);
+                from.task(ABOVE, above, its);
+            }
             Ssssm { m, n, k } => {
-                from.task(ABOVE, Self::pair(m - 1, n, k), ABOVE);
+                let (above, its) = Self::before(m - 1, n, k);
+                from.task(ABOVE, above, its);
                 from.task(LEFT, Tstrf { m, k }, BELOW);
                 from.task(STEPS, Tstrf { m, k }, MADE_STEPS);
             }
             Stay { n, k } => from.task(ABOVE, Self::pair(self.mt - 1, n, k), ABOVE),
+            Join { k } => {
+                from.task(ABOVE, Getrf { k }, ABOVE);
+                let (last, its) = Self::before(self.mt - 1, k, k);
+                from.task(UPPER, last, its);
+            }
         }
     }
 
     fn successors(&self, task: IncrementalTask, to: &mut impl Successors<Self>) {
-        let (mt, nt) = (self.mt, self.nt);
+        let nt = self.nt;
         let (m, n, k) = task.place();
         let exchange = self.exchanges.slot(m, k);
         match task {
-            Stay { .. } => return to.home(ABOVE, self.a.store(), self.a.place(k, n)),
+            Stay { .. } | Join { .. } => return to.home(ABOVE, self.a.store(), self.a.place(k, n)),
             Getrf { .. } => {
-                to.range(ABOVE, k + 1..nt, |n| Gessm { n, k }, LOWER);
+                to.task(ABOVE, Join { k }, ABOVE);
+                to.range(MADE_LOWER, k + 1..nt, |n| Gessm { n, k }, LOWER);
                 to.range(MADE_SWAPS, k + 1..nt, |n| Gessm { n, k }, SWAPS);
                 to.home(MADE_SWAPS, self.exchanges.store(), exchange);
             }
@@ -245,10 +286,9 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
                 to.task(BELOW, next, next.lower_flow());
             }
         }
-        match m + 1 < mt {
-            true => to.task(ABOVE, Self::pair(m + 1, n, k), ABOVE),
-            false => to.task(ABOVE, Stay { n, k }, ABOVE),
-        }
+        let (_, own) = Self::before(m, n, k);
+        let (next, its) = self.after(m, n, k);
+        to.task(own, next, its);
     }
 
     fn run(&self, task: IncrementalTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
@@ -258,11 +298,18 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
             Stay { .. } => {}
             Getrf { .. } => {
                 // A[k,k] ← L\U with P·A[k,k] = L·U
-                let [tile, made] = flows.slots();
+                let [tile, made, lower, upper] = flows.slots();
                 let tile = tile.update();
                 let mut pivots = vec![0; tile.rows().min(tile.cols())];
                 getrf(self.backend, tile, &mut pivots);
                 made.put(of_words(&pivots, memory));
+                lower.put(tile.copy_of(Part::UnitLower));
+                upper.put(tile.copy_of(Part::Upper));
+            }
+            Join { .. } => {
+                // A[k,k] ← U on and above the diagonal
+                let [tile, upper] = flows.slots();
+                tile.update().set_from(upper.read());
             }
             Gessm { .. } => {
                 // A[k,n] ← L[k,k]⁻¹ · P·A[k,n]
@@ -276,6 +323,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
                 let ib = INNER_BLOCK.min(below.cols().max(1));
                 let mut steps = Tile::new(ib + 1, below.cols(), Format::ColumnMajor, memory);
                 tstrf(self.backend, above, below, &mut steps);
+                above.set_part(Part::Upper);
                 made.put(steps);
             }
             Ssssm { .. } => {

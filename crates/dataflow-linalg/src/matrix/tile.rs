@@ -76,6 +76,9 @@ pub enum Part {
     UnitLower,
     /// On and above the diagonal: below are zeros.
     Upper,
+    /// On and above the diagonals of squares side by side, as many rows as the tile has: below are
+    /// zeros.
+    UpperBlocks,
 }
 
 /// Where the elements of a `rows × cols` tile lie: the one place that knows the formula.
@@ -115,6 +118,21 @@ impl Layout {
         }
     }
 
+    /// Where element (i, j) lies, and how far from it the next one of its row within the sub-tile:
+    /// without a division where columns lie whole, for moving rows is mostly finding them.
+    fn row(&self, i: usize, j: usize) -> (usize, usize) {
+        match self.format {
+            Format::ColumnMajor => {
+                assert!(i < self.rows, "row {i} of {}", self.rows);
+                (j * self.rows + i, self.rows)
+            }
+            Format::SubTiled { .. } => {
+                let place = self.place(i..i + 1, j..j + 1);
+                (place.start, place.stride)
+            }
+        }
+    }
+
     /// Rows and columns of sub-tile (i, j).
     fn sub_shape(&self, i: usize, j: usize) -> (usize, usize) {
         let order = self.format.order();
@@ -135,6 +153,7 @@ impl Layout {
                 Part::Lower => j..self.rows,
                 Part::UnitLower => j + 1..self.rows,
                 Part::Upper => 0..self.rows.min(j + 1),
+                Part::UpperBlocks => 0..self.rows.min(j % self.rows.max(1) + 1),
             };
             let cut = move |cut: Range<usize>| rows.start.max(cut.start)..rows.end.min(cut.end);
             let rows = cuts(self.rows, [self.format]).map(cut);
@@ -155,6 +174,10 @@ impl Layout {
             Part::Lower => short * (rows - short) + short * (short + 1) / 2,
             Part::UnitLower => short * (rows - short) + short * short.saturating_sub(1) / 2,
             Part::Upper => short * (cols - short) + short * (short + 1) / 2,
+            Part::UpperBlocks => {
+                let (blocks, rest) = (cols / rows.max(1), cols % rows.max(1));
+                blocks * (rows * (rows + 1) / 2) + rows.min(1) * (rest * (rest + 1) / 2)
+            }
         }
     }
 
@@ -348,6 +371,16 @@ impl<T: Scalar> Tile<T> {
         copy
     }
 
+    /// Overwrites the part that counts of a tile of the same shape and format.
+    pub(crate) fn set_from(&mut self, other: &Self) {
+        debug_assert_eq!(self.layout, other.layout);
+        let from = other.as_slice();
+        let to = self.as_mut_slice();
+        for piece in other.layout.pieces(other.part) {
+            to[piece.clone()].copy_from_slice(&from[piece]);
+        }
+    }
+
     /// Adds what a part that stands among zeros implies, and says that it is this part.
     pub(crate) fn complete(&mut self, part: Part) {
         if part == Part::UnitLower {
@@ -420,12 +453,11 @@ impl<T: Scalar> Tile<T> {
         let (layout, elements) = (self.layout, self.as_slice());
         for cols in cuts(layout.cols, [layout.format, STRIP]) {
             for &(i, at) in rows {
-                let place = layout.place(i..i + 1, cols.clone());
-                let column = elements[place.start..].iter().step_by(place.stride);
-                let into = &mut into[at + cols.start..at + cols.end];
-                into.iter_mut()
-                    .zip(column)
-                    .for_each(|(to, from)| *to = *from);
+                let (mut place, stride) = layout.row(i, cols.start);
+                for to in &mut into[at + cols.start..at + cols.end] {
+                    *to = elements[place];
+                    place += stride;
+                }
             }
         }
     }
@@ -440,10 +472,11 @@ impl<T: Scalar> Tile<T> {
         let elements = self.as_mut_slice();
         for cols in cuts(layout.cols, [layout.format, STRIP]) {
             for &(i, at) in rows {
-                let place = layout.place(i..i + 1, cols.clone());
-                let column = elements[place.start..].iter_mut().step_by(place.stride);
-                let from = &from[at + cols.start..at + cols.end];
-                column.zip(from).for_each(|(to, from)| *to = *from);
+                let (mut place, stride) = layout.row(i, cols.start);
+                for from in &from[at + cols.start..at + cols.end] {
+                    elements[place] = *from;
+                    place += stride;
+                }
             }
         }
     }

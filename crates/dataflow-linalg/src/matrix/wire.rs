@@ -8,7 +8,7 @@
 //! | head | bytes |
 //! |---|---|
 //! | precision: position in [`Precision::ALL`] | 1 |
-//! | part: position in whole, lower, unit lower, upper | 1 |
+//! | part: position in whole, lower, unit lower, upper, blocks of upper | 1 |
 //! | rows, columns, order of sub-tiles (0: column-major), little endian | 8 each |
 
 use super::tile::{Format, Layout, Part, Tile};
@@ -18,7 +18,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 const HEAD: usize = 26;
-const PARTS: [Part; 4] = [Part::Whole, Part::Lower, Part::UnitLower, Part::Upper];
+const PARTS: [Part; 5] = [
+    Part::Whole,
+    Part::Lower,
+    Part::UnitLower,
+    Part::Upper,
+    Part::UpperBlocks,
+];
 
 impl<T: Scalar> Wire for Tile<T> {
     fn head(&self) -> Head {
@@ -113,7 +119,7 @@ fn read_head<T: Scalar>(head: &[u8]) -> Result<(Part, Layout), String> {
         return Err(format!("a tile of {rows} × {cols}"));
     }
     let Some(part) = PARTS.get(usize::from(head[1])) else {
-        return Err(format!("part {} of a tile (must be 0 to 3)", head[1]));
+        return Err(format!("part {} of a tile (must be 0 to 4)", head[1]));
     };
     Ok((*part, Layout { rows, cols, format }))
 }
@@ -149,6 +155,7 @@ mod tests {
                 Part::Lower => i >= j,
                 Part::UnitLower => i > j,
                 Part::Upper => i <= j,
+                Part::UpperBlocks => i <= j % rows,
             };
             let right = |i: usize, j: usize| match counts(i, j) {
                 true => entry(i, j),
@@ -194,7 +201,7 @@ mod tests {
     #[test]
     fn a_triangle_has_half_the_elements_with_or_without_its_diagonal() {
         let mut tile = Tile::<f64>::from_rows([[1.0; 10]; 10]);
-        for (part, elements) in PARTS.into_iter().zip([100, 55, 45, 55]) {
+        for (part, elements) in PARTS.into_iter().zip([100, 55, 45, 55, 55]) {
             tile.set_part(part);
             assert_eq!(tile.size(), elements * 8, "{part:?}");
         }

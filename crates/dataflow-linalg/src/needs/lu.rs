@@ -170,8 +170,8 @@ pub fn lu_incremental<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let run = Needs {
         held: 0,
         received: received + passing,
-        // A diagonal tile is still read when the next one below changes it.
-        workspace: view.kernels(workers) + view.sum_here(|m, n| usize::from(m == n)),
+        // L and U of a diagonal tile stand beside it.
+        workspace: view.kernels(workers) + 2 * view.sum_here(|m, n| usize::from(m == n)),
     };
     run.beside(matrix::<T>(layout).and(exchanges::<T>(&view)))
 }

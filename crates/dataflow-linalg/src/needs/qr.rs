@@ -19,7 +19,7 @@ pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs
     matrix::<T>(layout).and(Needs {
         held,
         received: received + guests,
-        workspace: view.kernels(workers) + packed(&view),
+        workspace: view.kernels(workers) + packed(&view, options),
     })
 }
 
@@ -43,7 +43,7 @@ pub fn qr_apply<T: Scalar>(
     let run = Needs {
         held: 0,
         received: received + guests,
-        workspace: of_c.kernels(workers) + packed(&view),
+        workspace: of_c.kernels(workers) + packed(&view, options),
     };
     run.beside(qr::<T>(a, options, workers).and(matrix::<T>(c)))
 }
@@ -61,12 +61,9 @@ fn reflectors<T: Scalar>(
     for (m, k) in (0..panels).flat_map(|k| (k..view.mt).map(move |m| (m, k))) {
         let rows = view.layout.tile_rows(m) as u128;
         let cols = view.layout.tile_cols(k) as u128;
-        let t = options.ib.max(1) as u128 * cols * view.element;
-        let of_triangle = match elimination.is_triangle(k as u32, m as u32) {
-            true => rows * rows.min(cols) * view.element + t,
-            false => 0,
-        };
-        let made = of_triangle + if m > k { t } else { 0 };
+        let is_triangle = elimination.is_triangle(k as u32, m as u32);
+        let of_v = u128::from(is_triangle) * rows * rows.min(cols) * view.element;
+        let made = of_v + of_t(view, options, is_triangle, (m, k));
         if view.is_here(m, k) {
             held += made + 3 * size_of::<Tile<T>>() as u128;
         } else if reads(m, k) {
@@ -76,12 +73,23 @@ fn reflectors<T: Scalar>(
     (held, received)
 }
 
-/// What is packed to be sent: V and R travel as the parts that they are.
-fn packed(view: &View) -> u128 {
-    match view.is_spread() {
-        true => view.sum_here(|m, k| usize::from(m >= k)),
-        false => 0,
+/// Bytes of the T of tile (m, k): as a triangle, and as a row that vanishes under another.
+fn of_t(view: &View, options: Options, is_triangle: bool, (m, k): (usize, usize)) -> u128 {
+    let t = options.ib.max(1) as u128 * view.layout.tile_cols(k) as u128 * view.element;
+    t * (u128::from(is_triangle) + u128::from(m > k))
+}
+
+/// What is packed to be sent: V, T and R travel as the parts that they are.
+fn packed(view: &View, options: Options) -> u128 {
+    if !view.is_spread() {
+        return 0;
     }
+    let panels = view.mt.min(view.nt);
+    let here = (0..panels).flat_map(|k| (k..view.mt).map(move |m| (m, k)));
+    let triangles = here
+        .filter(|&(m, k)| view.is_here(m, k))
+        .map(|at| of_t(view, options, true, at));
+    view.sum_here(|m, k| usize::from(m >= k)) + triangles.sum::<u128>()
 }
 
 /// [`qr::least_squares`](crate::qr::least_squares) of A·X = B: both, X and the factors; of a wide

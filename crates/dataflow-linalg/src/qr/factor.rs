@@ -8,7 +8,8 @@
 //!
 //! An elimination runs where the row that vanishes lies: the tile above it travels there, and on. In
 //! the column of the panel that is R, which travels as a triangle; so do V of a triangle, with
-//! neither zeros nor ones, and V of a triangle that vanished.
+//! neither zeros nor ones, and V of a triangle that vanished. Of T its triangles travel, one for
+//! each inner block.
 //!
 //! # Source
 //! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
@@ -284,6 +285,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 geqrt(backend, tile, &mut v, &mut t);
                 tile.set_part(Part::Upper);
                 v.set_part(Part::UnitLower);
+                t.set_part(Part::UpperBlocks);
                 made_v.put(v);
                 made_t.put(t);
             }
@@ -299,6 +301,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 if shape == Below::Triangle {
                     below.set_part(Part::Upper);
                 }
+                t.set_part(Part::UpperBlocks);
                 made_t.put(t);
             }
             Gemqrt { .. } => {
