@@ -8,7 +8,7 @@ use super::race::{Outcome, machine, quartiles, seconds};
 use dataflow::Dense;
 use dataflow::linalg::matrix::Entries;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
-use faer::prelude::Solve;
+use faer::linalg::solvers::Solve;
 use faer::{MatRef, Par, Side};
 use ndarray::{Array1, Array2, ShapeBuilder};
 use std::hint::black_box;
