@@ -18,7 +18,7 @@ use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::{Entries, Format, Layout, LayoutError, Tile, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu, qr};
-use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder, s};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -340,26 +340,9 @@ fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<T>> {
     if !a.is_square() || n > SMALL {
         return None;
     }
-    let mut l = lower_of(a);
+    let entries = NdarrayEntries(a);
     // What is not finite fails too: a NaN or an infinity below the diagonal reaches a pivot.
-    potrf_whole(n, &mut l).map(|()| l)
-}
-
-/// The lower triangle of a square array, column-major with zeros above: each element is written
-/// once.
-fn lower_of<T: Scalar>(a: ArrayView2<'_, T>) -> Vec<T> {
-    let n = a.nrows();
-    let mut elements = Vec::with_capacity(n * n);
-    for j in 0..n {
-        elements.resize(j * n + j, T::zero());
-        let column = a.slice(s![j.., j]);
-        match column.as_slice() {
-            Some(column) => elements.extend_from_slice(column),
-            // Of known length: a strided iterator takes twice as long.
-            None => elements.extend((j..n).map(|i| a[(i, j)])),
-        }
-    }
-    elements
+    potrf_whole(n, |j, column| entries.column(j..n, j, column))
 }
 
 /// X of A·X = B for a small definite matrix. `None` as for [`factor_at_once`].

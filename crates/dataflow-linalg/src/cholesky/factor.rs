@@ -147,7 +147,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.name("cholesky");
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.class("Potrf").update("TILE");
         about.class("Trsm").update("TILE").read("TRIANGLE");
         about.class("Herk").update("TILE").read("LEFT");

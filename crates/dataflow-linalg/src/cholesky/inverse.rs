@@ -144,7 +144,7 @@ impl<T: Scalar> TaskSpace for Inverse<'_, T> {
         about.name("cholesky_inverse");
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.class("Potrf").update("TILE");
         about.class("Trsm").update("TILE").read("TRIANGLE");
         about.class("Herk").update("TILE").read("LEFT");

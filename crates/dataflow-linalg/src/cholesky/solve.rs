@@ -194,7 +194,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         about.name("cholesky_solve");
         self.l.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("nrhs", self.b.cols());
         about.parameter("grid of B", self.b.distribution());
         let forward = about.class("Forward").update("TILE").read("FACTOR");

@@ -68,7 +68,8 @@ pub use tstrf::{ssssm, tstrf};
 /// The library behind the kernels.
 ///
 /// Which library serves which part of a kernel is a table in `kernel/product.rs`, written down from
-/// measurements (`benches/kernels.rs`) and never measured at run time.
+/// measurements (`benches/kernels.rs`) and never measured at run time. What [`Auto`](Self::Auto)
+/// takes depends on the machine too; ranks that would differ in it do not start a run.
 ///
 /// # Examples
 /// ```
@@ -80,7 +81,8 @@ pub use tstrf::{ssssm, tstrf};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The faster of the libraries in this build, kernel by kernel.
+    /// The faster of the libraries in this build, kernel by kernel: OpenBLAS for larger products if it
+    /// has kernels for vectors as wide as this machine's, else faer for all.
     #[default]
     Auto,
     /// faer alone: pure Rust, in every build.
@@ -90,6 +92,27 @@ pub enum Backend {
     /// Exists with the feature `openblas`.
     #[cfg(feature = "openblas")]
     OpenBlas,
+}
+
+impl Backend {
+    /// The name, and of [`Auto`](Self::Auto) also what it takes on this machine: on this all ranks
+    /// of a run must agree, since the bits of a result depend on it.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::kernel::Backend;
+    /// assert_eq!(Backend::Faer.on_this_machine(), "faer");
+    /// assert!(["auto: faer", "auto: openblas"].contains(&Backend::Auto.on_this_machine()));
+    /// ```
+    pub fn on_this_machine(self) -> &'static str {
+        match self {
+            Self::Auto if product::auto_is_faer() => "auto: faer",
+            Self::Auto => "auto: openblas",
+            Self::Faer => "faer",
+            #[cfg(feature = "openblas")]
+            Self::OpenBlas => "openblas",
+        }
+    }
 }
 
 impl fmt::Display for Backend {

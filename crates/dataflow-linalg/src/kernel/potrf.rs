@@ -103,39 +103,49 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
 /// Largest order that [`potrf_whole`] takes.
 pub const LARGEST_WHOLE: usize = faer::LARGEST_POTRF;
 
-/// `A ← L` by one call of faer: for small matrices that are no part of a larger one.
+/// L of A = L·Lᴴ by one call of faer: for small matrices that are no part of a larger one.
 ///
-/// - `a`: `n × n`, column-major without gaps, zeros above the diagonal; zeros stay there
+/// `lower` is called for each column j of A in turn and writes its rows from j on. The answer is
+/// column-major without gaps, zeros above the diagonal: new memory is written once, all work is done
+/// in scratch of the thread.
 ///
 /// Not bit for bit what [`potrf`] gives. `None` if there is no factor, or faer does not take a pivot:
-/// [`potrf`] on the original says which; then A is in a state between.
+/// [`potrf`] says which.
 ///
 /// # Panics
-/// If A has not n² elements, or n is larger than [`LARGEST_WHOLE`].
+/// If n is larger than [`LARGEST_WHOLE`].
 ///
 /// # Examples
 /// ```
 /// use dataflow_linalg::kernel::potrf_whole;
-/// let mut a = [4.0, 2.0, 0.0, 10.0];
-/// assert_eq!(potrf_whole(2, &mut a), Some(()));
-/// assert_eq!(a, [2.0, 1.0, 0.0, 3.0]);
+/// let a: [&[f64]; 2] = [&[4.0, 2.0], &[10.0]];
+/// let l = potrf_whole(2, |j, column| column.copy_from_slice(a[j]));
+/// assert_eq!(l, Some(vec![2.0, 1.0, 0.0, 3.0]));
 /// ```
-pub fn potrf_whole<T: Scalar>(n: usize, a: &mut [T]) -> Option<()> {
+pub fn potrf_whole<T: Scalar>(n: usize, mut lower: impl FnMut(usize, &mut [T])) -> Option<Vec<T>> {
     assert!(n <= LARGEST_WHOLE, "potrf of order {n} as a whole");
-    if T::IS_COMPLEX {
-        for j in 0..n {
-            a[j * n + j] = T::from_real(a[j * n + j].re());
+    // Each column begins at a cache line, or at half of one.
+    let ld = n.next_multiple_of(8).max(1);
+    with_scratch(n * ld, |a: &mut [T]| {
+        for (j, column) in a.chunks_exact_mut(ld).enumerate() {
+            // What stands above the diagonal stays apart from the rest: faer goes by rows.
+            lower(j, &mut column[j..n]);
+            column[j] = T::from_real(column[j].re());
         }
-    }
-    if !T::faer_potrf(MatMut::from_column_major_slice_mut(a, n, n)) {
-        return None;
-    }
-    for j in 0..n {
-        a[j * n..j * n + j].fill(T::zero());
-    }
-    // An infinite pivot may have passed.
-    let is_finite = |j: usize| a[j * n + j].is_finite();
-    (0..n).all(is_finite).then_some(())
+        if !T::faer_potrf(MatMut::from_column_major_slice_with_stride_mut(a, n, n, ld)) {
+            return None;
+        }
+        // An infinite pivot may have passed.
+        if !(0..n).all(|j| a[j * ld + j].is_finite()) {
+            return None;
+        }
+        let mut l = Vec::with_capacity(n * n);
+        for (j, column) in a.chunks_exact(ld).enumerate() {
+            l.resize(j * n + j, T::zero());
+            l.extend_from_slice(&column[j..n]);
+        }
+        Some(l)
+    })
 }
 
 impl NotPositive {

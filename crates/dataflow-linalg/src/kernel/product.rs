@@ -1,7 +1,8 @@
 //! The product of blocks, C ← C + α·op(A)·op(B), on which all kernels rest; and who computes it.
 //!
 //! # Law
-//! The library is a function of the backend and the shape, fixed in the source.
+//! The library is a function of the backend and the shape, fixed in the source, and for
+//! [`Backend::Auto`] of the machine: the same one in each call of a process.
 
 use ::faer::{MatMut, MatRef};
 
@@ -94,10 +95,23 @@ fn library(_: Backend, _: usize, _: usize) -> Library {
 #[cfg(feature = "openblas")]
 fn library(backend: Backend, m: usize, n: usize) -> Library {
     match backend {
+        Backend::Auto if auto_is_faer() => Library::Faer,
         Backend::Faer => Library::Faer,
         Backend::Auto | Backend::OpenBlas if m.min(n) < SMALLEST_OPENBLAS => Library::Faer,
         Backend::Auto | Backend::OpenBlas => Library::OpenBlas,
     }
+}
+
+/// Whether [`Backend::Auto`] takes faer for all.
+#[cfg(not(feature = "openblas"))]
+pub(super) fn auto_is_faer() -> bool {
+    true
+}
+
+/// Whether [`Backend::Auto`] takes faer for all.
+#[cfg(feature = "openblas")]
+pub(super) fn auto_is_faer() -> bool {
+    !super::openblas::suits_this_machine()
 }
 
 /// Slivers, such as a ragged last sub-tile, are not worth packing: chosen, not swept.

@@ -306,7 +306,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.name("lu").parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         match self.tournament {
             true => about.parameter("pivoting", "tournament"),
             false => about.parameter("pivoting", "partial"),

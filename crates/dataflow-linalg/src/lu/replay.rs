@@ -151,7 +151,7 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
         about.name("lu_solve");
         self.lu.layout().describe(about);
         about.parameter("nrhs", self.b.cols());
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("pivoting", "incremental");
         about.class("Give").read("TILE").of("factor");
         about.class("GiveSteps").read("STEPS").of("steps");

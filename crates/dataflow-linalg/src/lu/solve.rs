@@ -328,7 +328,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         if self.of_unit {
             about.parameter("b", "unit");
         }
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         let (p, most) = (self.rows.p, self.rows.most());
         let order = about.class("Order").new_flow("ORDER").of("order");
         order

@@ -143,7 +143,7 @@ impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
         about.name("lu").parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("pivoting", "none");
         let getrf = about.class("Getrf").update("TILE");
         let getrf = getrf.new_flow("LOWER").of("lower");

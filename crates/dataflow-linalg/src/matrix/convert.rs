@@ -26,13 +26,22 @@ impl<T: Scalar> Entries<T> for NdarrayEntries<'_, T> {
     }
 
     fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        if let Some((elements, ld)) = self.as_column_major() {
+            return into.copy_from_slice(&elements[col * ld..][rows]);
+        }
+        if let Some(elements) = self.0.to_slice() {
+            // Row by row: a strided iterator of ndarray's takes twice as long.
+            let n = self.0.ncols();
+            let entries = elements[rows.start * n..].chunks_exact(n);
+            let slots = into.iter_mut().zip(entries);
+            return slots.for_each(|(slot, row)| *slot = row[col]);
+        }
         let column = self.0.slice(s![rows, col]);
         match column.as_slice() {
             Some(column) => into.copy_from_slice(column),
             None => {
-                for (slot, entry) in into.iter_mut().zip(column) {
-                    *slot = *entry;
-                }
+                let slots = into.iter_mut().zip(column);
+                slots.for_each(|(slot, entry)| *slot = *entry);
             }
         }
     }

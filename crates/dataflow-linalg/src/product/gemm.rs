@@ -255,7 +255,7 @@ impl<T: Scalar> TaskSpace for Gemm<'_, T> {
         about.parameter("k", self.a.shape().1);
         self.c.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("alpha", format!("{:?}", self.alpha));
         about.parameter("beta", format!("{:?}", self.beta));
         for (operand, give, mirror) in [("A", "GiveA", "MirrorA"), ("B", "GiveB", "MirrorB")] {

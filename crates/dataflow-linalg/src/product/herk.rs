@@ -258,7 +258,7 @@ impl<T: Scalar> TaskSpace for Herk<'_, T> {
         let ops = (self.a.op(), self.second);
         about.parameter("ops", format!("{ops:?}"));
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("alpha", format!("{:?}", self.alpha));
         about.parameter("beta", format!("{:?}", self.beta));
         about.class("Give").read("TILE").order("AFTER");

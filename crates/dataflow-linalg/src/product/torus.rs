@@ -187,7 +187,7 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
         about.parameter("grid of B", self.b.matrix.distribution());
         about.parameter("ops", format!("{:?}", (self.a.op(), self.b.op())));
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("alpha", format!("{:?}", self.alpha));
         about.parameter("beta", format!("{:?}", self.beta));
         for class in ["GiveA", "GiveB"] {

@@ -362,7 +362,7 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
         let shape = (self.a.triangle, self.a.diagonal);
         about.parameter("triangle", format!("{shape:?}"));
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("alpha", format!("{:?}", self.alpha));
         about.class("Give").read("TILE").order("AFTER");
         about.class("Begin").update("TILE");

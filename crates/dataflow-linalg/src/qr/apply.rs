@@ -213,7 +213,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         about.parameter("columns of C", self.c.cols());
         about.parameter("grid of C", self.c.distribution());
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
         about.class("Reflectors").read("V").read("T");

@@ -178,7 +178,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.name("qr").parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
         let geqrt = about.class("Geqrt").update("TILE");

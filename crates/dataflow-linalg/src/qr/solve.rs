@@ -159,7 +159,7 @@ impl<T: Scalar> TaskSpace for Triangular<'_, T> {
         about.parameter("op", format!("{:?}", self.op));
         about.parameter("grid of B", self.b.distribution());
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend);
+        about.parameter("backend", self.backend.on_this_machine());
         about.class("Give").read("R");
         about
             .class("Solve")

@@ -1,6 +1,7 @@
 //! `trtri`, `lauum`, `trmm`, `herk_add`, `gemm_add` and `scale` against textbook loops.
 
 use super::*;
+use crate::kernel::scratch::with_scratch;
 
 const ORDERS: [usize; 8] = [0, 1, 2, 7, 17, 48, 97, 131];
 
@@ -144,4 +145,55 @@ fn gemm_adds_any_multiple_of_the_product() {
         }
     }
     for_every_scalar!(check);
+}
+
+/// The column-major factor of a small matrix, with scratch that held `before` everywhere.
+fn whole_factor<T: Scalar>(a: &Tile<T>, before: f64) -> Option<Vec<T>> {
+    let n = a.rows();
+    let spoiled = T::from_parts(before, before);
+    with_scratch((n + 8) * (n + 8), |scratch: &mut [T]| scratch.fill(spoiled));
+    potrf_whole(n, |j, column| {
+        assert_eq!(column.len(), n - j);
+        let rows = column.iter_mut().zip(j..);
+        rows.for_each(|(slot, i)| *slot = a.get(i, j));
+    })
+}
+
+/// faer is handed scratch that nobody cleared: its law is that rows of a column stay apart.
+#[test]
+fn a_small_factor_made_at_once_depends_on_the_lower_triangle_alone() {
+    fn check<T: Scalar>() {
+        for n in [0, 1, 2, 7, 8, 9, 17, 48, 64, 65, 100, 129, 200, 256] {
+            let a = Dense::positive::<T>(n, 7);
+            let mut tile = a.tile::<T>(Format::ColumnMajor);
+            for i in 0..n {
+                // Imaginary parts of the diagonal are not read.
+                tile.set(i, i, T::from_parts(a.at(i, i).re, 3.0));
+            }
+            let clean = whole_factor(&tile, 0.0).unwrap();
+            let l = |l: &[T]| {
+                let mut tile = tile.clone();
+                tile.read_column_major(l, n);
+                tile
+            };
+            expect_close("at once", &l(&clean), &factor(&a), n, false);
+            let spoiled = whole_factor(&tile, f64::NAN).unwrap();
+            assert_eq!(bits(&l(&clean)), bits(&l(&spoiled)), "n = {n}");
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
+fn what_has_no_finite_factor_has_none_at_once() {
+    let n = 70;
+    let good = Dense::positive::<f64>(n, 5).tile::<f64>(Format::ColumnMajor);
+    assert!(whole_factor(&good, 0.0).is_some());
+    for at in [0, 1, 33, n - 1] {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let mut a = good.clone();
+            a.set(at, at, bad);
+            assert_eq!(whole_factor(&a, 0.0), None, "{bad} at {at}");
+        }
+    }
 }
