@@ -8,7 +8,7 @@
 //! # JSON
 //! Beside the keys of every example: `method`, `nrhs`; `condition`, `log_det`, `det_phase`,
 //! `forward_error_bound` (LAPACK's FERR, the largest of all columns) and `backward_error` (BERR,
-//! componentwise), null where there is none. Of `--method mixed`: `corrections`, null if it fell
+//! componentwise), null where there is none: half the precision, for one, knows no determinant. Of `--method mixed`: `corrections`, null if it fell
 //! back, and `fell_back`: null, or `overflow`, `no_factor` or `not_converged`.
 //!
 //! # Elsewhere
