@@ -6,7 +6,7 @@
 //! Every pointer that leaves Rust is checked against the slice or view that it came from.
 //!
 //! # Elsewhere
-//! When OpenBLAS is taken at all: the table in `product.rs`, and whether it [`suits`] the machine. Its `trsm` never is: faer's was twice as
+//! When OpenBLAS is taken at all: the table in `product.rs`, and whether it `suits` the machine. Its `trsm` never is: faer's was twice as
 //! fast on an AVX-512 machine and is level on an AVX2 one.
 
 use std::ffi::{CStr, c_char, c_int};
