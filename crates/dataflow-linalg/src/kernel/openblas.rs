@@ -6,8 +6,8 @@
 //! Every pointer that leaves Rust is checked against the slice or view that it came from.
 //!
 //! # Elsewhere
-//! When OpenBLAS is taken at all: the table in `product.rs`, and whether it [`suits`] the machine. Its `trsm` never is: faer's was twice as
-//! fast on an AVX-512 machine and is level on an AVX2 one.
+//! When OpenBLAS is taken at all: the table in `product.rs`, and here whether it suits the machine.
+//! Its `trsm` never is: faer's was twice as fast on an AVX-512 machine and is level on an AVX2 one.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Once, OnceLock};
