@@ -281,7 +281,7 @@ mod tests {
     use crate::host::Machine;
     use crate::transport::Load;
     use dataflow_core::port::{Heap, Memory};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     const HERE: Rank = Rank(0);
     const THERE: Rank = Rank(1);
@@ -324,8 +324,11 @@ mod tests {
             });
             here.send(THERE, vec![1]);
             here.awaits(THERE);
+            let patience = Duration::from_secs(20);
+            let since = Instant::now();
             while !matches!(here.poll(), Some(Event::Sent(THERE))) {
-                bell.wait(Some(Duration::from_secs(60)));
+                assert!(since.elapsed() < patience, "nobody rang");
+                bell.wait(Some(patience));
             }
             drop(other.join().unwrap());
         }
