@@ -206,6 +206,11 @@ impl Progress {
             self.bell.ring();
             std::thread::yield_now();
         }
+        // The end of a run may wait behind a packet: those who have not heard it would not come.
+        while moving.inbox.is_none() && !moving.depot.is_flushed() {
+            self.step(&mut moving, self.host.now());
+            std::thread::yield_now();
+        }
         let mut kept: Vec<Event> = Vec::new();
         let said = moving.inbox.is_none().then(|| {
             let lent = Lent {

@@ -12,6 +12,7 @@ use dataflow_mpi::{Drive, Host, Machine, Messenger, Settings};
 use engine::{Graph, run};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -215,11 +216,15 @@ fn a_panic_while_messages_are_moved_is_an_error_on_every_rank() {
 }
 
 /// Whoever moves its messages stands still until it is let go.
-struct Held(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+struct Held {
+    until: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+    came: std::sync::atomic::AtomicU64,
+}
 
 impl dataflow_core::port::Inbox for Held {
     fn deliver(&self, _: Rank, _: dataflow_core::port::Arrival) {
-        self.0.lock().unwrap().recv().ok();
+        self.until.lock().unwrap().recv().ok();
+        self.came.fetch_add(1, SeqCst);
     }
     fn pulse(&self) -> dataflow_core::port::Pulse {
         dataflow_core::port::Pulse::default()
@@ -231,21 +236,32 @@ impl dataflow_core::port::Inbox for Held {
 #[test]
 fn a_worker_that_has_run_everything_stays_while_others_may_ask_for_data() {
     let (let_go, held) = std::sync::mpsc::channel();
-    let held = Arc::new(Held(std::sync::Mutex::new(held)));
+    let held = Arc::new(Held {
+        until: std::sync::Mutex::new(held),
+        came: Default::default(),
+    });
     on_threads(2, None, &Settings::default(), |messenger, _| {
         let line = messenger.open(&Terms::default(), held.clone()).unwrap();
         if messenger.rank() == Rank(0) {
             assert!(!line.lingers(true, &mut None) && line.lingers(false, &mut None));
             line.post(parcel(8));
             line.post(parcel(100_000));
+            let deadline = Instant::now() + Duration::from_secs(20);
+            // Nobody asks for it yet. Whoever moves messages just now takes it from us.
+            while !line.lingers(true, &mut None) && Instant::now() < deadline {
+                line.poll();
+            }
             let stays = line.lingers(true, &mut None);
             (0..2).for_each(|_| let_go.send(()).unwrap());
-            assert!(stays, "nobody can have asked yet");
-            let deadline = Instant::now() + Duration::from_secs(60);
+            assert!(stays, "there are data that nobody has asked for");
             while line.lingers(true, &mut None) {
                 assert!(Instant::now() < deadline, "it was asked for");
                 line.poll();
             }
+        }
+        // Who closes has taken in all that was for it.
+        while held.came.load(SeqCst) < 2 {
+            thread::yield_now();
         }
         assert_eq!(line.close(None).unwrap(), None);
     });
