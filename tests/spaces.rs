@@ -170,6 +170,7 @@ specimen!(
         lu::IncrementalTask::Tstrf { m: 0, k: 0 },
         lu::IncrementalTask::Ssssm { m: 1, n: 1, k: 1 },
         lu::IncrementalTask::Stay { n: 20, k: 0 },
+        lu::IncrementalTask::Join { k: 20 },
     ]
 );
 specimen!(
@@ -435,7 +436,7 @@ fn every_mutant_of_lu_with_incremental_pivoting_is_found() {
                 };
                 // The exchanges go to a store that was empty: nothing says what must come there.
                 let (row, k, last, flows) = match *task {
-                    Getrf { k } => (k, k, 0, 2),
+                    Getrf { k } => (k, k, 1, 4),
                     Tstrf { m, k } => (m, k, 1, 3),
                     _ => return false,
                 };
