@@ -207,25 +207,17 @@ impl Bench {
                 scope.spawn(move |scope| link(scope, left - 1));
             }
         }
-        let plain = Chain::<()>::new(length, false);
-        let indexed = Chain::<()>::new(length, true);
-        let (moved, shared, updated) = (
-            Chain::<Moved>::new(length, false),
-            Chain::<Shared>::new(length, false),
-            Chain::<Updated>::new(length, false),
-        );
+        let ways = Ways {
+            plain: Chain::<()>::new(length, false),
+            indexed: Chain::<()>::new(length, true),
+            moved: Chain::<Moved>::new(length, false),
+            shared: Chain::<Shared>::new(length, false),
+            updated: Chain::<Updated>::new(length, false),
+        };
         let bare = BareChain { length };
         let mut race = Race::new("chain", length, 1.1);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || {
-                run_bare(&bare, crew.n_threads());
-                Ok(())
-            });
-            race.engine("dataflow", Some(4.0), crew, &plain);
-            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
-            race.engine("dataflow, data moved", None, crew, &moved);
-            race.engine("dataflow, data shared", None, crew, &shared);
-            race.engine("dataflow, data updated", None, crew, &updated);
+            race.shape(crew, &bare, &ways);
             race.enter("rayon scope spawn", crew, || {
                 crew.pool.scope(|scope| link(scope, length));
                 Ok(())
@@ -235,75 +227,51 @@ impl Bench {
     }
 
     fn wavefront(&self, side: u32) -> Outcome {
-        let plain = Wavefront::<()>::new(side, false);
-        let indexed = Wavefront::<()>::new(side, true);
-        let (moved, shared, updated) = (
-            Wavefront::<Moved>::new(side, false),
-            Wavefront::<Shared>::new(side, false),
-            Wavefront::<Updated>::new(side, false),
-        );
+        let ways = Ways {
+            plain: Wavefront::<()>::new(side, false),
+            indexed: Wavefront::<()>::new(side, true),
+            moved: Wavefront::<Moved>::new(side, false),
+            shared: Wavefront::<Shared>::new(side, false),
+            updated: Wavefront::<Updated>::new(side, false),
+        };
         let bare = BareWavefront { side };
         let mut race = Race::new("wavefront", bare.count() as u64, 0.8);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || {
-                run_bare(&bare, crew.n_threads());
-                Ok(())
-            });
-            race.engine("dataflow", Some(4.0), crew, &plain);
-            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
-            race.engine("dataflow, data moved", None, crew, &moved);
-            race.engine("dataflow, data shared", None, crew, &shared);
-            race.engine("dataflow, data updated", None, crew, &updated);
+            race.shape(crew, &bare, &ways);
         }
         race.run(self.rounds)
     }
 
     fn cholesky(&self, nt: u32) -> Outcome {
-        let plain = Cholesky::<()>::new(nt, false, false);
-        let indexed = Cholesky::<()>::new(nt, true, false);
+        let ways = Ways {
+            plain: Cholesky::<()>::new(nt, false, false),
+            indexed: Cholesky::<()>::new(nt, true, false),
+            moved: Cholesky::<Moved>::new(nt, false, false),
+            shared: Cholesky::<Shared>::new(nt, false, false),
+            updated: Cholesky::<Updated>::new(nt, false, false),
+        };
         let urgent = Cholesky::<()>::new(nt, false, true);
-        let (moved, shared, updated) = (
-            Cholesky::<Moved>::new(nt, false, false),
-            Cholesky::<Shared>::new(nt, false, false),
-            Cholesky::<Updated>::new(nt, false, false),
-        );
         let bare = BareCholesky { nt };
         let mut race = Race::new("cholesky", bare.count() as u64, 1.1);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || {
-                run_bare(&bare, crew.n_threads());
-                Ok(())
-            });
-            race.engine("dataflow", Some(4.0), crew, &plain);
-            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
+            race.shape(crew, &bare, &ways);
             race.engine("dataflow, bottom-level priorities", None, crew, &urgent);
-            race.engine("dataflow, data moved", None, crew, &moved);
-            race.engine("dataflow, data shared", None, crew, &shared);
-            race.engine("dataflow, data updated", None, crew, &updated);
         }
         race.run(self.rounds)
     }
 
     fn stencil(&self, steps: u32) -> Outcome {
-        let plain = Stencil::<()>::new(steps, false);
-        let indexed = Stencil::<()>::new(steps, true);
-        let (moved, shared, updated) = (
-            Stencil::<Moved>::new(steps, false),
-            Stencil::<Shared>::new(steps, false),
-            Stencil::<Updated>::new(steps, false),
-        );
+        let ways = Ways {
+            plain: Stencil::<()>::new(steps, false),
+            indexed: Stencil::<()>::new(steps, true),
+            moved: Stencil::<Moved>::new(steps, false),
+            shared: Stencil::<Shared>::new(steps, false),
+            updated: Stencil::<Updated>::new(steps, false),
+        };
         let bare = BareStencil { steps };
         let mut race = Race::new("stencil", bare.count() as u64, 1.0);
         for crew in &self.crews {
-            race.enter(DENSE, crew, || {
-                run_bare(&bare, crew.n_threads());
-                Ok(())
-            });
-            race.engine("dataflow", Some(4.0), crew, &plain);
-            race.engine("dataflow, dense index", Some(3.0), crew, &indexed);
-            race.engine("dataflow, data moved", None, crew, &moved);
-            race.engine("dataflow, data shared", None, crew, &shared);
-            race.engine("dataflow, data updated", None, crew, &updated);
+            race.shape(crew, &bare, &ways);
         }
         race.run(self.rounds)
     }
@@ -312,6 +280,15 @@ impl Bench {
 // ── The race ─────────────────────────────────────────────────────────────────────────────────────
 
 const DENSE: &str = "bare dense-counter loop";
+
+/// One shape, with and without data on its edges.
+struct Ways<P, M, S, U> {
+    plain: P,
+    indexed: P,
+    moved: M,
+    shared: S,
+    updated: U,
+}
 
 /// No engine of ours may cost more than this, on one worker, without data and priorities.
 const LARGEST_NS: f64 = 100.0;
@@ -371,6 +348,24 @@ impl<'r> Race<'r> {
         if let Some(last) = self.contestants.last_mut() {
             last.to_dense = to_dense;
         }
+    }
+
+    /// A shape: the bare loop, and the ways in which ours runs it.
+    fn shape<P: TaskSpace, M: TaskSpace, S: TaskSpace, U: TaskSpace>(
+        &mut self,
+        crew: &'r Crew,
+        bare: &'r impl Numbered,
+        ways: &'r Ways<P, M, S, U>,
+    ) {
+        self.enter(DENSE, crew, move || {
+            run_bare(bare, crew.n_threads());
+            Ok(())
+        });
+        self.engine("dataflow", Some(4.0), crew, &ways.plain);
+        self.engine("dataflow, dense index", Some(3.0), crew, &ways.indexed);
+        self.engine("dataflow, data moved", None, crew, &ways.moved);
+        self.engine("dataflow, data shared", None, crew, &ways.shared);
+        self.engine("dataflow, data updated", None, crew, &ways.updated);
     }
 
     fn run(mut self, rounds: u32) -> Outcome {
