@@ -82,6 +82,8 @@ fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
             let flags = format!("-Zmiri-disable-isolation {flags}");
             cargo.env("MIRIFLAGS", with_flags("MIRIFLAGS", flags.trim()));
             cargo.env("PROPTEST_CASES", "4").args(selected);
+            // Under Miri a backtrace takes seconds, in which what a test panics beside goes on.
+            cargo.env("RUST_BACKTRACE", "0");
             cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("miri"));
             cargo
         })

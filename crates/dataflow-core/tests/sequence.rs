@@ -13,12 +13,16 @@ use std::time::Duration;
 
 /// Small under Miri, for which a task is a long time.
 mod size {
+    use std::time::Duration;
+
     /// Random programs, and of how many steps each has fewer.
     pub const N_PROGRAMS: u32 = if cfg!(miri) { 3 } else { 300 };
     pub const N_STEPS: usize = if cfg!(miri) { 12 } else { 60 };
     pub const N_SEEDS: u64 = if cfg!(miri) { 2 } else { 50 };
     pub const N_PAIRS: usize = if cfg!(miri) { 20 } else { 2000 };
     pub const N_INSIDE: u64 = if cfg!(miri) { 200 } else { 10_000 };
+    /// Miri takes a tenth of a second for a panic.
+    pub const INSIDE: Duration = Duration::from_micros(if cfg!(miri) { 10_000 } else { 200 });
     pub const N_REDUCED: usize = if cfg!(miri) { 20 } else { 1000 };
 }
 
@@ -775,7 +779,7 @@ fn a_panic_outside_ends_what_goes_on_inside() {
                         std::thread::yield_now();
                     }
                     // Long enough that the panic has been seen before the last one.
-                    std::thread::sleep(Duration::from_micros(200));
+                    std::thread::sleep(size::INSIDE);
                 });
             }
         });

@@ -244,7 +244,7 @@ impl<'a, W: Work + 'a> Offered<'a, W> {
         // SAFETY: - only the lifetime changes; both are the same kind of fat pointer
         //         - the pointer is followed only from inside the gate, and `drop` of the value
         //           made here does not return before the gate is closed; `Offered` stays in this
-        //           crate, and its one user, `engine::run_with`, does not leak it
+        //           crate, whose runs (of spaces, sequences, records, recursions) do not leak it
         let work = unsafe {
             std::mem::transmute::<NonNull<dyn Work + 'a>, NonNull<dyn Work + 'static>>(erased)
         };
