@@ -9,7 +9,6 @@ use dataflow_core::sequence::{
 use dataflow_core::{TaskError, run, space::Independent};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// Small under Miri, for which a task is a long time.
 mod size {
