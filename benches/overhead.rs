@@ -10,10 +10,13 @@
 //! half the distance of the quartiles, and processor time; `over:` marks what exceeds a bound.
 //!
 //! # Elsewhere
-//! The bare loop: `overhead/bare.rs`. Sequences: `overhead/sequences.rs`. The graphs as task spaces: `examples/cli/shapes.rs`. Numbers: `benches/README.md`.
+//! The bare loop: `overhead/bare.rs`. Sequences: `overhead/sequences.rs`. The graphs as task spaces:
+//! `examples/cli/shapes.rs` by hand, `overhead/derived.rs` from loops. Numbers: `benches/README.md`.
 
 #[path = "overhead/bare.rs"]
 mod bare;
+#[path = "overhead/derived.rs"]
+mod derived;
 #[path = "../examples/cli/process.rs"]
 mod process;
 #[path = "overhead/sequences.rs"]
@@ -35,6 +38,7 @@ use shapes::{
     Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, WIDTH, Wavefront,
 };
 use statistics::{machine, quartiles};
+use std::borrow::Cow;
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -235,9 +239,15 @@ impl Bench {
             updated: Wavefront::<Updated>::new(side, false),
         };
         let bare = BareWavefront { side };
+        let loops = Loops {
+            plain: derived::Wavefront { side, dense: false },
+            indexed: derived::Wavefront { side, dense: true },
+            data: ("data updated", derived::UpdatedWavefront::new(side)),
+        };
         let mut race = Race::new("wavefront", bare.count() as u64, 0.8);
         for crew in &self.crews {
             race.shape(crew, &bare, &ways);
+            race.loops(crew, &loops);
         }
         race.run(self.rounds)
     }
@@ -252,9 +262,15 @@ impl Bench {
         };
         let urgent = Cholesky::<()>::new(nt, false, true);
         let bare = BareCholesky { nt };
+        let loops = Loops {
+            plain: derived::Cholesky { nt, dense: false },
+            indexed: derived::Cholesky { nt, dense: true },
+            data: ("data updated", derived::UpdatedCholesky::new(nt)),
+        };
         let mut race = Race::new("cholesky", bare.count() as u64, 1.1);
         for crew in &self.crews {
             race.shape(crew, &bare, &ways);
+            race.loops(crew, &loops);
             race.engine("dataflow, bottom-level priorities", None, crew, &urgent);
         }
         race.run(self.rounds)
@@ -269,9 +285,20 @@ impl Bench {
             updated: Stencil::<Updated>::new(steps, false),
         };
         let bare = BareStencil { steps };
+        let loops = Loops {
+            plain: derived::Stencil {
+                steps,
+                dense: false,
+            },
+            indexed: derived::Stencil { steps, dense: true },
+            data: ("data made", derived::MadeStencil { steps }),
+        };
+        let made = derived::MadeByHand { steps };
         let mut race = Race::new("stencil", bare.count() as u64, 1.0);
         for crew in &self.crews {
             race.shape(crew, &bare, &ways);
+            race.engine("dataflow, data made", None, crew, &made);
+            race.loops(crew, &loops);
         }
         race.run(self.rounds)
     }
@@ -290,6 +317,16 @@ struct Ways<P, M, S, U> {
     updated: U,
 }
 
+/// The same from loops, beside the ways of these names.
+struct Loops<P, D> {
+    plain: P,
+    indexed: P,
+    data: (&'static str, D),
+}
+
+/// What a derived space may take, as a share of the one written by hand.
+const DERIVED_TO_HAND: f64 = 1.05;
+
 /// No engine of ours may cost more than this, on one worker, without data and priorities.
 const LARGEST_NS: f64 = 100.0;
 
@@ -303,10 +340,12 @@ struct Race<'r> {
 }
 
 struct Contestant<'r> {
-    name: &'static str,
+    name: Cow<'static, str>,
     n_threads: usize,
     /// Bound of the ratio to the bare loop, if this is one that has bounds.
     to_dense: Option<f64>,
+    /// The space written by hand that this one is derived like.
+    by_hand: Option<String>,
     run: Box<dyn Fn() -> Outcome + 'r>,
     wall: Vec<f64>,
     cpu: Vec<f64>,
@@ -322,11 +361,17 @@ impl<'r> Race<'r> {
         }
     }
 
-    fn enter(&mut self, name: &'static str, crew: &Crew, run: impl Fn() -> Outcome + 'r) {
+    fn enter(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        crew: &Crew,
+        run: impl Fn() -> Outcome + 'r,
+    ) {
         self.contestants.push(Contestant {
-            name,
+            name: name.into(),
             n_threads: crew.n_threads(),
             to_dense: None,
+            by_hand: None,
             run: Box::new(run),
             wall: Vec::new(),
             cpu: Vec::new(),
@@ -335,15 +380,17 @@ impl<'r> Race<'r> {
 
     fn engine<S: TaskSpace>(
         &mut self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         to_dense: Option<f64>,
         crew: &'r Crew,
         space: &'r S,
     ) {
-        let n_tasks = self.n_tasks;
-        self.enter(name, crew, move || match crew.runtime.run(space)?.tasks {
-            tasks if tasks == n_tasks => Ok(()),
-            tasks => Err(format!("{name} ran {tasks} tasks instead of {n_tasks}").into()),
+        let (name, n_tasks) = (name.into(), self.n_tasks);
+        self.enter(name.clone(), crew, move || {
+            match crew.runtime.run(space)?.tasks {
+                tasks if tasks == n_tasks => Ok(()),
+                tasks => Err(format!("{name} ran {tasks} tasks instead of {n_tasks}").into()),
+            }
         });
         if let Some(last) = self.contestants.last_mut() {
             last.to_dense = to_dense;
@@ -368,6 +415,22 @@ impl<'r> Race<'r> {
         self.engine("dataflow, data updated", None, crew, &ways.updated);
     }
 
+    /// The shape from loops.
+    fn loops<P: TaskSpace, D: TaskSpace>(&mut self, crew: &'r Crew, loops: &'r Loops<P, D>) {
+        let (name, data) = (format!("dataflow, {}", loops.data.0), &loops.data.1);
+        self.derived("dataflow", crew, &loops.plain);
+        self.derived("dataflow, dense index", crew, &loops.indexed);
+        self.derived(&name, crew, data);
+    }
+
+    fn derived<S: TaskSpace>(&mut self, by_hand: &str, crew: &'r Crew, space: &'r S) {
+        let name = by_hand.replacen("dataflow", "derived", 1);
+        self.engine(name, None, crew, space);
+        if let Some(last) = self.contestants.last_mut() {
+            last.by_hand = Some(by_hand.to_owned());
+        }
+    }
+
     fn run(mut self, rounds: u32) -> Outcome {
         for contestant in &self.contestants {
             (contestant.run)()?;
@@ -386,48 +449,53 @@ impl<'r> Race<'r> {
     fn print(&self) {
         println!("\n{}: {} tasks", self.shape, self.n_tasks);
         println!(
-            "{:36} workers  ns/task         ±  CPU ns  ÷ dense  2 ÷ 1",
+            "{:36} workers  ns/task         ±  CPU ns  ÷ dense  2 ÷ 1  ÷ hand",
             ""
         );
         let mut rows: Vec<&Contestant> = self.contestants.iter().collect();
-        let place = |name| {
-            self.contestants
-                .iter()
-                .position(|contestant| contestant.name == name)
-        };
-        rows.sort_by_key(|contestant| (place(contestant.name), contestant.n_threads));
+        let place = |name: &str| self.contestants.iter().position(|other| other.name == name);
+        rows.sort_by_key(|contestant| (place(&contestant.name), contestant.n_threads));
         for row in rows {
-            let one = |name| {
-                self.contestants
-                    .iter()
-                    .find(|other| other.name == name && other.n_threads == 1)
+            let of = |name: &str, n_threads: usize| {
+                let found = self.contestants.iter();
+                let mut found = found.filter(|o| o.name == name && o.n_threads == n_threads);
+                found.next().map(|other| quartiles(&other.wall).0)
             };
             let (wall, spread) = quartiles(&row.wall);
-            let dense = one(DENSE)
-                .filter(|_| row.n_threads == 1)
-                .map(|dense| wall / quartiles(&dense.wall).0);
-            let single = one(row.name)
-                .filter(|_| row.n_threads == 2)
-                .map(|single| quartiles(&single.wall).0);
+            let ratios = Ratios {
+                dense: of(DENSE, 1)
+                    .filter(|_| row.n_threads == 1)
+                    .map(|dense| wall / dense),
+                single: of(&row.name, 1).filter(|_| row.n_threads == 2),
+                hand: row
+                    .by_hand
+                    .as_ref()
+                    .and_then(|name| of(name, row.n_threads))
+                    .map(|hand| wall / hand),
+            };
             println!(
-                "{:36} {:7}  {wall:7.1}  {spread:8.1}  {:6.1}  {:>7}  {:>5}{}",
+                "{:36} {:7}  {wall:7.1}  {spread:8.1}  {:6.1}  {:>7}  {:>5}  {:>6}{}",
                 row.name,
                 row.n_threads,
                 quartiles(&row.cpu).0,
-                ratio(dense),
-                ratio(single.map(|single| wall / single)),
-                self.over(row, wall, dense, single),
+                ratio(ratios.dense),
+                ratio(ratios.single.map(|single| wall / single)),
+                ratio(ratios.hand),
+                self.over(row, wall, &ratios),
             );
         }
     }
 
     /// The bounds that a row exceeds.
-    fn over(&self, row: &Contestant, wall: f64, dense: Option<f64>, single: Option<f64>) -> String {
+    fn over(&self, row: &Contestant, wall: f64, ratios: &Ratios) -> String {
+        if ratios.hand.is_some_and(|ratio| ratio > DERIVED_TO_HAND) {
+            return format!("  over: ÷ hand ≤ {DERIVED_TO_HAND}");
+        }
         let Some(to_dense) = row.to_dense else {
             return String::new();
         };
         let mut over = String::new();
-        if dense.is_some_and(|ratio| ratio > to_dense) {
+        if ratios.dense.is_some_and(|ratio| ratio > to_dense) {
             over += &format!("  over: ÷ dense ≤ {to_dense}");
         }
         if row.n_threads == 1 && wall > LARGEST_NS {
@@ -437,11 +505,21 @@ impl<'r> Race<'r> {
             bound if bound > 1.0 => f64::max(bound * single, single + 3.0),
             bound => bound * single,
         };
-        if single.is_some_and(|single| wall > allowed(single)) {
+        if ratios.single.is_some_and(|single| wall > allowed(single)) {
             over += &format!("  over: 2 ÷ 1 ≤ {}", self.two_to_one);
         }
         over
     }
+}
+
+/// What a row is compared with.
+struct Ratios {
+    /// To the bare loop.
+    dense: Option<f64>,
+    /// One worker's time, if this is that of two.
+    single: Option<f64>,
+    /// To the space written by hand.
+    hand: Option<f64>,
 }
 
 impl Contestant<'_> {

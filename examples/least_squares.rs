@@ -1,4 +1,5 @@
-//! Least squares: the X that makes ‖B − A·X‖ least, of a wide matrix the shortest of all; by QR.
+//! Least squares: the X that makes ‖B − A·X‖ least, of a wide matrix the shortest of all; by QR, or
+//! whatever the rank of A by QR with column pivoting (`--method gelsy`).
 //!
 //! Timed are the graphs that lead from A and B to X, one after the other.
 //!
@@ -10,16 +11,18 @@ mod problem;
 
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Settings};
-use dataflow::Monitor;
+use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::norm::{Norm, norm_across};
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::qr::{
-    Options, Tree, Where, default_tile_order, least_squares, solution_ratio,
+    Options, Tree, Where, default_rcond, default_tile_order, least_squares,
+    least_squares_minimum_norm, least_squares_ratio, solution_ratio,
 };
 use dataflow::linalg::scalar::Scalar;
+use dataflow::{Monitor, Runtime};
 use problem::{
     File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
     is_checked, is_plan_only, judge, kept, over_ranks, say_more,
@@ -28,7 +31,7 @@ use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {
     name: "least_squares",
-    about: "Solves tall systems as well as can be, wide ones by the shortest solution",
+    about: "Solves tall systems as well as can be, wide ones by the shortest solution; tells the rank",
     runs: true,
     honours: OF_A_MATRIX,
 };
@@ -42,6 +45,13 @@ struct Own {
     /// hierarchical:P,A,LOW,HIGH
     #[arg(long, value_name = "TREE", default_value = "flat")]
     tree: Tree,
+    /// By which QR: qr needs full rank, gelsy (with column pivoting) does not, auto takes gelsy where
+    /// qr finds that the rank is not full
+    #[arg(long, value_name = "METHOD", default_value = "qr")]
+    method: Method,
+    /// Columns count as long as their condition is at most 1/RCOND [default: max(m, n)·2ε]
+    #[arg(long, value_name = "RCOND")]
+    rcond: Option<f64>,
     /// Right-hand sides
     #[arg(long, value_name = "NRHS", default_value_t = 1)]
     nrhs: usize,
@@ -49,6 +59,36 @@ struct Own {
     #[arg(long, value_name = "KIND", default_value = "random")]
     rhs: Sides,
 }
+
+/// How the problem is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// LAPACK's gels: full rank, or an error that tells the rank.
+    Qr,
+    /// LAPACK's gelsy: the shortest solution whatever the rank.
+    Gelsy,
+    /// The first; where it finds no full rank, the second.
+    Auto,
+}
+
+impl Own {
+    /// Refuses an rcond that is none, or that nobody asks for.
+    fn expect_sense(&self) -> Result<(), Failure> {
+        self.generated.expect_sense()?;
+        match (self.rcond, self.method) {
+            (Some(_), Method::Qr) => Err(Failure::refused(
+                "--rcond: --method qr has none (take gelsy or auto)",
+            )),
+            (Some(rcond), _) if !(0.0..1.0).contains(&rcond) => Err(Failure::refused(format!(
+                "--rcond: {rcond} (must be at least 0 and less than 1)"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What came out: X, and of gelsy the rank.
+type Solved<T> = (TiledMatrix<T>, Option<usize>);
 
 /// The right-hand sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,6 +114,8 @@ impl InAnyPrecision for Problem<'_, Own> {
         let Own {
             generated,
             tree,
+            method,
+            rcond,
             nrhs,
             rhs,
         } = settings.own;
@@ -89,7 +131,12 @@ impl InAnyPrecision for Problem<'_, Own> {
         let of_sides = over_ranks(Layout::general(m, nrhs, nb)?, settings, runtime)?;
         let workers = runtime.n_threads();
         let needs = |[a, b]: [Layout; 2]| {
-            let run = needs::least_squares::<T>([&a, &b], options, workers)?;
+            let run = match method {
+                Method::Qr => needs::least_squares::<T>([&a, &b], options, workers)?,
+                Method::Gelsy | Method::Auto => {
+                    needs::least_squares_minimum_norm::<T>([&a, &b], options, workers)?
+                }
+            };
             let all = match is_checked(settings, m.max(n)) {
                 true => run.then(needs::solution_ratio::<T>([&a, &b], workers)?),
                 false => run,
@@ -115,31 +162,63 @@ impl InAnyPrecision for Problem<'_, Own> {
         let (mut runs, mut solution) = (Vec::new(), None);
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
-            a.fill(&original, runtime)?;
-            b.fill(&sides, runtime)?;
-            let run = |monitor: &Monitor| -> Result<_, Failure> {
-                let at = Where {
-                    on: runtime,
-                    courier: runtime.courier(),
-                    monitor,
-                };
-                let (x, report) = least_squares(&a, &b, options, backend, at)?;
-                solution = Some(x);
+            let fill = || -> Result<(), Failure> {
+                a.fill(&original, runtime)?;
+                b.fill(&sides, runtime)?;
+                Ok(())
+            };
+            let mut deficient = None;
+            let by_qr = |monitor: &Monitor| -> Result<_, Failure> {
+                let solved = least_squares(&a, &b, options, backend, at(runtime, monitor));
+                if let Err(LinalgError::RankDeficient { rank, .. }) = &solved {
+                    deficient = Some(*rank);
+                }
+                let (x, report) = solved?;
+                solution = Some((x, None));
                 Ok(report)
             };
-            runs.push(settings.measure(runtime, run)?);
+            fill()?;
+            let mut measured = match method {
+                Method::Gelsy => None,
+                _ => Some(settings.measure(runtime, by_qr)),
+            };
+            if let Some(rank) = deficient {
+                outcome.set("rank", rank);
+            }
+            if method == Method::Gelsy || method == Method::Auto && deficient.is_some() {
+                let by_gelsy = |monitor: &Monitor| -> Result<_, Failure> {
+                    let at = at(runtime, monitor);
+                    let (x, rank, report) =
+                        least_squares_minimum_norm(&a, &b, rcond, options, backend, at)?;
+                    solution = Some((x, Some(rank)));
+                    Ok(report)
+                };
+                fill()?;
+                measured = Some(settings.measure(runtime, by_gelsy));
+            }
+            runs.extend(measured.transpose()?);
         }
         outcome.measured = Measured::median(runs);
-        let Some(x) = solution else {
+        let Some((x, rank)): Option<Solved<T>> = solution else {
             return Ok(());
         };
 
         outcome.digest = Some(digest(&x, runtime)?.to_string());
+        // What qr has solved is of full rank.
+        outcome.set("rank", rank.unwrap_or(m.min(n)));
+        outcome.set("method", if rank.is_some() { "gelsy" } else { "qr" });
         if is_checked(settings, m.max(n)) {
             let courier = runtime.courier();
             a.fill(&original, runtime)?;
             b.fill(&sides, runtime)?;
-            let ratio = solution_ratio(&a, &b, &x, runtime, courier)?;
+            let ratio = match rank {
+                None => solution_ratio(&a, &b, &x, runtime, courier)?,
+                Some(rank) => {
+                    outcome.say(format!("rank {rank} of {}", m.min(n)));
+                    let rcond = rcond.unwrap_or_else(|| default_rcond::<T>(m, n));
+                    least_squares_ratio(&a, &b, &x, rcond, (runtime, courier))?
+                }
+            };
             outcome.set(
                 "residual_norm",
                 norm_across(&b, Norm::Frobenius, runtime, courier)?,
@@ -158,9 +237,17 @@ impl InAnyPrecision for Problem<'_, Own> {
     }
 }
 
+fn at<'a>(runtime: &'a Runtime, monitor: &'a Monitor) -> Where<'a> {
+    Where {
+        on: runtime,
+        courier: runtime.courier(),
+        monitor,
+    }
+}
+
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.generated.expect_sense()?;
+        settings.own.expect_sense()?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

@@ -128,10 +128,13 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
         let needs = |[there]: [Layout; 1]| {
-            let run = settings.own.needs::<T>(&there, runtime.n_threads());
+            let workers = runtime.n_threads();
+            let run = settings.own.needs::<T>(&there, workers);
+            let incremental = settings.own.pivoting == Pivoting::Incremental;
             let all = match is_solved(settings, (m, n)) {
-                true => run.then(needs_of_solution::<T>(&there, runtime.n_threads())?),
-                false => run,
+                true => run.then(needs_of_solution::<T>(&there, workers)?),
+                false if incremental || !is_checked(settings, m.max(n)) => run,
+                false => run.then(needs::lu_check::<T>(&there, workers)),
             };
             Ok(all.and(kept::<T, _>(settings, &there)))
         };

@@ -5,8 +5,12 @@
 
 mod cli;
 mod problem;
+mod variant;
+#[path = "matmul/variants.rs"]
+mod variants;
 
 use clap::{Args, ValueEnum};
+use cli::settings::Variant;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::generate::Random;
@@ -33,6 +37,7 @@ const EXAMPLE: Example = Example {
         "precision",
         "seed",
         "backend",
+        "variant",
         "check",
         "plan",
     ],
@@ -126,7 +131,14 @@ impl InAnyPrecision for Problem<'_> {
         let (of_a, of_b, of_c) = (general(m, k)?, general(k, n)?, general(m, n)?);
         let layouts = [of_a, of_b, of_c];
         let workers = runtime.n_threads();
-        let needs = |there: [Layout; 3]| Ok(needs::gemm::<T>(there.each_ref(), workers));
+        let checked = settings.check.unwrap_or(largest <= CHECKED_BY_DEFAULT);
+        let needs = |there: [Layout; 3]| {
+            let product = needs::gemm::<T>(there.each_ref(), workers);
+            Ok(match checked {
+                true => product.then(needs::defect::<T>(there.each_ref(), workers)),
+                false => product,
+            })
+        };
         if is_plan_only::<T, _, 3>(settings, runtime, outcome, layouts, needs)? {
             return Ok(());
         }
@@ -138,12 +150,22 @@ impl InAnyPrecision for Problem<'_> {
         };
         let (a, b) = (filled(of_a, &left)?, filled(of_b, &right)?);
         let c = TiledMatrix::<T>::vacant(of_c, runtime.memory());
+        let matrices = (&a, &b);
         let (a, b) = (Operand::plain(&a), Operand::plain(&b));
         let mut runs = Vec::new();
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
             c.fill(&|_: usize, _: usize| T::zero(), runtime)?;
             let (one, zero, courier) = (T::one(), T::zero(), runtime.courier());
+            if settings.variant != Variant::Graph {
+                use variants::in_f64;
+                let matrices = [in_f64(matrices.0)?, in_f64(matrices.1)?, in_f64(&c)?];
+                let is_torus = settings.own.algorithm == Algorithm::Torus;
+                let grid = settings.grid_of(runtime.n_ranks());
+                let by = (&**settings, grid, runtime);
+                runs.push(variants::multiply(by, is_torus, matrices, backend)?);
+                continue;
+            }
             runs.push(match settings.own.algorithm {
                 Algorithm::Summa => {
                     let product = Gemm::new(one, a, b, zero, &c, backend)?;
@@ -161,11 +183,13 @@ impl InAnyPrecision for Problem<'_> {
         }
         outcome.measured = Measured::median(runs);
 
+        outcome.set("variant", settings.variant.to_string());
         outcome.digest = Some(digest(&c, runtime)?.to_string());
         if settings.own.integers {
             tell_sums(&c, runtime, outcome)?;
         }
-        if settings.check.unwrap_or(largest <= CHECKED_BY_DEFAULT) {
+        // What `ideal` computes is wrong.
+        if checked && settings.variant != Variant::Ideal {
             let defect = defect((a, &left), (b, &right), &c, runtime, runtime.courier())?;
             judge(Some(defect.over(k + 2)), outcome)?;
         }

@@ -15,13 +15,11 @@ use dataflow::Monitor;
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs;
-use dataflow::linalg::qr::{
-    Factor, Options, Reflectors, Tree, check, default_tile_order, triangle,
-};
+use dataflow::linalg::qr::{Factor, Options, Reflectors, Tree, check, default_tile_order};
 use dataflow::linalg::scalar::Scalar;
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
-    is_checked, is_plan_only, judge, kept, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision,
+    digest_of_upper, is_checked, is_plan_only, judge, kept, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -101,7 +99,7 @@ impl InAnyPrecision for Problem<'_, Own> {
         }
         outcome.measured = Measured::median(runs);
 
-        outcome.digest = Some(digest(&triangle(&a, runtime)?, runtime)?.to_string());
+        outcome.digest = Some(digest_of_upper(&a, runtime)?.to_string());
         if is_checked(settings, m.max(n)) {
             let ratios = check(&original, &a, &q, runtime, runtime.courier())?;
             outcome.set("orthogonality", ratios.orthogonality);

@@ -110,8 +110,8 @@ pub trait Dense<T: Scalar> {
     /// all solutions if A has more columns than rows. By QR; A must have full rank.
     ///
     /// # Errors
-    /// If the shapes disagree, A or B is not finite; [`LinalgError::Singular`] if R has a zero on its
-    /// diagonal.
+    /// If the shapes disagree, A or B is not finite; [`LinalgError::RankDeficient`] with the rank of A
+    /// if it is not full.
     ///
     /// # Examples
     /// ```
@@ -128,6 +128,66 @@ pub trait Dense<T: Scalar> {
         &self,
         b: &ArrayBase<S, D>,
     ) -> Result<Array<T, D>, LinalgError>;
+
+    /// The shortest of the X that make ‖B − A·X‖₂ least, whatever the rank of A; and that rank.
+    ///
+    /// By QR with column pivoting. Columns of A count as long as those before and they have, the
+    /// strongest first, a condition of at most 1/`rcond`; by default rcond is max(m, n)·2ε
+    /// ([`qr::default_rcond`]), so that only rounding errors are taken for zero.
+    ///
+    /// # Errors
+    /// If the shapes disagree, A or B is not finite, or `rcond` is negative or not below 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// // Both unknowns enter as their sum: half of it each is the shortest solution.
+    /// let a = array![[1.0_f64, 1.0], [1.0, 1.0], [1.0, 1.0]];
+    /// let (x, rank) = a.least_squares_minimum_norm(&array![1.0, 2.0, 3.0], None)?;
+    /// assert_eq!(rank, 1);
+    /// assert!((x[0] - 1.0).abs() < 1e-14 && (x[1] - 1.0).abs() < 1e-14);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn least_squares_minimum_norm<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+        rcond: Option<f64>,
+    ) -> Result<(Array<T, D>, usize), LinalgError>;
+
+    /// How many columns of A are independent, with `rcond` as for
+    /// [`least_squares_minimum_norm`](Self::least_squares_minimum_norm).
+    ///
+    /// # Errors
+    /// If A is not finite, or `rcond` is negative or not below 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// assert_eq!(array![[1.0, 2.0], [2.0, 4.0]].rank(None)?, 1);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError>;
+
+    /// A⁺, the pseudo-inverse (Moore and Penrose): the shortest least-squares solutions for the unit
+    /// vectors. With `rcond` and errors as [`rank`](Self::rank).
+    ///
+    /// # Errors
+    /// As [`rank`](Self::rank).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let p = array![[1.0_f64, 1.0], [1.0, 1.0]].pseudo_inverse(None)?;
+    /// assert!(p.iter().all(|entry| (entry - 0.25).abs() < 1e-15));
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn pseudo_inverse(&self, rcond: Option<f64>) -> Result<Array2<T>, LinalgError>;
 
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes.
     ///
@@ -194,7 +254,40 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         &self,
         b: &ArrayBase<R, D>,
     ) -> Result<Array<T, D>, LinalgError> {
-        of_columns(b, |b| least_squares(self.view(), b))
+        of_columns(b, |b| {
+            let (place, a, b) = sides(self.view(), b)?;
+            array(&place.at().least_squares(&a, &b)?)
+        })
+    }
+
+    fn least_squares_minimum_norm<R: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<R, D>,
+        rcond: Option<f64>,
+    ) -> Result<(Array<T, D>, usize), LinalgError> {
+        let mut rank = 0;
+        let x = of_columns(b, |b| {
+            let (place, a, b) = sides(self.view(), b)?;
+            let (x, found) = place.at().least_squares_minimum_norm(&a, &b, rcond)?;
+            rank = found;
+            array(&x)
+        })?;
+        Ok((x, rank))
+    }
+
+    fn rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError> {
+        let (m, n) = self.dim();
+        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        place.at().rank(&place.general(self.view())?, rcond)
+    }
+
+    fn pseudo_inverse(&self, rcond: Option<f64>) -> Result<Array2<T>, LinalgError> {
+        let (m, n) = self.dim();
+        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        let inverse = place
+            .at()
+            .pseudo_inverse(&place.general(self.view())?, rcond)?;
+        array(&inverse)
     }
 
     fn inverse(&self) -> Result<Array2<T>, LinalgError> {
@@ -417,17 +510,16 @@ fn by_lu<T: Scalar>(
     array(&x)
 }
 
-/// The X that makes ‖B − A·X‖ least, by QR.
-fn least_squares<T: Scalar>(
+/// Both sides of a problem of least squares in tiles, and where it is worked on.
+fn sides<T: Scalar>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
-) -> Result<Array2<T>, LinalgError> {
+) -> Result<(Place, TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
     let ((m, n), (rows, cols)) = (a.dim(), b.dim());
     let extent = m.max(n).max(rows).max(cols);
     let place = Place::with_order(extent, qr::default_tile_order::<T>(m, n))?;
     let (a, b) = (place.general(a)?, place.general(b)?);
-    let x = place.at().least_squares(&a, &b)?;
-    array(&x)
+    Ok((place, a, b))
 }
 
 /// The entries as a column-major array.

@@ -9,24 +9,42 @@
 //! | Which X is nearest to solving A·X = B? | [`least_squares`] |
 //! | What is A⁻¹? | [`inverse`] |
 //! | What is A·B? | [`multiply`] |
+//! | How do I write my first graph? | [`graph`] |
+//! | The same as loops, and never stored? | [`loops`] |
+//! | How does my graph run on many machines? | [`ranks`] |
+//! | How do I work through a stream of records? | [`stream`] |
+//! | A sequence, loops, or a task space: what do I take? | [`which`] |
+//! | How do I go on until nothing changes any more? | [`converge`] |
 //! | Which call is LAPACK's or ScaLAPACK's …? | [`names`] |
 //!
 //! On several ranks: the last program of each page, started in one of four ways
 //! (`docs/ranks.md` in the repository).
 
+#[doc = include_str!("../docs/guide/converge.md")]
+pub mod converge {}
 #[doc = include_str!("../docs/guide/factor.md")]
 pub mod factor {}
 #[doc = include_str!("../docs/guide/first.md")]
 pub mod first {}
+#[doc = include_str!("../docs/guide/graph.md")]
+pub mod graph {}
 #[doc = include_str!("../docs/guide/inverse.md")]
 pub mod inverse {}
 #[doc = include_str!("../docs/guide/least_squares.md")]
 pub mod least_squares {}
+#[doc = include_str!("../docs/guide/loops.md")]
+pub mod loops {}
 #[doc = include_str!("../docs/guide/multiply.md")]
 pub mod multiply {}
 #[doc = include_str!("../docs/guide/names.md")]
 pub mod names {}
+#[doc = include_str!("../docs/guide/ranks.md")]
+pub mod ranks {}
 #[doc = include_str!("../docs/guide/solve.md")]
 pub mod solve {}
+#[doc = include_str!("../docs/guide/stream.md")]
+pub mod stream {}
 #[doc = include_str!("../docs/guide/trust.md")]
 pub mod trust {}
+#[doc = include_str!("../docs/guide/which.md")]
+pub mod which {}

@@ -1,12 +1,14 @@
 //! Launch: the same program on every rank.
 
 use crate::runtime::{Runtime, RuntimeBuilder};
-use dataflow_core::{Error, Kind};
-use dataflow_mpi::start::{self, Place, Seat};
+use dataflow_core::Error;
+use dataflow_mpi::Messenger;
+use dataflow_mpi::start::{self, Place, Seat, Staying};
 use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_numa::topology::share::LocalRank;
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// How ranks talk to each other.
@@ -30,12 +32,33 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// rank of this process returned.
 ///
 /// Every rank runs the same program: runs across ranks must come in the same order on each.
+/// The program may fail with an error of its own type, into which an [`Error`] can be turned.
 /// A rank that ends early, by an error or a panic, is lost to the others, whose next run across
-/// ranks says so.
+/// ranks says so; an error on any rank of this process, or that this call has started, is returned.
+///
+/// # What else the processes do
+/// What stands before the call is done in every process: once if ranks are threads, once for each
+/// rank otherwise. What stands behind it:
+///
+/// | ranks are | how often it is done |
+/// |---|---|
+/// | threads of this process | once |
+/// | processes that this call starts | once, in this process |
+/// | processes started by hand or by an MPI launcher | once for each rank |
+///
+/// A process that this call has started stays in its own call, when its part has ended well, and
+/// ends there with status 0 when this process ends, without the destructors of what stands around
+/// the call. If this process launches again, it returns from the call, with its own rank's answer,
+/// and does what comes up to the next, of which it is the same rank; so there must be as many ranks.
+/// If its part has failed it returns the error, and is expected to end with another status than 0;
+/// nothing can be launched after that.
+///
+/// This process returns when the parts of all ranks have ended, however long they take if its own has
+/// ended well. What the others print goes where this process prints.
 ///
 /// # Errors
 /// What the runtime's settings or the program answer; of several ranks' errors the first that is
-/// not only the loss of another rank.
+/// not only the loss of another rank. If a process that this call has started fails, that it did.
 ///
 /// # Panics
 /// If the program does on any rank of this process; the others have ended by then.
@@ -50,10 +73,23 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// assert_eq!(all, [[0], [1], [2]]);
 /// # Ok::<(), dataflow::Error>(())
 /// ```
-pub fn launch<R: Send>(
+/// An error of the program's own, on a rank that is not the lowest:
+/// ```
+/// use dataflow::prelude::*;
+/// fn write(runtime: &Runtime) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     runtime.gather(Vec::new())?;
+///     if runtime.rank() == Rank(1) {
+///         std::fs::write("/nowhere/answer", "42")?;
+///     }
+///     Ok(())
+/// }
+/// let failed = launch(Runtime::builder().threads(1).ranks(2), write).unwrap_err();
+/// assert!(failed.is::<std::io::Error>());
+/// ```
+pub fn launch<R: Send, E: From<Error> + Send>(
     settings: RuntimeBuilder,
-    program: impl Fn(&Runtime) -> Result<R, Error> + Sync,
-) -> Result<R, Error> {
+    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
+) -> Result<R, E> {
     match settings.chosen()? {
         Transport::Local if settings.ranks == 1 => program(&settings.build()?),
         Transport::Local => as_threads(&settings, &program),
@@ -82,8 +118,8 @@ impl RuntimeBuilder {
 
     /// The seat that was given, here or in the environment.
     fn seated(&self) -> Result<Option<Seat>, Error> {
-        match self.seat {
-            Some(seat) => Ok(Some(seat)),
+        match &self.seat {
+            Some(seat) => Ok(Some(seat.clone())),
             None => Seat::of(variable),
         }
     }
@@ -136,35 +172,92 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// What has become of ranks that are processes, since the launch before.
+enum Processes {
+    /// There was none.
+    None,
+    /// In the process that started the others: their parts have ended well.
+    Staying(Box<Staying>),
+    /// In one of the others: the connections for this launch.
+    Again(Box<Tcp>),
+    /// A launch goes on, or has failed.
+    Gone,
+}
+
+static PROCESSES: Mutex<Processes> = Mutex::new(Processes::None);
+
+fn set(processes: Processes) -> Processes {
+    let mut known = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::replace(&mut known, processes)
+}
+
 /// This process is one rank, the others are processes that it starts or that were started by hand.
-fn over_sockets<R>(
+fn over_sockets<R, E: From<Error>>(
     settings: &RuntimeBuilder,
-    program: &(impl Fn(&Runtime) -> Result<R, Error> + Sync),
-) -> Result<R, Error> {
-    let patience = settings.messages.patience;
-    let run = |local: LocalRank, tcp: Tcp| {
+    program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
+) -> Result<R, E> {
+    let run = |tcp: Tcp| {
+        let (rank, n_ranks) = tcp.here();
+        let local = LocalRank { rank, n_ranks };
         program(&settings.build_rank(local, Transport::Tcp, Box::new(tcp))?)
     };
-    if let Some(seat) = settings.seated()? {
-        settings.confirmed(seat.n_ranks)?;
-        let tcp = seat.take(patience)?;
-        let (rank, n_ranks) = seat.here();
-        return run(LocalRank { rank, n_ranks }, tcp);
+    let Some(seat) = settings.seated()? else {
+        return lead(settings, run);
+    };
+    settings.confirmed(seat.n_ranks)?;
+    if !seat.is_started {
+        return run(seat.take(&settings.messages)?);
     }
-    let (tcp, others) = start::start(settings.ranks, patience)?;
-    let n_ranks = settings.ranks;
-    let answer = run(LocalRank { rank: 0, n_ranks }, tcp);
-    let ended = others.end();
-    let answer = answer?;
-    ended.map(|()| answer)
+    let tcp = match set(Processes::Gone) {
+        Processes::None => seat.take(&settings.messages)?,
+        Processes::Again(tcp) => *tcp,
+        Processes::Staying(_) | Processes::Gone => return Err(gone().into()),
+    };
+    let answer = run(tcp)?;
+    match seat.stay() {
+        Some(tcp) => set(Processes::Again(Box::new(tcp))),
+        None => std::process::exit(0),
+    };
+    Ok(answer)
+}
+
+/// This process is rank 0 and has started the others, or does.
+fn lead<R, E: From<Error>>(
+    settings: &RuntimeBuilder,
+    run: impl FnOnce(Tcp) -> Result<R, E>,
+) -> Result<R, E> {
+    let (tcp, others) = match set(Processes::Gone) {
+        Processes::None => start::start(settings.ranks, &settings.messages)?,
+        Processes::Staying(staying) if staying.n_ranks() == settings.ranks => staying.again()?,
+        Processes::Staying(staying) => {
+            let (there, asked) = (staying.n_ranks(), settings.ranks);
+            set(Processes::Staying(staying));
+            return Err(E::from(Error::wrong_settings(format!(
+                "{asked} ranks were asked for, and {there} were started as processes before (as \
+                 many are needed in every launch)"
+            ))));
+        }
+        Processes::Again(_) | Processes::Gone => return Err(gone().into()),
+    };
+    let answer = run(tcp)?;
+    let staying = others.stay(&settings.messages)?;
+    set(Processes::Staying(Box::new(staying)));
+    Ok(answer)
+}
+
+fn gone() -> Error {
+    Error::wrong_settings(
+        "a launch of ranks as processes before this has failed, or goes on: they would begin the \
+         program anew (its error is to be the end of the program)",
+    )
 }
 
 /// This process is one rank, the others were started by the same launcher.
 #[cfg(feature = "mpi")]
-fn under_mpi<R>(
+fn under_mpi<R, E: From<Error>>(
     settings: &RuntimeBuilder,
-    program: &(impl Fn(&Runtime) -> Result<R, Error> + Sync),
-) -> Result<R, Error> {
+    program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
+) -> Result<R, E> {
     use dataflow_mpi::transport::mpi::{Sizes, World};
     let place = Place::of(variable)?;
     let world = World::begin()?;
@@ -188,34 +281,36 @@ fn under_mpi<R>(
     };
     let ended = world.end(patience);
     let answer = answer?;
-    ended.map(|()| answer)
+    ended?;
+    Ok(answer)
 }
 
 /// Without MPI there is only an error to give.
 #[cfg(not(feature = "mpi"))]
-fn under_mpi<R>(
+fn under_mpi<R, E: From<Error>>(
     _: &RuntimeBuilder,
-    _: &(impl Fn(&Runtime) -> Result<R, Error> + Sync),
-) -> Result<R, Error> {
+    _: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
+) -> Result<R, E> {
     start::check(Place::of(variable)?.as_ref(), expected()?, None)?;
-    Err(Error::wrong_settings(
+    Err(E::from(Error::wrong_settings(
         "ranks under MPI were asked for; this program was built without the feature `mpi`",
-    ))
+    )))
 }
 
 /// All ranks are threads of this process.
-fn as_threads<R: Send>(
+fn as_threads<R: Send, E: From<Error> + Send>(
     settings: &RuntimeBuilder,
-    program: &(impl Fn(&Runtime) -> Result<R, Error> + Sync),
-) -> Result<R, Error> {
+    program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
+) -> Result<R, E> {
     let transports = local::connect(settings.ranks);
     let answers: Vec<_> = thread::scope(|scope| {
         let start = |(rank, transport)| {
             let n_ranks = settings.ranks;
             let local = LocalRank { rank, n_ranks };
             let program = move || {
-                let runtime = settings.build_rank(local, Transport::Local, Box::new(transport))?;
-                program(&runtime)
+                let runtime = settings.build_rank(local, Transport::Local, Box::new(transport));
+                let runtime = runtime.map_err(|error| (E::from(error), Cause::Own))?;
+                program(&runtime).map_err(|error| (error, Cause::of(&runtime)))
             };
             thread::Builder::new()
                 .name(format!("rank-{rank}"))
@@ -224,27 +319,47 @@ fn as_threads<R: Send>(
         let started: Vec<_> = transports.into_iter().enumerate().map(start).collect();
         let join = |thread: std::io::Result<thread::ScopedJoinHandle<'_, _>>| match thread {
             Ok(thread) => thread.join(),
-            Err(error) => Ok(Err(Error::wrong_settings(format!(
-                "the thread of a rank was not started: {error}"
-            )))),
+            Err(error) => {
+                let text = format!("the thread of a rank was not started: {error}");
+                Ok(Err((E::from(Error::wrong_settings(text)), Cause::Own)))
+            }
         };
         started.into_iter().map(join).collect()
     });
     let mut lowest = None;
     for answer in answers {
         let answer = answer.unwrap_or_else(|panic| resume_unwind(panic));
-        let lost = |answer: &Result<R, Error>| {
-            let error = answer.as_ref().err();
-            error.is_some_and(|error| error.kind() == Kind::RankLost)
-        };
-        match &lowest {
-            None => lowest = Some(answer),
+        let is_better = match (&lowest, &answer) {
+            (None, _) | (Some(Ok(_)), Err(_)) => true,
             // Somebody was lost: here is why.
-            Some(first) if lost(first) && answer.is_err() && !lost(&answer) => {
-                lowest = Some(answer);
-            }
-            Some(_) => {}
+            (Some(Err((_, Cause::Others))), Err((_, Cause::Own))) => true,
+            _ => false,
+        };
+        if is_better {
+            lowest = Some(answer);
         }
     }
-    lowest.unwrap_or_else(|| Err(Error::wrong_settings("0 ranks run nothing (1 is needed)")))
+    let none = || {
+        Err(E::from(Error::wrong_settings(
+            "0 ranks run nothing (1 is needed)",
+        )))
+    };
+    lowest.map_or_else(none, |answer| answer.map_err(|(error, _)| error))
+}
+
+/// Why a rank has failed.
+enum Cause {
+    /// For reasons of its own, or the same as all.
+    Own,
+    /// Because another is lost to it.
+    Others,
+}
+
+impl Cause {
+    fn of(runtime: &Runtime) -> Self {
+        match runtime.messenger().is_some_and(Messenger::is_broken) {
+            true => Cause::Others,
+            false => Cause::Own,
+        }
+    }
 }

@@ -8,20 +8,16 @@
 //! ```
 //! use dataflow::prelude::*;
 //!
-//! #[derive(Clone)]
-//! struct Number(u64);
-//! impl Datum for Number {}
-//!
 //! task_names! { enum Task { Cell { row, column } } }
 //!
-//! struct Pascal { rows: u32, last: Store<Number> }
+//! struct Pascal { rows: u32, last: Store<u64> }
 //! const LEFT: usize = 0;
 //! const RIGHT: usize = 1;
 //! const SUM: usize = 2;
 //!
 //! impl TaskSpace for Pascal {
 //!     type Task = Task;
-//!     type Datum = Number;
+//!     type Datum = u64;
 //!
 //!     fn describe(&self, about: &mut Description) {
 //!         about.name("pascal").parameter("rows", self.rows);
@@ -43,11 +39,11 @@
 //!         to.task(SUM, Task::Cell { row: row + 1, column: column + 1 }, LEFT);
 //!     }
 //!
-//!     fn run(&self, _: Task, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+//!     fn run(&self, _: Task, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
 //!         let [left, right, sum] = flows.slots();
 //!         let above = [left.get(), right.get()].into_iter().flatten();
-//!         let total: u64 = above.map(|number| number.0).sum();
-//!         sum.put(Number(total.max(1)));
+//!         let total: u64 = above.sum();
+//!         sum.put(total.max(1));
 //!         Ok(())
 //!     }
 //! }
@@ -55,7 +51,7 @@
 //! let pascal = Pascal { rows: 7, last: Store::empty("last row", 7) };
 //! verify(&pascal, 1)?;
 //! let report = Runtime::builder().threads(2).build()?.run(&pascal)?;
-//! assert_eq!((report.tasks, pascal.last.get(3).unwrap().0), (28, 20));
+//! assert_eq!((report.tasks, *pascal.last.get(3).unwrap()), (28, 20));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -86,7 +82,7 @@ pub use ndarray;
 
 pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};
-pub use dataflow_core::{Report, task_names};
+pub use dataflow_core::{Report, task_names, task_space};
 pub use dataflow_numa::{Bind, Placing, Policy};
 pub use dense::{Dense, Lu};
 pub use launch::{Transport, launch};

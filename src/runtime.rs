@@ -181,6 +181,84 @@ impl Runtime {
         Ok(gather.into_all())
     }
 
+    /// One value made of those of all ranks, on every rank: `op` folds them from the lowest rank to
+    /// the highest, on each rank for itself, so all get the same bits. A number, or an array of a few.
+    ///
+    /// Costs a message from each rank to each other.
+    ///
+    /// # Errors
+    /// If a rank is lost, or does something else instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::{Runtime, launch};
+    /// let sums = launch(Runtime::builder().ranks(3).threads(1), |runtime| {
+    ///     let rank = f64::from(runtime.rank().0);
+    ///     runtime.all_reduce([rank, -rank], |a, b| [a[0] + b[0], a[1].min(b[1])])
+    /// })?;
+    /// assert_eq!(sums, [3.0, -2.0]);
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn all_reduce<T: bytemuck::Pod>(
+        &self,
+        own: T,
+        op: impl FnMut(T, T) -> T,
+    ) -> Result<T, Error> {
+        let all = self.gather(bytemuck::bytes_of(&own).to_vec())?;
+        let differs = |bytes: &[u8]| {
+            let (len, own) = (bytes.len(), size_of::<T>());
+            Error::malformed(format!(
+                "a value of {len} bytes from a rank (here it has {own})"
+            ))
+        };
+        let read =
+            |bytes: &Vec<u8>| bytemuck::try_pod_read_unaligned(bytes).map_err(|_| differs(bytes));
+        let values = all.iter().map(read).collect::<Result<Vec<T>, _>>()?;
+        Ok(values.into_iter().reduce(op).unwrap_or(own))
+    }
+
+    /// Repeats a step on all ranks, each of which calls this, until it is done on every one: the step
+    /// gets the number of steps before it, and says whether its rank could stop. Returns how many
+    /// steps there were; `None` if there were `limit` and a rank would still go on.
+    ///
+    /// What a step finds is what the last has left in place: in stores that a space takes from and
+    /// brings home to, in the data of a [replayed](Self::replay) program. A page of the guide shows
+    /// it: [`converge`](crate::guide::converge).
+    ///
+    /// # Errors
+    /// What a step returns, on its rank; the others are told which one it was. Or as
+    /// [`all_reduce`](Self::all_reduce).
+    pub fn repeat_until(
+        &self,
+        limit: u64,
+        mut step: impl FnMut(u64) -> Result<bool, Error>,
+    ) -> Result<Option<u64>, Error> {
+        const FAILED: u32 = 0;
+        const AGAIN: u32 = 1;
+        const DONE: u32 = 2;
+        let Rank(rank) = self.rank();
+        for number in 0..limit {
+            let ended = step(number);
+            let own = match &ended {
+                Err(_) => FAILED,
+                Ok(false) => AGAIN,
+                Ok(true) => DONE,
+            };
+            // Also after a failure: the others must not wait for a rank that has left.
+            let least = self.all_reduce([own, rank], |a, b| a.min(b));
+            ended?;
+            match least? {
+                [FAILED, of] => {
+                    let text = format!("rank {of} failed in step {number}");
+                    return Err(Error::rank_lost(text));
+                }
+                [DONE, _] => return Ok(Some(number + 1)),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// Compares settings by name and value with the other ranks'.
     ///
     /// # Errors

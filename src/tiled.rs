@@ -71,9 +71,33 @@ pub trait Tiled<T: Scalar>: Sized {
     /// than rows. A must have full rank.
     ///
     /// # Errors
-    /// If shapes or tile orders disagree, A or B is not finite; [`LinalgError::Singular`] if R has a
-    /// zero on its diagonal.
+    /// If shapes or tile orders disagree, A or B is not finite; [`LinalgError::RankDeficient`] with
+    /// the rank of A if it is not full.
     fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError>;
+
+    /// The shortest of the X that make ‖B − A·X‖₂ least, whatever the rank of A; and that rank. By QR
+    /// with column pivoting; what `rcond` is: [`qr::pivoted`].
+    ///
+    /// # Errors
+    /// If shapes or tile orders disagree, A or B is not finite, or `rcond` is not allowed.
+    fn least_squares_minimum_norm(
+        &self,
+        b: &Self,
+        rcond: Option<f64>,
+        runtime: &Runtime,
+    ) -> Result<(Self, usize), LinalgError>;
+
+    /// How many columns of A are independent: [`qr::pivoted`].
+    ///
+    /// # Errors
+    /// If A is not finite, not stored as [`Structure::General`], or `rcond` is not allowed.
+    fn rank(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<usize, LinalgError>;
+
+    /// A⁺, the pseudo-inverse: [`qr::pseudo_inverse`].
+    ///
+    /// # Errors
+    /// As [`rank`](Self::rank).
+    fn pseudo_inverse(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<Self, LinalgError>;
 
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes; stored like A.
     ///
@@ -138,6 +162,27 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             copy(b, *b.layout(), runtime)?,
         );
         At::of(runtime).least_squares(&a, &b)
+    }
+
+    fn least_squares_minimum_norm(
+        &self,
+        b: &Self,
+        rcond: Option<f64>,
+        runtime: &Runtime,
+    ) -> Result<(Self, usize), LinalgError> {
+        let (a, b) = (
+            copy(self, *self.layout(), runtime)?,
+            copy(b, *b.layout(), runtime)?,
+        );
+        At::of(runtime).least_squares_minimum_norm(&a, &b, rcond)
+    }
+
+    fn rank(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<usize, LinalgError> {
+        At::of(runtime).rank(&copy(self, *self.layout(), runtime)?, rcond)
+    }
+
+    fn pseudo_inverse(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<Self, LinalgError> {
+        At::of(runtime).pseudo_inverse(&copy(self, *self.layout(), runtime)?, rcond)
     }
 
     fn inverse(&self, runtime: &Runtime) -> Result<Self, LinalgError> {
@@ -308,14 +353,54 @@ impl<'a> At<'a> {
         a: &TiledMatrix<T>,
         b: &TiledMatrix<T>,
     ) -> Result<TiledMatrix<T>, LinalgError> {
-        let at = qr::Where {
+        let options = qr::Options::of_order(a.nb());
+        let monitor = Monitor::new();
+        let (x, _) = qr::least_squares(a, b, options, Backend::Auto, self.seen_by(&monitor))?;
+        Ok(x)
+    }
+
+    /// The shortest of the X that make ‖B − A·X‖ least, and the rank of A; both are overwritten.
+    pub fn least_squares_minimum_norm<T: Scalar>(
+        self,
+        a: &TiledMatrix<T>,
+        b: &TiledMatrix<T>,
+        rcond: Option<f64>,
+    ) -> Result<(TiledMatrix<T>, usize), LinalgError> {
+        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
+        let at = self.seen_by(&monitor);
+        let solved = qr::least_squares_minimum_norm(a, b, rcond, options, Backend::Auto, at);
+        solved.map(|(x, rank, _)| (x, rank))
+    }
+
+    /// The rank of A, which is overwritten.
+    pub fn rank<T: Scalar>(
+        self,
+        a: &TiledMatrix<T>,
+        rcond: Option<f64>,
+    ) -> Result<usize, LinalgError> {
+        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
+        let at = self.seen_by(&monitor);
+        Ok(qr::pivoted(a, rcond, options, Backend::Auto, at)?.rank())
+    }
+
+    /// A⁺; A is overwritten.
+    pub fn pseudo_inverse<T: Scalar>(
+        self,
+        a: &TiledMatrix<T>,
+        rcond: Option<f64>,
+    ) -> Result<TiledMatrix<T>, LinalgError> {
+        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
+        let at = self.seen_by(&monitor);
+        let (x, ..) = qr::pseudo_inverse(a, rcond, options, Backend::Auto, at)?;
+        Ok(x)
+    }
+
+    fn seen_by(self, monitor: &'a Monitor) -> qr::Where<'a> {
+        qr::Where {
             on: self.on,
             courier: self.courier,
-            monitor: &Monitor::new(),
-        };
-        let options = qr::Options::of_order(a.nb());
-        let (x, _) = qr::least_squares(a, b, options, Backend::Auto, at)?;
-        Ok(x)
+            monitor,
+        }
     }
 
     /// C ← A·B

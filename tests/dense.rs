@@ -232,8 +232,37 @@ fn a_singular_matrix_has_factors_and_no_least_squares_solution() {
     for (rows, cols) in [(3, 2), (2, 3), (3, 3)] {
         let zeros = Array2::<f64>::zeros((rows, cols));
         let refused = zeros.least_squares(&Array1::zeros(rows)).unwrap_err();
-        assert_eq!((refused.name(), refused.index()), ("singular", Some(1)));
+        assert_eq!((refused.name(), refused.index()), ("rank_deficient", None));
+        let found = zeros.least_squares_minimum_norm(&Array1::ones(rows), None);
+        assert_eq!(found.unwrap(), (Array1::zeros(cols), 0));
     }
+}
+
+#[test]
+fn rank_and_pseudo_inverse_are_those_of_small_and_large_matrices_of_every_memory_order() {
+    fn check<T: Scalar>((m, n): (usize, usize), rank: usize) {
+        let (left, right) = (Random::new(1), Random::new(2));
+        let [left, right] = [
+            array_of::<T>((m, rank), &left, true),
+            array_of::<T>((rank, n), &right, false),
+        ];
+        let a = plain(left.view(), right.view());
+        let rcond = Some(T::EPSILON.sqrt());
+        assert_eq!(a.rank(rcond).unwrap(), rank);
+        let inverse = a.pseudo_inverse(rcond).unwrap();
+        let again = plain(plain(a.view(), inverse.view()).view(), a.view());
+        assert!(distance(again.view(), a.view()) < 1e4);
+        let b = array_of::<T>((m, 2), &Random::new(3), true);
+        let (x, found) = a.t().t().least_squares_minimum_norm(&b, rcond).unwrap();
+        assert_eq!(found, rank);
+        assert!(distance(x.view(), plain(inverse.view(), b.view()).view()) < 1e4);
+        let (column, _) = a.least_squares_minimum_norm(&b.column(1), rcond).unwrap();
+        assert!(distance(column.insert_axis(Axis(1)).view(), x.slice(s![.., 1..])) < 1e4);
+    }
+    check::<f64>((30, 17), 5);
+    check::<c32>((17, 30), 5);
+    check::<f64>((270, 40), 23);
+    check::<f64>((40, 270), 23);
 }
 
 #[test]
@@ -433,6 +462,11 @@ fn tiled_matrices_are_answered_as_arrays_are() {
                 &a.least_squares(&b, runtime).unwrap(),
                 &of_a.least_squares(&of_b).unwrap(),
             );
+            let (shortest, rank) = a.least_squares_minimum_norm(&b, None, runtime).unwrap();
+            near(&shortest, &of_a.least_squares(&of_b).unwrap());
+            assert_eq!((rank, a.rank(None, runtime).unwrap()), (m.min(n), m.min(n)));
+            let inverse = a.pseudo_inverse(None, runtime).unwrap();
+            near(&inverse, &of_a.pseudo_inverse(None).unwrap());
         }
     }
     let runtime = Runtime::builder().threads(2).build().unwrap();
@@ -507,7 +541,7 @@ fn tiled_matrices_have_the_same_answers_over_ranks() {
                 };
                 all.into_iter().map(number).fold(0, u64::wrapping_add)
             });
-            Ok(all.collect::<Vec<u64>>())
+            Ok::<_, dataflow::Error>(all.collect::<Vec<u64>>())
         };
         let settings = Runtime::builder().threads(1).ranks(ranks);
         launch(settings, answers).unwrap()

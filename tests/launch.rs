@@ -23,7 +23,7 @@ fn on_each<R: Send>(n_ranks: usize, program: impl Fn(&Runtime) -> R + Sync) -> V
         all.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(answer);
-        Ok(())
+        Ok::<_, Error>(())
     });
     launched.unwrap();
     let mut all = all.into_inner().unwrap();
@@ -288,6 +288,18 @@ fn the_error_of_the_rank_that_left_is_returned_not_that_of_those_it_left() {
     }
 }
 
+/// Once rank 0 said that all was well.
+#[test]
+fn an_error_of_one_rank_is_an_error_of_all_though_rank_0_has_ended_well() {
+    for failing in 0..3 {
+        let answer = launch(ranks(3), |runtime| match runtime.rank() == Rank(failing) {
+            true => Err(Error::wrong_settings("no space is left")),
+            false => Ok(()),
+        });
+        assert_eq!(answer.unwrap_err().kind(), Kind::WrongSettings);
+    }
+}
+
 #[test]
 #[should_panic(expected = "as told")]
 fn a_program_that_panics_on_one_rank_panics_when_the_others_have_ended() {
@@ -304,6 +316,6 @@ fn a_runtime_of_several_ranks_is_launched_not_built() {
     let error = ranks(2).build().unwrap_err();
     assert!(error.to_string().contains("launch"), "{error}");
     assert_eq!(ranks(0).build().unwrap_err().kind(), Kind::WrongSettings);
-    let error = launch(ranks(0), |_| Ok(())).unwrap_err();
+    let error = launch(ranks(0), |_| Ok::<_, Error>(())).unwrap_err();
     assert_eq!(error.kind(), Kind::WrongSettings);
 }

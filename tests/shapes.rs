@@ -1,10 +1,13 @@
 //! The shapes of the example and the bench `overhead`: proved, counted, and without copies.
 
+#[path = "../benches/overhead/derived.rs"]
+mod derived;
 #[path = "../examples/cli/shapes.rs"]
 mod shapes;
 
 use dataflow::core::port::{Inline, Shuffled};
 use dataflow::prelude::*;
+use dataflow_core::space::TaskName;
 use shapes::{
     Carried, Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, Wavefront,
 };
@@ -92,4 +95,93 @@ fn cholesky_priorities_are_bottom_levels() {
             );
         }
     }
+}
+
+/// All edges of a space: class and parameters of both ends, by the successors of each task.
+fn edges<S: TaskSpace>(space: &S, words: fn(S::Task) -> Vec<u32>) -> Vec<[Vec<u32>; 2]> {
+    struct Fed<T>(Vec<T>);
+    impl<S: TaskSpace> Successors<S> for Fed<S::Task> {
+        fn task(&mut self, _: usize, target: S::Task, _: usize) {
+            self.0.push(target);
+        }
+        fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+    }
+    let of_task = |task| {
+        let mut fed = Fed(Vec::new());
+        space.successors(task, &mut fed);
+        fed.0.into_iter().map(move |to| [words(task), words(to)])
+    };
+    let mut edges: Vec<_> = space.tasks(Rank(0)).flat_map(of_task).collect();
+    edges.sort();
+    edges
+}
+
+/// What is raced in the bench `overhead` must be the same graphs.
+#[test]
+fn the_shapes_from_loops_are_those_written_by_hand() {
+    fn of_pair((i, j): (u32, u32)) -> Vec<u32> {
+        vec![0, i, j]
+    }
+    fn of_enum<T: TaskName>(task: T) -> Vec<u32> {
+        let words = task.to_wire().expect("an enum's name travels");
+        words.iter().copied().collect()
+    }
+    for n in 0..7 {
+        let tasks = u64::from(n);
+        for dense in [false, true] {
+            let wavefront = derived::Wavefront { side: n, dense };
+            check(&wavefront, tasks * tasks);
+            let stencil = derived::Stencil { steps: n, dense };
+            check(&stencil, 64 * tasks);
+            let cholesky = derived::Cholesky { nt: n, dense };
+            check(&cholesky, tasks * (tasks + 1) * (tasks + 2) / 6);
+            let by_hand = Wavefront::<()>::new(n, dense);
+            assert_eq!(edges(&wavefront, of_enum), edges(&by_hand, of_pair));
+            let by_hand = Stencil::<()>::new(n, dense);
+            assert_eq!(edges(&stencil, of_enum), edges(&by_hand, of_pair));
+            let by_hand = Cholesky::<()>::new(n, dense, false);
+            assert_eq!(edges(&cholesky, of_enum), edges(&by_hand, of_enum));
+        }
+        let wavefront = derived::UpdatedWavefront::new(n);
+        check(&wavefront, tasks * tasks);
+        let by_hand = Wavefront::<Updated>::new(n, false);
+        assert_eq!(edges(&wavefront, of_enum), edges(&by_hand, of_pair));
+        let cholesky = derived::UpdatedCholesky::new(n);
+        check(&cholesky, tasks * (tasks + 1) * (tasks + 2) / 6);
+        let by_hand = Cholesky::<Updated>::new(n, false, false);
+        assert_eq!(edges(&cholesky, of_enum), edges(&by_hand, of_enum));
+        let stencil = derived::MadeStencil { steps: n };
+        check(&stencil, 64 * tasks);
+        let by_hand = derived::MadeByHand { steps: n };
+        check(&by_hand, 64 * tasks);
+        assert_eq!(edges(&stencil, of_enum), edges(&by_hand, of_pair));
+    }
+}
+
+#[test]
+fn derived_tasks_are_numbered_without_gaps() {
+    fn dense<S: TaskSpace>(space: &S) {
+        let tasks = space.tasks(Rank(0));
+        let mut numbers: Vec<_> = tasks.filter_map(|task| space.index(task)).collect();
+        numbers.sort();
+        assert!(numbers.into_iter().eq(0..space.count(Rank(0)) as usize));
+    }
+    for n in 0..8 {
+        dense(&derived::Wavefront {
+            side: n,
+            dense: true,
+        });
+        dense(&derived::Stencil {
+            steps: n,
+            dense: true,
+        });
+        dense(&derived::Cholesky { nt: n, dense: true });
+    }
+    // What would not fit into the counters has no number, instead of a wrong one.
+    let huge = derived::Cholesky {
+        nt: u32::MAX,
+        dense: true,
+    };
+    let last = derived::Factor::Potrf { k: u32::MAX - 1 };
+    assert_eq!(huge.index(last), None);
 }

@@ -17,7 +17,7 @@ use dataflow::linalg::product::{
 use dataflow::linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A matrix that lives as long as the program and has no tiles.
 fn vacant(layout: Layout) -> &'static TiledMatrix<f64> {
@@ -82,7 +82,7 @@ specimen!(
         InverseTask::Potrf { k: 20 },
         InverseTask::Trtri { k: 20 },
         InverseTask::TrsmRight { m: 0, k: 0 },
-        InverseTask::TrsmLeft { m: 1, n: 1 },
+        InverseTask::TrsmLeft { k: 1, n: 1 },
         InverseTask::Invert { m: 2, n: 1, k: 2 },
         InverseTask::Lauum { k: 20 },
         InverseTask::Square { n: 1, k: 1 },
@@ -94,8 +94,8 @@ specimen!(
     Gemm<'static, f64>,
     ProductTask,
     [
-        ProductTask::GiveA { i: 20, j: 0 },
-        ProductTask::MirrorB { i: 20 },
+        ProductTask::GiveA { m: 20, k: 0 },
+        ProductTask::MirrorB { k: 20 },
         ProductTask::Scale { m: 0, n: 20 },
         ProductTask::Update { m: 0, n: 0, k: 20 },
     ]
@@ -116,7 +116,7 @@ specimen!(
     Herk<'static, f64>,
     HerkTask,
     [
-        HerkTask::Give { i: 20, j: 0 },
+        HerkTask::Give { n: 20, k: 0 },
         HerkTask::Scale { m: 0, n: 1 },
         HerkTask::OnDiagonal { n: 20, k: 0 },
         HerkTask::Below { m: 1, n: 1, k: 0 },
@@ -127,10 +127,12 @@ specimen!(
     Triangular<'static, f64>,
     TriangularTask,
     [
-        TriangularTask::Give { i: 20, j: 20 },
+        TriangularTask::Give { m: 20, k: 20 },
         TriangularTask::Begin { m: 0, n: 20 },
-        TriangularTask::OnDiagonal { m: 0, n: 20 },
-        TriangularTask::Update { m: 0, k: 0, n: 0 },
+        TriangularTask::Solve { m: 0, n: 20 },
+        TriangularTask::Subtract { m: 0, k: 0, n: 0 },
+        TriangularTask::Multiply { m: 20, n: 0 },
+        TriangularTask::Add { m: 1, k: 1, n: 0 },
     ]
 );
 
@@ -246,7 +248,7 @@ fn every_mutant_of_the_solution_is_found() {
         let space = Solve::new(l, b, Backend::Auto).unwrap();
         every_mutant_is_found(&space, 1, stride, |mutation| {
             // Another tile of L, which nobody changes, may be read: no contradiction.
-            matches!(mutation, Mutation::Input(_, 0, Twist::Slot(slot)) if *slot < l.n_slots())
+            matches!(mutation, Mutation::Input(_, 1, Twist::Slot(slot)) if *slot < l.n_slots())
         });
     }
     for (nt, columns, stride) in [(2, 1, 1), (5, 2, 11), (7, 1, 17)] {
@@ -584,4 +586,89 @@ fn is_of_what_is_kept(mutation: &Mutation<qr::Task>, nt: u32) -> bool {
         _ => return false,
     };
     nth >= before as usize
+}
+
+specimen!(
+    qr::Choice<'static, f64>,
+    qr::ChoiceTask,
+    [
+        qr::ChoiceTask::Give { i: 20, j: 0 },
+        qr::ChoiceTask::Gather { j: 20 },
+        qr::ChoiceTask::Merge { v: 1, k: 0 },
+        qr::ChoiceTask::Crown { k: 20 },
+        qr::ChoiceTask::Turn { j: 20, k: 0 },
+    ]
+);
+
+specimen!(
+    qr::Leading<'static, f64>,
+    qr::LeadingTask,
+    [
+        qr::LeadingTask::Part { i: 1, j: 1 },
+        qr::LeadingTask::Step { j: 20 },
+    ]
+);
+
+impl Specimen for qr::Arrange<'static, f64> {
+    fn fresh(&self) -> Self {
+        self.clone()
+    }
+    fn outcome(&self) -> Vec<u64> {
+        Vec::new()
+    }
+    fn holes(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn strangers(&self) -> Vec<qr::ArrangeTask> {
+        vec![
+            qr::ArrangeTask::Give { i: 20, j: 0 },
+            qr::ArrangeTask::Make { i: 0, j: 20 },
+        ]
+    }
+}
+
+/// Whether a mutation reads another tile of a matrix that nobody changes: no contradiction.
+fn reads_what_is_given<K>(mutation: &Mutation<K>, a: &TiledMatrix<f64>) -> bool {
+    let spread = a.distribution().n_ranks() > 1;
+    matches!(mutation, Mutation::Input(_, 0, Twist::Slot(slot)) if spread || *slot < a.n_slots())
+}
+
+#[test]
+fn every_mutant_of_column_pivoting_is_found() {
+    for ((p, q), (mt, nt), stride) in [
+        ((1, 1), (1, 1), 1),
+        ((1, 1), (2, 3), 3),
+        ((2, 2), (2, 2), 2),
+        ((2, 3), (3, 5), 23),
+    ] {
+        let a = over(Layout::general(mt, nt, 1).unwrap(), (p, q));
+        let order = Box::leak(Box::new(OnceLock::new()));
+        let choice = qr::Choice::new(a, order, Backend::Auto).unwrap();
+        every_mutant_is_found(&choice, p * q, stride, |mutation| {
+            use qr::ChoiceTask::Give;
+            let of_a = matches!(mutation, Mutation::Input(Give { .. }, ..));
+            of_a && reads_what_is_given(mutation, a)
+        });
+        let found = Box::leak(Box::new(OnceLock::new()));
+        let leading = qr::Leading::new(a, (qr::Compare::AsTheyAre, 0.5), found);
+        every_mutant_is_found(&leading, p * q, stride, |mutation| {
+            use qr::LeadingTask::{Part, Step};
+            let of_r = matches!(mutation, Mutation::Input(Part { .. } | Step { .. }, 0, _));
+            of_r && reads_what_is_given(mutation, a)
+        });
+        let order: Vec<usize> = (0..nt).map(|at| (3 * at + 1) % nt).collect();
+        let made = over(Layout::general(mt, nt, 1).unwrap(), (p, q));
+        let arrange = qr::Arrange::new(a, qr::Lines::Columns, order.leak(), made).unwrap();
+        every_mutant_is_found(&arrange, p * q, stride, |mutation| {
+            use qr::ArrangeTask::{Give, Make};
+            match mutation {
+                // Nobody takes what is made from its place: another, or none, contradicts nothing.
+                Mutation::Output(Make { .. }, ..) => {
+                    verify(&Mutant::new(&arrange, mutation), p * q).is_ok()
+                }
+                Mutation::Input(Give { .. }, ..) => reads_what_is_given(mutation, a),
+                _ => false,
+            }
+        });
+    }
 }

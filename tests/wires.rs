@@ -28,11 +28,11 @@ type Example = (
 
 const FACTOR: &[&str] = &["residual", "digest"];
 const VALUE: &[&str] = &["value", "tasks"];
-const ALL: &[usize] = &[1, 2, 3, 4, 6];
+const ALL: &[usize] = &[1, 2, 3, 4, 5, 6];
 const SOME: &[usize] = &[2, 4];
 
 #[rustfmt::skip]
-const EXAMPLES: [Example; 17] = [
+const EXAMPLES: [Example; 23] = [
     ("cholesky", "--n 300 --nb 64 --threads 1 --check", &["residual", "digest", "tasks"], ALL),
     ("alignment", "--n 400 --nb 64 --threads 1", &["score", "alignment_length", "tasks"], ALL),
     ("cholesky_sequence", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
@@ -45,6 +45,13 @@ const EXAMPLES: [Example; 17] = [
     ("inverse", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
     ("inverse", "--n 150 --nb 32 --method lu --threads 1 --check", FACTOR, SOME),
     ("matmul", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
+    ("blackscholes", "--options 5000 --repeats 1 --nb 100 --threads 1", &["digest", "verified"], ALL),
+    ("swaptions", "--swaptions 5 --trials 1000 --chunk 90 --threads 1", &["digest", "tasks"], ALL),
+    ("shallow_water", "--case 5 --nodes 642 --steps 3 --nb 70 --threads 1", &["digest", "tasks"], ALL),
+    ("shallow_water", "--case 5 --nodes 642 --steps 3 --nb 70 --form sequence --threads 1", &["digest"], ALL),
+    ("jacobi3d", "--n 24 --blocks 6x2x2 --threads 1", &["digest", "verified", "tasks"], ALL),
+    // By default it has as many blocks as ranks ask for.
+    ("nas_ft", "--size 24x16x20 --threads 1", &["digest"], ALL),
     ("sequence", "--threads 1", &["example"], SOME),
     ("fibonacci", "--n 22 --cutoff 8 --threads 1", VALUE, SOME),
     ("powerset", "--n 14 --cutoff 4 --threads 1", VALUE, SOME),
@@ -191,22 +198,30 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Three ranks of `cholesky` on this machine, started by hand.
+/// Three ranks of an example on this machine, started by hand.
 struct ByHand {
+    program: &'static str,
     port: u16,
     ranks: Vec<(usize, Child)>,
 }
 
 impl ByHand {
     fn new() -> Self {
-        let (port, ranks) = (free_port(), Vec::new());
-        ByHand { port, ranks }
+        Self::of("cholesky")
+    }
+
+    fn of(program: &'static str) -> Self {
+        ByHand {
+            program,
+            port: free_port(),
+            ranks: Vec::new(),
+        }
     }
 
     fn start(&mut self, rank: usize, arguments: &str) {
         let peers = format!("--peers 127.0.0.1:{},127.0.0.1,127.0.0.1", self.port);
         let arguments = format!("{arguments} --threads 1 --rank {rank} {peers}");
-        let mut command = command(example("cholesky"), &arguments);
+        let mut command = command(example(self.program), &arguments);
         let child = command.envs([token()]).spawn().unwrap();
         self.ranks.push((rank, child));
     }
@@ -319,13 +334,34 @@ fn whichever_rank_is_killed_during_set_up_in_the_middle_or_near_the_end_is_named
     }
 }
 
+/// Examples with data of their own, that run for a while.
+const APPLICATIONS: &[(&str, &str)] = &[
+    ("jacobi3d", "--n 60 --blocks 6x6x1 --iterations 100000"),
+    ("nas_ft", "--size 64x64x64 --iterations 10000"),
+    ("blackscholes", "--options 5000000 --repeats 100"),
+    ("swaptions", "--swaptions 32 --trials 10000000"),
+    ("shallow_water", "--nodes 2562 --steps 50000"),
+];
+
+#[test]
+fn a_rank_of_an_application_that_is_killed_is_named_by_the_others() {
+    for &(program, arguments) in APPLICATIONS {
+        let mut job = ByHand::of(program);
+        (0..3).for_each(|rank| job.start(rank, arguments));
+        job.wait_for(2);
+        thread::sleep(Duration::from_millis(300));
+        job.signal(1, Signal::SIGKILL).wait().unwrap();
+        must_name(job.ended(), 1, "");
+    }
+}
+
 #[test]
 fn a_rank_that_stands_still_is_named_after_the_silence_that_was_asked_for() {
     let mut job = ByHand::start_all("--n 4000 --nb 40 --repeat 50 --check=false --silence 2");
     job.wait_for(2);
     thread::sleep(Duration::from_millis(300));
     let mut still = job.signal(1, Signal::SIGSTOP);
-    must_name(job.ended(), 1, "has been silent for");
+    must_name(job.ended(), 1, "has been silent towards rank");
     still.kill().unwrap();
     still.wait().unwrap();
 }
@@ -408,11 +444,11 @@ fn is_alive(process: u32) -> bool {
 
 #[test]
 fn two_hosts_have_the_digest_of_one_rank() {
-    let Some(hosts) = Hosts::new() else {
+    let Some(hosts) = Hosts::new(2) else {
         return;
     };
     let file = std::env::temp_dir().join(format!("dataflow-two-hosts-{}", std::process::id()));
-    let [first, second] = ADDRESSES;
+    let [first, second, _] = ADDRESSES;
     fs::write(&file, format!("{first}:4000\n{second}\n")).unwrap();
     let by_file = |_: usize| format!("--hosts {}", file.display());
     let by_flags = |rank: usize| {

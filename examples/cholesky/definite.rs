@@ -125,8 +125,13 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         };
         let layout = over_ranks(layout, settings, runtime)?;
         let needs = |[there]: [Layout; 1]| {
-            let factor = needs::cholesky::<T>(&there, runtime.n_threads());
-            Ok(factor.and(kept::<T, _>(settings, &there)))
+            let workers = runtime.n_threads();
+            let factor = needs::cholesky::<T>(&there, workers);
+            let all = match is_checked(settings, n) {
+                true => factor.then(needs::cholesky_check::<T>(&there, workers)),
+                false => factor,
+            };
+            Ok(all.and(kept::<T, _>(settings, &there)))
         };
         if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
             return Ok(());

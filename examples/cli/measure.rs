@@ -61,6 +61,26 @@ impl Measured {
         runs.into_iter().nth(middle)
     }
 
+    /// Runs one after the other as one. `Measured::default()` of none.
+    pub fn total(runs: Vec<Measured>) -> Measured {
+        let (mut runs, mut total) = (runs.into_iter(), Measured::default());
+        if let Some(first) = runs.next() {
+            total = first;
+        }
+        for run in runs {
+            total.tasks += run.tasks;
+            total.seconds += run.seconds;
+            total.cpu_seconds += run.cpu_seconds;
+            total.steals += run.steals;
+            total.copies += run.copies;
+            total.local_bytes += run.local_bytes;
+            total.remote_bytes += run.remote_bytes;
+            total.workers.extend(run.workers);
+            total.sent.extend(run.sent);
+        }
+        total
+    }
+
     /// The parts of all ranks as one; their processor time is the same if they share a process.
     fn joined(parts: impl IntoIterator<Item = Measured>, one_process: bool) -> Self {
         parts

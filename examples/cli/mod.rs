@@ -81,7 +81,7 @@ pub struct Example {
     /// Whether it runs a graph on workers, or simulates that.
     pub runs: bool,
     /// The flags it honours besides those that all do, or all that run: of `n m nb grid precision
-    /// input seed backend check`.
+    /// input seed backend variant check`.
     pub honours: &'static [&'static str],
 }
 
@@ -236,19 +236,14 @@ fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
             settings.agree(example, runtime)?;
             body(&settings, runtime, &mut outcome)
         });
-        let lost = result
-            .as_ref()
-            .err()
-            .filter(|failure| failure.kind == "rank_lost");
-        let lost = lost.map(|failure| failure.message.clone());
+        let failed = result.as_ref().err().cloned();
         let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push((runtime.rank(), outcome, result));
-        // Whoever is lost must not be waited for at the end.
-        lost.map_or(Ok(()), |text| Err(dataflow::Error::rank_lost(text)))
+        failed.map_or(Ok(()), Err)
     };
     let builder = settings.builder();
     let launched = match builder.and_then(|builder| prepare(&settings, builder)) {
-        Ok(builder) => launch(builder, on_rank).map_err(Failure::from),
+        Ok(builder) => launch(builder, on_rank),
         Err(failure) => Err(failure),
     };
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +252,7 @@ fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
         (Some((rank, outcome, Ok(()))), Err(failure)) => (rank, outcome, Err(failure)),
         (Some(lowest), _) => lowest,
         // No rank came to life.
-        (None, launched) => (Rank(0), Outcome::new(&settings), launched),
+        (None, launched) => (settings.own_rank(), Outcome::new(&settings), launched),
     };
     let answer = Answer::to(example, &settings, &outcome, result);
     match rank {

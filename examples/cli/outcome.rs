@@ -4,6 +4,7 @@
 
 use super::measure::Measured;
 use super::process;
+use super::settings::Variant;
 use super::{Example, Failure, Flags};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -63,6 +64,49 @@ impl Outcome {
     pub fn say(&mut self, line: impl AsRef<str>) {
         self.text += line.as_ref();
         self.text.push('\n');
+    }
+
+    /// Tells how fast the measured run did so much `work`, in a unit of the example's own.
+    pub fn rate(&mut self, key: &str, unit: &str, work: f64) {
+        let Some(ran) = &self.measured else {
+            return;
+        };
+        let rate = work / ran.seconds;
+        self.set(key, rate);
+        self.say(format!("{rate:.1} {unit}"));
+    }
+
+    /// Tells how far the result is from what it must be, and whether that is near enough; `None`
+    /// where nobody knows what it must be. What `ideal` computes is told but not judged.
+    ///
+    /// # Errors
+    /// If it is too far, or not a number.
+    pub fn verify(
+        &mut self,
+        variant: Variant,
+        error: Option<f64>,
+        allowed: f64,
+    ) -> Result<(), Failure> {
+        let judged = error.filter(|_| variant != Variant::Ideal);
+        let verified = judged.map(|error| error <= allowed);
+        self.set("variant", variant.to_string());
+        self.set("verified", verified);
+        self.set("verification_error", error);
+        let told = error.map_or("not known".to_string(), |error| format!("{error:.2e}"));
+        let verdict = match verified {
+            Some(true) => "verified",
+            Some(false) => "wrong",
+            None => "not verified",
+        };
+        let text = format!("{verdict}: the error is {told} (at most {allowed:.0e} is allowed)");
+        self.say(&text);
+        match verified {
+            Some(false) => Err(Failure::new(
+                "not_verified",
+                format!("the result is {text}"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Useful floating-point operations per second, in units of 10⁹.

@@ -7,9 +7,10 @@ use super::{Example, Failure};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::rank::Rank;
-use dataflow::mpi::start::Seat;
+use dataflow::mpi::start::{Place, Seat};
 use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -60,6 +61,9 @@ pub struct Flags {
     /// Where this rank listens [default: at its host, any port]
     #[arg(long, value_name = "ADDRESS", requires = "rank")]
     pub listen: Option<std::net::SocketAddr>,
+    /// Of these ports this rank takes one where any would do, like 4001-4100 [default: DATAFLOW_PORTS]
+    #[arg(long, value_name = "A-B", requires = "rank", value_parser = port_range)]
+    pub ports: Option<RangeInclusive<u16>>,
     /// Who moves messages [default: a thread of its own where each rank has a core to spare]
     #[arg(long, value_name = "WHO")]
     pub drive: Option<Drive>,
@@ -91,6 +95,9 @@ pub struct Flags {
     /// Library of the kernels
     #[arg(long, value_name = "LIBRARY", default_value = "auto")]
     pub backend: Backend,
+    /// Which edges of the graph are run
+    #[arg(long, value_name = "NAME", default_value = "graph")]
+    pub variant: Variant,
     /// Verify the result [default: up to n = 8000]; `--check=false` never does
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check: Option<bool>,
@@ -109,23 +116,25 @@ pub struct Flags {
 const OF_ALL: [&str; 2] = ["progress", "json"];
 
 /// Flags that every example honours which is launched on ranks.
-const OF_RANKS: [&str; 8] = [
+const OF_RANKS: [&str; 9] = [
     "ranks",
     "transport",
     "rank",
     "hosts",
     "peers",
     "listen",
+    "ports",
     "drive",
     "silence",
 ];
 
 /// Flags of which each rank may be given its own.
-const OF_ONE_RANK: [&str; 12] = [
+const OF_ONE_RANK: [&str; 13] = [
     "rank",
     "hosts",
     "peers",
     "listen",
+    "ports",
     "threads",
     "bind",
     "policy",
@@ -138,6 +147,13 @@ const OF_ONE_RANK: [&str; 12] = [
 
 /// Flags that every example honours which runs a graph, or simulates one.
 const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
+
+/// Worker threads of one process, unless it has more than an eighth as many processors.
+const MOST_THREADS: usize = 1024;
+/// Ranks that are threads of one process: each has threads and mailboxes of its own.
+const MOST_LOCAL: usize = 64;
+/// Ranks that are processes which this one starts.
+const MOST_PROCESSES: usize = 1024;
 
 /// How ranks talk to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -181,6 +197,20 @@ pub enum Backend {
     Openblas,
 }
 
+/// Which edges of a graph are run: the experiment that tells how much communication is hidden.
+///
+/// # Source
+/// Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution*, ICCS 2009.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Variant {
+    /// All: messages travel while tasks run
+    Graph,
+    /// One more for each task: a rank has all that an iteration needs before it begins with it
+    Base,
+    /// None between ranks: as if messages took no time, and with wrong results
+    Ideal,
+}
+
 macro_rules! shown_as_on_the_command_line {
     ($($name:ty),+) => {$(
         impl fmt::Display for $name {
@@ -191,7 +221,7 @@ macro_rules! shown_as_on_the_command_line {
         }
     )+};
 }
-shown_as_on_the_command_line!(Transport, Drive, Precision, Binding, Backend);
+shown_as_on_the_command_line!(Transport, Drive, Precision, Binding, Backend, Variant);
 
 /// Rows and columns of the grid of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,9 +287,47 @@ impl<Own: Args> Settings<Own> {
         }
         let mut settings = Settings::from_arg_matches(&matches)?;
         settings.agreed = given_alike(&command, &matches);
-        match settings.beyond_this_build() {
+        let beyond = settings.beyond_this_machine();
+        match beyond.or_else(|| settings.beyond_this_build()) {
             Some(text) => Err(command.error(clap::error::ErrorKind::InvalidValue, text)),
             None => Ok(settings),
+        }
+    }
+
+    /// More threads or ranks than start within a second: a slip of the finger would not end.
+    fn beyond_this_machine(&self) -> Option<String> {
+        let Flags {
+            threads,
+            ranks,
+            transport,
+            rank,
+            ..
+        } = self.flags;
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let most = MOST_THREADS.max(8 * processors);
+        let (threads, ranks) = (threads.unwrap_or(1), ranks.unwrap_or(1));
+        if threads > most {
+            return Some(format!(
+                "--threads {threads}: at most {most} on this machine"
+            ));
+        }
+        let launched = Place::of(|name| std::env::var(name).ok());
+        match transport {
+            // Ranks that somebody else starts are theirs to count.
+            _ if rank.is_some() || !matches!(launched, Ok(None)) => None,
+            Some(Transport::Mpi) => None,
+            Some(Transport::Tcp) if ranks > MOST_PROCESSES => Some(format!(
+                "--ranks {ranks}: at most {MOST_PROCESSES} processes are started here"
+            )),
+            Some(Transport::Tcp) => None,
+            None | Some(Transport::Local) if ranks > MOST_LOCAL => Some(format!(
+                "--ranks {ranks}: at most {MOST_LOCAL} are threads of one process \
+                 (with --transport tcp up to {MOST_PROCESSES} processes are started)"
+            )),
+            None | Some(Transport::Local) if ranks * threads > most => Some(format!(
+                "--ranks {ranks} --threads {threads}: at most {most} threads in one process"
+            )),
+            None | Some(Transport::Local) => None,
         }
     }
 
@@ -325,6 +393,13 @@ impl<Own: Args> Settings<Own> {
         })
     }
 
+    /// Which rank this process was to become, as far as it was told.
+    pub(super) fn own_rank(&self) -> Rank {
+        let seat = || Seat::of(|name| std::env::var(name).ok()).ok().flatten();
+        let rank = self.rank.map(Rank);
+        rank.or_else(|| Some(seat()?.rank)).unwrap_or_default()
+    }
+
     /// This process's seat among hosts that were named; the token is in the environment.
     fn seat(&self) -> Result<Option<Seat>, Failure> {
         let Some(rank) = self.rank else {
@@ -341,8 +416,12 @@ impl<Own: Args> Settings<Own> {
         let token = Seat::token(|name| std::env::var(name).ok())?;
         let mut seat = Seat::among(&hosts, Rank(rank), token)?;
         if let Some(listen) = self.listen {
-            seat.listen = listen;
+            seat.listen = vec![listen];
         }
+        seat.ports = match &self.ports {
+            Some(ports) => Some(ports.clone()),
+            None => Seat::ports(|name| std::env::var(name).ok())?,
+        };
         Ok(Some(seat))
     }
 
@@ -363,6 +442,10 @@ impl<Own: Args> Settings<Own> {
             Binding::None => Bind::None,
         }
     }
+}
+
+fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    Seat::port_range(text).ok_or_else(|| "a range like 4001-4100 is needed".into())
 }
 
 /// The flags that ranks share, with what stands behind them on the command line or by default.

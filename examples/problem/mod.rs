@@ -13,7 +13,7 @@ mod matrix;
 mod report;
 
 pub use matrix::{File, Generated, Kind, Matrix, open};
-pub use report::{digest, digest_of_all, in_numbers, judge, say_more};
+pub use report::{digest, digest_of_all, digest_of_upper, in_numbers, judge, say_more};
 
 use super::cli;
 use clap::Args;
@@ -169,8 +169,8 @@ pub fn memory_of(runtime: &Runtime) -> u64 {
 /// More tiles than these are not looked at one by one.
 const MOST_TILES: u128 = 1 << 26;
 
-/// Notes what each rank needs, if that is what was asked for: then nothing is to be computed.
-/// Otherwise refuses a run for which this rank has no room. Counted are the matrices that an example
+/// Notes what each rank needs, if that is what was asked for: then nothing is to be computed, and it
+/// fails if not even what is held fits. Otherwise refuses a run for which this rank has no room. Counted are the matrices that an example
 /// works on, those that its check makes where it makes whole ones, and the one that a file leaves.
 pub fn is_plan_only<T: Scalar, Own: Args, const N: usize>(
     settings: &Settings<Own>,
@@ -182,13 +182,23 @@ pub fn is_plan_only<T: Scalar, Own: Args, const N: usize>(
     let available = memory_of(runtime);
     let n_tiles = |layout: &Layout| layout.mt() as u128 * layout.nt() as u128;
     let is_told = layouts.iter().map(n_tiles).fold(0, u128::saturating_add) <= MOST_TILES;
+    // Only people are told the rate of gemm, which is measured while all matrices are there.
+    let workers = runtime.n_threads();
+    let workspace = match settings.json {
+        true => 0,
+        false => report::tiles_of_peak::<T>(workers),
+    };
+    let beside = Needs {
+        workspace: workspace + needs::process(workers),
+        ..Needs::default()
+    };
     let of_rank = |rank: Rank| {
         let there = layouts.map(|layout| layout.distributed(*layout.distribution(), rank));
         let there = there.into_iter().collect::<Result<Vec<_>, LayoutError>>()?;
         let matrices = there.iter().map(needs::matrix::<T>);
         let matrices = matrices.fold(Needs::default(), Needs::and);
         match there.try_into() {
-            Ok(there) if is_told => needs(there),
+            Ok(there) if is_told => needs(there).map(|of| of.and(beside)),
             _ => Ok(matrices),
         }
     };
@@ -223,10 +233,14 @@ pub fn is_plan_only<T: Scalar, Own: Args, const N: usize>(
     outcome.say(format!(
         "{available} bytes available to each rank: {verdict}"
     ));
+    let refused = ranks.iter().find_map(|of| of.expect_room(available).err());
     let ranks: Vec<Value> = ranks.iter().map(|of| numbers(of, is_told)).collect();
     let plan = json!({ "ranks": ranks, "available_bytes": available, "verdict": verdict });
     outcome.set("plan", plan);
-    Ok(true)
+    match refused {
+        Some(error) => Err(error.into()),
+        None => Ok(true),
+    }
 }
 
 /// What a rank needs, as an object; null what is not told.

@@ -47,6 +47,17 @@ pub fn digest_of_all<T: Scalar>(
     }
 }
 
+/// The same of R alone, where a matrix holds that on and above its diagonal and anything below it.
+pub fn digest_of_upper<T: Scalar>(
+    a: &TiledMatrix<T>,
+    runtime: &Runtime,
+) -> Result<Digest, dataflow::Error> {
+    let rows = a.rows().min(a.cols());
+    added_up(a, runtime, |tile, row, col| {
+        Digest::of_upper(tile, row, col, rows)
+    })
+}
+
 /// The digests of all tiles on all ranks, each told its first row and column.
 fn added_up<T: Scalar>(
     a: &TiledMatrix<T>,
@@ -104,6 +115,12 @@ pub fn say_more<T: Scalar, Own: Args>(
 
 /// Tile order, tasks for each worker and repetitions of the measurement of the peak.
 const PEAK: (usize, usize, usize) = (384, 4, 3);
+
+/// Bytes of the tiles that [`say_more`] measures with, for people.
+pub fn tiles_of_peak<T: Scalar>(workers: usize) -> u128 {
+    let (nb, tasks_each, _) = PEAK;
+    ((2 + tasks_each * workers) * nb * nb * size_of::<T>()) as u128
+}
 
 /// The rate of the backend's gemm on tiles, all workers at once, in GFLOP/s: the best of a few runs.
 fn peak<T: Scalar>(runtime: &Runtime, backend: Backend) -> Result<f64, Failure> {

@@ -144,7 +144,7 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// The solution of A·X = B, or Aᴴ·X = B for a square matrix. In mixed precision the first one is
-    /// of A·X = B; those that follow, for norms, are as good as the factors.
+    /// of A·X = B.
     pub fn solve(
         &self,
         op: Op,
@@ -257,7 +257,17 @@ fn by_qr<T: Scalar>(
     let reports = match op {
         Op::NoTranspose => {
             let turn = turn.run_across(on, courier, monitor)?;
-            let look = solve.expect_regular(on, courier)?;
+            let look = match r.rows() > r.cols() {
+                true => {
+                    let at = Where {
+                        on,
+                        courier,
+                        monitor,
+                    };
+                    qr::expect_full_rank(r, q.options(), by.backend, at)?
+                }
+                false => solve.expect_regular(on, courier)?,
+            };
             (both(turn, look), solve.run_across(on, courier, monitor)?)
         }
         Op::Transpose | Op::ConjTranspose => {

@@ -1,6 +1,7 @@
 //! `matmul` and `inverse`.
 
 use crate::ended::*;
+use serde_json::Value;
 
 #[test]
 fn the_product_of_small_integers_is_exact_on_every_grid() {
@@ -30,6 +31,35 @@ fn the_product_of_small_integers_is_exact_on_every_grid() {
         }
         assert_eq!(product["residual"], 0.0);
     }
+}
+
+#[test]
+fn products_that_wait_are_right_and_those_that_hear_of_nobody_are_wrong() {
+    for algorithm in ["summa", "torus"] {
+        let product = |more: &str| {
+            let common = format!("--n 50 --nb 16 --algorithm {algorithm} --threads 1 --json");
+            let arguments = format!("{common} {more}");
+            let arguments: Vec<&str> = arguments.split(' ').collect();
+            run("matmul", &arguments).done()
+        };
+        let alone = product("--ranks 1");
+        for on in ["--ranks 2", "--ranks 4 --grid 2x2", "--ranks 6 --grid 3x2"] {
+            let base = product(&format!("{on} --variant base"));
+            assert_eq!(base["digest"], alone["digest"], "{on}: {base}");
+            assert!(base["messages"].as_u64() > Some(0), "{base}");
+            let ideal = product(&format!("{on} --variant ideal"));
+            assert_ne!(ideal["digest"], alone["digest"], "{on}: {ideal}");
+            assert_eq!(
+                (&ideal["messages"], &ideal["residual"]),
+                (&0.into(), &Value::Null)
+            );
+        }
+    }
+    let other = run(
+        "matmul",
+        &["--n", "9", "--variant", "base", "--precision", "f32"],
+    );
+    assert_eq!(other.status, 2, "{}", other.stderr);
 }
 
 #[test]

@@ -26,6 +26,10 @@ fn every_grid_of_ranks_factors_and_solves_as_one_rank() {
             "least_squares",
             &["--m", "40", "--n", "70", "--nb", "9", "--precision", "c64"],
         ),
+        (
+            "least_squares",
+            &["--m", "50", "--n", "40", "--nb", "9", "--method", "gelsy"],
+        ),
     ] {
         let of_grid = |(p, q): (usize, usize)| {
             let (ranks, grid) = ((p * q).to_string(), format!("{p}x{q}"));
@@ -36,8 +40,12 @@ fn every_grid_of_ranks_factors_and_solves_as_one_rank() {
         assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
         for grid in [(1, 2), (3, 1), (2, 2), (2, 3)] {
             let spread = of_grid(grid);
-            for key in ["residual", "orthogonality", "digest", "tasks", "copies"] {
+            for key in ["residual", "orthogonality", "digest", "rank", "copies"] {
                 assert_eq!(spread[key], alone[key], "{key} of {example} on {grid:?}");
+            }
+            // Of least squares every rank is told the rank, by a task of its own.
+            if example == "qr" {
+                assert_eq!(spread["tasks"], alone["tasks"], "tasks on {grid:?}");
             }
         }
     }
@@ -86,6 +94,15 @@ fn qr_and_least_squares_refuse_what_they_cannot_do() {
         }
     }
     run("qr", &["--ib", "0"]).is_a_bad_argument();
+    for bad in [
+        &["--method", "gelss"][..],
+        &["--rcond", "1.5"],
+        &["--rcond", "-1"],
+    ] {
+        run("least_squares", bad).is_a_bad_argument();
+    }
+    let useless = ["--method", "qr", "--rcond", "0.1"];
+    run("least_squares", &useless).is_a_bad_argument();
     for example in ["qr", "least_squares"] {
         let ended = run(example, &["--n", "100000000", "--json"]);
         assert_eq!(ended.object()["error"]["kind"], "does_not_fit");
@@ -101,10 +118,18 @@ fn qr_and_least_squares_refuse_what_they_cannot_do() {
     let dependent = "%%MatrixMarket matrix array real general\n3 2\n1\n0\n0\n0\n0\n0\n";
     let file = written("dependent.mtx", dependent);
     let object = run("least_squares", &["--input", &file, "--json"]).object();
-    let error = &object["error"];
+    let (error, rank) = (&object["error"], &object["rank"]);
     assert_eq!(
-        (&error["kind"], &error["index"]),
-        (&"singular".into(), &2.into())
+        (&error["kind"], rank),
+        (&"rank_deficient".into(), &1.into())
     );
+    for method in ["gelsy", "auto"] {
+        let solves = ["--input", &file, "--method", method, "--json"];
+        let object = run("least_squares", &solves).done();
+        assert_eq!(
+            (&object["rank"], &object["method"]),
+            (&1.into(), &"gelsy".into())
+        );
+    }
     run("qr", &["--input", &file, "--json"]).done();
 }

@@ -21,7 +21,7 @@ impl World<'_> {
     pub fn each<R: Send>((p, q): (u32, u32), program: impl Fn(&World) -> R + Sync) -> R {
         let ranks = Runtime::builder().threads(1).bind(Bind::None);
         let on_rank = |runtime: &Runtime| {
-            Ok(program(&World {
+            Ok::<_, dataflow::Error>(program(&World {
                 runtime,
                 monitor: Monitor::new(),
                 grid: (p, q),

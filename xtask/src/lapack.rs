@@ -3,15 +3,22 @@
 //!
 //! The tests run a small share of the cases; here they run all, and tell how many there were and the
 //! largest ratio of each routine. A single ratio at its threshold fails the command.
+//!
+//! # Elsewhere
+//! LAPACK's own test programs, which `--programs` runs instead: [`programs`].
 
-use crate::packages;
 use crate::steps::{self, Outcome, Steps};
+use crate::{packages, programs};
 use std::process::{Command, ExitCode};
 
-/// Runs all cases, with OpenBLAS beside faer where it can be had.
-pub fn command() -> ExitCode {
+/// Runs all cases, with OpenBLAS beside faer where it can be had; or LAPACK's own programs.
+pub fn command(programs: bool) -> ExitCode {
     println!("LAPACK's acceptance tests need minutes");
     let mut steps = Steps::default();
+    if programs {
+        programs::programs(&mut steps);
+        return steps.close();
+    }
     let openblas = packages::ensure(&["openblas".to_string()].into());
     if let Err(line) = &openblas {
         let line = line.clone();

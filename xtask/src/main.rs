@@ -8,11 +8,13 @@
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
 
 mod guest;
+mod hidden;
 mod lapack;
 mod mpich;
 mod mpirun;
 mod numa_vm;
 mod packages;
+mod programs;
 mod repeat;
 mod smoke;
 mod steps;
@@ -29,7 +31,7 @@ use std::str::FromStr;
 enum Command {
     Help,
     Test(test::Options),
-    Lapack,
+    Lapack { programs: bool },
     Weather { seeds: u64 },
     Loom { filter: Option<String> },
     Miri { filter: Option<String> },
@@ -38,6 +40,7 @@ enum Command {
     Mpich { times: usize },
     Repeat { times: usize },
     Mpirun(mpirun::Options),
+    Hidden(hidden::Options),
 }
 
 const HELP: &str = "\
@@ -49,6 +52,8 @@ cargo xtask COMMAND
        --quick                  the inner loop: format, clippy and tests, default features only
   lapack                        LAPACK's acceptance tests of Cholesky, LU and QR: all types, four precisions, one rank
                                 and grids of ranks; counts and largest ratios (minutes)
+         --programs             LAPACK's own test programs instead, through this library's names: LIN for GE, PO, TR
+                                and LS, BLAS 3; tiles of 7 and 13 (minutes; Debian's source package, gfortran)
   weather [--seeds N]           simulated networks by seed, 10,000 of them if not said otherwise: random graphs,
                                 Cholesky and Task Bench on 2 to 5 ranks (minutes)
   loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions
@@ -61,6 +66,11 @@ cargo xtask COMMAND
                                 otherwise: it ends each time, with the digest of one rank (minutes)
   mpirun -n RANKS BUILD -- ARGS builds a program with every feature and starts it on ranks
                                 (`cargo mpirun -n 4 --release --example cholesky -- --n 8000`)
+  hidden [--rounds N] [--mpi RANKS] EXAMPLE ARGS
+                                an example with and without waiting for messages, in turn: how much of its
+                                communication is hidden (minutes)
+  hidden [--rounds N] [--quick] the same of four applications, over threads, sockets and MPI, beside the numbers
+                                of the paper (half an hour; --quick: small sizes)
   help                          this text
 ";
 
@@ -78,12 +88,13 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Test(options) => test::run(&options),
-        Command::Lapack => lapack::command(),
+        Command::Lapack { programs } => lapack::command(programs),
         Command::Weather { seeds } => weather::command(seeds),
         Command::Loom { filter } => wide::command("loom", |steps| wide::loom(steps, filter)),
         Command::Miri { filter } => wide::command("miri", |steps| wide::miri(steps, filter)),
         Command::Mpich { times } => wide::command("mpich", |steps| mpich::mpich(steps, times)),
         Command::Mpirun(options) => mpirun::run(&options),
+        Command::Hidden(options) => hidden::command(&options),
         Command::Repeat { times } => repeat::command(times),
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
         Command::NumaVm => numa_vm::run(),
@@ -102,9 +113,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
             .map(|seeds| Command::Weather { seeds }),
         "repeat" => parse_number(arguments, ("repeat", "--times"), repeat::TIMES)
             .map(|times| Command::Repeat { times }),
-        "lapack" => match arguments.next() {
+        "lapack" => match arguments.next().as_deref() {
+            Some("--programs") => Ok(Command::Lapack { programs: true }),
             Some(extra) => Err(format!("`lapack` does not know `{extra}`")),
-            None => Ok(Command::Lapack),
+            None => Ok(Command::Lapack { programs: false }),
         },
         "loom" => Ok(Command::Loom {
             filter: parse_filter(arguments)?,
@@ -123,6 +135,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
             times: parse_times(arguments)?,
         }),
         "mpirun" => mpirun::parse(arguments).map(Command::Mpirun),
+        "hidden" => hidden::parse(arguments).map(Command::Hidden),
         other => Err(format!("there is no command `{other}`")),
     }
 }
@@ -230,7 +243,9 @@ mod tests {
         for line in ["weather --seeds 50", "weather --seeds=50"] {
             assert_eq!(parsed(line), Ok(Command::Weather { seeds: 50 }));
         }
-        assert_eq!(parsed("lapack"), Ok(Command::Lapack));
+        assert_eq!(parsed("lapack"), Ok(Command::Lapack { programs: false }));
+        let programs = Command::Lapack { programs: true };
+        assert_eq!(parsed("lapack --programs"), Ok(programs));
         assert_eq!(parsed("weather"), Ok(Command::Weather { seeds: 10_000 }));
         assert_eq!(parsed("repeat"), Ok(Command::Repeat { times: 1000 }));
         assert_eq!(

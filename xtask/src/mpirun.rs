@@ -174,7 +174,16 @@ fn answers(program: &Path, question: &str, word: &str) -> bool {
 
 /// The one program that cargo builds, with every feature.
 pub fn build(arguments: &[String]) -> Result<PathBuf, String> {
-    let mut cargo = steps::cargo(&["build", "--features", "full"]);
+    built(&["build", "--features", "full"], arguments)
+}
+
+/// The same with default features: nothing has to be installed.
+pub fn build_plain(arguments: &[String]) -> Result<PathBuf, String> {
+    built(&["build"], arguments)
+}
+
+fn built(build: &[&str], arguments: &[String]) -> Result<PathBuf, String> {
+    let mut cargo = steps::cargo(build);
     cargo
         .args(arguments)
         .args(["--message-format", "json-render-diagnostics"]);

@@ -32,6 +32,8 @@ enum Probe {
     PkgConfig(&'static str),
     /// A shared library, by the beginning of its file name (`libclang` also finds `libclang-14.so.1`).
     Library(&'static str),
+    /// A file below one of the folders of libraries.
+    Archive(&'static str),
     /// A file below the folder that brew keeps for a formula outside the linker's path.
     Keg(&'static str, &'static str),
 }
@@ -51,6 +53,12 @@ const TABLE: &[Package] = &[
     Package { feature: "numa-vm", thing: "QEMU for x86-64", probes: &[Probe::Command("qemu-system-x86_64")], names: ["qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86", "qemu"] },
     Package { feature: "numa-vm", thing: "busybox", probes: &[Probe::Command("busybox")], names: ["busybox-static", "busybox", "busybox", "busybox"] },
     Package { feature: "numa-vm", thing: "cpio", probes: &[Probe::Command("cpio")], names: ["cpio", "cpio", "cpio", "cpio"] },
+    // Not a feature: what `cargo xtask lapack --programs` needs.
+    Package { feature: "lapack-programs", thing: "gfortran", probes: &[Probe::Command("gfortran")], names: ["gfortran", "gcc-gfortran", "gcc-fortran", "gcc"] },
+    Package { feature: "lapack-programs", thing: "make", probes: &[Probe::Command("make")], names: ["make", "make", "make", "make"] },
+    Package { feature: "lapack-programs", thing: "LAPACK's generators of matrices", probes: &[Probe::Library("libtmglib.so")], names: ["libtmglib-dev", "lapack-devel", "lapack", "lapack"] },
+    Package { feature: "lapack-programs", thing: "the reference LAPACK", probes: &[Probe::Archive("lapack/liblapack.a")], names: ["liblapack-dev", "lapack-static", "lapack", "lapack"] },
+    Package { feature: "lapack-programs", thing: "the reference BLAS", probes: &[Probe::Archive("blas/libblas.a")], names: ["libblas-dev", "blas-static", "blas", "lapack"] },
     // Not a feature: what `cargo xtask mpich` needs.
     Package { feature: "mpich", thing: "MPICH's compiler (mpicc.mpich)", probes: &[Probe::Command("mpicc.mpich")], names: ["libmpich-dev", "mpich-devel", "mpich", "mpich"] },
     Package { feature: "mpich", thing: "MPICH's launcher (mpirun.mpich)", probes: &[Probe::Command("mpirun.mpich")], names: ["mpich", "mpich", "mpich", "mpich"] },
@@ -289,6 +297,9 @@ impl Probe {
                         .flatten()
                         .any(|file| is_library(&file.file_name().to_string_lossy(), start))
                 }),
+            Self::Archive(file) => library_folders()
+                .iter()
+                .any(|folder| folder.join(file).is_file()),
             Self::Keg(formula, file) => {
                 let prefix = Command::new("brew").args(["--prefix", formula]).output();
                 prefix.is_ok_and(|out| {

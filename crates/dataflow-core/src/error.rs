@@ -3,13 +3,14 @@
 use crate::rank::Rank;
 use crate::wire::{Failure, WireName};
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a task's body gives up: the fault of its data, named as the theory names it.
 ///
 /// The task's descendants are skipped; everything else runs. Of several failing tasks, the run
 /// reports the smallest by ([`index`](Self::with_index), task).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TaskError {
     kind: &'static str,
     index: Option<u64>,
@@ -75,6 +76,21 @@ impl From<Error> for TaskError {
     }
 }
 
+/// A foreign value as its `Debug` shows it, whatever that does.
+pub(crate) fn shown(value: &impl fmt::Debug) -> String {
+    let mut text = String::new();
+    let showing = AssertUnwindSafe(|| write!(text, "{value:?}"));
+    match catch_unwind(showing) {
+        Ok(Ok(())) => text,
+        Ok(Err(_)) => "(its `Debug` fails)".into(),
+        Err(panic) => {
+            // Dropped, it might panic again.
+            std::mem::forget(panic);
+            "(its `Debug` panics)".into()
+        }
+    }
+}
+
 /// What kind of failure ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -99,12 +115,22 @@ pub enum Kind {
     AccessedTwice,
     /// A task of a recorded program writes data of two owners.
     OwnersDiffer,
-    /// A store has no such slot, or its datum is lent to another task.
+    /// A store has no such slot, its datum is lent to another task, or another has put one there.
     HomeEmpty,
+    /// Two tasks put a datum into one slot in a run.
+    PutTwice,
+    /// A datum was taken from home to be updated, and nobody put one in its place.
+    NotBroughtBack,
+    /// The space contradicts itself: found before it ran, by `DATAFLOW_VERIFY`.
+    Contradiction,
     /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
     NoSuchRank,
     /// `run` was called from inside a task's body.
     NestedRun,
+    /// Scopes were nested in scopes too deep.
+    NestedTooDeep,
+    /// A scheduler of the user's own lost a task, handed one out twice, or panicked.
+    SchedulerFailed,
     /// A task belongs to a class that the space does not describe.
     NotDescribed,
     /// Ranks that were to run one space together do not agree what it is.
@@ -122,7 +148,7 @@ pub enum Kind {
     WrongSettings,
 }
 
-const NAMES: [(Kind, &str); 20] = [
+const NAMES: [(Kind, &str); 25] = [
     (Kind::TaskFailed, "task_failed"),
     (Kind::TaskPanicked, "task_panicked"),
     (Kind::Cancelled, "cancelled"),
@@ -134,8 +160,13 @@ const NAMES: [(Kind, &str); 20] = [
     (Kind::AccessedTwice, "accessed_twice"),
     (Kind::OwnersDiffer, "owners_differ"),
     (Kind::HomeEmpty, "home_empty"),
+    (Kind::PutTwice, "put_twice"),
+    (Kind::NotBroughtBack, "not_brought_back"),
+    (Kind::Contradiction, "contradiction"),
     (Kind::NoSuchRank, "no_such_rank"),
     (Kind::NestedRun, "nested_run"),
+    (Kind::NestedTooDeep, "nested_too_deep"),
+    (Kind::SchedulerFailed, "scheduler_failed"),
     (Kind::NotDescribed, "not_described"),
     (Kind::ParametersDiffer, "parameters_differ"),
     (Kind::RankLost, "rank_lost"),
@@ -215,7 +246,7 @@ impl Error {
         Error {
             name: error.kind.into(),
             index: error.index,
-            ..Error::new(Kind::TaskFailed, Some(format!("{task:?}")), error.message)
+            ..Error::new(Kind::TaskFailed, Some(shown(task)), error.message)
         }
     }
 

@@ -13,16 +13,12 @@
 //! use dataflow_core::prelude::*;
 //! use dataflow_core::port::Inline;
 //!
-//! #[derive(Clone)]
-//! struct Number(u64);
-//! impl Datum for Number {}
-//!
-//! struct Chain { length: u64, last: Store<Number> }
+//! struct Chain { length: u64, last: Store<u64> }
 //! const VALUE: usize = 0;
 //!
 //! impl TaskSpace for Chain {
 //!     type Task = u64;
-//!     type Datum = Number;
+//!     type Datum = u64;
 //!     fn describe(&self, about: &mut Description) {
 //!         about.name("chain").parameter("length", self.length);
 //!         about.class("Link").update("VALUE");
@@ -34,17 +30,17 @@
 //!     fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
 //!         if task + 1 == self.length { to.home(VALUE, &self.last, 0) } else { to.task(VALUE, task + 1, VALUE) }
 //!     }
-//!     fn run(&self, _: u64, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+//!     fn run(&self, _: u64, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
 //!         let [value] = flows.slots();
-//!         value.update().0 += 1;
+//!         *value.update() += 1;
 //!         Ok(())
 //!     }
 //! }
 //!
-//! let chain = Chain { length: 10, last: Store::new("last", [Number(0)]) };
+//! let chain = Chain { length: 10, last: Store::new("last", [0]) };
 //! verify(&chain, 1)?;
 //! let report = dataflow_core::run(&chain, &Inline)?;
-//! assert_eq!((report.tasks, chain.last.get(0).unwrap().0), (10, 10));
+//! assert_eq!((report.tasks, *chain.last.get(0).unwrap()), (10, 10));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -60,14 +56,17 @@ pub mod space;
 mod sync;
 pub mod wire;
 
+#[doc(hidden)]
+pub use dataflow_macros as macros;
 pub use engine::{Report, run, run_across, run_with};
 pub use error::{Error, Kind, TaskError};
 
 /// What an author of a task space needs.
 pub mod prelude {
-    pub use crate::data::{Datum, Store};
+    pub use crate::data::{Datum, Store, Version};
     pub use crate::error::{Error, TaskError};
+    pub use crate::port::Wire;
     pub use crate::rank::Rank;
     pub use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, verify};
-    pub use crate::task_names;
+    pub use crate::{task_names, task_space};
 }

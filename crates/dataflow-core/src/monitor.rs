@@ -30,7 +30,8 @@ struct Watched {
 pub struct Progress {
     /// Tasks that have run (or were skipped).
     pub done: u64,
-    /// Tasks in all, on this rank.
+    /// Tasks in all, on this rank; of a scope those that were inserted so far (to 64 or so), of a
+    /// recursion the calls that were made, since nobody knows how many there will be.
     pub count: u64,
 }
 
@@ -43,10 +44,11 @@ impl Monitor {
     /// Tasks done and tasks in all, of the run that started last.
     pub fn progress(&self) -> Progress {
         match self.watched().runs.last() {
-            Some((ledger, _)) => Progress {
-                done: ledger.executed(),
-                count: ledger.count(),
-            },
+            Some((ledger, _)) => {
+                let done = ledger.executed();
+                let count = ledger.count().max(done);
+                Progress { done, count }
+            }
             None => Progress::default(),
         }
     }

@@ -352,3 +352,165 @@ fn several_runs_share_an_executor() {
         },
     );
 }
+
+/// A name that cannot be shown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Unspeakable(u64);
+
+impl std::fmt::Debug for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 % 2 {
+            0 => Err(std::fmt::Error),
+            _ => panic!("no words"),
+        }
+    }
+}
+
+impl TaskName for Unspeakable {
+    fn class(self) -> usize {
+        0
+    }
+    fn pack(self) -> Option<u64> {
+        Some(self.0)
+    }
+    fn unpack(packed: u64) -> Self {
+        Unspeakable(packed)
+    }
+}
+
+/// A datum that does not go quietly; the copies in the store do.
+#[derive(Clone)]
+struct Loud(bool);
+impl Datum for Loud {}
+impl Drop for Loud {
+    fn drop(&mut self) {
+        if self.0 && !std::thread::panicking() {
+            self.0 = false;
+            panic!("a datum is dropped");
+        }
+    }
+}
+
+/// A panic's payload that panics in turn when it is dropped, and so on for a while.
+struct Payload(u32);
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            std::panic::panic_any(Payload(self.0 - 1));
+        }
+    }
+}
+
+/// What the body of each task does, which makes a datum that is loud.
+struct Foreign {
+    body: fn(u64) -> Result<(), TaskError>,
+    loud: bool,
+}
+
+impl TaskSpace for Foreign {
+    type Task = Unspeakable;
+    type Datum = Loud;
+    fn describe(&self, about: &mut Description) {
+        about.name("foreign").class("Task").new_flow("LOUD");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = Unspeakable> + Send {
+        (0..6).map(Unspeakable)
+    }
+    fn inputs(&self, _: Unspeakable, _: &mut impl Inputs<Self>) {}
+    fn successors(&self, _: Unspeakable, _: &mut impl Successors<Self>) {}
+    fn run(&self, task: Unspeakable, flows: &mut Flows<'_, Loud>) -> Result<(), TaskError> {
+        let [made] = flows.slots();
+        made.put(Loud(self.loud));
+        (self.body)(task.0)
+    }
+}
+
+/// Each of these ended the process: they panic where no guard stood. And where none did, a thread was
+/// taken for one that is inside a body, and refused every later run.
+#[test]
+fn data_payloads_and_names_that_panic_end_the_run_and_nothing_else() {
+    let panics: [fn(u64) -> Result<(), TaskError>; 5] = [
+        |_| panic!("a body panics"),
+        |_| std::panic::panic_any(Payload(0)),
+        |_| std::panic::panic_any(Payload(3)),
+        |_| Ok(()),
+        |_| Err("a body fails".into()),
+    ];
+    for executor in [&Inline as &dyn Executor, &Shuffled::new(1).with_threads(2)] {
+        for (at, body) in panics.into_iter().enumerate() {
+            for loud in [false, true] {
+                let space = Foreign { body, loud };
+                let failed = within(|| format!("{at}"), || run(&space, executor));
+                match failed {
+                    Ok(_) => assert!(at == 3 && !loud),
+                    Err(error) => {
+                        let panicked = error.kind() == Kind::TaskPanicked;
+                        assert!(panicked || at == 4 && !loud, "{at}: {error}");
+                        assert!(error.task().is_some_and(|task| task.contains("`Debug`")));
+                    }
+                }
+                let after = Independent::new("after", 3, |_| Ok(()));
+                assert_eq!(run(&after, executor).unwrap().tasks, 3);
+            }
+        }
+    }
+}
+
+#[test]
+fn panics_for_a_fault_of_the_space_point_at_the_body() {
+    use std::panic::{set_hook, take_hook};
+    static SEEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+    let wrong: [fn(&mut Flows<'_, Number>); 4] = [
+        |flows| _ = flows.slots::<3>(),
+        |flows| _ = flows.slots::<1>().map(|slot| slot.read().0),
+        |flows| _ = flows.slots::<1>().map(|slot| slot.update().0),
+        |flows| {
+            flows
+                .slots::<1>()
+                .into_iter()
+                .for_each(|slot| slot.put(Number(1)))
+        },
+    ];
+    struct Wrong(fn(&mut Flows<'_, Number>));
+    impl TaskSpace for Wrong {
+        type Task = u64;
+        type Datum = Number;
+        fn describe(&self, about: &mut Description) {
+            about.name("wrong").class("Task").optional("ONLY");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..1
+        }
+        fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+            (self.0)(flows);
+            Ok(())
+        }
+    }
+    let before = take_hook();
+    set_hook(Box::new(|info| {
+        let place = info.location().map_or("", |location| location.file());
+        let text = info.payload_as_str().unwrap_or_default();
+        SEEN.lock().unwrap().push((text.into(), place.into()));
+    }));
+    for wrong in wrong {
+        run(&Wrong(wrong), &Inline).unwrap_err();
+    }
+    set_hook(before);
+    // Other tests may panic meanwhile.
+    let seen = SEEN.lock().unwrap().clone();
+    let of_flows = |(text, _): &&(String, String)| text.contains("flow");
+    let places: Vec<_> = seen
+        .iter()
+        .filter(of_flows)
+        .map(|(_, place)| place)
+        .collect();
+    assert_eq!(places.len(), 4, "{seen:?}");
+    assert!(
+        places
+            .iter()
+            .all(|place| place.ends_with("tests/failures.rs")),
+        "{seen:?}"
+    );
+}

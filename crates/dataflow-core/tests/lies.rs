@@ -12,6 +12,8 @@ use specimen::wavefront::{Naming, Wavefront};
 use specimen::{
     Cholesky, Mixed, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within,
 };
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Small under Miri, for which a run is a long time.
 mod size {
@@ -519,6 +521,131 @@ fn slots_that_do_not_exist_or_are_taken_twice_are_told() {
     ends_in(&table, Kind::HomeEmpty, &["slot 0 of store", "lent"]);
 }
 
+/// Two tasks put different data into one slot: three hundred runs ended well, with five results.
+#[test]
+fn a_slot_that_two_tasks_put_is_told_with_both() {
+    let mut table = pair();
+    table
+        .tasks
+        .push((vec![Home(MAIN, 1)], vec![Home(MAIN, 0), Home(MAIN, 1)]));
+    let words = ["task: 1,", "task: 2,", "both put slot 0 of store"];
+    ends_in(&table, Kind::PutTwice, &words);
+    let mut table = pair();
+    table.tasks[1].1.push(Home(SIDE, 0));
+    ends_in(
+        &table,
+        Kind::PutTwice,
+        &["task: 1,", "puts slot 0 of store twice"],
+    );
+}
+
+#[test]
+fn a_datum_that_is_not_brought_back_is_told() {
+    let mut table = pair();
+    table.tasks[1].1.clear();
+    let words = [
+        "task: 0,",
+        "takes slot 0 of store, which nobody brings back",
+    ];
+    ends_in(&table, Kind::NotBroughtBack, &words);
+    let mut table = pair();
+    table.tasks[1].1 = vec![Home(MAIN, 2)];
+    ends_in(&table, Kind::NotBroughtBack, &words);
+    // Task 2 takes slot 1 before task 1 puts its own datum there, or after.
+    let mut table = pair();
+    table.tasks[1].1.push(Home(MAIN, 1));
+    table.tasks[1].0.push(Task(AFTER, 2, AFTER));
+    table.tasks.push((
+        vec![Home(MAIN, 1)],
+        vec![Task(AFTER, 1, AFTER), Home(MAIN, 1)],
+    ));
+    ends_in(&table, Kind::PutTwice, &["slot 1 of store"]);
+    let mut table = pair();
+    table.tasks[1]
+        .1
+        .extend([Home(MAIN, 1), Task(AFTER, 2, AFTER)]);
+    let last = (vec![Home(MAIN, 1), Task(AFTER, 1, AFTER)], vec![]);
+    table.tasks.push(last);
+    ends_in(
+        &table,
+        Kind::HomeEmpty,
+        &["slot 1 of store", "another has put"],
+    );
+    // Two that swap bring both back, if neither puts before the other has taken.
+    let takes = |slot, then, other| {
+        let outputs = vec![Task(MAIN, then, MAIN), Task(AFTER, other, AFTER)];
+        (vec![Home(MAIN, slot)], outputs)
+    };
+    let puts = |slot, first, other| {
+        let inputs = vec![Task(MAIN, first, MAIN), Task(AFTER, other, AFTER)];
+        (inputs, vec![Home(MAIN, slot)])
+    };
+    let table = Table {
+        tasks: vec![takes(0, 1, 3), puts(1, 0, 2), takes(1, 3, 1), puts(0, 2, 0)],
+        ..Table::default()
+    };
+    for (_, executor) in executors() {
+        for _ in 0..2 {
+            run(&Told::new(table.clone()), &*executor).unwrap();
+        }
+    }
+}
+
+/// A worker that looked for roots held a lock for which the others waited, while tasks were ready.
+#[test]
+fn whoever_looks_for_roots_keeps_nobody_from_ready_tasks() {
+    /// Task 0 is before 1 and 2, which wait for one another; the next root is looked for until then.
+    struct Slow {
+        met: AtomicU32,
+    }
+    impl Slow {
+        fn wait(&self) -> bool {
+            let begin = Instant::now();
+            while self.met.load(Relaxed) < 2 && begin.elapsed() < Duration::from_secs(10) {
+                std::thread::yield_now();
+            }
+            self.met.load(Relaxed) == 2
+        }
+    }
+    impl TaskSpace for Slow {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("slow").class("Task").order("AFTER");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..3
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task > 0 {
+                from.task(0, 0, 0);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            if task == 0 {
+                (1..3).for_each(|task| to.task(0, task, 0));
+            }
+        }
+        fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            // Two, so that no worker has both in its first chunk.
+            (0..2).filter(|&root| root == 0 || !self.wait())
+        }
+        fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            if task > 0 {
+                self.met.fetch_add(1, Relaxed);
+                return if self.wait() {
+                    Ok(())
+                } else {
+                    Err("alone".into())
+                };
+            }
+            Ok(())
+        }
+    }
+    let met = AtomicU32::new(0);
+    run(&Slow { met }, &Shuffled::new(1).with_threads(3)).unwrap();
+}
+
 #[test]
 fn a_flow_fed_by_a_task_and_from_home_is_told() {
     let mut table = pair();
@@ -697,4 +824,165 @@ fn formulas_that_panic_end_in_an_error_that_names_the_task() {
     .unwrap_err();
     assert_eq!(error.kind(), Kind::Stalled, "{error}");
     assert!(error.to_string().contains("no successors of 2"), "{error}");
+}
+
+/// A task with so many inputs, each from a task of its own.
+struct Funnel {
+    inputs: u64,
+    /// This one feeds a flow that the last task names as another's.
+    astray: Option<u64>,
+    /// This one feeds its flow twice.
+    twice: Option<u64>,
+    asked: AtomicU32,
+}
+
+impl TaskSpace for Funnel {
+    type Task = u64;
+    type Datum = ();
+    fn describe(&self, about: &mut Description) {
+        let mut class = about.name("funnel").class("Task");
+        for flow in 0..self.inputs {
+            class = class.order(&format!("IN{flow}"));
+        }
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..=self.inputs
+    }
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task == self.inputs {
+            self.asked.fetch_add(1, Relaxed);
+            (0..self.inputs).for_each(|source| from.task(source as usize, source, 0));
+        }
+    }
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task < self.inputs {
+            let flow = if self.astray == Some(task) { 0 } else { task };
+            for _ in 0..1 + u32::from(self.twice == Some(task)) {
+                to.task(0, self.inputs, flow as usize);
+            }
+        }
+    }
+    fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..self.inputs
+    }
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        match task {
+            9 if self.inputs == 21 => Err("as told".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The space was asked for all inputs of a task at each arrival: forty thousand took 0.8 s.
+#[test]
+fn a_task_with_many_inputs_is_asked_for_them_a_few_times() {
+    let funnel = |inputs, astray, twice| Funnel {
+        inputs,
+        astray,
+        twice,
+        asked: AtomicU32::new(0),
+    };
+    for (_, on) in executors() {
+        for inputs in [
+            2,
+            7,
+            8,
+            9,
+            14,
+            15,
+            16,
+            17,
+            40,
+            if cfg!(miri) { 50 } else { 3000 },
+        ] {
+            let space = funnel(inputs, None, None);
+            assert_eq!(run(&space, &*on).unwrap().tasks, inputs + 1);
+            // One more for the data from home, and some when two workers learn at once.
+            let asked = space.asked.into_inner();
+            assert!(asked <= 20, "{asked} times of {inputs} inputs");
+        }
+        let failed = run(&funnel(21, None, None), &*on).unwrap_err();
+        assert_eq!(failed.task(), Some("9"));
+        for task in [3, 14, 15, 16, 39] {
+            let astray = run(&funnel(40, Some(task), None), &*on).unwrap_err();
+            assert_eq!(astray.kind(), Kind::NotExpected, "{astray}");
+            let twice = run(&funnel(40, None, Some(task)), &*on).unwrap_err();
+            assert_eq!(twice.kind(), Kind::FedTwice, "{twice}");
+        }
+    }
+}
+
+/// One input of each of ten thousand was missing, and each was named: 558 kB.
+#[test]
+fn a_stall_names_a_few_missing_inputs_and_counts_the_rest() {
+    struct Short {
+        inputs: u64,
+    }
+    impl TaskSpace for Short {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            let mut class = about.name("short").class("Task");
+            for flow in 0..self.inputs {
+                class = class.order(&format!("IN{flow}"));
+            }
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..2
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task == 1 {
+                (0..self.inputs).for_each(|flow| from.task(flow as usize, flow * 2, 0));
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            if task == 0 {
+                to.task(0, 1, 0);
+            }
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    for inputs in [5, 500] {
+        let stalled = run(&Short { inputs }, &Inline).unwrap_err();
+        let text = stalled.to_string();
+        assert_eq!(stalled.kind(), Kind::Stalled);
+        assert!(text.contains("IN1 from 2") && text.len() < 1000, "{text}");
+        assert_eq!(
+            text.contains("and 491 more inputs"),
+            inputs == 500,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_space_without_rank_is_told_so_on_several_ranks() {
+    struct Forgetful;
+    impl TaskSpace for Forgetful {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("forgetful").class("Task").order("AFTER");
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+            (0..10).filter(move |task| task % 2 == u64::from(on.0))
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task > 0 {
+                from.task(0, task - 1, 0);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            if task < 9 {
+                to.task(0, task + 1, 0);
+            }
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let told = verify(&Forgetful, 2).unwrap_err().to_string();
+    assert!(told.contains("has the space a method `rank`?"), "{told}");
 }

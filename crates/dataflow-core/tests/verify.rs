@@ -94,3 +94,56 @@ fn every_mutant_of_a_space_with_one_of_everything_is_found() {
         });
     }
 }
+
+/// Two tasks were one to the queues: the run ended well, with wrong data.
+#[test]
+fn names_that_pack_to_one_number_are_found() {
+    /// Cells of a row, of which the packed name forgets the row.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    struct Cell(u32, u32);
+    impl TaskName for Cell {
+        fn class(self) -> usize {
+            0
+        }
+        fn pack(self) -> Option<u64> {
+            Some(self.1.into())
+        }
+        fn unpack(packed: u64) -> Self {
+            Cell(0, packed as u32)
+        }
+    }
+    struct Cells {
+        index: fn(Cell) -> Option<usize>,
+        rows: u32,
+    }
+    impl TaskSpace for Cells {
+        type Task = Cell;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("cells").class("Cell");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = Cell> + Send {
+            (0..self.rows).flat_map(|row| (0..3).map(move |column| Cell(row, column)))
+        }
+        fn inputs(&self, _: Cell, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: Cell, _: &mut impl Successors<Self>) {}
+        fn index(&self, task: Cell) -> Option<usize> {
+            (self.index)(task)
+        }
+        fn run(&self, _: Cell, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let told = |rows, index| verify(&Cells { rows, index }, 1).map_err(|fault| fault.to_string());
+    assert_eq!(told(1, |_| None), Ok(()));
+    let packs = told(2, |_| None).unwrap_err();
+    assert!(
+        packs.contains("Cell(1, 0) packs to 0, which unpacks to Cell(0, 0)"),
+        "{packs}"
+    );
+    let index = told(1, |cell| Some(cell.1 as usize / 2)).unwrap_err();
+    assert!(
+        index.contains("Cell(0, 0) and Cell(0, 1) both have the index 0"),
+        "{index}"
+    );
+}

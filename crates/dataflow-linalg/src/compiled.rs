@@ -14,7 +14,9 @@ use crate::lu::{
 use crate::matrix::Fill;
 use crate::matrix::norm::Measure;
 use crate::product::{Gemm, Herk, Torus, Triangular};
-use crate::qr::{Adjoint, Apply, Factor as QrFactor, Triangular as QrSolve};
+use crate::qr::{
+    Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Triangular as QrSolve,
+};
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
@@ -73,4 +75,7 @@ compiled!(
     run_qr_apply of Apply,
     run_qr_solve of QrSolve,
     run_adjoint of Adjoint,
+    run_choice of Choice,
+    run_arrange of Arrange,
+    run_leading of Leading,
 );

@@ -35,5 +35,8 @@ pub mod product;
 pub mod qr;
 pub mod refine;
 
+#[cfg(test)]
+mod scales;
+
 pub use error::LinalgError;
 pub use succession::Where;

@@ -171,16 +171,45 @@ pub trait Scalar:
     }
 }
 
-mod sealed {
-    /// Keeps the set of scalars closed; with OpenBLAS, ties each to its routines.
-    #[cfg(not(feature = "openblas"))]
-    pub trait Sealed: crate::compiled::Compiled + crate::kernel::faer::Leaves {}
-    /// Keeps the set of scalars closed; with OpenBLAS, ties each to its routines.
-    #[cfg(feature = "openblas")]
-    pub trait Sealed:
-        crate::compiled::Compiled + crate::kernel::faer::Leaves + crate::kernel::openblas::Routines
-    {
+/// The smallest number of the precision of `T` whose reciprocal does not overflow: LAPACK's `sfmin`,
+/// 2⁻¹²⁶ or 2⁻¹⁰²².
+pub(crate) fn smallest_normal<T: Scalar>() -> f64 {
+    match T::PRECISION {
+        Precision::F32 | Precision::C32 => f32::MIN_POSITIVE.into(),
+        Precision::F64 | Precision::C64 => f64::MIN_POSITIVE,
     }
+}
+
+/// x / y, without overflow or underflow on the way: a complex number's parts may be subnormal.
+///
+/// # Source
+/// Smith, *Algorithm 116: Complex division*, Communications of the ACM 5 (1962).
+pub(crate) fn quotient<T: Scalar>(x: T, y: T) -> T {
+    if !T::IS_COMPLEX {
+        return x / y;
+    }
+    // The sum of two parts near the largest number would overflow.
+    let by = match y.re().abs().max(y.im().abs()) > f64::MAX / 4.0 {
+        true => 0.25,
+        false => 1.0,
+    };
+    let ((a, b), (c, d)) = ((x.re() * by, x.im() * by), (y.re() * by, y.im() * by));
+    match c.abs() >= d.abs() {
+        true => {
+            let (ratio, length) = (d / c, c + d * (d / c));
+            T::from_parts((a + b * ratio) / length, (b - a * ratio) / length)
+        }
+        false => {
+            let (ratio, length) = (c / d, c * (c / d) + d);
+            T::from_parts((a * ratio + b) / length, (b * ratio - a) / length)
+        }
+    }
+}
+
+mod sealed {
+    /// Keeps the set of scalars closed. The same in every build: a feature that added a method would
+    /// make the same name in a trait of a user's ambiguous.
+    pub trait Sealed: crate::compiled::Compiled + crate::kernel::faer::Leaves {}
 
     impl Sealed for f32 {}
     impl Sealed for f64 {}
@@ -328,6 +357,45 @@ mod tests {
         check::<f64>();
         check::<c32>();
         check::<c64>();
+    }
+
+    /// Attack N4: feature `openblas` gave `Scalar` a supertrait with these names (E0034).
+    #[test]
+    fn a_trait_of_a_users_may_name_its_functions_as_lapack_does_in_every_build() {
+        trait Mine: Scalar {
+            fn add_product() -> u32 {
+                1
+            }
+            fn add_square() -> u32 {
+                2
+            }
+            fn potrf(self) -> u32 {
+                3
+            }
+            fn potri() -> u32 {
+                4
+            }
+            fn getrf() -> u32 {
+                5
+            }
+            fn geqrf() -> u32 {
+                6
+            }
+        }
+        impl<T: Scalar> Mine for T {}
+        fn all<T: Mine>() -> [u32; 6] {
+            [
+                T::add_product(),
+                T::add_square(),
+                T::potrf(T::one()),
+                T::potri(),
+                T::getrf(),
+                T::geqrf(),
+            ]
+        }
+        assert_eq!(all::<f64>(), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(all::<c32>(), all::<f32>());
+        assert_eq!(2.0f64.potrf(), 3);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use dataflow_linalg::matrix::transfer::{Turn, transfer};
 use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, Triangular, TriangularOperand};
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
-use dataflow_linalg::scalar::{Scalar, c64};
+use dataflow_linalg::scalar::{Scalar, c32, c64};
 use ranks::{Crossed, on_ranks};
 use traffic::{Loops, Read, extent, lower, whole};
 
@@ -709,6 +709,68 @@ fn every_grid_gives_the_qr_of_one_rank_for_every_tree() {
     assert_eq!(qr_across::<c64>((2, 2), hierarchical, 2), alone);
     let alone = qr_across::<f32>((1, 1), Tree::Greedy, 1);
     assert_eq!(qr_across::<f32>((2, 2), Tree::Greedy, 2), alone);
+}
+
+/// The shortest least-squares solution of a matrix of rank 17 over a grid: its digest, and the rank
+/// and the order of columns that each rank was told.
+fn shortest_across<T: Scalar>(
+    (m, n): (usize, usize),
+    (p, q): (u32, u32),
+    seed: u64,
+) -> (Digest, Vec<(usize, Vec<usize>)>) {
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    let part = |rank: Rank, (rows, cols): (usize, usize), entries: &dyn Entries<T>| {
+        let layout = Layout::general(rows, cols, NB).unwrap();
+        let layout = layout.distributed(grid, rank).unwrap();
+        TiledMatrix::<T>::from_fn(layout, |i, j| entries.entry(i, j))
+    };
+    let (left, right) = (Random::new(3), Random::new(4));
+    let entry = |i: usize, j: usize| {
+        (0..17).fold(T::zero(), |sum, k| {
+            let (x, y): (T, T) = (left.entry(i, k), right.entry(k, j));
+            sum + x * y
+        })
+    };
+    let on = Shuffled::new(seed).with_threads(2);
+    let (found, _) = on_ranks(p * q, (seed, 2), |courier| {
+        let a = part(courier.rank(), (m, n), &entry);
+        let b = part(courier.rank(), (m, 5), &Random::new(5));
+        let monitor = Monitor::new();
+        let at = qr::Where {
+            on: &on,
+            courier,
+            monitor: &monitor,
+        };
+        let options = Options {
+            tree: Tree::Greedy,
+            ib: 3,
+        };
+        let factors = qr::pivoted(&a, None, options, Backend::Faer, at).unwrap();
+        let (x, _) = factors.solve(&b, Backend::Faer, at).unwrap();
+        (
+            digest(&x).unwrap(),
+            (factors.rank(), factors.order().to_vec()),
+        )
+    });
+    let (digests, told): (Vec<Digest>, Vec<_>) = found.into_iter().unzip();
+    (digests.into_iter().sum(), told)
+}
+
+#[test]
+fn every_grid_gives_the_rank_and_the_shortest_solution_of_one_rank() {
+    fn check<T: Scalar>(shape: (usize, usize), grids: &[(u32, u32)]) {
+        let (alone, told) = shortest_across::<T>(shape, (1, 1), 1);
+        assert_eq!(told[0].0, 17);
+        for &grid in grids {
+            let (digest, of_ranks) = shortest_across::<T>(shape, grid, 2);
+            assert_eq!(digest, alone, "{shape:?} on {grid:?}");
+            assert!(of_ranks.iter().all(|of_rank| *of_rank == told[0]));
+        }
+    }
+    for shape in [(N, 29), (29, N), (29, 29)] {
+        check::<f64>(shape, &[(2, 2), (1, 3), (3, 2)]);
+    }
+    check::<c32>((N, 29), &[(2, 2)]);
 }
 
 #[test]

@@ -7,10 +7,10 @@
 use dataflow_core::Error;
 use dataflow_core::port::{Heap, Memory};
 use dataflow_core::rank::Rank;
-use dataflow_mpi::Machine;
 use dataflow_mpi::start::Seat;
 use dataflow_mpi::transport::Transport;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
+use dataflow_mpi::{Machine, Settings};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -90,11 +90,14 @@ fn received<T>(block: Result<T, Error>) -> T {
 }
 
 fn over_sockets() -> Result<(), Error> {
-    let patience = Duration::from_secs(60);
+    let settings = Settings {
+        patience: Duration::from_secs(60),
+        ..Settings::default()
+    };
     let (transports, _others) = match Seat::of(|name| std::env::var(name).ok())? {
-        Some(seat) => (seat.take(patience)?, None),
+        Some(seat) => (seat.take(&settings)?, None),
         None => {
-            let (tcp, others) = dataflow_mpi::start::start(2, patience)?;
+            let (tcp, others) = dataflow_mpi::start::start(2, &settings)?;
             (tcp, Some(others))
         }
     };
@@ -116,7 +119,7 @@ fn over_sockets() -> Result<(), Error> {
             tell(&mut first, &listener);
             mesh.lead(listener, &mut || None)
         } else {
-            mesh.join(([127, 0, 0, 1], told(&mut first)).into(), listener)
+            mesh.join(&[([127, 0, 0, 1], told(&mut first)).into()], listener)
         }
     });
     compare(

@@ -55,6 +55,11 @@ impl Agreement {
         children.filter(|child| !self.heard.contains_key(child))
     }
 
+    /// Whether this rank has told its parent, or decided.
+    pub fn has_said(&self) -> bool {
+        self.own.is_none()
+    }
+
     /// What to do, once this rank and all below it have opened the run; once.
     pub fn next(&mut self, me: Rank, family: &Family) -> Option<Next> {
         if self.missing(family).next().is_some() {

@@ -1,14 +1,12 @@
 //! Broadcast: through whom a datum reaches many ranks, and a word all of them.
 //!
 //! # Law
-//! The tree is a function of root, receivers and size: every rank computes the same. Each receiver
-//! has one parent; the root has none.
+//! The tree is a function of receivers and size. Each receiver has one parent; the root has none. A
+//! rank is told who is below it, so it passes on without knowing anything of the task.
 
+use dataflow_core::port::Ranks;
 use dataflow_core::rank::Rank;
 use smallvec::SmallVec;
-
-/// Ranks one level down.
-pub type Children = SmallVec<[Rank; 8]>;
 
 /// The form of a tree over positions `0..n`, 0 being the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +56,46 @@ impl Shape {
     }
 }
 
-/// Whom `me` passes a datum on to that `root` owes to all of `to` (sorted, without the root).
-pub fn children(me: Rank, root: Rank, to: &[Rank], shape: Shape) -> Children {
-    let position = if me == root {
-        Some(0)
-    } else {
-        to.binary_search(&me).ok().map(|index| index + 1)
-    };
-    let below = |position| shape.below(position, to.len() + 1);
-    let child = |position: usize| to[position - 1];
-    position.map_or(Children::new(), |position| {
-        below(position).into_iter().map(child).collect()
-    })
+/// One of those that get a datum at first hand, and those that get it from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Who.
+    pub to: Rank,
+    /// The others, in the order of the tree: the branches of these in the same shape are its own.
+    pub below: Ranks,
+}
+
+impl Shape {
+    /// The branches of a tree over those who get a datum, from whoever has it.
+    pub fn branches(self, to: &[Rank]) -> SmallVec<[Branch; 8]> {
+        let n = to.len() + 1;
+        let branch = |position| {
+            let mut all = self.under(position, n).map(|position| to[position - 1]);
+            Some(Branch {
+                to: all.next()?,
+                below: all.collect(),
+            })
+        };
+        self.below(0, n).into_iter().filter_map(branch).collect()
+    }
+
+    /// A position and all that hang on it, in their order.
+    fn under(self, position: usize, n: usize) -> Box<dyn Iterator<Item = usize>> {
+        match self {
+            Shape::Star => Box::new(position..position + 1),
+            Shape::Binomial => {
+                let length = 1 << position.trailing_zeros();
+                Box::new(position..n.min(position + length))
+            }
+            Shape::Binary => {
+                let levels = std::iter::successors(Some((position, position)), |&(first, last)| {
+                    Some((2 * first + 1, 2 * last + 2))
+                });
+                let levels = levels.take_while(move |&(first, _)| first < n);
+                Box::new(levels.flat_map(move |(first, last)| first..n.min(last + 1)))
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -86,29 +112,29 @@ mod tests {
         assert_eq!(below(7), [0usize; 0]);
     }
 
-    #[test]
-    fn a_rank_that_gets_nothing_passes_nothing_on() {
-        let to = [Rank(1), Rank(3)];
-        assert!(children(Rank(2), Rank(0), &to, Shape::Star).is_empty());
-        assert_eq!(children(Rank(0), Rank(0), &to, Shape::Star)[..], to);
-    }
-
     proptest! {
         #[test]
         fn every_receiver_has_one_parent_and_hangs_on_the_root(
-            n in 2usize..70, root in 0usize..70, kept in any::<u128>(), shape in prop_oneof![Just(Shape::Star), Just(Shape::Binomial), Just(Shape::Binary)],
+            n in 1usize..70, kept in any::<u128>(), shape in prop_oneof![Just(Shape::Star), Just(Shape::Binomial), Just(Shape::Binary)],
         ) {
-            let root = Rank((root % n) as u32);
-            let to: Vec<Rank> = (0..n as u32).map(Rank).filter(|rank| *rank != root && kept >> rank.0 & 1 == 1).collect();
-            let (mut reached, mut next) = (vec![], vec![root]);
-            while let Some(rank) = next.pop() {
-                for child in children(rank, root, &to, shape) {
-                    reached.push(child);
-                    next.push(child);
+            let to: Ranks = (1..n as u32).map(Rank).filter(|rank| kept >> rank.0 & 1 == 1).collect();
+            // Who passes it on finds below himself whom the tree over all has there.
+            let expected = |rank: Rank| {
+                let position = to.iter().position(|other| *other == rank).map_or(0, |at| at + 1);
+                let below = shape.below(position, to.len() + 1);
+                below.into_iter().map(|position| to[position - 1]).collect::<Vec<_>>()
+            };
+            let (mut reached, mut next) = (vec![], vec![(Rank(0), to.clone())]);
+            while let Some((rank, below)) = next.pop() {
+                let branches = shape.branches(&below);
+                prop_assert_eq!(branches.iter().map(|branch| branch.to).collect::<Vec<_>>(), expected(rank));
+                for Branch { to, below } in branches {
+                    reached.push(to);
+                    next.push((to, below));
                 }
             }
             reached.sort();
-            prop_assert_eq!(reached, to);
+            prop_assert_eq!(&reached[..], &to[..]);
             for position in 1..n {
                 let parent = shape.above(position).unwrap();
                 prop_assert!(shape.below(parent, n).contains(&position));

@@ -1,6 +1,5 @@
 //! The courier of a rank, as the engine sees it.
 
-use crate::broadcast::{self, Shape};
 use crate::counters::Counters;
 use crate::depot::{Depot, Refused, Tamper};
 use crate::failure;
@@ -12,7 +11,6 @@ use crate::transport::raw::Raw;
 use dataflow_core::error::Error;
 use dataflow_core::port::{Courier, Failure, Inbox, Line, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
-use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,7 +89,10 @@ impl Messenger {
         if host.is_virtual() {
             settings.spin = Duration::ZERO;
         }
-        let depot = Depot::new(rank, n_ranks, limits, settings.clone(), memory);
+        let mut depot = Depot::new(rank, n_ranks, limits, settings.clone(), memory);
+        if transport.connects_on_need() {
+            depot.meet_on_need();
+        }
         let progress = Progress::new(transport, depot, settings, host.clone());
         let moved = progress.clone();
         let name = format!("dataflow-mpi-{}", rank.0);
@@ -115,6 +116,12 @@ impl Messenger {
     /// The sum over all ranks (the largest, of peaks), as of the end of the last run.
     pub fn totals(&self) -> Counters {
         self.thread.progress.with_depot(|depot| depot.totals())
+    }
+
+    /// Whether ranks cannot go on together any more, by no fault of this rank's program: another was
+    /// lost, or said what makes no sense.
+    pub fn is_broken(&self) -> bool {
+        self.thread.progress.with_depot(|depot| depot.is_broken())
     }
 
     /// Lends the bare transport, to compare with: what is said over it no protocol sees. Every rank
@@ -214,18 +221,6 @@ impl Line for OpenLine {
         let answer = Answer::new(&*progress.host);
         progress.command(Command::Post(parcel, Some(answer.clone())));
         progress.wait(&answer);
-    }
-
-    fn children(&self, root: Rank, to: &[Rank], bytes: usize) -> SmallVec<[Rank; 8]> {
-        let settings = &self.progress().settings;
-        let shape = if to.len() <= settings.star_ranks {
-            Shape::Star
-        } else if bytes >= settings.binary_bytes {
-            Shape::Binary
-        } else {
-            Shape::Binomial
-        };
-        broadcast::children(self.rank, root, to, shape)
     }
 
     fn poll(&self) {

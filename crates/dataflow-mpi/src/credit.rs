@@ -1,8 +1,8 @@
 //! Credit: how many bytes may travel inside activations from one rank to another.
 //!
-//! Credit returns when the bytes have arrived, never when something has run: a rank that computes
-//! for long blocks nobody. Who has none left does not wait; it announces the datum and the
-//! receiver asks for it.
+//! Credit returns when the bytes have arrived, whatever has run: a rank that computes for long blocks
+//! nobody. Only where much has come that no task uses it returns later (`depot`). Who has none left
+//! does not wait; it announces the datum and the receiver asks for it.
 //!
 //! # Law
 //! Bytes under way never exceed the credit. What is said is how many bytes arrived in all, so a

@@ -1,6 +1,7 @@
 //! Family: the tree over all ranks, rank 0 at its root, through which all agree, count and close.
 
-use crate::broadcast::{Children, Shape};
+use crate::broadcast::Shape;
+use dataflow_core::port::Ranks;
 use dataflow_core::rank::Rank;
 
 /// A rank's place in the tree.
@@ -9,7 +10,7 @@ pub struct Family {
     /// Above; none for rank 0.
     pub parent: Option<Rank>,
     /// Below.
-    pub children: Children,
+    pub children: Ranks,
 }
 
 impl Family {

@@ -4,6 +4,43 @@
 //! [`Transport`](transport::Transport): threads of one process ([`transport::local`]), processes over
 //! sockets ([`transport::tcp`]) or under an MPI launcher (`transport::mpi`, feature `mpi`), or a simulated network in virtual time ([`transport::simulated`]).
 //!
+//! # Examples
+//! A chain of tasks that goes to and fro between two ranks, here threads. With the package
+//! `dataflow-runtime` the whole of `main` is one call, `launch`, which also starts processes and
+//! workers and understands MPI's launchers.
+//! ```
+//! use dataflow_core::prelude::*;
+//! use dataflow_core::{monitor::Monitor, port::{Heap, Inline}, run_across};
+//! use dataflow_mpi::{Machine, Messenger, Settings, transport::local};
+//! use std::sync::Arc;
+//!
+//! struct Chain { length: u32, n_ranks: u32, last: Store<u64> }
+//!
+//! task_space! {
+//!     enum Link;
+//!     impl TaskSpace for Chain {
+//!         type Datum = u64;
+//!         let length = self.length;
+//!         data Sum[i] where i < 1 in self.last at 0 on Rank(0);
+//!         Begin {}: update Sum[0];
+//!         for i in 0..length {
+//!             Add { i }: update sum = Sum[0], on Rank(i % self.n_ranks) => *sum += u64::from(i);
+//!         }
+//!         End {}: update Sum[0];
+//!     }
+//! }
+//!
+//! let ranks = local::connect(2).into_iter().map(|transport| std::thread::spawn(move || {
+//!     let courier = Messenger::new(Box::new(transport), Settings::default(), Machine::new(), Arc::new(Heap))?;
+//!     let chain = Chain { length: 10, n_ranks: 2, last: Store::new("last", [0]) };
+//!     run_across(&chain, &Inline, &courier, &Monitor::new())?;
+//!     Ok::<u64, Error>(*chain.last.get(0).unwrap())
+//! }));
+//! let sums: Vec<u64> = ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect::<Result<_, _>>()?;
+//! assert_eq!(sums, [45, 0]); // the slot is one of rank 0
+//! # Ok::<(), Error>(())
+//! ```
+//!
 //! # The walk of a parcel
 //!
 //! ```text

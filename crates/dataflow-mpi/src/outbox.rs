@@ -1,8 +1,10 @@
 //! Outbox: when to send. Messages to one rank gather in its open packet.
 //!
-//! No timers: the open packet leaves when no packet to that rank is under way, or when it is full
-//! and not too many are. So nothing is held back while the way is free, and under load batches
-//! form by themselves.
+//! The open packet leaves when no packet to that rank is under way, or when it is full and not too
+//! many are. So nothing is held back while the way is free, and under load batches form by
+//! themselves. Where a packet is under way for a moment only, as over sockets, whose system takes
+//! what it is given, whoever has more to do may be [patient](Haste::Patient): then packets follow
+//! each other in no less than a while, and carry what was said in between.
 //!
 //! # Law
 //! Messages to one rank leave in the order in which they were said. A message may begin in one
@@ -10,6 +12,7 @@
 
 use crate::wire::{Message, PacketHeader};
 use dataflow_core::rank::Rank;
+use std::time::Duration;
 
 /// What waits to leave one rank for the others.
 #[derive(Debug)]
@@ -18,6 +21,7 @@ pub struct Outbox {
     /// Bytes of a full packet, without its header.
     full: usize,
     most_in_flight: usize,
+    hold: Duration,
     ways: Vec<Way>,
     /// Ranks for which something waits, ascending.
     waiting: Vec<u32>,
@@ -30,15 +34,34 @@ struct Way {
     cut: usize,
     sequence: u64,
     in_flight: usize,
+    /// Until then whoever is patient adds to the open packet.
+    held: Duration,
+}
+
+/// How soon what may leave does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// Nothing else is to be done, or somebody waits.
+    Now,
+    /// There is more to do, and soon another look.
+    Patient,
 }
 
 impl Outbox {
-    /// Packets of at most `packet_bytes`, at most `most_in_flight` of them under way to each rank.
-    pub fn new(rank: Rank, n_ranks: usize, packet_bytes: usize, most_in_flight: usize) -> Self {
+    /// Packets of at most `packet_bytes`, at most `most_in_flight` of them under way to each rank;
+    /// `hold` after one of them the next leaves, patience or not.
+    pub fn new(
+        rank: Rank,
+        n_ranks: usize,
+        packet_bytes: usize,
+        most_in_flight: usize,
+        hold: Duration,
+    ) -> Self {
         Outbox {
             rank,
             full: packet_bytes.saturating_sub(PacketHeader::BYTES).max(1),
             most_in_flight: most_in_flight.max(1),
+            hold,
             ways: vec![Way::default(); n_ranks],
             waiting: Vec::new(),
         }
@@ -73,12 +96,20 @@ impl Outbox {
         ranks.chain(waiting).filter(under_way).map(Rank)
     }
 
+    /// When the first of the packets leaves that only wait for others to join them.
+    pub fn held_until(&self) -> Option<Duration> {
+        let ways = self.waiting.iter().map(|&to| &self.ways[to as usize]);
+        let held = ways.filter(|way| way.in_flight == 0).map(|way| way.held);
+        held.min()
+    }
+
     /// The next packet that may leave, and for whom.
-    pub fn next_packet(&mut self) -> Option<(Rank, Vec<u8>)> {
+    pub fn next_packet(&mut self, haste: Haste, now: Duration) -> Option<(Rank, Vec<u8>)> {
         let may_leave = |&to: &u32| {
             let way = &self.ways[to as usize];
-            let waiting = way.stream.len() - way.cut;
-            way.in_flight == 0 || (waiting >= self.full && way.in_flight < self.most_in_flight)
+            let is_full = way.stream.len() - way.cut >= self.full;
+            let is_held = haste == Haste::Patient && now < way.held && !is_full;
+            (way.in_flight == 0 && !is_held) || (is_full && way.in_flight < self.most_in_flight)
         };
         let at = self.waiting.iter().position(may_leave)?;
         let to = self.waiting[at];
@@ -93,6 +124,7 @@ impl Outbox {
         packet.extend_from_slice(&way.stream[way.cut..end]);
         way.sequence += 1;
         way.in_flight += 1;
+        way.held = now + self.hold;
         way.cut = end;
         if end == way.stream.len() {
             way.stream.clear();
@@ -105,10 +137,17 @@ impl Outbox {
         Some((Rank(to), packet))
     }
 
-    /// A packet to that rank has left.
-    pub fn sent(&mut self, to: Rank) {
-        let in_flight = &mut self.ways[to.0 as usize].in_flight;
-        *in_flight = in_flight.saturating_sub(1);
+    /// How many packets, since the beginning, hold all that was said to that rank.
+    pub fn packets_to(&self, to: Rank) -> u64 {
+        let way = &self.ways[to.0 as usize];
+        way.sequence + (way.stream.len() - way.cut).div_ceil(self.full) as u64
+    }
+
+    /// A packet to that rank has left; says how many have, since the beginning.
+    pub fn sent(&mut self, to: Rank) -> u64 {
+        let way = &mut self.ways[to.0 as usize];
+        way.in_flight = way.in_flight.saturating_sub(1);
+        way.sequence - way.in_flight as u64
     }
 
     /// Drops what waits for a rank that cannot be reached, and counts nothing as under way there.
@@ -127,11 +166,16 @@ impl Outbox {
 mod tests {
     use super::*;
     use crate::intake::{Accepted, Intake, message_at};
-    use std::time::Duration;
 
     fn outbox(packet_bytes: usize, most: usize) -> Outbox {
-        Outbox::new(Rank(0), 2, packet_bytes, most)
+        Outbox::new(Rank(0), 2, packet_bytes, most, HOLD)
     }
+
+    fn next_packet(outbox: &mut Outbox) -> Option<(Rank, Vec<u8>)> {
+        outbox.next_packet(Haste::Now, Duration::ZERO)
+    }
+
+    const HOLD: Duration = Duration::from_micros(50);
 
     const TO: Rank = Rank(1);
 
@@ -139,14 +183,14 @@ mod tests {
     fn the_first_message_leaves_at_once_and_those_after_it_together() {
         let mut outbox = outbox(16 << 10, 4);
         let bytes = outbox.say(TO, 1, &Message::Dry);
-        assert_eq!(outbox.next_packet().unwrap().1.len(), 16 + bytes);
+        assert_eq!(next_packet(&mut outbox).unwrap().1.len(), 16 + bytes);
         for _ in 0..10 {
             outbox.say(TO, 1, &Message::Dry);
-            assert!(outbox.next_packet().is_none(), "one is under way");
+            assert!(next_packet(&mut outbox).is_none(), "one is under way");
         }
         outbox.sent(TO);
-        assert_eq!(outbox.next_packet().unwrap().1.len(), 16 + 10 * bytes);
-        assert!(outbox.next_packet().is_none());
+        assert_eq!(next_packet(&mut outbox).unwrap().1.len(), 16 + 10 * bytes);
+        assert!(next_packet(&mut outbox).is_none());
         outbox.sent(TO);
         assert!(outbox.is_empty());
     }
@@ -158,9 +202,34 @@ mod tests {
             for _ in 0..1000 {
                 outbox.say(TO, 1, &Message::Dry);
             }
-            let left = std::iter::from_fn(|| outbox.next_packet()).count();
+            let left = std::iter::from_fn(|| next_packet(&mut outbox)).count();
             assert_eq!(left, most);
         }
+    }
+
+    #[test]
+    fn whoever_is_patient_sends_a_packet_in_a_while_unless_it_is_full() {
+        let micros = Duration::from_micros;
+        let mut outbox = outbox(116, 4);
+        outbox.say(TO, 1, &Message::Dry);
+        assert_eq!(outbox.held_until(), Some(micros(0)));
+        assert!(outbox.next_packet(Haste::Patient, micros(100)).is_some());
+        outbox.sent(TO);
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(outbox.next_packet(Haste::Patient, micros(149)).is_none());
+        assert_eq!(outbox.held_until(), Some(micros(150)));
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(outbox.next_packet(Haste::Patient, micros(150)).is_some());
+        outbox.sent(TO);
+        assert_eq!(outbox.held_until(), None, "both have left");
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(outbox.next_packet(Haste::Now, micros(160)).is_some());
+        outbox.sent(TO);
+        for _ in 0..20 {
+            outbox.say(TO, 1, &Message::Dry);
+        }
+        let full = outbox.next_packet(Haste::Patient, micros(161));
+        assert_eq!(full.map(|(_, packet)| packet.len()), Some(116));
     }
 
     #[test]
@@ -168,7 +237,7 @@ mod tests {
         let mut outbox = outbox(16 << 10, 4);
         let awaited = |outbox: &Outbox, all| outbox.awaited(all).collect::<Vec<_>>();
         outbox.say(TO, 1, &Message::Dry);
-        assert!(outbox.next_packet().is_some());
+        assert!(next_packet(&mut outbox).is_some());
         assert_eq!(awaited(&outbox, false), []);
         assert_eq!(awaited(&outbox, true), [TO]);
         outbox.say(TO, 1, &Message::Dry);
@@ -187,7 +256,7 @@ mod tests {
         for message in &said {
             outbox.say(TO, 7, message);
         }
-        while let Some((to, packet)) = outbox.next_packet() {
+        while let Some((to, packet)) = next_packet(&mut outbox) {
             assert!(packet.len() <= 17);
             let (header, part) = PacketHeader::decode(&packet).unwrap();
             let accepted = intake.accept(header.sequence, part, Duration::ZERO);

@@ -6,6 +6,10 @@
 //! where they have looked all the time before. It sends the beats in
 //! any case, so a body of 15 s neither delays others nor looks dead.
 //!
+//! A worker whose tasks are short posts to all ranks at once, when it looks before its next task,
+//! and to each of them not again within [`Settings::hold`]: a packet costs more than such a task.
+//! What it has held back leaves when it has nothing to run.
+//!
 //! # Law
 //! Nobody waits for the lock but the thread. Who leaves it looks once more for commands, so none is
 //! left lying. The thread sleeps without using the processor while no run is open.
@@ -13,6 +17,7 @@
 use crate::depot::{Action, Depot, Refused};
 use crate::failure;
 use crate::host::{Answer, Bell, Host, lock};
+use crate::outbox::Haste;
 use crate::settings::{Drive, Settings};
 use crate::transport::raw::{Lent, Raw};
 use crate::transport::{Event, Transport};
@@ -59,6 +64,8 @@ pub(crate) struct Progress {
     rings: bool,
     /// Whether others may still ask for data of this rank.
     owes: AtomicBool,
+    /// Whether packets wait for what else is said soon.
+    holds: AtomicBool,
     /// Whether somebody has lent the transport, or is about to.
     lent: AtomicBool,
     /// Whether the thread waits for the bell, or is about to.
@@ -83,6 +90,8 @@ struct Moving {
 thread_local! {
     /// Whether this thread moves messages right now.
     static MOVING: Cell<bool> = const { Cell::new(false) };
+    /// When this thread looked last: before the task that it runs.
+    static LOOKED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// Whether the calling thread moves messages: then it must not wait for any.
@@ -118,6 +127,7 @@ impl Progress {
             bell: bell.unwrap_or_else(|| host.bell()),
             host,
             owes: AtomicBool::new(false),
+            holds: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             ending: AtomicBool::new(false),
@@ -130,18 +140,36 @@ impl Progress {
         lock(&self.commands).push(command);
         // SeqCst: see `pump`.
         self.has_commands.store(true, Ordering::SeqCst);
-        if self.settings.drive == Drive::Workers && !is_moving() {
-            self.pump(self.host.now());
+        match self.settings.drive {
+            Drive::Workers if is_moving() || (!wakes && self.looks_soon()) => {}
+            Drive::Workers => {
+                self.pump(Haste::Now, self.host.now());
+            }
+            Drive::Dedicated if wakes || is_moving() => {}
+            // While the thread sleeps whoever posts is quicker than it would wake.
+            Drive::Dedicated if self.resting.load(Ordering::SeqCst) => {
+                self.pump(Haste::Patient, self.host.now());
+                if !self.holds.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            Drive::Dedicated => {}
         }
         if wakes || self.settings.drive == Drive::Dedicated {
             self.bell.ring();
         }
     }
 
+    /// Whether the calling thread is a worker whose tasks are short: it looks before the next.
+    fn looks_soon(&self) -> bool {
+        self.host.now().saturating_sub(LOOKED.get()) < self.settings.hold
+    }
+
     /// Notes that a worker looks, and when.
     fn look(&self) -> Duration {
         let now = self.host.now();
         self.looked.store(now.as_nanos() as u64, Ordering::Relaxed);
+        LOOKED.set(now);
         now
     }
 
@@ -149,23 +177,34 @@ impl Progress {
     pub fn poll(&self) {
         if self.settings.drive == Drive::Workers && !is_moving() {
             let now = self.look();
-            if self.pump(now) {
+            if self.pump(Haste::Patient, now) {
                 self.look();
+            }
+            // A task may be long: then the helper sends what is held back.
+            if self.holds.load(Ordering::Relaxed) && self.resting.load(Ordering::SeqCst) {
+                self.bell.ring();
             }
         }
     }
 
-    /// Whether a worker that has nothing to do goes on polling: for as long as waiters spin, while
-    /// it waits for others, or others for data of this rank.
+    /// Whether a worker that has nothing to do goes on looking: for as long as waiters spin, while
+    /// it waits for others, or others for data of this rank that it moves itself. What was held
+    /// back while there was more to do leaves now.
     pub fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
-        let waits = !finished || self.owes.load(Ordering::Relaxed);
-        if self.settings.drive != Drive::Workers || !waits {
+        let is_mover = self.settings.drive == Drive::Workers;
+        if is_mover && !is_moving() && self.holds.load(Ordering::Relaxed) {
+            self.pump(Haste::Now, self.look());
+        }
+        if finished && !(is_mover && self.owes.load(Ordering::Relaxed)) {
             return false;
         }
-        // It has just polled.
-        let now = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
+        let now = match is_mover {
+            // It has just polled.
+            true => Duration::from_nanos(self.looked.load(Ordering::Relaxed)),
+            false => self.host.now(),
+        };
         let lingers = now.saturating_sub(*since.get_or_insert(now)) < self.settings.spin;
-        if !lingers {
+        if is_mover && !lingers {
             // It leaves: if it is the last, the helper waits for messages in its place.
             self.nap.ring();
         }
@@ -182,7 +221,7 @@ impl Progress {
             }
             match self.settings.drive {
                 // Every core has its worker: whoever waits beside them stands back.
-                Drive::Workers if !self.pump(now) => std::thread::yield_now(),
+                Drive::Workers if !self.pump(Haste::Now, now) => std::thread::yield_now(),
                 Drive::Workers => {}
                 Drive::Dedicated => std::hint::spin_loop(),
             }
@@ -208,7 +247,7 @@ impl Progress {
         }
         // The end of a run may wait behind a packet: those who have not heard it would not come.
         while moving.inbox.is_none() && !moving.depot.is_flushed() {
-            self.step(&mut moving, self.host.now());
+            self.step(&mut moving, Haste::Now, self.host.now());
             std::thread::yield_now();
         }
         let mut kept: Vec<Event> = Vec::new();
@@ -232,7 +271,7 @@ impl Progress {
     }
 
     /// Moves messages, unless somebody else does; says whether any moved.
-    fn pump(&self, now: Duration) -> bool {
+    fn pump(&self, haste: Haste, now: Duration) -> bool {
         let mut moved = false;
         loop {
             let mut moving = match self.moving.try_lock() {
@@ -240,7 +279,7 @@ impl Progress {
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return moved,
             };
-            moved |= self.step(&mut moving, now);
+            moved |= self.step(&mut moving, haste, now);
             drop(moving);
             // SeqCst: whoever handed in a command found the lock taken before we gave it back, or
             // takes it; in the first case we see its command here.
@@ -253,9 +292,9 @@ impl Progress {
     /// Moves messages until nothing moves; says whether anything did.
     ///
     /// Whoever is told of messages may panic: that is the end of all communication, told to all.
-    fn step(&self, moving: &mut Moving, now: Duration) -> bool {
+    fn step(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
         let outer = MOVING.replace(true);
-        let moved = catch_unwind(AssertUnwindSafe(|| self.move_all(moving, now)));
+        let moved = catch_unwind(AssertUnwindSafe(|| self.move_all(moving, haste, now)));
         MOVING.set(outer);
         moved.unwrap_or_else(|_| {
             moving.depot.panicked();
@@ -264,8 +303,11 @@ impl Progress {
         })
     }
 
-    fn move_all(&self, moving: &mut Moving, now: Duration) -> bool {
+    fn move_all(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
         let mut moved = false;
+        if haste == Haste::Now && moving.depot.is_holding() {
+            moving.due = Some(now);
+        }
         for _ in 0..AT_ONCE {
             // The pulse first: what was posted before it is among the commands.
             let felt = moving.feel_pulse(now);
@@ -279,11 +321,13 @@ impl Progress {
             once |= moving.listen(now);
             // A look in vain is cheap: workers look again and again.
             if once || felt || moving.due.is_some_and(|due| due <= now) {
-                moving.depot.drive(now);
+                moving.depot.drive_in(haste, now);
                 moving.due = moving.depot.wakes(now);
-                once |= moving.act();
+                once |= moving.act(self.settings.warn);
                 once |= moving.await_packets();
                 self.owes.store(moving.depot.owes(), Ordering::Relaxed);
+                let holds = moving.depot.is_holding();
+                self.holds.store(holds, Ordering::Relaxed);
             }
             if !once {
                 break;
@@ -310,7 +354,7 @@ impl Progress {
             let (moved, wakes, busy) = {
                 let mut moving = lock(&self.moving);
                 let now = self.host.now();
-                let moved = self.step(&mut moving, now);
+                let moved = self.step(&mut moving, Haste::Now, now);
                 (moved, moving.depot.wakes(now), moving.is_busy())
             };
             if moved || self.has_commands.load(Ordering::SeqCst) {
@@ -321,7 +365,8 @@ impl Progress {
             let idle = now - *idle_since.get_or_insert(now);
             // A helper would spin against the workers it helps.
             if busy && idle < self.settings.spin && self.settings.drive == Drive::Dedicated {
-                std::hint::spin_loop();
+                // Where there are more threads than cores, it is another's turn.
+                std::thread::yield_now();
                 continue;
             }
             self.sleep(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle));
@@ -345,8 +390,14 @@ impl Progress {
 
     /// How long to sleep when nothing moves.
     fn rest(&self, until_due: Option<Duration>, busy: bool, idle: Duration) -> Option<Duration> {
-        if self.rings || !busy {
+        if self.rings {
             return until_due;
+        }
+        if !busy {
+            // Others that wait for this rank ask whether it lives.
+            return Some(until_due.map_or(self.settings.beat / 2, |due| {
+                due.min(self.settings.beat / 2)
+            }));
         }
         let nap = (idle / 4).clamp(NAPS[0], NAPS[1]);
         Some(until_due.map_or(nap, |due| due.min(nap)))
@@ -370,7 +421,9 @@ impl Progress {
             self.nap.wait(Some(nap));
             // It may take long to copy a large datum, and a worker that waits looks all the time:
             // whoever wakes again and again takes the core from it.
-            patience = (2 * patience).min(NAPS[1]);
+            if Duration::from_nanos(self.looked.load(Ordering::Relaxed)) > looked {
+                patience = (2 * patience).min(NAPS[1]);
+            }
         }
     }
 
@@ -395,7 +448,7 @@ impl Progress {
         let deadline = self.host.now() + Duration::from_secs(1);
         loop {
             let mut moving = lock(&self.moving);
-            self.step(&mut moving, self.host.now());
+            self.step(&mut moving, Haste::Now, self.host.now());
             let flushed = moving.depot.is_flushed();
             drop(moving);
             if flushed || self.host.now() >= deadline {
@@ -442,13 +495,13 @@ impl Moving {
                 self.depot.open(&terms, now);
             }
             Command::Post(parcel, answer) => {
-                match (self.depot.post(parcel, answer.is_some()), answer) {
-                    (Some(key), Some(answer)) => {
-                        self.receipts.insert(key, answer);
-                    }
-                    (None, Some(answer)) => answer.give(()),
-                    (_, None) => {}
+                let expected = self.depot.post(parcel, answer.is_some());
+                let Some(answer) = answer else { return };
+                if expected.is_empty() {
+                    answer.give(());
                 }
+                let receipts = expected.into_iter().map(|key| (key, answer.clone()));
+                self.receipts.extend(receipts);
             }
             Command::Abort(failure) => {
                 self.depot.abort(failure);
@@ -478,11 +531,11 @@ impl Moving {
     }
 
     /// Does what the depot wants done; says whether it wanted anything.
-    fn act(&mut self) -> bool {
+    fn act(&mut self, warn: fn(&str)) -> bool {
         let mut acted = false;
         while let Some(action) = self.depot.next_action() {
             acted = true;
-            self.perform(action);
+            self.perform(action, warn);
         }
         acted
     }
@@ -494,7 +547,7 @@ impl Moving {
         heard.count() > 0
     }
 
-    fn perform(&mut self, action: Action) {
+    fn perform(&mut self, action: Action, warn: fn(&str)) {
         match action {
             Action::Packet(to, packet) => self.transport.send(to, packet),
             Action::Data(to, tag, payload) => self.transport.send_data(to, tag, payload),
@@ -523,8 +576,15 @@ impl Moving {
                     inbox.stall();
                 }
             }
+            // Nobody but the user can do anything about it.
+            Action::Warn(text) => warn(&text),
             Action::Receipt(from, number) => {
-                if let Some(answer) = self.receipts.remove(&(from, number)) {
+                if let Some(answer) = self.receipts.remove(&(from, number))
+                    && !self
+                        .receipts
+                        .values()
+                        .any(|other| Arc::ptr_eq(other, &answer))
+                {
                     answer.give(());
                 }
             }

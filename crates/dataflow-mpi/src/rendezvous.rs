@@ -9,9 +9,10 @@
 //! Room is made before it is asked for. Asked-for bytes never exceed the window, or one part. A
 //! datum on the shelf is given out once, whole, in order.
 
+use crate::broadcast::Shape;
 use crate::transport::{Load, Payload, Room};
 use crate::wire::{Get, Malformed};
-use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory};
+use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Ranks};
 use dataflow_core::rank::Rank;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -109,6 +110,7 @@ struct Incomplete {
     from: Rank,
     number: u32,
     receipt: bool,
+    onward: Option<Box<Onward>>,
     priority: i64,
     arrival: Arrival,
     missing: SmallVec<[Missing; 2]>,
@@ -129,6 +131,16 @@ struct Asked {
     since: Duration,
 }
 
+/// To whom a parcel goes on from here.
+pub struct Onward {
+    /// In the order of the tree.
+    pub below: Ranks,
+    /// Which tree.
+    pub shape: Shape,
+    /// How urgent it is.
+    pub priority: i64,
+}
+
 /// A parcel that is there.
 pub struct Complete {
     /// Who sent it.
@@ -137,6 +149,8 @@ pub struct Complete {
     pub number: u32,
     /// Whether its sender waits to hear of it.
     pub receipt: bool,
+    /// To whom it goes on.
+    pub onward: Option<Box<Onward>>,
     /// The parcel.
     pub arrival: Arrival,
 }
@@ -194,6 +208,7 @@ impl Wanted {
             from: parcel.from,
             number: parcel.number,
             receipt: parcel.receipt,
+            onward: parcel.onward,
             priority,
             arrival: parcel.arrival,
         };
@@ -299,6 +314,7 @@ impl Wanted {
             from: parcel.from,
             number: parcel.number,
             receipt: parcel.receipt,
+            onward: parcel.onward,
             arrival: parcel.arrival,
         }))
     }
@@ -323,15 +339,28 @@ impl Wanted {
         self.bytes
     }
 
+    /// Whether there is more to ask for.
+    pub fn wants_more(&self) -> bool {
+        !self.next.is_empty()
+    }
+
     /// Whether nothing is under way.
     pub fn is_settled(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// The rank that has owed data longest, how many bytes, and since when.
-    pub fn oldest(&self) -> Option<(Rank, usize, Duration)> {
-        let oldest = self.under_way.iter().min_by_key(|(_, asked)| asked.since);
-        oldest.map(|((from, _), asked)| (*from, asked.bytes, asked.since))
+    /// Of the data that are under way those for which nothing has happened for longest: from whom,
+    /// how many bytes, and since when; `moved` says when something last moved between this rank and
+    /// another, and nothing of those that have not taken the question.
+    pub fn stillest(
+        &self,
+        moved: impl Fn(Rank) -> Option<Duration>,
+    ) -> Option<(Rank, usize, Duration)> {
+        let still = self.under_way.iter().filter_map(|(&(from, _), asked)| {
+            let since = asked.since.max(moved(from)?);
+            Some((from, asked.bytes, since))
+        });
+        still.min_by_key(|(.., since)| *since)
     }
 }
 

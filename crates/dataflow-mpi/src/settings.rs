@@ -18,20 +18,27 @@ pub struct Settings {
     pub packet_bytes: usize,
     /// How many packets may be under way to one rank.
     pub packets_in_flight: usize,
+    /// While a worker that moves messages has more to run, and its tasks are shorter than this,
+    /// packets to one rank leave no oftener; what is said in between goes along with the next.
+    pub hold: Duration,
     /// How many inline bytes may be under way from one rank to another. Agreed on by all ranks.
     pub credit_bytes: usize,
     /// How many bytes this rank may have asked for and not got; one datum is always allowed. More
     /// than the network needs to stay busy makes urgent data wait behind others.
     pub window_bytes: usize,
+    /// Of so many bytes of data that have come and that no task uses yet no more is asked for, but
+    /// for one datum at a time when no task can run: they stay with the rank that made them.
+    pub held_bytes: usize,
     /// To so many ranks a datum is sent by its root alone. Agreed on by all ranks.
     pub star_ranks: usize,
     /// From so many bytes on a datum goes to at most two ranks from each. Agreed on by all ranks.
     pub binary_bytes: usize,
     /// Who has been silent towards a rank for so long says that it lives.
     pub beat: Duration,
-    /// Whoever is not heard of for so long during a run is lost.
+    /// Whoever is not heard of for so long during a run, not even by a part of a message, is lost.
     pub silence: Duration,
-    /// How long a run may wait for ranks that have not opened it yet.
+    /// How long a run may wait for ranks that have not opened it yet and were never heard of. For
+    /// ranks that live it waits on, with a warning each time that this has passed.
     pub patience: Duration,
     /// Whether `post` waits until the receiver has the data: for comparison only.
     pub blocking: bool,
@@ -40,6 +47,8 @@ pub struct Settings {
     /// How long a thread that waits for messages keeps looking before it sleeps; of workers, if
     /// they move messages.
     pub spin: Duration,
+    /// Who is told, in a line, of what is odd and no error; standard error, if nobody else is named.
+    pub warn: fn(&str),
 }
 
 /// Who moves the messages of a rank.
@@ -69,8 +78,10 @@ impl Default for Settings {
             inline_bytes: 4096,
             packet_bytes: 16 << 10,
             packets_in_flight: 4,
+            hold: Duration::from_micros(50),
             credit_bytes: 256 << 10,
             window_bytes: 1 << 20,
+            held_bytes: 256 << 20,
             star_ranks: 2,
             binary_bytes: 64 << 10,
             beat: Duration::from_secs(1),
@@ -79,6 +90,7 @@ impl Default for Settings {
             blocking: false,
             drive: Drive::Workers,
             spin: Duration::from_micros(50),
+            warn: |line| eprintln!("warning: {line}"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Watchdog: who has been silent for too long, and to whom one has been silent oneself.
 //!
 //! # Law
-//! A rank is lost when nothing was heard of it for as long as said, *while this rank listened*: one
+//! A rank is lost when no byte was heard of it for as long as said, *while this rank listened*: one
 //! that slept itself (a debugger, a stopped process) begins to count anew.
 
 use dataflow_core::rank::Rank;
@@ -16,6 +16,8 @@ pub struct Watchdog {
     heard: Vec<Duration>,
     /// Whether anything ever came from that rank.
     known: Vec<bool>,
+    /// Whether it has ever been heard of or spoken to: with others there may be no connection.
+    met: Vec<bool>,
     spoken: Vec<Duration>,
     looked: Duration,
 }
@@ -29,9 +31,23 @@ impl Watchdog {
             silence,
             heard: vec![Duration::ZERO; n_ranks],
             known: vec![false; n_ranks],
+            met: vec![true; n_ranks],
             spoken: vec![Duration::ZERO; n_ranks],
             looked: Duration::ZERO,
         }
+    }
+
+    /// Listens only to those that are met, and to these.
+    pub fn meet_on_need(&mut self, family: impl Iterator<Item = Rank>) {
+        // Rank 0 is connected to all, whoever speaks to whom.
+        self.met.fill(self.rank == Rank(0));
+        self.met[0] = true;
+        family.for_each(|rank| self.met[rank.0 as usize] = true);
+    }
+
+    /// Whether that rank may know this one.
+    pub fn has_met(&self, rank: Rank) -> bool {
+        self.met[rank.0 as usize]
     }
 
     /// Begins to count.
@@ -40,20 +56,29 @@ impl Watchdog {
         self.looked = now;
     }
 
-    /// A packet has come.
+    /// A packet has come, or part of something.
     pub fn heard(&mut self, from: Rank, now: Duration) {
         self.heard[from.0 as usize] = now;
         self.known[from.0 as usize] = true;
+        self.met[from.0 as usize] = true;
+    }
+
+    /// Whether anything ever came from that rank.
+    pub fn is_known(&self, rank: Rank) -> bool {
+        self.known[rank.0 as usize]
     }
 
     /// A packet has left.
     pub fn spoken(&mut self, to: Rank, now: Duration) {
         self.spoken[to.0 as usize] = now;
+        if !std::mem::replace(&mut self.met[to.0 as usize], true) {
+            self.heard[to.0 as usize] = now;
+        }
     }
 
     /// The rank silent for longest, if for too long, and for how long.
     pub fn lost(&mut self, now: Duration) -> Option<(Rank, Duration)> {
-        let others = self.others();
+        let others: Vec<Rank> = self.others().collect();
         self.lost_of(others, now)
     }
 
@@ -82,7 +107,7 @@ impl Watchdog {
     }
 
     /// Who must hear that this rank lives.
-    pub fn due(&self, now: Duration) -> impl Iterator<Item = Rank> {
+    pub fn due(&self, now: Duration) -> impl Iterator<Item = Rank> + '_ {
         self.others().filter(move |&rank| self.is_due(rank, now))
     }
 
@@ -91,11 +116,10 @@ impl Watchdog {
         now.saturating_sub(self.spoken[rank.0 as usize]) >= self.beat
     }
 
-    fn others(&self) -> impl Iterator<Item = Rank> + use<> {
-        let me = self.rank;
+    fn others(&self) -> impl Iterator<Item = Rank> + '_ {
         (0..self.heard.len() as u32)
             .map(Rank)
-            .filter(move |&rank| rank != me)
+            .filter(move |&rank| rank != self.rank && self.has_met(rank))
     }
 }
 
@@ -155,5 +179,20 @@ mod tests {
         watchdog.spoken(Rank(2), at(101));
         assert!(watchdog.due(at(101)).eq([Rank(1)]));
         assert!(watchdog.due(at(102)).eq([Rank(1), Rank(2)]));
+    }
+
+    #[test]
+    fn where_ranks_meet_on_need_only_those_that_have_met_are_listened_to() {
+        let mut watchdog = Watchdog::new(Rank(1), 5, at(1), at(10));
+        watchdog.meet_on_need([Rank(3)].into_iter());
+        watchdog.start(at(0));
+        assert!(watchdog.due(at(5)).eq([Rank(0), Rank(3)]));
+        watchdog.spoken(Rank(4), at(20));
+        for now in 1..=29 {
+            watchdog.heard(Rank(0), at(now));
+            watchdog.heard(Rank(3), at(now));
+            assert_eq!(watchdog.lost(at(now)), None, "{now}");
+        }
+        assert_eq!(watchdog.lost(at(31)), Some((Rank(4), at(11))));
     }
 }

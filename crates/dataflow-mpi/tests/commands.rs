@@ -85,7 +85,7 @@ impl Inbox for Counting {
 
 fn parcel() -> Parcel {
     Parcel {
-        to: Rank(1),
+        to: smallvec![Rank(1)],
         task: smallvec![7],
         poisoned: false,
         priority: 0,
@@ -175,6 +175,7 @@ fn no_parcel_is_left_lying_when_another_worker_moves_messages() {
         };
         let settings = Settings {
             drive: Drive::Workers,
+            hold: Duration::ZERO,
             ..Settings::default()
         };
         let host = Arc::new(Undisturbed {

@@ -47,7 +47,7 @@ fn sockets() {
             for rank in 1..n_ranks {
                 let mesh = Mesh::new(Rank(rank), n_ranks as usize, token);
                 let own = TcpListener::bind("127.0.0.1:0").unwrap();
-                ranks.spawn(move || run(mesh.join(root, own).unwrap()));
+                ranks.spawn(move || run(mesh.join(&[root], own).unwrap()));
             }
             let mesh = Mesh::new(Rank(0), n_ranks as usize, token);
             run(mesh.lead(listener, &mut || None).unwrap());

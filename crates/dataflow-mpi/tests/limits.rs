@@ -2,12 +2,12 @@
 
 mod engine;
 
-use dataflow_core::port::{Courier, Terms};
+use dataflow_core::port::{Courier, Heap, Terms};
 use dataflow_core::rank::Rank;
-use dataflow_mpi::transport::simulated::{Weather, spend};
+use dataflow_mpi::transport::simulated::{Weather, World, spend};
 use dataflow_mpi::{Counters, Drive, Messenger, Settings};
 use engine::{End, Graph, Task, on_ranks, run, run_on};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn small() -> Weather {
@@ -170,18 +170,10 @@ fn a_datum_for_many_ranks_leaves_its_root_less_often_than_there_are_receivers() 
 
 #[test]
 fn a_rank_that_starts_late_is_waited_for_and_one_that_does_not_come_is_named() {
-    for (late, patience, comes) in [(5, 600, true), (500, 600, true), (700, 600, false)] {
-        let settings = Settings {
-            patience: Duration::from_secs(patience),
-            ..Settings::default()
-        };
-        let graph = Graph::random(1, 4, 50);
-        let ends = on_ranks(Weather::default(), 4, &settings, move |messenger, host| {
-            if messenger.rank() == Rank(2) {
-                spend(Duration::from_secs(late));
-            }
-            run(&graph, &messenger, &*host)
-        });
+    for (late, comes) in [(5, true), (500, true), (700, false)] {
+        let settings = Settings::default();
+        assert_eq!(settings.patience, Duration::from_secs(600));
+        let ends = with_a_late_rank(Duration::from_secs(late), settings);
         for end in &ends {
             assert_eq!(end.is_good(), comes, "{end:?}");
             if let Err((kind, text)) = &end.result {
@@ -192,6 +184,24 @@ fn a_rank_that_starts_late_is_waited_for_and_one_that_does_not_come_is_named() {
             }
         }
     }
+}
+
+/// Four ranks of which one begins late: before that it says nothing at all.
+fn with_a_late_rank(late: Duration, settings: Settings) -> Vec<End> {
+    let world = World::new(Weather::default());
+    let ends = world.connect(4).into_iter();
+    let ends: Vec<_> = ends.map(|end| Mutex::new(Some(end))).collect();
+    let (inside, graph) = (world.clone(), Graph::random(1, 4, 50));
+    let told = world.run(4, move |rank| {
+        if rank == Rank(2) {
+            spend(late);
+        }
+        let end = ends[rank.0 as usize].lock().unwrap().take().unwrap();
+        let host = inside.host(rank);
+        let messenger = Messenger::new(Box::new(end), settings.clone(), host, Arc::new(Heap));
+        run(&graph, &messenger.unwrap(), &*inside.host(rank))
+    });
+    told.unwrap()
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn a_worker_that_has_run_everything_stays_while_others_may_ask_for_data() {
 fn parcel(size: usize) -> Parcel {
     let cargo: Arc<dyn Cargo> = Arc::new(Zeros(vec![0; size]));
     Parcel {
-        to: Rank(1),
+        to: [Rank(1)].into_iter().collect(),
         task: WireName::new(),
         poisoned: false,
         priority: 0,

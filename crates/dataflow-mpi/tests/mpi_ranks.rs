@@ -380,14 +380,15 @@ fn a_rank_that_waits_for_work_uses_little_of_the_processor() {
             processor_millis(Duration::from_secs(3))
         };
         eprintln!("{drive:?}: {millis} ms of processor time in three seconds");
+        // Who polls without a pause takes 3,000; the rest is for a machine that is busy.
         assert!(
-            millis < 60,
+            millis < 600,
             "{drive:?}: {millis} ms of processor time in three seconds"
         );
         assert_eq!(line.close(None).unwrap(), None);
         let between = processor_millis(Duration::from_secs(1));
         assert!(
-            between < 10,
+            between < 200,
             "{drive:?}: {between} ms in a second between runs"
         );
     }

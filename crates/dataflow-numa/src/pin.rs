@@ -14,6 +14,11 @@ pub enum PinError {
     NoProcessor,
     /// The operating system offers no way to pin a thread.
     Unsupported,
+    /// A processor's number is beyond what any kernel knows.
+    NoSuchProcessor {
+        /// The number.
+        pu: usize,
+    },
     /// The kernel refused.
     Refused {
         /// The processors asked for.
@@ -29,6 +34,11 @@ impl fmt::Display for PinError {
             PinError::NoProcessor => {
                 f.write_str("a thread cannot be pinned to no processor at all")
             }
+            PinError::NoSuchProcessor { pu } => write!(
+                f,
+                "a thread cannot be pinned to processor {pu}: no kernel knows so many (below {})",
+                MOST_PUS
+            ),
             PinError::Unsupported => {
                 write!(f, "threads cannot be pinned on {}", std::env::consts::OS)
             }
@@ -43,6 +53,9 @@ impl fmt::Display for PinError {
 }
 
 impl std::error::Error for PinError {}
+
+/// Numbers of processors end here: a mask of so many bits takes 512 KiB.
+const MOST_PUS: usize = 1 << 22;
 
 /// The processors that the calling thread may use, ascending: its affinity mask, which the kernel
 /// has already cut down to the cgroup's cpuset.
@@ -65,7 +78,8 @@ pub fn allowed_pus() -> Vec<usize> {
 /// Lets the calling thread run on these processors only. About 0.3 µs.
 ///
 /// # Errors
-/// If the list is empty, if none of them is allowed here, or if the system cannot pin.
+/// If the list is empty, if a number is beyond 2²², if none of them is allowed here, or if the
+/// system cannot pin.
 ///
 /// ```
 /// use dataflow_numa::pin::{allowed_pus, pin_current_thread};
@@ -82,6 +96,9 @@ pub fn allowed_pus() -> Vec<usize> {
 pub fn pin_current_thread(pus: &[usize]) -> Result<(), PinError> {
     if pus.is_empty() {
         return Err(PinError::NoProcessor);
+    }
+    if let Some(&pu) = pus.iter().find(|&&pu| pu >= MOST_PUS) {
+        return Err(PinError::NoSuchProcessor { pu });
     }
     kernel::set_affinity(pus)
 }
@@ -213,5 +230,11 @@ mod tests {
         let error = pin_current_thread(&[100_000]).unwrap_err();
         assert!(error.to_string().contains("100000"), "{error}");
         assert_eq!(pin_current_thread(&[]), Err(PinError::NoProcessor));
+        // A mask of so many bits was the capacity of no vector: a panic, or out of memory.
+        for pu in [MOST_PUS, usize::MAX / 2, usize::MAX] {
+            let refused = pin_current_thread(&[0, pu]).unwrap_err();
+            assert_eq!(refused, PinError::NoSuchProcessor { pu });
+            assert!(refused.to_string().contains(&pu.to_string()));
+        }
     }
 }

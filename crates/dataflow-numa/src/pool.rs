@@ -63,6 +63,11 @@ impl Pool {
         &self.policy
     }
 
+    #[cfg(test)]
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
     pub fn statistics(&self) -> impl Iterator<Item = WorkerStatistics> + '_ {
         let read =
             |(worker, counters): (usize, &CachePadded<Counters>)| counters.read(worker, &self.crew);
@@ -196,7 +201,7 @@ pub(crate) enum Visited {
 }
 
 impl Offer {
-    fn new(job: &Arc<Job>, policy: &Policy, crew: &Crew) -> Offer {
+    pub fn new(job: &Arc<Job>, policy: &Policy, crew: &Crew) -> Offer {
         let not_yet = |_| CachePadded::new(AtomicU8::new(Visited::NotYet as u8));
         Offer {
             job: Arc::clone(job),

@@ -164,9 +164,12 @@ impl<'p> Worker<'p> {
             tasks => entered.work(&mut KeepingLane::new(lane.as_lane(), tasks)),
         };
         self.seat.counters.count_tasks(tasks);
-        let (risen, dry) = lane.close();
-        if !dry {
+        let (risen, dry, fault) = lane.close();
+        if !dry || fault.is_some() {
             offer.set_visited(worker, Visited::SentAway);
+        }
+        if let Some(fault) = fault {
+            entered.refuse(fault);
         }
         risen
     }
@@ -185,5 +188,43 @@ impl<'p> Worker<'p> {
         self.edition = UNREAD;
         seat.counters.count_sleep();
         ward.park(listed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Bind;
+    use crate::policy::Policy;
+    use crate::topology::Topology;
+    use dataflow_core::port::{Executor, Job};
+    use dataflow_core::space::Independent;
+
+    /// Its roots may keep a worker for long: it must not be the wake-up that is under way meanwhile.
+    #[test]
+    fn a_worker_on_duty_that_comes_into_a_job_for_the_first_time_ends_its_duty() {
+        struct Probe(Pool);
+        impl Executor for Probe {
+            fn n_workers(&self) -> usize {
+                2
+            }
+            fn execute(&self, job: &Arc<Job>) {
+                let ward = self.0.wards.of(0);
+                let [first, second] = [0, 1].map(|worker| ward.list(worker, 0, Risen::Free));
+                self.0.wards.queued(0);
+                let risen = ward.leave(second);
+                assert_eq!(risen, Risen::OnDuty);
+                let offer = Offer::new(job, self.0.policy(), self.0.crew());
+                let risen = Worker::new(&self.0, 1).visit(&offer, risen);
+                assert_eq!(risen, Risen::Free);
+                self.0.wards.queued(0);
+                assert_eq!(ward.leave(first), Risen::OnDuty, "nobody was on duty");
+            }
+        }
+        let topology = Topology::flat(&[0, 1]);
+        let places = Bind::None.places(&topology, 2);
+        let probe = Probe(Pool::new(&topology, places, Policy::default(), false));
+        let job = Independent::new("any", 10, |_| Ok(()));
+        assert_eq!(dataflow_core::run(&job, &probe).unwrap().tasks, 10);
     }
 }

@@ -5,8 +5,8 @@ mod fan;
 mod machine;
 
 use dataflow_core::prelude::*;
-use dataflow_core::run;
 use dataflow_core::space::Independent;
+use dataflow_core::{Kind, run};
 use dataflow_numa::policy::{Crew, Ready, ReadyQueue, Scheduler};
 use dataflow_numa::{Bind, Policy, Workers};
 use fan::Fan;
@@ -409,4 +409,132 @@ fn a_scheduler_of_the_users_own_decides_the_order_and_loses_nothing() {
     assert_ne!(leaves[0], 9, "the most urgent does not come first");
     leaves.sort_unstable();
     assert_eq!(leaves, (1..=9).collect::<Vec<_>>());
+}
+
+/// What a scheduler does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Loses,
+    Doubles,
+    LosesAndDoubles,
+    HoldsBack,
+    PanicsInPush,
+    PanicsInTake,
+    PanicsInIsEmpty,
+}
+
+/// One pile, with a fault at the seventh task.
+#[derive(Debug)]
+struct Faulty(Fault);
+
+struct FaultyPile {
+    fault: Fault,
+    pile: Mutex<Vec<Ready>>,
+    pushed: AtomicU64,
+}
+
+impl Scheduler for Faulty {
+    fn name(&self) -> &str {
+        "faulty"
+    }
+
+    fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+        Box::new(FaultyPile {
+            fault: self.0,
+            pile: Mutex::default(),
+            pushed: AtomicU64::new(0),
+        })
+    }
+}
+
+impl ReadyQueue for FaultyPile {
+    fn push(&self, _: usize, task: Ready) {
+        let nth = 1 + self.pushed.fetch_add(1, Ordering::Relaxed);
+        let times = match (self.fault, nth) {
+            (Fault::Loses, 7) | (Fault::LosesAndDoubles, 6) => 0,
+            (Fault::Doubles, 7) | (Fault::LosesAndDoubles, 7) => 2,
+            (Fault::PanicsInPush, 7) => panic!("no room"),
+            _ => 1,
+        };
+        let mut pile = self.pile.lock().unwrap();
+        pile.extend(std::iter::repeat_n(task, times));
+    }
+
+    fn take(&self, _: usize) -> Option<Ready> {
+        let mut pile = self.pile.lock().unwrap();
+        match self.fault {
+            Fault::HoldsBack if pile.len() == 1 => None,
+            Fault::PanicsInTake if pile.len() == 3 => {
+                drop(pile);
+                panic!("cannot choose")
+            }
+            _ => pile.pop(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let pile = self.pile.lock().unwrap();
+        let panics =
+            self.fault == Fault::PanicsInIsEmpty && self.pushed.load(Ordering::Relaxed) > 6;
+        let empty = pile.is_empty();
+        drop(pile);
+        assert!(!panics, "cannot count");
+        empty
+    }
+}
+
+/// A scheduler that lost a task made the run hang; one that doubled one hung with two workers, or
+/// ran its body twice; one that did both ran as if all were well, with wrong results; one that
+/// panicked in `is_empty` ended the process.
+#[test]
+fn a_scheduler_that_loses_doubles_or_panics_fails_the_run_by_its_name() {
+    for n_workers in [1, 2] {
+        for (fault, text) in [
+            (Fault::Loses, "lost 1 ready task:"),
+            (Fault::Doubles, "handed out a task twice"),
+            (Fault::LosesAndDoubles, ""),
+            (Fault::HoldsBack, "holds 1 ready task back"),
+            (Fault::PanicsInPush, "panicked in push: no room"),
+            (Fault::PanicsInTake, "panicked in take: cannot choose"),
+            (Fault::PanicsInIsEmpty, "panicked in is_empty: cannot count"),
+        ] {
+            let builder = Workers::builder().n_workers(n_workers).bind(Bind::None);
+            let policy = Policy::custom(Arc::new(Faulty(fault)));
+            let workers = builder.policy(policy).build().unwrap();
+            let runs: Vec<_> = (0..=20).map(|_| AtomicU64::new(0)).collect();
+            let space = Fan {
+                wide: 20,
+                priority: |_| 1,
+                body: |task: u64| {
+                    runs[task as usize].fetch_add(1, Ordering::Relaxed);
+                },
+            };
+            match run(&space, &workers) {
+                // Nobody may have asked before all was done.
+                Ok(report) => assert_eq!((fault, report.tasks), (Fault::PanicsInIsEmpty, 21)),
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::SchedulerFailed, "{fault:?}: {error}");
+                    let whole = error.to_string();
+                    let named = whole.starts_with("scheduler \"faulty\" ");
+                    assert!(named && whole.contains(text), "{whole}");
+                }
+            }
+            let twice = runs.iter().any(|n| n.load(Ordering::Relaxed) > 1);
+            assert!(!twice, "{fault:?}: no body runs twice");
+            // The same workers with another run: it has its own queues.
+            let again = run(&space, &workers);
+            assert!(again.is_err() || fault == Fault::PanicsInIsEmpty);
+        }
+    }
+}
+
+#[test]
+fn a_faulty_scheduler_fails_sequences_and_recursions_too() {
+    let policy = Policy::custom(Arc::new(Faulty(Fault::Loses)));
+    let builder = Workers::builder().n_workers(2).bind(Bind::None);
+    let workers = builder.policy(policy).build().unwrap();
+    let failed = dataflow_core::sequence::scope(&workers, |s| {
+        (0..20).for_each(|_| s.task((), |()| ()));
+    });
+    assert_eq!(failed.unwrap_err().kind(), Kind::SchedulerFailed);
 }

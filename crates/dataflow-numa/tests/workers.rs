@@ -310,6 +310,13 @@ fn zero_workers_are_refused_and_too_many_warned_of() {
     assert_eq!(error, WorkersError::NoWorkers { allowed: n_cores });
     assert!(error.to_string().contains(&n_cores.to_string()), "{error}");
 
+    let most = Workers::MOST;
+    for n_workers in [most + 1, 100_000, usize::MAX] {
+        let refused = Workers::builder().n_workers(n_workers).build().unwrap_err();
+        assert_eq!(refused, WorkersError::TooManyWorkers { n_workers, most });
+        assert!(refused.to_string().contains("8192"), "{refused}");
+    }
+
     let crowded = workers(n_cores + 1);
     let warning = Warning::MoreWorkersThanCores {
         n_workers: n_cores + 1,

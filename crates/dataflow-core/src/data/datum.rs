@@ -5,7 +5,14 @@
 /// `Clone` is called only when a version is updated while others still read it; the engine
 /// counts these copies in [`Report::copies`](crate::Report::copies).
 ///
+/// Numbers and vectors of plain values are data already.
+///
 /// A type of size zero, like `()`, means that edges carry no data and only order tasks.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `Datum`: it cannot flow from task to task",
+    label = "no datum",
+    note = "a datum is a type of your own: `#[derive(Clone)] struct Piece {{ … }}` and `impl Datum for Piece {{}}`; edges that carry nothing have the datum `()`"
+)]
 pub trait Datum: Clone + Send + Sync + 'static {
     /// Bytes of payload, for statistics and for messages.
     fn bytes(&self) -> usize {
@@ -21,5 +28,3 @@ pub trait Datum: Clone + Send + Sync + 'static {
         None
     }
 }
-
-impl Datum for () {}

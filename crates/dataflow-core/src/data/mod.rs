@@ -6,4 +6,5 @@ mod version;
 
 pub use datum::Datum;
 pub use store::Store;
+pub(crate) use store::{Put, RunNumber};
 pub use version::Version;

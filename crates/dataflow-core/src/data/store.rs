@@ -2,7 +2,8 @@
 //!
 //! # Law
 //! A slot lends its datum to one updating lineage at a time; readers share it.
-//! After a run every slot that was full before is full again.
+//! After a run every slot that was full before is full again. A slot remembers which run took its
+//! datum last, and which one put one there: so a run sees when it puts two, or forgets one.
 
 use super::{Datum, Version};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -16,7 +17,41 @@ pub struct Store<D: Datum> {
     slots: Arc<Slots<D>>,
 }
 
-type Slots<D> = [Mutex<Option<Version<D>>>];
+type Slots<D> = [Mutex<Slot<D>>];
+
+/// The number of a run: no two have the same one, as far as chance goes; 0 is none.
+pub(crate) type RunNumber = u64;
+
+#[derive(Debug)]
+struct Slot<D: Datum> {
+    version: Option<Version<D>>,
+    /// The run that has taken the datum, until it puts one.
+    taken_in: RunNumber,
+    /// The run that put a datum here last.
+    put_in: RunNumber,
+}
+
+/// What putting a datum into a slot in a run came to.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// It is the first, and the run had not taken the datum that was there.
+    New,
+    /// The run had taken the datum that was there.
+    Back,
+    /// The run has put one there before. That one stays.
+    Twice,
+}
+
+impl<D: Datum> Slot<D> {
+    fn new(version: Option<Version<D>>) -> Mutex<Self> {
+        Mutex::new(Slot {
+            version,
+            taken_in: 0,
+            put_in: 0,
+        })
+    }
+}
 
 /// Where a lent datum came from.
 #[derive(Debug)]
@@ -30,7 +65,7 @@ impl<D: Datum> Store<D> {
     pub fn new(name: impl Into<String>, data: impl IntoIterator<Item = D>) -> Self {
         let slots = data
             .into_iter()
-            .map(|datum| Mutex::new(Some(Version::new(datum))))
+            .map(|datum| Slot::new(Some(Version::new(datum))))
             .collect();
         Store {
             name: name.into(),
@@ -40,7 +75,7 @@ impl<D: Datum> Store<D> {
 
     /// A store of `length` empty slots, to be filled by [`put`](Self::put).
     pub fn empty(name: impl Into<String>, length: usize) -> Self {
-        let slots = (0..length).map(|_| Mutex::new(None)).collect();
+        let slots = (0..length).map(|_| Slot::new(None)).collect();
         Store {
             name: name.into(),
             slots,
@@ -64,13 +99,13 @@ impl<D: Datum> Store<D> {
 
     /// The current version in a slot, shared; `None` if the index is outside or the slot is lent.
     pub fn get(&self, index: usize) -> Option<Version<D>> {
-        lock(self.slots.get(index)?).clone()
+        lock(self.slots.get(index)?).version.clone()
     }
 
     /// Looks at the datum in a slot without sharing it, so that whoever takes it meanwhile is its
     /// sole holder; `None` if the index is outside or the slot is lent.
     pub(crate) fn peek<R>(&self, index: usize, look: impl FnOnce(&D) -> R) -> Option<R> {
-        lock(self.slots.get(index)?).as_deref().map(look)
+        lock(self.slots.get(index)?).version.as_deref().map(look)
     }
 
     /// Takes the datum out of a slot for updating.
@@ -78,14 +113,24 @@ impl<D: Datum> Store<D> {
     /// The slot is empty until a version is put back or the one taken is dropped. If a reader
     /// still holds it, the slot keeps it too, and whoever updates what was taken copies it.
     pub fn take(&self, index: usize) -> Option<Version<D>> {
+        self.take_in(index, 0)
+    }
+
+    /// The same for a run, which is to [put](Self::put_in) a datum there; `None` if it has before: then
+    /// what lies there is not what was to be taken.
+    pub(crate) fn take_in(&self, index: usize, run: RunNumber) -> Option<Version<D>> {
         let mut slot = lock(self.slots.get(index)?);
-        let mut version = slot.take()?;
+        if run != 0 && slot.put_in == run {
+            return None;
+        }
+        let mut version = slot.version.take()?;
+        slot.taken_in = run;
         let origin = Origin {
             slots: Arc::downgrade(&self.slots),
             index,
         };
         if !version.note_origin(origin) {
-            *slot = Some(version.clone());
+            slot.version = Some(version.clone());
         }
         Some(version)
     }
@@ -93,7 +138,13 @@ impl<D: Datum> Store<D> {
     /// Takes the version in a slot, for a time in which nobody else gets it; whoever does so puts it
     /// back. `None` if the index is outside or the slot is lent.
     pub(crate) fn lift(&self, index: usize) -> Option<Version<D>> {
-        lock(self.slots.get(index)?).take()
+        lock(self.slots.get(index)?).version.take()
+    }
+
+    /// Whether a run has taken the datum of a slot and put none there.
+    pub(crate) fn is_lent_in(&self, index: usize, run: RunNumber) -> bool {
+        let slot = self.slots.get(index);
+        slot.is_some_and(|slot| lock(slot).taken_in == run)
     }
 
     /// Puts a version into a slot. `None` if the index is outside.
@@ -101,6 +152,11 @@ impl<D: Datum> Store<D> {
     /// A version that was taken from another slot fills that one too, until something else is
     /// put there: what goes to the wrong place leaves no hole behind.
     pub fn put(&self, index: usize, version: Version<D>) -> Option<()> {
+        self.put_in(index, version, 0).map(|_| ())
+    }
+
+    /// The same for a run, which puts one datum into each slot at most.
+    pub(crate) fn put_in(&self, index: usize, version: Version<D>, run: RunNumber) -> Option<Put> {
         let slot = self.slots.get(index)?;
         let elsewhere = version
             .origin()
@@ -108,23 +164,36 @@ impl<D: Datum> Store<D> {
         let lent_elsewhere =
             elsewhere.and_then(|origin| Some((origin.slots.upgrade()?, origin.index)));
         let shared = lent_elsewhere.is_some().then(|| version.clone());
-        let replaced = lock(slot).replace(version);
+        let (replaced, put) = {
+            let mut slot = lock(slot);
+            if run != 0 && slot.put_in == run {
+                return Some(Put::Twice);
+            }
+            slot.put_in = run;
+            let put = match std::mem::take(&mut slot.taken_in) == run && run != 0 {
+                true => Put::Back,
+                false => Put::New,
+            };
+            (slot.version.replace(version), put)
+        };
         // Dropped after the lock was given back: it may ask for the lock to go home itself.
         drop(replaced);
         if let (Some((slots, index)), Some(shared)) = (lent_elsewhere, shared) {
-            lock(&slots[index]).get_or_insert(shared);
+            lock(&slots[index]).version.get_or_insert(shared);
         }
-        Some(())
+        Some(put)
     }
 
     /// Changes the datum of a slot outside of runs; copied first if a reader still holds it.
     /// `None` if the index is outside or the slot is lent.
     pub fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut D) -> R) -> Option<R> {
-        let mut version = lock(self.slots.get(index)?).take()?;
-        version.make_sole();
-        let result = version.get_mut().map(change);
-        *lock(&self.slots[index]) = Some(version);
-        result
+        let slots = std::slice::from_ref(self.slots.get(index)?);
+        let version = lock(&slots[0]).version.take()?;
+        // Goes home also if `change`, or the copy, panics.
+        let versions = vec![version];
+        let mut out = Out { slots, versions };
+        out.versions[0].make_sole();
+        out.versions[0].get_mut().map(change)
     }
 
     /// Takes all data out, in order, and puts them back when `use_them` is done, whatever it did.
@@ -132,16 +201,13 @@ impl<D: Datum> Store<D> {
     ///
     /// # Examples
     /// ```
-    /// use dataflow_core::data::{Datum, Store};
-    /// #[derive(Clone)]
-    /// struct Number(u64);
-    /// impl Datum for Number {}
-    /// let mut store = Store::new("numbers", [1, 2, 3].map(Number));
+    /// use dataflow_core::data::Store;
+    /// let mut store = Store::new("numbers", [1, 2, 3]);
     /// let sum = store.with_data(|numbers| {
-    ///     numbers[0].0 = 10;
-    ///     numbers.iter().map(|number| number.0).sum::<u64>()
+    ///     *numbers[0] = 10;
+    ///     numbers.iter().map(|number| **number).sum::<u64>()
     /// });
-    /// assert_eq!((sum, store.get(0).unwrap().0), (Some(15), 10));
+    /// assert_eq!((sum, *store.get(0).unwrap()), (Some(15), 10));
     /// ```
     pub fn with_data<R>(&mut self, use_them: impl FnOnce(&mut [&mut D]) -> R) -> Option<R> {
         let mut out = Out {
@@ -149,9 +215,11 @@ impl<D: Datum> Store<D> {
             versions: Vec::with_capacity(self.slots.len()),
         };
         for slot in self.slots.iter() {
-            let mut version = lock(slot).take()?;
-            version.make_sole();
+            let version = lock(slot).version.take()?;
             out.versions.push(version);
+        }
+        for version in &mut out.versions {
+            version.make_sole();
         }
         let data = out.versions.iter_mut().map(Version::get_mut);
         let mut data: Vec<&mut D> = data.collect::<Option<_>>()?;
@@ -162,7 +230,7 @@ impl<D: Datum> Store<D> {
     pub fn into_data(self) -> Option<Vec<D>> {
         self.slots
             .iter()
-            .map(|slot| lock(slot).take().map(Version::into_datum))
+            .map(|slot| lock(slot).version.take().map(Version::into_datum))
             .collect()
     }
 }
@@ -176,7 +244,7 @@ struct Out<'s, D: Datum> {
 impl<D: Datum> Drop for Out<'_, D> {
     fn drop(&mut self) {
         for (slot, version) in self.slots.iter().zip(self.versions.drain(..)) {
-            *lock(slot) = Some(version);
+            lock(slot).version = Some(version);
         }
     }
 }
@@ -193,12 +261,55 @@ impl<D: Datum> Origin<D> {
             return;
         };
         let mut slot = lock(&slots[self.index]);
-        if slot.is_none() {
-            *slot = Some(Version::new(datum));
+        if slot.version.is_none() {
+            slot.version = Some(Version::new(datum));
         }
     }
 }
 
-fn lock<D: Datum>(slot: &Mutex<Option<Version<D>>>) -> MutexGuard<'_, Option<Version<D>>> {
+fn lock<D: Datum>(slot: &Mutex<Slot<D>>) -> MutexGuard<'_, Slot<D>> {
     slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Number(i32);
+    impl Datum for Number {}
+
+    /// The datum was gone.
+    #[test]
+    fn a_change_that_panics_leaves_the_datum_in_its_slot() {
+        let mut store = Store::new("numbers", [Number(1), Number(2)]);
+        let change = |number: &mut Number| {
+            number.0 = 7;
+            panic!("as told")
+        };
+        let changing = AssertUnwindSafe(|| store.update(1, change));
+        assert!(catch_unwind(changing).is_err());
+        assert_eq!(store.update(1, |number| number.0), Some(7));
+        assert_eq!(store.into_data().unwrap(), [Number(1), Number(7)]);
+    }
+
+    #[test]
+    fn a_slot_knows_what_a_run_did_to_it_and_forgets_it_with_the_run() {
+        let store = Store::new("numbers", [Number(1)]);
+        for run in [5, 6] {
+            let taken = store.take_in(0, run).unwrap();
+            assert!(store.is_lent_in(0, run) && !store.is_lent_in(0, run + 1));
+            assert_eq!(store.put_in(0, taken, run), Some(Put::Back));
+            assert!(!store.is_lent_in(0, run) && store.take_in(0, run).is_none());
+            let second = Version::new(Number(9));
+            assert_eq!(store.put_in(0, second, run), Some(Put::Twice));
+            assert_eq!(*store.get(0).unwrap(), Number(1), "the first stays");
+        }
+        assert_eq!(store.put_in(0, Version::new(Number(2)), 7), Some(Put::New));
+        store.put(0, Version::new(Number(3))).unwrap();
+        store.put(0, Version::new(Number(4))).unwrap();
+        assert_eq!(store.put_in(1, Version::new(Number(5)), 7), None);
+        assert_eq!(store.into_data().unwrap(), [Number(4)]);
+    }
 }

@@ -7,6 +7,7 @@
 
 use super::Datum;
 use super::store::Origin;
+use crate::sync::{AtomicU64, Ordering};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -23,16 +24,34 @@ struct Lent<D: Datum> {
     /// `Some` until `into_datum` or `drop` takes it.
     datum: Option<D>,
     origin: Option<Origin<D>>,
+    /// How many bytes came from another rank, until a task begins to use them.
+    came: AtomicU64,
 }
 
 impl<D: Datum> Version<D> {
     /// The first version of a datum.
     pub fn new(datum: D) -> Self {
+        Version::came(datum, 0)
+    }
+
+    /// The first version here of a datum that came as so many bytes.
+    pub(crate) fn came(datum: D, bytes: usize) -> Self {
         Version {
             lent: Arc::new(Lent {
                 datum: Some(datum),
                 origin: None,
+                came: AtomicU64::new(bytes as u64),
             }),
+        }
+    }
+
+    /// A task begins to use it: how many bytes came for it, if this is the first.
+    pub(crate) fn begin_use(&self) -> u64 {
+        let came = &self.lent.came;
+        // Relaxed: nothing but the number is told. Nearly all have come from nowhere.
+        match came.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => came.swap(0, Ordering::Relaxed),
         }
     }
 
@@ -128,6 +147,14 @@ mod tests {
         assert!(version.make_sole());
         version.get_mut().unwrap().0 = 2;
         assert_eq!((reader.0, version.0), (1, 2));
+    }
+
+    #[test]
+    fn what_came_from_another_rank_is_begun_to_be_used_once() {
+        let version = Version::came(Number(1), 8);
+        let other = version.clone();
+        assert_eq!((other.begin_use(), version.begin_use()), (8, 0));
+        assert_eq!(Version::new(Number(1)).begin_use(), 0);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use super::pending::{Arrived, Poisoned};
 use super::{Run, Slots, slots};
 use crate::data::Version;
 use crate::error::Kind;
-use crate::space::{Expected, TaskName, TaskSpace};
+use crate::space::{Expected, NARROW, Sources, TaskName, TaskSpace, number_of};
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Brings one input to `task`. If it is ready now, its data are in `slots`.
     #[inline(always)]
     pub(super) fn activate(
@@ -21,6 +21,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         (datum, poisoned): (Option<Version<S::Datum>>, Poisoned),
         slots: &mut Slots<S::Datum>,
     ) -> Option<Poisoned> {
+        if flow >= NARROW {
+            return self.activate_wide(from, task, flow, (datum, poisoned), slots);
+        }
         let expected = Expected::of(self.space, task, flow, from);
         let source = from.0;
         if !expected.named || expected.doubled {
@@ -39,10 +42,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             return Some(poisoned);
         }
         if !Self::CARRIES
-            && !expected.wide
+            && let Some(awaited) = expected.byte()
             && let Some(index) = self.number(task)
         {
-            return match self.dense.arrive(index, flow, expected.mask, poisoned) {
+            return match self.dense.arrive(index, flow, awaited, poisoned) {
                 Counted::StillWaiting => None,
                 Counted::Ready(poisoned) => Some(poisoned),
                 Counted::FedTwice => self.fed_twice(source, task, flow),
@@ -59,6 +62,47 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 Some(poisoned)
             }
             Arrived::FedTwice => self.fed_twice(source, task, flow),
+        }
+    }
+
+    /// The same through a flow of a high number: of a task with many inputs. Its space is asked for
+    /// all of them once, not once for each.
+    #[cold]
+    fn activate_wide(
+        &self,
+        from: (S::Task, usize),
+        task: S::Task,
+        flow: usize,
+        (datum, poisoned): (Option<Version<S::Datum>>, Poisoned),
+        slots: &mut Slots<S::Datum>,
+    ) -> Option<Poisoned> {
+        if !self.describes(task, flow) {
+            return None;
+        }
+        let key = self.names.key(task);
+        let claim = number_of(from.0, from.1);
+        let mut input = (flow, datum, poisoned);
+        let known = self
+            .pending
+            .arrive_wide(key, claim, &mut input, None, slots);
+        let found = known.unwrap_or_else(|| {
+            // Asked outside of all locks.
+            let sources = Sources::of(self.space, task)?;
+            let learnt = Some(sources);
+            self.pending
+                .arrive_wide(key, claim, &mut input, learnt, slots)?
+        });
+        match found {
+            None => {
+                self.not_expected(from.0, task, flow);
+                None
+            }
+            Some(Arrived::StillWaiting) => None,
+            Some(Arrived::Ready(poisoned)) => {
+                self.names.forget(key);
+                Some(poisoned)
+            }
+            Some(Arrived::FedTwice) => self.fed_twice(from.0, task, flow),
         }
     }
 

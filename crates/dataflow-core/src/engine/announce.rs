@@ -6,6 +6,9 @@
 //! self-scheduling), so that nobody waits long for work that sits in another's chunk. Roots with
 //! a priority go through the queues, where the most urgent is found.
 //!
+//! One worker at a time asks the space for roots, which may take long (by default all tasks are
+//! looked at). The others do not wait for it: they take what is queued meanwhile.
+//!
 //! # Source
 //! Polychronopoulos, Kuck, *Guided self-scheduling*, IEEE Transactions on Computers C-36 (1987).
 
@@ -13,48 +16,87 @@ use super::Run;
 use super::run::Hand;
 use crate::port::Lane;
 use crate::space::TaskSpace;
+use smallvec::SmallVec;
+use std::sync::TryLockError;
 
 /// Roots in one chunk at most.
 pub(super) const LARGEST_CHUNK: usize = 64;
 /// A chunk is at most this part of what may remain for each worker.
 const PART: u64 = 4;
 
+/// What became of looking for roots.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// There may be some in hand, or queued.
+    Some,
+    /// There are no more.
+    AllBefore,
+    /// Another worker is looking.
+    ByAnother,
+}
+
+/// Where roots come from; a trait object, so that no type has to name the iterators of a space.
+pub(super) trait Source<T>: Send {
+    /// How many are left at most, where that is known.
+    fn left(&self) -> Option<usize>;
+    /// Appends the next ones, so many at most.
+    fn pull(&mut self, n: usize, into: &mut Chunk<T>);
+}
+
+impl<T, I: Iterator<Item = T> + Send> Source<T> for I {
+    fn left(&self) -> Option<usize> {
+        self.size_hint().1
+    }
+
+    fn pull(&mut self, n: usize, into: &mut Chunk<T>) {
+        for _ in 0..n {
+            let Some(root) = self.next() else { return };
+            into.push(root);
+        }
+    }
+}
+
+/// Roots that a worker has in hand.
+pub(super) type Chunk<T> = SmallVec<[T; LARGEST_CHUNK]>;
+
 /// The roots that have not been announced yet.
-pub(super) struct Roots<R> {
+pub(super) struct Roots<'a, T> {
     /// `None` after the last.
-    rest: Option<R>,
+    rest: Option<Box<dyn Source<T> + 'a>>,
     announced: u64,
     chunk: usize,
 }
 
-impl<R> Roots<R> {
-    pub fn new(roots: R) -> Self {
+impl<'a, T> Roots<'a, T> {
+    pub fn new(roots: impl Iterator<Item = T> + Send + 'a) -> Self {
         Roots {
-            rest: Some(roots),
+            rest: Some(Box::new(roots)),
             announced: 0,
             chunk: 1,
         }
     }
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
-    /// Takes a chunk of roots in hand, or queues them if they have priorities. False after the last.
-    pub(super) fn announce(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> bool {
+impl<'a, S: TaskSpace> Run<'a, S> {
+    /// Takes a chunk of roots in hand, or queues them if they have priorities.
+    pub(super) fn announce(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> Announced {
         {
-            let mut roots = self
-                .roots
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut roots = match self.roots.try_lock() {
+                Ok(roots) => roots,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return Announced::ByAnother,
+            };
             let roots = &mut *roots;
             let Some(rest) = &mut roots.rest else {
-                return false;
+                return Announced::AllBefore;
             };
             // Of tasks; where the space knows how many roots are left, of those.
             let remain = self.ledger.count().saturating_sub(roots.announced);
-            let remain = rest.size_hint().1.map_or(remain, |n| remain.min(n as u64));
+            let remain = rest.left().map_or(remain, |n| remain.min(n as u64));
             let fair = remain / (PART * self.ledger.n_workers() as u64) + 1;
             let size = roots.chunk.min(fair as usize);
-            hand.roots.extend(rest.take(size));
+            rest.pull(size, &mut hand.roots);
             let pulled = hand.roots.len();
             if pulled < size {
                 roots.rest = None;
@@ -76,6 +118,6 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 self.queue((root, false), self.space.priority(root), lane, hand);
             }
         }
-        true
+        Announced::Some
     }
 }

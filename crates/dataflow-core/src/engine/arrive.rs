@@ -1,21 +1,19 @@
 //! Arrive: what another rank posted is taken in.
 //!
 //! The space is asked for the successors of the task that ran elsewhere; those of this rank get
-//! their inputs, as if it had run here, and other ranks get theirs if the tree says so.
+//! their inputs, as if it had run here.
 
-use super::post::Leaving;
 use super::run::{Hand, Ready};
 use super::slots::set;
 use super::{Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
 use crate::port::{Arrival, Lane};
-use crate::rank::Rank;
 use crate::space::{Successors, TaskName, TaskSpace};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Moves messages, if that is left to workers, and takes in all that has arrived; successors
     /// that become ready are queued. Says whether there was anything.
     #[cold]
@@ -55,24 +53,16 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         let poisoned = arrival.poisoned;
         let source = S::Task::from_wire(&arrival.task)
             .ok_or_else(|| format!("a task that has no name here: {:?}", arrival.task))?;
-        let root = self.space.rank(source);
-        if root == self.rank {
+        if self.space.rank(source) == self.rank {
             return Err(format!("outputs of {source:?}, which runs here"));
         }
         let mut edges = Received {
             run: self,
-            root,
             flows: arrival.flows.iter().map(|(flow, _)| *flow).collect(),
             list: SmallVec::new(),
-            leaving: Leaving::new(),
         };
         self.space.successors(source, &mut edges);
-        let Received {
-            flows,
-            list,
-            leaving,
-            ..
-        } = edges;
+        let Received { flows, list, .. } = edges;
         if let Some(flow) = flows
             .iter()
             .find(|flow| list.iter().all(|edge| edge.0 != usize::from(**flow)))
@@ -82,9 +72,6 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             ));
         }
         let mut slots = self.unload(source, arrival)?;
-        if leaving.iter().any(|edge| edge.0 != self.rank) {
-            self.post((source, poisoned), leaving, &slots);
-        }
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());
         list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         for (flow, target, target_flow) in list {
@@ -117,9 +104,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         for (flow, goods) in arrival.flows {
             let datum = match (goods, &self.abroad) {
                 (Some(goods), Some(abroad)) => {
+                    let bytes = goods.body.bytes().len();
                     let datum = (abroad.codec.unload)(goods);
                     let datum = datum.map_err(|text| format!("flow {flow} of {source:?}: {text}"));
-                    Some(crate::data::Version::new(datum?))
+                    Some(crate::data::Version::came(datum?, bytes))
                 }
                 _ => None,
             };
@@ -130,33 +118,21 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
 }
 
 /// The edges of a task that ran elsewhere.
-struct Received<'r, 'a, S: TaskSpace, R> {
-    run: &'r Run<'a, S, R>,
-    root: Rank,
+struct Received<'r, 'a, S: TaskSpace> {
+    run: &'r Run<'a, S>,
     /// The flows that arrived.
     flows: SmallVec<[u16; 4]>,
-    /// Those that end here.
+    /// Those of them that end here.
     list: SmallVec<[(usize, S::Task, usize); 16]>,
-    /// Those that end anywhere but where the task ran.
-    leaving: Leaving,
 }
 
-impl<S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S> for Received<'_, '_, S, R> {
+impl<S: TaskSpace> Successors<S> for Received<'_, '_, S> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        let rank = self.run.space.rank(target);
-        if rank == self.root {
-            return;
-        }
         // A flow of a higher number was never sent.
         let Ok(narrow) = u16::try_from(flow) else {
             return;
         };
-        let n_ranks = self.run.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
-        if (rank.0 as usize) < n_ranks {
-            let priority = self.run.space.priority(target);
-            self.leaving.push((rank, narrow, priority));
-        }
-        if rank == self.run.rank && self.flows.contains(&narrow) {
+        if self.flows.contains(&narrow) && self.run.space.rank(target) == self.run.rank {
             self.list.push((flow, target, target_flow));
         }
     }

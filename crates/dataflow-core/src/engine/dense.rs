@@ -8,7 +8,6 @@
 //! Acquire and release on the byte: the last to arrive sees what all others wrote before.
 
 use super::pending::Poisoned;
-use crate::space::NARROW;
 use crate::sync::{AtomicU8, Ordering};
 use std::sync::OnceLock;
 
@@ -21,7 +20,7 @@ const DOUBLINGS: usize = if cfg!(miri) { 5 } else { 15 };
 /// Numbers from here on are none: whoever gives such a one has not numbered densely, and room for
 /// all below it would be more than machines have.
 pub(crate) const LIMIT: usize = (FIRST * PAGE) << DOUBLINGS;
-const POISON: u8 = 1 << NARROW;
+const POISON: u8 = 1 << 7;
 
 /// Bytes by task number, in pages that are made when first touched.
 pub(crate) struct Dense {

@@ -10,6 +10,9 @@
 //! to leave asks the ledger whether anything is left; an exchange on the same word proves that
 //! nobody entered since. Whoever finds the gate closed never touches the run.
 //!
+//! So many may be inside at once as the word can count, [`MANY_INSIDE`]; whoever knocks beyond that
+//! is turned away, for a count that ran over would say that nobody is inside.
+//!
 //! # Orderings
 //! Leaving is a release, entering and closing are acquires on the same word; so the lines of
 //! the ledger that a worker wrote before it left are seen by whoever closes, and everything that
@@ -27,6 +30,9 @@ const ONE_INSIDE: u64 = 1 << 1;
 const ONE_ENTRY: u64 = 1 << 16;
 const INSIDE: u64 = ONE_ENTRY - ONE_INSIDE;
 
+/// How many may be inside a job at once.
+pub const MANY_INSIDE: usize = (INSIDE / ONE_INSIDE) as usize;
+
 /// One run of a task space, open for workers until it is over.
 pub struct Job {
     gate: Gate,
@@ -40,7 +46,10 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    /// Counts the caller in. `None` once the job is over.
+    /// Counts the caller in. `None` once the job is over, or while 32,767 are inside.
+    ///
+    /// The run does not return before what this answers was dropped: one that is leaked
+    /// (`mem::forget`) keeps it for ever.
     pub fn enter(&self) -> Option<Entered<'_>> {
         // Not `then_some`: an `Entered` that is dropped counts out, even of a closed gate.
         self.gate.enter().then(|| Entered { job: self })
@@ -276,10 +285,10 @@ impl<'a, W: Work + 'a> Drop for Offered<'a, W> {
 pub(crate) struct Gate(AtomicU64);
 
 impl Gate {
-    /// Counts in; false if closed.
+    /// Counts in; false if closed, or as long as no more can be counted.
     pub fn enter(&self) -> bool {
         let mut now = self.0.load(Ordering::Relaxed);
-        while now & CLOSED == 0 {
+        while now & CLOSED == 0 && now & INSIDE != INSIDE {
             let entered = now.wrapping_add(ONE_ENTRY + ONE_INSIDE);
             // Acquire: pairs with the release of those who left before.
             match self
@@ -362,6 +371,7 @@ mod tests {
         fn is_drained(&self) -> bool {
             true
         }
+        fn refuse(&self, _: String) {}
     }
 
     #[test]
@@ -375,6 +385,25 @@ mod tests {
         }
         assert_eq!(offered.job().gate.0.load(Ordering::Relaxed), closed);
         assert!(offered.job().is_over() && offered.job().is_quiet(|| true));
+    }
+
+    /// The count of those inside ran over into the count of entries: the gate read that nobody was
+    /// inside, the run returned, and whoever had entered followed a dead frame.
+    #[test]
+    fn nobody_enters_a_gate_that_counts_as_many_as_it_can() {
+        let done = Done;
+        let offered = Offered::new(&done, Arc::default(), |_| {});
+        let mut inside: Vec<_> = (0..MANY_INSIDE).map(|_| offered.job().enter()).collect();
+        assert!(inside.iter().all(Option::is_some));
+        for _ in 0..3 {
+            assert!(offered.job().enter().is_none());
+            assert!(!offered.job().close_if_empty() && !offered.job().is_quiet(|| true));
+        }
+        inside.pop();
+        inside.push(offered.job().enter());
+        assert!(inside.iter().all(Option::is_some), "one left, one came");
+        drop(inside);
+        assert!(offered.job().is_over());
     }
 }
 

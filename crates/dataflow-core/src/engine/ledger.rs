@@ -26,6 +26,8 @@ pub(crate) struct Ledger {
     attention: CachePadded<AtomicU8>,
     /// Whether the roots have all been announced.
     announced: AtomicBool,
+    /// Bytes of data from other ranks that tasks have begun to use.
+    used: CachePadded<AtomicU64>,
     lines: Box<[CachePadded<Line>]>,
 }
 
@@ -44,6 +46,7 @@ impl Ledger {
             across,
             attention: CachePadded::new(AtomicU8::new(if across { ACROSS } else { 0 })),
             announced: AtomicBool::new(false),
+            used: CachePadded::new(AtomicU64::new(0)),
             lines: (0..n_workers)
                 .map(|_| CachePadded::new(Line::default()))
                 .collect(),
@@ -108,6 +111,17 @@ impl Ledger {
     /// All that had arrived was taken in.
     pub fn mail_is_taken(&self) {
         self.attention.fetch_and(!MAIL, Ordering::Relaxed);
+    }
+
+    /// A task begins to use data that came from other ranks.
+    pub fn note_used(&self, bytes: u64) {
+        // Relaxed: it only paces what else is asked for.
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of data from other ranks that tasks have begun to use.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// The last root has been announced.

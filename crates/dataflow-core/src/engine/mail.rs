@@ -112,6 +112,7 @@ impl Inbox for Mail {
             executed: self.ledger.executed(),
             count: self.ledger.count(),
             idle,
+            used: self.ledger.used(),
         }
     }
 
@@ -233,6 +234,7 @@ mod loom_models {
         fn is_drained(&self) -> bool {
             self.ledger.is_drained()
         }
+        fn refuse(&self, _: String) {}
     }
 
     struct NoLane;

@@ -4,6 +4,9 @@ mod activate;
 mod announce;
 mod arrive;
 mod dense;
+mod guard;
+mod homes;
+mod idle;
 mod job;
 mod ledger;
 mod mail;
@@ -17,28 +20,29 @@ mod slots;
 mod stall;
 mod tell;
 
+pub(crate) use guard::{buried, guarded, is_inside};
+pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
-pub use job::{Entered, Job};
+pub use job::{Entered, Job, MANY_INSIDE};
 pub(crate) use ledger::{Ledger, Line, Tally};
-pub(crate) use run::text as panic_text;
 pub(crate) use shelf::{Keeper, Place, Shelves};
 
-use crate::data::Datum;
-use crate::error::{Error, Kind};
+use crate::data::{Datum, RunNumber};
+use crate::error::{Error, Kind, shown};
 use crate::monitor::Monitor;
 use crate::port::{Courier, Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
-use crate::space::{Description, TaskName, TaskSpace};
+use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering};
 use announce::Roots;
 use dense::Dense;
+use homes::Homes;
 use job::Bell;
 use mail::Mail;
 use names::Names;
 use pending::Pending;
 use post::Codec;
 use slots::Slots;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -82,9 +86,16 @@ impl Report {
 
 /// Runs all tasks of a space on one rank.
 ///
+/// A body never waits for another run: one that calls `run` gets an error, and one that waits for a
+/// thread that does, on the same executor, may wait for ever, for it keeps its worker meanwhile.
+/// Inside a body [`scope_inside`](crate::sequence::scope_inside) and
+/// [`recurse`](crate::recursion::recurse) run tasks on the same workers.
+///
 /// # Errors
 /// The smallest failure of a body by (index, task), the same under every schedule; or the fault
-/// of the space that was met first. The executor can be used again at once.
+/// of the space that was met first. The executor can be used again at once. If the environment has
+/// `DATAFLOW_VERIFY=1`, spaces of at most 100,000 tasks are [verified](crate::space::verify) before
+/// they run; of larger ones a line on stderr says that they were not.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
     run_with(space, on, &Monitor::new())
 }
@@ -99,9 +110,10 @@ pub fn run_with<S: TaskSpace>(
     monitor: &Monitor,
 ) -> Result<Report, Error> {
     refuse_inside_a_body()?;
+    verify_if_asked(space, 1)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
-    let run = Run::new(space, space.roots(Rank(0)), ledger, None);
+    let run = Run::new(space, ledger, None);
     run.execute(on, Arc::default(), monitor, |_| {});
     run.finish(on, monitor, start).map_err(|fault| fault.error)
 }
@@ -122,6 +134,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         return run_with(space, on, monitor);
     }
     refuse_inside_a_body()?;
+    verify_if_asked(space, courier.n_ranks() as u32)?;
     let start = Instant::now();
     let rank = courier.rank();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(rank), true));
@@ -134,7 +147,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         mail: &mail,
         codec: Codec::new(),
     };
-    let run = Run::new(space, space.roots(rank), ledger, Some(abroad));
+    let run = Run::new(space, ledger, Some(abroad));
     run.execute(on, mail.bell().clone(), monitor, |job| mail.set_job(job));
     let own = match run.finish(on, monitor, start) {
         Ok(report) => Ok(report),
@@ -152,24 +165,27 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
 pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     let text =
         "a task's body called `run`: a worker cannot wait for tasks that it should run itself";
-    match run::inside_a_body() {
+    match is_inside() {
         true => Err(Error::new(Kind::NestedRun, None, text)),
         false => Ok(()),
     }
 }
 
 /// One run: what its steps share.
-struct Run<'a, S: TaskSpace, R> {
+struct Run<'a, S: TaskSpace> {
     space: &'a S,
     description: Description,
     rank: Rank,
     /// The other ranks, if there are any.
     abroad: Option<Abroad<'a, S::Datum>>,
     names: Names<S::Task>,
-    roots: Mutex<Roots<R>>,
+    roots: Mutex<Roots<'a, S::Task>>,
     pending: Pending<S::Datum>,
     dense: Dense,
     ledger: Arc<Ledger>,
+    /// By which stores know what this run took and put.
+    number: RunNumber,
+    homes: Mutex<Homes>,
     copies: Box<[AtomicU64]>,
     local_bytes: AtomicU64,
     remote_bytes: AtomicU64,
@@ -206,27 +222,25 @@ impl<T: TaskName> Fault<T> {
     }
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether edges carry data at all.
     const CARRIES: bool = size_of::<S::Datum>() != 0;
 
-    fn new(
-        space: &'a S,
-        roots: R,
-        ledger: Arc<Ledger>,
-        abroad: Option<Abroad<'a, S::Datum>>,
-    ) -> Self {
+    fn new(space: &'a S, ledger: Arc<Ledger>, abroad: Option<Abroad<'a, S::Datum>>) -> Self {
         let description = Description::of(space);
         let copies = description.classes().iter().map(|_| AtomicU64::new(0));
+        let rank = abroad.as_ref().map_or(Rank(0), |abroad| abroad.rank);
         Run {
             space,
-            rank: abroad.as_ref().map_or(Rank(0), |abroad| abroad.rank),
+            rank,
             abroad,
             names: Names::new(),
-            roots: Mutex::new(Roots::new(roots)),
+            roots: Mutex::new(Roots::new(space.roots(rank))),
             pending: Pending::new(),
             dense: Dense::new(),
             ledger,
+            number: homes::new_number(),
+            homes: Mutex::default(),
             copies: copies.collect(),
             local_bytes: AtomicU64::new(0),
             remote_bytes: AtomicU64::new(0),
@@ -262,7 +276,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     #[cold]
     fn fail(&self, kind: Kind, task: Option<S::Task>, text: impl Into<String>) {
         if !self.ledger.is_stopped() {
-            let error = Error::new(kind, task.map(|task| format!("{task:?}")), text);
+            let error = Error::new(kind, task.map(|task| shown(&task)), text);
             if let Some(abroad) = &self.abroad {
                 let fault = Fault::<S::Task>::stopping(error.clone());
                 abroad.line.abort(&fault.told_by(self.rank));
@@ -308,8 +322,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         // The report asks the space about tasks that it may never have listed.
         let complete = AssertUnwindSafe(|| self.check_complete(executed));
         catch_unwind(complete)
-            .unwrap_or_else(|panic| Err(self.unexplained(executed, &*panic)))
+            .unwrap_or_else(|panic| Err(self.unexplained(executed, guard::buried(panic))))
+            .and_then(|()| self.check_homes())
             .map_err(Fault::stopping)?;
+        debug_assert!(self.names.is_empty(), "a name was not forgotten");
         let classes = self.description.classes().iter().zip(&self.copies);
         Ok(Report {
             tasks: executed,
@@ -323,9 +339,4 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             uniform: on.is_uniform(),
         })
     }
-}
-
-thread_local! {
-    /// Whether this thread is running tasks.
-    pub(crate) static INSIDE: Cell<bool> = const { Cell::new(false) };
 }

@@ -61,6 +61,12 @@ impl<T: TaskName> Names<T> {
         }
     }
 
+    /// Whether every task was forgotten that had a number.
+    pub fn is_empty(&self) -> bool {
+        let wide = self.wide();
+        wide.names.is_empty() && wide.numbers.is_empty()
+    }
+
     #[cold]
     fn number(&self, task: T) -> Key {
         let mut wide = self.wide();
@@ -97,8 +103,7 @@ mod tests {
             names.forget(key);
             assert_eq!(names.name(key), None);
         }
-        let wide = names.wide();
-        assert!(wide.names.is_empty() && wide.numbers.is_empty());
+        assert!(names.is_empty());
     }
 
     #[test]

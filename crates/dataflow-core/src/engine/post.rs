@@ -1,9 +1,8 @@
 //! Post: what a task owes to other ranks leaves.
 //!
-//! One parcel to each rank that has successors: the task's name and the flows that go there. The
-//! receiver asks the space itself who its successors are. Where every rank gets the same flows
-//! they are passed on along a tree, which every rank on it computes alike; otherwise the rank
-//! that ran the task sends to each.
+//! A parcel is the task's name and the flows that go to ranks that have successors. The receiver
+//! asks the space itself who its successors are. Where every rank gets the same flows one parcel
+//! goes to all of them, as the courier sees fit; otherwise one to each.
 //!
 //! # Law
 //! A task is announced at most once to a rank. Parcels leave before the local successors start.
@@ -13,18 +12,21 @@
 //! (2012), §III-C.
 
 use super::Run;
+use super::pending::Poisoned;
 use super::run::Ready;
 use crate::data::Version;
 use crate::error::Kind;
-use crate::port::{Cargo, Goods, Head, Parcel, Posted, Ranks, Wire};
+use crate::port::{Cargo, Goods, Head, Line as OpenLine, Parcel, Posted, Ranks, Wire};
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace};
+use crate::wire::WireName;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Edges that leave: to whom, by which flow, how urgent the task at the end is.
-pub(super) type Leaving = Vec<(Rank, u16, i64)>;
+pub(super) type Leaving = Vec<Edge>;
+type Edge = (Rank, u16, i64);
 
 /// How data become cargo, and goods data: known where the datum is known to be [`Wire`].
 pub(crate) struct Codec<D: crate::data::Datum> {
@@ -56,7 +58,7 @@ impl<D: Wire> Cargo for Laden<D> {
     }
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Notes an edge that leaves this rank.
     #[cold]
     pub(super) fn leaves(
@@ -85,16 +87,15 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         }
     }
 
-    /// Sends what `source` owes to other ranks, or passes it on; its data lie in `slots`.
+    /// Sends what `source` owes to other ranks; its data lie in `slots`.
     #[cold]
     pub(super) fn post(
         &self,
         (source, poisoned): Ready<S>,
-        mut leaving: Leaving,
+        leaving: Leaving,
         slots: &[Option<Version<S::Datum>>],
     ) {
         let Some(others) = &self.abroad else { return };
-        leaving.sort_unstable();
         let Some(task) = source.to_wire() else {
             let text =
                 format!("{source:?} has outputs for other ranks, but its name cannot travel");
@@ -107,44 +108,49 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
                 posted.push((flow, datum.map(others.codec.load)));
             }
         }
-        let of_rank = |edges: &[(Rank, u16, i64)]| {
-            let mut flows: SmallVec<[u16; 4]> = edges.iter().map(|edge| edge.1).collect();
-            flows.dedup();
-            flows
-        };
-        let ranks: Ranks = leaving
-            .chunk_by(|a, b| a.0 == b.0)
-            .map(|of| of[0].0)
-            .collect();
-        let mut same = leaving.chunk_by(|a, b| a.0 == b.0).map(of_rank);
-        let first = same.next();
-        let root = self.space.rank(source);
-        let to = if same.all(|flows| Some(flows) == first) {
-            let bytes = posted
-                .iter()
-                .flat_map(|(_, cargo)| cargo)
-                .map(|cargo| cargo.size());
-            others.line.children(root, &ranks, bytes.sum())
-        } else if root == self.rank {
-            ranks
-        } else {
-            return;
-        };
-        for edges in leaving.chunk_by(|a, b| a.0 == b.0) {
-            if !to.contains(&edges[0].0) {
-                continue;
-            }
-            let flows = of_rank(edges);
-            let flows = posted.iter().filter(|(flow, _)| flows.contains(flow));
-            let mut flows: SmallVec<[Posted; 2]> = flows.cloned().collect();
-            flows.sort_unstable_by_key(|(flow, _)| *flow);
-            others.line.post(Parcel {
-                to: edges[0].0,
-                task: task.clone(),
-                poisoned,
-                priority: edges.iter().map(|edge| edge.2).max().unwrap_or(0),
-                flows,
-            });
+        post_to_each(others.line, leaving, (&task, poisoned), &posted);
+    }
+}
+
+/// Posts to each rank the flows that it waits for: one parcel for all, if they are the same.
+///
+/// Knows no task and no datum, so it is compiled once.
+fn post_to_each(
+    line: &dyn OpenLine,
+    mut leaving: Leaving,
+    (task, poisoned): (&WireName, Poisoned),
+    posted: &[Posted],
+) {
+    leaving.sort_unstable();
+    let of_rank = |edges: &[Edge]| {
+        let mut flows: SmallVec<[u16; 4]> = edges.iter().map(|edge| edge.1).collect();
+        flows.dedup();
+        flows
+    };
+    let parcel = |to: Ranks, flows: &[u16], edges: &[Edge]| {
+        let posted = posted.iter().filter(|(flow, _)| flows.contains(flow));
+        let mut flows: SmallVec<[Posted; 2]> = posted.cloned().collect();
+        flows.sort_unstable_by_key(|(flow, _)| *flow);
+        Parcel {
+            to,
+            task: task.clone(),
+            poisoned,
+            priority: edges.iter().map(|edge| edge.2).max().unwrap_or(0),
+            flows,
+        }
+    };
+    let ranks = || leaving.chunk_by(|a, b| a.0 == b.0);
+    let mut each = ranks().map(of_rank);
+    let Some(first) = each.next() else {
+        return;
+    };
+    if each.all(|flows| flows == first) {
+        let to = ranks().map(|edges| edges[0].0).collect();
+        line.post(parcel(to, &first, &leaving));
+    } else {
+        for edges in ranks() {
+            let to = Ranks::from_slice(&[edges[0].0]);
+            line.post(parcel(to, &of_rank(edges), edges));
         }
     }
 }

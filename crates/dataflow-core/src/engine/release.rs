@@ -12,13 +12,13 @@ use super::pending::Poisoned;
 use super::post::Leaving;
 use super::run::{Hand, Ready};
 use super::{Run, Slots};
-use crate::data::{Store, Version};
+use crate::data::{Put, Store, Version};
 use crate::error::Kind;
 use crate::port::Lane;
 use crate::space::{Flow, Mode, Successors, TaskSpace};
 use smallvec::SmallVec;
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Hands everything on. Returns the most urgent successor that became ready, unless a queued
     /// task is more urgent still; its data are in `hand.slots`.
     #[inline(always)]
@@ -51,8 +51,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
 }
 
 /// A task whose outputs are being handed on; as a visitor, of edges without data.
-struct Released<'r, 'a, S: TaskSpace, R> {
-    run: &'r Run<'a, S, R>,
+struct Released<'r, 'a, S: TaskSpace> {
+    run: &'r Run<'a, S>,
     source: S::Task,
     poisoned: Poisoned,
     lane: &'r mut dyn Lane,
@@ -61,9 +61,7 @@ struct Released<'r, 'a, S: TaskSpace, R> {
     best: Option<(Ready<S>, i64)>,
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
-    for Released<'_, 'a, S, R>
-{
+impl<S: TaskSpace> Successors<S> for Released<'_, '_, S> {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         if self.run.space.rank(target) == self.run.rank {
@@ -77,7 +75,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S>
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R> {
+impl<'a, S: TaskSpace> Released<'_, 'a, S> {
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
         let mut slots = std::mem::take(&mut self.hand.slots);
@@ -91,16 +89,19 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
             leaving: Leaving::new(),
             fault: None,
             nothing: None,
+            back: 0,
         };
         self.run.space.successors(self.source, &mut edges);
         let Edges {
             leaving,
             fault,
             nothing,
+            back,
             ..
         } = edges;
-        if let Some(text) = fault {
-            return self.run.fail(Kind::HomeEmpty, Some(self.source), text);
+        self.hand.homes.lent -= back;
+        if let Some((kind, text)) = fault {
+            return self.run.fail(kind, Some(self.source), text);
         }
         if let Some(flow) = nothing
             && !self.poisoned
@@ -164,7 +165,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
     /// Keeps the most urgent successor, its data in `hand.best`, and queues the others.
     #[inline(always)]
     fn choose(&mut self, ready: Ready<S>) {
-        if Run::<'a, S, R>::tells(self.hand) {
+        if Run::<'a, S>::tells(self.hand) {
             return self.choose_told(ready);
         }
         let priority = self.run.space.priority(ready.0);
@@ -172,7 +173,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
             Some(best) if best.1 >= priority => (ready, priority),
             before => {
                 self.best = Some((ready, priority));
-                if Run::<'a, S, R>::CARRIES {
+                if Run::<'a, S>::CARRIES {
                     std::mem::swap(&mut self.hand.best, &mut self.hand.next);
                 }
                 match before {
@@ -205,10 +206,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
         let (best, priority) = self.best?;
         let data = &mut self.hand.best;
         if self.lane.outranks(priority) {
-            if Run::<'a, S, R>::CARRIES {
+            if Run::<'a, S>::CARRIES {
                 std::mem::swap(data, &mut self.hand.next);
             }
-            if Run::<'a, S, R>::tells(self.hand) {
+            if Run::<'a, S>::tells(self.hand) {
                 let place = (priority, self.hand.best_hint);
                 self.run.queue_told(best, place, self.lane, self.hand);
             } else {
@@ -216,7 +217,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
             }
             return None;
         }
-        if Run::<'a, S, R>::CARRIES {
+        if Run::<'a, S>::CARRIES {
             std::mem::swap(data, &mut self.hand.slots);
         }
         Some(best)
@@ -236,18 +237,20 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Released<'_, 'a, S, R
 type List<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); 16]>;
 
 /// The edges of a task with data: what goes home goes at once, the rest is listed.
-struct Edges<'s, 'a, S: TaskSpace, R> {
-    run: &'s Run<'a, S, R>,
+struct Edges<'s, 'a, S: TaskSpace> {
+    run: &'s Run<'a, S>,
     source: S::Task,
     slots: &'s Slots<S::Datum>,
     list: &'s mut List<S>,
     leaving: Leaving,
-    fault: Option<String>,
+    fault: Option<(Kind, String)>,
+    /// How many slots got back what the run had taken from there.
+    back: i64,
     /// A flow that was to go home but holds nothing.
     nothing: Option<usize>,
 }
 
-impl<S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S> for Edges<'_, '_, S, R> {
+impl<S: TaskSpace> Successors<S> for Edges<'_, '_, S> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         if self.run.space.rank(target) == self.run.rank {
             self.list.push((flow, target, target_flow));
@@ -262,13 +265,21 @@ impl<S: TaskSpace, R: Iterator<Item = S::Task> + Send> Successors<S> for Edges<'
             self.nothing.get_or_insert(flow);
             return;
         };
-        if store.put(index, version).is_none() {
-            let text = format!(
-                "slot {index} of {} does not exist: it has {} slots",
-                store.name(),
-                store.len()
-            );
-            self.fault = Some(text);
+        match store.put_in(index, version, self.run.number) {
+            Some(Put::Back) => self.back += 1,
+            Some(Put::New) => {}
+            Some(Put::Twice) => {
+                let text = self.run.put_twice(self.source, store, index);
+                self.fault = Some((Kind::PutTwice, text));
+            }
+            None => {
+                let text = format!(
+                    "slot {index} of {} does not exist: it has {} slots",
+                    store.name(),
+                    store.len()
+                );
+                self.fault = Some((Kind::HomeEmpty, text));
+            }
         }
     }
 }

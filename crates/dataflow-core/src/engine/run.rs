@@ -4,29 +4,25 @@
 //! A body starts when all its inputs are there and what it updates is its own. Whatever the
 //! space or a body does, the worker leaves with its line of the ledger published.
 
-use super::announce::LARGEST_CHUNK;
+use super::announce::{Announced, Chunk};
+use super::guard::{drop_quietly, guarded};
+use super::homes::Homes;
 use super::ledger::{Line, Tally};
 use super::pending::Poisoned;
 use super::post::Leaving;
 use super::tell::Bytes;
-use super::{INSIDE, Run, Slots};
+use super::{Idle, Run, Slots};
+use crate::data::Store;
 use crate::error::{Error, Kind};
 use crate::port::{Hint, Lane, Wants, Word, Work};
 use crate::space::{Flow, Flows, HomeInputs, Mode, TaskName, TaskSpace};
 use crate::sync::Ordering;
 use smallvec::SmallVec;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 /// Flags in the low byte of a word; the key stands above.
 const POISONED: Word = 1;
 const PARKED: Word = 2;
-
-/// Whether the current thread runs tasks.
-pub(super) fn inside_a_body() -> bool {
-    INSIDE.get()
-}
 
 /// What a worker has in hand while it is inside.
 pub(super) struct Hand<S: TaskSpace> {
@@ -34,7 +30,7 @@ pub(super) struct Hand<S: TaskSpace> {
     /// The task that runs, for reports of panics.
     pub task: Option<S::Task>,
     /// Roots that were pulled and not started yet, the next one last.
-    pub roots: SmallVec<[S::Task; LARGEST_CHUNK]>,
+    pub roots: Chunk<S::Task>,
     /// Data of the task that runs.
     pub slots: Slots<S::Datum>,
     /// Data of the best successor so far.
@@ -51,12 +47,14 @@ pub(super) struct Hand<S: TaskSpace> {
     pub wants: Wants,
     /// What tasks have read, if the lane wants to know.
     pub read: Bytes,
+    /// What tasks have taken from home and put there.
+    pub homes: Homes,
 }
 
 /// A task whose inputs have all come, and whether an ancestor failed.
 pub(super) type Ready<S> = (<S as TaskSpace>::Task, Poisoned);
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R> {
+impl<S: TaskSpace> Work for Run<'_, S> {
     fn work(&self, lane: &mut dyn Lane) -> u64 {
         let line = self.ledger.line(lane.worker());
         let mut hand = Hand {
@@ -71,29 +69,33 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Work for Run<'a, S, R
             looked: false,
             wants: lane.wants(),
             read: Bytes::default(),
+            homes: Homes::default(),
         };
         let before = hand.tally.executed;
-        let outer = INSIDE.replace(true);
         // One guard for the whole visit: bodies and the space's own formulas may panic.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(lane, line, &mut hand))) {
-            self.fail(
-                Kind::TaskPanicked,
-                hand.task,
-                format!("task panicked: {}", text(&*panic)),
-            );
+        if let Some(text) = guarded(|| self.visit(lane, line, &mut hand)) {
+            let text = format!("task panicked: {text}");
+            self.fail(Kind::TaskPanicked, hand.task, text);
         }
-        INSIDE.set(outer);
+        for slots in [&mut hand.slots, &mut hand.best, &mut hand.next] {
+            slots.drain(..).for_each(drop_quietly);
+        }
         line.publish(&hand.tally);
         self.note_read(hand.read);
+        self.note_homes(hand.homes);
         hand.tally.executed - before
     }
 
     fn is_drained(&self) -> bool {
         self.ledger.is_drained()
     }
+
+    fn refuse(&self, text: String) {
+        self.fail(Kind::SchedulerFailed, None, text);
+    }
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Runs tasks until there is none; after each the most urgent successor it made ready.
     fn visit(&self, lane: &mut dyn Lane, line: &Line, hand: &mut Hand<S>) {
         while let Some(ready) = self.next(lane, hand) {
@@ -122,6 +124,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     #[inline(always)]
     fn next(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> Option<Ready<S>> {
         let mut waits_since = None;
+        let mut idle = None;
         loop {
             if let Some(word) = lane.pop() {
                 return self.unpack(word, hand);
@@ -129,7 +132,8 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             if let Some(root) = hand.roots.pop() {
                 return Some((root, false));
             }
-            if self.announce(lane, hand) {
+            let announced = self.announce(lane, hand);
+            if announced == Announced::Some {
                 continue;
             }
             let mail = self.ledger.calls() && self.take_mail(lane, hand);
@@ -143,7 +147,9 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             if let Some(word) = lane.steal() {
                 return self.unpack(word, hand);
             }
-            if !(self.ledger.calls() && self.lingers(&mut waits_since)) {
+            if announced == Announced::ByAnother {
+                idle.get_or_insert_with(Idle::default).pause();
+            } else if !(self.ledger.calls() && self.lingers(&mut waits_since)) {
                 return None;
             }
         }
@@ -160,7 +166,7 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     ) -> Option<Ready<S>> {
         hand.task = Some(task);
         let flows: &[Flow] = if Self::CARRIES {
-            self.gather((task, poisoned), &mut hand.slots)?
+            self.gather((task, poisoned), &mut hand.slots, &mut hand.homes)?
         } else {
             &[]
         };
@@ -183,7 +189,12 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
     }
 
     /// Fills the flows that come from home and makes what is updated the task's own.
-    fn gather(&self, (task, poisoned): Ready<S>, slots: &mut Slots<S::Datum>) -> Option<&[Flow]> {
+    fn gather(
+        &self,
+        (task, poisoned): Ready<S>,
+        slots: &mut Slots<S::Datum>,
+        homes: &mut Homes,
+    ) -> Option<&[Flow]> {
         let class = task.class();
         let Some(class_of) = self.description.classes().get(class) else {
             let text = format!("{task:?} is of class {class}, which the space does not describe");
@@ -196,45 +207,50 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             self.fail(Kind::NotDescribed, Some(task), text);
             return None;
         }
+        if self.abroad.is_some() {
+            self.begin_use(slots);
+        }
         slots.resize_with(flows.len(), || None);
         let mut complete = true;
-        self.space.inputs(
-            task,
-            &mut HomeInputs(|flow: usize, store: &crate::data::Store<S::Datum>, index| {
-                let mode = flows.get(flow).map(|flow| flow.mode);
-                let version = match mode {
-                    Some(Mode::Update) => store.take(index),
-                    _ => store.get(index),
-                };
-                match (version, slots.get_mut(flow)) {
-                    (_, None) => {
-                        complete = false;
-                        self.not_described(task, flow, flows.len());
-                    }
-                    (_, Some(Some(_))) => {
-                        complete = false;
-                        let flow = self.description.flow_name(class, flow);
-                        let text = format!("{flow} of {task:?} is fed twice, once from home");
-                        self.fail(Kind::FedTwice, Some(task), text);
-                    }
-                    (Some(version), Some(slot)) => *slot = Some(version),
-                    _ => {
-                        complete = false;
-                        let flow = self.description.flow_name(class, flow);
-                        let text = format!(
-                            "{flow} of {task:?} is to come from slot {index} of {}, which has {} slots: \
-                             it does not exist or is lent to another task",
-                            store.name(),
-                            store.len(),
-                        );
-                        self.fail(Kind::HomeEmpty, Some(task), text);
-                    }
+        let mut take = |flow: usize, store: &Store<S::Datum>, index| {
+            let mode = flows.get(flow).map(|flow| flow.mode);
+            let version = match mode {
+                Some(Mode::Update) => {
+                    homes.lent += 1;
+                    store.take_in(index, self.number)
                 }
-            }),
-        );
+                _ => store.get(index),
+            };
+            match (version, slots.get_mut(flow)) {
+                (_, None) => {
+                    complete = false;
+                    self.not_described(task, flow, flows.len());
+                }
+                (_, Some(Some(_))) => {
+                    complete = false;
+                    let flow = self.description.flow_name(class, flow);
+                    let text = format!("{flow} of {task:?} is fed twice, once from home");
+                    self.fail(Kind::FedTwice, Some(task), text);
+                }
+                (Some(version), Some(slot)) => *slot = Some(version),
+                _ => {
+                    complete = false;
+                    let flow = self.description.flow_name(class, flow);
+                    let text = format!(
+                        "{flow} of {task:?} is to come from slot {index} of {}, which has {} slots: \
+                         it does not exist, is lent to another task, or another has put a datum there",
+                        store.name(),
+                        store.len(),
+                    );
+                    self.fail(Kind::HomeEmpty, Some(task), text);
+                }
+            }
+        };
+        self.space.inputs(task, &mut HomeInputs(&mut take));
         if !complete {
             return None;
         }
+        homes.spoilt |= poisoned;
         for (flow, slot) in flows.iter().zip(&mut *slots) {
             match (flow.mode, slot) {
                 (Mode::Update, Some(version)) if !poisoned => {
@@ -252,6 +268,14 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
             }
         }
         Some(flows)
+    }
+
+    /// What came from other ranks makes room for more when a task begins to use it.
+    fn begin_use(&self, slots: &Slots<S::Datum>) {
+        let used: u64 = slots.iter().flatten().map(|slot| slot.begin_use()).sum();
+        if used > 0 {
+            self.ledger.note_used(used);
+        }
     }
 
     /// Queues a ready task as a word; its data, in `hand.next`, wait in the table of records.
@@ -307,10 +331,4 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         );
         self.fail(Kind::CountExceeded, None, text);
     }
-}
-
-pub(crate) fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("(no text)")
 }

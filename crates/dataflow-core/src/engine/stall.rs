@@ -1,15 +1,17 @@
 //! Stall: at quiescence, whether everything ran; and if not, who waits for whom.
 
 use super::Run;
-use crate::data::Store;
+use super::pending::Leftover;
 use crate::error::{Error, Kind};
-use crate::space::{Expected, Inputs, Successors, TaskName, TaskSpace};
-use std::any::Any;
+use crate::rank::Rank;
+use crate::space::{Asked, Description, Expected, TaskName, TaskSpace, misplaced};
+use std::ops::ControlFlow;
 
-/// How many waiting tasks a report names.
+/// How many waiting tasks a report names, and how many missing inputs of each.
 const NAMED: usize = 3;
+const INPUTS_NAMED: usize = 8;
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether all tasks ran and nothing waits.
     pub(super) fn check_complete(&self, executed: u64) -> Result<(), Error> {
         let count = self.ledger.count();
@@ -17,119 +19,130 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         if executed == count && leftovers.is_empty() {
             return Ok(());
         }
-        let n_left = leftovers.len();
-        let mut waiting: Vec<_> = leftovers
-            .into_iter()
-            .filter_map(|left| Some((self.names.name(left.key)?, Some(left))))
-            .collect();
-        if executed == count {
-            let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
-            let first = waiting.first().map(|(task, _)| format!("{task:?}"));
-            return Err(Error::new(Kind::FedTwice, first, text));
+        let named = |left: Leftover| Some((self.names.name(left.key)?, Had::Left(left)));
+        let mut waiting: Vec<_> = leftovers.into_iter().filter_map(named).collect();
+        if executed < count {
+            self.partly_fed(&mut waiting);
         }
-        if executed > count {
-            let text = format!(
-                "{executed} tasks ran, the space counts {count} on {}",
-                self.rank
-            );
-            return Err(Error::new(Kind::CountExceeded, None, text));
-        }
-        waiting.extend(self.partly_fed().map(|task| (task, None)));
-        // Keys differ: a stable order is not needed, and is more code in every space.
-        waiting.sort_unstable_by_key(|(task, _)| *task);
-        let mut text = format!(
-            "no task can run, but {} of {count} have not",
-            count - executed
-        );
-        for (task, left) in waiting.iter().take(NAMED) {
-            let mut missing = Missing {
-                run: self,
-                task: *task,
-                text: String::new(),
-                misses: &|flow| match left {
-                    Some(left) => left.misses(flow),
-                    None => self.misses(*task, flow),
-                },
-            };
-            self.space.inputs(*task, &mut missing);
-            text += &format!("; {task:?} waits for{}", missing.text);
-        }
-        match waiting.len() {
-            0 => text += "; none of them was ever reached: a root or an edge is missing",
-            n if n > NAMED => text += &format!("; and {} more wait", n - NAMED),
-            _ => {}
-        }
-        let first = waiting.first().map(|(task, _)| format!("{task:?}"));
-        Err(Error::new(Kind::Stalled, first, text))
+        let stalled = Stalled {
+            space: self.space,
+            about: &self.description,
+            rank: self.rank,
+            count,
+        };
+        Err(stalled.explain(executed, waiting))
     }
 
     /// What is said if the space's own formulas panic while the report is made.
-    pub(super) fn unexplained(&self, executed: u64, panic: &(dyn Any + Send)) -> Error {
-        let (count, why) = (self.ledger.count(), super::run::text(panic));
+    pub(super) fn unexplained(&self, executed: u64, why: String) -> Error {
+        let count = self.ledger.count();
         let text = format!("{executed} of {count} tasks ran; asked why, the space panicked: {why}");
         Error::new(Kind::Stalled, None, text)
     }
 
-    /// Tasks of a dense space that have some of their inputs, but not all.
-    fn partly_fed(&self) -> impl Iterator<Item = S::Task> {
-        let tasks = self.space.tasks(self.rank).filter(|_| !Self::CARRIES);
-        tasks.filter(|&task| {
+    /// Adds the tasks of a dense space that have some of their inputs, but not all.
+    fn partly_fed(&self, waiting: &mut Vec<(S::Task, Had)>) {
+        if Self::CARRIES {
+            return;
+        }
+        for task in self.space.tasks(self.rank) {
             let Some(index) = self.number(task) else {
-                return false;
+                continue;
             };
             let expected = Expected::of(self.space, task, 0, (task, 0));
             let arrived = self.dense.arrived(index);
-            !expected.wide && arrived != 0 && arrived != expected.mask
-        })
-    }
-
-    fn misses(&self, task: S::Task, flow: usize) -> bool {
-        self.number(task)
-            .is_some_and(|index| self.dense.arrived(index) & 1 << flow == 0)
-    }
-}
-
-/// Writes down the inputs that are missing, and whether their sources know of them.
-struct Missing<'r, 'a, S: TaskSpace, R> {
-    run: &'r Run<'a, S, R>,
-    task: S::Task,
-    misses: &'r dyn Fn(usize) -> bool,
-    text: String,
-}
-
-impl<S: TaskSpace, R: Iterator<Item = S::Task> + Send> Inputs<S> for Missing<'_, '_, S, R> {
-    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
-        if !(self.misses)(flow) {
-            return;
+            if arrived != 0 && expected.byte().is_some_and(|awaited| arrived != awaited) {
+                waiting.push((task, Had::Flows(arrived)));
+            }
         }
-        let mut lists = Lists {
-            edge: (source_flow, self.task, flow),
-            found: false,
-        };
-        self.run.space.successors(source, &mut lists);
-        let name = self.run.description.flow_name(self.task.class(), flow);
-        let known = if lists.found {
-            ""
-        } else {
-            ", which does not list it as a successor"
-        };
-        let comma = if self.text.is_empty() { "" } else { "," };
-        self.text += &format!("{comma} {name} from {source:?}{known}");
     }
-
-    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-/// Looks for one edge among the successors of its source.
-struct Lists<T> {
-    edge: (usize, T, usize),
-    found: bool,
+/// What a task that waits has got.
+enum Had {
+    /// As the table of records knows it.
+    Left(Leftover),
+    /// A bit for each flow.
+    Flows(u8),
 }
 
-impl<S: TaskSpace> Successors<S> for Lists<S::Task> {
-    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        self.found |= self.edge == (flow, target, target_flow);
+impl Had {
+    fn misses(&self, flow: usize) -> bool {
+        match self {
+            Had::Left(left) => left.misses(flow),
+            Had::Flows(arrived) => arrived & 1 << flow == 0,
+        }
+    }
+}
+
+/// A rank on which not all has run that was counted, or too much.
+struct Stalled<'r, T> {
+    space: &'r dyn Asked<T>,
+    about: &'r Description,
+    rank: Rank,
+    count: u64,
+}
+
+impl<T: TaskName> Stalled<'_, T> {
+    #[cold]
+    fn explain(&self, executed: u64, mut waiting: Vec<(T, Had)>) -> Error {
+        let (count, rank) = (self.count, self.rank);
+        let first = |waiting: &[(T, Had)]| waiting.first().map(|(task, _)| format!("{task:?}"));
+        if executed == count {
+            let n_left = waiting.len();
+            let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
+            return Error::new(Kind::FedTwice, first(&waiting), text);
+        }
+        if executed > count {
+            let text = format!("{executed} tasks ran, the space counts {count} on {rank}");
+            return Error::new(Kind::CountExceeded, None, text);
+        }
+        // Keys differ: a stable order is not needed, and is more code.
+        waiting.sort_unstable_by_key(|(task, _)| *task);
+        let n_missing = count - executed;
+        let mut text = format!("no task can run, but {n_missing} of {count} have not");
+        for (task, had) in waiting.iter().take(NAMED) {
+            text += &format!("; {task:?} waits for{}", self.missing(*task, had));
+        }
+        match waiting.len() {
+            0 => text += &self.unreached(),
+            n if n > NAMED => text += &format!("; and {} more wait", n - NAMED),
+            _ => {}
+        }
+        Error::new(Kind::Stalled, first(&waiting), text)
     }
 
-    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+    /// The inputs of a task that are missing, and whether their sources know of them.
+    fn missing(&self, task: T, had: &Had) -> String {
+        let inputs = self.space.ends(task).inputs;
+        let missing: Vec<_> = inputs.iter().filter(|input| had.misses(input.0)).collect();
+        let mut text = String::new();
+        for &&(flow, source, source_flow) in missing.iter().take(INPUTS_NAMED) {
+            let outputs = self.space.ends(source).outputs;
+            let known = match outputs.contains(&(source_flow, task, flow)) {
+                true => "",
+                false => ", which does not list it as a successor",
+            };
+            let comma = if text.is_empty() { "" } else { "," };
+            let name = self.about.flow_name(task.class(), flow);
+            text += &format!("{comma} {name} from {source:?}{known}");
+        }
+        if missing.len() > INPUTS_NAMED {
+            text += &format!(" and {} more inputs", missing.len() - INPUTS_NAMED);
+        }
+        text
+    }
+
+    /// Why nothing waits although not all has run.
+    fn unreached(&self) -> String {
+        let mut listed = None;
+        self.space.each_task(self.rank, &mut |task| {
+            listed = Some(task);
+            ControlFlow::Break(())
+        });
+        match listed.filter(|task| self.space.placed(*task) != self.rank) {
+            Some(task) => format!("; {}", misplaced(self.space, task, self.rank)),
+            None => "; none of them was ever reached: a root or an edge is missing".into(),
+        }
+    }
 }

@@ -1,11 +1,11 @@
-//! Tell: what an executor that wants to know is told of tasks, beyond their priority.
+//! Tell: optional hints to the executor of tasks, beyond their priority.
 //!
 //! Only of spaces whose edges carry data: the tasks of others take some nanoseconds, and their loop
 //! holds no trace of this.
 
 use super::run::{Hand, Ready};
 use super::{Run, Slots};
-use crate::data::Datum;
+use crate::data::{Datum, Store};
 use crate::port::{Hint, Lane, Ready as Told, Wants, Word, most_bytes};
 use crate::space::{HomeInputs, Mode, TaskName, TaskSpace};
 use crate::sync::Ordering;
@@ -20,7 +20,7 @@ pub(super) struct Bytes {
     pub remote: u64,
 }
 
-impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
+impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether the lane wants to be told of these tasks.
     #[inline(always)]
     pub(super) fn tells(hand: &Hand<S>) -> bool {
@@ -33,12 +33,10 @@ impl<'a, S: TaskSpace, R: Iterator<Item = S::Task> + Send> Run<'a, S, R> {
         let arrived = slots.iter().flatten();
         let mut pieces: SmallVec<[(usize, u64); 8]> =
             arrived.filter_map(|version| piece(version)).collect();
-        self.space.inputs(
-            task,
-            &mut HomeInputs(|_, store: &crate::data::Store<S::Datum>, index| {
-                pieces.extend(store.peek(index, piece).flatten());
-            }),
-        );
+        let mut look = |_, store: &Store<S::Datum>, index| {
+            pieces.extend(store.peek(index, piece).flatten());
+        };
+        self.space.inputs(task, &mut HomeInputs(&mut look));
         let class = || self.description.classes().get(task.class());
         let makes = || class().is_some_and(|class| class.flows.iter().any(|f| f.mode == Mode::New));
         match most_bytes(pieces) {

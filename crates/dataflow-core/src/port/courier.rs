@@ -45,13 +45,9 @@ pub trait Courier: Send + Sync {
 
 /// The open line of one run on one rank.
 pub trait Line: Send + Sync {
-    /// Hands over what a finished task owes to another rank.
+    /// Hands over what a finished task owes to other ranks. To many it may go through some of them:
+    /// that is the couriers' affair, and waits for no body there.
     fn post(&self, parcel: Parcel);
-
-    /// Whom this rank passes a datum on to, when `root` owes it to all of `to` (sorted, without
-    /// the root): its children in a tree that every rank computes alike. Asked by the root and by
-    /// every rank that receives it; for few ranks the root itself sends to all.
-    fn children(&self, root: Rank, to: &[Rank], bytes: usize) -> Ranks;
 
     /// A worker has a moment: moves messages, if no thread of the courier does. Cheap otherwise.
     fn poll(&self);
@@ -99,19 +95,21 @@ pub struct Pulse {
     pub count: u64,
     /// Whether no worker is at work and nothing is queued: only an arrival can change that.
     pub idle: bool,
+    /// Bytes of delivered data that a task has begun to use so far.
+    pub used: u64,
 }
 
-/// What one task owes to one other rank.
+/// What one task owes to other ranks, to each of them the same.
 pub struct Parcel {
-    /// Who gets it.
-    pub to: Rank,
-    /// The task whose outputs these are; its owner, the root, may be a third rank.
+    /// Who gets it, ascending.
+    pub to: Ranks,
+    /// The task whose outputs these are.
     pub task: WireName,
     /// Whether the task failed or was skipped, so that its successors are skipped.
     pub poisoned: bool,
     /// The most urgent successor's priority.
     pub priority: i64,
-    /// The task's flows that go to that rank, ascending, each with its datum if it has one.
+    /// The task's flows that go there, ascending, each with its datum if it has one.
     pub flows: SmallVec<[Posted; 2]>,
 }
 
@@ -152,6 +150,11 @@ pub struct Goods {
 ///
 /// Its bits arrive as they were; both ends have the same byte order and floating-point format
 /// (ranks of different kinds do not agree to run).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `Wire`: it cannot travel between ranks",
+    label = "no datum that travels",
+    note = "`run_across` asks for it, `run` on one rank does not; the example `alignment` implements it"
+)]
 pub trait Wire: Datum {
     /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload.
     fn head(&self) -> Head;
@@ -191,60 +194,11 @@ impl Line for Alone {
     /// Never called: there is no other rank.
     fn post(&self, _: Parcel) {}
 
-    fn children(&self, _: Rank, _: &[Rank], _: usize) -> Ranks {
-        Ranks::new()
-    }
-
     fn poll(&self) {}
 
     fn abort(&self, _: &Failure) {}
 
     fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> {
         Ok(own)
-    }
-}
-
-macro_rules! numbers {
-    ($($number:ty),+) => {$(
-        impl Datum for $number {}
-
-        impl Wire for $number {
-            fn head(&self) -> Head {
-                Head::new()
-            }
-
-            fn size(&self) -> usize {
-                size_of::<$number>()
-            }
-
-            fn body(&self) -> Cow<'_, [u8]> {
-                Cow::Owned(self.to_le_bytes().to_vec())
-            }
-
-            fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
-                let bytes = body.bytes();
-                let wrong = |_| format!("a number of {} bytes", bytes.len());
-                bytes.try_into().map(<$number>::from_le_bytes).map_err(wrong)
-            }
-        }
-    )+};
-}
-numbers!(u32, u64, i32, i64, f32, f64);
-
-impl Wire for () {
-    fn head(&self) -> Head {
-        Head::new()
-    }
-
-    fn size(&self) -> usize {
-        0
-    }
-
-    fn body(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&[])
-    }
-
-    fn unpack(_: &[u8], _: Box<dyn Block>) -> Result<Self, String> {
-        Ok(())
     }
 }

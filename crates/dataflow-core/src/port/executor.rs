@@ -9,7 +9,7 @@
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
 use super::{Hint, Inline, Ready, Wants};
-pub use crate::engine::Job;
+pub use crate::engine::{Job, MANY_INSIDE};
 use std::sync::Arc;
 
 /// A ready task as queues see it.
@@ -17,7 +17,8 @@ pub type Word = u64;
 
 /// Runs jobs.
 pub trait Executor: Send + Sync {
-    /// How many workers may be inside a job at once; their indices are `0..n_workers()`.
+    /// How many workers may be inside a job at once, [`MANY_INSIDE`] at most; their indices are
+    /// `0..n_workers()`.
     fn n_workers(&self) -> usize;
 
     /// Lets workers enter the job until it [is over](Job::is_over), and blocks until then.
@@ -46,6 +47,10 @@ pub trait Work: Sync {
 
     /// Whether nothing is queued and no root is left; asked by a worker alone inside the job.
     fn is_drained(&self) -> bool;
+
+    /// The queues have lost a word, or given one out twice, as their owner has found: the run ends
+    /// with an error of this text. Called inside the job.
+    fn refuse(&self, text: String);
 }
 
 /// A worker's door to the queues of one job.

@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// The reference member is [`Heap`]; `dataflow-numa` offers an arena on huge pages.
 pub trait Memory: Send + Sync {
     /// A block of `bytes` bytes at a multiple of 64, its content unspecified (but initialised).
+    ///
+    /// # Panics
+    /// If there is no such memory; the text says how many bytes were asked for.
     fn allocate(&self, bytes: usize) -> Box<dyn Block>;
 }
 
@@ -52,11 +55,11 @@ struct HeapBlock {
 
 impl Memory for Heap {
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
-        Box::new(HeapBlock {
-            // Pages that nobody has touched cost nothing yet.
-            lines: bytemuck::zeroed_vec(bytes.div_ceil(64)),
-            bytes,
-        })
+        // Pages that nobody has touched cost nothing yet.
+        let lines = bytemuck::allocation::try_zeroed_vec(bytes.div_ceil(64));
+        let lines =
+            lines.unwrap_or_else(|()| panic!("there is no memory for a block of {bytes} bytes"));
+        Box::new(HeapBlock { lines, bytes })
     }
 }
 
@@ -66,5 +69,18 @@ impl Block for HeapBlock {
     }
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.bytes]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri ends where memory does")]
+    fn a_block_that_does_not_fit_says_how_large_it_was_to_be() {
+        let refused = std::panic::catch_unwind(|| Heap.allocate(1 << 62).bytes().len());
+        let text = *refused.unwrap_err().downcast::<String>().unwrap();
+        assert!(text.contains("4611686018427387904 bytes"), "{text}");
     }
 }

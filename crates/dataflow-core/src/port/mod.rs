@@ -5,6 +5,7 @@ mod courier;
 mod executor;
 mod inline;
 mod memory;
+mod plain;
 #[cfg(feature = "rayon")]
 mod rayon;
 mod shuffled;
@@ -14,7 +15,7 @@ pub use crate::wire::{Failure, Terms, WireName};
 pub use courier::{
     Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,
 };
-pub use executor::{Executor, Job, Lane, Word, Work};
+pub use executor::{Executor, Job, Lane, MANY_INSIDE, Word, Work};
 pub use inline::Inline;
 pub use memory::{Block, Heap, Memory};
 #[cfg(feature = "rayon")]

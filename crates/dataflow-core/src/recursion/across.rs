@@ -8,7 +8,7 @@
 //! It is a task space: the engine's protocol, faults and errors are those of any other.
 
 use super::{Call, Join, Recursive, recurse};
-use crate::engine::{Report, panic_text, refuse_inside_a_body, run_across};
+use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
 use crate::monitor::Monitor;
 use crate::port::{Courier, Executor, Wire};
@@ -41,7 +41,7 @@ where
     let n_ranks = courier.n_ranks();
     let unfold = || Top::unfold(problem, argument, PER_RANK * n_ranks);
     let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
-        let text = format!("call panicked: {}", panic_text(&*panic));
+        let text = format!("call panicked: {}", buried(panic));
         Err(Error::new(Kind::TaskPanicked, None, text))
     });
     let tree = Tree {

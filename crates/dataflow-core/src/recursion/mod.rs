@@ -39,7 +39,7 @@ mod run;
 
 pub use across::recurse_across;
 
-use crate::engine::{INSIDE, Report, refuse_inside_a_body};
+use crate::engine::{Report, is_inside, refuse_inside_a_body};
 use crate::error::{Error, TaskError};
 use crate::monitor::Monitor;
 use crate::port::{Executor, Job};
@@ -108,7 +108,7 @@ pub fn recurse<P: Recursive>(
     argument: P::Argument,
     on: &dyn Executor,
 ) -> Result<(P::Value, Report), Error> {
-    match INSIDE.get() {
+    match is_inside() {
         false => recurse_with(problem, argument, on, &Monitor::new()),
         true => run::run(problem, argument, on, |_, job| on.execute_inside(job)),
     }

@@ -6,13 +6,10 @@
 
 use super::frame::{Above, Frame};
 use super::{Call, Recursive};
-use crate::engine::{
-    INSIDE, Job, Keeper, Ledger, Line, Offered, Report, Shelves, Tally, panic_text,
-};
+use crate::engine::{Job, Keeper, Ledger, Line, Offered, Report, Shelves, Tally, guarded};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Work};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -107,14 +104,12 @@ impl<P: Recursive> Work for Run<'_, P> {
             calling: None,
         };
         let before = hand.tally.executed;
-        let outer = INSIDE.replace(true);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(&mut hand))) {
+        if let Some(text) = guarded(|| self.visit(&mut hand)) {
             let way = hand.calling.as_ref().map(Above::way);
-            let text = format!("call panicked: {}", panic_text(&*panic));
+            let text = format!("call panicked: {text}");
             let task = way.map(|way| format!("{:?}", Way(way)));
             self.stop(Error::new(Kind::TaskPanicked, task, text));
         }
-        INSIDE.set(outer);
         self.shelves.keep(hand.keeper);
         line.publish(&hand.tally);
         hand.tally.executed - before
@@ -122,6 +117,10 @@ impl<P: Recursive> Work for Run<'_, P> {
 
     fn is_drained(&self) -> bool {
         self.ledger.is_drained()
+    }
+
+    fn refuse(&self, text: String) {
+        self.stop(Error::new(Kind::SchedulerFailed, None, text));
     }
 }
 

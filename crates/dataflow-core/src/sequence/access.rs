@@ -64,6 +64,11 @@ impl<'h, H, M> Access<'h, H, M> {
 
 /// What can be accessed: a [`Handle`] of a scope, or a [`Home`](super::record::Home) of a recorded
 /// program.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is nothing that tasks access",
+    label = "no handle",
+    note = "`scope.handle(datum)` makes a handle of a datum, `scope.handles(data)` one of each of many"
+)]
 pub trait Accessible: sealed::Sealed {}
 
 impl<T> sealed::Sealed for Handle<'_, T> {}
@@ -104,6 +109,12 @@ pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
 ///
 /// Its body gets references of the same shape: `&T`, `(&T, &mut T)`, `Vec<&T>`. Nobody else
 /// implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what a task does with its data",
+    label = "no access, no tuple of at most eight, no `Vec` of accesses of one kind",
+    note = "of a handle `h` say `read(&h)`, `write(&h)`, `commute(&h)` or `reduce(&h)`",
+    note = "more than eight accesses go into tuples of tuples, `((a, b), (c, d))`, or into a `Vec`"
+)]
 pub trait AccessSet<'c>: sealed::Sealed {
     /// The same, kept until the task runs.
     #[doc(hidden)]

@@ -32,6 +32,11 @@ impl Faults {
         self.keep(Fault { order, error });
     }
 
+    /// Whether anything has gone wrong so far.
+    pub fn is_any(&self) -> bool {
+        self.kept().is_some()
+    }
+
     /// What is reported, if anything.
     pub fn take(&self) -> Option<Error> {
         self.kept().take().map(|fault| fault.error)

@@ -51,6 +51,21 @@
 //! use dataflow_core::sequence::scope;
 //! scope(&Inline, |s| { s.handle(std::rc::Rc::new(1)); });
 //! ```
+//! A handle alone does not say what is done with it, and neither do nine accesses in one tuple:
+//! ```compile_fail,E0277
+//! use dataflow_core::port::Inline;
+//! use dataflow_core::sequence::scope;
+//! scope(&Inline, |s| { let n = s.handle(1); s.task(&n, |n| *n += 1); });
+//! ```
+//! ```compile_fail,E0277
+//! use dataflow_core::port::Inline;
+//! use dataflow_core::sequence::{read, scope};
+//! scope(&Inline, |s| {
+//!     let n = s.handles([0; 9]);
+//!     let [a, b, c, d, e, f, g, h, i] = std::array::from_fn(|at| read(&n[at]));
+//!     s.task((a, b, c, d, e, f, g, h, i), |_| ());
+//! });
+//! ```
 //! A child works on what its parent was lent, not on the parent's handles:
 //! ```compile_fail,E0521
 //! use dataflow_core::port::Inline;
@@ -92,6 +107,7 @@ pub mod record;
 mod reduce;
 mod run;
 mod scope;
+mod sifted;
 mod task;
 mod versions;
 
@@ -100,10 +116,11 @@ pub use access::{
 };
 pub use nested::Children;
 pub use reduce::{Reduce, Reduced, reduce};
-pub use scope::{Insertion, Scope};
+pub use scope::{Insertion, Scope, Window};
+pub use sifted::{Bad, Sieve, Sifted};
 pub use task::Outcome;
 
-use crate::engine::{INSIDE, Report, refuse_inside_a_body};
+use crate::engine::{Report, is_inside, refuse_inside_a_body};
 use crate::error::Error;
 use crate::monitor::Monitor;
 use crate::port::Executor;
@@ -112,8 +129,10 @@ use std::time::Instant;
 
 /// Runs a program that inserts tasks, and all that it inserts; returns what it returned.
 ///
-/// The program runs on a worker, which runs tasks too when too many wait. Bodies may borrow
-/// whatever outlives the call.
+/// The program runs on a worker, which runs tasks too when more wait than its [`Window`] is wide
+/// (8192, unless [set](Scope::set_window)). Bodies may borrow whatever outlives the call. Once a task
+/// has panicked, or the run was cancelled, what is inserted is dropped: a long program asks
+/// [`Scope::is_stopped`].
 ///
 /// # Errors
 /// Of bodies that failed the smallest by (index, number of the task), the same under every
@@ -162,7 +181,7 @@ pub fn scope_inside<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<R, Error> {
-    if !INSIDE.get() {
+    if !is_inside() {
         return scope(on, program);
     }
     let level = Level::outermost(on.n_workers());

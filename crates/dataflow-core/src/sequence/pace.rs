@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Tasks between two judgements.
 const SLICE: u32 = 8;
-/// Bodies that are worth taking, about what it costs the one that inserts to have them taken.
+/// Shorter bodies are not worth taking: that costs the inserting worker as much as running them.
 const FINE: Duration = Duration::from_nanos(500);
 /// Slices that are worth it whatever the body was that was looked at: not all are alike.
 const COARSE: Duration = Duration::from_micros(50);

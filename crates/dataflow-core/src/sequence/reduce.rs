@@ -6,6 +6,11 @@
 //! other, in the order of insertion; the copies are merged in that order too. So bits do not depend
 //! on the schedule, nor on the number of workers.
 //!
+//! A task that fails spoils its copy: the tasks after it in its group are skipped, its group is not
+//! merged, and neither is any later one. So when the scope returns its error the datum holds what the
+//! groups before were merged to, under every schedule. Where records may be bad without the whole
+//! being so, a [`Sifted`](super::Sifted) datum leaves those out and names them.
+//!
 //! All of it is made of reads and writes: a copy is a datum of its own, and a task that the scope
 //! inserts merges it when its group is full, or when the datum is accessed otherwise, or at the
 //! scope's end. A series begins with a task that reads what a copy is to start from.
@@ -48,6 +53,11 @@ const GROUP: usize = 8;
 /// assert_eq!(largest.0, 9);
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `Reduce`: tasks cannot add to copies of it",
+    label = "nothing that is reduced",
+    note = "numbers and `Vec`s of them are reduced by addition; a type of your own says how by `impl Reduce`"
+)]
 pub trait Reduce: Send + Sync {
     /// What a task changes instead of the datum.
     type Copy: Clone + Send + Sync + 'static;
@@ -108,7 +118,8 @@ impl<T: Reduce> Reduce for Vec<T> {
 pub struct Reduced;
 
 /// The task adds to a copy of the datum, beside others that do; the result is the same under every
-/// schedule.
+/// schedule. If one fails, what its group of eight and all later ones add is lost, and the scope
+/// fails; see [`Sifted`](super::Sifted) for records that may be bad.
 pub fn reduce<'h, 'c, T: Reduce>(handle: &'h Handle<'c, T>) -> Access<'h, Handle<'c, T>, Reduced> {
     Access::to(handle)
 }

@@ -12,17 +12,17 @@
 use super::fault::Faults;
 use super::nested::Inside;
 use super::pace::Pace;
-use super::scope::Scope;
+use super::scope::{Scope, Window};
 use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::Woken;
 use crate::engine::{
-    INSIDE, Job, Keeper, Ledger, Line, Offered, Place, Shelves, Tally, panic_text,
+    Idle, Job, Keeper, Ledger, Line, Offered, Place, Shelves, Tally, buried, guarded,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Word, Work};
 use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
 use crossbeam_utils::Backoff;
-use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -33,25 +33,38 @@ type Boxed<'env> = Box<dyn Inserted + 'env>;
 pub(crate) struct Level {
     pub ledger: Arc<Ledger>,
     outer: Option<Arc<Level>>,
+    /// In how many scopes it is nested.
+    depth: usize,
     /// Tasks that ran inside of bodies.
     nested: AtomicU64,
 }
 
+/// Scopes that may be nested in one another. The worker of the innermost task has them all on its
+/// stack, with the frames of the bodies between: some three kilobytes each, ten without optimisation,
+/// of the two megabytes that a thread has.
+pub(super) const DEEPEST: usize = 100;
+
+thread_local! {
+    /// In how many scopes the task is nested that this thread runs; 0 outside of scopes.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
 impl Level {
-    /// A run of its own.
+    /// A run of its own, be it in the body of a task of another.
     pub fn outermost(n_workers: usize) -> Arc<Self> {
-        Self::new(n_workers, None)
+        Self::new(n_workers, None, DEPTH.get() + 1)
     }
 
     /// A run inside a body of another.
     pub fn within(n_workers: usize, outer: &Arc<Level>) -> Arc<Self> {
-        Self::new(n_workers, Some(outer.clone()))
+        Self::new(n_workers, Some(outer.clone()), outer.depth + 1)
     }
 
-    fn new(n_workers: usize, outer: Option<Arc<Level>>) -> Arc<Self> {
+    fn new(n_workers: usize, outer: Option<Arc<Level>>, depth: usize) -> Arc<Self> {
         Arc::new(Level {
             ledger: Arc::new(Ledger::new(n_workers, 0, false)),
             outer,
+            depth,
             nested: AtomicU64::new(0),
         })
     }
@@ -87,6 +100,8 @@ pub(crate) struct Shared<'env> {
     /// By worker, while it is away.
     paces: Box<[SpinLock<Pace>]>,
     faults: Faults,
+    /// What waiting tasks hold, of those that say so.
+    bytes: Arc<AtomicU64>,
 }
 
 /// What a worker has in hand.
@@ -119,6 +134,7 @@ impl<'env> Shared<'env> {
                 .collect(),
             level,
             faults: Faults::default(),
+            bytes: Arc::new(AtomicU64::new(0)),
         }
     }
 
@@ -134,22 +150,46 @@ impl<'env> Shared<'env> {
         self.wake(&mut woken, hand);
     }
 
-    /// Runs tasks until no more than so many wait.
-    pub fn keep_window(&self, window: u64, hand: &mut Hand<'_>) {
+    /// So many tasks were inserted, for whoever watches.
+    pub fn count(&self, inserted: u64) {
+        self.level.ledger.set_count(inserted);
+    }
+
+    /// Whether no further task starts.
+    pub fn is_stopped(&self) -> bool {
+        self.level.is_stopped()
+    }
+
+    /// Whether a body has failed.
+    pub fn has_failed(&self) -> bool {
+        self.faults.is_any()
+    }
+
+    /// What waiting tasks hold, as far as they say so.
+    pub fn bytes(&self) -> &Arc<AtomicU64> {
+        &self.bytes
+    }
+
+    /// Runs tasks, if more wait than the window is wide, until half as much does.
+    pub fn keep_window(&self, window: Window, hand: &mut Hand<'_>) {
         let ledger = &self.level.ledger;
         ledger.set_count(hand.inserted);
-        if hand.inserted - ledger.executed() <= window {
+        let exceeds = |part: u64, inserted: u64| {
+            inserted - ledger.executed() > window.tasks / part
+                || self.bytes.load(Ordering::Relaxed) > window.bytes / part
+        };
+        if !exceeds(1, hand.inserted) {
             return;
         }
-        let backoff = Backoff::new();
-        while hand.inserted - ledger.executed() > window / 2 && !self.level.is_stopped() {
+        let mut idle = Idle::default();
+        while exceeds(2, hand.inserted) && !self.level.is_stopped() {
             match hand.next() {
                 Some(word) => {
                     self.run_from(word, hand);
-                    backoff.reset();
+                    idle = Idle::default();
                 }
                 // The others have it all in hand.
-                None => backoff.snooze(),
+                None => idle.pause(),
             }
         }
     }
@@ -312,12 +352,12 @@ impl<'env> Shared<'env> {
 
     /// A body panicked, or else the inserting program.
     #[cold]
-    fn panicked(&self, running: Option<Label>, panic: &(dyn Any + Send)) {
+    fn panicked(&self, running: Option<Label>, text: &str) {
         let who = match (running, &self.level.outer) {
             (None, None) => "the program that inserts tasks",
             _ => "task",
         };
-        let text = format!("{who} panicked: {}", panic_text(panic));
+        let text = format!("{who} panicked: {text}");
         self.fail(Kind::TaskPanicked, running, text);
     }
 }
@@ -381,6 +421,14 @@ where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
 {
+    if level.depth > DEEPEST {
+        let text = format!(
+            "{} scopes are nested in one another (at most {DEEPEST} may be, for each lies on the \
+             stack of a worker; a recursion has no such bound)",
+            level.depth
+        );
+        return Err(Error::new(Kind::NestedTooDeep, None, text));
+    }
     let sequence = Sequence {
         shared: Shared::new(level.clone()),
         on,
@@ -427,11 +475,11 @@ where
             running: None,
         };
         let before = hand.tally.executed;
-        let outer = INSIDE.replace(true);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(&mut hand))) {
-            shared.panicked(hand.running, &*panic);
+        let outer = DEPTH.replace(shared.level.depth);
+        if let Some(text) = guarded(|| self.visit(&mut hand)) {
+            shared.panicked(hand.running, &text);
         }
-        INSIDE.set(outer);
+        DEPTH.set(outer);
         shared.shelves.keep(hand.keeper);
         line.publish(&hand.tally);
         hand.tally.executed - before
@@ -439,6 +487,10 @@ where
 
     fn is_drained(&self) -> bool {
         self.shared.level.ledger.is_drained()
+    }
+
+    fn refuse(&self, text: String) {
+        self.shared.fail(Kind::SchedulerFailed, None, text);
     }
 }
 
@@ -488,7 +540,7 @@ where
         hand.keeper = keeper;
         let result = match result {
             Ok(result) => result,
-            Err(panic) => return self.shared.panicked(running, &*panic),
+            Err(panic) => return self.shared.panicked(running, &buried(panic)),
         };
         *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         self.shared.level.ledger.set_count(inserted);

@@ -4,7 +4,7 @@ use super::access::{AccessSet, Handle, Held, Lend};
 use super::nested::{Children, Parent};
 use super::reduce::Close;
 use super::run::{Hand, Shared};
-use super::task::{Body, Label, Leaf, Outcome, Task};
+use super::task::{Body, Heavy, Label, Leaf, Outcome, Task};
 use crate::error::Kind;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -26,6 +26,7 @@ struct Desk<'h, 'env> {
     series: Vec<Box<dyn Close<'env> + 'env>>,
     /// How many of them there may be before those that are closed are sorted out.
     many: usize,
+    window: Window,
 }
 
 /// A task is about to be inserted: what it needs inserted before it.
@@ -41,11 +42,47 @@ pub struct Insertion<'s, 'c, 'env> {
     scope: &'s Scope<'c, 'env>,
     name: &'static str,
     priority: i64,
+    bytes: u64,
 }
 
-/// Tasks that may wait at once before the inserting thread runs some.
-const WINDOW: u64 = 8192;
-/// How often that is looked at, in insertions.
+/// How much may wait in a scope at once. When more does, whoever inserts runs tasks, or naps while
+/// others do, until half as much is left; so the memory of a sequence does not grow with its length.
+///
+/// # Examples
+/// Records of a megabyte, at most sixteen of them at once:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{Window, scope, write};
+///
+/// scope(&Inline, |s| {
+///     s.set_window(Window { bytes: 16 << 20, ..Window::default() });
+///     let length = s.handle(0);
+///     for _ in 0..100 {
+///         let record = vec![0u8; 1 << 20];
+///         s.name("add").bytes(record.len()).task(write(&length), move |length| *length += record.len());
+///     }
+/// })?;
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Tasks that were inserted and have not ended: 8192 by default. It is looked at once in 64
+    /// insertions, so for a moment it may be as many more.
+    pub tasks: u64,
+    /// Bytes that waiting tasks hold, as far as they [say so](Insertion::bytes): 256 MiB by default.
+    pub bytes: u64,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window {
+            tasks: 8192,
+            bytes: 256 << 20,
+        }
+    }
+}
+
+/// How often the tasks of a window are counted, in insertions.
 const EVERY: u64 = 64;
 /// Open series that are remembered without looking whether they still are.
 const FEW_SERIES: usize = 16;
@@ -56,6 +93,7 @@ impl<'c, 'env> Scope<'c, 'env> {
             hand,
             series: Vec::new(),
             many: FEW_SERIES,
+            window: Window::default(),
         };
         Scope {
             shared,
@@ -68,6 +106,9 @@ impl<'c, 'env> Scope<'c, 'env> {
     pub(super) fn end(&self) {
         let mut desk = self.desk.borrow_mut();
         let series = std::mem::take(&mut desk.series);
+        if self.is_stopped() {
+            return;
+        }
         let mut ahead = Ahead {
             shared: self.shared,
             desk: &mut desk,
@@ -79,6 +120,28 @@ impl<'c, 'env> Scope<'c, 'env> {
     /// What the inserting worker has in hand at the end.
     pub(super) fn into_hand(self) -> Hand<'c> {
         self.desk.into_inner().hand
+    }
+
+    /// Whether no further task of this scope will start: one has panicked, a fault of the program
+    /// was found, or the run was cancelled. What is inserted from now on is dropped; a program that
+    /// waits for something, or reads a stream, returns.
+    ///
+    /// A body that *fails* stops only what depends on it, for the error that is reported must be the
+    /// same under every schedule: see [`has_failed`](Self::has_failed).
+    pub fn is_stopped(&self) -> bool {
+        self.shared.is_stopped()
+    }
+
+    /// Whether the scope will end with an error, as far as is known: it [is
+    /// stopped](Self::is_stopped), or a body has failed. A program that returns for this may end with
+    /// another error than if it had gone on.
+    pub fn has_failed(&self) -> bool {
+        self.is_stopped() || self.shared.has_failed()
+    }
+
+    /// How much may wait from now on; see [`Window`].
+    pub fn set_window(&self, window: Window) {
+        self.desk.borrow_mut().window = window;
     }
 
     /// A datum for tasks of this scope: a value, or a borrowed `&mut T` whose owner finds what they
@@ -111,7 +174,9 @@ impl<'c, 'env> Scope<'c, 'env> {
     }
 
     /// Inserts a task that inserts tasks of its own, on pieces of what it accesses, which it keeps
-    /// until the last of them has ended. A child may be nested too, to any depth.
+    /// until the last of them has ended. A child may be nested too: a hundred scopes in one another, for
+    /// each lies on the stack of a worker; deeper ones end in an error. (A
+    /// [recursion](crate::recursion) may be as deep as memory allows.)
     ///
     /// Errors of children are the task's own: of several the smallest by (index, number); a panic
     /// ends the whole scope. The text names the way: `Block 3 / Potrf 0`.
@@ -152,6 +217,7 @@ impl<'c, 'env> Scope<'c, 'env> {
             scope: self,
             name,
             priority: 0,
+            bytes: 0,
         }
     }
 
@@ -170,6 +236,13 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
     /// Higher runs earlier.
     pub fn priority(self, priority: i64) -> Self {
         Insertion { priority, ..self }
+    }
+
+    /// The task holds so many bytes until it has run, in what its body owns: they count in the
+    /// [`Window`].
+    pub fn bytes(self, bytes: usize) -> Self {
+        let bytes = bytes as u64;
+        Insertion { bytes, ..self }
     }
 
     /// Inserts the task; see [`Scope::task`].
@@ -203,6 +276,9 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         B: Body<A::Held> + 'env,
     {
         let shared = self.scope.shared;
+        if shared.is_stopped() {
+            return;
+        }
         let mut desk = self.scope.desk.borrow_mut();
         let mut ahead = Ahead {
             shared,
@@ -211,9 +287,20 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         };
         let mut held = accesses.hold();
         held.prepare(&mut ahead);
-        ahead.put(self.name, held, body);
-        if desk.hand.inserted.is_multiple_of(EVERY) {
-            shared.keep_window(WINDOW, &mut desk.hand);
+        if self.bytes > 0 {
+            ahead.put(
+                self.name,
+                held,
+                Heavy::new(body, self.bytes, shared.bytes()),
+            );
+        } else {
+            ahead.put(self.name, held, body);
+        }
+        let Desk { hand, window, .. } = &mut *desk;
+        if self.bytes > 0 || hand.inserted.is_multiple_of(EVERY) {
+            shared.keep_window(*window, hand);
+        } else if hand.inserted < EVERY {
+            shared.count(hand.inserted);
         }
     }
 }

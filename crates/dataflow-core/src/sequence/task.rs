@@ -7,11 +7,18 @@ use super::pace::Watch;
 use super::versions::Woken;
 use crate::error::{Error, TaskError};
 use crate::port::Word;
+use crate::sync::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// What a body may return: nothing, or a result.
+#[diagnostic::on_unimplemented(
+    message = "a task's body cannot return `{Self}`",
+    label = "neither `()` nor a `Result<(), E>`",
+    note = "results go into data that the task writes; errors are a `TaskError`, a `String` or a `&str`, or become one by `Into`"
+)]
 pub trait Outcome {
     /// The same as a result.
     ///
@@ -110,6 +117,43 @@ where
     }
 }
 
+/// A body that holds many bytes until it has run, or is dropped.
+pub(super) struct Heavy<B> {
+    body: B,
+    weight: Weight,
+}
+
+/// Bytes among those that wait.
+struct Weight {
+    bytes: u64,
+    waiting: Arc<AtomicU64>,
+}
+
+impl<B> Heavy<B> {
+    pub fn new(body: B, bytes: u64, waiting: &Arc<AtomicU64>) -> Self {
+        // Relaxed: a count, no more.
+        waiting.fetch_add(bytes, Ordering::Relaxed);
+        let waiting = waiting.clone();
+        let weight = Weight { bytes, waiting };
+        Heavy { body, weight }
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl<H: Held, B: Body<H>> Body<H> for Heavy<B> {
+    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
+        let Heavy { body, weight } = self;
+        let result = body.run(guards, inside);
+        drop(weight);
+        result
+    }
+}
+
 /// What became of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -135,13 +179,23 @@ pub(super) struct Task<H, B> {
     body: Option<B>,
 }
 
+/// Accesses up to which each is compared with each; more are sorted.
+const FEW: usize = 16;
+
+fn names_one_twice(seen: &mut [*const ()]) -> bool {
+    if seen.len() <= FEW {
+        return (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
+    }
+    seen.sort_unstable();
+    seen.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 impl<H: Held, B> Task<H, B> {
     /// Inserts the accesses; `None` if two are to the same datum.
     pub fn new(label: Label, held: H, body: B) -> Option<Self> {
         let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
         held.each_named(&mut |place| seen.push(place));
-        let twice = (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
-        if twice {
+        if names_one_twice(&mut seen) {
             return None;
         }
         let mut required = SmallVec::new();
@@ -248,5 +302,56 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
             versions.finish(required, failed && mode != Mode::Read, woken);
         });
         self.held = None;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::access::{Cell, Commute, Kept};
+    use super::*;
+
+    /// A task that was woken because it may commute, and then waits elsewhere, wakes the next one in
+    /// its place: nobody else would.
+    #[test]
+    fn a_right_to_commute_that_is_not_taken_is_passed_on() {
+        let (a, b) = (Cell::new(0), Cell::new(0));
+        let label = |number| Label {
+            number,
+            name: "task",
+            priority: 0,
+        };
+        let of = |cell| Kept::<i32, Commute>::new(cell);
+        let mut both = Task::new(label(1), (of(&a), of(&b)), ()).unwrap();
+        let mut one = Task::new(label(2), of(&b), ()).unwrap();
+        fn waits<H: Held>(task: &mut Task<H, impl Sized>, word: Word) -> (bool, Vec<Word>) {
+            let mut woken = Woken::new();
+            let step = task.begin_commuting(&mut woken);
+            let waits = match step {
+                Step::Commuting(at) => {
+                    let mut waits = false;
+                    task.each(|other, shown, _| {
+                        if other == at {
+                            waits = shown.versions.wait_to_commute(word);
+                        }
+                    });
+                    waits
+                }
+                _ => false,
+            };
+            (waits, woken.to_vec())
+        }
+        assert!(b.versions.try_begin_commuting(), "somebody is at b");
+        assert_eq!(waits(&mut both, 1), (true, vec![]));
+        assert_eq!(waits(&mut one, 2), (true, vec![]));
+        assert!(a.versions.try_begin_commuting(), "and now at a");
+        let mut woken = Woken::new();
+        b.versions.end_commuting(&mut woken);
+        assert_eq!(woken.to_vec(), [1], "who waited longest at b");
+        assert_eq!(
+            waits(&mut both, 1),
+            (true, vec![2]),
+            "it waits at a: the next one at b may"
+        );
+        assert_eq!(waits(&mut one, 2), (false, vec![]));
     }
 }

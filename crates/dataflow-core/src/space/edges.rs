@@ -1,7 +1,8 @@
 //! Visitors of edges: what a space talks to when it is asked about a task.
 
 use super::{TaskName, TaskSpace};
-use crate::data::Store;
+use crate::data::{Datum, Store};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 
 /// Hears where the flows of a task come from.
@@ -9,7 +10,7 @@ pub trait Inputs<S: TaskSpace> {
     /// `flow` comes from `source_flow` of the task `source`.
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize);
 
-    /// `flow` comes from home: a slot of a store. Taken if the flow is updated, shared if read.
+    /// `flow` is read from a slot of a store, its *home*: taken if the flow is updated, shared if read.
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize);
 }
 
@@ -37,7 +38,9 @@ pub trait Successors<S: TaskSpace> {
 }
 
 /// Bits of a narrow set of flows; see [`Expected::mask`].
-pub(crate) const NARROW: usize = 7;
+pub(crate) const NARROW: usize = 15;
+/// Flows of a set that fits a byte, with a bit to spare.
+const BYTE: usize = 7;
 
 /// Counts the inputs of a task, and tells whether it expects one through a certain flow.
 pub(crate) struct Expected<T> {
@@ -48,7 +51,7 @@ pub(crate) struct Expected<T> {
     /// How many inputs come from tasks.
     pub count: usize,
     /// A bit per flow fed by a task, if all of them are below [`NARROW`].
-    pub mask: u8,
+    pub mask: u16,
     /// Whether a flow at or above [`NARROW`] is fed by a task.
     pub wide: bool,
     /// Whether two tasks claim the same flow.
@@ -70,6 +73,54 @@ impl<T: TaskName> Expected<T> {
         space.inputs(task, &mut expected);
         expected
     }
+
+    /// The mask, if all inputs come through the first seven flows.
+    #[inline(always)]
+    pub fn byte(&self) -> Option<u8> {
+        (!self.wide && self.mask >> BYTE == 0).then_some(self.mask as u8)
+    }
+}
+
+/// Where all inputs of a task come from, for tasks with many: by flow, the source and its flow as a
+/// number that stands for them.
+pub(crate) struct Sources {
+    by_flow: Vec<(usize, u64)>,
+}
+
+impl Sources {
+    /// `None` if two tasks claim the same flow.
+    pub fn of<S: TaskSpace>(space: &S, task: S::Task) -> Option<Self> {
+        let by_flow = Vec::new();
+        let mut sources = Sources { by_flow };
+        space.inputs(task, &mut sources);
+        sources.by_flow.sort_unstable();
+        let mut pairs = sources.by_flow.windows(2);
+        let doubled = pairs.any(|pair| pair[0].0 == pair[1].0);
+        (!doubled).then_some(sources)
+    }
+
+    pub fn count(&self) -> usize {
+        self.by_flow.len()
+    }
+
+    /// Whether a flow comes from there.
+    pub fn names(&self, flow: usize, from: u64) -> bool {
+        let at = self.by_flow.binary_search(&(flow, from));
+        at.is_ok()
+    }
+}
+
+/// A source and its flow as a number; of two by chance the same, one time in 2⁶⁴.
+pub(crate) fn number_of<T: TaskName>(source: T, flow: usize) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one((source, flow))
+}
+
+impl<S: TaskSpace> Inputs<S> for Sources {
+    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
+        self.by_flow.push((flow, number_of(source, source_flow)));
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
 impl<S: TaskSpace> Inputs<S> for Expected<S::Task> {
@@ -90,15 +141,16 @@ impl<S: TaskSpace> Inputs<S> for Expected<S::Task> {
 }
 
 /// Whether a task waits for no other task.
+#[doc(hidden)]
 #[inline(always)]
-pub(crate) fn is_root<S: TaskSpace>(space: &S, task: S::Task) -> bool {
+pub fn is_root<S: TaskSpace>(space: &S, task: S::Task) -> bool {
     Expected::of(space, task, usize::MAX, (task, 0)).count == 0
 }
 
-/// Hears only of inputs from home.
-pub(crate) struct HomeInputs<F>(pub F);
+/// Hears only of inputs from home. Through a pointer: so a space is asked by one function, whoever hears.
+pub(crate) struct HomeInputs<'h, D: Datum>(pub &'h mut dyn FnMut(usize, &Store<D>, usize));
 
-impl<S: TaskSpace, F: FnMut(usize, &Store<S::Datum>, usize)> Inputs<S> for HomeInputs<F> {
+impl<S: TaskSpace> Inputs<S> for HomeInputs<'_, S::Datum> {
     #[inline(always)]
     fn task(&mut self, _: usize, _: S::Task, _: usize) {}
 

@@ -27,16 +27,30 @@ impl<'a, D: Datum> Flows<'a, D> {
         self.versions.is_empty()
     }
 
+    /// The first `n` flows, all if there are fewer: for a space that adds flows of its own to those of
+    /// another, whose body shall not see them.
+    pub fn first(&mut self, n: usize) -> Flows<'_, D> {
+        let n = n.min(self.versions.len());
+        Flows {
+            flows: &self.flows[..n],
+            versions: &mut self.versions[..n],
+        }
+    }
+
     /// All flows of a task that has exactly `N`.
     ///
     /// # Panics
     /// If the class was described with another number of flows: a fault of the task space.
+    #[track_caller]
     pub fn slots<const N: usize>(&mut self) -> [Slot<'_, D>; N] {
         let n = self.len();
+        if n != N {
+            panic!("the body asks for {N} flows, its class describes {n}");
+        }
         let mut slots = self.iter();
         std::array::from_fn(|_| match slots.next() {
-            Some(slot) if n == N => slot,
-            _ => panic!("the body asks for {N} flows, its class describes {n}"),
+            Some(slot) => slot,
+            None => unreachable!("there are {n} flows"),
         })
     }
 
@@ -60,6 +74,7 @@ impl<'a, D: Datum> Slot<'a, D> {
     ///
     /// # Panics
     /// If the flow is empty: it is new and was not put, or it only orders.
+    #[track_caller]
     pub fn read(self) -> &'a D {
         match self.version {
             Some(version) => version,
@@ -76,6 +91,7 @@ impl<'a, D: Datum> Slot<'a, D> {
     ///
     /// # Panics
     /// If the flow is not described as updated: a fault of the task space.
+    #[track_caller]
     pub fn update(self) -> &'a mut D {
         if self.flow.mode != Mode::Update {
             panic!(
@@ -93,6 +109,7 @@ impl<'a, D: Datum> Slot<'a, D> {
     ///
     /// # Panics
     /// If the flow is not described as new: a fault of the task space.
+    #[track_caller]
     pub fn put(self, datum: D) {
         if self.flow.mode != Mode::New {
             panic!(

@@ -4,33 +4,47 @@
 //! every edge are written down, so that [`verify`] can prove that they agree; the in-degree is
 //! derived. Nothing is unrolled: the engine asks when a task has run.
 
+mod asked;
 mod describe;
 mod edges;
 mod flows;
 mod independent;
+mod loops;
 mod name;
 mod verify;
 
+pub(crate) use asked::{Asked, Home};
 pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
+#[doc(hidden)]
+pub use edges::is_root;
 pub use edges::{Inputs, Successors};
 pub use flows::{Flows, Slot};
 pub use independent::Independent;
+#[doc(hidden)]
+pub use loops::dealt;
 pub use name::TaskName;
 #[doc(hidden)]
 pub use name::{pack_parameters, unpack_class, unpack_parameters};
 pub use verify::{Fault, verify};
+pub(crate) use verify::{misplaced, verify_if_asked};
 
-pub(crate) use edges::{Expected, HomeInputs, NARROW, is_root};
+pub(crate) use edges::{Expected, HomeInputs, NARROW, Sources, number_of};
 
 use crate::data::Datum;
 use crate::error::TaskError;
 use crate::rank::Rank;
+use std::iter;
 
 /// A parameterised set of tasks and the edges between them.
 ///
 /// All questions are pure: the same task gets the same answer, on every rank, at any time.
-/// A space that contradicts itself is never unsound; it ends in a named error, and
-/// [`verify`] names the edge beforehand.
+/// A space that contradicts itself is never unsound. Its run ends in a named error if an edge has
+/// one end only or a wrong one, a flow is fed twice or not at all, tasks wait for one another, counts
+/// or ranks are wrong, a slot of a store is put twice, or taken and not brought back.
+/// What a run cannot see [`verify`] proves beforehand, naming the edge: that data are brought back
+/// as what became of them, that a slot that is read is not replaced meanwhile, that kinds agree, and
+/// that two names never pack to one number. `DATAFLOW_VERIFY=1` has small spaces verified before
+/// they run.
 ///
 /// # Examples
 /// See the [crate] for a chain, the example `alignment` for a wavefront, and
@@ -64,6 +78,13 @@ pub trait TaskSpace: Sync + Sized {
         Rank(0)
     }
 
+    /// The rank whose store has the datum that a flow of the task takes from home or brings there. It
+    /// must be the task's own, since a task sees no other's: [`verify`] says where it is not. By
+    /// default nothing is known, and it is taken for the task's.
+    fn owner(&self, task: Self::Task, _flow: usize) -> Rank {
+        self.rank(task)
+    }
+
     /// How urgent the task is; higher runs earlier. Never changes results.
     fn priority(&self, _task: Self::Task) -> i64 {
         0
@@ -72,7 +93,15 @@ pub trait TaskSpace: Sync + Sized {
     /// The tasks of a rank that wait for no other task. By default found among
     /// [`tasks`](Self::tasks), which takes time in proportion to their number (not memory).
     fn roots(&self, on: Rank) -> impl Iterator<Item = Self::Task> + Send {
-        self.tasks(on).filter(move |&task| is_root(self, task))
+        let mut tasks = self.tasks(on);
+        iter::from_fn(move || {
+            loop {
+                let task = tasks.next()?;
+                if is_root(self, task) {
+                    return Some(task);
+                }
+            }
+        })
     }
 
     /// How many tasks a rank has. By default counted, one by one.
@@ -88,4 +117,46 @@ pub trait TaskSpace: Sync + Sized {
     fn index(&self, _task: Self::Task) -> Option<usize> {
         None
     }
+}
+
+/// Those of these tasks that a space places on a rank: what [`TaskSpace::tasks`] lists, of all.
+///
+/// As `filter` would do it, but for the time to compile: `filter` brings the loops of every iterator
+/// inside of it, once for each way to ask.
+///
+/// # Examples
+/// ```
+/// # use dataflow_core::prelude::*;
+/// # use dataflow_core::space::placed;
+/// # struct Sums;
+/// # impl TaskSpace for Sums {
+/// # type Task = u64;
+/// # type Datum = ();
+/// # fn describe(&self, about: &mut Description) { about.class("Sum"); }
+/// fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+///     placed(self, on, 0..100)
+/// }
+/// fn rank(&self, task: u64) -> Rank {
+///     Rank(task as u32 % 2)
+/// }
+/// # fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+/// # fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+/// # fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> { Ok(()) }
+/// # }
+/// # assert_eq!(Sums.tasks(Rank(1)).count(), 50);
+/// ```
+pub fn placed<S: TaskSpace>(
+    space: &S,
+    on: Rank,
+    tasks: impl Iterator<Item = S::Task> + Send,
+) -> impl Iterator<Item = S::Task> + Send {
+    let mut tasks = tasks;
+    iter::from_fn(move || {
+        loop {
+            let task = tasks.next()?;
+            if space.rank(task) == on {
+                return Some(task);
+            }
+        }
+    })
 }

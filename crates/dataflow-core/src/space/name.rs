@@ -14,6 +14,11 @@ pub(crate) const PACKED_BITS: u32 = 55;
 ///
 /// Names of at most 55 bits travel through queues as they are; wider ones still work, through a
 /// table under a lock that each step of such a task has to ask.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `TaskName`: it cannot name tasks",
+    label = "no name of a task",
+    note = "`task_names!` makes an enum of names: `task_names! {{ pub enum Task {{ Tile {{ i, j }} }} }}`; unsigned integers and tuples of them are names too"
+)]
 pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     /// Index of the class, in the order in which [`describe`](super::TaskSpace::describe) names them.
     fn class(self) -> usize;

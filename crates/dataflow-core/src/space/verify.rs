@@ -2,12 +2,18 @@
 //!
 //! Everything is enumerated, so a proof takes memory in proportion to the space: use small
 //! parameters, such as four tiles a side on a grid of 2 × 3. Each space has this as its first test.
+//!
+//! What a space says is read once, its tasks as numbers; what follows knows no space, and is compiled
+//! once for all.
 
-use super::{Class, Description, Inputs, Mode, Successors, TaskName, TaskSpace};
-use crate::data::Store;
+use super::asked::{Asked, Ends, Home};
+use super::name::PACKED_BITS;
+use super::{Class, Description, Mode, TaskName, TaskSpace};
+use crate::error::{Error, Kind};
 use crate::rank::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::ControlFlow;
 
 /// A contradiction in a task space, with the edge it concerns and both opinions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +35,8 @@ fn fault<T>(text: String) -> Result<T, Fault> {
 
 /// Checks a space on `n_ranks` ranks.
 ///
-/// What is proved: every task is listed once, on its rank; every input names an output that
+/// What is proved: every task is listed once, on its rank, and has a name (and an index, if it has
+/// one) that is no other's; every input names an output that
 /// names it back, and the reverse; both ends agree on the kind of datum; every flow that is read
 /// or updated is fed once; what is taken from home is taken by one task and brought back by one,
 /// as what became of it, not as another datum;
@@ -41,128 +48,268 @@ fn fault<T>(text: String) -> Result<T, Fault> {
 /// # Examples
 /// See the [crate's](crate) example.
 pub fn verify<S: TaskSpace>(space: &S, n_ranks: u32) -> Result<(), Fault> {
-    let graph = Graph::of(space, n_ranks)?;
-    graph.check_inputs()?;
-    graph.check_outputs()?;
-    graph.check_homes()?;
-    graph.check_roots(space, n_ranks)?;
-    let order = graph.check_order()?;
-    graph.check_lineages(&order)
+    read(space, n_ranks)?.check()
 }
 
-struct Graph<T> {
-    about: Description,
+/// What is said of a task that is listed where it is not placed. Also said of a run that stalls.
+pub(crate) fn misplaced<T: TaskName>(space: &dyn Asked<T>, task: T, on: Rank) -> String {
+    let placed = space.placed(task);
+    let forgotten = match placed {
+        Rank(0) => " (has the space a method `rank`? without one all tasks are placed on rank 0)",
+        _ => "",
+    };
+    format!("`tasks` lists {task:?} on {on}, but `rank` places it on {placed}{forgotten}")
+}
+
+/// Queues and tables know a task as what its name packs to.
+fn check_name<T: TaskName>(task: T) -> Result<(), Fault> {
+    match task.pack() {
+        Some(packed) if packed >> PACKED_BITS != 0 => fault(format!(
+            "{task:?} packs to {packed}, which is not below 2^{PACKED_BITS}"
+        )),
+        Some(packed) if T::unpack(packed) != task => fault(format!(
+            "{task:?} packs to {packed}, which unpacks to {:?}: two names must not pack to one number",
+            T::unpack(packed)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Tasks up to which `DATAFLOW_VERIFY` has a space verified.
+const FEW: u64 = 100_000;
+
+/// Verifies a space that is about to run, if the environment asks for it and the space is small.
+pub(crate) fn verify_if_asked<T: TaskName>(
+    space: &dyn Asked<T>,
     n_ranks: u32,
-    tasks: BTreeMap<T, Ends<T>>,
+) -> Result<(), Error> {
+    match std::env::var_os("DATAFLOW_VERIFY") {
+        Some(asked) if asked == "1" => verify_small(space, n_ranks),
+        _ => Ok(()),
+    }
 }
 
-/// Both opinions of one task.
-struct Ends<T> {
-    on: Rank,
-    /// (flow, source, source's flow)
-    inputs: Vec<(usize, T, usize)>,
-    /// (flow, target, target's flow)
-    outputs: Vec<(usize, T, usize)>,
-    taken: Vec<(usize, Home)>,
-    put: Vec<(usize, Home)>,
+#[cold]
+fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Error> {
+    let n_tasks: u64 = (0..n_ranks).map(|on| space.counted(Rank(on))).sum();
+    if n_tasks > FEW {
+        eprintln!(
+            "dataflow: DATAFLOW_VERIFY: space {:?} has {n_tasks} tasks and is not verified ({FEW} \
+             at most are): try smaller parameters",
+            space.about().space_name()
+        );
+        return Ok(());
+    }
+    let proved = read(space, n_ranks).and_then(|graph| graph.check());
+    proved.map_err(|fault| Error::new(Kind::Contradiction, None, fault.text))
 }
 
-/// A slot of a store on a rank: the store's address (two may share a name), index, name, length.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Home {
-    on: Rank,
-    store: usize,
-    index: usize,
-    name: String,
-    length: usize,
+/// Reads all that a space says.
+fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<Graph, Fault> {
+    let mut reader = Reader {
+        space,
+        about: space.about(),
+        numbers: BTreeMap::new(),
+        tasks: Vec::new(),
+        dense: BTreeMap::new(),
+    };
+    let ranks = (0..n_ranks).map(Rank);
+    for on in ranks.clone() {
+        reader.read_tasks(on)?;
+    }
+    let ranks = ranks.map(|on| reader.read_rank(on)).collect();
+    Ok(reader.graph(ranks))
 }
 
-impl Home {
-    fn of<D: crate::data::Datum>(on: Rank, store: &Store<D>, index: usize) -> Self {
-        let address = std::ptr::from_ref(store).addr();
-        Home {
-            on,
-            store: address,
-            index,
-            name: store.name().into(),
-            length: store.len(),
+/// Gives numbers to tasks, in the order in which they are met.
+struct Reader<'s, T> {
+    space: &'s dyn Asked<T>,
+    about: Description,
+    numbers: BTreeMap<T, usize>,
+    tasks: Vec<Task>,
+    /// Tasks by their own [index](TaskSpace::index).
+    dense: BTreeMap<usize, usize>,
+}
+
+impl<T: TaskName> Reader<'_, T> {
+    fn read_tasks(&mut self, on: Rank) -> Result<(), Fault> {
+        let mut found = Ok(());
+        self.space.each_task(on, &mut |task| {
+            found = self.read_task(task, on);
+            match found {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        found
+    }
+
+    fn read_task(&mut self, task: T, on: Rank) -> Result<(), Fault> {
+        if self.space.placed(task) != on {
+            return fault(misplaced(self.space, task, on));
+        }
+        check_name(task)?;
+        let number = self.number(task);
+        if let Some(index) = self.space.number(task)
+            && let Some(other) = self.dense.insert(index, number)
+            && other != number
+        {
+            let other = &self.tasks[other].text;
+            return fault(format!("{other} and {task:?} both have the index {index}"));
+        }
+        if self.about.classes().get(task.class()).is_none() {
+            return fault(format!("{task:?} is of a class that is not described"));
+        }
+        let ends = self.space.ends(task);
+        self.check_owners(task, on, &ends)?;
+        let mut edges = |edges: Vec<(usize, T, usize)>| {
+            let numbered = edges.into_iter();
+            let numbered = numbered.map(|(flow, other, its)| (flow, self.number(other), its));
+            numbered.collect()
+        };
+        let ends = Ends {
+            inputs: edges(ends.inputs),
+            outputs: edges(ends.outputs),
+            taken: ends.taken,
+            put: ends.put,
+        };
+        match self.tasks[number].listed.replace(Listed { on, ends }) {
+            Some(_) => fault(format!("{task:?} is listed twice")),
+            None => Ok(()),
         }
     }
-}
 
-impl fmt::Display for Home {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "slot {} of {}", self.index, self.name)
-    }
-}
-
-impl<S: TaskSpace> Inputs<S> for Ends<S::Task> {
-    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
-        self.inputs.push((flow, source, source_flow));
-    }
-    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.taken.push((flow, Home::of(self.on, store, index)));
-    }
-}
-
-impl<S: TaskSpace> Successors<S> for Ends<S::Task> {
-    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        self.outputs.push((flow, target, target_flow));
-    }
-    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.put.push((flow, Home::of(self.on, store, index)));
-    }
-}
-
-impl<T: TaskName> Graph<T> {
-    fn of<S: TaskSpace<Task = T>>(space: &S, n_ranks: u32) -> Result<Self, Fault> {
-        let about = Description::of(space);
-        let mut tasks = BTreeMap::new();
-        for on in (0..n_ranks).map(Rank) {
-            for task in space.tasks(on) {
-                if space.rank(task) != on {
-                    let placed = space.rank(task);
-                    return fault(format!("{task:?} is listed on {on} but placed on {placed}"));
-                }
-                if about.classes().get(task.class()).is_none() {
-                    return fault(format!("{task:?} is of a class that is not described"));
-                }
-                let mut ends = Ends {
-                    on,
-                    inputs: vec![],
-                    outputs: vec![],
-                    taken: vec![],
-                    put: vec![],
-                };
-                space.inputs(task, &mut ends);
-                space.successors(task, &mut ends);
-                if tasks.insert(task, ends).is_some() {
-                    return fault(format!("{task:?} is listed twice"));
-                }
+    /// What a task takes from home or brings there lies on its own rank.
+    fn check_owners(&self, task: T, on: Rank, ends: &Ends<T>) -> Result<(), Fault> {
+        let taken = ends.taken.iter().map(|end| (end, "takes", "give"));
+        let put = ends.put.iter().map(|end| (end, "brings home", "take"));
+        for ((flow, home), does, says) in taken.chain(put) {
+            let owner = self.space.owner(task, *flow);
+            if owner != on {
+                let flow = self.about.flow_name(task.class(), *flow);
+                return fault(format!(
+                    "{task:?} on {on} {does} {flow} ({home}), which lies on {owner}: let a task there \
+                     {says} it, and an edge carry it"
+                ));
             }
         }
-        Ok(Graph {
-            about,
-            n_ranks,
-            tasks,
+        Ok(())
+    }
+
+    fn number(&mut self, task: T) -> usize {
+        let tasks = &mut self.tasks;
+        *self.numbers.entry(task).or_insert_with(|| {
+            tasks.push(Task {
+                text: format!("{task:?}"),
+                class: task.class(),
+                listed: None,
+            });
+            tasks.len() - 1
         })
     }
 
-    fn class(&self, task: T) -> &Class {
-        &self.about.classes()[task.class()]
+    fn read_rank(&mut self, on: Rank) -> RankTold {
+        let (space, mut roots) = (self.space, Vec::new());
+        space.each_root(on, &mut |root| {
+            let number = self.number(root);
+            // What is no task has no place either; that it is none is said later.
+            let placed = match self.tasks[number].listed {
+                Some(_) => space.placed(root),
+                None => on,
+            };
+            roots.push((number, placed));
+            ControlFlow::Continue(())
+        });
+        let count = space.counted(on);
+        RankTold { on, roots, count }
+    }
+
+    fn graph(self, ranks: Vec<RankTold>) -> Graph {
+        Graph {
+            about: self.about,
+            tasks: self.tasks,
+            by_name: self.numbers.into_values().collect(),
+            ranks,
+        }
+    }
+}
+
+/// A slot, and the rank whose store it is of.
+type Slot<'g> = (Rank, &'g Home);
+
+/// What a space says, with tasks as numbers.
+struct Graph {
+    about: Description,
+    tasks: Vec<Task>,
+    /// All that were met, in the order of their names.
+    by_name: Vec<usize>,
+    ranks: Vec<RankTold>,
+}
+
+/// A task that was listed, or named by one that was.
+struct Task {
+    /// For texts.
+    text: String,
+    class: usize,
+    listed: Option<Listed>,
+}
+
+/// Where a task runs, and both opinions of its edges.
+struct Listed {
+    on: Rank,
+    ends: Ends<usize>,
+}
+
+/// What a space says of one rank.
+struct RankTold {
+    on: Rank,
+    /// Each with where it is placed.
+    roots: Vec<(usize, Rank)>,
+    count: u64,
+}
+
+impl Graph {
+    fn check(&self) -> Result<(), Fault> {
+        self.check_inputs()?;
+        self.check_outputs()?;
+        self.check_homes()?;
+        self.ranks
+            .iter()
+            .try_for_each(|told| self.check_rank(told))?;
+        let order = self.check_order()?;
+        self.check_lineages(&order)
+    }
+
+    /// The tasks that were listed, in the order of their names.
+    fn listed(&self) -> impl Iterator<Item = (usize, &Listed)> {
+        let listed = |&task: &usize| Some((task, self.tasks[task].listed.as_ref()?));
+        self.by_name.iter().filter_map(listed)
+    }
+
+    fn ends(&self, task: usize) -> Option<&Ends<usize>> {
+        Some(&self.tasks[task].listed.as_ref()?.ends)
+    }
+
+    fn text(&self, task: usize) -> &str {
+        &self.tasks[task].text
+    }
+
+    fn class(&self, task: usize) -> &Class {
+        &self.about.classes()[self.tasks[task].class]
     }
 
     /// `TASK.FLOW`, for texts.
-    fn end(&self, task: T, flow: usize) -> String {
-        if task.class() < self.about.classes().len() {
-            format!("{} of {task:?}", self.about.flow_name(task.class(), flow))
+    fn end(&self, task: usize, flow: usize) -> String {
+        let Task { text, class, .. } = &self.tasks[task];
+        if *class < self.about.classes().len() {
+            format!("{} of {text}", self.about.flow_name(*class, flow))
         } else {
-            format!("flow {flow} of {task:?}")
+            format!("flow {flow} of {text}")
         }
     }
 
     /// The flow's mode and kind.
-    fn flow(&self, task: T, flow: usize) -> Result<(Mode, &'static str), Fault> {
+    fn flow(&self, task: usize, flow: usize) -> Result<(Mode, &'static str), Fault> {
         match self.class(task).flows.get(flow) {
             Some(flow) => Ok((flow.mode, flow.kind)),
             None => fault(format!("{} is not described", self.end(task, flow))),
@@ -171,17 +318,18 @@ impl<T: TaskName> Graph<T> {
 
     /// Every input is known at its source; every flow has the inputs that its mode asks for.
     fn check_inputs(&self) -> Result<(), Fault> {
-        for (&task, ends) in &self.tasks {
+        for (task, Listed { ends, .. }) in self.listed() {
             let mut fed = BTreeSet::new();
             for &(flow, source, source_flow) in &ends.inputs {
                 self.flow(task, flow)?;
                 if !fed.insert(flow) {
                     return fault(format!("{} has two sources", self.end(task, flow)));
                 }
-                let Some(known) = self.tasks.get(&source) else {
+                let Some(known) = self.ends(source) else {
                     return fault(format!(
-                        "{} comes from {source:?}, which is no task",
-                        self.end(task, flow)
+                        "{} comes from {}, which is no task",
+                        self.end(task, flow),
+                        self.text(source)
                     ));
                 };
                 let named = known
@@ -226,13 +374,14 @@ impl<T: TaskName> Graph<T> {
 
     /// Every output is expected at its target, with the same kind.
     fn check_outputs(&self) -> Result<(), Fault> {
-        for (&task, ends) in &self.tasks {
+        for (task, Listed { ends, .. }) in self.listed() {
             for &(flow, target, target_flow) in &ends.outputs {
                 let (_, kind) = self.flow(task, flow)?;
-                let Some(known) = self.tasks.get(&target) else {
+                let Some(known) = self.ends(target) else {
                     return fault(format!(
-                        "{} goes to {target:?}, which is no task",
-                        self.end(task, flow)
+                        "{} goes to {}, which is no task",
+                        self.end(task, flow),
+                        self.text(target)
                     ));
                 };
                 if !known.inputs.contains(&(target_flow, task, flow)) {
@@ -258,14 +407,14 @@ impl<T: TaskName> Graph<T> {
     /// Slots exist; each is taken for updating by one task and brought back by one; a slot that
     /// is only read is not replaced.
     fn check_homes(&self) -> Result<(), Fault> {
-        let mut takers: BTreeMap<&Home, (T, Mode)> = BTreeMap::new();
-        let mut putters: BTreeMap<&Home, T> = BTreeMap::new();
-        for (&task, ends) in &self.tasks {
+        let mut takers: BTreeMap<Slot<'_>, (usize, Mode)> = BTreeMap::new();
+        let mut putters: BTreeMap<Slot<'_>, usize> = BTreeMap::new();
+        for (task, Listed { on, ends }) in self.listed() {
             for (flow, home) in ends.taken.iter().chain(&ends.put) {
                 self.flow(task, *flow)?;
                 // Of several ranks the space has the stores of one only: there, indices elsewhere
                 // are names that must match, no more.
-                if self.n_ranks == 1 && home.index >= home.length {
+                if self.ranks.len() == 1 && home.index >= home.length {
                     let end = self.end(task, *flow);
                     return fault(format!(
                         "{end} names {home}, which has {} slots",
@@ -275,9 +424,10 @@ impl<T: TaskName> Graph<T> {
             }
             for (flow, home) in &ends.taken {
                 let (mode, _) = self.flow(task, *flow)?;
-                match takers.insert(home, (task, mode)) {
+                match takers.insert((*on, home), (task, mode)) {
                     Some((other, before)) if before == Mode::Update || mode == Mode::Update => {
-                        return fault(format!("{other:?} and {task:?} both take {home}"));
+                        let (one, other) = (self.text(other), self.text(task));
+                        return fault(format!("{one} and {other} both take {home}"));
                     }
                     _ => {}
                 }
@@ -289,19 +439,22 @@ impl<T: TaskName> Graph<T> {
                         self.end(task, *flow)
                     ));
                 }
-                if let Some(other) = putters.insert(home, task) {
-                    return fault(format!("{other:?} and {task:?} both put {home}"));
+                if let Some(other) = putters.insert((*on, home), task) {
+                    let (one, other) = (self.text(other), self.text(task));
+                    return fault(format!("{one} and {other} both put {home}"));
                 }
             }
         }
-        for (home, (task, mode)) in &takers {
-            match (mode, putters.get(home)) {
+        for (slot @ (_, home), (task, mode)) in &takers {
+            let task = self.text(*task);
+            match (mode, putters.get(slot)) {
                 (Mode::Update, None) => {
-                    return fault(format!("{task:?} takes {home}, which nobody brings back"));
+                    return fault(format!("{task} takes {home}, which nobody brings back"));
                 }
                 (Mode::Read | Mode::Optional, Some(putter)) => {
                     return fault(format!(
-                        "{task:?} reads {home}, which {putter:?} replaces meanwhile"
+                        "{task} reads {home}, which {} replaces meanwhile",
+                        self.text(*putter)
                     ));
                 }
                 _ => {}
@@ -310,75 +463,71 @@ impl<T: TaskName> Graph<T> {
         Ok(())
     }
 
-    fn check_roots<S: TaskSpace<Task = T>>(&self, space: &S, n_ranks: u32) -> Result<(), Fault> {
-        for on in (0..n_ranks).map(Rank) {
-            let mut roots = BTreeSet::new();
-            for root in space.roots(on) {
-                match self.tasks.get(&root) {
-                    None => return fault(format!("root {root:?} is no task")),
-                    Some(_) if space.rank(root) != on => {
-                        return fault(format!(
-                            "root {root:?} is announced on {on}, where it does not run"
-                        ));
-                    }
-                    Some(ends) if !ends.inputs.is_empty() => {
-                        return fault(format!("root {root:?} has inputs from tasks"));
-                    }
-                    Some(_) if !roots.insert(root) => {
-                        return fault(format!("root {root:?} is announced twice"));
-                    }
-                    Some(_) => {}
+    /// Roots and count of a rank are those of the tasks that are listed there.
+    fn check_rank(&self, RankTold { on, roots, count }: &RankTold) -> Result<(), Fault> {
+        let mut announced = BTreeSet::new();
+        for &(root, placed) in roots {
+            let text = self.text(root);
+            match self.ends(root) {
+                None => return fault(format!("root {text} is no task")),
+                Some(_) if placed != *on => {
+                    return fault(format!(
+                        "root {text} is announced on {on}, where it does not run"
+                    ));
                 }
-            }
-            let here = || {
-                self.tasks
-                    .iter()
-                    .filter(|(task, _)| space.rank(**task) == on)
-            };
-            let missing =
-                here().find(|(task, ends)| ends.inputs.is_empty() && !roots.contains(task));
-            if let Some((task, _)) = missing {
-                return fault(format!(
-                    "{task:?} waits for no task but is not among the roots of {on}"
-                ));
-            }
-            let (count, listed) = (space.count(on), here().count() as u64);
-            if count != listed {
-                return fault(format!("{on} counts {count} tasks but lists {listed}"));
+                Some(ends) if !ends.inputs.is_empty() => {
+                    return fault(format!("root {text} has inputs from tasks"));
+                }
+                Some(_) if !announced.insert(root) => {
+                    return fault(format!("root {text} is announced twice"));
+                }
+                Some(_) => {}
             }
         }
-        Ok(())
+        let here = || self.listed().filter(|(_, listed)| listed.on == *on);
+        let is_missing = |(task, listed): &(usize, &Listed)| {
+            listed.ends.inputs.is_empty() && !announced.contains(task)
+        };
+        if let Some((task, _)) = here().find(is_missing) {
+            return fault(format!(
+                "{} waits for no task but is not among the roots of {on}",
+                self.text(task)
+            ));
+        }
+        let listed = here().count() as u64;
+        match *count == listed {
+            true => Ok(()),
+            false => fault(format!("{on} counts {count} tasks but lists {listed}")),
+        }
     }
 
     /// Kahn's algorithm: what cannot be ordered lies on or behind a cycle.
-    fn check_order(&self) -> Result<Vec<T>, Fault> {
+    fn check_order(&self) -> Result<Vec<usize>, Fault> {
+        let mut missing = vec![0; self.tasks.len()];
+        let mut ready = Vec::new();
+        for (task, listed) in self.listed() {
+            missing[task] = listed.ends.inputs.len();
+            if missing[task] == 0 {
+                ready.push(task);
+            }
+        }
         let mut order = Vec::with_capacity(self.tasks.len());
-        let mut missing: BTreeMap<T, usize> = self
-            .tasks
-            .iter()
-            .map(|(&task, ends)| (task, ends.inputs.len()))
-            .collect();
-        let mut ready: Vec<T> = missing
-            .iter()
-            .filter(|(_, n)| **n == 0)
-            .map(|(&task, _)| task)
-            .collect();
         while let Some(task) = ready.pop() {
-            missing.remove(&task);
             order.push(task);
-            for (_, target, _) in &self.tasks[&task].outputs {
-                if let Some(n) = missing.get_mut(target) {
-                    *n -= 1;
-                    if *n == 0 {
-                        ready.push(*target);
-                    }
+            let outputs = self.ends(task).map_or(&[][..], |ends| &ends.outputs);
+            for &(_, target, _) in outputs {
+                missing[target] -= 1;
+                if missing[target] == 0 {
+                    ready.push(target);
                 }
             }
         }
-        match missing.keys().next() {
-            Some(task) => fault(format!(
-                "{} tasks wait for each other in a cycle, {task:?} among them or behind",
-                missing.len()
+        let mut waiting = self.listed().filter(|(task, _)| missing[*task] > 0);
+        match waiting.next() {
+            Some((task, _)) => fault(format!(
+                "{} tasks wait for each other in a cycle, {} among them or behind",
+                1 + waiting.count(),
+                self.text(task)
             )),
             None => Ok(order),
         }
@@ -386,26 +535,24 @@ impl<T: TaskName> Graph<T> {
 
     /// Follows each datum from home through its versions: what is taken comes back to some slot.
     /// (A slot may get another's datum: two tasks may swap. But none may get lost.)
-    fn check_lineages(&self, order: &[T]) -> Result<(), Fault> {
-        let mut from: BTreeMap<(T, usize), &Home> = BTreeMap::new();
-        let mut brought: BTreeSet<&Home> = BTreeSet::new();
-        for &task in order {
-            let ends = &self.tasks[&task];
+    fn check_lineages(&self, order: &[usize]) -> Result<(), Fault> {
+        let mut from: BTreeMap<(usize, usize), Slot<'_>> = BTreeMap::new();
+        let mut brought: BTreeSet<Slot<'_>> = BTreeSet::new();
+        let listed = |&task: &usize| Some((task, self.tasks[task].listed.as_ref()?));
+        for (task, Listed { on, ends }) in order.iter().filter_map(listed) {
             for &(flow, source, source_flow) in &ends.inputs {
-                if let Some(&home) = from.get(&(source, source_flow)) {
-                    from.insert((task, flow), home);
+                if let Some(&slot) = from.get(&(source, source_flow)) {
+                    from.insert((task, flow), slot);
                 }
             }
-            from.extend(ends.taken.iter().map(|(flow, home)| ((task, *flow), home)));
-            brought.extend(
-                ends.put
-                    .iter()
-                    .filter_map(|(flow, _)| from.get(&(task, *flow)).copied()),
-            );
+            let taken = ends.taken.iter();
+            from.extend(taken.map(|(flow, home)| ((task, *flow), (*on, home))));
+            let put = ends.put.iter();
+            brought.extend(put.filter_map(|(flow, _)| from.get(&(task, *flow)).copied()));
         }
-        for (&task, ends) in &self.tasks {
+        for (task, Listed { on, ends }) in self.listed() {
             for (flow, home) in &ends.taken {
-                if self.flow(task, *flow)?.0 == Mode::Update && !brought.contains(home) {
+                if self.flow(task, *flow)?.0 == Mode::Update && !brought.contains(&(*on, home)) {
                     return fault(format!(
                         "{} takes the datum of {home}, which nobody brings back",
                         self.end(task, *flow)

@@ -11,7 +11,8 @@ pub enum Mutation<T> {
     /// The `nth` thing that `successors` says about a task.
     Output(T, usize, Twist<T>),
     RootMissing(T),
-    RootAdded(T),
+    /// A task that is no root, or a name that is no task, among the roots of a rank.
+    RootAdded(T, Rank),
     /// `count` is wrong by so many.
     Count(i64),
 }
@@ -126,6 +127,10 @@ impl<S: Specimen> TaskSpace for Mutant<S> {
         self.space.rank(task)
     }
 
+    fn owner(&self, task: S::Task, flow: usize) -> Rank {
+        self.space.owner(task, flow)
+    }
+
     fn priority(&self, task: S::Task) -> i64 {
         self.space.priority(task)
     }
@@ -133,7 +138,7 @@ impl<S: Specimen> TaskSpace for Mutant<S> {
     fn roots(&self, on: Rank) -> impl Iterator<Item = S::Task> + Send {
         let (missing, added) = match self.mutation {
             Mutation::RootMissing(task) => (Some(task), None),
-            Mutation::RootAdded(task) => (None, Some(task)),
+            Mutation::RootAdded(task, place) if place == on => (None, Some(task)),
             _ => (None, None),
         };
         let follow = self.roots_follow;
@@ -144,7 +149,7 @@ impl<S: Specimen> TaskSpace for Mutant<S> {
         let roots = own
             .chain(following)
             .filter(move |&root| Some(root) != missing);
-        roots.chain(added.filter(|&task| self.rank(task) == on))
+        roots.chain(added)
     }
 
     fn count(&self, on: Rank) -> u64 {
@@ -311,13 +316,10 @@ pub fn mutations<S: Specimen>(space: &S, n_ranks: u32, stride: usize) -> Vec<Mut
             .flat_map(|on| space.roots(Rank(on)))
             .map(Mutation::RootMissing),
     );
-    all.extend(
-        tasks
-            .iter()
-            .copied()
-            .chain(space.strangers())
-            .map(Mutation::RootAdded),
-    );
+    let placed = tasks.iter().map(|&task| (task, space.rank(task)));
+    let strange = space.strangers().into_iter().map(|name| (name, Rank(0)));
+    let added = placed.chain(strange);
+    all.extend(added.map(|(task, on)| Mutation::RootAdded(task, on)));
     for (place, &task) in tasks.iter().enumerate() {
         let others: Vec<_> = tasks
             .iter()

@@ -4,7 +4,7 @@
 //! one out and delivers it. The real ones are in `dataflow-mpi`.
 
 use dataflow_core::port::{
-    Arrival, Block, Courier, Failure, Goods, Heap, Inbox, Line, Memory, Parcel, Ranks, Terms,
+    Arrival, Block, Courier, Failure, Goods, Heap, Inbox, Line, Memory, Parcel, Terms,
 };
 use dataflow_core::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -60,10 +60,20 @@ impl Drop for Body {
     }
 }
 
+/// A parcel on its way from one rank to another; who is there passes it on.
+struct Bagged {
+    from: Rank,
+    /// Its place among those that get it, the root's being 0.
+    place: usize,
+    parcel: Arc<Parcel>,
+}
+
 #[derive(Default)]
 struct State {
     inboxes: Vec<Option<Arc<dyn Inbox>>>,
-    bag: Vec<(Rank, Parcel)>,
+    bag: Vec<Bagged>,
+    /// Whether the postman has one in hand: its data are not back at home.
+    in_hand: bool,
     closed: Vec<Option<Failure>>,
     /// Runs that all ranks have closed, and the failure of the last.
     n_runs: u32,
@@ -143,14 +153,24 @@ impl World {
                     .wrapping_mul(0x5851_f42d_4c95_7f2d)
                     .wrapping_add(0x1405_7b7e_f767_814f);
                 let chosen = (state.random >> 33) as usize % state.bag.len();
-                let (from, parcel) = state.bag.swap_remove(chosen);
-                let to = parcel.to.0 as usize;
-                let inbox = state.inboxes[to].clone();
+                let Bagged {
+                    from,
+                    place,
+                    parcel,
+                } = state.bag.swap_remove(chosen);
+                let to = parcel.to[place - 1];
+                self.pass_on(&mut state, (to, place), &parcel);
+                let inbox = state.inboxes[to.0 as usize].clone();
+                state.in_hand = true;
                 drop(state);
                 if let Some(inbox) = inbox {
-                    inbox.deliver(from, arrival(parcel, &self.arrived[to]));
+                    let arrived = &self.arrived[to.0 as usize];
+                    inbox.deliver(from, arrival(&parcel, arrived));
                 }
+                drop(parcel);
                 state = self.state();
+                state.in_hand = false;
+                self.bell.notify_all();
             } else if state.over {
                 return;
             } else if self.is_stalled(&state) {
@@ -170,6 +190,25 @@ impl World {
         }
     }
 
+    /// Who has a parcel gives it to those below him, in a heap over the ranks that get it, beginning
+    /// behind the root.
+    fn pass_on(&self, state: &mut State, (from, place): (Rank, usize), parcel: &Arc<Parcel>) {
+        let first = place * self.fan_out;
+        for below in (first..parcel.to.len()).take(self.fan_out) {
+            for cargo in parcel.flows.iter().filter_map(|(_, cargo)| cargo.as_ref()) {
+                state.crossed.data += 1;
+                state.crossed.bytes += cargo.size() as u64;
+            }
+            let entry = (from, parcel.to[below], parcel.task.to_vec());
+            state.crossed.parcels.push(entry);
+            state.bag.push(Bagged {
+                from,
+                place: below + 1,
+                parcel: parcel.clone(),
+            });
+        }
+    }
+
     /// Whether all ranks are open and can run nothing, though some are not done.
     fn is_stalled(&self, state: &State) -> bool {
         let all = state.inboxes.iter().all(Option::is_some);
@@ -179,9 +218,9 @@ impl World {
     }
 }
 
-fn arrival(parcel: Parcel, arrived: &Arc<Arrived>) -> Arrival {
-    let flows = parcel.flows.into_iter().map(|(flow, cargo)| {
-        let goods = cargo.map(|cargo| {
+fn arrival(parcel: &Parcel, arrived: &Arc<Arrived>) -> Arrival {
+    let flows = parcel.flows.iter().map(|(flow, cargo)| {
+        let goods = cargo.as_ref().map(|cargo| {
             let mut body: Box<dyn Block> = Heap.allocate(cargo.size());
             body.bytes_mut().copy_from_slice(&cargo.body());
             let now = arrived.now.fetch_add(cargo.size(), Relaxed) + cargo.size();
@@ -192,10 +231,10 @@ fn arrival(parcel: Parcel, arrived: &Arc<Arrived>) -> Arrival {
                 body,
             }
         });
-        (flow, goods)
+        (*flow, goods)
     });
     Arrival {
-        task: parcel.task,
+        task: parcel.task.clone(),
         poisoned: parcel.poisoned,
         flows: flows.collect(),
     }
@@ -231,28 +270,9 @@ impl Courier for Here {
 impl Line for Here {
     fn post(&self, parcel: Parcel) {
         let mut state = self.world.state();
-        for cargo in parcel.flows.iter().filter_map(|(_, cargo)| cargo.as_ref()) {
-            state.crossed.data += 1;
-            state.crossed.bytes += cargo.size() as u64;
-        }
-        let entry = (self.rank, parcel.to, parcel.task.to_vec());
-        state.crossed.parcels.push(entry);
-        state.bag.push((self.rank, parcel));
+        self.world
+            .pass_on(&mut state, (self.rank, 0), &Arc::new(parcel));
         self.world.bell.notify_all();
-    }
-
-    /// A heap over the ranks that get it, beginning behind the root.
-    fn children(&self, root: Rank, to: &[Rank], _: usize) -> Ranks {
-        let place = match self.rank == root {
-            true => 0,
-            false => 1 + to.iter().position(|&rank| rank == self.rank).unwrap(),
-        };
-        let first = place * self.world.fan_out;
-        to.iter()
-            .skip(first)
-            .take(self.world.fan_out)
-            .copied()
-            .collect()
     }
 
     fn poll(&self) {}
@@ -284,7 +304,7 @@ impl Line for Here {
             self.world.bell.notify_all();
         }
         // The next run is not closed before this rank has opened it.
-        while state.n_runs == run {
+        while state.n_runs == run || state.in_hand {
             state = self.world.wait(state);
         }
         Ok(state.failure.clone())

@@ -6,12 +6,15 @@
 //! residual do not depend on grid, threads or schedule.
 //!
 //! A tile of L travels to the ranks of its row and of its column, at most [`AHEAD`] steps before
-//! the diagonal tile of its row is at that step: no rank holds the whole factor.
+//! the diagonal tile of its row is at that step: no rank holds the whole factor. On one rank nothing
+//! travels, and few tiles of A are there at once.
 //!
 //! # Source
 //! The ratio of LAPACK's TESTING/LIN DPOT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
 
-use crate::matrix::check::{Block, Form, drop_imaginary_diagonal, largest, ratio, subtract};
+use crate::matrix::check::{
+    Block, Form, Rounding, backward_error, drop_imaginary_diagonal, largest, subtract,
+};
 use crate::matrix::norm::{Part, Sums};
 use crate::matrix::tiled::{column_major, gather};
 use crate::matrix::{Entries, Layout, Piece, Structure, Tile, TiledMatrix};
@@ -20,6 +23,7 @@ use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor, Inline};
 use dataflow_core::prelude::*;
+use dataflow_core::space::placed;
 
 /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε) of a Cholesky factor, on the calling thread; 0 for n = 0.
 ///
@@ -116,8 +120,15 @@ impl<'a, T: Scalar> Check<'a, T> {
         let Piece::Sums(original, difference) = &*total else {
             return None;
         };
-        let scale = self.l.rows() as f64 * largest(&original.columns) * T::EPSILON;
-        Some(ratio(largest(&difference.columns), scale))
+        let (n, norm) = (self.l.rows(), largest(&original.columns));
+        let difference = largest(&difference.columns);
+        let rounding = Rounding::of::<T>();
+        Some(backward_error(difference, (n, n), [norm, 1.0], rounding))
+    }
+
+    /// Whether all tiles are on this rank: then giving one costs nothing, and is not put off.
+    fn is_alone(&self) -> bool {
+        self.all == *self.l.layout()
     }
 
     /// The tile before and behind one in the order of slots.
@@ -166,16 +177,14 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 .into_iter()
                 .chain(subtract)
         };
-        columns
-            .flat_map(of_tile)
-            .filter(move |&task| self.rank(task) == on)
+        placed(self, on, columns.flat_map(of_tile))
     }
 
     fn inputs(&self, task: CheckTask, from: &mut impl Inputs<Self>) {
         match task {
             Begin { .. } => {}
             Give { m, k } => {
-                if let Some(k) = k.checked_sub(AHEAD) {
+                if let Some(k) = k.checked_sub(AHEAD).filter(|_| !self.is_alone()) {
                     from.task(AFTER, Subtract { m, n: m, k }, DONE);
                 }
             }
@@ -209,7 +218,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                     true => to.task(PIECE, Add { m, n }, PART),
                     false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
                 }
-                if m == n && k + AHEAD <= m {
+                if m == n && k + AHEAD <= m && !self.is_alone() {
                     to.task(DONE, Give { m, k: k + AHEAD }, AFTER);
                 }
             }
@@ -283,11 +292,16 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         self.l.rank_of(m as usize, n as usize)
     }
 
-    /// Step by step; what is finished is added, and gone, first.
+    /// Step by step; what is finished is added, and gone, first. On one rank, where no tile of L has
+    /// to be held for long, column by column: then few copies of tiles are there at once.
     fn priority(&self, task: CheckTask) -> i64 {
         match task {
             Add { .. } => 1,
+            // On one rank column by column: a tile that is begun waits for nothing, and few are there
+            // at once.
+            Begin { n, .. } if self.is_alone() => -i64::from(n),
             Begin { .. } => 0,
+            Give { k, .. } if self.is_alone() => 1 - i64::from(k),
             Give { k, .. } | Subtract { k, .. } => -i64::from(k),
         }
     }

@@ -14,26 +14,11 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
 use crate::matrix::{Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
 use std::fmt;
-
-task_names! {
-    /// The tasks of tile Cholesky: indices of tiles, k the step.
-    pub enum Task { Potrf { k }, Trsm { m, k }, Herk { m, k }, Gemm { m, n, k } }
-}
-use Task::{Gemm, Herk, Potrf, Trsm};
-
-/// The tile that a task overwrites.
-const TILE: usize = 0;
-/// Trsm: the diagonal tile of L.
-const TRIANGLE: usize = 1;
-/// Herk and Gemm: the panel tile in the row of the tile.
-const LEFT: usize = 1;
-/// Gemm: the panel tile in the row of the tile's column.
-const RIGHT: usize = 2;
 
 /// The task space of the factorisation: nt(nt+1)(nt+2)/6 tasks for nt tiles a side.
 #[derive(Clone, Copy)]
@@ -139,178 +124,83 @@ impl<T: Scalar> fmt::Debug for Factor<'_, T> {
     }
 }
 
-impl<T: Scalar> TaskSpace for Factor<'_, T> {
-    type Task = Task;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of tile Cholesky: indices of tiles, k the step.
+    pub enum Task;
 
-    fn describe(&self, about: &mut Description) {
-        about.name("cholesky");
-        self.a.layout().describe(about);
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.class("Potrf").update("TILE");
-        about.class("Trsm").update("TILE").read("TRIANGLE");
-        about.class("Herk").update("TILE").read("LEFT");
-        about
-            .class("Gemm")
-            .update("TILE")
-            .read("LEFT")
-            .read("RIGHT");
-    }
-
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
+    impl<T: Scalar> TaskSpace for Factor<'_, T> {
+        type Datum = Tile<T>;
         let nt = self.nt;
-        let of_step = move |k| {
-            let below = (k + 1..nt).flat_map(move |m| {
-                let row = (k + 1..m).map(move |n| Gemm { m, n, k });
-                [Trsm { m, k }, Herk { m, k }].into_iter().chain(row)
-            });
-            std::iter::once(Potrf { k }).chain(below)
-        };
-        (0..nt)
-            .flat_map(of_step)
-            .filter(move |&task| self.rank(task) == on)
-    }
+        let p = self.a.grid().0;
+        let q = self.a.grid().1;
+        data A[m, n] where n <= m && m < nt
+            in self.a.store() at self.a.place(m, n)
+            on (m % p, n % q);
 
-    fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
-        // The tile was last written by the task before in its chain.
-        let (m, n) = task.tile();
-        match task {
-            Potrf { k: 0 } | Trsm { k: 0, .. } | Herk { k: 0, .. } | Gemm { k: 0, .. } => {
-                from.home(TILE, self.a.store(), self.a.place(m, n));
-            }
-            Potrf { k } => from.task(TILE, Herk { m: k, k: k - 1 }, TILE),
-            Trsm { m, k } => from.task(TILE, Gemm { m, n: k, k: k - 1 }, TILE),
-            Herk { m, k } => from.task(TILE, Herk { m, k: k - 1 }, TILE),
-            Gemm { m, n, k } => from.task(TILE, Gemm { m, n, k: k - 1 }, TILE),
-        }
-        match task {
-            Potrf { .. } => {}
-            Trsm { k, .. } => from.task(TRIANGLE, Potrf { k }, TILE),
-            Herk { m, k } => from.task(LEFT, Trsm { m, k }, TILE),
-            Gemm { m, n, k } => {
-                from.task(LEFT, Trsm { m, k }, TILE);
-                from.task(RIGHT, Trsm { m: n, k }, TILE);
-            }
-        }
-    }
-
-    fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
-        let nt = self.nt;
-        match task {
-            Potrf { k } => {
-                to.range(TILE, k + 1..nt, |m| Trsm { m, k }, TRIANGLE);
-                to.home(TILE, self.a.store(), self.a.place(k, k));
-            }
-            Trsm { m, k } => {
-                to.task(TILE, Herk { m, k }, LEFT);
-                to.range(TILE, k + 1..m, |n| Gemm { m, n, k }, LEFT);
-                to.range(TILE, m + 1..nt, |i| Gemm { m: i, n: m, k }, RIGHT);
-                to.home(TILE, self.a.store(), self.a.place(m, k));
-            }
-            Herk { m, k } if m == k + 1 => to.task(TILE, Potrf { k: m }, TILE),
-            Herk { m, k } => to.task(TILE, Herk { m, k: k + 1 }, TILE),
-            Gemm { m, n, k } if n == k + 1 => to.task(TILE, Trsm { m, k: n }, TILE),
-            Gemm { m, n, k } => to.task(TILE, Gemm { m, n, k: k + 1 }, TILE),
-        }
-    }
-
-    fn run(&self, task: Task, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        match task {
-            Potrf { k } => {
-                // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
-                let [tile] = flows.slots();
-                let tile = tile.update();
-                let factored = match self.inside {
-                    None => potrf(self.backend, tile),
-                    Some(on) => nested::potrf(on, self.backend, tile)?,
-                };
-                factored.map_err(|failed| {
-                    let index = self.a.row_range(k as usize).start + failed.index;
-                    LinalgError::not_positive(index as u64, failed.pivot)
-                })?;
-                tile.set_part(Part::Lower);
-            }
-            Trsm { .. } => {
+        for k in 0..nt {
+            // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
+            Potrf { k }: update tile = A[k, k] => self.potrf(k, tile)?;
+            for m in k + 1..nt {
                 // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
-                let [tile, triangle] = flows.slots();
-                let (triangle, tile) = (triangle.read(), tile.update());
-                match self.inside {
+                Trsm { m, k }: update tile = A[m, k], read triangle = A[k, k] => match self.inside {
                     None => trsm(self.backend, triangle, tile),
                     Some(on) => nested::trsm(on, self.backend, triangle, tile)?,
-                }
+                };
             }
-            Herk { .. } => {
+            for m in k + 1..nt {
                 // A[m,m] ← A[m,m] − L[m,k] · L[m,k]ᴴ
-                let [tile, left] = flows.slots();
-                let (left, tile) = (left.read(), tile.update());
-                match self.inside {
+                Herk { m, k }: update tile = A[m, m], read left = A[m, k] => match self.inside {
                     None => herk(self.backend, left, tile),
                     Some(on) => nested::herk(on, self.backend, left, tile)?,
-                }
-            }
-            Gemm { .. } => {
-                // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
-                let [tile, left, right] = flows.slots();
-                let (left, right, tile) = (left.read(), right.read(), tile.update());
-                match self.inside {
-                    None => gemm(self.backend, left, right, tile),
-                    Some(on) => nested::gemm(on, self.backend, left, right, tile)?,
+                };
+                for n in k + 1..m {
+                    // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
+                    Gemm { m, n, k }:
+                        update tile = A[m, n], read left = A[m, k], read right = A[n, k]
+                        => match self.inside {
+                            None => gemm(self.backend, left, right, tile),
+                            Some(on) => nested::gemm(on, self.backend, left, right, tile)?,
+                        };
                 }
             }
         }
-        Ok(())
-    }
 
-    fn rank(&self, task: Task) -> Rank {
-        let (m, n) = task.tile();
-        self.a.rank_of(m as usize, n as usize)
-    }
-
-    /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
-    fn priority(&self, task: Task) -> i64 {
-        let last = i64::from(self.nt) - 1;
-        // Potrf 1, Trsm 3, Herk 3, Gemm 6; a step down the subdiagonal is Trsm + Gemm = 9.
-        let potrf = |k: i64| if k == last { 1 } else { 9 * (last - k) - 1 };
-        let (m, n) = task.tile();
-        let (m, n) = (i64::from(m), i64::from(n));
-        match task {
-            Potrf { .. } => potrf(n),
-            Trsm { .. } => 9 * (last - n) - 2,
-            Herk { k, .. } => 3 * (m - i64::from(k)) + potrf(m),
-            Gemm { k, .. } => 6 * (n - i64::from(k)) + 9 * (last - n) - 2,
+        fn describe(&self, about: &mut Description) {
+            about.name("cholesky");
+            self.a.layout().describe(about);
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
         }
-    }
 
-    fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
-        let first = Potrf { k: 0 };
-        let here = (self.nt > 0 && self.rank(first) == on).then_some(first);
-        here.into_iter()
-    }
-
-    fn count(&self, on: Rank) -> u64 {
-        let nt = u64::from(self.nt);
-        match self.a.distribution().n_ranks() {
-            1 => nt * (nt + 1) * (nt + 2) / 6,
-            // Tile (m, n) is written n + 1 times.
-            _ => {
-                let columns = (0..self.nt).flat_map(|n| (n..self.nt).map(move |m| (m, n)));
-                let here = columns.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
-                here.map(|(_, n)| u64::from(n) + 1).sum()
+        /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
+        fn priority(&self, task: Task) -> i64 {
+            let last = i64::from(self.nt) - 1;
+            // Potrf 1, Trsm 3, Herk 3, Gemm 6; a step down the subdiagonal is Trsm + Gemm = 9.
+            let potrf = |k: i64| if k == last { 1 } else { 9 * (last - k) - 1 };
+            let panel = |n: i64| 9 * (last - n) - 2;
+            match task {
+                Potrf { k } => potrf(k.into()),
+                Trsm { k, .. } => panel(k.into()),
+                Herk { m, k } => 3 * i64::from(m - k) + potrf(m.into()),
+                Gemm { n, k, .. } => 6 * i64::from(n - k) + panel(n.into()),
             }
         }
     }
 }
+use Task::{Gemm, Herk, Potrf, Trsm};
 
-impl Task {
-    /// The tile that a task writes.
-    fn tile(self) -> (u32, u32) {
-        match self {
-            Potrf { k } => (k, k),
-            Trsm { m, k } => (m, k),
-            Herk { m, .. } => (m, m),
-            Gemm { m, n, .. } => (m, n),
-        }
+impl<T: Scalar> Factor<'_, T> {
+    fn potrf(&self, k: u32, tile: &mut Tile<T>) -> Result<(), TaskError> {
+        let factored = match self.inside {
+            None => potrf(self.backend, tile),
+            Some(on) => nested::potrf(on, self.backend, tile)?,
+        };
+        factored.map_err(|failed| {
+            let index = self.a.row_range(k as usize).start + failed.index;
+            LinalgError::not_positive(index as u64, failed.pivot)
+        })?;
+        tile.set_part(Part::Lower);
+        Ok(())
     }
 }
 

@@ -17,36 +17,17 @@
 
 use super::factor::Factor;
 use crate::error::LinalgError;
+use crate::kernel::Op::{ConjTranspose, NoTranspose};
 use crate::kernel::{
-    Backend, Diagonal, Op, Side, Triangle, gemm, gemm_add, gemm_op, herk, herk_add, lauum, potrf,
-    trmm, trsm, trsm_op, trtri,
+    Backend, Diagonal, Side, Triangle, gemm, gemm_add, gemm_op, herk, herk_add, lauum, potrf, trmm,
+    trsm, trsm_op, trtri,
 };
 use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
-
-task_names! {
-    /// The tasks of the inversion: m and n name a tile, k the step; a line for each stage.
-    pub enum InverseTask {
-        Potrf { k }, Trsm { m, k }, Herk { m, k }, Gemm { m, n, k },
-        Trtri { k }, TrsmRight { m, k }, TrsmLeft { m, n }, Invert { m, n, k },
-        Lauum { k }, Trmm { m, n }, Square { n, k }, Multiply { m, n, k },
-    }
-}
-use InverseTask::{
-    Gemm, Herk, Invert, Lauum, Multiply, Potrf, Square, Trmm, Trsm, TrsmLeft, TrsmRight, Trtri,
-};
-
-/// The tile that a task overwrites.
-const TILE: usize = 0;
-/// Solves and Trmm: the diagonal tile.
-const TRIANGLE: usize = 1;
-/// Updates: the factors of the product.
-const LEFT: usize = 1;
-const RIGHT: usize = 2;
 
 /// The task space of the inversion: nt(nt+1)(nt+2)/2 tasks for nt tiles a side.
 #[derive(Clone, Copy, Debug)]
@@ -109,307 +90,143 @@ impl<'a, T: Scalar> Inverse<'a, T> {
         T::run_inverse(self, (on, courier, monitor))
             .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
-
-    /// The task that writes tile (m, n), m > n, last before [`TrsmLeft`].
-    fn before_left(m: u32, n: u32) -> InverseTask {
-        match m - n {
-            1 => TrsmRight { m, k: n },
-            _ => Invert { m, n, k: m - 1 },
-        }
-    }
-
-    /// The edges of the tile before `TrsmLeft`: the rows below read it, then it is overwritten.
-    fn pass_below(&self, m: u32, n: u32, to: &mut impl Successors<Self>) {
-        to.range(TILE, m + 1..self.nt, |i| Invert { m: i, n, k: m }, RIGHT);
-        to.task(TILE, TrsmLeft { m, n }, TILE);
-    }
-
-    /// The last stage's next step on a tile, or home.
-    fn pass_on(&self, task: InverseTask, next: InverseTask, to: &mut impl Successors<Self>) {
-        let (m, n) = task.tile();
-        match next {
-            Square { k, .. } | Multiply { k, .. } if k == self.nt => {
-                to.home(TILE, self.a.store(), self.a.place(m, n));
-            }
-            _ => to.task(TILE, next, TILE),
-        }
-    }
 }
 
-impl<T: Scalar> TaskSpace for Inverse<'_, T> {
-    type Task = InverseTask;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of the inversion: m and n name a tile, k the step; a nest for each stage.
+    pub enum InverseTask;
 
-    fn describe(&self, about: &mut Description) {
-        about.name("cholesky_inverse");
-        self.a.layout().describe(about);
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.class("Potrf").update("TILE");
-        about.class("Trsm").update("TILE").read("TRIANGLE");
-        about.class("Herk").update("TILE").read("LEFT");
-        let gemm = about.class("Gemm").update("TILE");
-        gemm.read("LEFT").read("RIGHT");
-        about.class("Trtri").update("TILE");
-        about.class("TrsmRight").update("TILE").read("TRIANGLE");
-        about.class("TrsmLeft").update("TILE").read("TRIANGLE");
-        let invert = about.class("Invert").update("TILE");
-        invert.read("LEFT").read("RIGHT");
-        about.class("Lauum").update("TILE");
-        about.class("Trmm").update("TILE").read("TRIANGLE");
-        about.class("Square").update("TILE").read("LEFT");
-        let multiply = about.class("Multiply").update("TILE");
-        multiply.read("LEFT").read("RIGHT");
-    }
-
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = InverseTask> + Send {
+    impl<T: Scalar> TaskSpace for Inverse<'_, T> {
+        type Datum = Tile<T>;
         let nt = self.nt;
-        let of_tile = move |(m, n): (u32, u32)| {
-            let diagonal = [Potrf { k: n }, Trtri { k: n }, Lauum { k: n }];
-            let below = [
-                Trsm { m, k: n },
-                TrsmRight { m, k: n },
-                TrsmLeft { m, n },
-                Trmm { m, n },
-            ];
-            let ends = match m == n {
-                true => diagonal.to_vec(),
-                false => below.to_vec(),
-            };
-            let factor = (0..n).map(move |k| match m == n {
-                true => Herk { m, k },
-                false => Gemm { m, n, k },
-            });
-            let invert = (n + 1..m).map(move |k| Invert { m, n, k });
-            let square = (m + 1..nt).map(move |k| match m == n {
-                true => Square { n, k },
-                false => Multiply { m, n, k },
-            });
-            ends.into_iter().chain(factor).chain(invert).chain(square)
-        };
-        self.a.layout().tiles_of(on).flat_map(of_tile)
-    }
+        let p = self.a.grid().0;
+        let q = self.a.grid().1;
+        data A[m, n] where n <= m && m < nt
+            in self.a.store() at self.a.place(m, n)
+            on (m % p, n % q);
 
-    fn inputs(&self, task: InverseTask, from: &mut impl Inputs<Self>) {
-        let (m, n) = task.tile();
-        match task {
-            Potrf { k: 0 } | Trsm { k: 0, .. } | Herk { k: 0, .. } | Gemm { k: 0, .. } => {
-                from.home(TILE, self.a.store(), self.a.place(m, n));
+        // A = L · Lᴴ
+        for k in 0..nt {
+            // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
+            Potrf { k }: update tile = A[k, k] => self.potrf(k, tile)?;
+            for m in k + 1..nt {
+                // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
+                Trsm { m, k }: update tile = A[m, k], read triangle = A[k, k]
+                    => trsm(self.backend, triangle, tile);
             }
-            Potrf { k } => from.task(TILE, Herk { m: k, k: k - 1 }, TILE),
-            Trsm { m, k } => from.task(TILE, Gemm { m, n: k, k: k - 1 }, TILE),
-            Herk { m, k } => from.task(TILE, Herk { m, k: k - 1 }, TILE),
-            Gemm { m, n, k } => from.task(TILE, Gemm { m, n, k: k - 1 }, TILE),
-            Trtri { k } => from.task(TILE, Potrf { k }, TILE),
-            TrsmRight { m, k } => from.task(TILE, Trsm { m, k }, TILE),
-            Invert { m, n, k } if k == n + 1 => from.task(TILE, TrsmRight { m, k: n }, TILE),
-            Invert { m, n, k } => from.task(TILE, Invert { m, n, k: k - 1 }, TILE),
-            TrsmLeft { m, n } => from.task(TILE, Self::before_left(m, n), TILE),
-            Lauum { k } => from.task(TILE, Trtri { k }, TILE),
-            Trmm { m, n } => from.task(TILE, TrsmLeft { m, n }, TILE),
-            Square { n, k } if k == n + 1 => from.task(TILE, Lauum { k: n }, TILE),
-            Square { n, k } => from.task(TILE, Square { n, k: k - 1 }, TILE),
-            Multiply { m, n, k } if k == m + 1 => from.task(TILE, Trmm { m, n }, TILE),
-            Multiply { m, n, k } => from.task(TILE, Multiply { m, n, k: k - 1 }, TILE),
-        }
-        match task {
-            Potrf { .. } | Trtri { .. } | Lauum { .. } => {}
-            Trsm { k, .. } | TrsmRight { k, .. } => from.task(TRIANGLE, Potrf { k }, TILE),
-            Herk { m, k } => from.task(LEFT, Trsm { m, k }, TILE),
-            Gemm { m, n, k } => {
-                from.task(LEFT, Trsm { m, k }, TILE);
-                from.task(RIGHT, Trsm { m: n, k }, TILE);
-            }
-            TrsmLeft { m, .. } => from.task(TRIANGLE, Potrf { k: m }, TILE),
-            Invert { m, n, k } => {
-                from.task(LEFT, TrsmRight { m, k }, TILE);
-                from.task(RIGHT, Self::before_left(k, n), TILE);
-            }
-            Trmm { m, .. } => from.task(TRIANGLE, Trtri { k: m }, TILE),
-            Square { n, k } => from.task(LEFT, TrsmLeft { m: k, n }, TILE),
-            Multiply { m, n, k } => {
-                from.task(LEFT, TrsmLeft { m: k, n: m }, TILE);
-                from.task(RIGHT, TrsmLeft { m: k, n }, TILE);
-            }
-        }
-    }
-
-    fn successors(&self, task: InverseTask, to: &mut impl Successors<Self>) {
-        let nt = self.nt;
-        match task {
-            Potrf { k } => {
-                to.range(TILE, k + 1..nt, |m| Trsm { m, k }, TRIANGLE);
-                to.range(TILE, k + 1..nt, |m| TrsmRight { m, k }, TRIANGLE);
-                to.range(TILE, 0..k, |n| TrsmLeft { m: k, n }, TRIANGLE);
-                to.task(TILE, Trtri { k }, TILE);
-            }
-            Trsm { m, k } => {
-                to.task(TILE, Herk { m, k }, LEFT);
-                to.range(TILE, k + 1..m, |n| Gemm { m, n, k }, LEFT);
-                to.range(TILE, m + 1..nt, |i| Gemm { m: i, n: m, k }, RIGHT);
-                to.task(TILE, TrsmRight { m, k }, TILE);
-            }
-            Herk { m, k } if m == k + 1 => to.task(TILE, Potrf { k: m }, TILE),
-            Herk { m, k } => to.task(TILE, Herk { m, k: k + 1 }, TILE),
-            Gemm { m, n, k } if n == k + 1 => to.task(TILE, Trsm { m, k: n }, TILE),
-            Gemm { m, n, k } => to.task(TILE, Gemm { m, n, k: k + 1 }, TILE),
-            Trtri { k } => {
-                to.range(TILE, 0..k, |n| Trmm { m: k, n }, TRIANGLE);
-                to.task(TILE, Lauum { k }, TILE);
-            }
-            TrsmRight { m, k } => {
-                to.range(TILE, 0..k, |n| Invert { m, n, k }, LEFT);
-                match m == k + 1 {
-                    true => self.pass_below(m, k, to),
-                    false => to.task(TILE, Invert { m, n: k, k: k + 1 }, TILE),
+            for m in k + 1..nt {
+                // A[m,m] ← A[m,m] − L[m,k] · L[m,k]ᴴ
+                Herk { m, k }: update tile = A[m, m], read left = A[m, k]
+                    => herk(self.backend, left, tile);
+                for n in k + 1..m {
+                    // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
+                    Gemm { m, n, k }:
+                        update tile = A[m, n], read left = A[m, k], read right = A[n, k]
+                        => gemm(self.backend, left, right, tile);
                 }
             }
-            Invert { m, n, k } if m == k + 1 => self.pass_below(m, n, to),
-            Invert { m, n, k } => to.task(TILE, Invert { m, n, k: k + 1 }, TILE),
-            TrsmLeft { m, n } => {
-                to.task(TILE, Square { n, k: m }, LEFT);
-                to.range(TILE, n + 1..m, |i| Multiply { m: i, n, k: m }, RIGHT);
-                to.range(TILE, 0..n, |j| Multiply { m: n, n: j, k: m }, LEFT);
-                to.task(TILE, Trmm { m, n }, TILE);
-            }
-            Lauum { k } => self.pass_on(task, Square { n: k, k: k + 1 }, to),
-            Square { n, k } => self.pass_on(task, Square { n, k: k + 1 }, to),
-            Trmm { m, n } => self.pass_on(task, Multiply { m, n, k: m + 1 }, to),
-            Multiply { m, n, k } => self.pass_on(task, Multiply { m, n, k: k + 1 }, to),
         }
-    }
 
-    fn run(&self, task: InverseTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        use Op::{ConjTranspose, NoTranspose};
-        let backend = self.backend;
-        let lower = (Triangle::Lower, Diagonal::NonUnit);
-        match task {
-            Potrf { k } => {
-                // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
-                let [tile] = flows.slots();
-                let tile = tile.update();
-                potrf(backend, tile).map_err(|failed| {
-                    let index = self.a.row_range(k as usize).start + failed.index;
-                    LinalgError::not_positive(index as u64, failed.pivot)
-                })?;
-                tile.set_part(Part::Lower);
+        // W = L⁻¹
+        for k in 0..nt {
+            for m in k + 1..nt {
+                // X[m,k] = L[m,k] · L[k,k]⁻¹
+                TrsmRight { m, k }: update tile = A[m, k], read triangle = A[k, k] => {
+                    trsm_op(self.backend, Side::Right, (NoTranspose, LOWER, triangle), tile);
+                }
+                for n in 0..k {
+                    // X[m,n] ← X[m,n] − X[m,k] · X[k,n]
+                    Invert { m, n, k }:
+                        update tile = A[m, n], read left = A[m, k], read right = A[k, n]
+                        => gemm_op(self.backend, (NoTranspose, left), (NoTranspose, right), tile);
+                }
             }
-            Trsm { .. } => {
-                // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
-                let [tile, triangle] = flows.slots();
-                trsm(backend, triangle.read(), tile.update());
+            for n in 0..k {
+                // −W[k,n] = L[k,k]⁻¹ · X[k,n]
+                TrsmLeft { k, n }: update tile = A[k, n], read triangle = A[k, k] => {
+                    trsm_op(self.backend, Side::Left, (NoTranspose, LOWER, triangle), tile);
+                }
             }
-            Herk { .. } => {
-                // A[m,m] ← A[m,m] − L[m,k] · L[m,k]ᴴ
-                let [tile, left] = flows.slots();
-                herk(backend, left.read(), tile.update());
-            }
-            Gemm { .. } => {
-                // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
-                let [tile, left, right] = flows.slots();
-                gemm(backend, left.read(), right.read(), tile.update());
-            }
-            Trtri { .. } => {
-                // W[k,k] = L[k,k]⁻¹
-                let [tile] = flows.slots();
-                let tile = tile.update();
+            // W[k,k] = L[k,k]⁻¹
+            Trtri { k }: update tile = A[k, k] => {
                 trtri(tile);
                 tile.set_part(Part::Lower);
             }
-            TrsmRight { .. } => {
-                // X[m,k] = L[m,k] · L[k,k]⁻¹
-                let [tile, triangle] = flows.slots();
-                let triangle = (NoTranspose, lower, triangle.read());
-                trsm_op(backend, Side::Right, triangle, tile.update());
-            }
-            Invert { .. } => {
-                // X[m,n] ← X[m,n] − X[m,k] · X[k,n]
-                let [tile, left, right] = flows.slots();
-                let (left, right) = ((NoTranspose, left.read()), (NoTranspose, right.read()));
-                gemm_op(backend, left, right, tile.update());
-            }
-            TrsmLeft { .. } => {
-                // −W[m,n] = L[m,m]⁻¹ · X[m,n]
-                let [tile, triangle] = flows.slots();
-                let triangle = (NoTranspose, lower, triangle.read());
-                trsm_op(backend, Side::Left, triangle, tile.update());
-            }
-            Lauum { .. } => {
-                // A⁻¹[k,k] ← W[k,k]ᴴ · W[k,k]
-                let [tile] = flows.slots();
-                lauum(tile.update());
-            }
-            Trmm { .. } => {
-                // A⁻¹[m,n] ← −W[m,m]ᴴ · (−W[m,n])
-                let [tile, triangle] = flows.slots();
-                trmm(-T::one(), (ConjTranspose, triangle.read()), tile.update());
-            }
-            Square { .. } => {
+        }
+
+        // A⁻¹ = Wᴴ · W
+        for k in 0..nt {
+            for n in 0..k {
                 // A⁻¹[n,n] ← A⁻¹[n,n] + W[k,n]ᴴ · W[k,n]
-                let [tile, left] = flows.slots();
-                herk_add(backend, 1.0, (ConjTranspose, left.read()), tile.update());
+                Square { n, k }: update tile = A[n, n], read left = A[k, n]
+                    => herk_add(self.backend, 1.0, (ConjTranspose, left), tile);
+                for m in n + 1..k {
+                    // A⁻¹[m,n] ← A⁻¹[m,n] + W[k,m]ᴴ · W[k,n]
+                    Multiply { m, n, k }:
+                        update tile = A[m, n], read left = A[k, m], read right = A[k, n]
+                        => {
+                            let (left, right) = ((ConjTranspose, left), (NoTranspose, right));
+                            gemm_add(self.backend, T::one(), left, right, tile);
+                        }
+                }
             }
-            Multiply { .. } => {
-                // A⁻¹[m,n] ← A⁻¹[m,n] + W[k,m]ᴴ · W[k,n]
-                let [tile, left, right] = flows.slots();
-                let (left, right) = ((ConjTranspose, left.read()), (NoTranspose, right.read()));
-                gemm_add(backend, T::one(), left, right, tile.update());
+            for n in 0..k {
+                // A⁻¹[k,n] ← −W[k,k]ᴴ · (−W[k,n])
+                Trmm { k, n }: update tile = A[k, n], read triangle = A[k, k]
+                    => trmm(-T::one(), (ConjTranspose, triangle), tile);
+            }
+            // A⁻¹[k,k] ← W[k,k]ᴴ · W[k,k]
+            Lauum { k }: update tile = A[k, k] => lauum(tile);
+        }
+
+        fn describe(&self, about: &mut Description) {
+            about.name("cholesky_inverse");
+            self.a.layout().describe(about);
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
+        }
+
+        /// About the longest way to the end in units of nb³/3 flops: exact for the last two stages,
+        /// and for the first the way down the diagonal.
+        fn priority(&self, task: InverseTask) -> i64 {
+            let left = |k: u32| i64::from(self.nt) - i64::from(k);
+            match task {
+                Potrf { k } => 9 * left(k) + 4,
+                Trsm { k, .. } => 9 * left(k) + 3,
+                Herk { m, k } => 9 * left(m) + 4 + 3 * i64::from(m - k),
+                Gemm { n, k, .. } => 9 * left(n) + 3 + 6 * i64::from(n - k),
+                TrsmRight { k, .. } => 6 * left(k) + 6,
+                Invert { k, .. } | TrsmLeft { k, .. } => 6 * left(k) + 3,
+                Trtri { k } => 6 * left(k) - 2,
+                Trmm { k, .. } => 6 * left(k) - 3,
+                Lauum { k } => 3 * left(k) - 2,
+                Square { k, .. } => 3 * left(k),
+                Multiply { k, .. } => 6 * left(k),
             }
         }
-        Ok(())
-    }
 
-    fn rank(&self, task: InverseTask) -> Rank {
-        let (m, n) = task.tile();
-        self.a.rank_of(m as usize, n as usize)
-    }
-
-    /// About the longest way to the end in units of nb³/3 flops: exact for the last two stages, and
-    /// for the first the way down the diagonal.
-    fn priority(&self, task: InverseTask) -> i64 {
-        let nt = i64::from(self.nt);
-        let left = |k: u32| nt - i64::from(k);
-        match task {
-            Potrf { k } => 9 * left(k) + 4,
-            Trsm { k, .. } => 9 * left(k) + 3,
-            Herk { m, k } => 9 * left(m) + 4 + 3 * i64::from(m - k),
-            Gemm { n, k, .. } => 9 * left(n) + 3 + 6 * i64::from(n - k),
-            TrsmRight { k, .. } => 6 * left(k) + 6,
-            Invert { k, .. } => 6 * left(k) + 3,
-            TrsmLeft { m, .. } => 6 * left(m) + 3,
-            Trtri { k } => 6 * left(k) - 2,
-            Trmm { m, .. } => 6 * left(m) - 3,
-            Lauum { k } => 3 * left(k) - 2,
-            Square { k, .. } => 3 * left(k),
-            Multiply { k, .. } => 6 * left(k),
+        /// Each tile is written nt + 2 times.
+        fn count(&self, on: Rank) -> u64 {
+            let here = self.a.layout().seen_from(on);
+            let tiles = here.map_or(0, |here| here.n_slots() as u64);
+            tiles * (u64::from(self.nt) + 2)
         }
-    }
-
-    fn roots(&self, on: Rank) -> impl Iterator<Item = InverseTask> + Send {
-        let first = Potrf { k: 0 };
-        let here = (self.nt > 0 && self.rank(first) == on).then_some(first);
-        here.into_iter()
-    }
-
-    /// Each tile is written nt + 2 times.
-    fn count(&self, on: Rank) -> u64 {
-        let here = self.a.layout().seen_from(on);
-        let tiles = here.map_or(0, |here| here.n_slots() as u64);
-        tiles * (u64::from(self.nt) + 2)
     }
 }
+use InverseTask::{
+    Gemm, Herk, Invert, Lauum, Multiply, Potrf, Square, Trmm, Trsm, TrsmLeft, TrsmRight, Trtri,
+};
 
-impl InverseTask {
-    /// The tile that a task writes.
-    fn tile(self) -> (u32, u32) {
-        match self {
-            Potrf { k } | Trtri { k } | Lauum { k } => (k, k),
-            Trsm { m, k } | TrsmRight { m, k } => (m, k),
-            Herk { m, .. } => (m, m),
-            Square { n, .. } => (n, n),
-            TrsmLeft { m, n } | Trmm { m, n } => (m, n),
-            Gemm { m, n, .. } | Invert { m, n, .. } | Multiply { m, n, .. } => (m, n),
-        }
+const LOWER: (Triangle, Diagonal) = (Triangle::Lower, Diagonal::NonUnit);
+
+impl<T: Scalar> Inverse<'_, T> {
+    fn potrf(&self, k: u32, tile: &mut Tile<T>) -> Result<(), TaskError> {
+        potrf(self.backend, tile).map_err(|failed| {
+            let index = self.a.row_range(k as usize).start + failed.index;
+            LinalgError::not_positive(index as u64, failed.pivot)
+        })?;
+        tile.set_part(Part::Lower);
+        Ok(())
     }
 }
 

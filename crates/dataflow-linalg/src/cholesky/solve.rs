@@ -7,34 +7,14 @@
 //! most [`AHEAD`] steps before it is needed: no rank holds the whole factor.
 
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Op, gemm_op, trsm_left};
+use crate::kernel::Op::{ConjTranspose, NoTranspose};
+use crate::kernel::{Backend, gemm_op, trsm_left};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
-
-task_names! {
-    /// The tasks of the two triangular solves: k is the step, m the tile row that is updated,
-    /// j the tile column of right-hand sides. Over ranks, tile (i, k) of L is given down and up.
-    pub enum SolveTask {
-        Forward { k, j }, ForwardUpdate { m, k, j }, Backward { k, j }, BackwardUpdate { m, k, j },
-        GiveDown { i, k }, GiveUp { i, k },
-    }
-}
-use SolveTask::{Backward, BackwardUpdate, Forward, ForwardUpdate, GiveDown, GiveUp};
-
-/// The tile of B that a task overwrites.
-const TILE: usize = 0;
-/// The tile of L that it reads.
-const FACTOR: usize = 1;
-/// Updates: the solved tile.
-const SOLVED: usize = 2;
-/// Give: not before this.
-const AFTER: usize = 1;
-/// Forward and Backward: this step is done.
-const DONE: usize = 2;
 
 /// How many steps before it is needed a tile of L may be given.
 const AHEAD: u32 = 4;
@@ -120,267 +100,90 @@ impl<'a, T: Scalar> Solve<'a, T> {
     ) -> Result<Report, LinalgError> {
         T::run_solve(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
-
-    /// The tile of L that a task reads: always of the lower triangle.
-    fn factor_tile(task: SolveTask) -> (u32, u32) {
-        match task {
-            Forward { k, .. } | Backward { k, .. } => (k, k),
-            ForwardUpdate { m, k, .. } => (m, k),
-            BackwardUpdate { m, k, .. } => (k, m),
-            GiveDown { i, k } | GiveUp { i, k } => (i, k),
-        }
-    }
-
-    /// The task that gives a task its tile of L.
-    fn giver(task: SolveTask) -> SolveTask {
-        let (i, k) = Self::factor_tile(task);
-        match task {
-            Forward { .. } | ForwardUpdate { .. } => GiveDown { i, k },
-            _ => GiveUp { i, k },
-        }
-    }
-
-    /// The step that a giver waits for: down by columns of L, up by its rows.
-    fn before(&self, task: SolveTask) -> Option<SolveTask> {
-        let last = self.nt - 1;
-        match task {
-            GiveDown { k, .. } => Some(Forward {
-                k: k.checked_sub(AHEAD)?,
-                j: 0,
-            }),
-            GiveUp { i, .. } if i + AHEAD <= last => Some(Backward { k: i + AHEAD, j: 0 }),
-            GiveUp { .. } => Some(Forward { k: last, j: 0 }),
-            _ => None,
-        }
-    }
-
-    /// The edges of a finished step to the givers that it lets pass.
-    fn let_pass(&self, task: SolveTask, to: &mut impl Successors<Self>) {
-        let (nt, last) = (self.nt, self.nt - 1);
-        let rows = match task {
-            Forward { k, j: 0 } => {
-                if k + AHEAD < nt {
-                    let column = k + AHEAD;
-                    to.range(DONE, column..nt, |i| GiveDown { i, k: column }, AFTER);
-                }
-                // The last step down lets the first rows pass up.
-                if k == last {
-                    nt.saturating_sub(AHEAD)..nt
-                } else {
-                    0..0
-                }
-            }
-            Backward { k, j: 0 } if k >= AHEAD => k - AHEAD..k - AHEAD + 1,
-            _ => 0..0,
-        };
-        for i in rows {
-            to.range(DONE, 0..i + 1, |k| GiveUp { i, k }, AFTER);
-        }
-    }
-
-    /// The givers on a rank: none if there is nobody to give to.
-    fn givers(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
-        let any = self.spread && self.columns > 0;
-        let tiles = self.l.layout().tiles_of(on).filter(move |_| any);
-        tiles.flat_map(|(i, k)| [GiveDown { i, k }, GiveUp { i, k }])
-    }
 }
 
-impl<T: Scalar> TaskSpace for Solve<'_, T> {
-    type Task = SolveTask;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of the two triangular solves: k is the step, m the tile row that is updated,
+    /// j the tile column of right-hand sides. Over ranks, tile (i, k) of L is given down and up.
+    pub enum SolveTask;
 
-    fn describe(&self, about: &mut Description) {
-        about.name("cholesky_solve");
-        self.l.layout().describe(about);
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.parameter("nrhs", self.b.cols());
-        about.parameter("grid of B", self.b.distribution());
-        let forward = about.class("Forward").update("TILE").read("FACTOR");
-        forward.order("DONE");
-        about
-            .class("ForwardUpdate")
-            .update("TILE")
-            .read("FACTOR")
-            .read("SOLVED");
-        let backward = about.class("Backward").update("TILE").read("FACTOR");
-        backward.order("DONE");
-        about
-            .class("BackwardUpdate")
-            .update("TILE")
-            .read("FACTOR")
-            .read("SOLVED");
-        for give in ["GiveDown", "GiveUp"] {
-            about.class(give).read("TILE").order("AFTER");
-        }
-    }
-
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
+    impl<T: Scalar> TaskSpace for Solve<'_, T> {
+        type Datum = Tile<T>;
         let nt = self.nt;
-        let of_step = move |k, j| {
-            let below = (k + 1..nt).map(move |m| ForwardUpdate { m, k, j });
-            let above = (0..k).map(move |m| BackwardUpdate { m, k, j });
-            [Forward { k, j }, Backward { k, j }]
-                .into_iter()
-                .chain(below)
-                .chain(above)
-        };
-        let steps = (0..self.columns).flat_map(move |j| (0..nt).flat_map(move |k| of_step(k, j)));
-        let steps = steps.filter(move |&task| self.rank(task) == on);
-        self.givers(on).chain(steps)
-    }
+        let columns = self.columns;
+        let gives = u32::from(self.spread && self.columns > 0);
+        let ahead = AHEAD;
+        let p = self.l.grid().0;
+        let q = self.l.grid().1;
+        let rows = self.b.grid().0;
+        let lines = self.b.grid().1;
+        data B[m, j] in self.b.store() at self.b.place(m, j) on (m % rows, j % lines);
+        // L as it is given on the way down, and on the way up.
+        data Down[i, k] in self.l.store() at self.l.place(i, k) on (i % p, k % q);
+        data Up[i, k] in self.l.store() at self.l.place(i, k) on (i % p, k % q);
 
-    fn inputs(&self, task: SolveTask, from: &mut impl Inputs<Self>) {
-        let last = self.nt - 1;
-        let (m, n) = Self::factor_tile(task);
-        match task {
-            GiveDown { .. } | GiveUp { .. } => {
-                from.home(TILE, self.l.store(), self.l.place(m, n));
-                if let Some(before) = self.before(task) {
-                    from.task(AFTER, before, DONE);
-                }
-            }
-            _ if self.spread => from.task(FACTOR, Self::giver(task), TILE),
-            _ => from.home(FACTOR, self.l.store(), self.l.place(m, n)),
-        }
-        match task {
-            GiveDown { .. } | GiveUp { .. } => {}
-            Forward { k: 0, j } => from.home(TILE, self.b.store(), self.b.place(0, j)),
-            Forward { k, j } => from.task(TILE, ForwardUpdate { m: k, k: k - 1, j }, TILE),
-            ForwardUpdate { m, k, j } => {
-                from.task(SOLVED, Forward { k, j }, TILE);
-                match k {
-                    0 => from.home(TILE, self.b.store(), self.b.place(m, j)),
-                    _ => from.task(TILE, ForwardUpdate { m, k: k - 1, j }, TILE),
-                }
-            }
-            Backward { k, j } if k == last => from.task(TILE, Forward { k, j }, TILE),
-            Backward { k, j } => from.task(TILE, BackwardUpdate { m: k, k: k + 1, j }, TILE),
-            BackwardUpdate { m, k, j } => {
-                from.task(SOLVED, Backward { k, j }, TILE);
-                if k == last {
-                    from.task(TILE, Forward { k: m, j }, TILE);
-                } else {
-                    from.task(TILE, BackwardUpdate { m, k: k + 1, j }, TILE);
+        if gives > 0 {
+            for i in 0..nt {
+                for k in 0..=i {
+                    GiveDown { i, k }: give tile = Down[i, k], order after;
+                    GiveUp { i, k }: give tile = Up[i, k], order after;
                 }
             }
         }
-    }
-
-    fn successors(&self, task: SolveTask, to: &mut impl Successors<Self>) {
-        let (last, columns) = (self.nt - 1, self.columns);
-        if self.spread {
-            self.let_pass(task, to);
-        }
-        match task {
-            GiveDown { i, k } if i == k => to.range(TILE, 0..columns, |j| Forward { k, j }, FACTOR),
-            GiveDown { i, k } => {
-                to.range(TILE, 0..columns, |j| ForwardUpdate { m: i, k, j }, FACTOR);
-            }
-            GiveUp { i, k } if i == k => to.range(TILE, 0..columns, |j| Backward { k, j }, FACTOR),
-            GiveUp { i, k } => {
-                to.range(
-                    TILE,
-                    0..columns,
-                    |j| BackwardUpdate { m: k, k: i, j },
-                    FACTOR,
-                );
-            }
-            Forward { k, j } => {
-                to.range(TILE, k + 1..self.nt, |m| ForwardUpdate { m, k, j }, SOLVED);
-                if k == last {
-                    to.task(TILE, Backward { k, j }, TILE);
-                } else {
-                    to.task(TILE, BackwardUpdate { m: k, k: last, j }, TILE);
-                }
-            }
-            ForwardUpdate { m, k, j } if m == k + 1 => to.task(TILE, Forward { k: m, j }, TILE),
-            ForwardUpdate { m, k, j } => to.task(TILE, ForwardUpdate { m, k: k + 1, j }, TILE),
-            Backward { k, j } => {
-                to.range(TILE, 0..k, |m| BackwardUpdate { m, k, j }, SOLVED);
-                to.home(TILE, self.b.store(), self.b.place(k, j));
-            }
-            BackwardUpdate { m, k, j } if k == m + 1 => to.task(TILE, Backward { k: m, j }, TILE),
-            BackwardUpdate { m, k, j } => to.task(TILE, BackwardUpdate { m, k: k - 1, j }, TILE),
-        }
-    }
-
-    fn run(&self, task: SolveTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        use Op::{ConjTranspose, NoTranspose};
-        match task {
-            GiveDown { .. } | GiveUp { .. } => {}
-            Forward { .. } => {
+        for j in 0..columns {
+            for k in 0..nt {
                 // B[k,j] ← L[k,k]⁻¹ · B[k,j]
-                let [tile, factor, _] = flows.slots();
-                trsm_left(self.backend, factor.read(), NoTranspose, tile.update());
+                Forward { k, j }: update tile = B[k, j], read factor = Down[k, k], order done
+                    => trsm_left(self.backend, factor, NoTranspose, tile);
+                for m in k + 1..nt {
+                    // B[m,j] ← B[m,j] − L[m,k] · B[k,j]
+                    ForwardUpdate { m, k, j }:
+                        update tile = B[m, j], read factor = Down[m, k], read solved = B[k, j]
+                        => gemm_op(self.backend, (NoTranspose, factor), (NoTranspose, solved), tile);
+                }
             }
-            Backward { .. } => {
+            for k in (0..nt).rev() {
                 // B[k,j] ← L[k,k]⁻ᴴ · B[k,j]
-                let [tile, factor, _] = flows.slots();
-                trsm_left(self.backend, factor.read(), ConjTranspose, tile.update());
-            }
-            ForwardUpdate { .. } => {
-                // B[m,j] ← B[m,j] − L[m,k] · B[k,j]
-                let [tile, factor, solved] = flows.slots();
-                let (factor, solved) = (factor.read(), solved.read());
-                gemm_op(
-                    self.backend,
-                    (NoTranspose, factor),
-                    (NoTranspose, solved),
-                    tile.update(),
-                );
-            }
-            BackwardUpdate { .. } => {
-                // B[m,j] ← B[m,j] − L[k,m]ᴴ · B[k,j]
-                let [tile, factor, solved] = flows.slots();
-                let (factor, solved) = (factor.read(), solved.read());
-                gemm_op(
-                    self.backend,
-                    (ConjTranspose, factor),
-                    (NoTranspose, solved),
-                    tile.update(),
-                );
+                Backward { k, j }: update tile = B[k, j], read factor = Up[k, k], order done
+                    => trsm_left(self.backend, factor, ConjTranspose, tile);
+                for m in 0..k {
+                    // B[m,j] ← B[m,j] − L[k,m]ᴴ · B[k,j]
+                    BackwardUpdate { m, k, j }:
+                        update tile = B[m, j], read factor = Up[k, m], read solved = B[k, j]
+                        => gemm_op(self.backend, (ConjTranspose, factor), (NoTranspose, solved), tile);
+                }
             }
         }
-        Ok(())
-    }
+        // Down by columns of L, up by its rows; the last step down lets the first rows pass up.
+        Forward { k, j: 0 }.done -> GiveDown { i, k: k + ahead }.after, for i in k + ahead..nt;
+        Forward { k: nt - 1, j: 0 }.done -> GiveUp { i, k }.after, if i + ahead >= nt;
+        Backward { k: i + ahead, j: 0 }.done -> GiveUp { i, k }.after;
 
-    fn rank(&self, task: SolveTask) -> Rank {
-        match task {
-            Forward { k: m, j }
-            | Backward { k: m, j }
-            | ForwardUpdate { m, j, .. }
-            | BackwardUpdate { m, j, .. } => self.b.rank_of(m as usize, j as usize),
-            GiveDown { i, k } | GiveUp { i, k } => self.l.rank_of(i as usize, k as usize),
+        fn describe(&self, about: &mut Description) {
+            about.name("cholesky_solve");
+            self.l.layout().describe(about);
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
+            about.parameter("nrhs", self.b.cols());
+            about.parameter("grid of B", self.b.distribution());
         }
-    }
 
-    /// Steps that remain on the longest way: down to the last tile row and back up.
-    fn priority(&self, task: SolveTask) -> i64 {
-        let last = i64::from(self.nt) - 1;
-        match task {
-            Forward { k, .. } => 4 * last - 2 * i64::from(k) + 2,
-            ForwardUpdate { m, k, .. } => 4 * last - i64::from(m) - i64::from(k) + 2,
-            Backward { k, .. } => 2 * i64::from(k) + 1,
-            BackwardUpdate { m, k, .. } => i64::from(m) + i64::from(k) + 1,
-            // As urgent as what reads the tile.
-            GiveDown { i, k } => 4 * last - i64::from(i) - i64::from(k) + 3,
-            GiveUp { i, k } => i64::from(i) + i64::from(k) + 2,
+        /// Steps that remain on the longest way: down to the last tile row and back up.
+        fn priority(&self, task: SolveTask) -> i64 {
+            let last = i64::from(self.nt) - 1;
+            match task {
+                Forward { k, .. } => 4 * last - 2 * i64::from(k) + 2,
+                ForwardUpdate { m, k, .. } => 4 * last - i64::from(m) - i64::from(k) + 2,
+                Backward { k, .. } => 2 * i64::from(k) + 1,
+                BackwardUpdate { m, k, .. } => i64::from(m) + i64::from(k) + 1,
+                // As urgent as what reads the tile.
+                GiveDown { i, k } => 4 * last - i64::from(i) - i64::from(k) + 3,
+                GiveUp { i, k } => i64::from(i) + i64::from(k) + 2,
+            }
         }
-    }
-
-    fn roots(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
-        let columns = if self.nt > 0 { self.columns } else { 0 };
-        let alone = !self.spread;
-        let first = (0..columns)
-            .filter(move |_| alone)
-            .map(|j| Forward { k: 0, j });
-        let first = first.filter(move |&task| self.rank(task) == on);
-        let givers = self.givers(on);
-        first.chain(givers.filter(move |&giver| self.before(giver).is_none()))
     }
 }
+use SolveTask::{Backward, BackwardUpdate, Forward, ForwardUpdate, GiveDown, GiveUp};
 
 #[cfg(test)]
 mod tests {

@@ -23,12 +23,27 @@ pub enum LinalgError {
         /// The first zero on the diagonal of U.
         index: u64,
     },
+    /// The matrix has not the full rank that a solution by least squares takes, or is so near to one
+    /// that has not that rounding errors decide.
+    RankDeficient {
+        /// The rank that QR with column pivoting finds.
+        rank: u64,
+        /// What it would have to be.
+        full: u64,
+    },
+    /// A setting is none of those allowed.
+    Argument(String),
     /// An entry that would be read is NaN or infinite: the first in column order, from 0.
     NotFinite {
         /// Its row.
         row: u64,
         /// Its column.
         col: u64,
+    },
+    /// A solution with factors in a lower precision was not refined by so many corrections.
+    NotConverged {
+        /// How many there were.
+        corrections: u32,
     },
     /// The run itself failed.
     Run(Error),
@@ -38,6 +53,7 @@ pub enum LinalgError {
 const NOT_POSITIVE_DEFINITE: &str = "not_positive_definite";
 const SINGULAR: &str = "singular";
 const NOT_FINITE: &str = "not_finite";
+const RANK_DEFICIENT: &str = "rank_deficient";
 
 impl LinalgError {
     /// The failure in snake_case, as `--json` shows it.
@@ -46,7 +62,10 @@ impl LinalgError {
             LinalgError::Shape(_) => "wrong_shape",
             LinalgError::NotPositiveDefinite { .. } => NOT_POSITIVE_DEFINITE,
             LinalgError::Singular { .. } => SINGULAR,
+            LinalgError::RankDeficient { .. } => RANK_DEFICIENT,
+            LinalgError::Argument(_) => "wrong_argument",
             LinalgError::NotFinite { .. } => NOT_FINITE,
+            LinalgError::NotConverged { .. } => "not_converged",
             LinalgError::Run(error) => error.name(),
         }
     }
@@ -99,14 +118,23 @@ impl LinalgError {
 impl fmt::Display for LinalgError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LinalgError::Shape(text) => f.write_str(text),
+            LinalgError::Shape(text) | LinalgError::Argument(text) => f.write_str(text),
             LinalgError::NotPositiveDefinite { text, .. } => f.write_str(text),
             LinalgError::Singular { index } => {
                 write!(f, "matrix is singular: pivot {index} is zero (must not be)")
             }
+            LinalgError::RankDeficient { rank, full } => write!(
+                f,
+                "matrix is rank deficient: its rank is about {rank} of {full} (must be full; \
+                 least_squares_minimum_norm solves whatever the rank)"
+            ),
             LinalgError::NotFinite { row, col } => write!(
                 f,
                 "matrix is not finite: entry ({row}, {col}), counted from 0, is NaN or infinite"
+            ),
+            LinalgError::NotConverged { corrections } => write!(
+                f,
+                "not refined to full precision in {corrections} corrections (factor in full precision)"
             ),
             LinalgError::Run(error) => error.fmt(f),
         }

@@ -2,6 +2,8 @@
 //!
 //! # Law
 //! All calls are sequential (`Par::Seq`) and none allocates, except scratch once a thread.
+//! A triangle is solved with faer where the reciprocals of its pivots are normal numbers; faer
+//! multiplies by them. Otherwise by a plain loop that divides, as LAPACK does.
 //!
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
@@ -22,7 +24,7 @@ use ::faer::{Accum, Conj, MatMut, MatRef, Par};
 
 use super::scratch::with_scratch;
 use super::{Diagonal, Op, Side, Triangle};
-use crate::scalar::{Scalar, c32, c64};
+use crate::scalar::{Scalar, c32, c64, quotient, smallest_normal};
 
 /// The leaves of one kind of number, compiled once, here: generic functions would be compiled again
 /// in every program that calls a kernel, and faer is most of what there is to compile.
@@ -146,7 +148,44 @@ fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
 
 fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
     // X·Lᴴ = B is conj(L)·Xᵀ = Bᵀ.
-    solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b.transpose_mut(), Par::Seq);
+    let b = b.transpose_mut();
+    match has_reciprocals(l) {
+        true => solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b, Par::Seq),
+        false => substitute(true, Conj::Yes, l, b),
+    }
+}
+
+/// Whether 1/x is a normal number, or there is none, for each x on the diagonal.
+fn has_reciprocals<T: Scalar>(a: MatRef<'_, T>) -> bool {
+    let (least, most) = (smallest_normal::<T>(), 1.0 / smallest_normal::<T>());
+    let suits = |x: T| {
+        let size = x.re().abs().max(x.im().abs());
+        // A complex number is at most a half more than the larger of its parts.
+        !(0.0 < size && size < least || most / 2.0 < size && size < f64::INFINITY)
+    };
+    (0..a.nrows().min(a.ncols())).all(|i| suits(a[(i, i)]))
+}
+
+/// B ← A⁻¹·B, or with conj(A), by dividing by each pivot; A has its diagonal, and is lower or upper.
+fn substitute<T: Scalar>(is_lower: bool, conj: Conj, a: MatRef<'_, T>, mut b: MatMut<'_, T>) {
+    let n = b.nrows();
+    let entry = |i, j| match conj {
+        Conj::No => a[(i, j)],
+        Conj::Yes => Scalar::conj(a[(i, j)]),
+    };
+    for j in 0..b.ncols() {
+        for step in 0..n {
+            let (k, rest) = match is_lower {
+                true => (step, step + 1..n),
+                false => (n - 1 - step, 0..n - 1 - step),
+            };
+            let x = quotient(b[(k, j)], entry(k, k));
+            b[(k, j)] = x;
+            for i in rest {
+                b[(i, j)] -= entry(i, k) * x;
+            }
+        }
+    }
 }
 
 fn trsm_op<T: Scalar>(
@@ -167,6 +206,9 @@ fn trsm_op<T: Scalar>(
     };
     let lower = (triangle == Triangle::Lower) != transposed;
     let a = if transposed { a.transpose() } else { a };
+    if diagonal == Diagonal::NonUnit && !has_reciprocals(a) {
+        return substitute(lower, conj, a, b);
+    }
     let solve = match (lower, diagonal) {
         (true, Diagonal::NonUnit) => solve_lower_triangular_in_place_with_conj,
         (true, Diagonal::Unit) => solve_unit_lower_triangular_in_place_with_conj,

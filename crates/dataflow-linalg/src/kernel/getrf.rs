@@ -14,7 +14,7 @@ use super::product::product;
 use super::scratch::with_scratch;
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::matrix::tile::{Format, Tile};
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Scalar, smallest_normal};
 
 /// `A ← L\U` with `P·A = L·U`: L unit lower below the diagonal, U on and above it.
 ///
@@ -315,13 +315,5 @@ fn divide<T: Scalar>(column: &mut [T], pivot: T) {
             let rotated = *x * unit;
             *x = T::from_parts(rotated.re() / scale, rotated.im() / scale);
         }
-    }
-}
-
-/// Below it, 1 / x may overflow: LAPACK's `sfmin`.
-fn smallest_normal<T: Scalar>() -> f64 {
-    match T::PRECISION {
-        Precision::F32 | Precision::C32 => f32::MIN_POSITIVE.into(),
-        Precision::F64 | Precision::C64 => f64::MIN_POSITIVE,
     }
 }

@@ -44,6 +44,7 @@ mod product;
 mod reflector;
 mod scale;
 mod scratch;
+mod strongest;
 mod tpqrt;
 mod triangle;
 mod trsm;
@@ -60,6 +61,7 @@ pub use leading::solve_leading;
 pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub use reflector::Below;
 pub use scale::scale;
+pub use strongest::strongest_columns;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};
 pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
@@ -68,8 +70,8 @@ pub use tstrf::{ssssm, tstrf};
 /// The library behind the kernels.
 ///
 /// Which library serves which part of a kernel is a table in `kernel/product.rs`, written down from
-/// measurements (`benches/kernels.rs`) and never measured at run time. What [`Auto`](Self::Auto)
-/// takes depends on the machine too; ranks that would differ in it do not start a run.
+/// measurements (`benches/kernels.rs`) and never measured at run time. The bits of a result depend on
+/// it, so ranks that would differ in it do not start a run.
 ///
 /// # Examples
 /// ```
@@ -81,8 +83,8 @@ pub use tstrf::{ssssm, tstrf};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The faster of the libraries in this build, kernel by kernel: OpenBLAS for larger products if it
-    /// has kernels for vectors as wide as this machine's, else faer for all.
+    /// What suits most machines, the same in every build: faer. A feature adds a choice and changes no
+    /// bits unless it is made.
     #[default]
     Auto,
     /// faer alone: pure Rust, in every build.
@@ -92,27 +94,6 @@ pub enum Backend {
     /// Exists with the feature `openblas`.
     #[cfg(feature = "openblas")]
     OpenBlas,
-}
-
-impl Backend {
-    /// The name, and of [`Auto`](Self::Auto) also what it takes on this machine: on this all ranks
-    /// of a run must agree, since the bits of a result depend on it.
-    ///
-    /// # Examples
-    /// ```
-    /// use dataflow_linalg::kernel::Backend;
-    /// assert_eq!(Backend::Faer.on_this_machine(), "faer");
-    /// assert!(["auto: faer", "auto: openblas"].contains(&Backend::Auto.on_this_machine()));
-    /// ```
-    pub fn on_this_machine(self) -> &'static str {
-        match self {
-            Self::Auto if product::auto_is_faer() => "auto: faer",
-            Self::Auto => "auto: openblas",
-            Self::Faer => "faer",
-            #[cfg(feature = "openblas")]
-            Self::OpenBlas => "openblas",
-        }
-    }
 }
 
 impl fmt::Display for Backend {

@@ -1,13 +1,16 @@
 //! OpenBLAS behind safe calls: its products for the kernels, its own routines for comparison.
 //!
 //! # Law
+//! Nothing of it shows in a public trait: which of the four routines of a name is called is read from
+//! [`Scalar::PRECISION`], so code that compiles without the feature compiles with it.
 //! The library computes with one thread from the first call on, unless [`set_threads`] says
 //! otherwise: tasks are the parallelism here.
 //! Every pointer that leaves Rust is checked against the slice or view that it came from.
 //!
 //! # Elsewhere
-//! When OpenBLAS is taken at all: the table in `product.rs`, and here whether it suits the machine.
-//! Its `trsm` never is: faer's was twice as fast on an AVX-512 machine and is level on an AVX2 one.
+//! Which products OpenBLAS serves where it was asked for: the table in `product.rs`.
+//! Its `trsm` is never taken: faer's was twice as fast on an AVX-512 machine and is level on an AVX2
+//! one.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Once, OnceLock};
@@ -18,7 +21,8 @@ use cblas_sys::CBLAS_TRANSPOSE::{self, CblasConjTrans, CblasNoTrans, CblasTrans}
 use cblas_sys::CBLAS_UPLO::CblasLower;
 
 use super::Op;
-use crate::scalar::{Scalar, c32, c64};
+use crate::scalar::{Precision, Scalar};
+use bytemuck::cast_slice_mut;
 
 unsafe extern "C" {
     fn openblas_set_num_threads(n: c_int);
@@ -36,9 +40,20 @@ fn hold_to_one_thread() {
     });
 }
 
-/// Whether OpenBLAS's products are as fast as faer's on this machine, by [`suits`]: the same answer on
-/// every call.
-pub(super) fn suits_this_machine() -> bool {
+/// Whether OpenBLAS's kernels use vectors as wide as this machine's: then its products are about as
+/// fast as faer's or faster, otherwise up to half as fast. The same answer on every call.
+///
+/// Nothing here acts on it; a program may.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, openblas};
+/// let backend = match openblas::suits_this_machine() {
+///     true => Backend::OpenBlas,
+///     false => Backend::Auto,
+/// };
+/// ```
+pub fn suits_this_machine() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| suits(&core_name(), widest_vectors()))
 }
@@ -103,6 +118,23 @@ pub fn set_threads(n: usize) {
     unsafe { openblas_set_num_threads(n) }
 }
 
+/// Calls that of four routines which is for numbers of type `$scalar`; a slice of another type would
+/// not be cast to its elements.
+macro_rules! lapack_of {
+    ($scalar:ident: $s:ident, $d:ident, $c:ident, $z:ident => $arguments:tt) => {
+        match $scalar::PRECISION {
+            // SAFETY: what the call owes is told where the macro stands
+            Precision::F32 => unsafe { lapack::$s $arguments },
+            // SAFETY: as above
+            Precision::F64 => unsafe { lapack::$d $arguments },
+            // SAFETY: as above
+            Precision::C32 => unsafe { lapack::$c $arguments },
+            // SAFETY: as above
+            Precision::C64 => unsafe { lapack::$z $arguments },
+        }
+    };
+}
+
 /// LAPACK's `?potrf('L')` on a column-major matrix of order `n`; returns its INFO.
 ///
 /// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
@@ -119,7 +151,11 @@ pub fn set_threads(n: usize) {
 /// ```
 pub fn potrf<T: Scalar>(n: usize, a: &mut [T], ld: usize) -> i32 {
     hold_to_one_thread();
-    T::potrf(n, a, ld)
+    let (Strided { cols, ld, .. }, mut info) = (Strided::within(a, (n, n), ld), 0);
+    // SAFETY: - the slice holds a matrix of that order, by `Strided::within`
+    //         - LAPACK writes into that matrix and `info` alone
+    lapack_of!(T: spotrf, dpotrf, cpotrf, zpotrf => (b'L', cols, cast_slice_mut(a), ld, &mut info));
+    info
 }
 
 /// LAPACK's `?potri('L')`: the inverse from the factor that [`potrf`] leaves; returns its INFO.
@@ -138,7 +174,11 @@ pub fn potrf<T: Scalar>(n: usize, a: &mut [T], ld: usize) -> i32 {
 /// ```
 pub fn potri<T: Scalar>(n: usize, a: &mut [T], ld: usize) -> i32 {
     hold_to_one_thread();
-    T::potri(n, a, ld)
+    let (Strided { cols, ld, .. }, mut info) = (Strided::within(a, (n, n), ld), 0);
+    // SAFETY: - the slice holds a matrix of that order, by `Strided::within`
+    //         - LAPACK writes into that matrix and `info` alone
+    lapack_of!(T: spotri, dpotri, cpotri, zpotri => (b'L', cols, cast_slice_mut(a), ld, &mut info));
+    info
 }
 
 /// LAPACK's `?getrf` on a column-major matrix of `m` rows and `n` columns; returns its INFO.
@@ -159,7 +199,14 @@ pub fn potri<T: Scalar>(n: usize, a: &mut [T], ld: usize) -> i32 {
 /// ```
 pub fn getrf<T: Scalar>((m, n): (usize, usize), a: &mut [T], ld: usize, pivots: &mut [i32]) -> i32 {
     hold_to_one_thread();
-    T::getrf((m, n), a, ld, pivots)
+    assert_eq!(pivots.len(), m.min(n), "as many pivots as columns or rows");
+    let (Strided { rows, cols, ld }, mut info) = (Strided::within(a, (m, n), ld), 0);
+    // SAFETY: - the slice holds a matrix of that shape, by `Strided::within`
+    //         - there is a pivot for each step, by the assertion above
+    //         - LAPACK writes into the matrix, the pivots and `info` alone
+    lapack_of!(T: sgetrf, dgetrf, cgetrf, zgetrf =>
+        (rows, cols, cast_slice_mut(a), ld, pivots, &mut info));
+    info
 }
 
 /// LAPACK's `?geqrf` on a column-major matrix of `m` rows and `n` columns; returns its INFO.
@@ -180,7 +227,105 @@ pub fn getrf<T: Scalar>((m, n): (usize, usize), a: &mut [T], ld: usize, pivots: 
 /// ```
 pub fn geqrf<T: Scalar>((m, n): (usize, usize), a: &mut [T], ld: usize, factors: &mut [T]) -> i32 {
     hold_to_one_thread();
-    T::geqrf((m, n), a, ld, factors)
+    assert_eq!(
+        factors.len(),
+        m.min(n),
+        "as many factors as columns or rows"
+    );
+    let (Strided { rows, cols, ld }, mut info) = (Strided::within(a, (m, n), ld), 0);
+    let mut work = vec![T::zero(); 1];
+    // SAFETY: a length of −1 asks how much is wanted: only `work` and `info` are written
+    lapack_of!(T: sgeqrf, dgeqrf, cgeqrf, zgeqrf =>
+        (rows, cols, cast_slice_mut(a), ld, cast_slice_mut(factors), cast_slice_mut(&mut work), -1,
+            &mut info));
+    // A whole number that a float holds; the routine works with one element a column.
+    let length = (work[0].re() as c_int).max(cols).max(1);
+    work.resize(length as usize, T::zero());
+    // SAFETY: - the slice holds a matrix of that shape, by `Strided::within`
+    //         - there is a factor for each reflector, by the assertion above
+    //         - `work` has the length that is said
+    //         - LAPACK writes into the matrix, the factors, `work` and `info` alone
+    lapack_of!(T: sgeqrf, dgeqrf, cgeqrf, zgeqrf =>
+        (rows, cols, cast_slice_mut(a), ld, cast_slice_mut(factors), cast_slice_mut(&mut work),
+            length, &mut info));
+    info
+}
+
+/// LAPACK's `?gelsy`: the shortest X that makes ‖B − A·X‖ least; returns its INFO and the rank that it
+/// found.
+///
+/// - `a`: m × n, column-major without gaps; overwritten
+/// - `b`: max(m, n) × nrhs, likewise: B, and X in its place
+/// - `rcond`: singular values below rcond·σ₁ count as zero
+///
+/// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If a slice is not as long as its matrix.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// // x + y = 1, twice: the shortest solution is (½, ½).
+/// let (mut a, mut b) = ([1.0; 4], [1.0; 2]);
+/// let (info, rank) = openblas::gelsy((2, 2), &mut a, 1, &mut b, 1e-10);
+/// assert_eq!((info, rank), (0, 1));
+/// assert!(b.iter().all(|x: &f64| (x - 0.5).abs() < 1e-15));
+/// ```
+pub fn gelsy<T: Scalar>(
+    (m, n): (usize, usize),
+    a: &mut [T],
+    nrhs: usize,
+    b: &mut [T],
+    rcond: f64,
+) -> (i32, usize) {
+    hold_to_one_thread();
+    let height = m.max(n);
+    assert_eq!((a.len(), b.len()), (m * n, height * nrhs), "gelsy: lengths");
+    let of_a = Strided::within(a, (m, n), m);
+    let of_b = Strided::within(b, (height, nrhs), height);
+    let (mut pivots, mut rank, mut info) = (vec![0; n], 0, 0);
+    // At least what LAPACK asks for in either kind of number; in blocks of 64 columns.
+    let shorter = m.min(n);
+    let least = shorter + (3 * n + 1).max(2 * shorter).max(shorter + nrhs);
+    let mut work = vec![T::zero(); least + 64 * (n + nrhs + 1)];
+    let length = length(work.len());
+    macro_rules! call {
+        ($gelsy:ident, $rcond:expr $(, $real_work:expr)?) => {
+            // SAFETY: - the slices hold matrices of those shapes, by the assertion and
+            //           `Strided::within`; B has a row for each row of A and for each of X
+            //         - there is a pivot for each column
+            //         - `work` has the length that is said, which is not below the least that
+            //           LAPACK documents; a complex routine also has two reals for each column
+            //         - the elements are those of the routine, by `T::PRECISION`
+            //         - LAPACK writes into these slices, `rank` and `info` alone
+            unsafe {
+                lapack::$gelsy(
+                    of_a.rows,
+                    of_a.cols,
+                    of_b.cols,
+                    cast_slice_mut(a),
+                    of_a.ld,
+                    cast_slice_mut(b),
+                    of_b.ld,
+                    &mut pivots,
+                    $rcond,
+                    &mut rank,
+                    cast_slice_mut(&mut work),
+                    length,
+                    $($real_work,)?
+                    &mut info,
+                )
+            }
+        };
+    }
+    match T::PRECISION {
+        Precision::F32 => call!(sgelsy, rcond as f32),
+        Precision::F64 => call!(dgelsy, rcond),
+        Precision::C32 => call!(cgelsy, rcond as f32, &mut vec![0.0; 2 * n]),
+        Precision::C64 => call!(zgelsy, rcond, &mut vec![0.0; 2 * n]),
+    }
+    (info, usize::try_from(rank).unwrap_or(0))
 }
 
 /// `C ← C − A·B` on dense column-major matrices, `m × k` times `k × n`.
@@ -204,7 +349,7 @@ pub fn gemm<T: Scalar>(m: usize, n: usize, k: usize, a: &[T], b: &[T], c: &mut [
     add_product(-T::one(), Op::NoTranspose, a, Op::NoTranspose, b, c);
 }
 
-/// C ← C + α·op(A)·op(B).
+/// C ← C + α·op(A)·op(B): `?gemm`.
 pub(super) fn add_product<T: Scalar>(
     alpha: T,
     op_a: Op,
@@ -214,13 +359,91 @@ pub(super) fn add_product<T: Scalar>(
     c: MatMut<'_, T>,
 ) {
     hold_to_one_thread();
-    T::add_product(alpha, (op_a, a), (op_b, b), c);
+    let (left, right, to) = (Strided::of(a), Strided::of(b), Strided::of(c.as_ref()));
+    let ((m, k), (l, n)) = (left.after(op_a), right.after(op_b));
+    assert!(
+        k == l && (m, n) == (to.rows, to.cols),
+        "gemm: shapes disagree"
+    );
+    let (op_a, op_b) = (transposition(op_a), transposition(op_b));
+    let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_ptr_mut());
+    let (re, im) = (alpha.re(), alpha.im());
+    macro_rules! call {
+        ($gemm:ident, $alpha:expr, $beta:expr) => {
+            // SAFETY: - the three shapes agree, by the assertion above
+            //         - `Strided::of` found each view column-major with a leading dimension that
+            //           BLAS accepts, so BLAS touches elements of the views alone
+            //         - C is borrowed for writing, hence apart from A and B
+            //         - the elements are those of the routine, by `T::PRECISION`, which no other
+            //           type has; a complex number is two adjacent reals on both sides
+            unsafe {
+                cblas_sys::$gemm(
+                    CblasColMajor,
+                    op_a,
+                    op_b,
+                    m,
+                    n,
+                    k,
+                    $alpha,
+                    a.cast(),
+                    left.ld,
+                    b.cast(),
+                    right.ld,
+                    $beta,
+                    c.cast(),
+                    to.ld,
+                )
+            }
+        };
+    }
+    match T::PRECISION {
+        Precision::F32 => call!(cblas_sgemm, re as f32, 1.0),
+        Precision::F64 => call!(cblas_dgemm, re, 1.0),
+        Precision::C32 => call!(cblas_cgemm, &[re as f32, im as f32], &[1.0, 0.0]),
+        Precision::C64 => call!(cblas_zgemm, &[re, im], &[1.0, 0.0]),
+    }
 }
 
-/// C ← C + α·op(A)·op(A)ᴴ, the lower triangle alone; not for [`Op::Transpose`].
+/// C ← C + α·op(A)·op(A)ᴴ, the lower triangle alone; not for [`Op::Transpose`]: `?syrk` or `?herk`.
 pub(super) fn add_square<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_, T>) {
     hold_to_one_thread();
-    T::add_square(alpha, (op, a), c);
+    let (from, to) = (Strided::of(a), Strided::of(c.as_ref()));
+    let (n, k) = from.after(op);
+    assert!((n, n) == (to.rows, to.cols), "herk: shapes disagree");
+    // For real numbers the two transpositions are the same, and `?syrk` knows both.
+    let op = transposition(op);
+    let (a, c) = (a.as_ptr(), c.as_ptr_mut());
+    macro_rules! call {
+        ($herk:ident, $alpha:expr) => {
+            // SAFETY: - C is square and as high as op(A), by the assertion above
+            //         - `Strided::of` found both views column-major with a leading dimension that
+            //           BLAS accepts, so BLAS touches elements of the views alone
+            //         - C is borrowed for writing, hence apart from A
+            //         - the elements are those of the routine, by `T::PRECISION`, which no other
+            //           type has; a complex number is two adjacent reals on both sides
+            unsafe {
+                cblas_sys::$herk(
+                    CblasColMajor,
+                    CblasLower,
+                    op,
+                    n,
+                    k,
+                    $alpha,
+                    a.cast(),
+                    from.ld,
+                    1.0,
+                    c.cast(),
+                    to.ld,
+                )
+            }
+        };
+    }
+    match T::PRECISION {
+        Precision::F32 => call!(cblas_ssyrk, alpha as f32),
+        Precision::F64 => call!(cblas_dsyrk, alpha),
+        Precision::C32 => call!(cblas_cherk, alpha as f32),
+        Precision::C64 => call!(cblas_zherk, alpha),
+    }
 }
 
 fn transposition(op: Op) -> CBLAS_TRANSPOSE {
@@ -229,6 +452,14 @@ fn transposition(op: Op) -> CBLAS_TRANSPOSE {
         Op::Transpose => CblasTrans,
         Op::ConjTranspose => CblasConjTrans,
     }
+}
+
+/// A length as BLAS counts; panics if it is more than that.
+fn length(n: usize) -> c_int {
+    let Ok(n) = c_int::try_from(n) else {
+        panic!("{n} rows, columns or elements are more than BLAS can count");
+    };
+    n
 }
 
 /// Shape and leading dimension of a column-major matrix, as BLAS counts.
@@ -254,12 +485,7 @@ impl Strided {
             usize::try_from(view.col_stride()).map_or(0, |stride| stride.max(1))
         };
         assert!(ld >= least, "columns out of order");
-        let [rows, cols, ld] = [rows, cols, ld].map(|n| {
-            let Ok(n) = c_int::try_from(n) else {
-                panic!("{n} rows or columns are more than BLAS can count");
-            };
-            n
-        });
+        let [rows, cols, ld] = [rows, cols, ld].map(length);
         Self { rows, cols, ld }
     }
 
@@ -276,164 +502,6 @@ impl Strided {
         }
     }
 }
-
-/// The foreign routines for one kind of number. Safe to call: each checks its shapes, then calls.
-pub trait Routines: Sized {
-    /// `?gemm`: C ← C + α·op(A)·op(B).
-    fn add_product(
-        alpha: Self,
-        a: (Op, MatRef<'_, Self>),
-        b: (Op, MatRef<'_, Self>),
-        c: MatMut<'_, Self>,
-    );
-
-    /// `?syrk` or `?herk` of the lower triangle: C ← C + α·op(A)·op(A)ᴴ.
-    fn add_square(alpha: f64, a: (Op, MatRef<'_, Self>), c: MatMut<'_, Self>);
-
-    /// `?potrf` of the lower triangle; returns INFO.
-    fn potrf(n: usize, a: &mut [Self], ld: usize) -> c_int;
-
-    /// `?potri` of the lower triangle; returns INFO.
-    fn potri(n: usize, a: &mut [Self], ld: usize) -> c_int;
-
-    /// `?getrf`, with a pivot for each step; returns INFO.
-    fn getrf(shape: (usize, usize), a: &mut [Self], ld: usize, pivots: &mut [c_int]) -> c_int;
-
-    /// `?geqrf` with the work space that it asks for and a factor for each reflector; returns INFO.
-    fn geqrf(shape: (usize, usize), a: &mut [Self], ld: usize, factors: &mut [Self]) -> c_int;
-}
-
-macro_rules! routines {
-    (
-        $scalar:ident, $pass:ident, $gemm:ident, $herk:ident, $potrf:ident, $potri:ident,
-        $getrf:ident, $geqrf:ident
-    ) => {
-        impl Routines for $scalar {
-            fn add_product(
-                alpha: Self,
-                (op_a, a): (Op, MatRef<'_, Self>),
-                (op_b, b): (Op, MatRef<'_, Self>),
-                c: MatMut<'_, Self>,
-            ) {
-                let (left, right, to) = (Strided::of(a), Strided::of(b), Strided::of(c.as_ref()));
-                let ((m, k), (l, n)) = (left.after(op_a), right.after(op_b));
-                assert!(
-                    k == l && (m, n) == (to.rows, to.cols),
-                    "gemm: shapes disagree"
-                );
-                let (op_a, op_b) = (transposition(op_a), transposition(op_b));
-                let (a, b, c) = (a.as_ptr().cast(), b.as_ptr().cast(), c.as_ptr_mut().cast());
-                let (order, one) = (CblasColMajor, <Self as Scalar>::one());
-                let (alpha, beta) = ($pass!(alpha), $pass!(one));
-                // SAFETY: - the three shapes agree, by the assertion above
-                //         - `Strided::of` found each view column-major with a leading dimension that
-                //           BLAS accepts, so BLAS touches elements of the views alone
-                //         - C is borrowed for writing, hence apart from A and B
-                //         - a complex number is two adjacent reals on both sides
-                unsafe {
-                    cblas_sys::$gemm(
-                        order, op_a, op_b, m, n, k, alpha, a, left.ld, b, right.ld, beta, c, to.ld,
-                    );
-                }
-            }
-
-            fn add_square(alpha: f64, (op, a): (Op, MatRef<'_, Self>), c: MatMut<'_, Self>) {
-                let (from, to) = (Strided::of(a), Strided::of(c.as_ref()));
-                let (n, k) = from.after(op);
-                assert!((n, n) == (to.rows, to.cols), "herk: shapes disagree");
-                // For real numbers the two transpositions are the same, and `?syrk` knows both.
-                let (order, part, op) = (CblasColMajor, CblasLower, transposition(op));
-                let (a, c) = (a.as_ptr().cast(), c.as_ptr_mut().cast());
-                // SAFETY: - C is square and as high as op(A), by the assertion above
-                //         - `Strided::of` found both views column-major with a leading dimension that
-                //           BLAS accepts, so BLAS touches elements of the views alone
-                //         - C is borrowed for writing, hence apart from A
-                //         - a complex number is two adjacent reals on both sides
-                unsafe {
-                    cblas_sys::$herk(order, part, op, n, k, alpha as _, a, from.ld, 1.0, c, to.ld);
-                }
-            }
-
-            fn potrf(n: usize, a: &mut [Self], ld: usize) -> c_int {
-                let (Strided { cols, ld, .. }, mut info) = (Strided::within(a, (n, n), ld), 0);
-                // SAFETY: - the slice holds a matrix of that order, by `Strided::within`
-                //         - LAPACK writes into that matrix and `info` alone
-                unsafe { lapack::$potrf(b'L', cols, a, ld, &mut info) };
-                info
-            }
-
-            fn potri(n: usize, a: &mut [Self], ld: usize) -> c_int {
-                let (Strided { cols, ld, .. }, mut info) = (Strided::within(a, (n, n), ld), 0);
-                // SAFETY: - the slice holds a matrix of that order, by `Strided::within`
-                //         - LAPACK writes into that matrix and `info` alone
-                unsafe { lapack::$potri(b'L', cols, a, ld, &mut info) };
-                info
-            }
-
-            fn getrf(
-                (m, n): (usize, usize),
-                a: &mut [Self],
-                ld: usize,
-                pivots: &mut [c_int],
-            ) -> c_int {
-                assert_eq!(pivots.len(), m.min(n), "as many pivots as columns or rows");
-                let (Strided { rows, cols, ld }, mut info) = (Strided::within(a, (m, n), ld), 0);
-                // SAFETY: - the slice holds a matrix of that shape, by `Strided::within`
-                //         - there is a pivot for each step, by the assertion above
-                //         - LAPACK writes into the matrix, the pivots and `info` alone
-                unsafe { lapack::$getrf(rows, cols, a, ld, pivots, &mut info) };
-                info
-            }
-
-            fn geqrf(
-                (m, n): (usize, usize),
-                a: &mut [Self],
-                ld: usize,
-                factors: &mut [Self],
-            ) -> c_int {
-                assert_eq!(
-                    factors.len(),
-                    m.min(n),
-                    "as many factors as columns or rows"
-                );
-                let (Strided { rows, cols, ld }, mut info) = (Strided::within(a, (m, n), ld), 0);
-                let mut size = [<Self as Scalar>::zero()];
-                // SAFETY: a length of −1 asks how much is wanted: only `size` and `info` are written
-                unsafe { lapack::$geqrf(rows, cols, a, ld, factors, &mut size, -1, &mut info) };
-                // A whole number that a float holds; the routine works with one element a column.
-                let length = (Scalar::re(size[0]) as c_int).max(cols).max(1);
-                let mut work = vec![size[0]; length as usize];
-                // SAFETY: - the slice holds a matrix of that shape, by `Strided::within`
-                //         - there is a factor for each reflector, by the assertion above
-                //         - `work` has the length that is said
-                //         - LAPACK writes into the matrix, the factors, `work` and `info` alone
-                unsafe {
-                    lapack::$geqrf(rows, cols, a, ld, factors, &mut work, length, &mut info);
-                }
-                info
-            }
-        }
-    };
-}
-
-/// How BLAS is given a real factor.
-macro_rules! by_value {
-    ($factor:ident) => {
-        $factor
-    };
-}
-
-/// How BLAS is given a complex factor.
-macro_rules! by_parts {
-    ($factor:ident) => {
-        &[$factor.re, $factor.im]
-    };
-}
-
-routines! { f32, by_value, cblas_sgemm, cblas_ssyrk, spotrf, spotri, sgetrf, sgeqrf }
-routines! { f64, by_value, cblas_dgemm, cblas_dsyrk, dpotrf, dpotri, dgetrf, dgeqrf }
-routines! { c32, by_parts, cblas_cgemm, cblas_cherk, cpotrf, cpotri, cgetrf, cgeqrf }
-routines! { c64, by_parts, cblas_zgemm, cblas_zherk, zpotrf, zpotri, zgetrf, zgeqrf }
 
 #[cfg(test)]
 mod tests {

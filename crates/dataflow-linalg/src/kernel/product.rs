@@ -1,8 +1,8 @@
 //! The product of blocks, C ← C + α·op(A)·op(B), on which all kernels rest; and who computes it.
 //!
 //! # Law
-//! The library is a function of the backend and the shape, fixed in the source, and for
-//! [`Backend::Auto`] of the machine: the same one in each call of a process.
+//! The library is a function of the backend and the shape, fixed in the source; [`Backend::Auto`] is
+//! the same one in every build and on every machine.
 
 use ::faer::{MatMut, MatRef};
 
@@ -25,23 +25,6 @@ pub(super) fn product<T: Scalar>(
     c: MatMut<'_, T>,
 ) {
     product_add(backend, -T::one(), a, b, c);
-}
-
-/// C ← C − op(A)·op(B) where an extent is short, as the width of a block of reflectors is.
-///
-/// faer's unless OpenBLAS was asked for: at widths of 24 to 96 tile QR of order 2000 ran at 86 to 97
-/// GFLOP/s on one worker, with OpenBLAS at 47 to 71.
-pub(super) fn thin_product<T: Scalar>(
-    backend: Backend,
-    a: (Op, MatRef<'_, T>),
-    b: (Op, MatRef<'_, T>),
-    c: MatMut<'_, T>,
-) {
-    let backend = match backend {
-        Backend::Auto => Backend::Faer,
-        chosen => chosen,
-    };
-    product(backend, a, b, c);
 }
 
 /// C ← C + α·op(A)·op(B).
@@ -92,28 +75,42 @@ fn library(_: Backend, _: usize, _: usize) -> Library {
 }
 
 /// The table: who computes a product with an `m × n` result.
+///
+/// Auto is faer: a tenth slower than OpenBLAS where both use 256-bit vectors, twice as fast where
+/// OpenBLAS is older than the processor, and up to twice as fast on the thin products of QR
+/// (`benches/README.md`).
 #[cfg(feature = "openblas")]
 fn library(backend: Backend, m: usize, n: usize) -> Library {
     match backend {
-        Backend::Auto if auto_is_faer() => Library::Faer,
-        Backend::Faer => Library::Faer,
-        Backend::Auto | Backend::OpenBlas if m.min(n) < SMALLEST_OPENBLAS => Library::Faer,
-        Backend::Auto | Backend::OpenBlas => Library::OpenBlas,
+        Backend::Auto | Backend::Faer => Library::Faer,
+        Backend::OpenBlas if m.min(n) < SMALLEST_OPENBLAS => Library::Faer,
+        Backend::OpenBlas => Library::OpenBlas,
     }
-}
-
-/// Whether [`Backend::Auto`] takes faer for all.
-#[cfg(not(feature = "openblas"))]
-pub(super) fn auto_is_faer() -> bool {
-    true
-}
-
-/// Whether [`Backend::Auto`] takes faer for all.
-#[cfg(feature = "openblas")]
-pub(super) fn auto_is_faer() -> bool {
-    !super::openblas::suits_this_machine()
 }
 
 /// Slivers, such as a ragged last sub-tile, are not worth packing: chosen, not swept.
 #[cfg(feature = "openblas")]
 const SMALLEST_OPENBLAS: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Attack N4, where two libraries happen to have the same bits: on processors whose vectors both
+    /// use to the full, products of OpenBLAS and faer can agree in all of them.
+    #[test]
+    fn only_who_asks_for_another_library_gets_one() {
+        let lengths = [1, 31, 32, 96, 1000, 100_000];
+        for (m, n) in lengths.into_iter().flat_map(|m| lengths.map(|n| (m, n))) {
+            for backend in [Backend::default(), Backend::Auto, Backend::Faer] {
+                assert_eq!(library(backend, m, n), Library::Faer, "{backend} {m} {n}");
+            }
+            #[cfg(feature = "openblas")]
+            assert_eq!(
+                library(Backend::OpenBlas, m, n) == Library::OpenBlas,
+                m.min(n) >= 32,
+                "{m} {n}"
+            );
+        }
+    }
+}

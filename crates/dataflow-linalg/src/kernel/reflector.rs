@@ -21,9 +21,9 @@ use ::faer::prelude::{IntoConst, Reborrow, ReborrowMut};
 use ::faer::{ColMut, MatMut, MatRef};
 
 use super::herk::half;
-use super::product::thin_product;
+use super::product::product;
 use super::{Backend, Op, Side};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, smallest_normal};
 
 /// What stands below the triangle in a pair of blocks that is factored together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,24 +85,22 @@ pub(super) fn reflect<T: Scalar>(
             subtract(c.rb(), w.rb_mut().subcols_mut(at.start, at.len()));
         }
         (Side::Left, Rows::Of(v)) => {
-            thin_product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
+            product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
         }
-        (Side::Right, Rows::Of(v)) => {
-            thin_product(backend, (plain, c.rb()), (plain, v), w.rb_mut())
-        }
+        (Side::Right, Rows::Of(v)) => product(backend, (plain, c.rb()), (plain, v), w.rb_mut()),
     });
     // X ← op(T)·Vᴴ·C, or C·V·op(T)
     match side {
-        Side::Left => thin_product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
-        Side::Right => thin_product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
+        Side::Left => product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
+        Side::Right => product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
     }
     let x = x.rb();
     // C ← C − V·X, or C − X·Vᴴ
     pieces(&mut |v, c| match (side, v) {
         (Side::Left, Rows::Unit(at)) => subtract(x.subrows(at.start, at.len()), c),
         (Side::Right, Rows::Unit(at)) => subtract(x.subcols(at.start, at.len()), c),
-        (Side::Left, Rows::Of(v)) => thin_product(backend, (plain, v), (plain, x), c),
-        (Side::Right, Rows::Of(v)) => thin_product(backend, (plain, x), (Op::ConjTranspose, v), c),
+        (Side::Left, Rows::Of(v)) => product(backend, (plain, v), (plain, x), c),
+        (Side::Right, Rows::Of(v)) => product(backend, (plain, x), (Op::ConjTranspose, v), c),
     });
 }
 
@@ -226,11 +224,11 @@ fn join<T: Scalar, const N: usize>(
     let mut y = MatMut::from_column_major_slice_mut(y, m, n);
     let plain = Op::NoTranspose;
     for (v0, v1) in rows {
-        thin_product(backend, (Op::ConjTranspose, v0), (plain, v1), s.rb_mut());
+        product(backend, (Op::ConjTranspose, v0), (plain, v1), s.rb_mut());
     }
-    thin_product(backend, (plain, t00), (plain, s.rb()), y.rb_mut());
+    product(backend, (plain, t00), (plain, s.rb()), y.rb_mut());
     t01.fill(T::zero());
-    thin_product(backend, (plain, y.rb()), (plain, t11), t01);
+    product(backend, (plain, y.rb()), (plain, t11), t01);
 }
 
 /// The unit lower triangle of a square, with its ones and zeros.
@@ -251,7 +249,7 @@ pub(super) fn unit_lower<'a, T: Scalar>(v: MatRef<'_, T>, storage: &'a mut [T]) 
 
 /// τ of H = I − τ·v·vᴴ with Hᴴ·(head, tail) = (β, 0), β real; `head` becomes β, `tail` becomes v
 /// without its leading 1. Scaled so that nothing overflows or underflows on the way.
-fn reflector<T: Scalar>(head: &mut T, mut tail: ColMut<'_, T>) -> T {
+pub(super) fn reflector<T: Scalar>(head: &mut T, mut tail: ColMut<'_, T>) -> T {
     let mut norm = length(&tail);
     if norm == 0.0 && head.im() == 0.0 {
         return T::zero();
@@ -284,9 +282,5 @@ fn length<T: Scalar>(x: &ColMut<'_, T>) -> f64 {
 
 /// LAPACK's safe minimum over its precision: below it, 1/β may overflow.
 fn smallest<T: Scalar>() -> f64 {
-    let smallest = match size_of::<T::Real>() {
-        4 => f64::from(f32::MIN_POSITIVE),
-        _ => f64::MIN_POSITIVE,
-    };
-    smallest / T::EPSILON
+    smallest_normal::<T>() / T::EPSILON
 }

@@ -11,7 +11,7 @@ use super::*;
 use crate::matrix::tile::{Format, Tile};
 use crate::scalar::{Scalar, c32, c64};
 
-/// All that differ; `Auto` is one of them.
+/// All that differ; `Auto` is faer.
 fn backends() -> Vec<Backend> {
     vec![
         Backend::Faer,
@@ -544,6 +544,116 @@ fn grouping_rows_or_columns_changes_no_bit() {
                 }
             }
         }
+    }
+    for_every_scalar!(check);
+}
+
+/// Attack N5: the reciprocal of a pivot below 5.6e-309 is infinite. All is exact here: powers of two times
+/// small integers, which subnormal numbers hold as well.
+#[test]
+fn a_triangle_is_solved_with_whatever_the_size_of_its_pivots() {
+    fn check<T: Scalar>() {
+        let (low, high) = match T::EPSILON < 1e-10 {
+            true => (-1060, 1019),
+            false => (-140, 124),
+        };
+        let (n, cols) = (11, 3);
+        let small = |i: usize, j: usize| ((3 * i + 5 * j) % 7) as f64 - 3.0;
+        for (exponent, times) in [(low, 1.0), (high, 0.0625)] {
+            // In two steps: 2⁻¹⁰⁶⁰ alone is no power that `powi` reaches.
+            let scale = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
+            let im = if T::IS_COMPLEX { 1.0 } else { 0.0 };
+            let triangle = |lower: bool| {
+                move |i: usize, j: usize| match (i == j, (i > j) == lower) {
+                    (true, _) => c64::new(8.0, 8.0 * im) * scale,
+                    (_, true) => c64::new(small(i, j), im * small(j, i + 1)) * scale,
+                    _ => c64::new(f64::NAN, f64::NAN),
+                }
+            };
+            let x = Dense::from_fn(n, cols, |i, j| c64::new(small(j, i), 0.0) * times);
+            for (lower, op) in [
+                (true, Op::NoTranspose),
+                (true, Op::ConjTranspose),
+                (false, Op::NoTranspose),
+                (false, Op::Transpose),
+            ] {
+                let entry = triangle(lower);
+                let applied = |i: usize, j: usize| match op {
+                    Op::NoTranspose => entry(i, j),
+                    Op::Transpose => entry(j, i),
+                    Op::ConjTranspose => entry(j, i).conj(),
+                };
+                let is_stored = |i: usize, j: usize| {
+                    let (i, j) = if op == Op::NoTranspose {
+                        (i, j)
+                    } else {
+                        (j, i)
+                    };
+                    i == j || (i > j) == lower
+                };
+                let product = |i: usize, j: usize| {
+                    let inner = (0..n).filter(|&k| is_stored(i, k));
+                    inner.map(|k| applied(i, k) * x.at(k, j)).sum::<c64>()
+                };
+                let kind = match lower {
+                    true => Triangle::Lower,
+                    false => Triangle::Upper,
+                };
+                for format in [Format::ColumnMajor, Format::SubTiled { order: 4 }] {
+                    let a = Dense::from_fn(n, n, entry).tile::<T>(format);
+                    let mut left = Dense::from_fn(n, cols, product).tile::<T>(format);
+                    let with = (op, (kind, Diagonal::NonUnit), &a);
+                    trsm_op(Backend::Faer, Side::Left, with, &mut left);
+                    for (i, j) in (0..n).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                        let (found, is) = (left.get(i, j), x.at(i, j));
+                        let case = format!("{} 2^{exponent} {kind:?} {op:?}", T::PRECISION);
+                        assert_eq!(
+                            (found.re(), found.im()),
+                            (is.re, is.im),
+                            "{case} ({i}, {j})"
+                        );
+                    }
+                }
+            }
+            // From the right, with Lᴴ.
+            let entry = triangle(true);
+            let product = |j: usize, i: usize| {
+                (0..=i)
+                    .map(|k| entry(i, k).conj() * x.at(k, j))
+                    .sum::<c64>()
+            };
+            let mut right = Dense::from_fn(cols, n, product).tile::<T>(Format::ColumnMajor);
+            let l = Dense::from_fn(n, n, entry).tile::<T>(Format::ColumnMajor);
+            trsm(Backend::Faer, &l, &mut right);
+            for (i, j) in (0..n).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                assert_eq!(
+                    right.get(j, i).re(),
+                    x.at(i, j).re,
+                    "{} 2^{exponent}",
+                    T::PRECISION
+                );
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+/// Attack N4: with feature `openblas` anywhere in a build, everybody's default changed its bits.
+#[test]
+fn what_nobody_asked_for_has_the_bits_of_faer_in_every_build() {
+    fn of<T: Scalar>(backend: Backend) -> Vec<[u64; 2]> {
+        let (a, b) = (
+            Dense::random::<T>(96, 1000, 1),
+            Dense::random::<T>(64, 1000, 2),
+        );
+        let format = Format::ColumnMajor;
+        let mut c = Dense::random::<T>(96, 64, 3).tile::<T>(format);
+        gemm(backend, &a.tile(format), &b.tile(format), &mut c);
+        let bits = |n: usize| c.get(n % 96, n / 96).bits();
+        (0..96 * 64).map(bits).collect()
+    }
+    fn check<T: Scalar>() {
+        assert!(of::<T>(Backend::default()) == of::<T>(Backend::Faer));
     }
     for_every_scalar!(check);
 }

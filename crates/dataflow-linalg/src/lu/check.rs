@@ -17,7 +17,7 @@ use super::pivots::{Pivots, Swaps, of_words, order, words};
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::matrix::Piece;
-use crate::matrix::check::{Block, Form, largest, ratio, subtract};
+use crate::matrix::check::{Block, Form, Rounding, backward_error, largest, subtract};
 use crate::matrix::norm::{Part, Sums};
 use crate::matrix::tiled::{column_major, empty_tile, fill};
 use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
@@ -26,7 +26,7 @@ use dataflow_core::data::Version;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor, Inline};
 use dataflow_core::prelude::*;
-use dataflow_core::space::Slot;
+use dataflow_core::space::{Slot, placed};
 use dataflow_core::{Report, task_names};
 
 /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε) of factors, on the calling thread; 0 for an empty matrix.
@@ -157,8 +157,11 @@ impl<'a, T: Scalar> Check<'a, T> {
         let Piece::Sums(original, difference) = &*total else {
             return None;
         };
-        let scale = self.lu.cols() as f64 * largest(&original.columns) * T::EPSILON;
-        Some(ratio(largest(&difference.columns), scale))
+        let (m, n) = (self.lu.rows(), self.lu.cols());
+        let norm = largest(&original.columns);
+        let difference = largest(&difference.columns);
+        let rounding = Rounding::of::<T>();
+        Some(backward_error(difference, (m, n), [norm, 1.0], rounding))
     }
 
     /// How many steps the factorisation had.
@@ -182,9 +185,17 @@ impl<'a, T: Scalar> Check<'a, T> {
         [at(before), at(slot.map(|slot| slot + 1))]
     }
 
+    /// Whether all tiles are on this rank: then giving one costs nothing, and is not put off.
+    fn is_alone(&self) -> bool {
+        self.all == *self.lu.layout()
+    }
+
     /// The task after whose step a tile of the factors may be given: of its row or its column the
     /// last tile's.
     fn given_after(&self, m: u32, n: u32) -> Option<CheckTask> {
+        if self.is_alone() {
+            return None;
+        }
         let k = m.min(n).checked_sub(AHEAD)?;
         Some(match m >= n {
             true => Subtract {
@@ -377,14 +388,15 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         let tiles = (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
         let of_tile = |(m, n)| {
             let subtract = (0..Self::steps_of(m, n)).map(move |k| Subtract { m, n, k });
-            [Give { m, n }, Begin { m, n }, Add { m, n }]
-                .into_iter()
-                .chain(subtract)
+            [Begin { m, n }, Add { m, n }].into_iter().chain(subtract)
         };
+        // First what all others wait for: roots are announced in this order.
+        let give = tiles.clone().map(|(m, n)| Give { m, n });
         let orders = (0..self.steps()).map(|k| Order { k });
         let leave = (0..nt).flat_map(move |n| rows.with_tiles(0).map(move |r| Leave { r, n }));
-        let all = orders.chain(leave).chain(tiles.flat_map(of_tile));
-        all.filter(move |&task| self.rank(task) == on)
+        let all = give.chain(orders).chain(leave);
+        let all = all.chain(tiles.flat_map(of_tile));
+        placed(self, on, all)
     }
 
     fn inputs(&self, task: CheckTask, from: &mut impl Inputs<Self>) {
@@ -516,7 +528,10 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         match task {
             Add { .. } => 2,
             Order { .. } => 1,
+            // On one rank column by column: then few copies of tiles are there at once.
+            Leave { n, .. } | Begin { n, .. } if self.is_alone() => -i64::from(n),
             Leave { .. } | Begin { .. } => 0,
+            Give { m, n } if self.is_alone() => 1 - i64::from(m.min(n)),
             Give { m, n } => -i64::from(m.min(n)),
             Subtract { k, .. } => -i64::from(k),
         }

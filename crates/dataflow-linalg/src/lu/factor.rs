@@ -32,7 +32,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::space::ClassBuilder;
+use dataflow_core::space::{ClassBuilder, placed};
 use dataflow_core::{Report, task_names};
 use std::num::NonZeroU32;
 
@@ -306,7 +306,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.name("lu").parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
+        about.parameter("backend", self.backend);
         match self.tournament {
             true => about.parameter("pivoting", "tournament"),
             false => about.parameter("pivoting", "partial"),
@@ -378,7 +378,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         let of_tile = |(m, n): (u32, u32)| (0..m.min(n)).map(move |k| Update { m, n, k });
         let updates = (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
         let all = self.beside_updates().chain(updates.flat_map(of_tile));
-        all.filter(move |&task| self.rank(task) == on)
+        placed(self, on, all)
     }
 
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
@@ -569,11 +569,11 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
         let mt = self.rows.mt;
         let begin = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| Begin { m, n }));
-        begin.filter(move |&task| self.rank(task) == on)
+        placed(self, on, begin)
     }
 
     fn count(&self, on: Rank) -> u64 {
-        let beside = self.beside_updates().filter(|&task| self.rank(task) == on);
+        let beside = placed(self, on, self.beside_updates());
         let tiles = (0..self.nt).flat_map(|n| (0..self.rows.mt).map(move |m| (m, n)));
         let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
         beside.count() as u64 + here.map(|(m, n)| u64::from(m.min(n))).sum::<u64>()

@@ -198,7 +198,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         about.name("lu").parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
+        about.parameter("backend", self.backend);
         about.parameter("pivoting", "incremental");
         let getrf = about.class("Getrf").update("ABOVE");
         let getrf = getrf.new_flow("SWAPS").of("swaps");

@@ -9,7 +9,7 @@ use crate::error::LinalgError;
 use crate::matrix::digest::Digest;
 use crate::matrix::{Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::data::Store;
+use dataflow_core::data::{Store, Version};
 use dataflow_core::port::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +40,46 @@ impl<T: Scalar> Pivots<T> {
             layout: *a.layout(),
             store: Store::empty("pivots", a.mt().min(a.nt())),
         }
+    }
+
+    /// The row swaps of factors that others made: `rows[i]`, counted from 0, is the row that row i was
+    /// swapped with, in order; of each rank the same. With them LAPACK's factors are solved with here.
+    ///
+    /// # Errors
+    /// If they are not as many as rows or columns of `a`, or a row is swapped with one above it or
+    /// below the matrix.
+    pub fn of_rows(a: &TiledMatrix<T>, rows: &[usize]) -> Result<Self, LinalgError> {
+        let pivots = Pivots::new(a);
+        let wrong = rows.iter().enumerate();
+        let wrong = wrong.map(|(i, row)| (i, *row));
+        let wrong = { wrong }.find(|(i, row)| !(*i..a.rows()).contains(row));
+        if rows.len() != a.rows().min(a.cols()) || wrong.is_some() {
+            return Err(LinalgError::Shape(format!(
+                "{} row swaps do not fit a {} x {} matrix{}",
+                rows.len(),
+                a.rows(),
+                a.cols(),
+                wrong.map_or(String::new(), |(i, row)| format!(
+                    ": row {i} with row {row}"
+                ))
+            )));
+        }
+        let here = (0..pivots.store.len()).filter(|&k| a.slot(k, k).is_some());
+        for k in here {
+            let first = a.row_range(k).start;
+            let last = a.col_range(k).end.min(rows.len());
+            let step: Vec<u32> = rows[first..last]
+                .iter()
+                .map(|row| (row - first) as u32)
+                .collect();
+            let step = Version::new(Swaps::pack(&step, a.memory()));
+            if pivots.store.put(k, step).is_none() {
+                return Err(LinalgError::Shape(format!(
+                    "no room for the swaps of step {k}"
+                )));
+            }
+        }
+        Ok(pivots)
     }
 
     /// LAPACK's IPIV, counted from 0: the rows and the rows that they were swapped with, in order;

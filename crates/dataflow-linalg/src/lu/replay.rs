@@ -17,6 +17,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
+use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
 
 task_names! {
@@ -151,7 +152,7 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
         about.name("lu_solve");
         self.lu.layout().describe(about);
         about.parameter("nrhs", self.b.cols());
-        about.parameter("backend", self.backend.on_this_machine());
+        about.parameter("backend", self.backend);
         about.parameter("pivoting", "incremental");
         about.class("Give").read("TILE").of("factor");
         about.class("GiveSteps").read("STEPS").of("steps");
@@ -183,7 +184,7 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
                 .chain(above)
         };
         let steps = (0..columns).flat_map(move |j| (0..nt).flat_map(move |k| of_step(k, j)));
-        give.chain(steps).filter(move |&task| self.rank(task) == on)
+        placed(self, on, give.chain(steps))
     }
 
     fn inputs(&self, task: ReplayTask, from: &mut impl Inputs<Self>) {

@@ -17,7 +17,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::space::Slot;
+use dataflow_core::space::{Slot, placed};
 use dataflow_core::{Report, task_names};
 
 task_names! {
@@ -328,7 +328,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         if self.of_unit {
             about.parameter("b", "unit");
         }
-        about.parameter("backend", self.backend.on_this_machine());
+        about.parameter("backend", self.backend);
         let (p, most) = (self.rows.p, self.rows.most());
         let order = about.class("Order").new_flow("ORDER").of("order");
         order
@@ -382,7 +382,7 @@ impl<T: Scalar> TaskSpace for Solve<'_, T> {
         let steps = (0..columns).flat_map(move |j| (0..nt).map(move |k| (k, j)));
         let steps = steps.flat_map(move |(k, j)| of_step(k, j));
         let all = give.chain(orders).chain(leave).chain(steps);
-        all.filter(move |&task| self.rank(task) == on)
+        placed(self, on, all)
     }
 
     fn inputs(&self, task: SolveTask, from: &mut impl Inputs<Self>) {

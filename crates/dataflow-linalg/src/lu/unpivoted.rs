@@ -15,31 +15,15 @@
 use super::factor::{expect_general, expect_regular};
 use super::pivots::{Pivots, Swaps};
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, getrf_unpivoted, trsm_op};
+use crate::kernel::Op::NoTranspose;
+use crate::kernel::{Backend, Diagonal, Side, Triangle, gemm_op, getrf_unpivoted, trsm_op};
 use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::data::Version;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
-
-task_names! {
-    /// The tasks of tile LU without pivoting: m and n are indices of tiles, k the step.
-    pub enum UnpivotedTask { Getrf { k }, Right { n, k }, Below { m, k }, Update { m, n, k } }
-}
-use UnpivotedTask::{Below, Getrf, Right, Update};
-
-/// The tile that a task overwrites.
-const TILE: usize = 0;
-/// Getrf: the two triangles of the diagonal tile, of which each goes its own way.
-const MADE_LOWER: usize = 1;
-const MADE_UPPER: usize = 2;
-/// Right and Below: the triangle of the diagonal tile that they solve with.
-const TRIANGLE: usize = 1;
-/// Update: the tile of L in its row, that of U in its column.
-const LEFT: usize = 1;
-const UPPER: usize = 2;
 
 /// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side.
 #[derive(Clone, Copy)]
@@ -111,17 +95,77 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
     ) -> Result<Report, LinalgError> {
         T::run_lu_unpivoted(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
+}
 
-    /// Who changes tile (m, n) in step k.
-    fn writer(m: u32, n: u32, k: u32) -> UnpivotedTask {
-        match (m == k, n == k) {
-            (true, true) => Getrf { k },
-            (true, false) => Right { n, k },
-            (false, true) => Below { m, k },
-            (false, false) => Update { m, n, k },
+task_space! {
+    /// The tasks of tile LU without pivoting: m and n are indices of tiles, k the step.
+    pub enum UnpivotedTask;
+
+    impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
+        type Datum = Tile<T>;
+        let mt = self.mt;
+        let nt = self.nt;
+        let p = self.a.grid().0;
+        let q = self.a.grid().1;
+        data A[m, n] where m < mt && n < nt
+            in self.a.store() at self.a.place(m, n)
+            on (m % p, n % q);
+        // The triangles of a diagonal tile, of which each goes its own way.
+        data L[k] of "lower";
+        data U[k] of "upper";
+
+        for k in 0..nt {
+            if k < mt {
+                // A[k,k] ← L\U with A[k,k] = L · U
+                Getrf { k }: update tile = A[k, k], new lower = L[k], new upper = U[k] => {
+                    getrf_unpivoted(self.backend, tile);
+                    lower.put(tile.copy_of(Part::UnitLower));
+                    upper.put(tile.copy_of(Part::Upper));
+                }
+                for n in k + 1..nt {
+                    // A[k,n] ← L[k,k]⁻¹ · A[k,n]
+                    Right { n, k }: update tile = A[k, n], read triangle = L[k] => {
+                        let lower = (NoTranspose, (Triangle::Lower, Diagonal::Unit), triangle);
+                        trsm_op(self.backend, Side::Left, lower, tile);
+                    }
+                }
+                for m in k + 1..mt {
+                    // A[m,k] ← A[m,k] · U[k,k]⁻¹
+                    Below { m, k }: update tile = A[m, k], read triangle = U[k] => {
+                        let upper = (NoTranspose, (Triangle::Upper, Diagonal::NonUnit), triangle);
+                        trsm_op(self.backend, Side::Right, upper, tile);
+                    }
+                    for n in k + 1..nt {
+                        // A[m,n] ← A[m,n] − L[m,k] · U[k,n]
+                        Update { m, n, k }:
+                            update tile = A[m, n], read left = A[m, k], read upper = A[k, n]
+                            => gemm_op(self.backend, (NoTranspose, left), (NoTranspose, upper), tile);
+                    }
+                }
+            }
+        }
+
+        fn describe(&self, about: &mut Description) {
+            about.name("lu").parameter("m", self.a.rows());
+            self.a.layout().describe(about);
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
+            about.parameter("pivoting", "none");
+        }
+
+        /// The bottom level of a square matrix: the longest way to the end in units of nb³/3 flops,
+        /// own weight included. For other shapes as if each tile lay in the square of all steps.
+        fn priority(&self, task: UnpivotedTask) -> i64 {
+            let last = i64::from(self.mt.min(self.nt)) - 1;
+            let (m, n, k) = task.place();
+            let (m, n, k) = (i64::from(m).min(last), i64::from(n).min(last), i64::from(k));
+            // Getrf 2, Right and Below 3, Update 6; a step down the diagonal is 2 + 3 + 6 = 11.
+            let (long, short) = (m.max(n), m.min(n));
+            6 * (short - k) + 9 * (long - short) + 11 * (last - long) + 2
         }
     }
 }
+use UnpivotedTask::{Below, Getrf, Right, Update};
 
 impl UnpivotedTask {
     /// The tile that a task writes, and its step.
@@ -132,140 +176,5 @@ impl UnpivotedTask {
             Below { m, k } => (m, k, k),
             Update { m, n, k } => (m, n, k),
         }
-    }
-}
-
-impl<T: Scalar> TaskSpace for Unpivoted<'_, T> {
-    type Task = UnpivotedTask;
-    type Datum = Tile<T>;
-
-    fn describe(&self, about: &mut Description) {
-        about.name("lu").parameter("m", self.a.rows());
-        self.a.layout().describe(about);
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.parameter("pivoting", "none");
-        let getrf = about.class("Getrf").update("TILE");
-        let getrf = getrf.new_flow("LOWER").of("lower");
-        getrf.new_flow("UPPER").of("upper");
-        let right = about.class("Right").update("TILE");
-        right.read("TRIANGLE").of("lower");
-        let below = about.class("Below").update("TILE");
-        below.read("TRIANGLE").of("upper");
-        let update = about.class("Update").update("TILE");
-        update.read("LEFT").read("UPPER");
-    }
-
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = UnpivotedTask> + Send {
-        let mt = self.mt;
-        let tiles = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
-        let here = tiles.filter(move |&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
-        here.flat_map(|(m, n)| (0..=m.min(n)).map(move |k| Self::writer(m, n, k)))
-    }
-
-    fn inputs(&self, task: UnpivotedTask, from: &mut impl Inputs<Self>) {
-        let (m, n, k) = task.place();
-        match k.checked_sub(1) {
-            None => from.home(TILE, self.a.store(), self.a.place(m, n)),
-            Some(k) => from.task(TILE, Update { m, n, k }, TILE),
-        }
-        match task {
-            Getrf { .. } => {}
-            Right { k, .. } => from.task(TRIANGLE, Getrf { k }, MADE_LOWER),
-            Below { k, .. } => from.task(TRIANGLE, Getrf { k }, MADE_UPPER),
-            Update { m, n, k } => {
-                from.task(LEFT, Below { m, k }, TILE);
-                from.task(UPPER, Right { n, k }, TILE);
-            }
-        }
-    }
-
-    fn successors(&self, task: UnpivotedTask, to: &mut impl Successors<Self>) {
-        let (mt, nt) = (self.mt, self.nt);
-        let (m, n, k) = task.place();
-        match task {
-            Getrf { k } => {
-                to.range(MADE_LOWER, k + 1..nt, |n| Right { n, k }, TRIANGLE);
-                to.range(MADE_UPPER, k + 1..mt, |m| Below { m, k }, TRIANGLE);
-            }
-            Right { n, k } => to.range(TILE, k + 1..mt, |m| Update { m, n, k }, UPPER),
-            Below { m, k } => to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT),
-            Update { .. } => return to.task(TILE, Self::writer(m, n, k + 1), TILE),
-        }
-        to.home(TILE, self.a.store(), self.a.place(m, n));
-    }
-
-    fn run(&self, task: UnpivotedTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        use Op::NoTranspose;
-        match task {
-            Getrf { .. } => {
-                // A[k,k] ← L\U with A[k,k] = L · U
-                let [tile, lower, upper] = flows.slots();
-                let tile = tile.update();
-                getrf_unpivoted(self.backend, tile);
-                lower.put(tile.copy_of(Part::UnitLower));
-                upper.put(tile.copy_of(Part::Upper));
-            }
-            Right { .. } => {
-                // A[k,n] ← L[k,k]⁻¹ · A[k,n]
-                let [tile, triangle] = flows.slots();
-                let lower = (
-                    NoTranspose,
-                    (Triangle::Lower, Diagonal::Unit),
-                    triangle.read(),
-                );
-                trsm_op(self.backend, Side::Left, lower, tile.update());
-            }
-            Below { .. } => {
-                // A[m,k] ← A[m,k] · U[k,k]⁻¹
-                let [tile, triangle] = flows.slots();
-                let upper = (
-                    NoTranspose,
-                    (Triangle::Upper, Diagonal::NonUnit),
-                    triangle.read(),
-                );
-                trsm_op(self.backend, Side::Right, upper, tile.update());
-            }
-            Update { .. } => {
-                // A[m,n] ← A[m,n] − L[m,k] · U[k,n]
-                let [tile, left, upper] = flows.slots();
-                let (left, upper) = (left.read(), upper.read());
-                gemm_op(
-                    self.backend,
-                    (NoTranspose, left),
-                    (NoTranspose, upper),
-                    tile.update(),
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn rank(&self, task: UnpivotedTask) -> Rank {
-        let (m, n, _) = task.place();
-        self.a.rank_of(m as usize, n as usize)
-    }
-
-    /// The bottom level of a square matrix: the longest way to the end in units of nb³/3 flops,
-    /// own weight included. For other shapes as if each tile lay in the square of all steps.
-    fn priority(&self, task: UnpivotedTask) -> i64 {
-        let last = i64::from(self.mt.min(self.nt)) - 1;
-        let (m, n, k) = task.place();
-        let (m, n, k) = (i64::from(m).min(last), i64::from(n).min(last), i64::from(k));
-        // Getrf 2, Right and Below 3, Update 6; a step down the diagonal is 2 + 3 + 6 = 11.
-        let (long, short) = (m.max(n), m.min(n));
-        6 * (short - k) + 9 * (long - short) + 11 * (last - long) + 2
-    }
-
-    fn roots(&self, on: Rank) -> impl Iterator<Item = UnpivotedTask> + Send {
-        let first = Getrf { k: 0 };
-        let here = self.mt > 0 && self.nt > 0 && self.rank(first) == on;
-        here.then_some(first).into_iter()
-    }
-
-    fn count(&self, on: Rank) -> u64 {
-        let tiles = (0..self.nt).flat_map(|n| (0..self.mt).map(move |m| (m, n)));
-        let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
-        here.map(|(m, n)| u64::from(m.min(n)) + 1).sum()
     }
 }

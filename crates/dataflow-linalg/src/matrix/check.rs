@@ -5,7 +5,12 @@
 //!
 //! # Law
 //! A check computes with faer's products on its own copies, never with the kernels whose work it
-//! judges, and sums in one fixed order. A NaN anywhere makes the result NaN, which is below no bound.
+//! judges, and sums in one fixed order. A NaN anywhere makes the result NaN, which is below no bound;
+//! so does a norm that overflows.
+//!
+//! Numbers below the smallest normal one are rounded by as much as that one is, whatever their size.
+//! So to each norm the smallest normal number is added for each row: at usual scales that changes
+//! nothing, and of a matrix of entries around 10⁻³¹⁰ it asks for no more digits than they have.
 //!
 //! # In parts
 //! A check is cut into parts that may run as tasks, in any order, on any thread; joining them in the
@@ -17,13 +22,15 @@
 //!
 //! # Source
 //! The ratio of LAPACK's TESTING/LIN DGET02: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
+//! The model of underflow: Demmel, *Underflow and the reliability of numerical software*, SIAM Journal
+//! on Scientific and Statistical Computing 5 (1984).
 
 use super::layout::{Layout, Structure};
 use super::norm::{Part, Sums, larger};
 use super::tiled::gather;
 use super::{Entries, TiledMatrix};
 use crate::error::{MatrixError, ShapeError};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, smallest_normal};
 use faer::linalg::matmul::matmul_with_conj;
 use faer::{Accum, Conj, MatMut, MatRef, Par};
 
@@ -154,9 +161,13 @@ impl<'a, T: Scalar, A: Entries<T>, B: Entries<T>> SolveCheck<'a, T, A, B> {
                 }
             }
         }
-        let order = n.max(1) as f64;
-        let scale = order * largest(&a) * largest(&x) * T::EPSILON;
-        ratio(largest(&difference), scale)
+        let norms = [largest(&a), largest(&x)];
+        backward_error(
+            largest(&difference),
+            (n, n.max(1)),
+            norms,
+            Rounding::of::<T>(),
+        )
     }
 
     /// Block `(i, k)` of the whole matrix A.
@@ -235,11 +246,50 @@ pub(crate) fn largest(sums: &[f64]) -> f64 {
     sums.iter().copied().fold(0.0, larger)
 }
 
-/// `difference / scale`, where nothing differs 0 whatever the scale.
+/// `difference / scale`, where nothing differs 0 whatever the scale; NaN if that has overflowed.
 pub(crate) fn ratio(difference: f64, scale: f64) -> f64 {
     match difference == 0.0 && !scale.is_nan() {
         true => 0.0,
+        false if scale == f64::INFINITY => f64::NAN,
         false => difference / scale,
+    }
+}
+
+/// How a precision rounds: by up to ε relative to a normal number, by up to 2·ε·`smallest` otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rounding {
+    epsilon: f64,
+    /// The smallest normal number.
+    smallest: f64,
+}
+
+impl Rounding {
+    pub(crate) fn of<T: Scalar>() -> Self {
+        Rounding {
+            epsilon: T::EPSILON,
+            smallest: smallest_normal::<T>(),
+        }
+    }
+}
+
+/// `difference` / (`terms`·‖A‖·‖X‖·ε) of matrices with up to `rows` rows, at whatever scale; where
+/// nothing differs 0.
+pub(crate) fn backward_error(
+    difference: f64,
+    (rows, terms): (usize, usize),
+    norms: [f64; 2],
+    Rounding { epsilon, smallest }: Rounding,
+) -> f64 {
+    let underflow = rows as f64 * smallest;
+    let [a, x] = norms.map(|norm| norm + underflow);
+    let per_term = match a * x + underflow {
+        scale if scale < f64::INFINITY => ratio(difference, scale),
+        // The product overflows; or a norm has, or is NaN.
+        _ => ratio(ratio(difference, a.min(x)), a.max(x)),
+    };
+    match norms.into_iter().any(f64::is_nan) {
+        true => f64::NAN,
+        false => ratio(per_term, terms as f64 * epsilon),
     }
 }
 
@@ -255,6 +305,35 @@ mod tests {
         let zero = TiledMatrix::<f64>::zeros(Layout::general(5, 1, 2).unwrap());
         let error = solve_backward_error(&a, Structure::Lower, &zero, &zero);
         assert!(error.unwrap().is_nan());
+    }
+
+    #[test]
+    fn an_error_is_judged_alike_at_every_scale() {
+        let of =
+            |difference, norms| backward_error(difference, (4, 4), norms, Rounding::of::<f64>());
+        let usual = of(1e-15, [2.0, 3.0]);
+        assert!((usual * 24.0 * f64::EPSILON / 2.0 / 1e-15 - 1.0).abs() < 1e-14);
+        // Powers of two change no digit.
+        let (huge, tiny) = (2f64.powi(900), 2f64.powi(-900));
+        for (difference, a, x) in [
+            (1e-15 * huge, huge, 1.0),
+            (1e-15 * tiny, tiny, 1.0),
+            (1e-15, huge, tiny),
+            (1e-15 * tiny, 1.0, tiny),
+        ] {
+            let found = of(difference, [2.0 * a, 3.0 * x]);
+            assert!((found / usual - 1.0).abs() < 1e-14, "{a:e} {x:e}: {found}");
+        }
+        // ‖A‖·‖X‖ is no number, what is left of B still is.
+        assert!(of(1e292, [1e300, 1e299]) < 1e-290);
+        assert!(of(1e307, [1e300, 1e8]) > 1e13);
+        // A unit of the last place of numbers that have no more, in each of four entries; then wrong ones.
+        assert!(of(4.0 * 5e-324, [4e-310, 1.0]) < 30.0);
+        assert!(of(4e-311, [4e-310, 1.0]) > 1e10);
+        assert_eq!(of(0.0, [4e-310, 1.0]), 0.0);
+        for (difference, norm) in [(f64::NAN, 1.0), (1.0, f64::NAN), (1.0, f64::INFINITY)] {
+            assert!(of(difference, [norm, 1.0]).is_nan());
+        }
     }
 
     #[test]

@@ -70,6 +70,22 @@ impl Digest {
             .sum()
     }
 
+    /// The digest of the part of a tile that belongs to the upper triangle, or trapezium, in the first
+    /// `rows` rows of the matrix: what lies below the diagonal there counts as zeros, whatever it is.
+    pub fn of_upper<T: Scalar>(tile: &Tile<T>, row: usize, col: usize, rows: usize) -> Self {
+        let mut buffer = Vec::new();
+        let block = column_major(tile, &mut buffer);
+        let columns = block.chunks_exact(tile.rows().max(1)).take(tile.cols());
+        let entries = columns.zip(col..).flat_map(|(column, col)| {
+            let entries = column.iter().zip(row..rows);
+            entries.map(move |(value, row)| {
+                let value = if row > col { T::zero() } else { *value };
+                Digest::of_entry(row as u64, col as u64, value)
+            })
+        });
+        entries.sum()
+    }
+
     /// The digest of a tile of a lower matrix and of its mirror: of all entries that the tile stands
     /// for in the Hermitian matrix.
     pub fn of_tile_and_mirror<T: Scalar>(tile: &Tile<T>, row: usize, col: usize) -> Self {

@@ -381,7 +381,7 @@ impl<T: Scalar> Tile<T> {
         }
     }
 
-    /// Adds what a part that stands among zeros implies, and says that it is this part.
+    /// Writes a unit triangle's ones and records which part is stored.
     pub(crate) fn complete(&mut self, part: Part) {
         if part == Part::UnitLower {
             for i in 0..self.rows().min(self.cols()) {

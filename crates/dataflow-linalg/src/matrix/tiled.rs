@@ -10,7 +10,7 @@
 //! Entries: [`entries`](super::entries). Other libraries' matrices: [`convert`](super::convert).
 
 use super::layout::{Layout, Structure};
-use super::{Entries, Format, Tile};
+use super::{Distribution, Entries, Format, Tile};
 use crate::error::{ShapeError, TileError};
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
@@ -142,6 +142,12 @@ impl<T: Scalar> TiledMatrix<T> {
     /// How it is cut and spread.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Rows and columns of the grid of ranks.
+    pub(crate) fn grid(&self) -> (u32, u32) {
+        let Distribution::BlockCyclic(grid) = self.layout.distribution();
+        (grid.p() as u32, grid.q() as u32)
     }
 
     /// Where its tiles come from.

@@ -38,6 +38,27 @@ pub fn cholesky_solve<T: Scalar>([l, b]: [&Layout; 2], workers: usize) -> Needs 
     run.beside(matrix::<T>(l).and(matrix::<T>(b)))
 }
 
+/// [`cholesky::Check`](crate::cholesky::Check) of a factor: that, and what is left of A where it is
+/// looked at.
+pub fn cholesky_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let read = |m, k| {
+        let along = view.in_row(m) && view.meets_cols(k..m + 1);
+        let down = view.in_col(m) && view.meets_rows(m..view.nt);
+        usize::from(m >= k && (along || down))
+    };
+    let rest = match view.is_spread() {
+        true => view.sum_here(|m, k| usize::from(m >= k)),
+        false => view.begun(workers),
+    };
+    let run = Needs {
+        held: 0,
+        received: view.sum(read),
+        workspace: rest + view.sums() + view.kernels(workers),
+    };
+    run.beside(matrix::<T>(layout))
+}
+
 /// [`cholesky::Inverse`](crate::cholesky::Inverse) of a lower matrix.
 pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);

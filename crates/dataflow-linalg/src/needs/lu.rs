@@ -13,8 +13,8 @@ const WORD: u128 = size_of::<u32>() as u128;
 
 /// [`lu::Factor`](crate::lu::Factor): partial pivoting of a matrix of any shape.
 ///
-/// The stacks of rows of all panels count, though few are there at once: what is told to work in is
-/// several times the matrix.
+/// On one rank columns left of the panels are reordered by as many workers as there are, two at a
+/// time each: so it is where tasks run in the order of their priorities.
 pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     by_columns::<T>(layout, workers, |view, k| {
         let (own, rows) = (view.rows_here(k), layout.rows() - layout.row_range(k).start);
@@ -22,10 +22,36 @@ pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
         let (stacks, panel) = (own * width, rows as u128 * width);
         // Stacks of rows come and go; the panel is one stack of all.
         match view.in_row(k) {
+            _ if !view.is_spread() => [0, stacks],
             true => [stacks + panel, 2 * stacks + 2 * panel],
             false => [stacks, 2 * stacks],
         }
     })
+}
+
+/// [`lu::Check`](crate::lu::Check) of factors: they, and what is left of P·A where it is looked at.
+pub fn lu_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let steps = view.mt.min(view.nt);
+    let read = |m: usize, n: usize| {
+        let along = m >= n && view.in_row(m) && view.meets_cols(n..view.nt);
+        let down = m <= n && view.in_col(n) && view.meets_rows(m..view.mt);
+        usize::from(along || down)
+    };
+    // The rows of A, then those that moved; at last what is left.
+    let rest = match view.is_spread() {
+        true => view.sum_here(|_, _| 2),
+        // The rows of a column, and those of one that another worker has begun.
+        false => view.columns(2) + view.begun(workers),
+    };
+    let orders = 2 * steps as u128 * WORD * layout.rows() as u128;
+    let run = Needs {
+        held: 0,
+        received: view.sum(read)
+            + u128::from(view.is_spread()) * (view.sum_here(|_, _| 1) + orders),
+        workspace: rest + orders + view.sums() + view.kernels(workers),
+    };
+    run.beside(matrix::<T>(layout))
 }
 
 /// The same by [tournament](crate::lu::Factor::by_tournament), in so many groups.
@@ -87,6 +113,12 @@ fn by_columns<T: Scalar>(
     let view = View::of::<T>(layout);
     let (mt, nt) = (view.mt, view.nt);
     let element = view.element;
+    // A panel is done with before the next is gathered, and a column with its rows that move before
+    // they move again; over ranks one may be a step behind another.
+    let at_once = if view.is_spread() { 2 } else { 1 };
+    let mut of_panel = [0; 2];
+    let mut of_column = vec![0; nt];
+    let mut stacks = Vec::new();
     let (mut received, mut made) = (0, 0);
     for k in 0..mt.min(nt) {
         let width = layout.tile_cols(k) as u128;
@@ -99,18 +131,24 @@ fn by_columns<T: Scalar>(
         }
         if view.in_col(k) {
             let [gets, makes] = panel(&view, k);
+            of_panel = [of_panel[0].max(gets), of_panel[1].max(makes)];
             // Columns left of later panels are reordered by stacks, once.
-            let stacks = view.rows_here(k) * width;
-            received += (gets + stacks) * element;
-            made += (makes + stacks) * element;
+            stacks.push(view.rows_here(k) * width);
         }
         for n in (k + 1..nt).filter(|&n| view.in_col(n)) {
             // Rows that rise and rows that fall, each with its number.
-            let moving = width * (layout.tile_cols(n) as u128 + 1) * element;
-            received += moving;
-            made += 2 * moving;
+            let moving = width * (layout.tile_cols(n) as u128 + 1);
+            of_column[n] = moving.max(of_column[n]);
         }
     }
+    let stacks: u128 = match view.is_spread() {
+        true => stacks.iter().sum(),
+        // The first ones are the highest.
+        false => stacks.iter().take(2 * workers).sum(),
+    };
+    let moving: u128 = of_column.iter().sum();
+    received += (at_once * (of_panel[0] + moving) + stacks) * element;
+    made += (at_once * (of_panel[1] + 2 * moving) + stacks) * element;
     let tiles = view.sum(|m, n| {
         let left = m >= n && view.in_row(m) && view.meets_cols(n + 1..nt);
         let upper = m < n && view.in_col(n) && view.meets_rows(m + 1..mt);

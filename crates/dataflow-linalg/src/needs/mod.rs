@@ -13,15 +13,19 @@
 mod available;
 mod cholesky;
 mod lu;
+mod pivoted;
 mod product;
 mod qr;
 mod refine;
 mod view;
 
 pub use available::available;
-pub use cholesky::{cholesky, cholesky_solve, inverse};
-pub use lu::{lu, lu_incremental, lu_inverse, lu_replay, lu_solve, lu_tournament, lu_unpivoted};
-pub use product::{gemm, herk, triangular};
+pub use cholesky::{cholesky, cholesky_check, cholesky_solve, inverse};
+pub use lu::{
+    lu, lu_check, lu_incremental, lu_inverse, lu_replay, lu_solve, lu_tournament, lu_unpivoted,
+};
+pub use pivoted::least_squares_minimum_norm;
+pub use product::{defect, gemm, herk, triangular};
 pub use qr::{least_squares, qr, qr_apply, qr_check, solution_ratio};
 pub use refine::{error_bounds, mixed, solve};
 
@@ -119,6 +123,14 @@ impl fmt::Display for DoesNotFit {
 }
 
 impl std::error::Error for DoesNotFit {}
+
+/// Bytes that a process takes beside its tiles, at most: pages of 2 MiB that its tiles do not fill,
+/// what products pack blocks into, and what tasks wait with.
+pub fn process(workers: usize) -> u128 {
+    const LARGE_PAGE: u128 = 2 << 20;
+    const OF_WORKER: u128 = 1 << 20;
+    LARGE_PAGE + workers as u128 * OF_WORKER
+}
 
 /// Tiles of a matrix alone.
 pub fn matrix<T: Scalar>(layout: &Layout) -> Needs {

@@ -28,6 +28,16 @@ pub fn gemm<T: Scalar>([a, b, c]: [&Layout; 3], workers: usize) -> Needs {
     run.beside(of.fold(Needs::default(), Needs::and))
 }
 
+/// [`product::defect`](crate::product::defect) of a product: its three matrices and what is left.
+pub fn defect<T: Scalar>([a, b, c]: [&Layout; 3], workers: usize) -> Needs {
+    let matrices = [a, b, c, c].map(matrix::<T>).into_iter();
+    let run = Needs {
+        workspace: View::of::<T>(c).kernels(workers),
+        ..Needs::default()
+    };
+    run.beside(matrices.fold(Needs::default(), Needs::and))
+}
+
 /// [`product::Herk`](crate::product::Herk): C ← op(A)·op(A)ᴴ, or with the plain transpose.
 pub fn herk<T: Scalar>(op: Op, [a, c]: [&Layout; 2], workers: usize) -> Needs {
     let (of_a, of_c) = (View::of::<T>(a), View::of::<T>(c));

@@ -104,6 +104,27 @@ impl View {
             .sum()
     }
 
+    /// Bytes of so many of the widest columns of tiles that are here.
+    pub(super) fn columns(&self, n: u128) -> u128 {
+        let width = self.layout.nb().min(self.layout.cols()) as u128;
+        n * self.rows_here(0) * width * self.element
+    }
+
+    /// What checks on one rank hold of tiles of A: for each worker one that it works on, and one that
+    /// another has taken over.
+    pub(super) fn begun(&self, workers: usize) -> u128 {
+        self.kernels(workers) / 2
+    }
+
+    /// The sums along rows and columns that checks take of each tile that is here, of what is and of
+    /// what should be; and of the whole.
+    pub(super) fn sums(&self) -> u128 {
+        let sums = |rows: usize, cols: usize| 2 * (rows + cols) as u128 * size_of::<f64>() as u128;
+        let tiles = self.layout.tiles();
+        let tiles = tiles.map(|(m, n)| sums(self.layout.tile_rows(m), self.layout.tile_cols(n)));
+        tiles.sum::<u128>() + sums(self.layout.rows(), self.layout.cols())
+    }
+
     /// What kernels work in: four tiles for each worker.
     pub(super) fn kernels(&self, workers: usize) -> u128 {
         let nb = self

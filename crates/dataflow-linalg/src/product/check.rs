@@ -14,7 +14,7 @@
 use super::{Gemm, Operand};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::check::{Block, Form, ratio, subtract};
+use crate::matrix::check::{Block, Form, Rounding, backward_error, subtract};
 use crate::matrix::norm::{Norm, norm_across};
 use crate::matrix::tiled::gather;
 use crate::matrix::{EachTile, Entries, Layout, LayoutError, TiledMatrix};
@@ -31,14 +31,17 @@ pub struct Residual {
     pub a: f64,
     /// ‖op(X)‖₁
     pub x: f64,
-    epsilon: f64,
+    /// Of S.
+    rows: usize,
+    rounding: Rounding,
 }
 
 impl Residual {
-    /// The difference over `terms`·‖A‖₁·‖X‖₁·ε; where nothing differs 0, whatever the scale.
+    /// The difference over `terms`·‖A‖₁·‖X‖₁·ε, where that does not underflow; where nothing differs 0,
+    /// whatever the scale.
     pub fn over(&self, terms: usize) -> f64 {
-        let scale = terms as f64 * self.a * self.x * self.epsilon;
-        ratio(self.difference, scale)
+        let (shape, norms) = ((self.rows, terms), [self.a, self.x]);
+        backward_error(self.difference, shape, norms, self.rounding)
     }
 }
 
@@ -143,7 +146,8 @@ fn measured<T: Scalar>(
         difference: difference.map_err(LinalgError::Run)?,
         a: of(a)?,
         x: of(x)?,
-        epsilon: T::EPSILON,
+        rows: rest.rows(),
+        rounding: Rounding::of::<T>(),
     })
 }
 
@@ -206,7 +210,7 @@ mod tests {
         let found = judged(&x);
         assert!((found.difference / expected - 1.0).abs() < 1e-12);
         let scale = n as f64 * found.a * found.x * f64::EPSILON / 2.0;
-        assert_eq!(found.over(n), found.difference / scale);
+        assert!((found.over(n) * scale / found.difference - 1.0).abs() < 1e-14);
         let spoiled = TiledMatrix::from_fn(general(), |i, j| match (i, j) {
             (8, 8) => f64::NAN,
             _ => x.get(i, j).unwrap(),

@@ -13,33 +13,12 @@
 use super::operand::{Operand, mirrored};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm_add, scale};
-use crate::matrix::{Distribution, Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
-
-task_names! {
-    /// The tasks of a product: i and j name a stored tile of an operand, m and n a tile of C, k the
-    /// step.
-    pub enum ProductTask {
-        GiveA { i, j }, MirrorA { i }, GiveB { i, j }, MirrorB { i }, Scale { m, n }, Update { m, n, k },
-    }
-}
-use ProductTask::{GiveA, GiveB, MirrorA, MirrorB, Scale, Update};
-
-/// The tile that a task overwrites, or hands on.
-const TILE: usize = 0;
-/// Give and Mirror: not before this.
-const AFTER: usize = 1;
-/// Mirror: the lower triangle.
-const TRIANGLE: usize = 2;
-/// Update: the tile of A, the tile of B.
-const LEFT: usize = 1;
-const RIGHT: usize = 2;
-/// Update: this step is done.
-const DONE: usize = 3;
 
 /// How many steps before its first use a tile may be given to other ranks: it bounds what a rank
 /// holds of A and B.
@@ -129,87 +108,30 @@ impl<'a, T: Scalar> Gemm<'a, T> {
         T::run_gemm(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
-    /// The update that a tile of A, first used at (m, k), waits for: on the giver's rank where the
-    /// grid allows it.
-    fn before_a(&self, m: u32, k: u32) -> Option<ProductTask> {
-        let k = k.checked_sub(self.ahead)?;
-        let n = self.column_of(k);
-        Some(Update { m, n, k })
-    }
-
-    /// The same of a tile of B, first used at (k, n).
-    fn before_b(&self, k: u32, n: u32) -> Option<ProductTask> {
-        let k = k.checked_sub(self.ahead)?;
-        let m = self.row_of(k);
-        Some(Update { m, n, k })
-    }
-
-    /// The column of C whose step k lets tiles of A pass.
-    fn column_of(&self, k: u32) -> u32 {
-        let Distribution::BlockCyclic(grid) = self.c.distribution();
-        let column = (k + self.ahead) % grid.q() as u32;
-        if column < self.nt { column } else { 0 }
-    }
-
-    /// The row of C whose step k lets tiles of B pass.
-    fn row_of(&self, k: u32) -> u32 {
-        let Distribution::BlockCyclic(grid) = self.c.distribution();
-        let row = (k + self.ahead) % grid.p() as u32;
-        if row < self.mt { row } else { 0 }
-    }
-
-    /// The task that hands on what stands at (i, k) of op(A).
-    fn giver_a(&self, i: u32, k: u32) -> ProductTask {
-        let stored = self.a.stored(i, k);
-        let (i, j) = stored.tile;
-        match stored.is_triangle {
-            true => MirrorA { i },
-            false => GiveA { i, j },
-        }
-    }
-
-    /// The task that hands on what stands at (k, j) of op(B).
-    fn giver_b(&self, k: u32, j: u32) -> ProductTask {
-        let stored = self.b.stored(k, j);
-        let (i, j) = stored.tile;
-        match stored.is_triangle {
-            true => MirrorB { i },
-            false => GiveB { i, j },
-        }
-    }
-
-    /// What a giver waits for: the first place of its tile decides.
+    /// The update that a tile first used at (m, k) of op(A), or at (k, n) of op(B), waits for: on the
+    /// giver's rank where the grid allows it.
     fn before(&self, task: ProductTask) -> Option<ProductTask> {
-        match task {
-            GiveA { i, j } => {
-                let (m, k) = self.a.places((i, j)).min_by_key(|&(_, k)| k)?;
-                self.before_a(m, k)
-            }
-            MirrorA { i } => self.before_a(i, i),
-            GiveB { i, j } => {
-                let (k, n) = self.b.places((i, j)).min_by_key(|&(k, _)| k)?;
-                self.before_b(k, n)
-            }
-            MirrorB { i } => self.before_b(i, i),
-            Scale { .. } | Update { .. } => None,
-        }
+        let (first, m, n) = match task {
+            GiveA { m, k } => (k, Some(m), None),
+            MirrorA { m } => (m, Some(m), None),
+            GiveB { k, n } => (k, None, Some(n)),
+            MirrorB { k } => (k, None, Some(k)),
+            Scale { .. } | Update { .. } => return None,
+        };
+        let k = first.checked_sub(self.ahead)?;
+        let (row, column) = self.passing(first);
+        let (m, n) = (m.unwrap_or(row), n.unwrap_or(column));
+        Some(Update { m, n, k })
     }
 
-    /// The givers on a rank.
-    fn givers(&self, on: Rank) -> impl Iterator<Item = ProductTask> + Send {
-        let any = self.kt > 0;
-        let of_a = self.a.matrix.layout().tiles_of(on).filter(move |_| any);
-        let of_b = self.b.matrix.layout().tiles_of(on).filter(move |_| any);
-        let (mirror_a, mirror_b) = (self.a.is_hermitian(), self.b.is_hermitian());
-        let of_a = of_a.map(move |(i, j)| match mirror_a && i == j {
-            true => MirrorA { i },
-            false => GiveA { i, j },
-        });
-        let of_b = of_b.map(move |(i, j)| match mirror_b && i == j {
-            true => MirrorB { i },
-            false => GiveB { i, j },
-        });
-        of_a.chain(of_b)
+    /// The row and the column of C whose updates let tiles pass that are first used in a step.
+    fn passing(&self, first: u32) -> (u32, u32) {
+        let (p, q) = self.c.grid();
+        let own = |places: u32, n: u32| match first % places {
+            place if place < n => place,
+            _ => 0,
+        };
+        (own(p, self.mt), own(q, self.nt))
     }
 }
 
@@ -246,167 +168,120 @@ pub(super) fn fits<T: Scalar>(
     Ok(())
 }
 
-impl<T: Scalar> TaskSpace for Gemm<'_, T> {
-    type Task = ProductTask;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of a product: (m, k) is a tile of op(A), (k, n) one of op(B), (m, n) one of C; k is the
+    /// step. A tile of a Hermitian operand has two such places, and is named by the one with less k.
+    pub enum ProductTask;
 
-    fn describe(&self, about: &mut Description) {
-        about.name("gemm").parameter("m", self.c.rows());
-        about.parameter("k", self.a.shape().1);
-        self.c.layout().describe(about);
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.parameter("alpha", format!("{:?}", self.alpha));
-        about.parameter("beta", format!("{:?}", self.beta));
-        for (operand, give, mirror) in [("A", "GiveA", "MirrorA"), ("B", "GiveB", "MirrorB")] {
-            let of = if operand == "A" { self.a } else { self.b };
-            about.parameter(format!("grid of {operand}"), of.matrix.distribution());
-            about.class(give).read("TILE").order("AFTER");
-            let mirror = about.class(mirror).new_flow("TILE");
-            mirror.order("AFTER").read("TRIANGLE");
-        }
-        about.class("Scale").update("TILE");
-        let update = about.class("Update").update("TILE");
-        update.read("LEFT").read("RIGHT").order("DONE");
-    }
-
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = ProductTask> + Send {
+    impl<T: Scalar> TaskSpace for Gemm<'_, T> {
+        type Datum = Tile<T>;
+        let mt = self.mt;
+        let nt = self.nt;
         let kt = self.kt;
-        let updates = move |(m, n)| {
-            let steps = (0..kt).map(move |k| Update { m, n, k });
-            std::iter::once(Scale { m, n }).chain(steps)
-        };
-        let own = self.c.layout().tiles_of(on).flat_map(updates);
-        self.givers(on).chain(own)
-    }
+        let mirror_a = u32::from(self.a.is_hermitian());
+        let mirror_b = u32::from(self.b.is_hermitian());
+        let p = self.c.grid().0;
+        let q = self.c.grid().1;
+        data A[m, k] in self.a.matrix.store() at self.a.slot(m, k) on self.a.rank_of(m, k);
+        data B[k, n] in self.b.matrix.store() at self.b.slot(k, n) on self.b.rank_of(k, n);
+        data C[m, n] in self.c.store() at self.c.place(m, n) on (m % p, n % q);
 
-    fn inputs(&self, task: ProductTask, from: &mut impl Inputs<Self>) {
-        match task {
-            GiveA { i, j } => from.home(TILE, self.a.matrix.store(), self.a.matrix.place(i, j)),
-            GiveB { i, j } => from.home(TILE, self.b.matrix.store(), self.b.matrix.place(i, j)),
-            MirrorA { i } => from.home(TRIANGLE, self.a.matrix.store(), self.a.matrix.place(i, i)),
-            MirrorB { i } => from.home(TRIANGLE, self.b.matrix.store(), self.b.matrix.place(i, i)),
-            Scale { m, n } => from.home(TILE, self.c.store(), self.c.place(m, n)),
-            Update { m, n, k } => {
-                match k.checked_sub(1) {
-                    None => from.task(TILE, Scale { m, n }, TILE),
-                    Some(k) => from.task(TILE, Update { m, n, k }, TILE),
-                }
-                from.task(LEFT, self.giver_a(m, k), TILE);
-                from.task(RIGHT, self.giver_b(k, n), TILE);
+        GiveA { m, k } for m in 0..mt, k in 0..kt if mirror_a < 1 || mt == kt && k < m:
+            give tile = A[m, k], order after;
+        MirrorA { m } for m in 0..mt if mirror_a > 0 && mt == kt:
+            new tile, order after, read triangle = A[m, m], on self.a.rank_of(m, m)
+            => tile.put(mirrored(triangle));
+        GiveB { k, n } for k in 0..kt, n in 0..nt if mirror_b < 1 || kt == nt && k < n:
+            give tile = B[k, n], order after;
+        MirrorB { k } for k in 0..kt if mirror_b > 0 && kt == nt:
+            new tile, order after, read triangle = B[k, k], on self.b.rank_of(k, k)
+            => tile.put(mirrored(triangle));
+        // C[m,n] ← β · C[m,n]
+        Scale { m, n } for m in 0..mt, n in 0..nt: update tile = C[m, n] => scale(self.beta, tile);
+        // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(B)[k,n]
+        Update { m, n, k } for m in 0..mt, n in 0..nt, k in 0..kt
+            if (mirror_a < 1 || mt == kt) && (mirror_b < 1 || kt == nt):
+            update tile = C[m, n], read left, read right, order done => {
+                let left = (self.a.stored(m, k).op, left);
+                let right = (self.b.stored(k, n).op, right);
+                gemm_add(self.backend, self.alpha, left, right, tile);
+            }
+
+        GiveA { m, k }.tile -> Update { m, n, k }.left, for n in 0..nt;
+        GiveA { m: k, k: m }.tile -> Update { m, n, k }.left, for n in 0..nt, if mirror_a > 0;
+        MirrorA { m }.tile -> Update { m, n, k: m }.left, for n in 0..nt;
+        GiveB { k, n }.tile -> Update { m, n, k }.right, for m in 0..mt;
+        GiveB { k: n, n: k }.tile -> Update { m, n, k }.right, for m in 0..mt, if mirror_b > 0;
+        MirrorB { k }.tile -> Update { m, n: k, k }.right, for m in 0..mt;
+        Scale { m, n }.tile -> Update { m, n, k: 0 }.tile;
+        Scale { m, n }.tile -> home, if kt == 0;
+        Update { m, n, k }.tile -> Update { m, n, k: k + 1 }.tile;
+        Update { m, n, k }.tile -> home, if k + 1 == kt;
+
+        /// Which update lets a tile pass depends on the grid: these edges are written here.
+        fn inputs(&self, task: ProductTask, from: &mut impl Inputs<Self>) {
+            if let Some(before) = self.before(task) {
+                from.task(AFTER, before, DONE);
             }
         }
-        if let Some(before) = self.before(task) {
-            from.task(AFTER, before, DONE);
-        }
-    }
 
-    fn successors(&self, task: ProductTask, to: &mut impl Successors<Self>) {
-        let (mt, nt, kt) = (self.mt, self.nt, self.kt);
-        let tile = match task {
-            GiveA { i, j } | GiveB { i, j } => (i, j),
-            MirrorA { i } | MirrorB { i } => (i, i),
-            Scale { m, n } | Update { m, n, .. } => (m, n),
-        };
-        match task {
-            GiveA { .. } | MirrorA { .. } => {
-                for (m, k) in self.a.places(tile) {
-                    to.range(TILE, 0..nt, |n| Update { m, n, k }, LEFT);
-                }
+        fn successors(&self, task: ProductTask, to: &mut impl Successors<Self>) {
+            let Update { m, n, k } = task else { return };
+            let k = k.saturating_add(self.ahead);
+            if k >= self.kt {
+                return;
             }
-            GiveB { .. } | MirrorB { .. } => {
-                for (k, n) in self.b.places(tile) {
-                    to.range(TILE, 0..mt, |m| Update { m, n, k }, RIGHT);
-                }
-            }
-            Scale { m, n } if kt == 0 => to.home(TILE, self.c.store(), self.c.place(m, n)),
-            Scale { m, n } => to.task(TILE, Update { m, n, k: 0 }, TILE),
-            Update { m, n, k } => {
-                match k + 1 == kt {
-                    true => to.home(TILE, self.c.store(), self.c.place(m, n)),
-                    false => to.task(TILE, Update { m, n, k: k + 1 }, TILE),
-                }
-                let ahead = k.saturating_add(self.ahead);
-                if ahead < kt {
-                    for giver in [self.giver_a(m, ahead), self.giver_b(ahead, n)] {
-                        if self.before(giver) == Some(task) {
-                            to.task(DONE, giver, AFTER);
-                        }
-                    }
+            let mirrors = (self.a.is_hermitian(), self.b.is_hermitian());
+            let left = if mirrors.0 && m == k { MirrorA { m } } else { GiveA { m, k } };
+            let right = if mirrors.1 && n == k { MirrorB { k } } else { GiveB { k, n } };
+            // A tile of a Hermitian operand that is used earlier in its other place passes there.
+            let first = (!mirrors.0 || k <= m, !mirrors.1 || k <= n);
+            for (giver, is_first) in [(left, first.0), (right, first.1)] {
+                if is_first && self.before(giver) == Some(task) {
+                    to.task(DONE, giver, AFTER);
                 }
             }
         }
-    }
 
-    fn run(&self, task: ProductTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        match task {
-            GiveA { .. } | GiveB { .. } => {}
-            MirrorA { .. } | MirrorB { .. } => {
-                let [tile, _, triangle] = flows.slots();
-                tile.put(mirrored(triangle.read()));
-            }
-            Scale { .. } => {
-                // C[m,n] ← β · C[m,n]
-                let [tile] = flows.slots();
-                scale(self.beta, tile.update());
-            }
-            Update { m, n, k } => {
-                // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(B)[k,n]
-                let [tile, left, right, _] = flows.slots();
-                let (op_a, op_b) = (self.a.stored(m, k).op, self.b.stored(k, n).op);
-                let (left, right) = ((op_a, left.read()), (op_b, right.read()));
-                gemm_add(self.backend, self.alpha, left, right, tile.update());
+        fn describe(&self, about: &mut Description) {
+            about.name("gemm").parameter("m", self.c.rows());
+            about.parameter("k", self.a.shape().1);
+            self.c.layout().describe(about);
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
+            about.parameter("alpha", format!("{:?}", self.alpha));
+            about.parameter("beta", format!("{:?}", self.beta));
+            about.parameter("grid of A", self.a.matrix.distribution());
+            about.parameter("grid of B", self.b.matrix.distribution());
+        }
+
+        /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first.
+        /// A chain is begun when no other can go on, and from a queue, where every worker finds it: what
+        /// has no priority stays with the worker that announced it.
+        fn priority(&self, task: ProductTask) -> i64 {
+            let turn = |k: u32| -3 * i64::from(k / self.ahead.max(1));
+            match task {
+                Scale { .. } => -1,
+                Update { k, .. } => turn(k),
+                GiveA { k, .. } | GiveB { k, .. } | MirrorB { k } | MirrorA { m: k } => turn(k) + 1,
             }
         }
-        Ok(())
-    }
 
-    fn rank(&self, task: ProductTask) -> Rank {
-        let (of, i, j) = match task {
-            GiveA { i, j } => (self.a.matrix, i, j),
-            MirrorA { i } => (self.a.matrix, i, i),
-            GiveB { i, j } => (self.b.matrix, i, j),
-            MirrorB { i } => (self.b.matrix, i, i),
-            Scale { m, n } | Update { m, n, .. } => (self.c, m, n),
-        };
-        of.rank_of(i as usize, j as usize)
-    }
-
-    /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first.
-    /// A chain is begun when no other can go on, and from a queue, where every worker finds it: what
-    /// has no priority stays with the worker that announced it.
-    fn priority(&self, task: ProductTask) -> i64 {
-        let turn = |k: u32| -3 * i64::from(k / self.ahead.max(1));
-        match task {
-            Scale { .. } => -1,
-            Update { k, .. } => turn(k),
-            giver => {
-                let before = self.before(giver);
-                let first = before.map_or(0, |before| match before {
-                    Update { k, .. } => k + self.ahead,
-                    _ => 0,
-                });
-                turn(first) + 1
-            }
+        fn count(&self, on: Rank) -> u64 {
+            let tiles = |of: &TiledMatrix<T>| of.layout().seen_from(on).map_or(0, |on| on.n_slots());
+            let given = match self.kt {
+                0 => 0,
+                _ => tiles(self.a.matrix) + tiles(self.b.matrix),
+            };
+            given as u64 + tiles(self.c) as u64 * (1 + u64::from(self.kt))
         }
-    }
-
-    fn roots(&self, on: Rank) -> impl Iterator<Item = ProductTask> + Send {
-        let givers = self.givers(on);
-        let first = givers.filter(|&giver| self.before(giver).is_none());
-        let own = self.c.layout().tiles_of(on);
-        first.chain(own.map(|(m, n)| Scale { m, n }))
-    }
-
-    fn count(&self, on: Rank) -> u64 {
-        let tiles = |of: &TiledMatrix<T>| of.layout().seen_from(on).map_or(0, |on| on.n_slots());
-        let given = match self.kt {
-            0 => 0,
-            _ => tiles(self.a.matrix) + tiles(self.b.matrix),
-        };
-        given as u64 + tiles(self.c) as u64 * (1 + u64::from(self.kt))
     }
 }
+use ProductTask::{GiveA, GiveB, MirrorA, MirrorB, Scale, Update};
+
+/// Flows of the edges that hold tiles back: that of a giver, and that of an update.
+const AFTER: usize = 1;
+const DONE: usize = 3;
 
 #[cfg(test)]
 mod tests;

@@ -12,26 +12,10 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_add, herk_add, scale};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
-
-task_names! {
-    /// The tasks of a square: (i, j) is a stored tile of A, m and n name a tile of C, k the step.
-    pub enum HerkTask { Give { i, j }, Scale { m, n }, OnDiagonal { n, k }, Below { m, n, k } }
-}
-use HerkTask::{Below, Give, OnDiagonal, Scale};
-
-/// The tile that a task overwrites, or hands on.
-const TILE: usize = 0;
-/// Give: not before this.
-const AFTER: usize = 1;
-/// OnDiagonal, Below: the tile of A in the row of C; Below: that in its column.
-const LEFT: usize = 1;
-const RIGHT: usize = 2;
-/// OnDiagonal: this step is done.
-const DONE: usize = 2;
 
 /// How many steps before its first use a tile may be given to other ranks.
 const AHEAD: u32 = 4;
@@ -179,44 +163,6 @@ impl<'a, T: Scalar> Herk<'a, T> {
     ) -> Result<Report, LinalgError> {
         T::run_herk(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
-
-    /// The task that hands on what stands at (i, k) of op(A).
-    fn giver(&self, i: u32, k: u32) -> HerkTask {
-        let (i, j) = self.a.stored(i, k).tile;
-        Give { i, j }
-    }
-
-    /// Where in op(A) a stored tile stands.
-    fn place(&self, (i, j): (u32, u32)) -> (u32, u32) {
-        match self.a.op() {
-            Op::NoTranspose => (i, j),
-            Op::Transpose | Op::ConjTranspose => (j, i),
-        }
-    }
-
-    /// The task with which the updates of C[m,n] go on at step k.
-    fn update(m: u32, n: u32, k: u32) -> HerkTask {
-        match m == n {
-            true => OnDiagonal { n, k },
-            false => Below { m, n, k },
-        }
-    }
-
-    /// The edge that leads to step k of C[m,n].
-    fn chain(&self, (m, n): (u32, u32), k: u32, from: &mut impl Inputs<Self>) {
-        match k.checked_sub(1) {
-            None => from.task(TILE, Scale { m, n }, TILE),
-            Some(k) => from.task(TILE, Self::update(m, n, k), TILE),
-        }
-    }
-
-    /// The edge of C[m,n] to its step k, or home.
-    fn go_on(&self, (m, n): (u32, u32), k: u32, to: &mut impl Successors<Self>) {
-        match k == self.kt {
-            true => to.home(TILE, self.c.store(), self.c.place(m, n)),
-            false => to.task(TILE, Self::update(m, n, k), TILE),
-        }
-    }
 }
 
 /// Whether there is such a square.
@@ -247,135 +193,88 @@ fn fits<T: Scalar>(
     Ok(())
 }
 
-impl<T: Scalar> TaskSpace for Herk<'_, T> {
-    type Task = HerkTask;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of a square: (n, k) is a tile of op(A), m and n name a tile of C, k the step.
+    pub enum HerkTask;
 
-    fn describe(&self, about: &mut Description) {
-        about.name("herk").parameter("k", self.a.shape().1);
-        self.c.layout().describe(about);
-        about.parameter("grid of A", self.a.matrix.distribution());
-        let ops = (self.a.op(), self.second);
-        about.parameter("ops", format!("{ops:?}"));
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.parameter("alpha", format!("{:?}", self.alpha));
-        about.parameter("beta", format!("{:?}", self.beta));
-        about.class("Give").read("TILE").order("AFTER");
-        about.class("Scale").update("TILE");
-        let diagonal = about.class("OnDiagonal").update("TILE").read("LEFT");
-        diagonal.order("DONE");
-        let below = about.class("Below").update("TILE");
-        below.read("LEFT").read("RIGHT");
-    }
-
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = HerkTask> + Send {
+    impl<T: Scalar> TaskSpace for Herk<'_, T> {
+        type Datum = Tile<T>;
+        let nt = self.nt;
         let kt = self.kt;
-        let given = self.a.matrix.layout().tiles_of(on);
-        let given = given.filter(move |_| kt > 0).map(|(i, j)| Give { i, j });
-        let updates = move |(m, n)| {
-            let steps = (0..kt).map(move |k| Self::update(m, n, k));
-            std::iter::once(Scale { m, n }).chain(steps)
-        };
-        given.chain(self.c.layout().tiles_of(on).flat_map(updates))
-    }
+        let ahead = self.ahead;
+        let p = self.c.grid().0;
+        let q = self.c.grid().1;
+        data A[n, k] in self.a.matrix.store() at self.a.slot(n, k) on self.a.rank_of(n, k);
+        data C[m, n] where n <= m in self.c.store() at self.c.place(m, n) on (m % p, n % q);
 
-    fn inputs(&self, task: HerkTask, from: &mut impl Inputs<Self>) {
-        match task {
-            Give { i, j } => {
-                from.home(TILE, self.a.matrix.store(), self.a.matrix.place(i, j));
-                let (n, k) = self.place((i, j));
-                if let Some(k) = k.checked_sub(self.ahead) {
-                    from.task(AFTER, OnDiagonal { n, k }, DONE);
-                }
-            }
-            Scale { m, n } => from.home(TILE, self.c.store(), self.c.place(m, n)),
-            OnDiagonal { n, k } => {
-                self.chain((n, n), k, from);
-                from.task(LEFT, self.giver(n, k), TILE);
-            }
-            Below { m, n, k } => {
-                self.chain((m, n), k, from);
-                from.task(LEFT, self.giver(m, k), TILE);
-                from.task(RIGHT, self.giver(n, k), TILE);
+        for n in 0..nt {
+            for k in 0..kt {
+                Give { n, k }: give tile = A[n, k], order after;
             }
         }
-    }
-
-    fn successors(&self, task: HerkTask, to: &mut impl Successors<Self>) {
-        match task {
-            Give { i, j } => {
-                let (i, k) = self.place((i, j));
-                to.task(TILE, OnDiagonal { n: i, k }, LEFT);
-                to.range(TILE, 0..i, |n| Below { m: i, n, k }, LEFT);
-                to.range(TILE, i + 1..self.nt, |m| Below { m, n: i, k }, RIGHT);
-            }
-            Scale { m, n } => self.go_on((m, n), 0, to),
-            OnDiagonal { n, k } => {
-                self.go_on((n, n), k + 1, to);
-                let ahead = k.saturating_add(self.ahead);
-                if ahead < self.kt {
-                    to.task(DONE, self.giver(n, ahead), AFTER);
-                }
-            }
-            Below { m, n, k } => self.go_on((m, n), k + 1, to),
-        }
-    }
-
-    fn run(&self, task: HerkTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        let first = self.a.op();
-        match task {
-            Give { .. } => {}
-            Scale { .. } => {
+        for m in 0..nt {
+            for n in 0..=m {
                 // C[m,n] ← β · C[m,n]
-                let [tile] = flows.slots();
-                scale(self.beta, tile.update());
+                Scale { m, n }: update tile = C[m, n] => scale(self.beta, tile);
             }
-            OnDiagonal { .. } => {
+        }
+        for k in 0..kt {
+            for n in 0..nt {
                 // C[n,n] ← C[n,n] + α · op(A)[n,k] · op(A)[n,k]ᴴ
-                let [tile, left, _] = flows.slots();
-                let (left, tile) = (left.read(), tile.update());
-                let symmetric = [first, self.second].contains(&Op::Transpose);
-                if T::IS_COMPLEX && symmetric {
-                    let factors = ((first, left), (self.second, left));
-                    gemm_add(self.backend, self.alpha, factors.0, factors.1, tile);
-                } else {
-                    let op = match first {
-                        Op::NoTranspose => first,
-                        Op::Transpose | Op::ConjTranspose => Op::ConjTranspose,
-                    };
-                    herk_add(self.backend, self.alpha.re(), (op, left), tile);
+                OnDiagonal { n, k }: update tile = C[n, n], read left = A[n, k], order done
+                    => self.on_diagonal(left, tile);
+                for m in n + 1..nt {
+                    // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(A)[n,k]ᴴ
+                    Below { m, n, k }:
+                        update tile = C[m, n], read left = A[m, k], read right = A[n, k]
+                        => {
+                            let (left, right) = ((self.a.op(), left), (self.second, right));
+                            gemm_add(self.backend, self.alpha, left, right, tile);
+                        }
                 }
             }
-            Below { .. } => {
-                // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(A)[n,k]ᴴ
-                let [tile, left, right] = flows.slots();
-                let (left, right) = ((first, left.read()), (self.second, right.read()));
-                gemm_add(self.backend, self.alpha, left, right, tile.update());
+        }
+        OnDiagonal { n, k }.done -> Give { n, k: k + ahead }.after;
+
+        fn describe(&self, about: &mut Description) {
+            about.name("herk").parameter("k", self.a.shape().1);
+            self.c.layout().describe(about);
+            about.parameter("grid of A", self.a.matrix.distribution());
+            let ops = (self.a.op(), self.second);
+            about.parameter("ops", format!("{ops:?}"));
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
+            about.parameter("alpha", format!("{:?}", self.alpha));
+            about.parameter("beta", format!("{:?}", self.beta));
+        }
+
+        /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first,
+        /// then the diagonal, for which the next tiles wait. Chains begin as those of `Gemm`.
+        fn priority(&self, task: HerkTask) -> i64 {
+            let turn = |k: u32| -4 * i64::from(k / self.ahead.max(1));
+            match task {
+                Scale { .. } => -1,
+                Below { k, .. } => turn(k),
+                OnDiagonal { k, .. } => turn(k) + 1,
+                Give { k, .. } => turn(k) + 2,
             }
         }
-        Ok(())
     }
+}
+use HerkTask::{Below, Give, OnDiagonal, Scale};
 
-    fn rank(&self, task: HerkTask) -> Rank {
-        let (of, i, j) = match task {
-            Give { i, j } => (self.a.matrix, i, j),
-            Scale { m, n } | Below { m, n, .. } => (self.c, m, n),
-            OnDiagonal { n, .. } => (self.c, n, n),
-        };
-        of.rank_of(i as usize, j as usize)
-    }
-
-    /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first,
-    /// then the diagonal, for which the next tiles wait. Chains begin as those of `Gemm`.
-    fn priority(&self, task: HerkTask) -> i64 {
-        let turn = |k: u32| -4 * i64::from(k / self.ahead.max(1));
-        match task {
-            Scale { .. } => -1,
-            Below { k, .. } => turn(k),
-            OnDiagonal { k, .. } => turn(k) + 1,
-            Give { i, j } => turn(self.place((i, j)).1) + 2,
+impl<T: Scalar> Herk<'_, T> {
+    fn on_diagonal(&self, left: &Tile<T>, tile: &mut Tile<T>) {
+        let first = self.a.op();
+        if T::IS_COMPLEX && [first, self.second].contains(&Op::Transpose) {
+            let factors = ((first, left), (self.second, left));
+            return gemm_add(self.backend, self.alpha, factors.0, factors.1, tile);
         }
+        let op = match first {
+            Op::NoTranspose => first,
+            Op::Transpose | Op::ConjTranspose => Op::ConjTranspose,
+        };
+        herk_add(self.backend, self.alpha.re(), (op, left), tile);
     }
 }
 

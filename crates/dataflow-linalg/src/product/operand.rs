@@ -4,6 +4,7 @@ use crate::kernel::Op;
 use crate::matrix::norm::Norm;
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::rank::Rank;
 
 /// A matrix as it enters a product: as it is, or transposed and conjugated.
 ///
@@ -109,6 +110,18 @@ impl<'a, T: Scalar> Operand<'a, T> {
             false if self.op == Op::NoTranspose => whole((i, j), self.op),
             false => whole((j, i), self.op),
         }
+    }
+
+    /// The slot of tile (i, j) of what enters.
+    pub(super) fn slot(&self, i: u32, j: u32) -> usize {
+        let (i, j) = self.stored(i, j).tile;
+        self.matrix.place(i, j)
+    }
+
+    /// The owner of tile (i, j) of what enters.
+    pub(super) fn rank_of(&self, i: u32, j: u32) -> Rank {
+        let (i, j) = self.stored(i, j).tile;
+        self.matrix.rank_of(i as usize, j as usize)
     }
 
     /// Where in what enters stored tile (i, j) stands: in one place or, mirrored, in two.

@@ -17,7 +17,7 @@ use super::gemm::fits;
 use super::operand::Operand;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm_add, scale};
-use crate::matrix::{Distribution, Tile, TiledMatrix};
+use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
@@ -107,7 +107,7 @@ impl<'a, T: Scalar> Torus<'a, T> {
         }
         let (mt, nt) = (c.mt() as u32, c.nt() as u32);
         let nothing = alpha == T::zero() || mt == 0 || nt == 0;
-        let (p, q) = grid(c);
+        let (p, q) = c.grid();
         let ring = |ranks: u32, tiles: u32| Ring {
             ranks: ranks.min(tiles),
             tiles,
@@ -140,7 +140,7 @@ impl<'a, T: Scalar> Torus<'a, T> {
 
     /// Where tiles of A of step k enter their row of ranks, and tiles of B their column.
     fn entries(&self, k: u32) -> (u32, u32) {
-        let (p, q) = grid(self.c);
+        let (p, q) = self.c.grid();
         (self.across.entry(k, q), self.down.entry(k, p))
     }
 
@@ -169,12 +169,6 @@ impl<'a, T: Scalar> Torus<'a, T> {
     }
 }
 
-/// Rows and columns of the grid of a matrix.
-fn grid<T: Scalar>(c: &TiledMatrix<T>) -> (u32, u32) {
-    let Distribution::BlockCyclic(grid) = c.distribution();
-    (grid.p() as u32, grid.q() as u32)
-}
-
 impl<T: Scalar> TaskSpace for Torus<'_, T> {
     type Task = TorusTask;
     type Datum = Tile<T>;
@@ -187,7 +181,7 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
         about.parameter("grid of B", self.b.matrix.distribution());
         about.parameter("ops", format!("{:?}", (self.a.op(), self.b.op())));
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
+        about.parameter("backend", self.backend);
         about.parameter("alpha", format!("{:?}", self.alpha));
         about.parameter("beta", format!("{:?}", self.beta));
         for class in ["GiveA", "GiveB"] {

@@ -16,28 +16,10 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_add, scale, trmm_op, trsm_op};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
-
-task_names! {
-    /// The tasks of a product with a triangle: (i, j) is a stored tile of it; m is a tile row of B, k the
-    /// one that it is updated with, n their column (from the right: m and k are columns, n a row).
-    pub enum TriangularTask { Give { i, j }, Begin { m, n }, OnDiagonal { m, n }, Update { m, k, n } }
-}
-use TriangularTask::{Begin, Give, OnDiagonal, Update};
-
-/// The tile that a task overwrites, or hands on.
-const TILE: usize = 0;
-/// Give: not before this.
-const AFTER: usize = 1;
-/// OnDiagonal, Update: the tile of A.
-const FACTOR: usize = 1;
-/// Update: the other tile of B.
-const OTHER: usize = 2;
-/// Update: this turn is done.
-const DONE: usize = 3;
 
 /// How many turns before its first use a tile of A may be given to other ranks.
 const AHEAD: u32 = 4;
@@ -217,95 +199,45 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         T::run_triangular(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
-    /// When a row has its turn; also the row that has it then.
-    fn turn(&self, row: u32) -> u32 {
+    /// The row that has a turn.
+    fn row(&self, turn: u32) -> u32 {
         let lower = (self.a.triangle == Triangle::Lower) == (self.a.op == Op::NoTranspose);
         match lower == (self.side == Side::Left) {
-            true => row,
-            false => self.nt - 1 - row,
+            true => turn,
+            false => self.nt - 1 - turn,
         }
     }
 
-    /// The stored tile with which row m is updated by row k; also back.
-    fn stored(&self, m: u32, k: u32) -> (u32, u32) {
+    /// The stored tile of A with which the row of turn m is updated by that of turn k.
+    fn of_a(&self, m: u32, k: u32) -> (u32, u32) {
+        let (m, k) = (self.row(m), self.row(k));
         match (self.side == Side::Left) == (self.a.op == Op::NoTranspose) {
             true => (m, k),
             false => (k, m),
         }
     }
 
-    /// The tile of B with row m and column n, seen from the left; also back.
-    fn of_b(&self, (m, n): (u32, u32)) -> (u32, u32) {
+    /// The tile of B in the row of turn m and column n, seen from the left.
+    fn of_b(&self, m: u32, n: u32) -> (u32, u32) {
         match self.side {
-            Side::Left => (m, n),
-            Side::Right => (n, m),
+            Side::Left => (self.row(m), n),
+            Side::Right => (n, self.row(m)),
         }
     }
 
-    /// Whether a stored tile of A is needed.
-    fn gives(&self, (i, j): (u32, u32)) -> bool {
-        let inside = match self.a.triangle {
-            Triangle::Lower => i >= j,
-            Triangle::Upper => i <= j,
+    /// How the tile of A on the diagonal enters.
+    fn factor<'t>(&self, tile: &'t Tile<T>) -> (Op, (Triangle, Diagonal), &'t Tile<T>) {
+        (self.a.op, (self.a.triangle, self.a.diagonal), tile)
+    }
+
+    /// B ← B ± op(A) · other, or other · op(A).
+    fn add(&self, sign: T, factor: &Tile<T>, other: &Tile<T>, tile: &mut Tile<T>) {
+        let (factor, other) = ((self.a.op, factor), (Op::NoTranspose, other));
+        let (left, right) = match self.side {
+            Side::Left => (factor, other),
+            Side::Right => (other, factor),
         };
-        inside && self.columns > 0 && self.alpha != T::zero()
-    }
-
-    /// The task with number `place` among those that overwrite tile (m, n).
-    fn link(&self, (m, n): (u32, u32), place: u32) -> Option<TriangularTask> {
-        let updates = self.turn(m);
-        let with = |turn| Update {
-            m,
-            k: self.turn(turn),
-            n,
-        };
-        match place {
-            0 => Some(Begin { m, n }),
-            _ if self.alpha == T::zero() || place > updates + 1 => None,
-            1 if !self.solves => Some(OnDiagonal { m, n }),
-            _ if !self.solves => Some(with(place - 2)),
-            _ if place <= updates => Some(with(place - 1)),
-            _ => Some(OnDiagonal { m, n }),
-        }
-    }
-
-    /// The tile that a task overwrites, and its number among those that do; `None` for Give.
-    fn place(&self, task: TriangularTask) -> Option<((u32, u32), u32)> {
-        let first = if self.solves { 1 } else { 2 };
-        match task {
-            Give { .. } => None,
-            Begin { m, n } => Some(((m, n), 0)),
-            OnDiagonal { m, n } if self.solves => Some(((m, n), self.turn(m) + 1)),
-            OnDiagonal { m, n } => Some(((m, n), 1)),
-            Update { m, k, n } => Some(((m, n), self.turn(k) + first)),
-        }
-    }
-
-    /// Who hands tile (m, n) to the rows that are updated with it.
-    fn source(&self, m: u32, n: u32) -> TriangularTask {
-        match self.solves {
-            true => OnDiagonal { m, n },
-            false => Begin { m, n },
-        }
-    }
-
-    /// The update that a giver waits for: of the row with the last turn.
-    fn before(&self, (i, j): (u32, u32)) -> Option<TriangularTask> {
-        if i == j && !self.solves {
-            return None;
-        }
-        let (_, k) = self.stored(i, j);
-        let turn = self.turn(k).checked_sub(self.ahead)?;
-        Some(self.of_last(turn))
-    }
-
-    /// The update of the row with the last turn with that of another turn, in the first column.
-    fn of_last(&self, turn: u32) -> TriangularTask {
-        Update {
-            m: self.turn(self.nt - 1),
-            k: self.turn(turn),
-            n: 0,
-        }
+        gemm_add(self.backend, sign, left, right, tile);
     }
 }
 
@@ -348,183 +280,106 @@ fn fits<T: Scalar>(
     Ok(())
 }
 
-impl<T: Scalar> TaskSpace for Triangular<'_, T> {
-    type Task = TriangularTask;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of a product with a triangle: m and k are turns of tile rows of B, n is their column
+    /// (from the right: turns of columns, and a row). A solve subtracts and solves, a product multiplies
+    /// and adds.
+    pub enum TriangularTask;
 
-    fn describe(&self, about: &mut Description) {
-        about.name(if self.solves { "trsm" } else { "trmm" });
-        about.parameter("m", self.b.rows());
-        self.b.layout().describe(about);
-        about.parameter("grid of A", self.a.matrix.distribution());
-        about.parameter("side", format!("{:?}", self.side));
-        about.parameter("op", format!("{:?}", self.a.op));
-        let shape = (self.a.triangle, self.a.diagonal);
-        about.parameter("triangle", format!("{shape:?}"));
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.parameter("alpha", format!("{:?}", self.alpha));
-        about.class("Give").read("TILE").order("AFTER");
-        about.class("Begin").update("TILE");
-        about.class("OnDiagonal").update("TILE").read("FACTOR");
-        let update = about.class("Update").update("TILE").read("FACTOR");
-        update.read("OTHER").order("DONE");
-    }
+    impl<T: Scalar> TaskSpace for Triangular<'_, T> {
+        type Datum = Tile<T>;
+        let nt = self.nt;
+        let columns = self.columns;
+        let ahead = self.ahead;
+        let solves = u32::from(self.solves);
+        let reads = u32::from(self.alpha != T::zero() && self.columns > 0);
+        data A[m, k] where k <= m && m < nt
+            in self.a.matrix.store() at { let (i, j) = self.of_a(m, k); self.a.matrix.place(i, j) }
+            on { let (i, j) = self.of_a(m, k); self.a.matrix.rank_of(i as usize, j as usize) };
+        data B[m, n] where m < nt && n < columns
+            in self.b.store() at { let (i, j) = self.of_b(m, n); self.b.place(i, j) }
+            on { let (i, j) = self.of_b(m, n); self.b.rank_of(i as usize, j as usize) };
 
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = TriangularTask> + Send {
-        let given = self.a.matrix.layout().tiles_of(on);
-        let given = given.filter(move |&tile| self.gives(tile));
-        let tiles = self
-            .b
-            .layout()
-            .tiles_of(on)
-            .map(move |tile| self.of_b(tile));
-        let chains = tiles.flat_map(move |tile| {
-            let link = move |place| self.link(tile, place);
-            (0..).map_while(link)
-        });
-        given.map(|(i, j)| Give { i, j }).chain(chains)
-    }
-
-    fn inputs(&self, task: TriangularTask, from: &mut impl Inputs<Self>) {
-        if let Some((tile, place)) = self.place(task) {
-            let before = place
-                .checked_sub(1)
-                .and_then(|place| self.link(tile, place));
-            match before {
-                Some(before) => from.task(TILE, before, TILE),
-                None => {
-                    let (i, j) = self.of_b(tile);
-                    from.home(TILE, self.b.store(), self.b.place(i, j));
-                }
-            }
-        }
-        match task {
-            Give { i, j } => {
-                from.home(TILE, self.a.matrix.store(), self.a.matrix.place(i, j));
-                if let Some(before) = self.before((i, j)) {
-                    from.task(AFTER, before, DONE);
-                }
-            }
-            Begin { .. } => {}
-            OnDiagonal { m, .. } => from.task(FACTOR, Give { i: m, j: m }, TILE),
-            Update { m, k, n } => {
-                let (i, j) = self.stored(m, k);
-                from.task(FACTOR, Give { i, j }, TILE);
-                from.task(OTHER, self.source(k, n), TILE);
-            }
-        }
-    }
-
-    fn successors(&self, task: TriangularTask, to: &mut impl Successors<Self>) {
-        let columns = 0..self.columns;
-        if let Give { i, j } = task {
-            let (m, k) = self.stored(i, j);
-            return match m == k {
-                true => to.range(TILE, columns, |n| OnDiagonal { m, n }, FACTOR),
-                false => to.range(TILE, columns, |n| Update { m, k, n }, FACTOR),
-            };
-        }
-        let Some(((m, n), place)) = self.place(task) else {
-            return;
-        };
-        if task == self.source(m, n) && self.alpha != T::zero() {
-            let later = |turn| Update {
-                m: self.turn(turn),
-                k: m,
-                n,
-            };
-            to.range(TILE, self.turn(m) + 1..self.nt, later, OTHER);
-        }
-        match self.link((m, n), place + 1) {
-            Some(next) => to.task(TILE, next, TILE),
-            None => {
-                let (i, j) = self.of_b((m, n));
-                to.home(TILE, self.b.store(), self.b.place(i, j));
-            }
-        }
-        if let Update { k, .. } = task {
-            let turn = self.turn(k).saturating_add(self.ahead);
-            if turn < self.nt && task == self.of_last(self.turn(k)) {
-                let k = self.turn(turn);
-                let first = if self.solves { turn } else { turn + 1 };
-                let giver = |turn| {
-                    let (i, j) = self.stored(self.turn(turn), k);
-                    Give { i, j }
-                };
-                to.range(DONE, first..self.nt, giver, AFTER);
-            }
-        }
-    }
-
-    fn run(&self, task: TriangularTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        let TriangularOperand {
-            op,
-            triangle,
-            diagonal,
-            ..
-        } = self.a;
-        match task {
-            Give { .. } => {}
-            Begin { .. } => {
+        for m in 0..nt {
+            for n in 0..columns {
                 // B[m,n] ← α · B[m,n]
-                let [tile] = flows.slots();
-                scale(self.alpha, tile.update());
-            }
-            OnDiagonal { .. } => {
-                // B[m,n] ← op(A)[m,m]⁻¹ · B[m,n], or op(A)[m,m] · B[m,n]; or from the right
-                let [tile, factor] = flows.slots();
-                let factor = (op, (triangle, diagonal), factor.read());
-                match self.solves {
-                    true => trsm_op(self.backend, self.side, factor, tile.update()),
-                    false => trmm_op(T::one(), self.side, factor, tile.update()),
-                }
-            }
-            Update { .. } => {
-                // B[m,n] ← B[m,n] ∓ op(A)[m,k] · B[k,n]; or B[n,k] · op(A)[k,m] from the right
-                let [tile, factor, other, _] = flows.slots();
-                let sign = if self.solves { -T::one() } else { T::one() };
-                let (factor, other) = ((op, factor.read()), (Op::NoTranspose, other.read()));
-                let (left, right) = match self.side {
-                    Side::Left => (factor, other),
-                    Side::Right => (other, factor),
-                };
-                gemm_add(self.backend, sign, left, right, tile.update());
+                Begin { m, n }: update tile = B[m, n] => scale(self.alpha, tile);
             }
         }
-        Ok(())
-    }
-
-    fn rank(&self, task: TriangularTask) -> Rank {
-        let (of, (i, j)) = match (task, self.place(task)) {
-            (Give { i, j }, _) => (self.a.matrix, (i, j)),
-            (_, Some((tile, _))) => (self.b, self.of_b(tile)),
-            (_, None) => unreachable!("{task:?} overwrites a tile of B"),
-        };
-        of.rank_of(i as usize, j as usize)
-    }
-
-    /// Of a solve the tasks that remain on the longest way, without what givers wait for; of a
-    /// product the rows with late turns first, since they read those that are overwritten later.
-    fn priority(&self, task: TriangularTask) -> i64 {
-        let turn = |row| i64::from(self.turn(row));
-        let all = 2 * i64::from(self.nt);
-        match task {
-            Give { i, j } => {
-                let (m, k) = self.stored(i, j);
-                match self.solves {
-                    true => all - turn(m) - turn(k),
-                    false => all + turn(m),
+        if reads > 0 {
+            for m in 0..nt {
+                for k in 0..=m {
+                    Give { m, k }: give tile = A[m, k], order after;
                 }
             }
-            Begin { m, .. } if self.solves => all - turn(m),
-            OnDiagonal { m, .. } if self.solves => all - 1 - 2 * turn(m),
-            Update { m, k, .. } if self.solves => all - 1 - turn(m) - turn(k),
-            Begin { .. } => 2 * all,
-            OnDiagonal { m, .. } | Update { m, .. } => turn(m),
+            if solves > 0 {
+                for m in 0..nt {
+                    for n in 0..columns {
+                        for k in 0..m {
+                            // B[m,n] ← B[m,n] − op(A)[m,k] · B[k,n]
+                            Subtract { m, k, n }:
+                                update tile = B[m, n], read factor = A[m, k], read other = B[k, n],
+                                order done
+                                => self.add(-T::one(), factor, other, tile);
+                        }
+                        // B[m,n] ← op(A)[m,m]⁻¹ · B[m,n]
+                        Solve { m, n }: update tile = B[m, n], read factor = A[m, m]
+                            => trsm_op(self.backend, self.side, self.factor(factor), tile);
+                    }
+                }
+            } else {
+                for m in (0..nt).rev() {
+                    for n in 0..columns {
+                        // B[m,n] ← op(A)[m,m] · B[m,n]
+                        Multiply { m, n }: update tile = B[m, n], read factor = A[m, m]
+                            => trmm_op(T::one(), self.side, self.factor(factor), tile);
+                        for k in 0..m {
+                            // B[m,n] ← B[m,n] + op(A)[m,k] · B[k,n]
+                            Add { m, k, n }:
+                                update tile = B[m, n], read factor = A[m, k], read other = B[k, n],
+                                order done
+                                => self.add(T::one(), factor, other, tile);
+                        }
+                    }
+                }
+            }
+        }
+        // What the last turn has come to lets tiles of A pass; those on the diagonal of a product at once.
+        Subtract { m: nt - 1, k, n: 0 }.done -> Give { m, k: k + ahead }.after, for m in k + ahead..nt;
+        Add { m: nt - 1, k, n: 0 }.done -> Give { m, k: k + ahead }.after, for m in k + ahead + 1..nt;
+
+        fn describe(&self, about: &mut Description) {
+            about.name(if self.solves { "trsm" } else { "trmm" });
+            about.parameter("m", self.b.rows());
+            self.b.layout().describe(about);
+            about.parameter("grid of A", self.a.matrix.distribution());
+            about.parameter("side", format!("{:?}", self.side));
+            about.parameter("op", format!("{:?}", self.a.op));
+            let shape = (self.a.triangle, self.a.diagonal);
+            about.parameter("triangle", format!("{shape:?}"));
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
+            about.parameter("alpha", format!("{:?}", self.alpha));
+        }
+
+        /// Of a solve the tasks that remain on the longest way, without what givers wait for; of a
+        /// product the rows with late turns first, since they read those that are overwritten later.
+        fn priority(&self, task: TriangularTask) -> i64 {
+            let all = 2 * i64::from(self.nt);
+            let turn = |m: u32| i64::from(m);
+            match task {
+                Give { m, k } if self.solves => all - turn(m) - turn(k),
+                Begin { m, .. } if self.solves => all - turn(m),
+                Solve { m, .. } => all - 1 - 2 * turn(m),
+                Subtract { m, k, .. } => all - 1 - turn(m) - turn(k),
+                Begin { .. } => 2 * all,
+                Give { m, .. } => all + turn(m),
+                Multiply { m, .. } | Add { m, .. } => turn(m),
+            }
         }
     }
 }
+use TriangularTask::{Add, Begin, Give, Multiply, Solve, Subtract};
 
 #[cfg(test)]
 mod tests;

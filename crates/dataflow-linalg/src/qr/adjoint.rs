@@ -6,16 +6,6 @@ use crate::error::LinalgError;
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
-use dataflow_core::task_names;
-
-task_names! {
-    /// The tasks of the adjoint: the indices of a tile of A.
-    pub enum AdjointTask { Give { i, j }, Turn { i, j } }
-}
-use AdjointTask::{Give, Turn};
-
-/// Turn: the tile that is made.
-const MADE: usize = 1;
 
 /// The task space of Aᴴ: two tasks for each tile.
 pub struct Adjoint<'a, T: Scalar> {
@@ -42,54 +32,34 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
     }
 }
 
-impl<T: Scalar> TaskSpace for Adjoint<'_, T> {
-    type Task = AdjointTask;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of the adjoint: the indices of a tile of A.
+    pub enum AdjointTask;
 
-    fn describe(&self, about: &mut Description) {
-        about.name("adjoint").parameter("m", self.a.rows());
-        self.a.layout().describe(about);
-        about.parameter("precision", T::PRECISION);
-        about.class("Give").read("TILE");
-        about.class("Turn").read("TILE").new_flow("MADE");
-    }
+    impl<T: Scalar> TaskSpace for Adjoint<'_, T> {
+        type Datum = Tile<T>;
+        let mt = self.a.mt() as u32;
+        let nt = self.a.nt() as u32;
+        data A[i, j] in self.a.store() at self.a.place(i, j) on self.a.rank_of(i as usize, j as usize);
+        data Made[j, i]
+            in self.made.store() at self.made.place(j, i)
+            on self.made.rank_of(j as usize, i as usize);
 
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = AdjointTask> + Send {
-        let (mt, nt) = (self.a.mt() as u32, self.a.nt() as u32);
-        let tiles = (0..nt).flat_map(move |j| (0..mt).map(move |i| (i, j)));
-        let each = tiles.flat_map(|(i, j)| [Give { i, j }, Turn { i, j }]);
-        each.filter(move |&task| self.rank(task) == on)
-    }
-
-    fn inputs(&self, task: AdjointTask, from: &mut impl Inputs<Self>) {
-        match task {
-            Give { i, j } => from.home(0, self.a.store(), self.a.place(i, j)),
-            Turn { i, j } => from.task(0, Give { i, j }, 0),
+        for j in 0..nt {
+            for i in 0..mt {
+                Give { i, j }: give A[i, j];
+                Turn { i, j }: read tile = A[i, j], new made = Made[j, i] => {
+                    let (rows, cols, memory) = (tile.cols(), tile.rows(), self.made.memory());
+                    let turned = |i, j| tile.get(j, i).conj();
+                    made.put(Tile::from_fn(rows, cols, tile.format(), memory, turned));
+                }
+            }
         }
-    }
 
-    fn successors(&self, task: AdjointTask, to: &mut impl Successors<Self>) {
-        match task {
-            Give { i, j } => to.task(0, Turn { i, j }, 0),
-            Turn { i, j } => to.home(MADE, self.made.store(), self.made.place(j, i)),
-        }
-    }
-
-    fn run(&self, task: AdjointTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        if let Turn { .. } = task {
-            let [tile, made] = flows.slots();
-            let tile = tile.read();
-            let (rows, cols, memory) = (tile.cols(), tile.rows(), self.made.memory());
-            let turned = |i, j| tile.get(j, i).conj();
-            made.put(Tile::from_fn(rows, cols, tile.format(), memory, turned));
-        }
-        Ok(())
-    }
-
-    fn rank(&self, task: AdjointTask) -> Rank {
-        match task {
-            Give { i, j } => self.a.rank_of(i as usize, j as usize),
-            Turn { i, j } => self.made.rank_of(j as usize, i as usize),
+        fn describe(&self, about: &mut Description) {
+            about.name("adjoint").parameter("m", self.a.rows());
+            self.a.layout().describe(about);
+            about.parameter("precision", T::PRECISION);
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
+use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
 
 task_names! {
@@ -213,7 +214,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         about.parameter("columns of C", self.c.cols());
         about.parameter("grid of C", self.c.distribution());
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
+        about.parameter("backend", self.backend);
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
         about.class("Reflectors").read("V").read("T");
@@ -237,7 +238,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         });
         let rows = 0..self.q.elimination.panels();
         let stay = rows.flat_map(move |k| (0..self.lines).map(move |n| Stay { k, n }));
-        each.chain(stay).filter(move |&task| self.rank(task) == on)
+        placed(self, on, each.chain(stay))
     }
 
     fn inputs(&self, task: ApplyTask, from: &mut impl Inputs<Self>) {
@@ -350,6 +351,6 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         };
         let stay = (0..backwards).flat_map(move |k| (0..self.lines).map(move |n| Stay { k, n }));
         let roots = self.givers().chain(stay);
-        roots.filter(move |&task| self.rank(task) == on)
+        placed(self, on, roots)
     }
 }

@@ -63,10 +63,10 @@ pub fn check<T: Scalar>(
     })
 }
 
-/// How far X is from the solution of a least-squares problem, or from any for a wide matrix, in
-/// 1-norms over ε; every rank calls it with its part and gets the same.
+/// How far X is from a solution of A·X = B by least squares, or of a wide matrix from any solution,
+/// in 1-norms over ε; every rank calls it with its part and gets the same.
 ///
-/// For m ≥ n ‖Aᴴ(B − A·X)‖ / (max(m, n, nrhs) ‖A‖ ‖B‖ ε), else ‖B − A·X‖ / (n ‖A‖ ‖X‖ ε).
+/// For m ≥ n that of [`least_squares_ratio`] without tolerance, else ‖B − A·X‖ / (n ‖A‖ ‖X‖ ε).
 /// `a` and `b` are the matrix and its right-hand sides as they were, `b` is overwritten by
 /// B − A·X.
 ///
@@ -79,16 +79,45 @@ pub fn solution_ratio<T: Scalar>(
     on: &dyn Executor,
     courier: &dyn Courier,
 ) -> Result<f64, LinalgError> {
+    if a.rows() < a.cols() {
+        let rest = residual(Operand::plain(a), Operand::plain(x), b, on, courier)?;
+        return Ok(rest.over(a.cols()));
+    }
+    least_squares_ratio(a, b, x, 0.0, (on, courier))
+}
+
+/// How far what X leaves of B is from orthogonal to A, whatever the shape and the rank: in 1-norms
+///
+/// ‖Aᴴ(B − A·X)‖ / (max(m, n, nrhs) ‖A‖ (‖A‖ ‖X‖ + ‖B‖) ε).
+///
+/// - `a`, `b`: the matrix and its right-hand sides as they were; `b` is overwritten by B − A·X
+/// - `tolerance`: takes the place of max(m, n, nrhs)·ε where it is larger; X may ignore as much of A
+///
+/// A backward stable X is the solution for A + E and B + F, with E and F of the size of rounding
+/// errors. So Aᴴ(B − A·X) is as large as Aᴴ(E·X − F): what is divided by holds ‖A‖ ‖X‖ beside ‖B‖,
+/// and the ratio stays small however ill conditioned A is. Every rank calls it with its part and gets
+/// the same.
+///
+/// # Errors
+/// As [`solution_ratio`].
+///
+/// # Source
+/// Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., SIAM 2002, theorem 20.3.
+pub fn least_squares_ratio<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    x: &TiledMatrix<T>,
+    tolerance: f64,
+    (on, courier): (&dyn Executor, &dyn Courier),
+) -> Result<f64, LinalgError> {
     let (m, n, nrhs) = (a.rows(), a.cols(), b.cols());
     let right = norm_across(b, Norm::One, on, courier).map_err(LinalgError::Run)?;
     let rest = residual(Operand::plain(a), Operand::plain(x), b, on, courier)?;
-    if m < n {
-        return Ok(rest.over(n));
-    }
     let none = TiledMatrix::vacant(alike(a.layout(), (n, nrhs))?, a.memory().clone());
     none.fill(&|_, _| T::zero(), on).map_err(LinalgError::Run)?;
     // 0 ← 0 − Aᴴ·(B − A·X)
     let left = residual(Operand::adjoint(a), Operand::plain(b), &none, on, courier)?;
-    let scale = m.max(n).max(nrhs) as f64 * rest.a * right * T::EPSILON;
+    let rounding = (m.max(n).max(nrhs) as f64 * T::EPSILON).max(tolerance);
+    let scale = rounding * rest.a * (rest.a * rest.x + right);
     Ok(ratio(left.difference, scale))
 }

@@ -25,6 +25,7 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Courier, Executor};
 use dataflow_core::prelude::*;
+use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
 
 task_names! {
@@ -178,7 +179,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.name("qr").parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
+        about.parameter("backend", self.backend);
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
         let geqrt = about.class("Geqrt").update("TILE");
@@ -210,9 +211,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             let stay = (k..nt).map(move |n| Stay { k, n });
             stay.chain((k..mt).flat_map(move |m| of_row(k, m)))
         };
-        (0..q.panels())
-            .flat_map(of_panel)
-            .filter(move |&task| self.rank(task) == on)
+        placed(self, on, (0..q.panels()).flat_map(of_panel))
     }
 
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
@@ -338,7 +337,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         let triangles = first
             .filter(|&m| q.is_triangle(0, m))
             .map(|m| Geqrt { m, k: 0 });
-        triangles.filter(move |&task| self.rank(task) == on)
+        placed(self, on, triangles)
     }
 
     fn count(&self, on: Rank) -> u64 {

@@ -2,11 +2,20 @@
 //!
 //! # Law
 //! A tall A is factored, and R·X = Qᴴ·B solved. Of a wide one the adjoint is: Aᴴ = Q·R makes
-//! A = Rᴴ·Qᴴ, the LQ factorisation, and X = Q·R⁻ᴴ·B. A must have full rank, as for LAPACK's `gels`.
+//! A = Rᴴ·Qᴴ, the LQ factorisation, and X = Q·R⁻ᴴ·B. A must have full rank, as for LAPACK's `gels`;
+//! but unlike there that is looked at. A column of R (of a wide matrix: a row of A) over its length
+//! must not be a combination of those before it but for rounding errors: the condition of R with
+//! columns of length 1 must be below 1/(2ε·√max(m, n)). So the units of columns do not matter, and a
+//! matrix that is ill conditioned but not lost to rounding errors is solved.
+//!
+//! # Elsewhere
+//! Whatever the rank: [`least_squares_minimum_norm`](super::least_squares_minimum_norm).
 
 use super::adjoint::Adjoint;
 use super::apply::Apply;
 use super::factor::Factor;
+use super::leading::{Compare, leading};
+use super::pivoted::{default_rcond, rank_of_triangle};
 use super::reflectors::{Options, Reflectors, alike};
 use super::solve::Triangular;
 use crate::error::LinalgError;
@@ -28,7 +37,8 @@ use dataflow_core::Report;
 ///
 /// # Errors
 /// The first entry of A or B that is not finite; shapes that do not fit;
-/// [`LinalgError::Singular`] with the first zero on the diagonal of R.
+/// [`LinalgError::RankDeficient`] with the rank that QR with column pivoting finds, which is run for
+/// that alone.
 ///
 /// # Examples
 /// ```
@@ -52,28 +62,78 @@ pub fn least_squares<T: Scalar>(
     backend: Backend,
     at: Where<'_>,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
-    if (b.rows(), b.nb()) != (a.rows(), a.nb()) {
-        let text = format!(
-            "right-hand sides of {} x {} in tiles of {} do not fit a matrix of {} x {} in tiles of {}",
-            b.rows(),
-            b.cols(),
-            b.nb(),
-            a.rows(),
-            a.cols(),
-            a.nb()
-        );
-        return Err(LinalgError::Shape(text));
-    }
+    expect_fit(a, b)?;
     let looks = [a.scan(at.on, at.courier)?, b.scan(at.on, at.courier)?];
     let solution = alike(b.layout(), (a.cols(), b.cols()))?;
     let x = TiledMatrix::vacant(solution, b.memory().clone());
     let fill = x.fill(&|_, _| T::zero(), at.on).map_err(LinalgError::Run)?;
     let reports = match a.rows() >= a.cols() {
         true => tall(a, b, &x, options, backend, at)?,
-        false => wide(a, b, &x, options, backend, at)?,
+        false => wide(a, b, &x, (options, backend), Look::First, at)?,
     };
     let all = looks.into_iter().chain([fill]).chain(reports);
     Ok((x, joined(all)))
+}
+
+/// Fails unless B has the rows and the tile order of A.
+pub(super) fn expect_fit<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+) -> Result<(), LinalgError> {
+    if (b.rows(), b.nb()) == (a.rows(), a.nb()) {
+        return Ok(());
+    }
+    let text = format!(
+        "right-hand sides of {} x {} in tiles of {} do not fit a matrix of {} x {} in tiles of {}",
+        b.rows(),
+        b.cols(),
+        b.nb(),
+        a.rows(),
+        a.cols(),
+        a.nb()
+    );
+    Err(LinalgError::Shape(text))
+}
+
+/// Looks whether all columns of R are independent: whether R with columns of length 1 has a condition
+/// of at most 1/(2ε·√max(m, n)); every rank calls it with its part.
+///
+/// - `r`: a factored matrix, m ≥ n, or its triangle
+///
+/// 4·n² flops; where the rank is not full, a [factorisation with pivoting](super::pivoted()) of R.
+///
+/// # Errors
+/// [`LinalgError::RankDeficient`] with the rank; what [`run_across`](dataflow_core::run_across)
+/// answers.
+pub fn expect_full_rank<T: Scalar>(
+    r: &TiledMatrix<T>,
+    options: Options,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Report, LinalgError> {
+    let (m, n) = (r.rows(), r.cols());
+    // What rounding errors leave of a column that depends on others, over its length.
+    let tolerance = 2.0 * T::EPSILON * (m.max(n) as f64).sqrt();
+    let by = (at.on, at.courier, at.monitor);
+    let (found, report) = leading(r, (Compare::ByDirection, tolerance), by)?;
+    if found.rank == n {
+        return Ok(report);
+    }
+    let rcond = default_rcond::<T>(m, n);
+    let rank = rank_of_triangle(r, rcond, options, backend, at)?;
+    Err(LinalgError::RankDeficient {
+        rank: rank.min(n - 1) as u64,
+        full: n as u64,
+    })
+}
+
+/// Whether the rank is known to be full.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It is not.
+    First,
+    /// It is.
+    Never,
 }
 
 /// R·X = Qᴴ·B
@@ -92,21 +152,21 @@ fn tall<T: Scalar>(
     } = at;
     let q = Reflectors::new(a.layout(), options);
     let factor = Factor::new(a, &q, backend)?.run_across(on, courier, monitor)?;
+    let look = expect_full_rank(a, options, backend, at)?;
     let turn = Apply::new(a, &q, (Side::Left, Op::ConjTranspose), b, backend)?;
     let turn = turn.run_across(on, courier, monitor)?;
     let solve = Triangular::new(a, Op::NoTranspose, b, x, backend)?;
-    let look = solve.expect_regular(on, courier)?;
     let solve = solve.run_across(on, courier, monitor)?;
-    Ok(vec![factor, turn, look, solve])
+    Ok(vec![factor, look, turn, solve])
 }
 
 /// Aᴴ = Q·R, Rᴴ·Y = B, X = Q·Y
-fn wide<T: Scalar>(
+pub(super) fn wide<T: Scalar>(
     a: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
     x: &TiledMatrix<T>,
-    options: Options,
-    backend: Backend,
+    (options, backend): (Options, Backend),
+    look: Look,
     at: Where<'_>,
 ) -> Result<Vec<Report>, LinalgError> {
     let Where {
@@ -121,9 +181,13 @@ fn wide<T: Scalar>(
     let q = Reflectors::new(adjoint.layout(), options);
     let factor = Factor::new(&adjoint, &q, backend)?.run_across(on, courier, monitor)?;
     let solve = Triangular::new(&adjoint, Op::ConjTranspose, b, x, backend)?;
-    let look = solve.expect_regular(on, courier)?;
+    let look = match look {
+        Look::First => Some(expect_full_rank(&adjoint, options, backend, at)?),
+        Look::Never => None,
+    };
     let solve = solve.run_across(on, courier, monitor)?;
     let turn = Apply::new(&adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
     let turn = turn.run_across(on, courier, monitor)?;
-    Ok(vec![make, factor, look, solve, turn])
+    let look = look.into_iter();
+    Ok(look.chain([make, factor, solve, turn]).collect())
 }

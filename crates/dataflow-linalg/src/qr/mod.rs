@@ -2,9 +2,10 @@
 //!
 //! [`factor()`] overwrites A by R and part of the reflectors, the rest is in [`Reflectors`];
 //! [`apply()`] multiplies by Q or Qᴴ from either side, [`form()`] makes Q and [`triangle`] R,
-//! [`check()`] judges both; [`least_squares()`] solves. [`Factor`], [`Apply`], [`Triangular`] and
-//! [`Adjoint`] are the task spaces behind them, for one rank or many; [`Tree`] says which rows of
-//! tiles vanish under which.
+//! [`check()`] judges both; [`least_squares()`] solves. With column pivoting, [`pivoted()`] finds the
+//! rank, and [`least_squares_minimum_norm()`] and [`pseudo_inverse()`] answer whatever it is.
+//! [`Factor`], [`Apply`], [`Triangular`], [`Adjoint`], [`Choice`], [`Arrange`] and [`Leading`] are the
+//! task spaces behind them, for one rank or many; [`Tree`] says which rows of tiles vanish under which.
 //!
 //! # Examples
 //! ```
@@ -24,13 +25,17 @@
 
 mod adjoint;
 mod apply;
+mod arrange;
 mod check;
+mod choice;
 mod elimination;
 mod factor;
 mod form;
+mod leading;
 mod least_squares;
 mod levels;
 mod order;
+mod pivoted;
 mod reflectors;
 mod solve;
 mod tree;
@@ -38,12 +43,16 @@ mod tree;
 pub use crate::succession::Where;
 pub use adjoint::{Adjoint, AdjointTask};
 pub use apply::{Apply, ApplyTask, apply};
-pub use check::{Ratios, check, solution_ratio};
+pub use arrange::{Arrange, ArrangeTask, Lines, arrange};
+pub use check::{Ratios, check, least_squares_ratio, solution_ratio};
+pub use choice::{Choice, ChoiceTask, choose};
 pub use elimination::{Elimination, EliminationError};
 pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
-pub use least_squares::least_squares;
+pub use leading::{Compare, Found, Leading, LeadingTask};
+pub use least_squares::{expect_full_rank, least_squares};
 pub use order::{default_inner_block, default_tile_order};
+pub use pivoted::{Pivoted, default_rcond, least_squares_minimum_norm, pivoted, pseudo_inverse};
 pub(crate) use reflectors::alike;
 pub use reflectors::{Options, Reflectors};
 pub use solve::{SolveTask, Triangular};

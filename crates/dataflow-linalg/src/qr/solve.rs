@@ -8,24 +8,10 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_op, solve_leading};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, task_names};
-
-task_names! {
-    /// The tasks of a solve with R: k is the step, m the row of tiles that is updated, j the column
-    /// of tiles of right-hand sides.
-    pub enum SolveTask { Give { m, k }, Solve { k, j }, Update { m, k, j } }
-}
-use SolveTask::{Give, Solve, Update};
-
-/// Solve and Update: the tile of B.
-const SIDE: usize = 0;
-/// Solve and Update: the tile of R.
-const FACTOR: usize = 1;
-/// Solve: the tile of X that is made; Update: the one that is read.
-const SOLVED: usize = 2;
 
 /// The task space of X ← R⁻¹·B, or R⁻ᴴ·B, for the R of a factored matrix.
 #[derive(Clone, Copy)]
@@ -128,163 +114,75 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         self.op == Op::NoTranspose
     }
 
-    /// The number of a step's row, counted in the order of the steps; its own inverse.
-    fn turn(&self, k: u32) -> u32 {
-        if self.upwards() {
-            self.steps - 1 - k
-        } else {
-            k
+    /// The row that has a turn.
+    fn row(&self, turn: u32) -> u32 {
+        match self.upwards() {
+            true => self.steps - 1 - turn,
+            false => turn,
         }
     }
 
-    /// The rows that are updated with row k, as steps.
-    fn after(&self, k: u32) -> std::ops::Range<u32> {
-        self.turn(k) + 1..self.steps
-    }
-
-    /// The tile of R that an update of row m with row k reads.
+    /// The tile of R that an update of the row of turn m with that of turn k reads.
     fn factor(&self, m: u32, k: u32) -> (u32, u32) {
+        let (m, k) = (self.row(m), self.row(k));
         if self.upwards() { (m, k) } else { (k, m) }
     }
 }
 
-impl<T: Scalar> TaskSpace for Triangular<'_, T> {
-    type Task = SolveTask;
-    type Datum = Tile<T>;
+task_space! {
+    /// The tasks of a solve with R: m and k are turns of rows of tiles, k the step, m that of the row that
+    /// is updated; j the column of tiles of right-hand sides.
+    pub enum SolveTask;
 
-    fn describe(&self, about: &mut Description) {
-        about.name("qr solve").parameter("m", self.a.rows());
-        self.a.layout().describe(about);
-        about.parameter("nrhs", self.b.cols());
-        about.parameter("op", format!("{:?}", self.op));
-        about.parameter("grid of B", self.b.distribution());
-        about.parameter("precision", T::PRECISION);
-        about.parameter("backend", self.backend.on_this_machine());
-        about.class("Give").read("R");
-        about
-            .class("Solve")
-            .update("SIDE")
-            .read("FACTOR")
-            .update("SOLVED");
-        about
-            .class("Update")
-            .update("SIDE")
-            .read("FACTOR")
-            .read("SOLVED");
-    }
+    impl<T: Scalar> TaskSpace for Triangular<'_, T> {
+        type Datum = Tile<T>;
+        let steps = self.steps;
+        let columns = self.columns;
+        data R[m, k]
+            in self.a.store() at { let (i, j) = self.factor(m, k); self.a.place(i, j) }
+            on { let (i, j) = self.factor(m, k); self.a.rank_of(i as usize, j as usize) };
+        data B[m, j]
+            in self.b.store() at self.b.place(self.row(m), j)
+            on self.b.rank_of(self.row(m) as usize, j as usize);
+        data X[k, j] in self.x.store() at self.x.place(self.row(k), j);
 
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = SolveTask> + Send {
-        let (steps, columns) = (self.steps, self.columns);
-        let given = if columns > 0 { steps } else { 0 };
-        let give = (0..given).flat_map(|k| (0..=k).map(move |m| Give { m, k }));
-        let of_step = move |k, j| {
-            let updates = self.after(k).map(move |step| Update {
-                m: self.turn(step),
-                k,
-                j,
-            });
-            std::iter::once(Solve { k, j }).chain(updates)
-        };
-        let solve = (0..columns).flat_map(move |j| (0..steps).flat_map(move |k| of_step(k, j)));
-        give.chain(solve).filter(move |&task| self.rank(task) == on)
-    }
-
-    fn inputs(&self, task: SolveTask, from: &mut impl Inputs<Self>) {
-        let (row, k, j) = match task {
-            Give { m, k } => return from.home(0, self.a.store(), self.a.place(m, k)),
-            Solve { k, j } => (k, k, j),
-            Update { m, k, j } => (m, k, j),
-        };
-        // The step before that one in which the row is touched.
-        match self.turn(k).checked_sub(1) {
-            None => from.home(SIDE, self.b.store(), self.b.place(row, j)),
-            Some(step) => {
-                let k = self.turn(step);
-                from.task(SIDE, Update { m: row, k, j }, SIDE);
+        if columns > 0 {
+            for m in 0..steps {
+                for k in 0..=m {
+                    Give { m, k }: give R[m, k];
+                }
             }
         }
-        let (m, n) = self.factor(row, k);
-        from.task(FACTOR, Give { m, k: n }, 0);
-        match task {
-            Update { .. } => from.task(SOLVED, Solve { k, j }, SOLVED),
-            _ => from.home(SOLVED, self.x.store(), self.x.place(k, j)),
-        }
-    }
-
-    fn successors(&self, task: SolveTask, to: &mut impl Successors<Self>) {
-        match task {
-            Give { m, k } if m == k => to.range(0, 0..self.columns, |j| Solve { k, j }, FACTOR),
-            Give { m, k } => {
-                let (row, step) = self.factor(m, k);
-                to.range(
-                    0,
-                    0..self.columns,
-                    |j| Update { m: row, k: step, j },
-                    FACTOR,
-                );
-            }
-            Solve { k, j } => {
-                to.home(SIDE, self.b.store(), self.b.place(k, j));
-                to.home(SOLVED, self.x.store(), self.x.place(k, j));
-                to.range(
-                    SOLVED,
-                    self.after(k),
-                    |s| Update {
-                        m: self.turn(s),
-                        k,
-                        j,
-                    },
-                    SOLVED,
-                );
-            }
-            Update { m, k, j } => match self.turn(k) + 1 {
-                step if step == self.turn(m) => to.task(SIDE, Solve { k: m, j }, SIDE),
-                step => to.task(
-                    SIDE,
-                    Update {
-                        m,
-                        k: self.turn(step),
-                        j,
-                    },
-                    SIDE,
-                ),
-            },
-        }
-    }
-
-    fn run(&self, task: SolveTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        match task {
-            // It hands on what it reads.
-            Give { .. } => {}
-            Solve { .. } => {
+        for j in 0..columns {
+            for k in 0..steps {
                 // X[k,j] ← op(R[k,k])⁻¹·B[k,j]
-                let [side, factor, solved] = flows.slots();
-                solve_leading(self.op, factor.read(), side.update(), solved.update());
-            }
-            Update { .. } => {
-                // B[m,j] ← B[m,j] − op(R)[m,k]·X[k,j]
-                let [side, factor, solved] = flows.slots();
-                let (factor, solved) = ((self.op, factor.read()), (Op::NoTranspose, solved.read()));
-                gemm_op(self.backend, factor, solved, side.update());
+                Solve { k, j }: update side = B[k, j], read factor = R[k, k], update solved = X[k, j]
+                    => solve_leading(self.op, factor, side, solved);
+                for m in k + 1..steps {
+                    // B[m,j] ← B[m,j] − op(R)[m,k]·X[k,j]
+                    Update { m, k, j }: update side = B[m, j], read factor = R[m, k], read solved = X[k, j]
+                        => gemm_op(self.backend, (self.op, factor), (Op::NoTranspose, solved), side);
+                }
             }
         }
-        Ok(())
-    }
 
-    fn rank(&self, task: SolveTask) -> Rank {
-        match task {
-            Give { m, k } => self.a.rank_of(m as usize, k as usize),
-            Solve { k: m, j } | Update { m, j, .. } => self.b.rank_of(m as usize, j as usize),
+        fn describe(&self, about: &mut Description) {
+            about.name("qr solve").parameter("m", self.a.rows());
+            self.a.layout().describe(about);
+            about.parameter("nrhs", self.b.cols());
+            about.parameter("op", format!("{:?}", self.op));
+            about.parameter("grid of B", self.b.distribution());
+            about.parameter("precision", T::PRECISION);
+            about.parameter("backend", self.backend);
         }
-    }
 
-    /// Step by step, what is solved first.
-    fn priority(&self, task: SolveTask) -> i64 {
-        let steps = match task {
-            Give { m, k } => 2 * self.turn(if self.upwards() { k } else { m }),
-            Solve { k, .. } => 2 * self.turn(k),
-            Update { m, .. } => 2 * self.turn(m) - 1,
-        };
-        -i64::from(steps)
+        /// Step by step, what is solved first.
+        fn priority(&self, task: SolveTask) -> i64 {
+            match task {
+                Give { k, .. } | Solve { k, .. } => -2 * i64::from(k),
+                Update { m, .. } => 1 - 2 * i64::from(m),
+            }
+        }
     }
 }
+use SolveTask::{Give, Solve, Update};

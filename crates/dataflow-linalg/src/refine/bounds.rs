@@ -7,14 +7,14 @@
 //! norm is that of A⁻¹·diag(…), which is [estimated](crate::condition) from solutions. So the bound,
 //! too, may be too small by the factor that an estimate is, and mostly is several times too large.
 
-use super::entrywise::{clear, combine, fits, mapped, moduli, rest};
+use super::entrywise::{by_columns, combine, fits, mapped, moduli, rest};
 use crate::condition::inverse_norm;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::{entries_across, peaks_across};
 use crate::matrix::{Layout, LayoutError, TiledMatrix};
 use crate::product::{Gemm, Operand};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, smallest_normal};
 use crate::succession::Where;
 use dataflow_core::Report;
 
@@ -86,7 +86,12 @@ pub fn improve<T: Scalar>(
         if is_done.iter().all(|done| *done) {
             break;
         }
-        clear(&judged.rest, &is_done, at)?;
+        by_columns("clear columns", &judged.rest, at, |x, col| {
+            match is_done[col] {
+                true => T::zero(),
+                false => x,
+            }
+        })?;
         solve(Op::NoTranspose, &judged.rest)?;
         combine("correct", x, &judged.rest, at, |x, correction| {
             x + correction
@@ -128,11 +133,6 @@ impl<'a, T: Scalar> System<'a, T> {
         at: Where<'a>,
     ) -> Result<Self, LinalgError> {
         fits(a, &[b, x])?;
-        // The smallest number of which the reciprocal does not overflow.
-        let smallest = match T::EPSILON == f64::EPSILON / 2.0 {
-            true => f64::MIN_POSITIVE,
-            false => f32::MIN_POSITIVE.into(),
-        };
         Ok(System {
             a,
             b,
@@ -140,14 +140,14 @@ impl<'a, T: Scalar> System<'a, T> {
             backend,
             at,
             moduli: moduli(a, at)?,
-            negligible: (a.rows() + 1) as f64 * smallest,
+            negligible: (a.rows() + 1) as f64 * smallest_normal::<T>(),
         })
     }
 
     /// R, W and the backward errors.
     fn judged(&self) -> Result<Judged<T>, LinalgError> {
         let at = self.at;
-        let (rest, _) = rest(self.a, self.b, self.x, self.backend, at)?;
+        let (rest, _) = rest(Operand::plain(self.a), self.b, self.x, self.backend, at)?;
         let (scale, of_x) = (moduli(self.b, at)?, moduli(self.x, at)?);
         let (a, x) = (Operand::plain(&self.moduli), Operand::plain(&of_x));
         let product = Gemm::new(T::one(), a, x, T::one(), &scale, self.backend)?;

@@ -128,33 +128,32 @@ pub(super) fn combine<T: Scalar, U: Scalar>(
     })
 }
 
-/// Overwrites columns by zeros.
-pub(super) fn clear<T: Scalar>(
+/// x ← `of(x, col)` for each entry x of each column `col`.
+pub(super) fn by_columns<T: Scalar>(
+    name: &'static str,
     a: &TiledMatrix<T>,
-    is_cleared: &[bool],
     at: Where<'_>,
+    of: impl Fn(T, usize) -> T + Sync,
 ) -> Result<Report, LinalgError> {
-    each("clear columns", a, at, |i, j| {
+    each(name, a, at, |i, j| {
         let mut tile = taken(a, i, j)?;
-        let columns = a.col_range(j).enumerate();
-        for (y, _) in columns.filter(|(_, col)| is_cleared[*col]) {
-            (0..tile.rows()).for_each(|x| tile.set(x, y, T::zero()));
+        for (y, col) in a.col_range(j).enumerate() {
+            (0..tile.rows()).for_each(|x| tile.set(x, y, of(tile.get(x, y), col)));
         }
         Ok(tile)
     })
 }
 
-/// R = B − A·X
+/// R = B − op(A)·X
 pub(super) fn rest<T: Scalar>(
-    a: &TiledMatrix<T>,
+    a: Operand<'_, T>,
     b: &TiledMatrix<T>,
     x: &TiledMatrix<T>,
     backend: Backend,
     at: Where<'_>,
 ) -> Result<(TiledMatrix<T>, [Report; 2]), LinalgError> {
     let (rest, copy) = mapped("copy", b, at, |x: T| x)?;
-    let (a, x) = (Operand::plain(a), Operand::plain(x));
-    let product = Gemm::new(-T::one(), a, x, T::one(), &rest, backend)?;
+    let product = Gemm::new(-T::one(), a, Operand::plain(x), T::one(), &rest, backend)?;
     let product = product.run_across(at.on, at.courier, at.monitor)?;
     Ok((rest, [copy, product]))
 }

@@ -3,16 +3,17 @@
 //! # Law
 //! LAPACK's rules. The factors of A rounded to [`Scalar::Lower`] give a first X and, from the residual
 //! R = B − A·X in full precision, up to 30 corrections. It is done when in every column
-//! ‖r‖_∞ ≤ ‖x‖_∞·‖A‖_∞·ε·√n; a NaN is never done. Where the lower precision does not do, A is factored
-//! in the full one, as if nothing had been tried.
+//! ‖r‖_∞ ≤ ‖x‖_∞·‖A‖_∞·ε·√n; a NaN is never done, nor is (unlike LAPACK's) what is infinite. Where the
+//! lower precision does not do, A is factored in the full one, as if nothing had been tried.
 
-use super::entrywise::{combine, fits, lower, lowered, mapped, raised, rest};
+use super::entrywise::{by_columns, combine, fits, lower, lowered, mapped, raised, rest};
 use crate::cholesky;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::lu::{self, Pivots};
-use crate::matrix::norm::{infinity_norm_across, peaks_across};
+use crate::matrix::norm::{Norm, infinity_norm_across, norm_across, peaks_across};
 use crate::matrix::{Structure, TiledMatrix};
+use crate::product::Operand;
 use crate::scalar::Scalar;
 use crate::succession::{Where, joined};
 use dataflow_core::Report;
@@ -111,14 +112,15 @@ pub enum Factors<T: Scalar> {
 }
 
 impl<T: Scalar> Factors<T> {
-    /// Overwrites `b` by the solution X of op(A)·X = B, as far as these factors give it: nothing is
-    /// refined, and what the lower precision does not hold is infinite.
+    /// Overwrites `b` by the solution X of op(A)·X = B in the accuracy of `T`: with factors in the lower
+    /// precision it is corrected as the first one was, but each column is scaled by a power of two on
+    /// its way through them, so that right-hand sides may be of any size.
     ///
     /// - `a`: the matrix that was solved with
     ///
     /// # Errors
-    /// As the solutions of [`cholesky`] and [`lu`]. The plain transpose of a complex Hermitian
-    /// matrix is refused.
+    /// As the solutions of [`cholesky`] and [`lu`]; [`LinalgError::NotConverged`] if 30 corrections
+    /// do not do. The plain transpose of a complex Hermitian matrix is refused.
     pub fn solve(
         &self,
         a: &TiledMatrix<T>,
@@ -130,13 +132,89 @@ impl<T: Scalar> Factors<T> {
         match self {
             Factors::Full(pivots) => solve_with((a, pivots.as_ref()), op, b, backend, at),
             Factors::Lower(factors, pivots) => {
-                let (low, down) = mapped("lower", b, at, lower::<T>)?;
-                let solve = solve_with((factors, pivots.as_ref()), op, &low, backend, at)?;
-                let up = combine("raise", b, &low, at, |_, x| raised(x))?;
-                Ok(joined([down, solve, up]))
+                let with = (factors, pivots.as_ref());
+                refined_with(with, (a, op), b, backend, at)
             }
         }
     }
+}
+
+/// Overwrites `b` by the solution X of op(A)·X = B with factors of A in the lower precision, corrected
+/// from X = 0 on.
+fn refined_with<T: Scalar>(
+    with: (&TiledMatrix<T::Lower>, Option<&Pivots<T::Lower>>),
+    (a, op): (&TiledMatrix<T>, Op),
+    b: &TiledMatrix<T>,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Report, LinalgError> {
+    let (operand, norm) = match op {
+        Op::NoTranspose => (Operand::plain(a), Norm::Infinity),
+        Op::Transpose => (Operand::transposed(a), Norm::One),
+        Op::ConjTranspose => (Operand::adjoint(a), Norm::One),
+    };
+    let norm = norm_across(a, norm, at.on, at.courier).map_err(LinalgError::Run)?;
+    let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
+    let (side, copy) = mapped("copy", b, at, |x: T| x)?;
+    let (mut left, again) = mapped("copy", b, at, |x: T| x)?;
+    let clear = by_columns("clear", b, at, |_, _| T::zero())?;
+    let mut reports = vec![copy, again, clear];
+    for corrections in 0.. {
+        let (done, cost) = are_done(b, &left, tolerance, at)?;
+        reports.extend(cost);
+        if done {
+            return Ok(joined(reports));
+        }
+        if corrections > MOST_CORRECTIONS {
+            break;
+        }
+        // X ← X + 2ᵉ·A⁻¹·(R/2ᵉ)
+        let (sizes, measure) = peaks_across(&left, at.on, at.courier).map_err(LinalgError::Run)?;
+        let down = by_columns("shrink", &left, at, |x, col| {
+            let by = power_of_two(sizes[col]);
+            T::from_parts(x.re() / by, x.im() / by)
+        })?;
+        let (low, lower) = mapped("lower", &left, at, lower::<T>)?;
+        let solved = solve_with(with, op, &low, backend, at)?;
+        let (correction, raise) = mapped("raise", &low, at, raised::<T>)?;
+        let up = by_columns("grow", &correction, at, |x, col| {
+            let by = power_of_two(sizes[col]);
+            T::from_parts(x.re() * by, x.im() * by)
+        })?;
+        let correct = combine("correct", b, &correction, at, |x, y| x + y)?;
+        reports.extend([measure, down, lower, solved, raise, up, correct]);
+        let (rest, cost) = rest(operand, &side, b, backend, at)?;
+        reports.extend(cost);
+        left = rest;
+    }
+    Err(LinalgError::NotConverged {
+        corrections: MOST_CORRECTIONS,
+    })
+}
+
+/// The largest power of two that is normal and not above `size`, if there is one; else 1.
+fn power_of_two(size: f64) -> f64 {
+    match size.is_normal() {
+        true => f64::from_bits(size.to_bits() & f64::INFINITY.to_bits()),
+        false if size > 0.0 && size.is_finite() => f64::MIN_POSITIVE,
+        false => 1.0,
+    }
+}
+
+/// Whether every column's residual is small enough for its solution, both being finite; the same on
+/// every rank.
+fn are_done<T: Scalar>(
+    x: &TiledMatrix<T>,
+    rest: &TiledMatrix<T>,
+    tolerance: f64,
+    at: Where<'_>,
+) -> Result<(bool, [Report; 2]), LinalgError> {
+    let peaks = |a| peaks_across(a, at.on, at.courier).map_err(LinalgError::Run);
+    let ((of_x, first), (of_rest, second)) = (peaks(x)?, peaks(rest)?);
+    let mut columns = of_x.into_iter().zip(of_rest);
+    let is_done =
+        |(x, rest): (f64, f64)| x.is_finite() && rest.is_finite() && rest <= x * tolerance;
+    Ok((columns.all(is_done), [first, second]))
 }
 
 /// The solution of A·X = B by factors in [`Scalar::Lower`], refined to the accuracy of `T`; by factors in
@@ -252,9 +330,11 @@ impl<T: Scalar> Attempt<'_, T> {
         let (x, raise) = mapped("raise", &side, at, raised::<T>)?;
         self.reports.extend([solved, raise]);
         for corrections in 0.. {
-            let (rest, cost) = rest(a, b, &x, backend, at)?;
+            let (rest, cost) = rest(Operand::plain(a), b, &x, backend, at)?;
             self.reports.extend(cost);
-            if self.is_done(&x, &rest, tolerance)? {
+            let (done, cost) = are_done(&x, &rest, tolerance, at)?;
+            self.reports.extend(cost);
+            if done {
                 return Ok((x, corrections, Factors::Lower(factors, pivots)));
             }
             if corrections == MOST_CORRECTIONS {
@@ -276,20 +356,6 @@ impl<T: Scalar> Attempt<'_, T> {
             self.reports.push(report);
             matrix
         })
-    }
-
-    /// Whether every column's residual is small enough; the same on every rank.
-    fn is_done(
-        &mut self,
-        x: &TiledMatrix<T>,
-        rest: &TiledMatrix<T>,
-        tolerance: f64,
-    ) -> Result<bool, LinalgError> {
-        let peaks = |a| peaks_across(a, self.at.on, self.at.courier).map_err(LinalgError::Run);
-        let ((of_x, first), (of_rest, second)) = (peaks(x)?, peaks(rest)?);
-        self.reports.extend([first, second]);
-        let mut columns = of_x.into_iter().zip(of_rest);
-        Ok(columns.all(|(x, rest)| rest <= x * tolerance))
     }
 
     /// X from factors in full precision, which A becomes.

@@ -3,7 +3,7 @@
 
 use crate::ranks::on_ranks;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Block, Courier, Executor, Heap, Memory, Shuffled};
+use dataflow_core::port::{Block, Courier, Executor, Heap, Inline, Memory, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_linalg::Where;
 use dataflow_linalg::cholesky::{self, Factor, Inverse};
@@ -82,10 +82,19 @@ impl<'a> Seat<'a> {
         self.matrix(layout, &Random::new(1))
     }
 
+    /// Tasks in the order of their priorities on one rank, on which that bounds what is there at once;
+    /// in any order over ranks.
+    fn by_priority<'w>(&self, any: &'w Shuffled) -> &'w dyn Executor {
+        match self.grid {
+            (1, 1) => &Inline,
+            _ => any,
+        }
+    }
+
     /// Where the graphs of a routine run, one after the other.
     fn at<'w>(&'w self, on: &'w Shuffled, monitor: &'w Monitor) -> Where<'w> {
         Where {
-            on,
+            on: self.by_priority(on),
             courier: self.courier,
             monitor,
         }
@@ -172,7 +181,8 @@ fn no_rank_takes_more_memory_than_it_was_told_to_need() {
             let a = seat.matrix(layout, &Random::new(1));
             let pivots = Pivots::new(&a);
             let factor = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
-            factor.run_across(&on, seat.courier, &monitor).unwrap();
+            let on = seat.by_priority(&on);
+            factor.run_across(on, seat.courier, &monitor).unwrap();
         });
         for tree in [Tree::Flat, Tree::Binary, Tree::Greedy] {
             let options = Options { tree, ib: 4 };
@@ -216,7 +226,8 @@ fn no_way_of_pivoting_takes_more_memory_than_it_was_told_to_need() {
                 let pivots = Pivots::new(&a);
                 let factor = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
                 let factor = factor.by_tournament(groups);
-                factor.run_across(&on, seat.courier, &monitor).unwrap();
+                let on = seat.by_priority(&on);
+                factor.run_across(on, seat.courier, &monitor).unwrap();
             });
         }
         let told = |grid, rank| needs::lu_unpivoted::<f64>(&seen(layout, grid, rank), 1);
@@ -405,6 +416,18 @@ fn neither_q_nor_least_squares_take_more_memory_than_they_were_told_to_need() {
         });
         let told = |grid, rank| {
             let [a, b] = [layout, sides].map(|layout| seen(layout, grid, rank));
+            needs::least_squares_minimum_norm::<f64>([&a, &b], options, 1).unwrap()
+        };
+        // Of full rank, and of less.
+        for rcond in [0.0, 0.3] {
+            compare("the shortest solution", told, |seat| {
+                let (a, b) = (seat.random(layout), seat.random(sides));
+                let (at, rcond) = (seat.at(&on, &monitor), Some(rcond));
+                qr::least_squares_minimum_norm(&a, &b, rcond, options, BACKEND, at).unwrap();
+            });
+        }
+        let told = |grid, rank| {
+            let [a, b] = [layout, sides].map(|layout| seen(layout, grid, rank));
             needs::solution_ratio::<f64>([&a, &b], 1).unwrap()
         };
         compare("the ratio of a solution", told, |seat| {
@@ -426,7 +449,7 @@ fn what_is_many_graphs_takes_no_more_memory_than_it_was_told_to_need() {
     let (whole, sides) = (general(n, n), general(n, nrhs));
     let told = |grid, rank| needs::lu_inverse::<f64>(&seen(whole, grid, rank), 1);
     compare("the inverse by LU", told, |seat| {
-        let at: (&dyn Executor, _, &Monitor) = (&on, seat.courier, &monitor);
+        let at = (seat.by_priority(&on), seat.courier, &monitor);
         lu::inverse_across(seat.random(whole), BACKEND, at).unwrap();
     });
     for layout in [whole, Layout::lower(n, 16).unwrap()] {

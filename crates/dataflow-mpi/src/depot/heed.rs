@@ -5,14 +5,23 @@
 //! error, terms excepted. Activations of one rank are numbered: none is missing, none comes twice.
 
 use super::{Action, Depot, Phase};
-use crate::rendezvous::{Complete, Promised};
-use crate::wire::{Activate, Malformed, Message, Output};
-use dataflow_core::port::{Arrival, Failure, Goods};
+use crate::broadcast::Shape;
+use crate::rendezvous::{Complete, Onward, Promised};
+use crate::wire::{Activate, Kind, Malformed, Message, Output, Stage};
+use dataflow_core::port::{Arrival, Failure, Goods, Ranks};
 use dataflow_core::rank::Rank;
 use smallvec::SmallVec;
 use std::time::Duration;
 
 type Heeded = Result<(), Malformed>;
+
+/// From so many bytes on it is asked first whether there is room for a datum.
+const LARGE: usize = 64 << 20;
+
+/// Whether so many bytes can be had: whoever announces more must not end this process.
+fn can_hold(size: usize) -> bool {
+    size < LARGE || Vec::<u8>::new().try_reserve_exact(size).is_ok()
+}
 
 impl Depot {
     pub(super) fn heed(
@@ -88,7 +97,10 @@ impl Depot {
                 }
                 _ => return Err(Malformed("a WELCOME that was not expected".into())),
             },
-            Message::Activate(activate) => return self.heed_activate(from, activate),
+            Message::Activate(activate) => {
+                self.run.ways[from.0 as usize].moved = now;
+                return self.heed_activate(from, activate);
+            }
             Message::Get(get) => {
                 let payload = self.run.shelf.give(from, &get)?;
                 self.actions.push_back(Action::Data(from, get.tag, payload));
@@ -123,11 +135,15 @@ impl Depot {
                 self.end(account);
             }
             Message::Abort(failure) => self.heed_abort(failure),
-            Message::Beat { closed } => {
-                if closed && self.family.is_child(from) && !self.run.closing.has_heard(from) {
-                    return Err(Malformed(
-                        "it says that it has closed, and its CLOSE did not come".into(),
-                    ));
+            Message::Beat { stage, came } => {
+                if let Some(missed) = self.missed_word(from, stage) {
+                    return Err(Malformed(format!(
+                        "it says how far it is, and its {missed:?} did not come"
+                    )));
+                }
+                let way = &mut self.run.ways[from.0 as usize];
+                if std::mem::replace(&mut way.bytes_there, came) != came {
+                    way.moved = now;
                 }
                 if matches!(self.phase, Phase::Opening(_)) {
                     self.answer_beat(from, now);
@@ -144,7 +160,39 @@ impl Depot {
     /// than it would be told in a run, so answers to answers end.
     fn answer_beat(&mut self, from: Rank, now: Duration) {
         if self.watchdog.is_due(from, now) {
-            self.say(from, Message::Beat { closed: false });
+            self.beat(from);
+        }
+    }
+
+    /// Says that this rank lives, how far it is, and how much has come.
+    pub(super) fn beat(&mut self, to: Rank) {
+        let came = self.run.ways[to.0 as usize].bytes;
+        let stage = match self.phase {
+            Phase::Opening(_) if self.agreement.has_said() => Stage::Open,
+            Phase::Opening(_) | Phase::Between => Stage::Apart,
+            Phase::Running if self.run.reported => Stage::Closed,
+            Phase::Running => Stage::Begun,
+        };
+        self.say(to, Message::Beat { stage, came });
+    }
+
+    /// What a rank that is at that stage must have said to this one before, if it has not come.
+    fn missed_word(&self, from: Rank, stage: Stage) -> Option<Kind> {
+        let opens = matches!(self.phase, Phase::Opening(_));
+        let is_child = self.family.is_child(from);
+        let is_awaited = || {
+            self.agreement
+                .missing(&self.family)
+                .any(|child| child == from)
+        };
+        if is_child && opens && stage >= Stage::Open && is_awaited() {
+            Some(Kind::Hello)
+        } else if self.family.parent == Some(from) && opens && stage >= Stage::Begun {
+            Some(Kind::Welcome)
+        } else if is_child && stage == Stage::Closed && !self.run.closing.has_heard(from) {
+            Some(Kind::Close)
+        } else {
+            None
         }
     }
 
@@ -202,6 +250,10 @@ impl Depot {
                 let size = usize::try_from(datum.size);
                 let size =
                     size.map_err(|_| Malformed(format!("a datum of {} bytes", datum.size)))?;
+                if !can_hold(size) {
+                    let text = format!("a datum of {size} bytes: more than this machine can hold");
+                    return Err(Malformed(text));
+                }
                 missing.push((position as u16, SmallVec::from_slice(&datum.head), size));
             }
             flows.push((output.flow, goods));
@@ -211,10 +263,15 @@ impl Depot {
             poisoned: activate.poisoned,
             flows,
         };
+        let onward = match activate.onward {
+            Some(onward) => Some(self.onward(from, onward, activate.priority)?),
+            None => None,
+        };
         let parcel = Complete {
             from,
             number: activate.number,
             receipt: activate.receipt,
+            onward,
             arrival,
         };
         if self.run.stopped {
@@ -227,6 +284,33 @@ impl Depot {
                 .announce(activate.priority, parcel, missing.into_iter());
         }
         Ok(())
+    }
+
+    /// To whom an activation goes on from here.
+    fn onward(
+        &self,
+        from: Rank,
+        onward: crate::wire::Onward,
+        priority: i64,
+    ) -> Result<Box<Onward>, Malformed> {
+        let below: Ranks = onward.below.into_iter().map(Rank).collect();
+        let is_none = |to: &&Rank| **to == self.rank || to.0 as usize >= self.n_ranks;
+        if let Some(to) = below.iter().find(is_none) {
+            return Err(Malformed(format!(
+                "an activation that {} shall pass on to {to} came from {from} ({} ranks)",
+                self.rank, self.n_ranks
+            )));
+        }
+        let shape = if onward.is_binary {
+            Shape::Binary
+        } else {
+            Shape::Binomial
+        };
+        Ok(Box::new(Onward {
+            below,
+            shape,
+            priority,
+        }))
     }
 
     /// The datum of a flow, if it came along.
@@ -244,10 +328,14 @@ impl Depot {
         })
     }
 
-    pub(super) fn deliver(&mut self, parcel: Complete) {
+    pub(super) fn deliver(&mut self, mut parcel: Complete) {
         if self.run.stopped {
             return;
         }
+        self.pass_on(&mut parcel);
+        let goods = parcel.arrival.flows.iter().flat_map(|(_, goods)| goods);
+        let bytes: usize = goods.map(|goods| goods.body.bytes().len()).sum();
+        self.run.handed += bytes as u64;
         self.run.deeds.delivered += 1;
         self.run.pulse.idle = false;
         self.actions

@@ -14,6 +14,7 @@
 
 mod heed;
 mod post;
+mod relay;
 mod run;
 mod time;
 
@@ -22,7 +23,7 @@ use crate::counters::Counters;
 use crate::failure;
 use crate::family::Family;
 use crate::intake::{Accepted, Intake, message_at};
-use crate::outbox::Outbox;
+use crate::outbox::{Haste, Outbox};
 use crate::rendezvous::Progressed;
 use crate::settings::Settings;
 use crate::termination::closing;
@@ -31,6 +32,7 @@ use crate::watchdog::Watchdog;
 use crate::wire::{Header, Malformed, Message, PacketHeader};
 use dataflow_core::port::{Arrival, Failure, Memory, Terms};
 use dataflow_core::rank::Rank;
+pub use post::Expected;
 use run::Run;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -73,9 +75,17 @@ enum Phase {
     /// No run.
     Between,
     /// This rank has opened a run; since when.
-    Opening(Duration),
+    Opening(Opening),
     /// All have.
     Running,
+}
+
+/// Since when a run is being opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Opening {
+    since: Duration,
+    /// When the patience with those that are awaited began anew.
+    patient_since: Duration,
 }
 
 /// What is to be done.
@@ -94,6 +104,8 @@ pub enum Action {
     Stop(Failure),
     /// Tell the inbox that nothing will happen any more.
     Stall,
+    /// Tell the user.
+    Warn(String),
     /// A parcel that was posted with a receipt has arrived.
     Receipt(Rank, u32),
     /// The run has ended.
@@ -124,7 +136,13 @@ impl Depot {
             n_ranks,
             family: Family::of(rank, n_ranks),
             limits,
-            outbox: Outbox::new(rank, n_ranks, packet_bytes, settings.packets_in_flight),
+            outbox: Outbox::new(
+                rank,
+                n_ranks,
+                packet_bytes,
+                settings.packets_in_flight,
+                settings.hold,
+            ),
             intakes: (0..n_ranks).map(|_| Intake::default()).collect(),
             watchdog: Watchdog::new(rank, n_ranks, settings.beat, settings.silence),
             owing: Vec::new(),
@@ -142,6 +160,12 @@ impl Depot {
             looked: None,
             tamper: None,
         }
+    }
+
+    /// Ranks that have nothing to say to each other are not connected: they beat and leave unheard.
+    pub fn meet_on_need(&mut self) {
+        let family = self.family.children.iter().copied();
+        self.watchdog.meet_on_need(family.chain(self.family.parent));
     }
 
     /// Plants a fault.
@@ -164,6 +188,11 @@ impl Depot {
         self.actions.pop_front()
     }
 
+    /// Whether ranks cannot go on together.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// Whether data that were announced have not been asked for.
     pub fn owes(&self) -> bool {
         !self.run.shelf.is_empty()
@@ -173,6 +202,11 @@ impl Depot {
     /// runs the goodbye.
     pub fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
         self.outbox.awaited(self.phase == Phase::Between)
+    }
+
+    /// Whether something waits only for more to go along with it.
+    pub fn is_holding(&self) -> bool {
+        self.outbox.held_until().is_some()
     }
 
     /// Whether nothing waits to be sent.
@@ -195,7 +229,10 @@ impl Depot {
         settings.extend(self.settings.agreed());
         settings.extend(terms.settings.iter().cloned());
         self.number = self.number.wrapping_add(1);
-        self.phase = Phase::Opening(now);
+        self.phase = Phase::Opening(Opening {
+            since: now,
+            patient_since: now,
+        });
         self.watchdog.start(now);
         self.run = Run::new(self.n_ranks, &self.settings, self.limits);
         self.owing.clear();
@@ -322,15 +359,23 @@ impl Depot {
     /// This rank leaves for good; whoever has not heard why ranks cannot go on hears it now.
     pub fn leave(&mut self) {
         match self.broken.clone() {
-            None => self.say_to_all(&Message::Bye),
-            Some(failure) => self.say_to_all(&Message::Broken(failure)),
+            None => self.say_to_known(&Message::Bye),
+            Some(failure) => self.say_to_known(&Message::Broken(failure)),
         }
     }
 
     /// Something happened at the transport.
     pub fn event(&mut self, event: Event, now: Duration) {
         match event {
-            Event::Sent(to) => self.outbox.sent(to),
+            Event::Sent(to) => {
+                let sent = self.outbox.sent(to);
+                self.run.ways[to.0 as usize].note_sent(sent, now);
+            }
+            Event::Part { from, bytes } if self.broken.is_none() => {
+                self.watchdog.heard(from, now);
+                self.run.note_bytes(from, bytes, now);
+            }
+            Event::Part { .. } => {}
             Event::Packet { from, bytes } => self.packet(from, &bytes, now),
             Event::Data {
                 from,
@@ -339,7 +384,10 @@ impl Depot {
                 bytes,
             } => self.data(from, tag, room, bytes, now),
             Event::Unexpected(_) => self.counters.duplicates_dropped += 1,
-            Event::Lost(rank, reason) => self.lose(rank, format!("{rank} is lost: {reason}")),
+            Event::Lost(rank, reason) => {
+                let text = format!("{rank} is lost to {}: {reason}", self.rank);
+                self.lose(rank, text);
+            }
         }
     }
 
@@ -399,6 +447,7 @@ impl Depot {
             return;
         }
         self.watchdog.heard(from, now);
+        self.run.note_bytes(from, bytes, now);
         match self.run.wanted.arrived(from, tag, room, bytes) {
             Ok(Progressed::Part) => {}
             Ok(Progressed::Datum) => self.run.deeds.fetched += 1,
@@ -465,8 +514,8 @@ impl Depot {
         if self.broken.is_some() {
             return;
         }
-        self.say_to_all(&Message::Broken(failure.clone()));
-        while self.pack().is_some() {}
+        self.say_to_known(&Message::Broken(failure.clone()));
+        while self.pack(Haste::Now, Duration::ZERO).is_some() {}
         self.broken = Some(failure.clone());
         let phase = std::mem::replace(&mut self.phase, Phase::Between);
         match phase {
@@ -484,12 +533,22 @@ impl Depot {
     }
 
     /// The next packet that may leave does; says to whom.
-    fn pack(&mut self) -> Option<Rank> {
-        let (to, packet) = self.outbox.next_packet()?;
+    fn pack(&mut self, haste: Haste, now: Duration) -> Option<Rank> {
+        let (to, packet) = self.outbox.next_packet(haste, now)?;
         self.counters.packets += 1;
         self.counters.control_bytes += PacketHeader::BYTES as u64;
         self.actions.push_back(Action::Packet(to, packet));
         Some(to)
+    }
+
+    /// To those that may know this rank; what breaks ranks all of them pass on.
+    fn say_to_known(&mut self, message: &Message<'_>) {
+        for rank in (0..self.n_ranks as u32).map(Rank) {
+            let is_known = rank != self.rank && self.watchdog.has_met(rank);
+            if is_known && !self.gone.contains(&rank) {
+                self.say(rank, message.clone());
+            }
+        }
     }
 
     fn say_to_all(&mut self, message: &Message<'_>) {

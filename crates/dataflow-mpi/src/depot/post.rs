@@ -1,28 +1,116 @@
 //! Out with parcels: inline while small and on credit, else announced and put on the shelf.
+//!
+//! To many ranks they go along a tree. Who gets one is told who is below him and passes it on as
+//! soon as its data are there: that takes no worker, so it waits for no body.
 
+use super::relay::relayed;
 use super::{Depot, Phase};
+use crate::broadcast::{Branch, Shape};
 use crate::failure;
-use crate::wire::{Activate, Announced, Message, Output};
+use crate::rendezvous::Complete;
+use crate::wire::{Activate, Announced, Message, Onward, Output};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// A parcel on its way to one rank.
+struct Leg<'p> {
+    branch: &'p Branch,
+    shape: Shape,
+    receipt: bool,
+}
+
+/// Under which numbers receipts are expected, and from whom.
+pub type Expected = SmallVec<[(Rank, u32); 4]>;
+
 impl Depot {
-    /// Sends a parcel, and says under which number if a receipt is wanted and can be expected.
-    pub fn post(&mut self, parcel: Parcel, receipt: bool) -> Option<(Rank, u32)> {
-        let to = parcel.to;
-        if self.broken.is_some() || self.run.stopped || self.phase == Phase::Between {
-            return None;
+    /// Sends a parcel to all that get it, to many through some of them; says which receipts can be
+    /// expected, if they are wanted.
+    pub fn post(&mut self, parcel: Parcel, receipt: bool) -> Expected {
+        if self.is_mute() {
+            return Expected::new();
         }
-        if to == self.rank || to.0 as usize >= self.n_ranks {
-            let text = format!(
-                "a parcel for {to} was posted on {} of {} ranks",
-                self.rank, self.n_ranks
-            );
-            self.fault(failure(self.rank, "no_such_rank", text));
-            return None;
+        let (own, n_ranks) = (self.rank, self.n_ranks);
+        let is_none = |to: &&Rank| **to == own || to.0 as usize >= n_ranks;
+        if let Some(to) = parcel.to.iter().find(is_none) {
+            let text = format!("a parcel for {to} was posted on {own} of {n_ranks} ranks");
+            self.fault(failure(own, "no_such_rank", text));
+            return Expected::new();
         }
+        let shape = self.shape(&parcel);
+        self.send_along(&parcel, &shape.branches(&parcel.to), (shape, receipt))
+    }
+
+    /// Whether nothing of this run is said any more.
+    fn is_mute(&self) -> bool {
+        self.broken.is_some() || self.run.stopped || self.phase == Phase::Between
+    }
+
+    /// The tree for a parcel, by the number of those who get it and by its size.
+    fn shape(&self, parcel: &Parcel) -> Shape {
+        let cargoes = parcel.flows.iter().flat_map(|(_, cargo)| cargo);
+        let bytes: usize = cargoes.map(|cargo| cargo.size()).sum();
+        if parcel.to.len() <= self.settings.star_ranks {
+            Shape::Star
+        } else if bytes >= self.settings.binary_bytes {
+            Shape::Binary
+        } else {
+            Shape::Binomial
+        }
+    }
+
+    fn send_along(
+        &mut self,
+        parcel: &Parcel,
+        branches: &[Branch],
+        (shape, receipt): (Shape, bool),
+    ) -> Expected {
+        let mut expected = Expected::new();
+        for branch in branches {
+            let leg = Leg {
+                branch,
+                shape,
+                receipt,
+            };
+            let number = self.send(parcel, leg);
+            if receipt {
+                self.run.receipts.insert((branch.to, number), None);
+                expected.push((branch.to, number));
+            }
+        }
+        expected
+    }
+
+    /// What has come goes on to those below this rank, whatever its workers do.
+    pub(super) fn pass_on(&mut self, parcel: &mut Complete) {
+        let Some(onward) = parcel.onward.take().filter(|_| !self.is_mute()) else {
+            return;
+        };
+        let arrival = &mut parcel.arrival;
+        let flows = arrival.flows.iter_mut().map(|(flow, goods)| {
+            let cargo = goods.take().map(|came| {
+                let (here, cargo) = relayed(came, &self.memory);
+                *goods = Some(here);
+                cargo
+            });
+            (*flow, cargo)
+        });
+        let relay = Parcel {
+            to: onward.below,
+            task: arrival.task.clone(),
+            poisoned: arrival.poisoned,
+            priority: onward.priority,
+            flows: flows.collect(),
+        };
+        let branches = onward.shape.branches(&relay.to);
+        self.send_along(&relay, &branches, (onward.shape, false));
+    }
+
+    /// Says a parcel to one rank; its number on that way.
+    fn send(&mut self, parcel: &Parcel, leg: Leg<'_>) -> u32 {
+        let Branch { to, below } = leg.branch;
         let way = &mut self.run.ways[to.0 as usize];
         let number = way.sent;
         way.sent = way.sent.wrapping_add(1);
@@ -34,27 +122,26 @@ impl Depot {
                 flow: *flow,
                 datum: cargo
                     .as_ref()
-                    .map(|cargo| self.announced(to, (number, position as u16), cargo)),
+                    .map(|cargo| self.announced(*to, (number, position as u16), cargo)),
             });
         let flows = flows.collect();
+        let onward = Onward {
+            is_binary: leg.shape == Shape::Binary,
+            below: below.iter().map(|rank| rank.0).collect(),
+        };
         let activate = Activate {
             number,
             poisoned: parcel.poisoned,
-            receipt,
+            receipt: leg.receipt,
             priority: parcel.priority,
             task: parcel.task.clone(),
+            onward: (!below.is_empty()).then_some(onward),
             flows,
         };
         self.counters.activations += 1;
         self.run.deeds.sent += 1;
-        self.say(to, Message::Activate(activate));
-        if !receipt {
-            return None;
-        }
-        let cargoes = parcel.flows.iter().flat_map(|(_, cargo)| cargo);
-        let bytes = cargoes.map(|cargo| cargo.size()).sum();
-        self.run.receipts.insert((to, number), (bytes, None));
-        Some((to, number))
+        self.say(*to, Message::Activate(activate));
+        number
     }
 
     /// One datum of a parcel.

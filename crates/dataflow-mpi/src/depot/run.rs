@@ -14,6 +14,10 @@ use std::time::Duration;
 pub(super) struct Run {
     pub deeds: Deeds,
     pub pulse: Pulse,
+    /// Grows as bytes of data come from anybody.
+    pub came: u64,
+    /// Bytes of data that were handed to the inbox.
+    pub handed: u64,
     /// The smallest failure known here.
     pub failure: Option<Failure>,
     /// No further task starts, nothing more is delivered.
@@ -28,9 +32,9 @@ pub(super) struct Run {
     pub waves: Waves,
     pub shelf: Shelf,
     pub wanted: Wanted,
-    /// Receipts that must come: of which activation, for how many bytes, and since when nothing but
-    /// the receipt is missing.
-    pub receipts: BTreeMap<(Rank, u32), (usize, Option<Duration>)>,
+    /// Receipts that must come: of which activation, and since when nothing but the receipt is
+    /// missing.
+    pub receipts: BTreeMap<(Rank, u32), Option<Duration>>,
     /// By rank.
     pub ways: Vec<Way>,
 }
@@ -42,18 +46,45 @@ pub(super) struct Way {
     pub sent: u32,
     /// Activations that came.
     pub came: u32,
+    /// When something of this run last moved: data or an activation came, or a question was taken.
+    pub moved: Duration,
+    /// The last question is taken when so many packets are.
+    pub question: Option<u64>,
+    /// Grows as bytes of data come.
+    pub bytes: u64,
+    /// The same at the other end, as it said last.
+    pub bytes_there: u64,
+}
+
+impl Way {
+    fn new(credit_bytes: usize) -> Self {
+        Way {
+            credit: Credit::new(credit_bytes),
+            sent: 0,
+            came: 0,
+            moved: Duration::ZERO,
+            question: None,
+            bytes: 0,
+            bytes_there: 0,
+        }
+    }
+
+    /// So many packets have left, since the rank was started.
+    pub fn note_sent(&mut self, packets: u64, now: Duration) {
+        if self.question.is_some_and(|question| question <= packets) {
+            self.question = None;
+            self.moved = now;
+        }
+    }
 }
 
 impl Run {
     pub fn new(n_ranks: usize, settings: &Settings, limits: Limits) -> Self {
-        let way = || Way {
-            credit: Credit::new(settings.credit_bytes),
-            sent: 0,
-            came: 0,
-        };
         Run {
             deeds: Deeds::default(),
             pulse: Pulse::default(),
+            came: 0,
+            handed: 0,
             failure: None,
             stopped: false,
             closed: false,
@@ -68,7 +99,9 @@ impl Run {
                 limits.largest_tag,
             ),
             receipts: BTreeMap::new(),
-            ways: (0..n_ranks).map(|_| way()).collect(),
+            ways: (0..n_ranks)
+                .map(|_| Way::new(settings.credit_bytes))
+                .collect(),
         }
     }
 
@@ -80,12 +113,26 @@ impl Run {
         });
     }
 
+    /// Bytes of data have come, whole or not.
+    pub fn note_bytes(&mut self, from: Rank, bytes: usize, now: Duration) {
+        let way = &mut self.ways[from.0 as usize];
+        way.moved = now;
+        way.bytes += bytes as u64;
+        self.came += bytes as u64;
+    }
+
+    /// Bytes of data that have come and that no task uses yet.
+    pub fn held(&self) -> u64 {
+        self.handed.saturating_sub(self.pulse.used)
+    }
+
     pub fn standing(&self) -> Standing {
         Standing {
             dry: self.closed || self.pulse.idle,
             short: !self.closed && self.pulse.executed < self.pulse.count,
             sent: self.deeds.sent,
             delivered: self.deeds.delivered,
+            came: self.came,
         }
     }
 }

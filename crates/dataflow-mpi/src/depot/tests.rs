@@ -97,7 +97,7 @@ impl Cargo for Zeros {
 fn parcel(to: u32, sizes: &[usize]) -> Parcel {
     let cargo = |&size: &usize| Some(Arc::new(Zeros(size)) as Arc<dyn Cargo>);
     Parcel {
-        to: Rank(to),
+        to: smallvec![Rank(to)],
         task: smallvec![7],
         poisoned: false,
         priority: 0,
@@ -129,7 +129,7 @@ fn a_parcel_arrives_once_with_small_and_large_data_and_the_run_closes() {
         });
         for _ in 0..3 {
             open(&mut depots);
-            assert_eq!(depots[0].post(parcel(1, &[10, 10_000, 0]), false), None);
+            assert_eq!(depots[0].post(parcel(1, &[10, 10_000, 0]), false)[..], []);
             let delivered = exchange(&mut depots);
             let [(1, Action::Deliver(Rank(0), arrival))] = &delivered[..] else {
                 panic!("one delivery")
@@ -252,13 +252,34 @@ fn a_parcel_to_nobody_or_a_datum_that_lies_about_its_size_stops_the_run() {
     }
 }
 
+/// Once the receiver panicked, and the error named it.
+#[test]
+fn a_datum_that_no_machine_can_hold_is_an_error_that_names_its_sender() {
+    for size in [1 << 50, 1 << 62, usize::MAX] {
+        let mut depots = pair(LIMITS);
+        open(&mut depots);
+        depots[0].post(parcel(1, &[size]), false);
+        let stopped = exchange(&mut depots);
+        let stops = |(rank, action): &(usize, Action)| match action {
+            Action::Stop(failure) => Some((*rank, failure.message.clone())),
+            _ => None,
+        };
+        let stops: Vec<_> = stopped.iter().filter_map(stops).collect();
+        assert_eq!(stops.len(), 2, "both ranks stop");
+        for (rank, message) in stops {
+            let expected = format!("rank 0 sent: a datum of {size} bytes");
+            assert!(message.contains(&expected), "rank {rank}: {message}");
+        }
+    }
+}
+
 #[test]
 fn a_receipt_comes_when_all_data_have() {
     let mut depots = pair(LIMITS);
     open(&mut depots);
     assert_eq!(
-        depots[0].post(parcel(1, &[10_000]), true),
-        Some((Rank(1), 0))
+        depots[0].post(parcel(1, &[10_000]), true)[..],
+        [(Rank(1), 0)]
     );
     let order: Vec<&str> = exchange(&mut depots)
         .iter()
@@ -281,7 +302,7 @@ fn a_rank_that_computes_is_asked_for_its_pulse_only_now_and_then() {
     depots[0].pulse(Pulse {
         executed: 1,
         count: 2,
-        idle: false,
+        ..Pulse::default()
     });
     depots[0].close(None);
     assert!(
@@ -307,9 +328,9 @@ fn a_rank_that_has_just_got_a_parcel_does_not_answer_a_wave_before_it_is_idle_ag
     let mut depots = pair(LIMITS);
     open(&mut depots);
     let idle = Pulse {
-        executed: 0,
         count: 1,
         idle: true,
+        ..Pulse::default()
     };
     let said = Arc::new(std::sync::Mutex::new(vec![]));
     let kinds = said.clone();
@@ -367,7 +388,7 @@ fn a_receipt_that_does_not_come_is_missed_after_the_silence_allowed() {
     depots[1].tamper(Box::new(|_, _, message| {
         usize::from(!matches!(message, Message::Receipt { .. }))
     }));
-    assert!(depots[0].post(parcel(1, &[10, 10_000]), true).is_some());
+    assert!(!depots[0].post(parcel(1, &[10, 10_000]), true).is_empty());
     let silence = Settings::default().silence;
     let mut stopped = None;
     for step in 0..30 {
@@ -388,4 +409,44 @@ fn a_receipt_that_does_not_come_is_missed_after_the_silence_allowed() {
         failure.message.contains("confirmed activation 0"),
         "{failure:?}"
     );
+}
+
+#[test]
+fn what_is_not_used_yet_is_bounded_while_tasks_can_run_and_one_more_is_asked_for_when_none_can() {
+    let settings = Settings {
+        held_bytes: 25_000,
+        window_bytes: 1,
+        credit_bytes: 10_000,
+        ..Settings::default()
+    };
+    let depot = |rank| Depot::new(Rank(rank), 2, LIMITS, settings.clone(), Arc::new(Heap));
+    for (size, at_first) in [(10_000, 3), (4_000, 7 + 2)] {
+        let mut depots = [0, 1].map(depot);
+        open(&mut depots);
+        for _ in 0..20 {
+            depots[0].post(parcel(1, &[size]), false);
+        }
+        let delivered = |depots: &mut [Depot; 2], idle, used| {
+            depots[1].pulse(Pulse {
+                executed: 0,
+                count: 20,
+                idle,
+                used,
+            });
+            let told = exchange(depots);
+            let is_it = |told: &&(usize, Action)| matches!(told, (1, Action::Deliver(..)));
+            told.iter().filter(is_it).count()
+        };
+        let first = delivered(&mut depots, false, 0);
+        assert!(
+            (at_first - 2..=at_first).contains(&first),
+            "{size}: {first}"
+        );
+        assert_eq!(delivered(&mut depots, false, 0), 0, "{size}");
+        assert!(depots[1].wants_pulse(NOW), "{size}: it looks for room");
+        assert_eq!(delivered(&mut depots, true, 0), 1, "{size}: one by one");
+        assert_eq!(delivered(&mut depots, false, 0), 0, "{size}");
+        let all_used = (first as u64 + 1) * size as u64;
+        assert!(delivered(&mut depots, false, all_used) >= 3, "{size}");
+    }
 }

@@ -1,15 +1,16 @@
 //! What is done as time passes, or because something else has happened.
 
-use super::{Action, Depot, Phase};
+use super::{Action, Depot, Opening, Phase};
 use crate::failure;
+use crate::outbox::Haste;
 use crate::termination::waves;
 use crate::wire::Message;
 use dataflow_core::port::{Failure, Pulse};
 use dataflow_core::rank::Rank;
 use std::time::Duration;
 
-/// How fast data must come at least, beyond the silence allowed: bytes in a microsecond.
-const SLOWEST: u64 = 100;
+/// How often a rank that takes no more looks whether it may.
+const SATED: Duration = Duration::from_millis(1);
 
 impl Depot {
     /// How far this rank is, as its inbox said just now.
@@ -22,7 +23,25 @@ impl Depot {
     pub fn wants_pulse(&self, now: Duration) -> bool {
         self.phase == Phase::Running
             && !self.run.closed
-            && (self.run.waves.is_held() || self.is_time(now))
+            && (self.run.waves.is_held() || self.is_time(now) || self.is_choked())
+    }
+
+    /// Whether so much has come that is not used yet that no more is taken while there are tasks to
+    /// run. Whoever waits inside a task for another rank is no task that runs.
+    fn is_sated(&self) -> bool {
+        let most = self.settings.held_bytes as u64;
+        !self.settings.blocking && self.run.held() >= most && !self.run.stopped
+    }
+
+    /// Whether something is not asked for, or no credit returned, for that reason.
+    fn is_choked(&self) -> bool {
+        self.is_sated() && (self.run.wanted.wants_more() || !self.owing.is_empty())
+    }
+
+    /// Whether data may be asked for: while little lies here unused, or when nothing can run
+    /// without; then one by one, for the next may be the one that is needed.
+    fn may_ask(&self) -> bool {
+        !self.is_sated() || (self.run.pulse.idle && self.run.wanted.is_settled())
     }
 
     /// When to [`drive`](Self::drive) at the latest.
@@ -37,7 +56,13 @@ impl Depot {
             .waves
             .wakes(now)
             .filter(|_| self.phase == Phase::Running);
-        Some(wave.map_or(next, |wave| wave.min(next)))
+        let held = self.outbox.held_until();
+        // It is not told when a task begins to use what has come, or ends; an idle rank only waits.
+        let works = self.phase == Phase::Running && !self.run.pulse.idle;
+        let choked = works && self.is_choked();
+        let look = choked.then(|| now + self.pace().min(SATED));
+        let sooner = [wave, held, look].into_iter().flatten();
+        sooner.chain([next]).min()
     }
 
     fn pace(&self) -> Duration {
@@ -52,8 +77,16 @@ impl Depot {
             .is_none_or(|looked| now.saturating_sub(looked) >= self.pace())
     }
 
-    /// Does what has become due; to be called after events, and when [told](Self::wakes).
+    /// Does what has become due; to be called after events, and when [told](Self::wakes). All that
+    /// may leave does.
     pub fn drive(&mut self, now: Duration) {
+        self.drive_in(Haste::Now, now);
+    }
+
+    /// The same; but what may leave waits a moment for more to go along with it, if it is patient.
+    pub(crate) fn drive_in(&mut self, haste: Haste, now: Duration) {
+        let is_at_work = self.phase == Phase::Running && !self.run.closed;
+        let haste = if is_at_work { haste } else { Haste::Now };
         if self.broken.is_none() {
             if self.is_time(now) {
                 self.looked = Some(now);
@@ -66,7 +99,7 @@ impl Depot {
             self.settle();
             self.flush_credit(false);
         }
-        while let Some(to) = self.pack() {
+        while let Some(to) = self.pack(haste, now) {
             self.watchdog.spoken(to, now);
         }
     }
@@ -76,45 +109,77 @@ impl Depot {
         self.look_for_gaps(now);
         match self.phase {
             Phase::Between => {}
-            Phase::Opening(since) => self.look_for_the_late(since, now),
+            Phase::Opening(opening) => self.look_for_the_late(opening, now),
             Phase::Running => self.look_for_the_lost(now),
         }
     }
 
     /// Whom this rank waits for before a run: they are asked whether they live, for between runs
-    /// nobody says so unasked. Who never was heard of may not have started yet.
-    fn look_for_the_late(&mut self, since: Duration, now: Duration) {
+    /// nobody says so unasked. Who was never heard of may not have started yet, and is waited for
+    /// as long as patience lasts; who lives is waited for, however long it computes.
+    fn look_for_the_late(&mut self, opening: Opening, now: Duration) {
         let missing = self.agreement.missing(&self.family);
         let mut awaited: Vec<Rank> = missing.collect();
-        let late = now.saturating_sub(since) > self.settings.patience;
-        if late {
-            let names: Vec<String> = awaited.iter().map(Rank::to_string).collect();
-            let who = match self.family.parent {
-                Some(parent) if names.is_empty() => {
-                    format!("{parent}, or one that it waits for,")
-                }
-                _ => names.join(", "),
-            };
-            let text = format!(
-                "{who} did not open run {} within {:?}",
-                self.number, self.settings.patience
-            );
-            return self.broke(failure(self.rank, "rank_lost", text));
-        }
         if awaited.is_empty() {
             awaited.extend(self.family.parent);
+        }
+        if now.saturating_sub(opening.patient_since) > self.settings.patience {
+            let never = |rank: &&Rank| !self.watchdog.is_known(**rank);
+            let strangers: Vec<Rank> = awaited.iter().filter(never).copied().collect();
+            if !strangers.is_empty() {
+                let text = format!(
+                    "{} did not open run {} within {:?}",
+                    self.names(&strangers),
+                    self.number,
+                    self.settings.patience
+                );
+                return self.broke(failure(self.rank, "rank_lost", text));
+            }
+            self.warn_of(&awaited, opening, now);
         }
         if let Some(lost) = self.watchdog.lost_known(&awaited, now) {
             return self.silent(lost);
         }
         awaited.retain(|rank| self.watchdog.is_due(*rank, now));
         for rank in awaited {
-            self.say(rank, Message::Beat { closed: false });
+            self.beat(rank);
         }
     }
 
+    /// Those that are awaited live and have not opened the run: the user is told, and they are
+    /// waited for.
+    fn warn_of(&mut self, awaited: &[Rank], opening: Opening, now: Duration) {
+        let waited = now.saturating_sub(opening.since).as_secs_f64();
+        let text = format!(
+            "{} has waited {waited:.1} s for {} to open run {}; it lives, and is waited for",
+            self.rank,
+            self.names(awaited),
+            self.number,
+        );
+        self.actions.push_back(Action::Warn(text));
+        self.phase = Phase::Opening(Opening {
+            patient_since: now,
+            ..opening
+        });
+    }
+
+    /// Ranks that are awaited; the parent may itself wait for others.
+    fn names(&self, awaited: &[Rank]) -> String {
+        if let (Some(parent), [only]) = (self.family.parent, awaited)
+            && parent == *only
+        {
+            return format!("{parent}, or one that it waits for,");
+        }
+        let names: Vec<String> = awaited.iter().map(Rank::to_string).collect();
+        names.join(", ")
+    }
+
     fn silent(&mut self, (rank, silent): (Rank, Duration)) {
-        let text = format!("{rank} has been silent for {:.1} s", silent.as_secs_f64());
+        let text = format!(
+            "{rank} has been silent towards {} for {:.1} s",
+            self.rank,
+            silent.as_secs_f64()
+        );
         self.broke(failure(rank, "rank_lost", text));
     }
 
@@ -139,38 +204,57 @@ impl Depot {
         if let Some(lost) = self.watchdog.lost(now) {
             return self.silent(lost);
         }
-        if let Some((from, bytes, since)) = self.run.wanted.oldest() {
-            let allowed = self.settings.silence + Duration::from_micros(bytes as u64 / SLOWEST);
-            if now.saturating_sub(since) > allowed {
-                let text = format!(
-                    "{from} has not sent {bytes} bytes that it was asked for {allowed:?} ago"
-                );
-                return self.broke(failure(from, "rank_lost", text));
-            }
+        if let Some(failure) = self.missed_data(now) {
+            return self.broke(failure);
         }
         if let Some(failure) = self.missed_receipt(now) {
             return self.broke(failure);
         }
-        let closed = self.run.reported;
         let due: Vec<Rank> = self.watchdog.due(now).collect();
         for rank in due {
             // Whatever waits for that rank says the same.
             if !self.outbox.waits_for(rank) {
-                self.say(rank, Message::Beat { closed });
+                self.beat(rank);
             }
         }
     }
 
-    /// A receipt that did not come, though its data must have arrived: a worker waits for it.
+    /// Data that were asked for and do not come, though the question was taken and nothing else
+    /// comes either: time counts from the last byte.
+    fn missed_data(&mut self, now: Duration) -> Option<Failure> {
+        let ways = &self.run.ways;
+        let moved = |from: Rank| {
+            let way = &ways[from.0 as usize];
+            way.question.is_none().then_some(way.moved)
+        };
+        let (from, bytes, since) = self.run.wanted.stillest(moved)?;
+        let still = now.saturating_sub(since);
+        if still <= self.settings.silence {
+            return None;
+        }
+        let text = format!(
+            "{from} has not sent {} {bytes} bytes that it was asked for, and nothing came of it for {:.1} s",
+            self.rank,
+            still.as_secs_f64()
+        );
+        Some(failure(from, "rank_lost", text))
+    }
+
+    /// A receipt that did not come, though its data must have arrived and no further ones do: a
+    /// worker waits for it.
     fn missed_receipt(&mut self, now: Duration) -> Option<Failure> {
-        for (&(from, number), (bytes, since)) in &mut self.run.receipts {
+        for (&(from, number), since) in &mut self.run.receipts {
             if self.run.shelf.holds(from, number) {
                 continue;
             }
-            let since = *since.get_or_insert(now);
-            let allowed = self.settings.silence + Duration::from_micros(*bytes as u64 / SLOWEST);
-            if now.saturating_sub(since) > allowed {
-                let text = format!("{from} has not confirmed activation {number} for {allowed:?}");
+            let moved = self.run.ways[from.0 as usize].moved;
+            let still = now.saturating_sub(moved.max(*since.get_or_insert(now)));
+            if still > self.settings.silence {
+                let text = format!(
+                    "{from} has not confirmed activation {number} to {} for {:.1} s",
+                    self.rank,
+                    still.as_secs_f64()
+                );
                 return Some(failure(from, "rank_lost", text));
             }
         }
@@ -179,12 +263,15 @@ impl Depot {
 
     /// Asks for data as far as the window allows.
     fn ask(&mut self, now: Duration) {
-        while let Some((from, get, room)) = self.run.wanted.ask(&*self.memory, now) {
+        while self.may_ask()
+            && let Some((from, get, room)) = self.run.wanted.ask(&*self.memory, now)
+        {
             let under_way = self.run.wanted.bytes_under_way() as u64;
             self.counters.gets += 1;
             self.counters.peak_fetched_bytes = self.counters.peak_fetched_bytes.max(under_way);
             self.actions.push_back(Action::Receive(from, get.tag, room));
             self.say(from, Message::Get(get));
+            self.run.ways[from.0 as usize].question = Some(self.outbox.packets_to(from));
         }
     }
 
@@ -216,7 +303,12 @@ impl Depot {
     }
 
     /// Returns credit: by the half, along with other messages, or all of it.
+    ///
+    /// None while more has come than is used: then what is small is announced and asked for, too.
     pub(super) fn flush_credit(&mut self, all: bool) {
+        if self.is_sated() && !all {
+            return;
+        }
         let mut owing = std::mem::take(&mut self.owing);
         owing.retain(|&to| {
             let anyway = all || self.outbox.waits_for(to);

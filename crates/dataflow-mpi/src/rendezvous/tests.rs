@@ -31,6 +31,7 @@ fn parcel(number: u32, n_flows: u16) -> Complete {
         from: FROM,
         number,
         receipt: false,
+        onward: None,
         arrival,
     }
 }

@@ -9,5 +9,5 @@ mod processes;
 mod seat;
 
 pub use place::{Launcher, Mpi, Place, check};
-pub use processes::{Processes, start};
+pub use processes::{Processes, Staying, start};
 pub use seat::Seat;

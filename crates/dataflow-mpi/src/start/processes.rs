@@ -1,18 +1,21 @@
 //! Processes: a process starts the other ranks on this machine, and becomes rank 0.
 
 use super::Seat;
+use super::seat::AGAIN;
 use crate::host::Host;
+use crate::settings::Settings;
+use crate::transport::Transport;
 use crate::transport::tcp::{Mesh, Tcp, Token};
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the others may take to end when this process has: one that was still on its way to a rank
-/// 0 that has given up does not know yet.
+/// How long the others may take to end when this rank has failed: one that was still on its way to a
+/// rank 0 that has given up does not know yet.
 const ENDING: Duration = Duration::from_secs(5);
 
 /// How often they are looked at meanwhile.
@@ -22,42 +25,57 @@ const LOOK: Duration = Duration::from_millis(2);
 /// who has not ended by itself in five seconds is killed.
 pub struct Processes {
     others: Vec<(Rank, Child)>,
+    /// Where the others find rank 0, for as long as this lives.
+    listener: Option<TcpListener>,
+    token: Token,
     host: Arc<dyn Host>,
 }
 
+/// The other ranks, whose parts have ended well: their processes end with this one, unless it
+/// launches [again](Self::again).
+pub struct Staying {
+    tcp: Tcp,
+    processes: Processes,
+}
+
 /// Starts the other ranks as processes: this program with these arguments, each with its [`Seat`]
-/// in its environment, where the same program finds it by [`Seat::of`]. They print nothing on
-/// standard output; what they say on standard error comes out here.
+/// in its environment, where the same program finds it by [`Seat::of`]. What they print comes out
+/// where this process prints; they have nothing to read.
 ///
 /// # Errors
 /// If a process does not start (`wrong_settings`) or ends before all ranks are there (`rank_lost`).
-pub fn start(n_ranks: usize, patience: Duration) -> Result<(Tcp, Processes), Error> {
-    let mut processes = Processes {
-        others: Vec::new(),
-        host: crate::host::Machine::new(),
-    };
-    let refused =
-        |fault: io::Error| Error::wrong_settings(format!("the ranks were not started: {fault}"));
+pub fn start(n_ranks: usize, settings: &Settings) -> Result<(Tcp, Processes), Error> {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = TcpListener::bind(any).map_err(refused)?;
     let root = listener.local_addr().map_err(refused)?;
-    let token = Token::random().map_err(refused)?;
+    let mut processes = Processes {
+        others: Vec::new(),
+        listener: Some(listener),
+        token: Token::random().map_err(refused)?,
+        host: crate::host::Machine::new(),
+    };
     for rank in (1..n_ranks as u32).map(Rank) {
         let seat = Seat {
             rank,
             n_ranks,
-            root,
-            listen: any,
-            token,
+            root: vec![root],
+            listen: vec![any],
+            ports: None,
+            token: processes.token,
+            is_started: true,
         };
-        processes
-            .others
-            .push((rank, spawn(&seat).map_err(refused)?));
+        let child = spawn(&seat).map_err(refused)?;
+        processes.others.push((rank, child));
     }
-    let mut mesh = Mesh::new(Rank(0), n_ranks, token);
-    mesh.patience = patience;
-    let tcp = mesh.lead(listener, &mut || processes.ended())?;
+    let mut mesh = Mesh::new(Rank(0), n_ranks, processes.token);
+    mesh.patience = settings.patience;
+    mesh.silence = settings.silence;
+    let tcp = processes.lead(&mesh)?;
     Ok((tcp, processes))
+}
+
+fn refused(fault: io::Error) -> Error {
+    Error::wrong_settings(format!("the ranks were not started: {fault}"))
 }
 
 fn spawn(seat: &Seat) -> io::Result<Child> {
@@ -65,11 +83,18 @@ fn spawn(seat: &Seat) -> io::Result<Child> {
         .args(std::env::args_os().skip(1))
         .envs(seat.variables())
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
         .spawn()
 }
 
 impl Processes {
+    fn lead(&mut self, mesh: &Mesh) -> Result<Tcp, Error> {
+        let Some(listener) = &self.listener else {
+            unreachable!("it is closed when this is dropped");
+        };
+        let listener = listener.try_clone().map_err(refused)?;
+        mesh.lead(listener, &mut || self.ended())
+    }
+
     /// Somebody who has ended, and how.
     fn ended(&mut self) -> Option<(Rank, String)> {
         self.others.iter_mut().find_map(|(rank, child)| {
@@ -78,50 +103,68 @@ impl Processes {
         })
     }
 
-    /// Waits until all have ended.
+    /// Rank 0's part has ended well: waits until those of all others have, however long that takes.
     ///
     /// # Errors
-    /// If one failed or had to be killed (`rank_lost`): the first such rank, and how it ended.
-    pub fn end(mut self) -> Result<(), Error> {
-        let ends = self.reap();
-        let failed = ends
-            .into_iter()
-            .find(|(_, status)| !matches!(status, Ok(status) if status.success()));
-        failed.map_or(Ok(()), |(rank, status)| {
-            Err(Error::rank_lost(match status {
-                Ok(status) => format!("{rank} failed: its process ended with {status}"),
-                Err(reason) => format!("{rank} was killed: {reason}"),
-            }))
-        })
+    /// If one failed (`rank_lost`): the first such rank, and how its process ended.
+    pub fn stay(mut self, settings: &Settings) -> Result<Staying, Error> {
+        let mut mesh = Mesh::new(Rank(0), self.others.len() + 1, self.token);
+        mesh.patience = Duration::MAX;
+        mesh.silence = settings.silence;
+        mesh.log = |line| eprintln!("the program has ended on rank 0: {line}");
+        match self.lead(&mesh) {
+            Ok(tcp) => Ok(Staying {
+                tcp,
+                processes: self,
+            }),
+            Err(fault) => Err(self.ended().map_or(fault, |(rank, how)| {
+                Error::rank_lost(format!("{rank} failed: {how}"))
+            })),
+        }
     }
 
     /// All of them end, by themselves or not.
-    fn reap(&mut self) -> Vec<(Rank, Result<ExitStatus, String>)> {
-        let deadline = self.host.now() + ENDING;
+    fn reap(&mut self) {
         let nap = self.host.bell();
-        let mut ends = Vec::new();
-        for (rank, mut child) in std::mem::take(&mut self.others) {
-            let end = loop {
-                match child.try_wait() {
-                    Ok(Some(status)) => break Ok(status),
-                    Ok(None) if self.host.now() < deadline => nap.wait(Some(LOOK)),
-                    unknown => {
-                        child.kill().ok(); // it may have ended just now
-                        child.wait().ok();
-                        let reason = unknown.err().map(|fault| fault.to_string());
-                        let late = || format!("it did not end within {ENDING:?}");
-                        break Err(reason.unwrap_or_else(late));
-                    }
+        let deadline = self.host.now() + ENDING;
+        for (_, mut child) in std::mem::take(&mut self.others) {
+            while let Ok(None) = child.try_wait() {
+                if self.host.now() > deadline {
+                    child.kill().ok(); // it may have ended just now
+                    child.wait().ok();
+                    break;
                 }
-            };
-            ends.push((rank, end));
+                nap.wait(Some(LOOK));
+            }
         }
-        ends
+    }
+}
+
+impl Staying {
+    /// How many ranks there are.
+    pub fn n_ranks(&self) -> usize {
+        self.processes.others.len() + 1
+    }
+
+    /// The others go on: what they do next is the same launch as this.
+    ///
+    /// # Errors
+    /// If the process of one has ended meanwhile (`rank_lost`).
+    pub fn again(mut self) -> Result<(Tcp, Processes), Error> {
+        if let Some((rank, how)) = self.processes.ended() {
+            return Err(Error::rank_lost(format!("{rank} was lost: {how}")));
+        }
+        for rank in 1..self.n_ranks() as u32 {
+            self.tcp.send(Rank(rank), AGAIN.to_vec());
+        }
+        Ok((self.tcp, self.processes))
     }
 }
 
 impl Drop for Processes {
     fn drop(&mut self) {
+        // Whoever waits for rank 0 hears that it is gone.
+        self.listener = None;
         self.reap();
     }
 }

@@ -1,42 +1,59 @@
 //! The seat: what a process must know to become a rank over sockets.
 
+use crate::settings::Settings;
 use crate::transport::tcp::{Mesh, Tcp, Token};
+use crate::transport::{Event, Transport};
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// Longer than any program runs.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// What rank 0 says to those that stay when it launches again.
+pub(super) const AGAIN: &[u8] = b"again";
 
 /// Which rank a process is, and where it finds the others.
 ///
 /// Started processes get it in their environment; by hand it comes from flags or a file of hosts.
 /// The token is never part of a command line, where everybody on the machine could read it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// Which rank.
     pub rank: Rank,
     /// Of how many.
     pub n_ranks: usize,
-    /// Where rank 0 listens.
-    pub root: SocketAddr,
-    /// Where this rank listens; port 0 is any.
-    pub listen: SocketAddr,
+    /// Where rank 0 listens: all addresses of its name, which are tried in turn.
+    pub root: Vec<SocketAddr>,
+    /// Where this rank listens: at the first of these that it can; port 0 is any.
+    pub listen: Vec<SocketAddr>,
+    /// The ports of which it takes one where any would do, for firewalls.
+    pub ports: Option<RangeInclusive<u16>>,
     /// What all ranks know.
     pub token: Token,
+    /// Whether the process of rank 0 has started this one, which is there for its part only.
+    pub is_started: bool,
 }
 
 const RANK: &str = "DATAFLOW_TCP_RANK";
 const RANKS: &str = "DATAFLOW_TCP_RANKS";
 const ROOT: &str = "DATAFLOW_TCP_ROOT";
 const LISTEN: &str = "DATAFLOW_TCP_LISTEN";
+const PORTS: &str = "DATAFLOW_PORTS";
 const TOKEN: &str = "DATAFLOW_TOKEN";
+const STARTED: &str = "DATAFLOW_TCP_STARTED";
 
 impl Seat {
     /// What the environment says, asked for by name; none if it says nothing of a rank.
     ///
     /// `DATAFLOW_TCP_RANK`, `DATAFLOW_TCP_RANKS`, `DATAFLOW_TCP_ROOT` (address and port of rank 0),
     /// `DATAFLOW_TOKEN` (64 hexadecimal digits) and, unless it is this machine alone,
-    /// `DATAFLOW_TCP_LISTEN` (address and port of this rank).
+    /// `DATAFLOW_TCP_LISTEN` (address and port of this rank); `DATAFLOW_PORTS` (like `4001-4100`)
+    /// says of which ports a rank takes one where any would do.
     ///
     /// # Errors
     /// If one is missing or wrong (`wrong_settings`): its name, value and what is allowed.
@@ -49,56 +66,74 @@ impl Seat {
             variable(name).ok_or_else(missing)
         };
         let rank = Rank(read(RANK, &rank)?);
-        let root = address(&text(ROOT)?)?;
+        let root = addresses(&text(ROOT)?)?;
         let listen = match variable(LISTEN) {
-            Some(listen) => address(&listen)?,
-            None if rank == Rank(0) => root,
-            None => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            Some(listen) => addresses(&listen)?,
+            None if rank == Rank(0) => root.clone(),
+            None => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
         };
         let seat = Seat {
             rank,
             n_ranks: read(RANKS, &text(RANKS)?)?,
             root,
             listen,
+            ports: ports(&variable)?,
             token: token(&variable)?,
+            is_started: match variable(STARTED) {
+                Some(started) => read::<u8>(STARTED, &started)? > 0,
+                None => false,
+            },
         };
         seat.checked().map(Some)
     }
 
     /// The seat of a rank among hosts: their addresses by rank, rank 0's with its port.
     ///
+    /// A host whose own name leads back to itself (`127.0.1.1`, as Debian writes into `/etc/hosts`)
+    /// listens at all its addresses if another host is elsewhere.
+    ///
     /// # Errors
     /// If an address is wrong or the rank has none (`wrong_settings`).
     pub fn among(hosts: &[String], rank: Rank, token: Token) -> Result<Self, Error> {
-        let host = |rank: usize| {
-            let none = || {
-                Error::wrong_settings(format!(
-                    "rank {rank} has no host ({} are named)",
-                    hosts.len()
-                ))
-            };
-            let host = hosts.get(rank).ok_or_else(none)?;
-            let has_port = host.parse::<SocketAddr>().is_ok()
-                || host
-                    .rsplit_once(':')
-                    .is_some_and(|(name, _)| !name.contains(':'));
-            if has_port {
-                address(host)
-            } else {
-                address(&format!("{host}:0"))
-            }
+        let none =
+            || Error::wrong_settings(format!("{rank} has no host ({} are named)", hosts.len()));
+        let own = hosts.get(rank.0 as usize).ok_or_else(none)?;
+        let mut listen = addresses(&with_port(own))?;
+        let is_inside = |at: &[SocketAddr]| at.iter().all(|at| at.ip().is_loopback());
+        let is_elsewhere = |host: &String| {
+            let found = (*host != *own).then(|| addresses(&with_port(host)));
+            found.is_some_and(|found| found.is_ok_and(|found| !is_inside(&found)))
         };
+        if is_inside(&listen) && hosts.iter().any(is_elsewhere) {
+            listen
+                .iter_mut()
+                .for_each(|at| at.set_ip(everywhere(at.ip())));
+            listen.dedup();
+        }
         let seat = Seat {
             rank,
             n_ranks: hosts.len(),
-            root: host(0)?,
-            listen: host(rank.0 as usize)?,
+            root: addresses(&with_port(&hosts[0]))?,
+            listen,
+            ports: None,
             token,
+            is_started: false,
         };
         seat.checked()
     }
 
-    /// The hosts of a file's text: one a line, by rank; what follows `#` is not read.
+    /// The ports in the environment (`DATAFLOW_PORTS`, like `4001-4100`); none if it says nothing.
+    ///
+    /// # Errors
+    /// If it says something else (`wrong_settings`).
+    pub fn ports(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<RangeInclusive<u16>>, Error> {
+        ports(&variable)
+    }
+
+    /// The hosts of a file's text: one a line, by rank; what follows `#` is not read, nor is a byte
+    /// order mark.
     ///
     /// # Examples
     /// ```
@@ -107,6 +142,7 @@ impl Seat {
     /// assert_eq!(hosts, ["10.0.0.1:4000", "10.0.0.2"]);
     /// ```
     pub fn hosts(text: &str) -> Vec<String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text
             .lines()
             .map(|line| line.split('#').next().unwrap_or(line).trim());
@@ -114,6 +150,21 @@ impl Seat {
             .filter(|line| !line.is_empty())
             .map(String::from)
             .collect()
+    }
+
+    /// A range of ports in words like `4001-4100`; none if it is no such words.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_mpi::start::Seat;
+    /// assert_eq!(Seat::port_range("4001-4100"), Some(4001..=4100));
+    /// assert_eq!(Seat::port_range("4100-4001"), None);
+    /// ```
+    pub fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
+        let (first, last) = text.split_once('-')?;
+        let [first, last] = [first, last].map(|port| port.trim().parse().ok());
+        let range = first?..=last?;
+        (!range.is_empty() && *range.start() > 0).then_some(range)
     }
 
     /// The token in the environment (`DATAFLOW_TOKEN`).
@@ -124,15 +175,6 @@ impl Seat {
         token(&variable)
     }
 
-    /// Which rank of this machine it is, and how many there are: all, if they are reached without
-    /// leaving it; else it is taken to be alone.
-    pub fn here(&self) -> (usize, usize) {
-        match self.root.ip().is_loopback() {
-            true => (self.rank.0 as usize, self.n_ranks),
-            false => (0, 1),
-        }
-    }
-
     fn checked(self) -> Result<Self, Error> {
         let wrong = |text: String| Err(Error::wrong_settings(text));
         if self.rank.0 as usize >= self.n_ranks {
@@ -141,43 +183,98 @@ impl Seat {
                 self.rank, self.n_ranks
             ));
         }
-        if self.root.port() == 0 {
+        if let Some(root) = self.root.iter().find(|root| root.port() == 0) {
             return wrong(format!(
-                "rank 0 listens at {} (a port other than 0 is needed)",
-                self.root
+                "rank 0 listens at {root} (a port other than 0 is needed)"
             ));
         }
         Ok(self)
     }
 
-    /// Takes it: waits until all ranks are there, at most so long.
+    /// Takes it: waits until all ranks are there, at most as long as the settings' patience.
     ///
     /// # Errors
-    /// As [`Mesh::join`].
-    pub fn take(&self, patience: Duration) -> Result<Tcp, Error> {
-        let listener = TcpListener::bind(self.listen).map_err(|fault| {
+    /// As [`Mesh::lead`] and [`Mesh::join`].
+    pub fn take(&self, settings: &Settings) -> Result<Tcp, Error> {
+        let listener = self.listen().map_err(|fault| {
+            let at: Vec<String> = self.listen.iter().map(SocketAddr::to_string).collect();
+            let ports = self.ports.as_ref();
+            let ports = ports.map(|all| format!(", ports {} to {}", all.start(), all.end()));
             Error::wrong_settings(format!(
-                "{} cannot listen at {}: {fault}",
-                self.rank, self.listen
+                "{} cannot listen at {}{}: {fault}",
+                self.rank,
+                at.join(" or "),
+                ports.unwrap_or_default(),
             ))
         })?;
         let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);
-        mesh.patience = patience;
+        mesh.patience = settings.patience;
+        mesh.silence = settings.silence;
         if self.rank == Rank(0) {
             mesh.lead(listener, &mut || None)
         } else {
-            mesh.join(self.root, listener)
+            mesh.join(&self.root, listener)
         }
     }
 
+    /// This rank's part has ended well: stays until rank 0 launches again, and returns with the
+    /// connections for that; none if rank 0's process has ended.
+    ///
+    /// Only of processes that rank 0 [has started](Self::is_started).
+    pub fn stay(&self) -> Option<Tcp> {
+        let listener = self.listen().ok()?;
+        let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);
+        mesh.patience = FOREVER;
+        mesh.is_rank_0_there = true;
+        mesh.log = |_| {}; // rank 0 says whom it waits for
+        let mut tcp = mesh.join(&self.root, listener).ok()?;
+        let bell = tcp.bell(&*mesh.host)?;
+        loop {
+            match tcp.poll() {
+                Some(Event::Packet { from, bytes }) if from == Rank(0) && bytes == AGAIN => {
+                    return Some(tcp);
+                }
+                Some(Event::Lost(Rank(0), _)) => return None,
+                Some(_) => {}
+                None => bell.wait(None),
+            }
+        }
+    }
+
+    /// At the first address, and there the first port, that the system gives.
+    fn listen(&self) -> io::Result<TcpListener> {
+        let mut last = io::Error::other("no address was named");
+        for address in &self.listen {
+            let ports = match &self.ports {
+                Some(ports) if address.port() == 0 => ports.clone(),
+                _ => address.port()..=address.port(),
+            };
+            // Ranks of one machine begin at different ones.
+            let many = usize::from(*ports.end() - *ports.start()) + 1;
+            let in_turn = ports.clone().cycle().skip(self.rank.0 as usize % many);
+            for port in in_turn.take(many) {
+                match TcpListener::bind((address.ip(), port)) {
+                    Ok(listener) => return Ok(listener),
+                    Err(fault) => last = fault,
+                }
+            }
+        }
+        Err(last)
+    }
+
     /// As variables of a process's environment.
-    pub(super) fn variables(&self) -> [(&'static str, String); 5] {
+    pub(super) fn variables(&self) -> [(&'static str, String); 6] {
+        let listed = |addresses: &[SocketAddr]| {
+            let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+            addresses.join(",")
+        };
         [
             (RANK, self.rank.0.to_string()),
             (RANKS, self.n_ranks.to_string()),
-            (ROOT, self.root.to_string()),
-            (LISTEN, self.listen.to_string()),
+            (ROOT, listed(&self.root)),
+            (LISTEN, listed(&self.listen)),
             (TOKEN, self.token.to_string()),
+            (STARTED, u8::from(self.is_started).to_string()),
         ]
     }
 }
@@ -199,16 +296,57 @@ fn read<T: FromStr>(name: &str, value: &str) -> Result<T, Error> {
     value.trim().parse().map_err(wrong)
 }
 
-fn address(text: &str) -> Result<SocketAddr, Error> {
-    let resolved = text.to_socket_addrs();
-    let first = resolved.map(|mut addresses| addresses.next());
-    match first {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(Error::wrong_settings(format!("{text:?} has no address"))),
-        Err(fault) => Err(Error::wrong_settings(format!(
-            "{text:?} is no address (like 10.0.0.1:4000): {fault}"
-        ))),
+/// A host with its port, or with any.
+fn with_port(host: &str) -> String {
+    let names_one = |(name, _): (&str, &str)| !name.contains(':');
+    let has_port =
+        host.parse::<SocketAddr>().is_ok() || host.rsplit_once(':').is_some_and(names_one);
+    match has_port {
+        true => host.into(),
+        false if host.parse::<Ipv6Addr>().is_ok() => format!("[{host}]:0"),
+        false => format!("{host}:0"),
     }
+}
+
+/// All addresses of the same kind.
+fn everywhere(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// All addresses that are named, or that a name has.
+fn addresses(text: &str) -> Result<Vec<SocketAddr>, Error> {
+    let mut all: Vec<SocketAddr> = Vec::new();
+    for name in text.split(',') {
+        let resolved = name.trim().to_socket_addrs().map_err(|fault| {
+            Error::wrong_settings(format!(
+                "{name:?} is no address (like 10.0.0.1:4000): {fault}"
+            ))
+        })?;
+        for address in resolved {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+    }
+    match all.is_empty() {
+        true => Err(Error::wrong_settings(format!("{text:?} has no address"))),
+        false => Ok(all),
+    }
+}
+
+fn ports(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<RangeInclusive<u16>>, Error> {
+    let Some(text) = variable(PORTS) else {
+        return Ok(None);
+    };
+    let wrong = || {
+        Error::wrong_settings(format!(
+            "{PORTS} is {text:?} (a range like 4001-4100 is needed)"
+        ))
+    };
+    Seat::port_range(&text).map(Some).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -220,9 +358,14 @@ mod tests {
         let seat = Seat {
             rank: Rank(2),
             n_ranks: 3,
-            root: "127.0.0.1:4000".parse().unwrap(),
-            listen: "10.0.0.3:0".parse().unwrap(),
+            root: vec![
+                "127.0.0.1:4000".parse().unwrap(),
+                "[::1]:4000".parse().unwrap(),
+            ],
+            listen: vec!["10.0.0.3:0".parse().unwrap()],
+            ports: None,
             token: Token::random().unwrap(),
+            is_started: true,
         };
         let variables = seat.variables();
         let of = |name: &str| {
@@ -233,7 +376,8 @@ mod tests {
         assert_eq!(Seat::of(|_| None).unwrap(), None);
         for (name, _) in &variables {
             let lacking = Seat::of(|wanted| of(wanted).filter(|_| wanted != *name));
-            assert_eq!(lacking.is_err(), ![RANK, LISTEN].contains(name), "{name}");
+            let may_lack = [RANK, LISTEN, STARTED].contains(name);
+            assert_eq!(lacking.is_err(), !may_lack, "{name}");
             let wrong = Seat::of(|wanted| {
                 if wanted == *name {
                     Some("x".into())
@@ -249,18 +393,63 @@ mod tests {
     fn hosts_give_each_rank_its_address_and_all_the_same_root() {
         let hosts = Seat::hosts("# ours\n10.0.0.1:4000\n10.0.0.2 # no port\n[::1]:5000\n");
         let token = Token::random().unwrap();
-        for (rank, listen) in ["10.0.0.1:4000", "10.0.0.2:0", "[::1]:5000"]
+        for (rank, listen) in ["10.0.0.1:4000", "10.0.0.2:0", "[::]:5000"]
             .into_iter()
             .enumerate()
         {
             let seat = Seat::among(&hosts, Rank(rank as u32), token).unwrap();
-            assert_eq!(seat.root.to_string(), "10.0.0.1:4000");
+            assert_eq!(seat.root, ["10.0.0.1:4000".parse().unwrap()]);
             assert_eq!(
-                (seat.listen.to_string().as_str(), seat.n_ranks),
-                (listen, 3)
+                (seat.listen, seat.n_ranks),
+                (vec![listen.parse().unwrap()], 3)
             );
         }
         assert!(Seat::among(&hosts, Rank(3), token).is_err());
         assert!(Seat::among(&Seat::hosts("10.0.0.1\n10.0.0.2"), Rank(1), token).is_err());
+    }
+
+    #[test]
+    fn a_hosts_file_may_begin_with_a_byte_order_mark() {
+        assert_eq!(
+            Seat::hosts("\u{feff}10.0.0.1:4000\r\n10.0.0.2\r\n"),
+            ["10.0.0.1:4000", "10.0.0.2"]
+        );
+    }
+
+    #[test]
+    fn a_host_whose_name_leads_back_to_itself_listens_everywhere_if_others_are_elsewhere() {
+        let token = Token::random().unwrap();
+        let listens = |hosts: [&str; 2], rank| {
+            let hosts = hosts.map(String::from);
+            Seat::among(&hosts, Rank(rank), token).unwrap().listen[0].to_string()
+        };
+        assert_eq!(listens(["10.0.0.1:4000", "127.0.1.1"], 1), "0.0.0.0:0");
+        assert_eq!(listens(["127.0.1.1:4000", "10.0.0.2"], 0), "0.0.0.0:4000");
+        assert_eq!(listens(["127.0.0.1:4000", "127.0.0.1"], 1), "127.0.0.1:0");
+        assert_eq!(listens(["[::1]:4000", "fd00::2"], 0), "[::]:4000");
+    }
+
+    #[test]
+    fn ranks_take_ports_of_the_range_and_say_so_when_none_is_left() {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        let seat = Seat {
+            ports: Some(port..=port),
+            ..Seat::among(
+                &["127.0.0.1:9".into(), "127.0.0.1".into()],
+                Rank(1),
+                Token::random().unwrap(),
+            )
+            .unwrap()
+        };
+        let error = seat.take(&Settings::default()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("ports {port} to {port}")),
+            "{error}"
+        );
+        drop(first);
+        assert_eq!(seat.listen().unwrap().local_addr().unwrap().port(), port);
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! # Law
 //! A wave starts when a dry rank is short of its tasks, so ordinary runs have none. Parcels whose
-//! data are still under way are not delivered. A wave that was lost is repeated after a while.
+//! data are still under way are not delivered; bytes that come of them show in the sums, so that a
+//! slow transfer is no loss. A wave that was lost is repeated after a while.
 //!
 //! # Source
 //! Mattern, *Algorithms for distributed termination detection*, Distributed Computing 2 (1987):
@@ -55,6 +56,8 @@ pub struct Standing {
     pub sent: u64,
     /// Parcels delivered.
     pub delivered: u64,
+    /// Grows as bytes come.
+    pub came: u64,
 }
 
 /// What to do next.
@@ -187,6 +190,7 @@ impl Waves {
             sent: standing.sent,
             delivered: standing.delivered,
             short: standing.short.into(),
+            came: standing.came,
         };
         self.answers.values().for_each(|&tally| sum.add(tally));
         sum

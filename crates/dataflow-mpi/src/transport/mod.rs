@@ -34,6 +34,12 @@ pub trait Transport: Send {
     /// What a message may be.
     fn limits(&self) -> Limits;
 
+    /// Whether two ranks are connected only when one of them says something to the other: then
+    /// nobody is told that a rank lives, or leaves, who never had to do with it.
+    fn connects_on_need(&self) -> bool {
+        false
+    }
+
     /// Starts to send a packet, of at most [`Limits::message_bytes`]. [`Event::Sent`] follows, maybe
     /// not before it is [awaited](Self::awaits).
     fn send(&mut self, to: Rank, packet: Vec<u8>);
@@ -87,6 +93,14 @@ pub enum Event {
         /// The room.
         room: Room,
         /// How many bytes came: the room's, or something is wrong.
+        bytes: usize,
+    },
+    /// Part of something has come, which is not whole yet: who sends it lives, however slowly.
+    /// Transports that see parts say so a few times a second.
+    Part {
+        /// From whom.
+        from: Rank,
+        /// How many bytes at least, since it was last said.
         bytes: usize,
     },
     /// A packet to that rank has left; another may follow it at once.

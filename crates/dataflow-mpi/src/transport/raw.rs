@@ -142,6 +142,7 @@ impl Transport for Lent<'_> {
                     self.kept.push(Event::Lost(rank, reason.clone()));
                     return Some(Event::Lost(rank, reason));
                 }
+                Event::Part { .. } => {}
                 other => self.kept.push(other),
             }
         }

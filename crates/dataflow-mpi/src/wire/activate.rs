@@ -18,8 +18,19 @@ pub struct Activate<'a> {
     pub priority: i64,
     /// The task.
     pub task: WireName,
+    /// To whom the receiver passes it on, and in which tree.
+    pub onward: Option<Onward>,
     /// Its flows.
     pub flows: SmallVec<[Output<'a>; 2]>,
+}
+
+/// Ranks that get an activation from its receiver, or through others that do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Onward {
+    /// Which of the two trees.
+    pub is_binary: bool,
+    /// In its order; at least one.
+    pub below: SmallVec<[u32; 8]>,
 }
 
 /// One flow of an activation.
@@ -44,6 +55,8 @@ pub struct Announced<'a> {
 
 const POISONED: u8 = 1;
 const RECEIPT: u8 = 2;
+const ONWARD: u8 = 4;
+const BINARY: u8 = 8;
 
 const NO_DATUM: u8 = 0;
 const ON_REQUEST: u8 = 1;
@@ -52,9 +65,12 @@ const INLINE: u8 = 2;
 impl<'a> Activate<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.u32(self.number);
-        out.u8(if self.poisoned { POISONED } else { 0 } | if self.receipt { RECEIPT } else { 0 });
+        out.u8(self.flags());
         out.i64(self.priority);
         out.words(&self.task);
+        if let Some(onward) = &self.onward {
+            out.words(&onward.below);
+        }
         out.u16(self.flows.len() as u16);
         for output in &self.flows {
             out.u16(output.flow);
@@ -78,13 +94,22 @@ impl<'a> Activate<'a> {
     pub(super) fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
         let number = from.u32("the number of an ACTIVATE")?;
         let flags = from.u8("the flags of an ACTIVATE")?;
-        if flags & !(POISONED | RECEIPT) != 0 {
+        if flags & !(POISONED | RECEIPT | ONWARD | BINARY) != 0
+            || flags & (ONWARD | BINARY) == BINARY
+        {
             return Err(Malformed(format!(
-                "an ACTIVATE has the flags {flags:#x} (0 to 3 are allowed)"
+                "an ACTIVATE has the flags {flags:#x} (0 to 7 and 12 to 15 are allowed)"
             )));
         }
         let priority = from.i64("the priority of an ACTIVATE")?;
         let task = from.words("the task of an ACTIVATE")?;
+        let onward = match flags & ONWARD {
+            0 => None,
+            _ => Some(Onward {
+                is_binary: flags & BINARY != 0,
+                below: from.words("whom an ACTIVATE is passed on to")?,
+            }),
+        };
         let n_flows = from.u16("the flows of an ACTIVATE")?;
         let flows = (0..n_flows)
             .map(|_| Output::decode(from))
@@ -95,8 +120,18 @@ impl<'a> Activate<'a> {
             receipt: flags & RECEIPT != 0,
             priority,
             task,
+            onward,
             flows,
         })
+    }
+
+    fn flags(&self) -> u8 {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let is_binary = self.onward.as_ref().is_some_and(|onward| onward.is_binary);
+        flag(self.poisoned, POISONED)
+            | flag(self.receipt, RECEIPT)
+            | flag(self.onward.is_some(), ONWARD)
+            | flag(is_binary, BINARY)
     }
 }
 

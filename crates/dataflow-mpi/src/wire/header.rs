@@ -4,7 +4,7 @@ use super::bytes::{Malformed, Reader, Write};
 use dataflow_core::rank::Rank;
 
 /// The first bytes of every packet.
-pub const MAGIC: u32 = u32::from_le_bytes(*b"dfr1");
+pub const MAGIC: u32 = u32::from_le_bytes(*b"dfr2");
 
 /// The beginning of a packet; the rest of it is the next part of the sender's stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

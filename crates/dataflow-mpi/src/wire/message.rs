@@ -40,10 +40,38 @@ pub enum Message<'a> {
     Closed(Account),
     Abort(Failure),
     Beat {
-        closed: bool,
+        stage: Stage,
+        came: u64,
     },
     Bye,
     Broken(Failure),
+}
+
+/// How far a rank is with a run; whoever hears it knows what must have come before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// It has not opened it, or those below it have not.
+    Apart = 0,
+    /// It has said HELLO.
+    Open = 1,
+    /// The run has begun there.
+    Begun = 2,
+    /// It has said CLOSE.
+    Closed = 3,
+}
+
+impl Stage {
+    fn decode(number: u8) -> Result<Self, Malformed> {
+        let all = [Stage::Apart, Stage::Open, Stage::Begun, Stage::Closed];
+        let stage = all.get(usize::from(number)).copied();
+        let wrong = || {
+            Malformed(format!(
+                "the stage of a BEAT is {number} (0 to 3 are allowed)"
+            ))
+        };
+        stage.ok_or_else(wrong)
+    }
 }
 
 /// Asks for part of a datum that was announced.
@@ -70,6 +98,8 @@ pub struct Tally {
     pub delivered: u64,
     /// Ranks that have not run everything.
     pub short: u32,
+    /// Grows as bytes come.
+    pub came: u64,
 }
 
 impl Tally {
@@ -77,6 +107,7 @@ impl Tally {
         self.sent = self.sent.wrapping_add(other.sent);
         self.delivered = self.delivered.wrapping_add(other.delivered);
         self.short = self.short.wrapping_add(other.short);
+        self.came = self.came.wrapping_add(other.came);
     }
 }
 
@@ -165,6 +196,7 @@ impl Message<'_> {
                 out.u64(tally.sent);
                 out.u64(tally.delivered);
                 out.u32(tally.short);
+                out.u64(tally.came);
             }
             Message::Close(account) | Message::Closed(account) => {
                 out.u8(account.failure.is_some().into());
@@ -175,7 +207,10 @@ impl Message<'_> {
                 account.numbers.iter().for_each(|&number| out.u64(number));
             }
             Message::Abort(failure) | Message::Broken(failure) => encode_failure(failure, out),
-            Message::Beat { closed } => out.u8((*closed).into()),
+            Message::Beat { stage, came } => {
+                out.u8(*stage as u8);
+                out.u64(*came);
+            }
             Message::Dry | Message::Bye => {}
         }
     }
@@ -216,6 +251,7 @@ impl Message<'_> {
                     sent: from.u64("a TALLY")?,
                     delivered: from.u64("a TALLY")?,
                     short: from.u32("a TALLY")?,
+                    came: from.u64("a TALLY")?,
                 },
             },
             Kind::Quiet => Message::Quiet {
@@ -225,7 +261,8 @@ impl Message<'_> {
             Kind::Closed => Message::Closed(decode_account(from)?),
             Kind::Abort => Message::Abort(decode_failure(from)?),
             Kind::Beat => Message::Beat {
-                closed: from.bool("a BEAT")?,
+                stage: Stage::decode(from.u8("a BEAT")?)?,
+                came: from.u64("the bytes of a BEAT")?,
             },
             Kind::Bye => Message::Bye,
             Kind::Broken => Message::Broken(decode_failure(from)?),

@@ -10,13 +10,13 @@ pub(crate) mod bytes;
 mod header;
 mod message;
 
-pub use activate::{Activate, Announced, Output};
+pub use activate::{Activate, Announced, Onward, Output};
 pub use bytes::Malformed;
 pub use header::{Header, Kind, MAGIC, PacketHeader};
-pub use message::{Account, Get, Message, Tally};
+pub use message::{Account, Get, Message, Stage, Tally};
 
 /// The version of all layouts; ranks of different versions do not agree to run.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 #[cfg(test)]
 mod tests;

@@ -38,6 +38,10 @@ fn samples() -> Vec<Message<'static>> {
         receipt: true,
         priority: -3,
         task: smallvec![1, 2, 3],
+        onward: Some(Onward {
+            is_binary: true,
+            below: smallvec![6, 7],
+        }),
         flows: smallvec![
             Output {
                 flow: 0,
@@ -83,6 +87,7 @@ fn samples() -> Vec<Message<'static>> {
                 sent: 2,
                 delivered: 3,
                 short: 4,
+                came: 1 << 41,
             },
         },
         Message::Quiet { round: 1 },
@@ -92,7 +97,10 @@ fn samples() -> Vec<Message<'static>> {
             ..account
         }),
         Message::Abort(failure()),
-        Message::Beat { closed: true },
+        Message::Beat {
+            stage: Stage::Closed,
+            came: 1 << 40,
+        },
         Message::Bye,
         Message::Broken(failure()),
     ]
@@ -136,9 +144,9 @@ fn a_foreign_packet_an_unknown_kind_and_absurd_counts_are_named() {
     let text = |error: Malformed| error.to_string();
     assert!(
         text(PacketHeader::decode(b"GET / HTTP/1.1\r\n").unwrap_err())
-            .contains("0x31726664 is allowed")
+            .contains("0x32726664 is allowed")
     );
-    assert!(text(PacketHeader::decode(b"dfr1").unwrap_err()).contains("0 are left"));
+    assert!(text(PacketHeader::decode(b"dfr2").unwrap_err()).contains("0 are left"));
     assert!(
         text(Header::decode(&[0, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0]).unwrap_err())
             .contains("kind 99")
@@ -191,6 +199,7 @@ fn an_activation_of_three_parameters_costs_what_the_document_says() {
         receipt: false,
         priority: 0,
         task: smallvec![0, 1, 2, 3],
+        onward: None,
         flows: smallvec![Output {
             flow: 0,
             datum: Some(datum)
@@ -246,11 +255,13 @@ proptest! {
     #[test]
     fn activations_of_any_size_come_back(
         number in any::<u32>(), priority in any::<i64>(), task in vec(any::<u32>(), 0..20),
+        onward in prop::option::of((any::<bool>(), vec(any::<u32>(), 1..10))),
         flows in vec((any::<u16>(), prop::option::of((vec(any::<u8>(), 0..50), vec(any::<u8>(), 0..100), any::<bool>()))), 0..10),
     ) {
         let activate = Activate {
             number, poisoned: false, receipt: true, priority,
             task: task.into_iter().collect(),
+            onward: onward.map(|(is_binary, below)| Onward { is_binary, below: below.into() }),
             flows: flows.iter().map(output).collect(),
         };
         let message = Message::Activate(activate);

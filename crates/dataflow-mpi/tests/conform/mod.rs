@@ -259,7 +259,9 @@ impl End {
     fn look(&mut self) -> bool {
         let event = self.transport.poll();
         let came = event.is_some();
-        self.kept.extend(event);
+        // That part of something has come may be said or not.
+        let whole = event.filter(|event| !matches!(event, Event::Part { .. }));
+        self.kept.extend(whole);
         came
     }
 

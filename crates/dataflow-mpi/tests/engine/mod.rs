@@ -144,9 +144,6 @@ impl Graph {
     }
 }
 
-/// What a parcel carries.
-type Outputs = SmallVec<[(u16, Option<Arc<dyn Cargo>>); 2]>;
-
 struct Bytes(Vec<u8>, u8);
 
 impl Cargo for Bytes {
@@ -177,6 +174,7 @@ struct Engine {
 struct State {
     mail: Vec<(Rank, Arrival)>,
     executed: u64,
+    used: u64,
     idle: bool,
     stopped: Option<Failure>,
     stalled: bool,
@@ -194,6 +192,7 @@ impl Inbox for Engine {
             executed: state.executed,
             count: self.count,
             idle: state.idle && state.mail.is_empty(),
+            used: state.used,
         }
     }
 
@@ -329,7 +328,10 @@ impl Engine {
             let idle = state.idle;
             drop(state);
             for (from, arrival) in mail {
-                let task = self.take_in(from, arrival, line);
+                let goods = arrival.flows.iter().flat_map(|(_, goods)| goods);
+                let bytes: usize = goods.map(|goods| goods.body.bytes().len()).sum();
+                self.state.lock().unwrap().used += bytes as u64;
+                let task = self.take_in(from, arrival);
                 assert!(seen.insert(task), "task {task} came twice to {}", self.rank);
                 self.feed(task, &mut missing, &mut ready);
             }
@@ -351,6 +353,7 @@ impl Engine {
             } else if done {
                 return own;
             } else if idle {
+                line.lingers(false, &mut None);
                 self.bell.wait(None);
                 self.state.lock().unwrap().idle = false;
             }
@@ -376,49 +379,37 @@ impl Engine {
             });
             (flow as u16, cargo)
         };
-        self.pass_on(task, sizes.map(cargo).collect(), line);
-    }
-
-    fn pass_on(&self, task: usize, flows: Outputs, line: &dyn Line) {
-        let receivers = self.graph.receivers(task);
-        let bytes = flows
-            .iter()
-            .flat_map(|flow| &flow.1)
-            .map(|cargo| cargo.size())
-            .max();
-        for to in line.children(self.graph.tasks[task].owner, &receivers, bytes.unwrap_or(0)) {
+        let to: SmallVec<[Rank; 8]> = self.graph.receivers(task).into();
+        if !to.is_empty() {
             line.post(Parcel {
                 to,
                 task: smallvec![task as u32],
                 poisoned: false,
                 priority: self.graph.tasks[task].priority,
-                flows: flows.clone(),
+                flows: sizes.map(cargo).collect(),
             });
         }
     }
 
-    /// Checks what has arrived, and passes it on.
-    fn take_in(&self, from: Rank, arrival: Arrival, line: &dyn Line) -> usize {
+    /// Checks what has arrived.
+    fn take_in(&self, from: Rank, arrival: Arrival) -> usize {
         let task = arrival.task[0] as usize;
         let sizes = &self.graph.tasks[task].sizes;
         assert_eq!(arrival.flows.len(), sizes.len());
-        let check = |(flow, goods): (u16, Option<Goods>)| {
+        for (flow, goods) in arrival.flows {
             let expected =
                 sizes[flow as usize].map(|size| self.graph.payload(task, flow as usize, size));
             assert_eq!(goods.is_some(), expected.is_some());
-            let cargo = goods.zip(expected).map(|(goods, expected)| {
-                assert_eq!(goods.head[..], [flow as u8, 0xda]);
-                assert!(
-                    goods.body.bytes() == expected,
-                    "task {task} from {from} to {}: wrong bytes",
-                    self.rank
-                );
-                Arc::new(Bytes(expected, flow as u8)) as Arc<dyn Cargo>
-            });
-            (flow, cargo)
-        };
-        let flows = arrival.flows.into_iter().map(check).collect();
-        self.pass_on(task, flows, line);
+            let Some((goods, expected)) = goods.zip(expected) else {
+                continue;
+            };
+            assert_eq!(goods.head[..], [flow as u8, 0xda]);
+            assert!(
+                goods.body.bytes() == expected,
+                "task {task} from {from} to {}: wrong bytes",
+                self.rank
+            );
+        }
         task
     }
 }

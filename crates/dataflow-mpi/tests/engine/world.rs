@@ -89,6 +89,8 @@ pub fn settings(seed: u64) -> Settings {
             Drive::Workers
         },
         blocking: random.below(8) == 0,
+        hold: Duration::from_micros([0, 50, 2000][random.below(3)]),
+        held_bytes: [0, 20_000, 256 << 20][random.below(3)],
         ..Settings::default()
     }
 }
@@ -148,9 +150,11 @@ impl Seen {
             reordered,
             duplicated,
             frozen,
+            slowed,
+            parts,
             ..
         } = self.faults;
-        let all = [delayed, reordered, duplicated, frozen];
+        let all = [delayed, reordered, duplicated, frozen, slowed, parts];
         assert!(all.iter().all(|&times| times > 0), "{self:?}");
         let counted = duplicated * 95 / 100..=duplicated;
         assert!(counted.contains(&self.duplicates_dropped), "{self:?}");

@@ -1,36 +1,46 @@
-//! Two hosts on one machine, as far as sockets know.
+//! Several hosts on one machine, as far as sockets know.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Two network namespaces, joined by a cable; gone when dropped.
-pub struct Hosts(u32);
+/// Network namespaces, joined by a switch in one more; gone when dropped.
+pub struct Hosts {
+    id: String,
+    n_hosts: u32,
+}
 
 /// Their addresses, by rank.
-pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+pub const ADDRESSES: [&str; 3] = ["10.77.0.1", "10.77.0.2", "10.77.0.3"];
 
 impl Hosts {
-    /// None, said aloud, if this user or machine cannot.
-    pub fn new() -> Option<Self> {
-        let id = std::process::id();
-        let (a, b) = (format!("df-{id}-a"), format!("df-{id}-b"));
-        if !ip(&format!("netns add {a}")) {
+    /// So many of them, three at most; none, said aloud, if this user or machine cannot.
+    pub fn new(n_hosts: u32) -> Option<Self> {
+        static SETS: AtomicU32 = AtomicU32::new(0);
+        let set = SETS.fetch_add(1, Ordering::Relaxed);
+        let hosts = Hosts {
+            id: format!("{}-{set}", std::process::id()),
+            n_hosts,
+        };
+        let switch = hosts.switch();
+        if !ip(&format!("netns add {switch}")) {
             eprintln!(
                 "skipped: this user or machine cannot make network namespaces (`ip netns add`)"
             );
             return None;
         }
-        let hosts = Hosts(id);
-        let [first, second] = ADDRESSES;
-        let cable = [
-            format!("netns add {b}"),
-            format!("link add v{id}a netns {a} type veth peer name v{id}b netns {b}"),
-            format!("-n {a} addr add {first}/24 dev v{id}a"),
-            format!("-n {b} addr add {second}/24 dev v{id}b"),
-            format!("-n {a} link set v{id}a up"),
-            format!("-n {b} link set v{id}b up"),
-        ];
-        for line in cable {
-            assert!(ip(&line), "ip {line}");
+        must(&format!("-n {switch} link add switch type bridge"));
+        must(&format!("-n {switch} link set switch up"));
+        for rank in 0..n_hosts {
+            let host = hosts.name(rank);
+            let address = ADDRESSES[rank as usize];
+            must(&format!("netns add {host}"));
+            must(&format!(
+                "link add cable netns {host} type veth peer name port{rank} netns {switch}"
+            ));
+            must(&format!("-n {switch} link set port{rank} master switch up"));
+            must(&format!("-n {host} addr add {address}/24 dev cable"));
+            must(&format!("-n {host} link set lo up"));
+            must(&format!("-n {host} link set cable up"));
         }
         Some(hosts)
     }
@@ -40,27 +50,45 @@ impl Hosts {
         ["ip", "netns", "exec", &self.name(rank)].map(String::from)
     }
 
-    /// Pulls the cable out.
+    /// Pulls out the cable of a host.
     #[allow(dead_code)] // each test uses its part
-    pub fn cut(&self) {
-        assert!(ip(&format!(
-            "-n {} link set v{}b down",
-            self.name(1),
-            self.0
-        )));
+    pub fn cut(&self, rank: u32) {
+        must(&format!("-n {} link set port{rank} down", self.switch()));
+    }
+
+    /// What two hosts say to each other goes nowhere from now on, and neither hears of it; they
+    /// reach the others.
+    #[allow(dead_code)] // each test uses its part
+    pub fn part(&self, a: u32, b: u32) {
+        for (from, to) in [(a, b), (b, a)] {
+            let (host, nobody) = (self.name(from), "02:00:00:00:00:99");
+            let address = ADDRESSES[to as usize];
+            must(&format!(
+                "-n {host} neigh replace {address} lladdr {nobody} dev cable nud permanent"
+            ));
+        }
     }
 
     fn name(&self, rank: u32) -> String {
-        format!("df-{}-{}", self.0, ["a", "b"][rank as usize])
+        format!("df-{}-{rank}", self.id)
+    }
+
+    fn switch(&self) -> String {
+        format!("df-{}-switch", self.id)
     }
 }
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        for rank in 0..2 {
+        for rank in 0..self.n_hosts {
             ip(&format!("netns del {}", self.name(rank)));
         }
+        ip(&format!("netns del {}", self.switch()));
     }
+}
+
+fn must(line: &str) {
+    assert!(ip(line), "ip {line}");
 }
 
 /// Runs `ip`, which root may.

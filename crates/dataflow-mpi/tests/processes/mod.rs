@@ -39,6 +39,9 @@ pub fn as_rank() -> Option<Seat> {
     if let Some(patience) = number("patience") {
         mesh.patience = Duration::from_secs(patience);
     }
+    if let Some(silence) = number("silence") {
+        mesh.silence = Duration::from_secs(silence);
+    }
     Some(Seat {
         mesh,
         root: root.parse().unwrap(),
@@ -66,7 +69,7 @@ impl Seat {
             self.mesh.lead(listener, &mut || None)
         } else {
             let listener = TcpListener::bind((self.listen.as_str(), 0)).unwrap();
-            self.mesh.join(self.root, listener)
+            self.mesh.join(&[self.root], listener)
         };
         connected.unwrap_or_else(|error| fail(&error.to_string()))
     }
@@ -178,6 +181,11 @@ impl Job {
         self.root
     }
 
+    /// Ranks that start from now on look for rank 0 there: at a relay, say.
+    pub fn reach(&mut self, root: SocketAddr) {
+        self.root = root;
+    }
+
     /// Waits until every rank has said a word.
     pub fn all_say(&self, word: &str) {
         for process in &self.processes {
@@ -262,6 +270,14 @@ impl Process {
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         let id = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(id, signal).unwrap();
+    }
+
+    /// The processor time of all its threads so far.
+    pub fn processor_millis(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let (_, behind_name) = stat.rsplit_once(')').unwrap();
+        let ticks = behind_name.split_whitespace().skip(11).take(2);
+        ticks.map(|ticks| 10 * ticks.parse::<u64>().unwrap()).sum()
     }
 
     /// Kills it, as `kill -9` does.

@@ -1,8 +1,10 @@
 //! Scheduler: a policy of the user's own.
 //!
 //! # Law
-//! A scheduler orders tasks; it can neither lose nor double one without the run failing, and it
-//! never changes a result. What it learns of a task is meta-data: a hint, possibly wrong.
+//! A scheduler orders tasks and never changes a result. One that loses a task, hands one out twice,
+//! holds tasks back or panics ends the run with
+//! [`Kind::SchedulerFailed`](dataflow_core::Kind::SchedulerFailed) and its name: no body runs twice,
+//! and nothing hangs. What it learns of a task is meta-data: a hint, possibly wrong.
 //!
 //! # Source
 //! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution* (Thyme):
@@ -69,7 +71,8 @@ pub trait Scheduler: Send + Sync + std::fmt::Debug {
 /// # Law
 /// Every task that was pushed is taken once, and *every* worker can take it: a worker to whom
 /// `take` answers `None` while `is_empty` says false asks again at once.
-/// `is_empty` sees what the calling thread pushed.
+/// `is_empty` sees what the calling thread pushed. A scheduler that gives out none of its tasks for
+/// a second, while nobody else is at its queues, fails the run.
 pub trait ReadyQueue: Send + Sync {
     /// A task became ready on a worker.
     fn push(&self, worker: usize, task: Ready);

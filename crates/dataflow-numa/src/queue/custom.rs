@@ -1,30 +1,213 @@
-//! Custom: the lane to the queues of a user's own scheduler.
+//! Custom: the queues of a user's own scheduler, and a worker's lane to them.
 //!
 //! # Law
-//! As [`ReadyQueue`] says. What a scheduler hands out is what it was given, or the engine fails
-//! the run.
+//! As [`ReadyQueue`] says; and what a scheduler does otherwise ends the run with an error that names
+//! it. What is queued is noted beside its queues: a task that comes out and is not noted was handed
+//! out before, or made up, and does not run; one that is noted when nobody is at the queues, which
+//! say that they are empty, is lost. A scheduler that panics is called no more.
+//!
+//! # Cost
+//! Two turns of a lock a task, one of sixteen. The built-in queues know nothing of all this.
 
 use super::seat::{Seat, Stay};
 use crate::policy::ReadyQueue;
 use crate::sleep::Risen;
+use crossbeam_utils::CachePadded;
 use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// A worker's lane to the queues of the job it is in.
-pub(crate) struct CustomLane<'q, 'p> {
-    queue: &'q dyn ReadyQueue,
-    stay: Stay<'q, 'p>,
+/// Parts of the notes: workers seldom want the same at once.
+const PARTS: usize = 16;
+/// A scheduler that has tasks and gives none out is asked so often, and for so long.
+const IN_VAIN: u32 = 1000;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The queues of a job, and what was given to them.
+pub(crate) struct CustomQueue {
+    scheduler: String,
+    queue: Box<dyn ReadyQueue>,
+    /// What was pushed and not taken.
+    noted: [CachePadded<Mutex<HashSet<Word>>>; PARTS],
+    desk: Mutex<Desk>,
+    /// The same as `desk.fault.is_some()`, for a glance.
+    is_faulty: AtomicBool,
 }
 
-impl<'q, 'p> CustomLane<'q, 'p> {
-    pub fn open(queue: &'q dyn ReadyQueue, seat: &'q Seat<'p>, risen: Risen) -> Self {
-        CustomLane {
+#[derive(Default)]
+struct Desk {
+    /// Workers at the queues, and how often one came.
+    n_lanes: usize,
+    n_came: u64,
+    /// How often, and since when, the last one there left tasks behind and had got none.
+    in_vain: u32,
+    since: Option<Instant>,
+    /// What the scheduler has done first against its law.
+    fault: Option<String>,
+}
+
+impl CustomQueue {
+    pub fn new(scheduler: &str, queue: Box<dyn ReadyQueue>) -> Self {
+        CustomQueue {
+            scheduler: scheduler.into(),
             queue,
-            stay: Stay::begin(seat, risen),
+            noted: Default::default(),
+            desk: Mutex::default(),
+            is_faulty: AtomicBool::new(false),
         }
     }
 
-    pub fn close(self) -> (Risen, bool) {
-        self.stay.end()
+    /// Whether a worker should come: to take a task, or to say what is wrong.
+    pub fn has_words(&self) -> bool {
+        self.is_faulty()
+            || !self.ask("is_empty", true, |queue| queue.is_empty())
+            || self.is_faulty()
+    }
+
+    fn is_faulty(&self) -> bool {
+        self.is_faulty.load(Ordering::Relaxed)
+    }
+
+    /// Calls the scheduler; what it answers instead if it panics or has done wrong before.
+    fn ask<T>(&self, what: &str, otherwise: T, ask: impl FnOnce(&dyn ReadyQueue) -> T) -> T {
+        if self.is_faulty() {
+            return otherwise;
+        }
+        match catch_unwind(AssertUnwindSafe(|| ask(&*self.queue))) {
+            Ok(answer) => answer,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                self.blame(format!(
+                    "panicked in {what}: {}",
+                    text.unwrap_or("(no text)")
+                ));
+                // Dropping it might panic again.
+                std::mem::forget(panic);
+                otherwise
+            }
+        }
+    }
+
+    #[cold]
+    fn blame(&self, what: String) {
+        let text = format!("scheduler {:?} {what}", self.scheduler);
+        self.desk().fault.get_or_insert(text);
+        self.is_faulty.store(true, Ordering::Relaxed);
+    }
+
+    fn push(&self, worker: usize, ready: Ready) {
+        self.part(ready.word).insert(ready.word);
+        self.ask("push", (), |queue| queue.push(worker, ready));
+    }
+
+    fn take(&self, worker: usize) -> Option<Word> {
+        let word = self.ask("take", None, |queue| queue.take(worker))?.word;
+        if self.part(word).remove(&word) {
+            return Some(word);
+        }
+        self.blame("handed out a task twice, or one that it was never given".into());
+        None
+    }
+
+    fn come(&self) {
+        let mut desk = self.desk();
+        desk.n_lanes += 1;
+        desk.n_came += 1;
+    }
+
+    /// A worker goes; answers what is wrong, if anything is. `dry` if it found nothing at last, and
+    /// `busy` if it got something before.
+    fn go(&self, dry: bool, busy: bool) -> Option<String> {
+        let mut desk = self.desk();
+        desk.n_lanes -= 1;
+        if desk.n_lanes == 0 && dry && desk.fault.is_none() {
+            let n_left: usize = self.noted.iter().map(|part| locked(part).len()).sum();
+            if n_left > 0 {
+                desk = self.left_behind(n_left, busy, desk);
+            }
+        }
+        desk.fault.clone()
+    }
+
+    /// Nobody is at the queues, and so many tasks were given to them: they should say so.
+    #[cold]
+    fn left_behind<'d>(
+        &'d self,
+        n_left: usize,
+        busy: bool,
+        desk: MutexGuard<'d, Desk>,
+    ) -> MutexGuard<'d, Desk> {
+        let n_came = desk.n_came;
+        drop(desk);
+        let is_empty = self.ask("is_empty", false, |queue| queue.is_empty());
+        let mut desk = self.desk();
+        // Whoever came meanwhile looks in our place.
+        if desk.n_came != n_came || desk.fault.is_some() {
+            return desk;
+        }
+        let fault = if is_empty {
+            "lost {}: it handed none of them out, and says that nothing is queued"
+        } else if busy {
+            (desk.in_vain, desk.since) = (0, None);
+            return desk;
+        } else {
+            desk.in_vain += 1;
+            let since = desk.since.get_or_insert_with(Instant::now).elapsed();
+            if desk.in_vain < IN_VAIN || since < PATIENCE {
+                return desk;
+            }
+            "holds {} back: it says that something is queued, and hands nothing out to any worker"
+        };
+        let tasks = format!(
+            "{n_left} ready {}",
+            if n_left == 1 { "task" } else { "tasks" }
+        );
+        let what = fault.replace("{}", &tasks);
+        desk.fault = Some(format!("scheduler {:?} {what}", self.scheduler));
+        self.is_faulty.store(true, Ordering::Relaxed);
+        desk
+    }
+
+    fn part(&self, word: Word) -> MutexGuard<'_, HashSet<Word>> {
+        let spread = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        locked(&self.noted[spread as usize % PARTS])
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        locked(&self.desk)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A worker's lane to the queues of the job it is in.
+pub(crate) struct CustomLane<'q, 'p> {
+    queue: &'q CustomQueue,
+    stay: Stay<'q, 'p>,
+    /// Whether it got anything.
+    busy: bool,
+}
+
+impl<'q, 'p> CustomLane<'q, 'p> {
+    pub fn open(queue: &'q CustomQueue, seat: &'q Seat<'p>, risen: Risen) -> Self {
+        queue.come();
+        CustomLane {
+            queue,
+            stay: Stay::begin(seat, risen),
+            busy: false,
+        }
+    }
+
+    /// As the other lanes'; and what the scheduler did wrong.
+    pub fn close(self) -> (Risen, bool, Option<String>) {
+        let (risen, dry) = self.stay.end();
+        (risen, dry, self.queue.go(dry, self.busy))
     }
 }
 
@@ -38,9 +221,10 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn pop(&mut self) -> Option<Word> {
-        let ready = self.queue.take(self.stay.seat.worker)?;
+        let word = self.queue.take(self.stay.seat.worker)?;
+        self.busy = true;
         self.stay.found();
-        Some(ready.word)
+        Some(word)
     }
 
     fn steal(&mut self) -> Option<Word> {
@@ -49,7 +233,8 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn outranks(&self, priority: i64) -> bool {
-        self.queue.outranks(self.stay.seat.worker, priority)
+        let worker = self.stay.seat.worker;
+        (self.queue).ask("outranks", false, |queue| queue.outranks(worker, priority))
     }
 
     fn wants(&self) -> Wants {
@@ -62,7 +247,9 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {
-        self.queue.goes_elsewhere(self.stay.seat.worker, hint)
+        let worker = self.stay.seat.worker;
+        let ask = |queue: &dyn ReadyQueue| queue.goes_elsewhere(worker, hint);
+        self.queue.ask("goes_elsewhere", false, ask)
     }
 
     fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
@@ -70,6 +257,8 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn measured(&mut self, class: usize, seconds: f64) {
-        self.queue.measured(self.stay.seat.worker, class, seconds);
+        let worker = self.stay.seat.worker;
+        let tell = |queue: &dyn ReadyQueue| queue.measured(worker, class, seconds);
+        self.queue.ask("measured", (), tell);
     }
 }

@@ -18,9 +18,9 @@ pub(crate) use kept::KeepingLane;
 pub(crate) use seat::{Backlog, Seat};
 
 use crate::crew::Crew;
-use crate::policy::{Placer, Policy, Queueing, ReadyQueue};
+use crate::policy::{Placer, Policy, Queueing};
 use crate::sleep::Risen;
-use custom::CustomLane;
+use custom::{CustomLane, CustomQueue};
 use dataflow_core::port::Lane;
 use nodes::{NodeQueues, NodesLane};
 use workers::{WorkerQueues, WorkersLane};
@@ -34,7 +34,7 @@ pub(crate) struct Queues {
 enum Kind {
     Workers(Box<WorkerQueues>),
     Nodes(NodeQueues),
-    Custom(Box<dyn ReadyQueue>),
+    Custom(Box<CustomQueue>),
 }
 
 impl Queues {
@@ -46,7 +46,10 @@ impl Queues {
             }
             Queueing::Nodes(order) => Kind::Nodes(NodeQueues::new(*order, n_nodes)),
             Queueing::Shared(order) => Kind::Nodes(NodeQueues::new(*order, 1)),
-            Queueing::Custom(scheduler) => Kind::Custom(scheduler.open(crew)),
+            Queueing::Custom(scheduler) => {
+                let queue = CustomQueue::new(scheduler.name(), scheduler.open(crew));
+                Kind::Custom(Box::new(queue))
+            }
         };
         Queues {
             kind,
@@ -60,7 +63,7 @@ impl Queues {
         match &self.kind {
             Kind::Workers(queues) => queues.has_words_on(node, crew.workers_on(node)),
             Kind::Nodes(queues) => queues.has_words_on(node),
-            Kind::Custom(queue) => !queue.is_empty(),
+            Kind::Custom(queue) => queue.has_words(),
         }
     }
 
@@ -77,7 +80,7 @@ impl Queues {
                 OpenLane::Workers(WorkersLane::open(queues, placer, seat, risen))
             }
             Kind::Nodes(queues) => OpenLane::Nodes(NodesLane::open(queues, placer, seat, risen)),
-            Kind::Custom(queue) => OpenLane::Custom(CustomLane::open(&**queue, seat, risen)),
+            Kind::Custom(queue) => OpenLane::Custom(CustomLane::open(queue, seat, risen)),
         }
     }
 }
@@ -99,13 +102,15 @@ impl OpenLane<'_, '_> {
     }
 
     /// Whether the worker is still on duty, and whether it leaves because there was nothing to
-    /// take; otherwise the job itself told it to.
-    pub fn close(self) -> (Risen, bool) {
-        match self {
+    /// take; otherwise the job itself told it to. And what a user's scheduler did wrong: then the
+    /// job is to be stopped.
+    pub fn close(self) -> (Risen, bool, Option<String>) {
+        let (risen, dry) = match self {
             OpenLane::Workers(lane) => lane.close(),
             OpenLane::Nodes(lane) => lane.close(),
-            OpenLane::Custom(lane) => lane.close(),
-        }
+            OpenLane::Custom(lane) => return lane.close(),
+        };
+        (risen, dry, None)
     }
 }
 
@@ -182,6 +187,50 @@ mod tests {
         assert_eq!(takers("oblivious", Hint::Node(2)), shared);
         let on_two = [(0, true), (1, true), (2, false)];
         assert_eq!(takers("fifo", Hint::Node(2)), on_two);
+    }
+
+    struct Full;
+
+    impl Backlog for Full {
+        fn has_words_on(&self, _: usize) -> bool {
+            true
+        }
+    }
+
+    /// Of tasks that had come by mail none woke anybody: the worker that took the mail in was on
+    /// duty, and took them from its own queue, which did not end its duty.
+    #[test]
+    fn whoever_is_on_duty_and_takes_a_task_from_whichever_queue_wakes_the_next() {
+        for policy in [
+            "distance",
+            "distance-no-steal",
+            "priority",
+            "fifo",
+            "oblivious",
+        ] {
+            let policy: Policy = policy.parse().unwrap();
+            let crews = [&[2][..], &[2, 1]].map(|cores| crew(&in_a_row(cores), policy.reach));
+            for (crew, priority) in crews.iter().flat_map(|crew| [(crew, 0), (crew, 5)]) {
+                let wards = Wards::new(crew, policy.reaches_all());
+                let counters = Counters::new(2);
+                let seat = Seat::new(1, crew, &policy, &wards, &counters, &Full);
+                let queues = Queues::new(&policy, crew);
+                let ward = wards.of(0);
+                let listed = [0, 1].map(|worker| ward.list(worker, 0, Risen::Free));
+                let [first, second] = listed;
+                wards.queued(0);
+                // The latest sleeper is called.
+                assert_eq!(ward.leave(second), Risen::OnDuty, "{policy}");
+                let mut lane = queues.open(&seat, Risen::OnDuty);
+                // As when mail is taken in: nobody is woken, for somebody is on duty.
+                lane.as_lane().push(1, priority);
+                lane.as_lane().push(2, priority);
+                assert!(lane.as_lane().pop().is_some());
+                let (risen, _, _) = lane.close();
+                assert_eq!(risen, Risen::Free, "{policy}: duty ends");
+                assert_eq!(ward.leave(first), Risen::OnDuty, "{policy}: the next is up");
+            }
+        }
     }
 
     #[test]

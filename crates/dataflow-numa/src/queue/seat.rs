@@ -107,7 +107,8 @@ pub(crate) struct Stay<'s, 'p> {
     risen: Risen,
     /// Whether the last look found nothing to take.
     dry: bool,
-    /// Whether a task was taken since the last time that one was looked for elsewhere.
+    /// Whether a task was taken since the last time that one was looked for elsewhere; then it is
+    /// not on duty.
     busy: bool,
 }
 
@@ -135,15 +136,17 @@ impl<'s, 'p> Stay<'s, 'p> {
         }
     }
 
-    /// A task of its own was taken.
+    /// A task was taken, from wherever: it may have come by mail into this worker's own queue.
     #[inline(always)]
-    pub fn took(&mut self) {
-        self.busy = true;
+    pub fn found(&mut self) {
+        if !self.busy {
+            self.becomes_busy();
+        }
     }
 
-    /// A task was taken that another worker may have queued.
-    #[inline]
-    pub fn found(&mut self) {
+    /// The first task since one was looked for elsewhere, or at all: duty ends.
+    #[cold]
+    fn becomes_busy(&mut self) {
         self.busy = true;
         if self.risen == Risen::OnDuty {
             self.risen = Risen::Free;

@@ -144,7 +144,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
             return Some(word);
         }
         if let Some(word) = self.deque.pop() {
-            self.stay.took();
+            self.stay.found();
             return Some(word);
         }
         self.pop_queues()
@@ -162,7 +162,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
         if own != EMPTY
             && let Some(word) = self.own.pop()
         {
-            self.stay.took();
+            self.stay.found();
             return Some(word);
         }
         if near == EMPTY {
@@ -276,9 +276,11 @@ fn victims<'r>(ring: &'r Ring, seat: &Seat<'r>, sweep: usize) -> impl Iterator<I
         true => &ring.workers,
         false => &[],
     };
-    let behind = mine.partition_point(|&other| other < seat.worker);
+    let me = seat.worker;
+    let behind = mine.partition_point(|&other| other <= me);
     let on = move |node| from(crew.workers_on(node), sweep);
-    from(mine, behind + sweep).chain(from(&ring.queues, sweep).flat_map(on))
+    let mine = from(mine, behind + sweep).filter(move |&other| other != me);
+    mine.chain(from(&ring.queues, sweep).flat_map(on))
 }
 
 impl Lane for WorkersLane<'_, '_> {
@@ -304,7 +306,7 @@ impl Lane for WorkersLane<'_, '_> {
         }
         let word = self.deque.pop();
         if word.is_some() {
-            self.stay.took();
+            self.stay.found();
         }
         word
     }

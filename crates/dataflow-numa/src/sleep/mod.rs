@@ -199,6 +199,42 @@ impl Sleep {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Each of three sleepers is woken by the one before, as long as words are queued.
+    #[test]
+    fn a_worker_woken_on_duty_wakes_the_next_if_there_is_more_and_only_then() {
+        let sleep = Sleep::new(3);
+        let [a, b, c] = [0, 1, 2].map(|worker| sleep.list(worker, 0, Risen::Free));
+        assert!(sleep.queued(0), "somebody is wanted");
+        assert_eq!(sleep.leave(c), Risen::OnDuty, "the latest");
+        assert!(!sleep.queued(0), "one is on duty");
+        sleep.end_duty(0, || true);
+        assert_eq!(sleep.leave(b), Risen::OnDuty, "there was more");
+        sleep.end_duty(0, || false);
+        assert_eq!(
+            sleep.leave(a),
+            Risen::Free,
+            "there was no more: it left by itself"
+        );
+        assert!(!sleep.queued(0), "nobody sleeps");
+    }
+
+    #[test]
+    fn whoever_is_on_duty_and_falls_asleep_again_ends_it() {
+        let sleep = Sleep::new(2);
+        let a = sleep.list(0, 0, Risen::Free);
+        assert!(sleep.queued(0));
+        let risen = sleep.leave(a);
+        let (a, b) = (sleep.list(0, 0, risen), sleep.list(1, 0, Risen::Free));
+        assert!(sleep.queued(0), "nobody is on duty any more");
+        assert_eq!(sleep.leave(b), Risen::OnDuty);
+        assert_eq!(sleep.leave(a), Risen::Free);
+    }
+}
+
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
@@ -210,6 +246,8 @@ mod loom_models {
     struct Pool {
         sleep: Sleep,
         words: AtomicUsize,
+        /// Mail that makes two words, for whoever takes it in.
+        mail: AtomicBool,
         ended: AtomicBool,
         /// Bodies that have started.
         started: Mutex<usize>,
@@ -221,6 +259,7 @@ mod loom_models {
             Arc::new(Pool {
                 sleep: Sleep::new(n_workers),
                 words: AtomicUsize::new(0),
+                mail: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
                 started: Mutex::new(0),
                 bell: Condvar::new(),
@@ -233,8 +272,24 @@ mod loom_models {
             self.sleep.queued(0);
         }
 
+        /// As a courier delivers, whose mail a job calls one worker for: without duty, or on duty
+        /// if a word was queued just before.
+        fn post(&self) {
+            self.mail.store(true, Ordering::Relaxed);
+            self.sleep.queued(0);
+        }
+
+        /// What lies in queues, and mail.
         fn has_words(&self) -> bool {
-            self.words.load(Ordering::Relaxed) > 0
+            self.words.load(Ordering::Relaxed) > 0 || self.mail.load(Ordering::Relaxed)
+        }
+
+        /// Takes mail in, as a worker that is inside: its words go into the queue.
+        fn take_mail(&self) {
+            if self.mail.swap(false, Ordering::Relaxed) {
+                self.push();
+                self.push();
+            }
         }
 
         /// Finds a word, sleeping when there seems to be none. `None` at the end.
@@ -242,6 +297,7 @@ mod loom_models {
             let mut risen = Risen::Free;
             loop {
                 if self.has_words() {
+                    self.take_mail();
                     let take = |words: usize| words.checked_sub(1);
                     let order = Ordering::Relaxed;
                     if self.words.fetch_update(order, order, take).is_ok() {
@@ -308,6 +364,26 @@ mod loom_models {
             });
             pool.push();
             pool.push();
+            workers
+                .into_iter()
+                .for_each(|worker| worker.join().unwrap());
+        });
+    }
+
+    /// Mail is taken in by one worker and makes two words that wait for one another. Whoever takes it
+    /// may be on duty: then it wakes nobody when it queues them, and must when it takes the first.
+    #[test]
+    fn words_that_came_by_mail_get_two_workers() {
+        explore(3, || {
+            let pool = Pool::new(2);
+            let workers = [0, 1].map(|worker| {
+                let pool = pool.clone();
+                thread::spawn(move || {
+                    pool.find(worker);
+                    pool.meet(2);
+                })
+            });
+            pool.post();
             workers
                 .into_iter()
                 .for_each(|worker| worker.join().unwrap());

@@ -1,8 +1,8 @@
-//! Blocks: records of tasks whose inputs carry nothing, sixteen or eight neighbours to a word.
+//! Blocks: records of tasks whose inputs carry nothing, sixteen, eight or four neighbours to a word.
 //!
 //! Names that differ only in their last bits share a block: a tag, and four bits for each of
-//! sixteen neighbours that wait for none but the first three flows, or eight bits for each of
-//! eight others. Three blocks lie in a cache line, so up to 48 waiting tasks; more blocks, and
+//! sixteen neighbours that wait for none but the first three flows, eight bits for each of
+//! eight that wait for none but the first seven, or sixteen for each of four others. Three blocks lie in a cache line, so up to 48 waiting tasks; more blocks, and
 //! tasks with many flows, lie behind it.
 //!
 //! # Law
@@ -17,6 +17,7 @@
 use super::list::{Few, List};
 use super::table::{Group, Shelf};
 use super::{Arrived, Key, Leftover, Missing, Poisoned};
+use crate::space::Sources;
 
 /// Blocks that fit a cache line beside lock, depth and pointer.
 const IN_LINE: usize = 3;
@@ -43,13 +44,26 @@ struct Block {
 
 /// Bits of each neighbour in a block: these, or [`MANY`].
 pub(super) const FEW: u32 = 4;
-/// Bits of each neighbour of a task with more than three flows.
+/// Bits of each neighbour of a task with more than three flows, or [`MOST`].
 pub(super) const MANY: u32 = 8;
+/// Bits of each neighbour of a task with more than seven flows.
+pub(super) const MOST: u32 = 16;
 
-/// Whether a task that awaits these flows has [`FEW`] bits.
+/// Whether a task that awaits these flows has so many bits, or fewer.
 #[inline(always)]
-pub(super) fn are_few(awaited: u8) -> bool {
-    awaited >> (FEW - 1) == 0
+pub(super) fn fits(bits: u32, awaited: u16) -> bool {
+    awaited >> (bits - 1) == 0
+}
+
+/// How many bits a task has that awaits these flows.
+fn bits_of(awaited: u16) -> u32 {
+    if fits(FEW, awaited) {
+        FEW
+    } else if fits(MANY, awaited) {
+        MANY
+    } else {
+        MOST
+    }
 }
 
 /// Neighbours of a block, as bits of a key.
@@ -57,19 +71,24 @@ const fn near(bits: u32) -> u32 {
     (u64::BITS / bits).ilog2()
 }
 
-const fn poison(bits: u32) -> u8 {
+const fn poison(bits: u32) -> u16 {
     1 << (bits - 1)
 }
 
-/// What a block is found by, and a bucket: the key of its last neighbour, and in a bit beyond all
+/// What a block is found by, and a bucket: the key of its last neighbour, and in bits beyond all
 /// keys the width; never 0. Tasks that are listed lie where a block of [`MANY`] bits would.
 #[inline(always)]
 pub(super) fn tag(bits: u32, key: Key) -> Group {
     let last = key | ((1 << near(bits)) - 1);
-    if bits == MANY { last | WIDE } else { last }
+    match bits {
+        FEW => last,
+        MANY => last | WIDE,
+        _ => last | WIDER,
+    }
 }
 
 const WIDE: u64 = 1 << 63;
+const WIDER: u64 = 1 << 62;
 
 /// One input that reaches a task.
 pub(super) type Arrival = (Key, usize, Poisoned);
@@ -77,7 +96,7 @@ pub(super) type Arrival = (Key, usize, Poisoned);
 impl Blocks {
     /// Counts an input of a task that awaits these flows, if its block is, or can be, in the line.
     #[inline(always)]
-    pub fn arrive<const BITS: u32>(&mut self, awaited: u8, arrival: Arrival) -> Option<Arrived> {
+    pub fn arrive<const BITS: u32>(&mut self, awaited: u16, arrival: Arrival) -> Option<Arrived> {
         let tag = tag(BITS, arrival.0);
         let found = self.line.iter().position(|block| block.tag == tag);
         let at = match found {
@@ -113,6 +132,29 @@ impl Blocks {
         (arrived, before, after)
     }
 
+    /// An input through a flow of a high number, of a task that is listed; see
+    /// [`Pending::arrive_wide`](super::Pending::arrive_wide).
+    pub fn arrive_wide(
+        &mut self,
+        (key, claim): (Key, u64),
+        (flow, poisoned): (usize, Poisoned),
+        sources: Option<Sources>,
+    ) -> Option<(Option<Arrived>, usize, usize)> {
+        let before = self.spilled();
+        let list = &mut self.behind.get_or_insert_default().list;
+        if let Some(sources) = sources {
+            list.learn(key, sources);
+        }
+        let named = list.names(key, flow, claim);
+        let arrived =
+            named.map(|named| named.then(|| list.arrive((key, 0), flow, poisoned, |()| {}).0));
+        let after = self.spilled();
+        if after == 0 {
+            self.behind = None;
+        }
+        Some((arrived?, before, after))
+    }
+
     fn spilled(&self) -> usize {
         let behind = self.behind.as_ref();
         behind.map_or(0, |behind| behind.blocks.len() + behind.list.len())
@@ -123,7 +165,7 @@ impl Blocks {
         let behind = self.behind.iter().flat_map(|behind| &behind.blocks);
         for block in self.line.iter().chain(behind) {
             let bits = block.bits();
-            let last = block.tag & !WIDE;
+            let last = block.tag & !(WIDE | WIDER);
             let waits = |before: &u64| block.state(bits, last - before) != 0;
             let neighbours = 0..u64::from(block.tag != 0) << near(bits);
             left.extend(neighbours.filter(waits).map(|before| Leftover {
@@ -138,8 +180,8 @@ impl Blocks {
 }
 
 impl Behind {
-    fn arrive(&mut self, awaited: u8, (key, flow, poisoned): Arrival) -> Arrived {
-        let bits = if are_few(awaited) { FEW } else { MANY };
+    fn arrive(&mut self, awaited: u16, (key, flow, poisoned): Arrival) -> Arrived {
+        let bits = bits_of(awaited);
         let tag = tag(bits, key);
         let found = self.blocks.iter().position(|block| block.tag == tag);
         let at = found.unwrap_or_else(|| {
@@ -156,7 +198,11 @@ impl Behind {
 
 impl Block {
     fn bits(&self) -> u32 {
-        if self.tag & WIDE == 0 { FEW } else { MANY }
+        match self.tag & (WIDE | WIDER) {
+            0 => FEW,
+            WIDE => MANY,
+            _ => MOST,
+        }
     }
 
     /// Where in `states` a neighbour begins.
@@ -166,12 +212,12 @@ impl Block {
     }
 
     #[inline(always)]
-    fn state(&self, bits: u32, key: Key) -> u8 {
-        (self.states >> Self::place(bits, key)) as u8 & (u8::MAX >> (8 - bits))
+    fn state(&self, bits: u32, key: Key) -> u16 {
+        (self.states >> Self::place(bits, key)) as u16 & (u16::MAX >> (16 - bits))
     }
 
     #[inline(always)]
-    fn feed(&mut self, bits: u32, awaited: u8, (key, flow, poisoned): Arrival) -> Arrived {
+    fn feed(&mut self, bits: u32, awaited: u16, (key, flow, poisoned): Arrival) -> Arrived {
         let poison = poison(bits);
         let state = self.state(bits, key);
         let before = if state == 0 { awaited } else { state };
@@ -179,7 +225,7 @@ impl Block {
         if before & !poison & bit == 0 {
             return Arrived::FedTwice;
         }
-        let after = before & !bit | u8::from(poisoned) << (bits - 1);
+        let after = before & !bit | u16::from(poisoned) << (bits - 1);
         let ready = after & !poison == 0;
         // In one word: a byte written and read back as a word would wait for the store.
         let change = state ^ if ready { 0 } else { after };

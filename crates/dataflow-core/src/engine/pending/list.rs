@@ -1,12 +1,13 @@
 //! List: records of tasks with many inputs, and of those that found no other place.
 
 use super::{Arrived, Key, Leftover, Missing, Poisoned};
+use crate::space::Sources;
 
 /// What a task awaits.
 #[derive(Clone, Copy)]
 pub(crate) enum Few {
     /// A set of narrow flows.
-    Narrow(u8),
+    Narrow(u16),
     /// So many flows, of which some are wide.
     Count(usize),
 }
@@ -18,6 +19,8 @@ struct Listed<P> {
     key: Key,
     missing: usize,
     fed: Vec<bool>,
+    /// Where its inputs come from, once one has come through a flow of a high number.
+    sources: Option<Sources>,
     poisoned: Poisoned,
     data: P,
 }
@@ -47,6 +50,7 @@ impl<P: Default> List<P> {
                 key,
                 missing: count,
                 fed: Vec::new(),
+                sources: None,
                 poisoned: false,
                 data: P::default(),
             });
@@ -69,12 +73,38 @@ impl<P: Default> List<P> {
         (Arrived::StillWaiting, None)
     }
 
+    /// Whether an input of a task is one that it names; `None` if its sources are not known.
+    pub fn names(&self, key: Key, flow: usize, claim: u64) -> Option<bool> {
+        let listed = self.0.iter().find(|listed| listed.key == key)?;
+        // Nothing is missing: it is parked, and fed once too often.
+        let Some(sources) = &listed.sources else {
+            return (listed.missing == 0).then_some(true);
+        };
+        Some(sources.names(flow, claim))
+    }
+
+    /// Notes where the inputs of a task come from.
+    pub fn learn(&mut self, key: Key, sources: Sources) {
+        match self.0.iter_mut().find(|listed| listed.key == key) {
+            Some(listed) => listed.sources = Some(sources),
+            None => self.0.push(Listed {
+                key,
+                missing: sources.count(),
+                fed: Vec::new(),
+                sources: Some(sources),
+                poisoned: false,
+                data: P::default(),
+            }),
+        }
+    }
+
     /// Keeps what has arrived for a task that waits for nothing more.
     pub fn park(&mut self, key: Key, data: P, poisoned: Poisoned) {
         self.0.push(Listed {
             key,
             missing: 0,
             fed: Vec::new(),
+            sources: None,
             poisoned,
             data,
         });

@@ -12,9 +12,11 @@ use super::table::{Group, Shelf};
 use super::{Arrived, INLINE, Input, Key, Leftover, Missing, Poisoned};
 use crate::data::{Datum, Version};
 use crate::engine::slots::{Slots, set};
-use crate::space::NARROW;
+use crate::space::Sources;
 
-const POISON: u64 = 1 << NARROW;
+/// Bits of a cell beside the key.
+const FLOWS: usize = 7;
+const POISON: u64 = 1 << FLOWS;
 const CELLS: usize = 5;
 
 /// Four neighbours share a bucket.
@@ -72,7 +74,7 @@ impl<D: Datum> Records<D> {
         if before & 1 << *flow == 0 {
             return Arrived::FedTwice;
         }
-        let after = before & !(1 << *flow) | u64::from(*poisoned) << NARROW;
+        let after = before & !(1 << *flow) | u64::from(*poisoned) << FLOWS;
         self.cells[cell] = after;
         if datum.is_some() {
             self.behind().data[cell][*flow] = datum.take();
@@ -98,6 +100,31 @@ impl<D: Datum> Records<D> {
             *slots = data;
         }
         (arrived, before, list.len())
+    }
+
+    /// An input through a flow of a high number, of a task that is listed; see
+    /// [`Pending::arrive_wide`](super::Pending::arrive_wide).
+    pub fn arrive_wide(
+        &mut self,
+        (key, claim): (Key, u64),
+        (flow, datum, poisoned): &mut Input<D>,
+        sources: Option<Sources>,
+        slots: &mut Slots<D>,
+    ) -> Option<(Option<Arrived>, usize, usize)> {
+        let list = &mut self.behind().list;
+        let before = list.len();
+        if let Some(sources) = sources {
+            list.learn(key, sources);
+        }
+        if !list.names(key, *flow, claim)? {
+            return Some((None, before, list.len()));
+        }
+        let put = |data: &mut Slots<D>| set(data, *flow, datum.take());
+        let (arrived, data) = list.arrive((key, 0), *flow, *poisoned, put);
+        if let Some(data) = data {
+            *slots = data;
+        }
+        Some((Some(arrived), before, list.len()))
     }
 
     /// Keeps a ready task's inputs; leaves `slots` empty. Says whether it had to list them.
@@ -134,7 +161,7 @@ impl<D: Datum> Records<D> {
         let cells = self.cells.iter().filter(|&&cell| cell != 0);
         left.extend(cells.map(|cell| Leftover {
             key: cell >> 8,
-            missing: Missing::Mask((cell & (POISON - 1)) as u8),
+            missing: Missing::Mask((cell & (POISON - 1)) as u16),
         }));
         if let Some(behind) = &self.behind {
             behind.list.leftovers(left);

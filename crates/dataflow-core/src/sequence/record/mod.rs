@@ -31,20 +31,16 @@
 //! use dataflow_core::port::Inline;
 //! use dataflow_core::sequence::{read, record::record, write};
 //!
-//! #[derive(Clone)]
-//! struct Number(u64);
-//! impl Datum for Number {}
-//!
-//! let store = Store::new("numbers", [1, 1].map(Number));
+//! let store = Store::new("numbers", [1, 1]);
 //! let step = record("fibonacci", 1, |r| {
 //!     let [a, b] = [0, 1].map(|index| r.home(&store, index, Rank(0)));
-//!     r.task((write(&a), read(&b)), |(a, b)| a.0 += b.0);
-//!     r.task((read(&a), write(&b)), |(a, b)| b.0 += a.0);
+//!     r.task((write(&a), read(&b)), |(a, b)| *a += b);
+//!     r.task((read(&a), write(&b)), |(a, b)| *b += a);
 //! })?;
 //! for _ in 0..5 {
 //!     step.run(&Inline)?;
 //! }
-//! assert_eq!(store.get(1).unwrap().0, 144);
+//! assert_eq!(*store.get(1).unwrap(), 144);
 //! # Ok::<(), dataflow_core::Error>(())
 //! ```
 //! Only handles of a scope can be [reduced](super::reduce()); a recorded program writes its copies
@@ -52,10 +48,7 @@
 //! ```compile_fail,E0308
 //! # use dataflow_core::prelude::*;
 //! # use dataflow_core::sequence::{record::record, reduce};
-//! # #[derive(Clone)]
-//! # struct Number(u64);
-//! # impl Datum for Number {}
-//! # let store = Store::new("numbers", [Number(1)]);
+//! # let store = Store::new("numbers", [1]);
 //! record("sum", 1, |r| {
 //!     let sum = r.home(&store, 0, Rank(0));
 //!     r.task(reduce(&sum), |sum| *sum += 1);

@@ -13,9 +13,7 @@ use super::order::{Access, Countdown, Order};
 use super::places::{Held, Places};
 use super::space::{Recorded, Task};
 use crate::data::Datum;
-use crate::engine::{
-    INSIDE, Ledger, Line, Offered, Report, Tally, panic_text, refuse_inside_a_body,
-};
+use crate::engine::{Ledger, Line, Offered, Report, Tally, guarded, refuse_inside_a_body};
 use crate::error::{Error, Kind, TaskError};
 use crate::monitor::Monitor;
 use crate::port::{Executor, Hint, Lane, Ready, Wants, Word, Work, most_bytes};
@@ -23,7 +21,6 @@ use crate::sequence::fault::Faults;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -112,16 +109,12 @@ impl<D: Datum> Work for Replay<'_, '_, D> {
             running: None,
         };
         let before = hand.tally.executed;
-        let outer = INSIDE.replace(true);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.visit(&mut hand))) {
+        if let Some(text) = guarded(|| self.visit(&mut hand)) {
             let task = hand.running.map(|task| self.recorded.label(task));
             let task = task.map(|label| format!("{label:?}"));
-            let text = format!("task panicked: {}", panic_text(&*panic));
-            let error = Error::new(Kind::TaskPanicked, task, text);
-            self.faults.stop(error);
-            self.ledger.stop();
+            let text = format!("task panicked: {text}");
+            self.stop(Error::new(Kind::TaskPanicked, task, text));
         }
-        INSIDE.set(outer);
         line.publish(&hand.tally);
         hand.tally.executed - before
     }
@@ -129,9 +122,22 @@ impl<D: Datum> Work for Replay<'_, '_, D> {
     fn is_drained(&self) -> bool {
         self.ledger.is_drained()
     }
+
+    fn refuse(&self, text: String) {
+        self.stop(Error::new(Kind::SchedulerFailed, None, text));
+    }
 }
 
 impl<D: Datum> Replay<'_, '_, D> {
+    /// Ends the run: the first fault that does is reported.
+    #[cold]
+    fn stop(&self, error: Error) {
+        if !self.ledger.is_stopped() {
+            self.faults.stop(error);
+        }
+        self.ledger.stop();
+    }
+
     /// Runs tasks until there is none; after each the most urgent of those that waited for it last.
     fn visit(&self, hand: &mut Hand<'_>) {
         let (mut held, mut kept) = (Holding::new(), Holding::new());
@@ -306,7 +312,7 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 }
 
-/// What a lane that wants to know is told, as the [engine](crate::engine) tells it.
+/// The hints that a lane asked for, as the [engine](crate::engine) gives them.
 impl<D: Datum> Replay<'_, '_, D> {
     /// Whether a task that may run belongs elsewhere than with this worker.
     #[inline(always)]

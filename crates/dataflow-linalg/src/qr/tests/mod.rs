@@ -1,5 +1,9 @@
-//! Trees against published lists and critical paths; the spaces proved for every tree; solutions.
+//! Trees against published lists and critical paths; the spaces proved for every tree; solutions; and
+//! what becomes of matrices without full rank, or nearly so.
 
+mod deficient;
+#[cfg(feature = "openblas")]
+mod gelsy;
 mod solutions;
 mod spaces;
 mod trees;

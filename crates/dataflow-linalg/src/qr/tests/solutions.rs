@@ -1,6 +1,5 @@
 //! What solutions must be, whatever the matrix; errors; and the same bits under every schedule.
 
-use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::generate::Random;
 use crate::matrix::{Entries, Format, Layout, TiledMatrix};
@@ -158,31 +157,6 @@ fn an_entry_that_is_not_finite_is_named() {
             let text = refused.to_string();
             assert!(text.contains(&format!("entry ({row}, {col})")), "{text}");
         }
-    }
-}
-
-#[test]
-fn a_matrix_without_full_rank_has_no_solution_and_the_first_zero_is_named() {
-    let monitor = Monitor::new();
-    let here = Where {
-        on: &Inline,
-        courier: &Alone,
-        monitor: &monitor,
-    };
-    // Columns (wide: rows) from the third on are zero.
-    for (m, n) in [(9, 5), (5, 9), (5, 5)] {
-        let entry = |i: usize, j: usize| {
-            let on_diagonal = i == j && i < 2;
-            if on_diagonal { 1.0 } else { 0.0 }
-        };
-        let a = TiledMatrix::from_fn(Layout::general(m, n, 2).unwrap(), entry);
-        let b = TiledMatrix::from_fn(Layout::general(m, 1, 2).unwrap(), |_, _| 1.0);
-        let options = Options::of_order(2);
-        let refused = least_squares(&a, &b, options, Backend::Auto, here).unwrap_err();
-        assert!(
-            matches!(refused, LinalgError::Singular { index: 3 }),
-            "{refused}"
-        );
     }
 }
 

@@ -3,12 +3,15 @@
 use super::trees::{any_lists, any_tree};
 use crate::kernel::{Backend, Below, Op, Side};
 use crate::matrix::{Distribution, Grid, Layout, Tile, TiledMatrix};
-use crate::qr::{Apply, Elimination, Factor, Options, Reduction, Reflectors, Task, Tree};
+use crate::qr::{
+    Apply, Arrange, Choice, Compare, Elimination, Factor, Leading, Lines, Options, Reduction,
+    Reflectors, Task, Tree,
+};
 use dataflow_core::port::Heap;
 use dataflow_core::prelude::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 fn layout((m, n): (usize, usize), (p, q): (u32, u32)) -> Layout {
     let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
@@ -85,6 +88,63 @@ fn the_spaces_are_proved_for_every_tree_on_every_grid() {
                 prove(shape, grid, tree);
             }
         }
+    }
+}
+
+#[test]
+fn the_spaces_of_column_pivoting_are_proved_on_every_grid() {
+    for (p, q) in [(1, 1), (2, 2), (2, 3), (5, 1)] {
+        let shapes = [
+            (0, 0),
+            (0, 3),
+            (1, 1),
+            (1, 4),
+            (2, 2),
+            (3, 7),
+            (4, 4),
+            (5, 3),
+            (6, 1),
+        ];
+        for (m, n) in shapes {
+            let a = vacant((m, n), (p, q));
+            if m <= n {
+                let order = OnceLock::new();
+                let choice = Choice::new(&a, &order, Backend::Auto).unwrap();
+                verify(&choice, p * q).unwrap_or_else(|fault| panic!("{m} x {n}: {fault}"));
+            }
+            let found = OnceLock::new();
+            let leading = Leading::new(&a, (Compare::AsTheyAre, 0.5), &found);
+            verify(&leading, p * q).unwrap_or_else(|fault| panic!("{m} x {n}: {fault}"));
+            for (lines, all) in [(Lines::Rows, m), (Lines::Columns, n)] {
+                // Away from the diagonal, and two of the same.
+                let order: Vec<usize> =
+                    (0..all).map(|at| (3 * at + 1) % all.max(3) % all).collect();
+                let made = vacant((m, n), (p, q));
+                let arrange = Arrange::new(&a, lines, &order, &made).unwrap();
+                verify(&arrange, p * q).unwrap_or_else(|fault| panic!("{m} x {n}: {fault}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_arrangement_moves_whole_lines_between_tiles_and_refuses_what_is_not_there() {
+    let entry = |i: usize, j: usize| (10 * i + j) as f64;
+    let a = TiledMatrix::from_fn(Layout::general(5, 7, 3).unwrap(), entry);
+    let monitor = dataflow_core::monitor::Monitor::new();
+    let by = (
+        &dataflow_core::port::Inline as _,
+        &dataflow_core::port::Alone as _,
+        &monitor,
+    );
+    let (rows, cols) = ([4, 0, 2, 1, 3], [6, 6, 0, 1, 5, 3, 2]);
+    let (b, _) = crate::qr::arrange(&a, Lines::Rows, &rows, by).unwrap();
+    let (b, _) = crate::qr::arrange(&b, Lines::Columns, &cols, by).unwrap();
+    for (i, j) in (0..7).flat_map(|j| (0..5).map(move |i| (i, j))) {
+        assert_eq!(b.get(i, j), Some(entry(rows[i], cols[j])));
+    }
+    for order in [&rows[..4], &[0, 1, 2, 3, 5]] {
+        assert!(crate::qr::arrange(&a, Lines::Rows, order, by).is_err());
     }
 }
 

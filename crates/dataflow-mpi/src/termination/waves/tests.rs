@@ -122,6 +122,7 @@ impl Ranks {
             short: true,
             sent: self.sent[rank],
             delivered: self.delivered[rank],
+            came: 0,
         };
         let family = &self.family[rank];
         while let Some(next) = self.waves[rank].next(family, standing, self.now) {
@@ -186,6 +187,7 @@ fn alone(delivered: u64) -> Standing {
         short: true,
         sent: 5,
         delivered,
+        came: 0,
     }
 }
 

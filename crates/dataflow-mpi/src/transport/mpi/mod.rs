@@ -38,7 +38,8 @@ const LOOK: Duration = Duration::from_micros(100);
 /// How MPI is used; the defaults suit every MPI.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// The longest message; MPI's counts allow 2³¹ − 1. Longer data go in parts.
+    /// The longest message; MPI's counts allow 2³¹ − 1. Longer data go in parts, and as MPI does not
+    /// tell what has come of a message, each part must come within the silence allowed.
     pub message_bytes: usize,
     /// The largest tag, if MPI's is not smaller.
     pub largest_tag: u32,
@@ -51,7 +52,7 @@ pub struct Sizes {
 impl Default for Sizes {
     fn default() -> Self {
         Sizes {
-            message_bytes: 64 << 20,
+            message_bytes: 4 << 20,
             largest_tag: i32::MAX as u32,
             packet_bytes: (16 << 10) + 64,
             packets: 16,

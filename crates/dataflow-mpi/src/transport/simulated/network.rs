@@ -1,7 +1,10 @@
 //! The network of the world: when a message arrives, and whether.
 //!
 //! Each rank has one way out and one way in; messages go one after another over both, and take
-//! their bytes' time on each, overlapping. Faults are drawn when a message is sent.
+//! their bytes' time on each, overlapping. Between two ranks there may be a slow link besides.
+//! Packets wait behind data for the time of a part at most, as over sockets; and of a message that
+//! takes long it is said again and again how much of it has come. Faults are drawn when a message
+//! is sent.
 
 use super::actor::{Due, State, World, nanos};
 use super::weather::{Faults, Weather};
@@ -18,15 +21,69 @@ pub struct Network {
     ends: Vec<End>,
 }
 
-/// One rank's end of the network; times at which a way is free again.
+/// Behind so many bytes of data a packet waits at most.
+const PART: usize = 64 << 10;
+
+/// How often it is said how much of a message has come, in nanoseconds; as over sockets.
+const PULSE: u64 = 20_000_000;
+
+/// One rank's end of the network.
 #[derive(Default)]
 struct End {
     mail: VecDeque<Letter>,
     bell: Option<usize>,
-    out_free: u64,
-    in_free: u64,
-    /// When the last message from each rank arrives.
-    last_from: Vec<u64>,
+    way_out: Way,
+    way_in: Way,
+    /// By rank.
+    from: Vec<From>,
+}
+
+/// What comes from one rank.
+#[derive(Clone, Default)]
+struct From {
+    link: Way,
+    /// When the last packet arrives, and the last message of any kind.
+    last_packet: u64,
+    last: u64,
+}
+
+/// What messages go over one after another.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    /// When it is free again, and when all packets are through.
+    free: u64,
+    packets_free: u64,
+}
+
+impl Way {
+    /// When a message is through that comes at a time and takes so long; packets say how long they
+    /// wait for data at most.
+    fn pass(&mut self, comes: u64, takes: u64, waits: Option<u64>) -> u64 {
+        let Some(waits) = waits else {
+            self.free = comes.max(self.free) + takes;
+            return self.free;
+        };
+        let begins = comes
+            .max(self.packets_free)
+            .max(self.free.min(comes.saturating_add(waits)));
+        let through = begins + takes;
+        self.packets_free = through;
+        // Data that it has overtaken are through later.
+        let overtakes = self.free > begins;
+        self.free = if overtakes {
+            self.free + takes
+        } else {
+            through
+        };
+        through
+    }
+}
+
+/// When a message has left its rank, begins to arrive and has arrived.
+struct Times {
+    left: u64,
+    begins: u64,
+    arrives: u64,
 }
 
 /// What arrives where.
@@ -41,12 +98,14 @@ enum Letter {
     Packet(Rank, Vec<u8>),
     Data(Rank, u32, Arc<[u8]>),
     Sent(Rank),
+    /// So many bytes of something that is not whole yet.
+    Part(Rank, usize),
 }
 
 impl Network {
     pub fn connect(&mut self, n_ranks: usize) {
         let end = || End {
-            last_from: vec![0; n_ranks],
+            from: vec![From::default(); n_ranks],
             ..End::default()
         };
         self.ends = (0..n_ranks).map(|_| end()).collect();
@@ -55,7 +114,8 @@ impl Network {
     /// Puts something into a mailbox; says which bell to ring.
     pub fn deliver(&mut self, weather: &Weather, now: u64, delivery: Delivery) -> Option<usize> {
         if is_dead(weather, now, delivery.from) || is_dead(weather, now, delivery.to) {
-            self.faults.cut += u64::from(!matches!(delivery.letter, Letter::Sent(_)));
+            let is_whole = matches!(delivery.letter, Letter::Packet(..) | Letter::Data(..));
+            self.faults.cut += u64::from(is_whole);
             return None;
         }
         let end = &mut self.ends[delivery.to.0 as usize];
@@ -71,27 +131,48 @@ impl Network {
         delivery: &Delivery,
         bytes: usize,
         jitter: u64,
-    ) -> (u64, u64) {
-        let carried = (bytes as f64 / weather.bytes_per_second * 1e9) as u64;
-        let from = &mut self.ends[delivery.from.0 as usize];
-        let left = now.max(from.out_free) + carried;
-        from.out_free = left;
+    ) -> Times {
+        let time = |bytes: usize, rate: f64| (bytes as f64 / rate * 1e9) as u64;
+        let is_packet = matches!(delivery.letter, Letter::Packet(..));
+        let waits = |rate| is_packet.then(|| time(PART, rate));
+        let rate = weather.bytes_per_second;
+        let carried = time(bytes, rate);
+        let way_out = &mut self.ends[delivery.from.0 as usize].way_out;
+        let mut left = way_out.pass(now, carried, waits(rate));
         let to = &mut self.ends[delivery.to.0 as usize];
-        let mut arrives = left + nanos(weather.latency) + jitter;
-        if arrives - carried < to.in_free {
-            arrives = to.in_free + carried;
+        let from = &mut to.from[delivery.from.0 as usize];
+        let mut takes = carried;
+        if let Some(slow) = weather.link(delivery.from, delivery.to) {
+            takes = takes.max(time(bytes, slow));
+            left = from.link.pass(left, takes, waits(slow));
+            self.faults.slowed += 1;
         }
+        let comes = left + nanos(weather.latency) + jitter - takes.min(left);
+        let mut way_in = to.way_in;
+        let mut arrives = way_in.pass(comes, carried, waits(rate)).max(comes + takes);
         if jitter == 0 {
-            to.in_free = arrives;
+            to.way_in = way_in;
         }
-        let last = &mut to.last_from[delivery.from.0 as usize];
-        if arrives < *last && weather.reorder {
+        let last = if is_packet {
+            from.last_packet
+        } else {
+            from.last
+        };
+        if arrives < last && weather.reorder {
             self.faults.reordered += 1;
         } else {
-            arrives = arrives.max(*last);
-            *last = arrives;
+            arrives = arrives.max(last);
         }
-        (left, arrives)
+        from.last = from.last.max(arrives);
+        if is_packet {
+            from.last_packet = from.last_packet.max(arrives);
+        }
+        let begins = arrives.saturating_sub(takes);
+        Times {
+            left,
+            begins,
+            arrives,
+        }
     }
 }
 
@@ -109,9 +190,10 @@ impl State {
             self.chance.below(nanos(weather.jitter))
         };
         let is_packet = matches!(delivery.letter, Letter::Packet(..));
-        let (left, arrives) = self
+        let times = self
             .network
             .times(weather, self.now, &delivery, bytes, jitter);
+        let Times { left, arrives, .. } = times;
         self.network.faults.delayed += u64::from(jitter > 0);
         if is_packet {
             let letter = Letter::Sent(to);
@@ -126,6 +208,7 @@ impl State {
             self.network.faults.lost += 1;
             return;
         }
+        self.tell_of_parts((from, to), bytes, &times);
         if self.chance.happens(weather.duplication) {
             self.network.faults.duplicated += 1;
             let letter = delivery.letter.clone();
@@ -133,6 +216,18 @@ impl State {
             self.plan(later, Due::Delivery(Delivery { from, to, letter }));
         }
         self.plan(arrives, Due::Delivery(delivery));
+    }
+
+    /// While a message arrives, its receiver hears how much of it has.
+    fn tell_of_parts(&mut self, (from, to): (Rank, Rank), bytes: usize, times: &Times) {
+        let takes = times.arrives - times.begins;
+        for pulse in 1..takes.div_ceil(PULSE) {
+            let part = (bytes as u64 * PULSE).div_ceil(takes) as usize;
+            let letter = Letter::Part(from, part);
+            let delivery = Delivery { from, to, letter };
+            self.plan(times.begins + pulse * PULSE, Due::Delivery(delivery));
+            self.network.faults.parts += 1;
+        }
     }
 }
 
@@ -208,6 +303,7 @@ impl Transport for Simulated {
         Some(match letter {
             Letter::Packet(from, bytes) => Event::Packet { from, bytes },
             Letter::Sent(to) => Event::Sent(to),
+            Letter::Part(from, bytes) => Event::Part { from, bytes },
             Letter::Data(from, tag, bytes) => match self.rooms.remove(&(from, tag)) {
                 None => Event::Unexpected(from),
                 Some(mut room) => {

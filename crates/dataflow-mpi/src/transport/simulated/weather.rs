@@ -14,6 +14,8 @@ pub struct Weather {
     pub latency: Duration,
     /// Each rank's way in and way out carry so many bytes a second.
     pub bytes_per_second: f64,
+    /// Links from one rank to another that carry fewer bytes a second than both ways.
+    pub slow_links: Vec<(Rank, Rank, f64)>,
     /// Up to so much is added to the latency.
     pub jitter: Duration,
     /// Whether messages may overtake one another.
@@ -43,6 +45,7 @@ impl Default for Weather {
             seed: 0,
             latency: Duration::from_micros(5),
             bytes_per_second: 10e9,
+            slow_links: Vec::new(),
             jitter: Duration::ZERO,
             reorder: false,
             shuffle: false,
@@ -58,6 +61,13 @@ impl Default for Weather {
 }
 
 impl Weather {
+    /// How many bytes a second the link between two ranks carries, if it is slow.
+    pub(super) fn link(&self, from: Rank, to: Rank) -> Option<f64> {
+        let mut links = self.slow_links.iter();
+        let link = links.find(|link| (link.0, link.1) == (from, to))?;
+        Some(link.2)
+    }
+
     /// A network that costs nothing.
     pub fn free() -> Self {
         Weather {
@@ -67,8 +77,8 @@ impl Weather {
         }
     }
 
-    /// Rough, by a seed: delays, overtaking, repetitions, short freezes, small limits, but nothing
-    /// that a run could not survive.
+    /// Rough, by a seed: delays, overtaking, repetitions, slow links, short freezes (also while the
+    /// first run is opened), small limits, but nothing that a run could not survive.
     pub fn rough(seed: u64, n_ranks: usize) -> Self {
         let mut chance = Chance::new(seed ^ 0x5eed);
         let micros = |n| Duration::from_micros(n);
@@ -80,9 +90,19 @@ impl Weather {
                 micros(chance.below(500_000)),
             )
         });
-        let freezes = freezes.collect();
+        let mut freezes: Vec<_> = freezes.collect();
+        let mut somebody = || Rank(chance.below(n_ranks as u64) as u32);
+        let (late, from, to) = (somebody(), somebody(), somebody());
+        if chance.below(4) == 0 {
+            let while_opening = Duration::from_millis(chance.below(8_000));
+            freezes.push((late, Duration::ZERO, while_opening));
+        }
+        let rate = [2e4, 1e5, 1e6][chance.below(3) as usize];
+        let is_slow = chance.below(4) == 0;
+        let slow_links = is_slow.then_some((from, to, rate)).into_iter().collect();
         Weather {
             seed,
+            slow_links,
             latency: micros(chance.below(50)),
             bytes_per_second: [1e7, 1e9, 1e10][chance.below(3) as usize],
             jitter: micros([0, 20, 1_000][chance.below(3) as usize]),
@@ -129,6 +149,10 @@ pub struct Faults {
     pub lost: u64,
     /// Messages from or to dead ranks.
     pub cut: u64,
+    /// Messages that went over a slow link.
+    pub slowed: u64,
+    /// Times that part of a message was said to have come.
+    pub parts: u64,
     /// Times an actor could not run because its rank stood still.
     pub frozen: u64,
 }
@@ -141,6 +165,8 @@ impl Faults {
         self.duplicated += other.duplicated;
         self.lost += other.lost;
         self.cut += other.cut;
+        self.slowed += other.slowed;
+        self.parts += other.parts;
         self.frozen += other.frozen;
     }
 }

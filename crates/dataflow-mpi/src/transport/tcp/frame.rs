@@ -4,10 +4,14 @@
 //!   kind u32 │ tag u32 │ length u64 │ length bytes        little endian
 //! ```
 //! A packet is one frame. Data go in parts of at most a mebibyte, so that packets need not wait
-//! for a long datum: parts of the same tag follow one another, the last one says so.
+//! for a long datum: parts of the same tag follow one another, the last one says so. Words are what
+//! the processes say to one another beside the protocol: who is where, who is lost.
 
 /// A part of data, at most.
 pub const PART: usize = 1 << 20;
+
+/// A word, at most.
+pub const WORD: usize = 1 << 10;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub enum Kind {
     Part,
     /// Data, the end of them.
     Last,
+    /// A word.
+    Word,
 }
 
 /// The beginning of a frame.
@@ -25,7 +31,7 @@ pub enum Kind {
 pub struct Header {
     /// What it carries.
     pub kind: Kind,
-    /// The tag of data; 0 for a packet.
+    /// The tag of data; 0 for others.
     pub tag: u32,
     /// How many bytes follow.
     pub length: usize,
@@ -41,6 +47,7 @@ impl Header {
             Kind::Packet => 1u32,
             Kind::Part => 2,
             Kind::Last => 3,
+            Kind::Word => 4,
         };
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
@@ -60,9 +67,10 @@ impl Header {
             1 => (Kind::Packet, longest),
             2 => (Kind::Part, PART),
             3 => (Kind::Last, PART),
+            4 => (Kind::Word, WORD),
             other => {
                 return Err(format!(
-                    "it sent a frame of kind {other} (1 to 3 are allowed)"
+                    "it sent a frame of kind {other} (1 to 4 are allowed)"
                 ));
             }
         };
@@ -72,7 +80,7 @@ impl Header {
                 "it sent a frame of {length} bytes ({allowed} are allowed)"
             ));
         }
-        if (kind == Kind::Packet) != (tag == 0) {
+        if matches!(kind, Kind::Packet | Kind::Word) != (tag == 0) {
             return Err(format!("it sent a frame of kind {kind:?} under tag {tag}"));
         }
         let length = length as usize;

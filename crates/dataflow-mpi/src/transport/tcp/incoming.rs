@@ -33,7 +33,11 @@ pub struct Incoming {
     begin: usize,
     end: usize,
     state: State,
+    /// Words that have come and were not [taken](Self::word).
+    words: VecDeque<Vec<u8>>,
     rooms: BTreeMap<u32, VecDeque<Filling>>,
+    /// Bytes that have come since somebody asked.
+    came: usize,
 }
 
 /// What comes next.
@@ -41,6 +45,7 @@ pub struct Incoming {
 enum State {
     Header,
     Packet {
+        is_word: bool,
         bytes: Vec<u8>,
         got: usize,
         length: usize,
@@ -80,8 +85,20 @@ impl Incoming {
             begin: 0,
             end: 0,
             state: State::Header,
+            words: VecDeque::new(),
             rooms: BTreeMap::new(),
+            came: 0,
         }
+    }
+
+    /// The next word that has come.
+    pub fn word(&mut self) -> Option<Vec<u8>> {
+        self.words.pop_front()
+    }
+
+    /// How many bytes have come since this was last asked.
+    pub fn take_came(&mut self) -> usize {
+        std::mem::take(&mut self.came)
     }
 
     /// Makes room for data.
@@ -152,7 +169,12 @@ impl Incoming {
                 self.state = State::of(header);
                 Ok(true)
             }
-            State::Packet { bytes, got, length } => {
+            State::Packet {
+                is_word,
+                bytes,
+                got,
+                length,
+            } => {
                 grow(bytes, *got, *length);
                 let fits = ahead.len().min(bytes.len() - *got);
                 bytes[*got..*got + fits].copy_from_slice(&ahead[..fits]);
@@ -162,7 +184,10 @@ impl Incoming {
                     return Ok(fits > 0);
                 }
                 let (from, bytes) = (self.from, std::mem::take(bytes));
-                events.push_back(Event::Packet { from, bytes });
+                match is_word {
+                    true => self.words.push_back(bytes),
+                    false => events.push_back(Event::Packet { from, bytes }),
+                }
                 self.state = State::Header;
                 Ok(true)
             }
@@ -225,6 +250,7 @@ impl Incoming {
         let ahead = &mut self.ahead[self.end..];
         let asked = straight + ahead.len();
         let got = source.read_vectored(&mut [IoSliceMut::new(target), IoSliceMut::new(ahead)])?;
+        self.came += got;
         let placed = got.min(straight);
         self.end += got - placed;
         match &mut self.state {
@@ -247,7 +273,8 @@ impl State {
     fn of(header: Header) -> Self {
         let Header { kind, tag, length } = header;
         match kind {
-            Kind::Packet => State::Packet {
+            Kind::Packet | Kind::Word => State::Packet {
+                is_word: kind == Kind::Word,
                 bytes: Vec::new(),
                 got: 0,
                 length,

@@ -1,8 +1,12 @@
-//! Ranks as processes, a connection between each two: no MPI needed.
+//! Ranks as processes, a connection between each two that have something to say: no MPI needed.
 //!
 //! Processes find each other by [`Mesh`], which leads to one [`Tcp`] each. Data go from where they
 //! lie through the socket into the room made for them. Whoever waits for messages sleeps in the
 //! operating system on all sockets at once; no thread stands between.
+//!
+//! Every rank is connected to rank 0, which knows where all are. Small jobs are connected throughout
+//! before anything runs; in large ones two ranks are connected when the first of them says something
+//! to the other: it asks rank 0, and the higher of the two calls the lower.
 //!
 //! # Law
 //! A connection that ends is a rank that is lost: nothing is connected anew. What a rank has sent
@@ -25,129 +29,125 @@ use super::{Event, Limits, Payload, Room, Transport};
 use crate::host::{Bell, Host};
 use dataflow_core::rank::Rank;
 use incoming::{Incoming, Stopped};
+use mesh::{Call, Called, Door, Guest, Refused, Word};
 use mio::net::TcpStream;
 use outgoing::Outgoing;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, Read};
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use watch::Watch;
 
-/// Data go in parts, so a datum of any size would do; but what is asked for at once must arrive in
-/// time on a slow network too.
+/// Data go in parts, so a datum of any size would do; but no packet should need more memory.
 const LIMITS: Limits = Limits {
     message_bytes: 64 << 20,
     largest_tag: u32::MAX,
     in_order: true,
 };
 
+/// How often it is said that part of something has come.
+const PULSE: Duration = Duration::from_millis(20);
+
 /// How long a rank that leaves waits until the others have left too, so that they get its last words.
 const LINGER: Duration = Duration::from_millis(200);
 
+/// How long a rank that is known to live may take to be connected, at least.
+const REACH: Duration = Duration::from_secs(5);
+
+/// How much longer for each rank that there is: all of them may ask rank 0 at once, and share a core.
+const REACH_EACH: Duration = Duration::from_millis(40);
+
 /// One rank's connections to the others.
 pub struct Tcp {
-    rank: Rank,
-    /// By rank; none to itself.
-    peers: Box<[Option<Peer>]>,
+    mesh: Mesh,
+    /// By rank.
+    peers: Box<[Peer]>,
     watch: Arc<Watch>,
     events: VecDeque<Event>,
-    host: Arc<dyn Host>,
+    /// Words that ranks said while they gathered.
+    words: VecDeque<(Rank, Word)>,
+    door: Option<Door>,
+    listens: SocketAddr,
+    /// On rank 0: where the others listen, and from where they came if that is another machine.
+    roster: Vec<Option<(SocketAddr, Option<IpAddr>)>>,
+    /// How many are called or waited for.
+    awaited: usize,
+    /// Why a rank that was called will never be talked to.
+    denied: Option<String>,
+    here: (usize, usize),
 }
 
-struct Peer {
-    socket: TcpStream,
+/// What another rank is to this one.
+enum Peer {
+    /// Nothing was said yet; also this rank itself.
+    Absent,
+    /// There is a connection, or there will be.
+    Known(Box<Line>),
+    /// There was a connection, or there cannot be.
+    Lost,
+}
+
+/// The way to one rank.
+struct Line {
+    link: Link,
     incoming: Incoming,
     outgoing: Outgoing,
     /// Why nothing can be written any more; what can be read still is.
     deaf: Option<io::Error>,
     /// Whether data wait for their room.
     waits: bool,
+    /// When it was heard of last.
+    heard: Duration,
+    /// When it was last said that part of something has come.
+    told: Duration,
 }
 
-impl Tcp {
-    /// Over connections by rank, all others' there.
-    fn over(
-        rank: Rank,
-        sockets: Vec<Option<std::net::TcpStream>>,
-        host: Arc<dyn Host>,
-    ) -> io::Result<Self> {
-        let peers = sockets.into_iter().zip((0u32..).map(Rank));
-        let peer = |(socket, rank): (Option<std::net::TcpStream>, Rank)| {
-            let Some(socket) = socket else {
-                return Ok(None);
-            };
-            socket.set_nonblocking(true)?;
-            socket.set_nodelay(true)?;
-            Ok(Some(Peer {
-                socket: TcpStream::from_std(socket),
-                incoming: Incoming::new(rank, LIMITS.message_bytes),
-                outgoing: Outgoing::new(rank),
-                deaf: None,
-                waits: false,
-            }))
-        };
-        let mut peers = peers.map(peer).collect::<io::Result<Box<[_]>>>()?;
-        let n_ranks = peers.len();
-        let sockets = peers.iter_mut().enumerate();
-        let sockets =
-            sockets.filter_map(|(number, peer)| Some((number, &mut peer.as_mut()?.socket)));
-        let watch = Arc::new(Watch::new(n_ranks, sockets)?);
-        Ok(Tcp {
-            rank,
-            peers,
-            watch,
-            events: VecDeque::new(),
-            host,
+/// How far it is.
+enum Link {
+    /// It was told to call, and has until then.
+    Awaited { until: Duration },
+    /// It is called.
+    Called(Box<Call>),
+    /// It stands.
+    Open(TcpStream),
+}
+
+impl Line {
+    fn new(rank: Rank, link: Link, now: Duration) -> Box<Self> {
+        Box::new(Line {
+            link,
+            incoming: Incoming::new(rank, LIMITS.message_bytes),
+            outgoing: Outgoing::new(rank),
+            deaf: None,
+            waits: false,
+            heard: now,
+            told: Duration::ZERO,
         })
     }
 
-    fn peer(&mut self, rank: Rank) -> Option<&mut Peer> {
-        self.peers.get_mut(rank.0 as usize)?.as_mut()
-    }
-
-    /// Reads from those that have something, writes to those that take something again.
-    fn visit(&mut self) {
-        for number in 0..self.peers.len() {
-            let Some(peer) = &mut self.peers[number] else {
-                continue;
-            };
-            if self.watch.take_writable(number) {
-                peer.write(&self.watch, number, &mut self.events);
-            }
-            // Taken also if nothing is read before there is room: it would keep a sleeper awake.
-            if !self.watch.take_readable(number) || peer.waits {
-                continue;
-            }
-            match peer.incoming.read(&mut peer.socket, &mut self.events) {
-                Ok(Stopped::Empty) => {}
-                Ok(Stopped::OthersTurn) => self.watch.note(number),
-                Ok(Stopped::NoRoom) if peer.deaf.is_none() => peer.waits = true,
-                Ok(Stopped::NoRoom) => self.lose(number, "its data have no room".into()),
-                Err(reason) => self.lose(number, reason),
-            }
+    /// What to say of bytes that have come and are nothing whole yet, not too often.
+    fn part(&mut self, number: usize, now: Duration) -> Option<Event> {
+        if now.saturating_sub(self.told) < PULSE {
+            return None;
         }
+        let (from, bytes) = (Rank(number as u32), self.incoming.take_came());
+        self.told = now;
+        (bytes > 0).then_some(Event::Part { from, bytes })
     }
 
-    fn lose(&mut self, number: usize, mut reason: String) {
-        if let Some(fault) = self.peers[number].take().and_then(|peer| peer.deaf) {
-            reason = format!("{reason} (writing to it failed: {fault})");
-        }
-        self.watch.forget(number);
-        self.events
-            .push_back(Event::Lost(Rank(number as u32), reason));
-    }
-}
-
-impl Peer {
     fn write(&mut self, watch: &Watch, number: usize, events: &mut VecDeque<Event>) {
+        let Link::Open(socket) = &mut self.link else {
+            return;
+        };
         if self.deaf.is_some() {
             return;
         }
-        if let Err(fault) = self.outgoing.write(&mut self.socket, events) {
+        if let Err(fault) = self.outgoing.write(socket, events) {
             self.outgoing = Outgoing::new(Rank(number as u32));
             // The end of the connection, behind what the rank said before.
-            self.socket.shutdown(Shutdown::Both).ok();
+            socket.shutdown(Shutdown::Both).ok();
             self.deaf = Some(fault);
             self.waits = false;
             watch.note(number);
@@ -155,9 +155,356 @@ impl Peer {
     }
 }
 
+impl Tcp {
+    /// Connected to nobody; `listener` is where others come in.
+    fn new(mesh: &Mesh, listener: std::net::TcpListener) -> io::Result<Self> {
+        mesh::widen(&listener);
+        listener.set_nonblocking(true)?;
+        let watch = Watch::new(mesh.n_ranks + 1)?;
+        let door = Door::new(
+            mio::net::TcpListener::from_std(listener),
+            &watch,
+            mesh.n_ranks,
+        )?;
+        Ok(Tcp {
+            peers: (0..mesh.n_ranks).map(|_| Peer::Absent).collect(),
+            watch: Arc::new(watch),
+            events: VecDeque::new(),
+            words: VecDeque::new(),
+            listens: door.address()?,
+            door: Some(door),
+            roster: vec![
+                None;
+                if mesh.rank == Rank(0) {
+                    mesh.n_ranks
+                } else {
+                    0
+                }
+            ],
+            awaited: 0,
+            denied: None,
+            here: (0, 1),
+            mesh: mesh.clone(),
+        })
+    }
+
+    /// Which of the ranks of its machine this is, and how many there are: all that rank 0 saw come
+    /// from one address.
+    pub fn here(&self) -> (usize, usize) {
+        self.here
+    }
+
+    fn now(&self) -> Duration {
+        self.mesh.host.now()
+    }
+
+    /// How long a rank may take to be connected.
+    fn reach(&self) -> Duration {
+        self.mesh.silence.max(REACH) + REACH_EACH * self.peers.len() as u32
+    }
+
+    fn line(&mut self, rank: Rank) -> Option<&mut Line> {
+        match self.peers.get_mut(rank.0 as usize)? {
+            Peer::Known(line) => Some(line),
+            _ => None,
+        }
+    }
+
+    fn is_open(&self, rank: usize) -> bool {
+        matches!(&self.peers[rank], Peer::Known(line) if matches!(line.link, Link::Open(_)))
+    }
+
+    /// The way to a rank, which is looked for if there is none; none if the rank is lost.
+    fn way_to(&mut self, to: Rank) -> Option<&mut Line> {
+        let number = to.0 as usize;
+        if to == self.mesh.rank || number >= self.peers.len() {
+            return None;
+        }
+        if matches!(self.peers[number], Peer::Absent) {
+            let until = self.now() + self.reach();
+            self.await_link(to, Link::Awaited { until });
+            self.ask(self.mesh.rank, to);
+        }
+        self.line(to)
+    }
+
+    fn await_link(&mut self, rank: Rank, link: Link) {
+        let line = Line::new(rank, link, self.now());
+        self.peers[rank.0 as usize] = Peer::Known(line);
+        self.awaited += 1;
+    }
+
+    /// One rank wants to talk to another: the higher is told where the lower listens.
+    fn ask(&mut self, who: Rank, whom: Rank) {
+        if self.mesh.rank != Rank(0) {
+            return self.say(Rank(0), &Word::Ask(whom));
+        }
+        let (low, high) = (who.min(whom), who.max(whom));
+        let at = self.roster.get(low.0 as usize).copied().flatten();
+        if let Some((address, _)) = at {
+            self.say(high, &Word::At(low, address));
+        }
+    }
+
+    fn write(&mut self, to: Rank) {
+        let number = to.0 as usize;
+        if let Some(Peer::Known(line)) = self.peers.get_mut(number) {
+            line.write(&self.watch, number, &mut self.events);
+        }
+    }
+
+    /// Says a word to a rank that is connected, or will be.
+    fn say(&mut self, to: Rank, word: &Word) {
+        if let Some(line) = self.line(to) {
+            line.outgoing.say(word.encode());
+            self.write(to);
+        }
+    }
+
+    /// Calls a rank at these addresses, unless that is being done.
+    fn call(&mut self, rank: Rank, addresses: Vec<SocketAddr>, until: Duration) {
+        let hello = mesh::Hello {
+            rank: self.mesh.rank,
+            called: rank,
+            n_ranks: self.mesh.n_ranks as u32,
+            listens: self.listens,
+        };
+        let call = Call::new(addresses, hello, until);
+        let call = match rank == Rank(0) && self.mesh.is_rank_0_there {
+            true => call.once(),
+            false => call,
+        };
+        let call = Link::Called(Box::new(call));
+        match self.peers.get_mut(rank.0 as usize) {
+            Some(Peer::Absent) => self.await_link(rank, call),
+            Some(Peer::Known(line)) if matches!(line.link, Link::Awaited { .. }) => {
+                line.link = call;
+            }
+            _ => return,
+        }
+        self.go_on_calling(rank.0 as usize);
+    }
+
+    /// Lets in who has come, goes on with calls, reads from those that have something, writes to
+    /// those that take something again.
+    fn visit(&mut self) {
+        self.look_at_the_door();
+        for number in 0..self.peers.len() {
+            let Peer::Known(line) = &mut self.peers[number] else {
+                continue;
+            };
+            if !matches!(line.link, Link::Open(_)) {
+                self.go_on_calling(number);
+                continue;
+            }
+            if self.watch.take_writable(number) {
+                line.write(&self.watch, number, &mut self.events);
+            }
+            // Taken also if nothing is read before there is room: it would keep a sleeper awake.
+            if self.watch.take_readable(number) && !line.waits {
+                self.read(number);
+            }
+        }
+    }
+
+    fn read(&mut self, number: usize) {
+        let now = self.now();
+        let Peer::Known(line) = &mut self.peers[number] else {
+            return;
+        };
+        let Link::Open(socket) = &mut line.link else {
+            return;
+        };
+        line.heard = now;
+        let whole = self.events.len();
+        let read = line.incoming.read(socket, &mut self.events);
+        if self.events.len() == whole {
+            self.events.extend(line.part(number, now));
+        }
+        let words: Vec<_> = std::iter::from_fn(|| line.incoming.word()).collect();
+        match read {
+            Ok(Stopped::Empty) => {}
+            Ok(Stopped::OthersTurn) => self.watch.note(number),
+            Ok(Stopped::NoRoom) if line.deaf.is_none() => line.waits = true,
+            Ok(Stopped::NoRoom) => self.lose(number, "its data have no room".into()),
+            Err(reason) => self.lose(number, reason),
+        }
+        for word in words {
+            match Word::decode(&word) {
+                Some(word) => self.heed(Rank(number as u32), word),
+                None => self.lose(number, "it said what ranks do not say".into()),
+            }
+        }
+    }
+
+    /// What is asked and answered at any time is done, the rest kept for those who gather.
+    fn heed(&mut self, from: Rank, word: Word) {
+        match word {
+            Word::Ask(whom) if self.mesh.rank == Rank(0) && whom != from => self.ask(from, whom),
+            Word::At(rank, address) if from == Rank(0) && rank < self.mesh.rank => {
+                let until = self.now() + self.reach();
+                self.call(rank, vec![address], until);
+            }
+            word => self.words.push_back((from, word)),
+        }
+    }
+
+    /// A call goes on; who does not call although it was to is lost.
+    fn go_on_calling(&mut self, number: usize) {
+        let now = self.now();
+        let Peer::Known(line) = &mut self.peers[number] else {
+            return;
+        };
+        let called = match &mut line.link {
+            Link::Open(_) => return,
+            Link::Awaited { until } if now > *until => {
+                Called::Failed(Refused::Now("no address: it did not call".into()))
+            }
+            Link::Awaited { .. } => return,
+            Link::Called(call) => {
+                self.watch.take_readable(number);
+                call.go(&self.mesh.token, &self.watch, number, now)
+            }
+        };
+        match called {
+            Called::Not => {}
+            Called::Connected(stream) => self.connect(number, stream),
+            Called::Failed(refused) => {
+                let own = self.mesh.rank;
+                let reason = match refused {
+                    Refused::Now(reason) => reason,
+                    Refused::Ever(reason) => {
+                        let denied = format!("{own} cannot join rank {number} at {reason}");
+                        self.denied = Some(denied);
+                        reason
+                    }
+                };
+                self.lose(number, format!("{own} cannot reach it at {reason}"));
+            }
+        }
+    }
+
+    /// The connection to a rank stands.
+    fn connect(&mut self, number: usize, mut stream: TcpStream) {
+        let watched = self.watch.renumber(number, &mut stream);
+        let now = self.now();
+        match &mut self.peers[number] {
+            Peer::Known(line) => {
+                line.link = Link::Open(stream);
+                line.heard = now;
+                self.awaited -= 1;
+            }
+            absent => {
+                *absent = Peer::Known(Line::new(Rank(number as u32), Link::Open(stream), now))
+            }
+        }
+        if let Err(fault) = watched {
+            return self.lose(number, fault.to_string());
+        }
+        if let Peer::Known(line) = &mut self.peers[number] {
+            line.write(&self.watch, number, &mut self.events);
+        }
+    }
+
+    /// When a call must be looked at, at the latest.
+    fn wakes(&self) -> Option<Duration> {
+        if self.awaited == 0 {
+            return None;
+        }
+        let wakes = |peer: &Peer| match peer {
+            Peer::Known(line) => match &line.link {
+                Link::Awaited { until } => Some(*until),
+                Link::Called(call) => Some(call.wakes()),
+                Link::Open(_) => None,
+            },
+            _ => None,
+        };
+        self.peers.iter().filter_map(wakes).min()
+    }
+
+    fn look_at_the_door(&mut self) {
+        let number = self.peers.len();
+        let Some(door) = &mut self.door else {
+            return;
+        };
+        if self.watch.take_readable(number) || door.is_busy() {
+            for guest in door.look(&self.mesh, &self.watch, number) {
+                self.place(guest);
+            }
+        }
+    }
+
+    /// A guest gets its place, or hears why not.
+    fn place(&mut self, guest: Guest) {
+        let Guest {
+            hello,
+            mut stream,
+            address,
+        } = guest;
+        let number = hello.rank.0 as usize;
+        let is_free = match self.peers.get(number) {
+            Some(Peer::Absent) => true,
+            Some(Peer::Known(line)) => matches!(line.link, Link::Awaited { .. }),
+            _ => false,
+        };
+        let (word, reason) = if hello.n_ranks as usize != self.mesh.n_ranks {
+            let (theirs, ours) = (hello.n_ranks, self.mesh.n_ranks);
+            let reason = format!("it expects {theirs} ranks, not {ours}");
+            (Word::Ranks(ours as u32), reason)
+        } else if hello.called != self.mesh.rank {
+            let reason = format!("it looks for {}", hello.called);
+            (Word::Taken(hello.called), reason)
+        } else if !is_free || hello.rank <= self.mesh.rank {
+            let reason = format!("it says that it is {}", hello.rank);
+            (Word::Taken(hello.rank), reason)
+        } else {
+            return self.admit(&hello, address, stream);
+        };
+        if let Some(door) = &mut self.door {
+            door.refuse(&self.mesh, address, &reason);
+        }
+        let mut outgoing = Outgoing::new(hello.rank);
+        outgoing.say(word.encode());
+        outgoing.write(&mut stream, &mut VecDeque::new()).ok(); // perhaps it has left
+    }
+
+    /// A guest is the rank that it says it is.
+    fn admit(&mut self, hello: &mesh::Hello, address: SocketAddr, stream: TcpStream) {
+        let number = hello.rank.0 as usize;
+        if let Some(known) = self.roster.get_mut(number) {
+            let (listens, machine) = mesh::whereabouts(hello, address, &stream);
+            *known = Some((listens, machine));
+            if let Some(machine) = machine.filter(|_| listens.ip().is_loopback()) {
+                let text = format!(
+                    "it listens at {listens}, where only its own machine reaches it, and came from \
+                     {machine} (another name or `--listen` is needed)"
+                );
+                self.words
+                    .push_back((hello.rank, Word::Lost(hello.rank, text)));
+            }
+        }
+        self.connect(number, stream);
+    }
+
+    fn lose(&mut self, number: usize, mut reason: String) {
+        if matches!(self.peers[number], Peer::Lost) {
+            return;
+        }
+        if let Peer::Known(line) = std::mem::replace(&mut self.peers[number], Peer::Lost) {
+            if let Some(fault) = line.deaf {
+                reason = format!("{reason} (writing to it failed: {fault})");
+            }
+            self.awaited -= usize::from(!matches!(line.link, Link::Open(_)));
+        }
+        self.watch.forget(number);
+        self.events
+            .push_back(Event::Lost(Rank(number as u32), reason));
+    }
+}
+
 impl Transport for Tcp {
     fn rank(&self) -> Rank {
-        self.rank
+        self.mesh.rank
     }
 
     fn n_ranks(&self) -> usize {
@@ -168,29 +515,30 @@ impl Transport for Tcp {
         LIMITS
     }
 
+    fn connects_on_need(&self) -> bool {
+        !self.mesh.is_acquainted()
+    }
+
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
         debug_assert!(packet.len() <= LIMITS.message_bytes);
-        let (watch, number) = (self.watch.clone(), to.0 as usize);
-        if let Some(peer) = self.peers.get_mut(number).and_then(Option::as_mut) {
-            peer.outgoing.send(packet);
-            peer.write(&watch, number, &mut self.events);
+        if let Some(line) = self.way_to(to) {
+            line.outgoing.send(packet);
+            self.write(to);
         }
     }
 
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
-        let (watch, number) = (self.watch.clone(), to.0 as usize);
-        if let Some(peer) = self.peers.get_mut(number).and_then(Option::as_mut) {
-            peer.outgoing.send_data(tag, payload);
-            peer.write(&watch, number, &mut self.events);
+        if let Some(line) = self.way_to(to) {
+            line.outgoing.send_data(tag, payload);
+            self.write(to);
         }
     }
 
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
-        let watch = self.watch.clone();
-        if let Some(peer) = self.peer(from) {
-            peer.incoming.receive(tag, room);
-            if std::mem::take(&mut peer.waits) {
-                watch.note(from.0 as usize);
+        if let Some(line) = self.way_to(from) {
+            line.incoming.receive(tag, room);
+            if std::mem::take(&mut line.waits) {
+                self.watch.note(from.0 as usize);
             }
         }
     }
@@ -203,6 +551,8 @@ impl Transport for Tcp {
         if self.events.is_empty() {
             self.watch.look();
             self.visit();
+            // Said when the ranks had gathered; nobody waits for them.
+            self.words.clear();
         }
         self.events.pop_front()
     }
@@ -212,24 +562,34 @@ impl Transport for Tcp {
     }
 }
 
+impl fmt::Debug for Tcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tcp({} of {})", self.mesh.rank, self.peers.len())
+    }
+}
+
 impl Drop for Tcp {
     /// Says that nothing more comes and waits for the same word of the others, a moment at most: a
     /// socket that is closed with bytes unread takes back what it sent.
     fn drop(&mut self) {
         let mut waste = vec![0; 64 << 10];
         let mut open: Vec<TcpStream> = Vec::new();
-        for peer in self.peers.iter_mut().filter_map(Option::take) {
-            if peer.socket.shutdown(Shutdown::Write).is_ok() {
-                open.push(peer.socket);
+        self.door = None;
+        for peer in &mut self.peers {
+            if let Peer::Known(line) = std::mem::replace(peer, Peer::Lost)
+                && let Link::Open(socket) = line.link
+                && socket.shutdown(Shutdown::Write).is_ok()
+            {
+                open.push(socket);
             }
         }
-        let deadline = self.host.now() + LINGER;
+        let deadline = self.now() + LINGER;
         loop {
-            (0..self.peers.len()).for_each(|number| self.watch.forget(number));
+            (0..=self.peers.len()).for_each(|number| self.watch.forget(number));
             open.retain_mut(|socket| {
                 matches!(drain(socket, &mut waste), Err(fault) if fault.kind() == io::ErrorKind::WouldBlock)
             });
-            let left = deadline.saturating_sub(self.host.now());
+            let left = deadline.saturating_sub(self.now());
             if open.is_empty() || left.is_zero() {
                 return;
             }

@@ -12,7 +12,8 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 /// The stream to one rank.
 pub struct Outgoing {
     to: Rank,
-    packets: VecDeque<Vec<u8>>,
+    /// Packets, and words among them.
+    packets: VecDeque<(Kind, Vec<u8>)>,
     data: VecDeque<Shipment>,
     frame: Option<Frame>,
 }
@@ -47,7 +48,12 @@ impl Outgoing {
 
     /// Adds a packet.
     pub fn send(&mut self, packet: Vec<u8>) {
-        self.packets.push_back(packet);
+        self.packets.push_back((Kind::Packet, packet));
+    }
+
+    /// Adds a word.
+    pub fn say(&mut self, word: Vec<u8>) {
+        self.packets.push_back((Kind::Word, word));
     }
 
     /// Adds data.
@@ -84,9 +90,9 @@ impl Outgoing {
         if self.frame.is_some() {
             return true;
         }
-        let header = if let Some(packet) = self.packets.front() {
+        let header = if let Some((kind, packet)) = self.packets.front() {
             Header {
-                kind: Kind::Packet,
+                kind: *kind,
                 tag: 0,
                 length: packet.len(),
             }
@@ -108,8 +114,9 @@ impl Outgoing {
         let Some(frame) = &self.frame else {
             return Ok(0);
         };
-        if frame.kind == Kind::Packet {
-            return frame.write(self.packets.front().map_or(&[], Vec::as_slice), sink);
+        if matches!(frame.kind, Kind::Packet | Kind::Word) {
+            let bytes = self.packets.front().map_or(&[][..], |(_, bytes)| bytes);
+            return frame.write(bytes, sink);
         }
         let Some(shipment) = self.data.front() else {
             return Ok(0);
@@ -134,6 +141,9 @@ impl Outgoing {
             Kind::Packet => {
                 self.packets.pop_front();
                 events.push_back(Event::Sent(self.to));
+            }
+            Kind::Word => {
+                self.packets.pop_front();
             }
             Kind::Part => {
                 if let Some(shipment) = self.data.front_mut() {

@@ -8,8 +8,8 @@
 //! reads until nothing is left. While somebody sleeps, only he is told, and leaves a note for others.
 
 use crate::host::{Bell, lock};
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::event::Source;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, TryLockError};
@@ -22,9 +22,10 @@ const WRITE: u8 = 2;
 /// Reading has ended, or will when all is read.
 const ENDS: u8 = 4;
 
-/// Watches the sockets of all other ranks.
+/// Watches the sockets to other ranks, and the door.
 pub struct Watch {
     look: Mutex<Look>,
+    registry: Registry,
     waker: Waker,
     /// What was heard of each socket and not used yet.
     notes: Box<[AtomicU8]>,
@@ -40,28 +41,43 @@ struct Look {
 const WOKEN: Token = Token(usize::MAX);
 
 impl Watch {
-    /// Over sockets, each with its number.
-    pub fn new<'a>(
-        n: usize,
-        sockets: impl Iterator<Item = (usize, &'a mut TcpStream)>,
-    ) -> io::Result<Self> {
+    /// Over no sockets yet; they will have numbers below `n`.
+    pub fn new(n: usize) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let notes: Box<[AtomicU8]> = (0..n).map(|_| AtomicU8::new(0)).collect();
-        for (number, socket) in sockets {
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry().register(socket, Token(number), interest)?;
-            // What came before is not told of: all are looked at once.
-            notes[number].store(READ | WRITE, Ordering::Relaxed);
-        }
-        let waker = Waker::new(poll.registry(), WOKEN)?;
+        let registry = poll.registry().try_clone()?;
+        let waker = Waker::new(&registry, WOKEN)?;
         let events = Events::with_capacity(64);
         Ok(Watch {
             look: Mutex::new(Look { poll, events }),
+            registry,
             waker,
-            notes,
+            notes: (0..n).map(|_| AtomicU8::new(0)).collect(),
             rung: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
         })
+    }
+
+    /// Watches a socket too; several may have one number.
+    pub fn add(&self, number: usize, socket: &mut impl Source) -> io::Result<()> {
+        self.registry
+            .register(socket, Token(number), Self::INTEREST)?;
+        self.note_all(number);
+        Ok(())
+    }
+
+    /// A socket that is watched has another number from now on.
+    pub fn renumber(&self, number: usize, socket: &mut impl Source) -> io::Result<()> {
+        self.registry
+            .reregister(socket, Token(number), Self::INTEREST)?;
+        self.note_all(number);
+        Ok(())
+    }
+
+    const INTEREST: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+    /// What came before it was watched is not told of: it is looked at once.
+    fn note_all(&self, number: usize) {
+        self.notes[number].store(READ | WRITE, Ordering::Relaxed);
     }
 
     /// Looks which sockets have something; while somebody sleeps, he does.

@@ -1,14 +1,17 @@
-//! The door: who comes is let in if it knows the token, and sent away otherwise.
+//! The door: who comes is let in if it proves that it knows the token, and sent away otherwise.
 //!
 //! # Law
 //! Nobody waits for a stranger: whoever hesitates is sent away, and a crowd at the door loses its
-//! oldest. A stranger costs as many bytes as a hello has.
+//! oldest. A stranger costs a few hundred bytes, and after the first hundred no line of its own.
 
 use super::Mesh;
-use super::words::Hello;
-use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use super::handshake::{Hello, Host};
+use crate::transport::tcp::watch::Watch;
+use dataflow_core::rank::Rank;
+use mio::net::{TcpListener, TcpStream};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long a stranger may take to introduce itself.
@@ -17,20 +20,27 @@ const HESITATION: Duration = Duration::from_secs(5);
 /// How many strangers may stand at the door, beside as many as there are ranks.
 const CROWD: usize = 64;
 
+/// How many lines are said of strangers, and how long those are counted that come after.
+const LINES: usize = 100;
+const COUNTED: Duration = Duration::from_secs(10);
+
 /// Where others come in.
-pub struct Door<'a> {
-    mesh: &'a Mesh,
+pub struct Door {
     listener: TcpListener,
     strangers: VecDeque<Stranger>,
+    /// Whether somebody waits whom the system has no room for.
+    waits: bool,
+    log: Log,
+    /// What became of strangers that said they were a rank.
+    claims: BTreeMap<Rank, String>,
 }
 
-/// Somebody who has not introduced himself.
+/// Somebody who has not proved anything.
 struct Stranger {
     stream: TcpStream,
     address: SocketAddr,
     since: Duration,
-    said: [u8; Hello::BYTES],
-    got: usize,
+    handshake: Host,
 }
 
 /// Somebody who knows the token.
@@ -39,16 +49,20 @@ pub struct Guest {
     pub hello: Hello,
     /// Its connection.
     pub stream: TcpStream,
+    /// Where it came from.
+    pub address: SocketAddr,
 }
 
-impl<'a> Door<'a> {
-    /// Opens it.
-    pub fn new(mesh: &'a Mesh, listener: TcpListener) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
+impl Door {
+    /// Opens it; whoever comes is noted under that number.
+    pub fn new(mut listener: TcpListener, watch: &Watch, number: usize) -> io::Result<Self> {
+        watch.add(number, &mut listener)?;
         Ok(Door {
-            mesh,
             listener,
             strangers: VecDeque::new(),
+            waits: false,
+            log: Log::default(),
+            claims: BTreeMap::new(),
         })
     }
 
@@ -57,82 +71,117 @@ impl<'a> Door<'a> {
         self.listener.local_addr()
     }
 
-    /// Those who have introduced themselves.
-    pub fn look(&mut self) -> Vec<Guest> {
-        let now = self.mesh.host.now();
-        self.accept(now);
+    /// Whether somebody stands there.
+    pub fn is_busy(&self) -> bool {
+        self.waits || !self.strangers.is_empty()
+    }
+
+    /// Those who have proved that they know the token.
+    pub fn look(&mut self, mesh: &Mesh, watch: &Watch, number: usize) -> Vec<Guest> {
+        let now = mesh.host.now();
+        self.accept(mesh, watch, number);
         let mut guests = Vec::new();
         for mut stranger in std::mem::take(&mut self.strangers) {
-            match stranger.listen(self.mesh, now) {
+            match stranger.listen(mesh, now) {
                 Ok(Some(hello)) => guests.push(Guest {
                     hello,
                     stream: stranger.stream,
+                    address: stranger.address,
                 }),
                 Ok(None) => self.strangers.push_back(stranger),
-                Err(reason) => self.refuse(stranger.address, &reason),
+                Err(reason) => {
+                    if let Some(claim) = stranger.handshake.claim() {
+                        let claimed = format!("{} said it was it: {reason}", stranger.address);
+                        self.claims.insert(claim.rank, claimed);
+                    }
+                    self.refuse(mesh, stranger.address, &reason);
+                }
             }
         }
         guests
     }
 
-    fn accept(&mut self, now: Duration) {
+    /// What became of somebody who said that he was this rank.
+    pub fn claimed(&self, rank: Rank) -> Option<&str> {
+        self.claims.get(&rank).map(String::as_str)
+    }
+
+    fn accept(&mut self, mesh: &Mesh, watch: &Watch, number: usize) {
+        self.waits = false;
         loop {
             match self.listener.accept() {
-                Ok((stream, address)) => {
-                    if let Err(fault) = stream.set_nonblocking(true) {
-                        self.refuse(address, &fault.to_string());
-                        continue;
-                    }
-                    self.strangers.push_back(Stranger {
-                        stream,
-                        address,
-                        since: now,
-                        said: [0; Hello::BYTES],
-                        got: 0,
+                Ok((mut stream, address)) => {
+                    let handshake = Host::new().and_then(|handshake| {
+                        watch.add(number, &mut stream)?;
+                        stream.set_nodelay(true).map(|()| handshake)
                     });
+                    match handshake {
+                        Ok(handshake) => self.strangers.push_back(Stranger {
+                            stream,
+                            address,
+                            since: mesh.host.now(),
+                            handshake,
+                        }),
+                        Err(fault) => self.refuse(mesh, address, &fault.to_string()),
+                    }
                 }
                 Err(fault) if fault.kind() == ErrorKind::Interrupted => {}
                 Err(fault) if fault.kind() == ErrorKind::WouldBlock => break,
                 Err(fault) => {
-                    (self.mesh.log)(&format!("{} lost a connection: {fault}", self.mesh.rank));
+                    // It, or the next, is tried again soon: there may be room then.
+                    self.waits = true;
+                    let line = format!("{} could not let somebody in: {fault}", mesh.rank);
+                    self.log.say(mesh, &line);
                     break;
                 }
             }
         }
-        while self.strangers.len() > CROWD + self.mesh.n_ranks {
+        while self.strangers.len() > CROWD + mesh.n_ranks {
             if let Some(oldest) = self.strangers.pop_front() {
-                self.refuse(oldest.address, "there is a crowd at the door");
+                self.refuse(mesh, oldest.address, "there is a crowd at the door");
             }
         }
     }
 
-    /// Says in one line who was refused, and why.
-    pub fn refuse(&self, address: SocketAddr, reason: &str) {
-        (self.mesh.log)(&format!("{} refused {address}: {reason}", self.mesh.rank));
+    /// Says who was refused, and why.
+    pub fn refuse(&mut self, mesh: &Mesh, address: SocketAddr, reason: &str) {
+        let line = format!("{} refused {address}: {reason}", mesh.rank);
+        self.log.say(mesh, &line);
     }
 }
 
 impl Stranger {
-    /// Its hello, when it is complete.
+    /// Who it is, when it has proved it.
     fn listen(&mut self, mesh: &Mesh, now: Duration) -> Result<Option<Hello>, String> {
-        while self.got < Hello::BYTES {
-            match self.stream.read(&mut self.said[self.got..]) {
-                Ok(0) => return Err("it left without a word".into()),
-                Ok(got) => self.got += got,
-                Err(fault) if fault.kind() == ErrorKind::Interrupted => {}
-                Err(fault) if fault.kind() == ErrorKind::WouldBlock => break,
-                Err(fault) => return Err(fault.to_string()),
-            }
-        }
-        if !Hello::may_begin_with(&self.said[..self.got]) {
-            return Err("it does not say what ranks say".into());
-        }
-        if self.got == Hello::BYTES {
-            return Ok(Some(Hello::decode(&self.said, &mesh.token)?));
-        }
-        if now.saturating_sub(self.since) > HESITATION {
+        let hello = self.handshake.go(&mesh.token, &mut self.stream)?;
+        if hello.is_none() && now.saturating_sub(self.since) > HESITATION {
             return Err(format!("it did not introduce itself within {HESITATION:?}"));
         }
-        Ok(None)
+        Ok(hello)
+    }
+}
+
+/// Lines, of which only the first are said one by one.
+#[derive(Default)]
+struct Log {
+    said: usize,
+    kept: usize,
+    since: Duration,
+}
+
+impl Log {
+    fn say(&mut self, mesh: &Mesh, line: &str) {
+        let now = mesh.host.now();
+        self.said += 1;
+        if self.said <= LINES {
+            (mesh.log)(line);
+            self.since = now;
+            return;
+        }
+        self.kept += 1;
+        if now.saturating_sub(self.since) >= COUNTED {
+            (mesh.log)(&format!("{line} (and {} lines like this)", self.kept - 1));
+            (self.kept, self.since) = (0, now);
+        }
     }
 }

@@ -2,46 +2,67 @@
 //!
 //! ```text
 //!   rank 0                                    rank r
-//!   listens where all know it                 listens anywhere
-//!      ◄───────────────────── hello ────────────
-//!      ══════════ roster, when all have come ══►
-//!                                             connects to the ranks below it, lets in those above
+//!   listens where all know it                 listens anywhere, and calls until it is heard
+//!      ◄═════════════ handshake ═══════════════►
+//!      ◄──────────────── beats ────────────────►
+//!      ══════════ meet, when all have come ════►
+//!                                             in a small job: is connected to all others,
+//!      ◄─── ask (rank) ─────────────────────────  by asking for each
+//!      ──── at (rank, address) ─────► the higher, which calls the lower
 //!      ◄───────────────────── ready ────────────
 //!      ══════════ go, when all are ready ══════►
 //! ```
-//! Until all have heard *go*, everybody keeps an ear on rank 0, and it on all: who ends on the way
-//! is named to the others. Then no door is open any more.
+//! Until all have heard *go*, rank 0 has one deadline for the whole, everybody beats towards it and
+//! it towards all: who ends, falls silent or cannot be reached on the way is named to the others, and
+//! so is whoever missed the deadline. All of them say every few seconds whom they wait for, and sleep
+//! in between. In a small job no door is open afterwards; in a large one ranks go on being connected
+//! when they first have something to say to each other.
 //!
 //! # Security
-//! Whoever knows the token can become a rank; it travels in the clear, so between hosts the network
-//! must be trusted. Strangers are refused, each in one line of the log, and the others go on.
+//! Whoever knows the token can become a rank; both ends of a connection prove that they do, and the
+//! token never travels. What follows the proofs is neither hidden nor sealed: between hosts the
+//! network must be trusted, or tunnelled. Strangers are refused in a bounded number of lines, and the
+//! others go on.
 
+mod call;
 mod door;
-mod talk;
+mod handshake;
+mod join;
+mod lead;
+mod room;
 mod words;
+
+pub(super) use call::{Call, Called};
+pub(super) use door::{Door, Guest};
+pub(super) use handshake::{Hello, Refused};
+pub(super) use room::widen;
+pub(super) use words::Word;
 
 use super::{Tcp, Token};
 use crate::host::Host;
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
-use door::{Door, Guest};
+use mio::net::TcpStream;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use talk::Talk;
-use words::{Hello, Word};
 
-/// How often sockets are looked at while ranks gather.
-const TICK: Duration = Duration::from_millis(1);
+/// How often ranks that gather say that they live, at least.
+const BEAT: Duration = Duration::from_secs(1);
 
-/// How long one attempt to connect may take, and the pause before the next.
-const ATTEMPT: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(50);
+/// How often they say whom they wait for.
+const TOLD: Duration = Duration::from_secs(5);
+
+/// How often rank 0 asks who has ended.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long rank 0 may take to say who was lost, when another cannot be reached.
 const EXPLANATION: Duration = Duration::from_secs(3);
+
+/// In a job of so many ranks each says by itself whom it waits for; in a larger one rank 0 does.
+const TALKATIVE: usize = 16;
 
 /// The place of a process among those that become ranks.
 ///
@@ -56,7 +77,7 @@ const EXPLANATION: Duration = Duration::from_secs(3);
 /// let [listener, another] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
 /// let root = listener.local_addr()?;
 /// let ends = std::thread::scope(|ranks| {
-///     let other = ranks.spawn(|| Mesh::new(Rank(1), 2, token).join(root, another));
+///     let other = ranks.spawn(|| Mesh::new(Rank(1), 2, token).join(&[root], another));
 ///     let first = Mesh::new(Rank(0), 2, token).lead(listener, &mut || None)?;
 ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>((first, other.join().unwrap()?))
 /// })?;
@@ -71,9 +92,16 @@ pub struct Mesh {
     pub n_ranks: usize,
     /// What all of them know.
     pub token: Token,
-    /// How long those who have not come, and rank 0, are waited for.
+    /// How long gathering may take: on rank 0 until all are ready, elsewhere until rank 0 is there.
     pub patience: Duration,
-    /// Is told of strangers, a line each; at first standard error is.
+    /// How long a rank that has come may say nothing while the others come.
+    pub silence: Duration,
+    /// So many ranks are connected each to each before anything runs; of more, two are connected
+    /// when they have something to say to each other. The same on all ranks.
+    pub acquainted_ranks: usize,
+    /// Whether rank 0 listens for as long as it lives: then whoever cannot reach it does not try again.
+    pub(crate) is_rank_0_there: bool,
+    /// Is told of strangers and of waiting, a line each; at first standard error is.
     pub log: fn(&str),
     /// Clock and bells.
     pub host: Arc<dyn Host>,
@@ -96,6 +124,9 @@ impl Mesh {
             n_ranks,
             token,
             patience: Duration::from_secs(600),
+            silence: Duration::from_secs(10),
+            acquainted_ranks: 64,
+            is_rank_0_there: false,
             log: |line| eprintln!("{line}"),
             host: crate::host::Machine::new(),
         }
@@ -104,235 +135,37 @@ impl Mesh {
     /// Becomes rank 0, which the others find where `listener` listens.
     ///
     /// # Errors
-    /// If a rank ends meanwhile or does not come in time (`rank_lost`), or the operating system
-    /// refuses.
+    /// If a rank ends or falls silent meanwhile, cannot be reached by another or does not come in
+    /// time (`rank_lost`), or the operating system refuses.
     pub fn lead(&self, listener: TcpListener, interrupt: &mut Interrupt) -> Result<Tcp, Error> {
-        let mut others: Vec<Option<Talk>> = (0..self.n_ranks).map(|_| None).collect();
-        let mut roster = vec![SocketAddr::from(([0; 4], 0)); self.n_ranks];
-        let led = self
-            .gather(listener, &mut others, &mut roster, interrupt)
-            .and_then(|()| self.introduce(&mut others, &roster, interrupt));
-        if let Err(Fault::Lost(lost, _)) = &led {
-            let word = Word::Lost(*lost).encode();
-            for other in others.iter_mut().flatten() {
-                other.say(&word).ok(); // who is lost itself does not hear it
-            }
-        }
-        led?;
-        Ok(self.connected(others)?)
+        room::for_sockets(self)?;
+        let mut tcp = Tcp::new(self, listener).map_err(Fault::from)?;
+        lead::Leader::new(&mut tcp, interrupt).lead()?;
+        Ok(tcp)
     }
 
-    /// Waits until all have come.
-    fn gather(
-        &self,
-        listener: TcpListener,
-        others: &mut [Option<Talk>],
-        roster: &mut [SocketAddr],
-        interrupt: &mut Interrupt,
-    ) -> Result<(), Fault> {
-        let mut door = Door::new(self, listener)?;
-        let deadline = self.host.now() + self.patience;
-        let nap = self.host.bell();
-        loop {
-            for guest in door.look() {
-                let hello = guest.hello;
-                let is_free = |rank: usize| rank > 0 && others[rank].is_none();
-                if let Some(talk) = self.place(&door, guest, is_free)? {
-                    roster[hello.rank.0 as usize] = reachable(hello.listens, talk.peer()?);
-                    others[hello.rank.0 as usize] = Some(talk);
-                }
-            }
-            if others.iter().skip(1).all(Option::is_some) {
-                return Ok(());
-            }
-            listen(others, interrupt, |_, _| Ok(()))?;
-            if self.host.now() > deadline {
-                let missing = others.iter().skip(1).position(Option::is_none);
-                let missing = Rank(missing.unwrap_or(0) as u32 + 1);
-                let text = format!("it did not come within {:?}", self.patience);
-                return Err(Fault::Lost(missing, text));
-            }
-            nap.wait(Some(TICK));
-        }
-    }
-
-    /// Tells all where all are, and waits until each is connected to each.
-    fn introduce(
-        &self,
-        others: &mut [Option<Talk>],
-        roster: &[SocketAddr],
-        interrupt: &mut Interrupt,
-    ) -> Result<(), Fault> {
-        let mut words = Word::Roster(self.n_ranks as u32).encode().to_vec();
-        words.extend(
-            roster
-                .iter()
-                .flat_map(|address| words::encode_address(*address)),
-        );
-        tell(others, &words)?;
-        let mut is_ready = vec![false; self.n_ranks];
-        let nap = self.host.bell();
-        while is_ready.iter().skip(1).any(|ready| !ready) {
-            listen(others, interrupt, |rank, word| match word {
-                Word::Ready => {
-                    is_ready[rank] = true;
-                    Ok(())
-                }
-                other => Err(format!("it said {other:?} while it was to connect")),
-            })?;
-            nap.wait(Some(TICK));
-        }
-        tell(others, &Word::Go.encode())
-    }
-
-    /// Becomes a rank other than 0, which is found at `root`; the others find this one where
-    /// `listener` listens.
+    /// Becomes a rank other than 0, which is found at one of the addresses of `root`; the others find
+    /// this one where `listener` listens.
     ///
     /// # Errors
-    /// If rank 0 cannot be reached in time or another rank ends meanwhile (`rank_lost`), if they
-    /// expect another number of ranks (`parameters_differ`) or the operating system refuses.
-    pub fn join(&self, root: SocketAddr, listener: TcpListener) -> Result<Tcp, Error> {
-        Ok(self.join_in(root, listener)?)
+    /// If rank 0 cannot be reached in time or another rank is lost meanwhile (`rank_lost`), if they
+    /// expect another number of ranks (`parameters_differ`), if rank 0 does not know the token or
+    /// the operating system refuses (`wrong_settings`).
+    pub fn join(&self, root: &[SocketAddr], listener: TcpListener) -> Result<Tcp, Error> {
+        room::for_sockets(self)?;
+        let mut tcp = Tcp::new(self, listener).map_err(Fault::from)?;
+        join::Joiner::new(&mut tcp).join(root)?;
+        Ok(tcp)
     }
 
-    fn join_in(&self, root: SocketAddr, listener: TcpListener) -> Result<Tcp, Fault> {
-        let mut door = Door::new(self, listener)?;
-        let hello = Hello {
-            rank: self.rank,
-            n_ranks: self.n_ranks as u32,
-            listens: door.address()?,
-        };
-        let hello = hello.encode(&self.token);
-        let mut leader = self.reach(root)?;
-        leader
-            .say(&hello)
-            .map_err(|reason| Fault::Lost(Rank(0), reason))?;
-        let roster = self.hear_roster(&mut leader)?;
-        let own = self.rank.0 as usize;
-        let mut others: Vec<Option<Talk>> = (0..self.n_ranks).map(|_| None).collect();
-        for (rank, address) in roster.iter().enumerate().take(own).skip(1) {
-            let talk = Talk::connect(*address, ATTEMPT).and_then(|mut talk| {
-                talk.say(&hello)?;
-                Ok(talk)
-            });
-            match talk {
-                Ok(talk) => others[rank] = Some(talk),
-                Err(reason) => return Err(self.explain(&mut leader, rank, *address, &reason)),
-            }
-        }
-        let nap = self.host.bell();
-        while others.iter().skip(own + 1).any(Option::is_none) {
-            for guest in door.look() {
-                let rank = guest.hello.rank.0 as usize;
-                let free = |rank: usize| rank > own && others[rank].is_none();
-                if let Some(talk) = self.place(&door, guest, free)? {
-                    others[rank] = Some(talk);
-                }
-            }
-            self.hear(&mut leader)?;
-            nap.wait(Some(TICK));
-        }
-        let ready = Word::Ready.encode();
-        leader
-            .say(&ready)
-            .map_err(|reason| Fault::Lost(Rank(0), reason))?;
-        while self.hear(&mut leader)? != Some(Word::Go) {
-            nap.wait(Some(TICK));
-        }
-        others[0] = Some(leader);
-        self.connected(others)
+    /// How often ranks that gather say that they live.
+    fn beat(&self) -> Duration {
+        BEAT.min(self.silence / 4)
     }
 
-    /// Connects to rank 0, which may not be there yet.
-    fn reach(&self, root: SocketAddr) -> Result<Talk, Fault> {
-        let begun = self.host.now();
-        let nap = self.host.bell();
-        loop {
-            match Talk::connect(root, ATTEMPT) {
-                Ok(talk) => return Ok(talk),
-                Err(reason) if self.host.now() - begun > self.patience => {
-                    let text = format!("it cannot be reached at {root}: {reason}");
-                    return Err(Fault::Lost(Rank(0), text));
-                }
-                Err(_) => nap.wait(Some(PAUSE)),
-            }
-        }
-    }
-
-    /// The next word of rank 0, if it has said one: a bad one is the end.
-    fn hear(&self, leader: &mut Talk) -> Result<Option<Word>, Fault> {
-        let word = leader
-            .word()
-            .map_err(|reason| Fault::Lost(Rank(0), reason))?;
-        match word {
-            None => Ok(None),
-            Some(Word::Lost(rank)) => Err(Fault::Lost(rank, "rank 0 says so".into())),
-            Some(Word::Ranks(n)) => Err(Fault::Other(Error::parameters_differ(format!(
-                "ranks: {n} on rank 0, {} on {}",
-                self.n_ranks, self.rank
-            )))),
-            Some(Word::Taken(rank)) => Err(Fault::Other(Error::wrong_settings(format!(
-                "{rank} is another process (of {} ranks each is to be started once)",
-                self.n_ranks
-            )))),
-            Some(word) => Ok(Some(word)),
-        }
-    }
-
-    fn hear_roster(&self, leader: &mut Talk) -> Result<Vec<SocketAddr>, Fault> {
-        let nap = self.host.bell();
-        let n_ranks = self.n_ranks as u32;
-        while self.hear(leader)? != Some(Word::Roster(n_ranks)) {
-            nap.wait(Some(TICK));
-        }
-        loop {
-            let roster = leader.roster(self.n_ranks);
-            match roster.map_err(|reason| Fault::Lost(Rank(0), reason))? {
-                Some(roster) => return Ok(roster),
-                None => nap.wait(Some(TICK)),
-            }
-        }
-    }
-
-    /// A guest gets its place, or hears why not.
-    fn place(
-        &self,
-        door: &Door,
-        guest: Guest,
-        is_free: impl Fn(usize) -> bool,
-    ) -> Result<Option<Talk>, Fault> {
-        let Hello { rank, n_ranks, .. } = guest.hello;
-        let mut talk = Talk::new(guest.stream)?;
-        let (word, reason) = if n_ranks as usize != self.n_ranks {
-            let reason = format!("it expects {n_ranks} ranks, not {}", self.n_ranks);
-            (Word::Ranks(self.n_ranks as u32), reason)
-        } else if rank.0 as usize >= self.n_ranks || !is_free(rank.0 as usize) {
-            (Word::Taken(rank), format!("it says that it is {rank}"))
-        } else {
-            return Ok(Some(talk));
-        };
-        door.refuse(talk.peer()?, &reason);
-        talk.say(&word.encode()).ok(); // perhaps it has left
-        Ok(None)
-    }
-
-    /// Why a rank that was there cannot be reached: rank 0 knows soon.
-    fn explain(&self, leader: &mut Talk, rank: usize, at: SocketAddr, reason: &str) -> Fault {
-        let nap = self.host.bell();
-        let deadline = self.host.now() + EXPLANATION;
-        while self.host.now() < deadline {
-            if let Err(fault) = self.hear(leader) {
-                return fault;
-            }
-            nap.wait(Some(TICK));
-        }
-        let text = format!("it cannot be reached at {at}: {reason}");
-        Fault::Lost(Rank(rank as u32), text)
-    }
-
-    fn connected(&self, others: Vec<Option<Talk>>) -> Result<Tcp, Fault> {
-        let sockets = others.into_iter().map(|other| other.map(Talk::into_stream));
-        Ok(Tcp::over(self.rank, sockets.collect(), self.host.clone())?)
+    /// Whether all are connected to all before anything runs.
+    pub(super) fn is_acquainted(&self) -> bool {
+        self.n_ranks <= self.acquainted_ranks
     }
 }
 
@@ -342,44 +175,58 @@ impl fmt::Debug for Mesh {
     }
 }
 
-/// Listens whether anybody has ended, or says a word.
-fn listen(
-    others: &mut [Option<Talk>],
-    interrupt: &mut Interrupt,
-    mut heed: impl FnMut(usize, Word) -> Result<(), String>,
-) -> Result<(), Fault> {
-    if let Some((rank, text)) = interrupt() {
-        return Err(Fault::Lost(rank, text));
-    }
-    for (rank, other) in others.iter_mut().enumerate() {
-        let Some(other) = other else {
-            continue;
-        };
-        let heard = other.word().and_then(|word| match word {
-            Some(word) => heed(rank, word),
-            None => Ok(()),
-        });
-        heard.map_err(|reason| Fault::Lost(Rank(rank as u32), reason))?;
-    }
-    Ok(())
+/// Where a guest is found, and from which machine it came if that is another. Whoever listens on all
+/// its addresses is found at the one it came from.
+pub(super) fn whereabouts(
+    hello: &Hello,
+    came_from: SocketAddr,
+    stream: &TcpStream,
+) -> (SocketAddr, Option<IpAddr>) {
+    let ip = came_from.ip().to_canonical();
+    let own = stream
+        .local_addr()
+        .map(|address| address.ip().to_canonical());
+    let is_here = own.is_ok_and(|own| own == ip || own.is_loopback() && ip.is_loopback());
+    let found = match hello.listens.ip().is_unspecified() {
+        true => SocketAddr::new(ip, hello.listens.port()),
+        false => hello.listens,
+    };
+    (found, (!is_here).then_some(ip))
 }
 
-fn tell(others: &mut [Option<Talk>], words: &[u8]) -> Result<(), Fault> {
-    for (rank, other) in others.iter_mut().enumerate() {
-        if let Some(other) = other {
-            let said = other.say(words);
-            said.map_err(|reason| Fault::Lost(Rank(rank as u32), reason))?;
+/// Which of the ranks of its machine each rank is, and how many there are.
+fn places(machines: &[Option<IpAddr>]) -> Vec<(usize, usize)> {
+    let place = |rank: usize| {
+        let own = |machine: &&Option<IpAddr>| **machine == machines[rank];
+        let before = machines[..rank].iter().filter(own).count();
+        (before, machines.iter().filter(own).count())
+    };
+    (0..machines.len()).map(place).collect()
+}
+
+/// Ranks in words: `rank 1`, `ranks 1, 4 to 9`.
+fn named(ranks: &[usize]) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
         }
     }
-    Ok(())
-}
-
-/// Whoever listens on all its addresses is found at the one it came from.
-fn reachable(listens: SocketAddr, came_from: SocketAddr) -> SocketAddr {
-    match listens.ip().is_unspecified() {
-        true => SocketAddr::new(came_from.ip().to_canonical(), listens.port()),
-        false => listens,
+    let mut words: Vec<String> = runs
+        .iter()
+        .map(|(first, last)| match last - first {
+            0 => first.to_string(),
+            1 => format!("{first}, {last}"),
+            _ => format!("{first} to {last}"),
+        })
+        .collect();
+    if words.len() > 8 {
+        words.truncate(8);
+        words.push("others".into());
     }
+    let rank = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{rank} {}", words.join(", "))
 }
 
 impl From<io::Error> for Fault {
@@ -396,6 +243,34 @@ impl From<Fault> for Error {
                 "{rank} was lost while the ranks gathered: {reason}"
             )),
             Fault::Other(error) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_came_from_one_address_are_counted_together() {
+        let a = Some(IpAddr::from([10, 0, 0, 2]));
+        let b = Some(IpAddr::from([10, 0, 0, 3]));
+        let places = places(&[None, a, b, None, a, a]);
+        assert_eq!(places, [(0, 2), (0, 3), (0, 1), (1, 2), (1, 3), (2, 3)]);
+    }
+
+    #[test]
+    fn many_ranks_are_named_in_few_words() {
+        for (ranks, words) in [
+            (vec![3], "rank 3"),
+            (vec![1, 2], "ranks 1, 2"),
+            (vec![1, 4, 5, 6, 9], "ranks 1, 4 to 6, 9"),
+            (
+                (0..40).step_by(2).collect(),
+                "ranks 0, 2, 4, 6, 8, 10, 12, 14, others",
+            ),
+        ] {
+            assert_eq!(named(&ranks), words);
         }
     }
 }

@@ -1,119 +1,90 @@
-//! Words: what processes say to one another before they are ranks. Every one has its fixed length.
+//! Words: what processes say to one another beside the protocol, a frame each.
 //!
 //! ```text
-//!   hello   magic 8 │ token 32 │ rank u32 │ ranks u32 │ where it listens: address 16, port u16
-//!   word    kind u32 │ number u32             a roster is followed by an address and port a rank
+//!   kind u8 │ what belongs to it          numbers u32, little endian; addresses 18 bytes; texts UTF-8
 //! ```
 
-use crate::transport::tcp::Token;
+use crate::transport::tcp::frame::WORD;
 use dataflow_core::rank::Rank;
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// The first bytes of whoever wants to be a rank.
-const MAGIC: [u8; 8] = *b"dfmesh1\n";
-
-/// How a process introduces itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hello {
-    /// Which rank it is.
-    pub rank: Rank,
-    /// How many it expects.
-    pub n_ranks: u32,
-    /// Where it can be reached.
-    pub listens: SocketAddr,
-}
-
-impl Hello {
-    /// Its length on the wire.
-    pub const BYTES: usize = 8 + Token::BYTES + 8 + ADDRESS;
-
-    /// As bytes.
-    pub fn encode(&self, token: &Token) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::BYTES);
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(token.bytes());
-        bytes.extend_from_slice(&self.rank.0.to_le_bytes());
-        bytes.extend_from_slice(&self.n_ranks.to_le_bytes());
-        bytes.extend_from_slice(&encode_address(self.listens));
-        bytes
-    }
-
-    /// From bytes.
-    ///
-    /// # Errors
-    /// If it is no hello, or one of another job.
-    pub fn decode(bytes: &[u8; Self::BYTES], token: &Token) -> Result<Self, &'static str> {
-        let mut rest = &bytes[..];
-        if take(&mut rest) != MAGIC {
-            return Err("it does not say what ranks say");
-        }
-        if !token.is_known_to(&take(&mut rest)) {
-            return Err("it does not know the token");
-        }
-        Ok(Hello {
-            rank: Rank(u32::from_le_bytes(take(&mut rest))),
-            n_ranks: u32::from_le_bytes(take(&mut rest)),
-            listens: decode_address(take(&mut rest)),
-        })
-    }
-
-    /// Whether what has come of it can still become one.
-    pub fn may_begin_with(bytes: &[u8]) -> bool {
-        bytes.iter().zip(MAGIC).all(|(said, magic)| *said == magic)
-    }
-}
-
-/// What is said between rank 0 and another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// All have come; the addresses of so many ranks follow.
-    Roster(u32),
-    /// This rank is connected to all others.
+    /// I live; from rank 0 also whom it waits for.
+    Beat(String),
+    /// All have come: be connected to the ranks below you, if so, and say that you are ready.
+    Meet(bool),
+    /// I am.
     Ready,
-    /// All are.
-    Go,
-    /// A rank has ended, and with it the job.
-    Lost(Rank),
-    /// The job has so many ranks, not as many as were expected.
+    /// All are. On your machine you are this one of so many.
+    Go(u32, u32),
+    /// That rank cannot be reached, and by whom, or has ended; and with it the job.
+    Lost(Rank, String),
+    /// The job has so many ranks, not as many as you expect.
     Ranks(u32),
-    /// Somebody else is this rank.
+    /// Somebody else is this rank, or you have called another than you meant.
     Taken(Rank),
+    /// To rank 0: I want to talk to that rank.
+    Ask(Rank),
+    /// From rank 0: call that rank, which listens there.
+    At(Rank, SocketAddr),
 }
 
 impl Word {
-    /// Its length on the wire.
-    pub const BYTES: usize = 8;
-
     /// As bytes.
-    pub fn encode(&self) -> [u8; Self::BYTES] {
-        let (kind, number) = match *self {
-            Word::Roster(n) => (1u32, n),
-            Word::Ready => (2, 0),
-            Word::Go => (3, 0),
-            Word::Lost(rank) => (4, rank.0),
-            Word::Ranks(n) => (5, n),
-            Word::Taken(rank) => (6, rank.0),
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut say = |kind: u8, numbers: &[u32]| {
+            bytes.push(kind);
+            numbers
+                .iter()
+                .for_each(|number| bytes.extend(number.to_le_bytes()));
         };
-        let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&kind.to_le_bytes());
-        bytes[4..].copy_from_slice(&number.to_le_bytes());
+        match self {
+            Word::Beat(_) => say(0, &[]),
+            Word::Meet(all) => say(1, &[u32::from(*all)]),
+            Word::Ready => say(2, &[]),
+            Word::Go(rank, n_ranks) => say(3, &[*rank, *n_ranks]),
+            Word::Lost(rank, _) => say(4, &[rank.0]),
+            Word::Ranks(n) => say(5, &[*n]),
+            Word::Taken(rank) => say(6, &[rank.0]),
+            Word::Ask(rank) => say(7, &[rank.0]),
+            Word::At(rank, _) => say(8, &[rank.0]),
+        }
+        match self {
+            Word::Beat(text) | Word::Lost(_, text) => bytes.extend(text.as_bytes()),
+            Word::At(_, address) => bytes.extend(encode_address(*address)),
+            _ => {}
+        }
+        bytes.truncate(WORD);
         bytes
     }
 
     /// From bytes; none if it is no word.
-    pub fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
-        let mut rest = &bytes[..];
-        let kind = u32::from_le_bytes(take(&mut rest));
-        let number = u32::from_le_bytes(take(&mut rest));
-        match kind {
-            1 => Some(Word::Roster(number)),
-            2 => Some(Word::Ready),
-            3 => Some(Word::Go),
-            4 => Some(Word::Lost(Rank(number))),
-            5 => Some(Word::Ranks(number)),
-            6 => Some(Word::Taken(Rank(number))),
-            _ => None,
-        }
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (kind, mut rest) = bytes.split_first()?;
+        let number = |rest: &mut &[u8]| {
+            let (number, others) = rest.split_first_chunk()?;
+            *rest = others;
+            Some(u32::from_le_bytes(*number))
+        };
+        let text = |rest: &[u8]| String::from_utf8_lossy(rest).into_owned();
+        Some(match kind {
+            0 => Word::Beat(text(rest)),
+            1 => Word::Meet(number(&mut rest)? != 0),
+            2 => Word::Ready,
+            3 => Word::Go(number(&mut rest)?, number(&mut rest)?),
+            4 => Word::Lost(Rank(number(&mut rest)?), text(rest)),
+            5 => Word::Ranks(number(&mut rest)?),
+            6 => Word::Taken(Rank(number(&mut rest)?)),
+            7 => Word::Ask(Rank(number(&mut rest)?)),
+            8 => {
+                let rank = Rank(number(&mut rest)?);
+                Word::At(rank, decode_address(*rest.first_chunk()?))
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -140,7 +111,7 @@ pub fn decode_address(bytes: [u8; ADDRESS]) -> SocketAddr {
 }
 
 /// The first bytes of a slice that has them.
-fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
+pub fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     let (first, others) = rest.split_at(N);
     *rest = others;
     std::array::from_fn(|i| first[i])
@@ -153,25 +124,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_hello_is_understood_by_those_who_know_its_token_only(
-            bytes in any::<[u8; 16]>(), rank: u32, n_ranks: u32, port: u16, mapped: bool
-        ) {
-            let [a, b, c, d, ..] = bytes;
-            let ip = if mapped { [a, b, c, d].into() } else { Ipv6Addr::from(bytes).to_canonical() };
-            let hello = Hello { rank: Rank(rank), n_ranks, listens: SocketAddr::new(ip, port) };
-            let (token, other) = (Token::random().unwrap(), Token::random().unwrap());
-            let encoded: [u8; Hello::BYTES] = hello.encode(&token).try_into().unwrap();
-            prop_assert_eq!(Hello::decode(&encoded, &token), Ok(hello));
-            prop_assert_eq!(Hello::decode(&encoded, &other), Err("it does not know the token"));
-            prop_assert!((0..Hello::BYTES).all(|n| Hello::may_begin_with(&encoded[..n])));
-        }
-
-        #[test]
-        fn any_eight_bytes_are_a_word_or_none(bytes: [u8; 8]) {
+        fn any_bytes_are_a_word_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             if let Some(word) = Word::decode(&bytes) {
                 let again = word.encode();
                 prop_assert_eq!(Word::decode(&again), Some(word));
             }
+        }
+
+        #[test]
+        fn words_are_understood(kind in 0u8..9, a: u32, b: u32, text: String, ip: [u8; 16], port: u16) {
+            let address = SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), port);
+            let word = match kind {
+                0 => Word::Beat(text),
+                1 => Word::Meet(a.is_multiple_of(2)),
+                2 => Word::Ready,
+                3 => Word::Go(a, b),
+                4 => Word::Lost(Rank(a), text),
+                5 => Word::Ranks(a),
+                6 => Word::Taken(Rank(a)),
+                7 => Word::Ask(Rank(a)),
+                _ => Word::At(Rank(a), address),
+            };
+            prop_assert_eq!(Word::decode(&word.encode()), Some(word));
         }
     }
 }

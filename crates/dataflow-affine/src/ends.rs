@@ -1,0 +1,76 @@
+//! Ends: which tasks wait for nobody, and who brings a datum home.
+
+use crate::affine::Var;
+use crate::program::{Program, Statement};
+use crate::sources::{Input, earlier, same_datum};
+use crate::system::{Inexact, System, subtract, union};
+
+/// Where an access of a statement is the last write of its datum: disjoint guards.
+pub(crate) fn homes(
+    program: &Program,
+    writer: &Statement,
+    access: usize,
+) -> Result<Vec<System>, Inexact> {
+    let write = &writer.accesses[access];
+    let mut homes = Vec::new();
+    for piece in &writer.pieces {
+        let mut rest = vec![piece.clone()];
+        for later in &program.statements {
+            let writes = later.accesses.iter().filter(|w| w.mode.writes());
+            for its in writes.filter(|w| w.family == write.family) {
+                for its_piece in &later.pieces {
+                    // Seen from the later one, this one is the `other`.
+                    let same = same_datum(its_piece, its, piece, write);
+                    for (_, system) in earlier(later, writer, &same) {
+                        let own = system.renamed(&Var::exchanged);
+                        let vars: Vec<Var> = later.vars().map(Var::other).collect();
+                        let overwritten = own.without_all(&vars)?.given(piece)?;
+                        if overwritten.meets(piece)? {
+                            rest = subtract(rest, &overwritten)?;
+                        }
+                    }
+                }
+            }
+        }
+        homes.extend(rest);
+    }
+    simplest(homes, writer)
+}
+
+/// Where a task waits for no other: disjoint guards.
+pub(crate) fn roots(writer: &Statement, inputs: &[Vec<Input>]) -> Result<Vec<System>, Inexact> {
+    let mut roots = writer.pieces.clone();
+    for alternatives in inputs {
+        for input in alternatives.iter().filter(|input| input.source.is_some()) {
+            roots = subtract(roots, &input.guard)?;
+        }
+    }
+    simplest(roots, writer)
+}
+
+/// Disjoint guards as few as possible, and with what the domain does not say only.
+fn simplest(parts: Vec<System>, of: &Statement) -> Result<Vec<System>, Inexact> {
+    let mut parts: Vec<System> = parts
+        .into_iter()
+        .map(|part| part.given(&of.base))
+        .collect::<Result<_, _>>()?;
+    let mut at = 0;
+    while at < parts.len() {
+        let mut merged = None;
+        for other in at + 1..parts.len() {
+            if let Some(both) = union(&parts[at], &parts[other], &of.pieces)? {
+                merged = Some((other, both.given(&of.base)?));
+                break;
+            }
+        }
+        match merged {
+            Some((other, both)) => {
+                parts[at] = both;
+                parts.remove(other);
+                at = 0;
+            }
+            None => at += 1,
+        }
+    }
+    Ok(parts)
+}

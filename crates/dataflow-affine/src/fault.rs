@@ -1,0 +1,227 @@
+//! Faults: what a program says that has no meaning, or no exact formula.
+
+use crate::affine::Affine;
+use crate::program::{Mode, Program, Statement};
+use crate::sources::same_datum;
+use crate::system::{Inexact, System};
+use crate::{Derived, Var};
+
+/// A place of a program that is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The statement, by number.
+    pub statement: usize,
+    /// Which of its accesses, if it is one.
+    pub access: Option<usize>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a place is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A formula would hold for fractions, and perhaps not for integers.
+    Inexact(Box<Inexact>),
+    /// The variable of a loop may be negative, and a task's parameters may not.
+    Negative(Var),
+    /// One task writes the same datum by this access and by another one.
+    WrittenTwice(usize),
+    /// One task reads by this access what it writes by another one, or the reverse.
+    ReadAndWritten(usize, System),
+    /// A datum without a store is read where nobody wrote it before.
+    NobodyWrote(System),
+    /// A subscript that the family does not have.
+    Outside(System),
+    /// A datum is read from home that a task of this statement, by this access, takes or replaces
+    /// there meanwhile.
+    TakenMeanwhile(usize, usize),
+    /// The datum that an update took from home would be replaced by one that this access makes.
+    Replaced(usize, usize),
+    /// A datum is given, that is only read, and this access of this statement writes it.
+    GivenAndWritten(usize, usize),
+    /// This line leaves open which task feeds the access.
+    Undetermined(usize),
+    /// Both lines feed the access of the same task.
+    TwoSources(usize, usize),
+}
+
+pub(crate) fn one((statement, access): (usize, usize), reason: Reason) -> Vec<Fault> {
+    vec![Fault {
+        statement,
+        access: Some(access),
+        reason,
+    }]
+}
+
+pub(crate) fn inexact(statement: usize, access: Option<usize>, cause: Inexact) -> Vec<Fault> {
+    let reason = Reason::Inexact(Box::new(cause));
+    vec![Fault {
+        statement,
+        access,
+        reason,
+    }]
+}
+
+/// What can be seen without the edges.
+pub(crate) fn before(program: &Program) -> Result<(), Vec<Fault>> {
+    let mut faults = Vec::new();
+    for (number, statement) in program.statements.iter().enumerate() {
+        for each in &statement.loops {
+            let below = statement
+                .base
+                .with([Affine::from(-1).plus(&each.var.into(), -1)]);
+            if !below.is_empty().map_err(|e| inexact(number, None, e))? {
+                let reason = Reason::Negative(each.var);
+                faults.push((number, None, reason));
+            }
+        }
+        for (at, access) in statement.accesses.iter().enumerate() {
+            let caused = |e| inexact(number, Some(at), e);
+            if let Some(outside) = outside(program, statement, at).map_err(caused)? {
+                faults.push((number, Some(at), Reason::Outside(outside)));
+            }
+            let earlier = statement.accesses[..at].iter().enumerate();
+            for (other, its) in earlier.filter(|(_, its)| its.family == access.family) {
+                if !(access.mode.writes() && its.mode.writes()) {
+                    continue;
+                }
+                let alike = access.subscripts.iter().zip(&its.subscripts);
+                let alike = alike.flat_map(|(a, b)| crate::system::equal(a, b));
+                let alike = System::new(alike);
+                for piece in &statement.pieces {
+                    if piece.meets(&alike).map_err(caused)? {
+                        faults.push((number, Some(at), Reason::WrittenTwice(other)));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    refuse(faults)
+}
+
+/// Where an access is outside of its family.
+fn outside(
+    program: &Program,
+    statement: &Statement,
+    access: usize,
+) -> Result<Option<System>, Inexact> {
+    let access = &statement.accesses[access];
+    let Some((names, domain)) = &program.families[access.family].domain else {
+        return Ok(None);
+    };
+    let mut inside = domain.clone();
+    for (&name, value) in names.iter().zip(&access.subscripts) {
+        inside = inside.substitute(name, value);
+    }
+    for piece in &statement.pieces {
+        if let Some(part) = piece.minus(&inside)?.first() {
+            return Ok(Some(part.given(&statement.base)?));
+        }
+    }
+    Ok(None)
+}
+
+/// What only the edges tell.
+pub(crate) fn after(program: &Program, derived: &Derived) -> Result<(), Vec<Fault>> {
+    let mut faults = Vec::new();
+    for (number, statement) in program.statements.iter().enumerate() {
+        for (at, access) in statement.accesses.iter().enumerate() {
+            let mixed = read_and_written(program, statement, at);
+            let mixed = mixed.map_err(|e| inexact(number, Some(at), e))?;
+            faults.extend(mixed.map(|reason| (number, Some(at), reason)));
+            let stored = program.families[access.family].stored;
+            for input in &derived.tasks[number].inputs[at] {
+                let may_lack = program.families[access.family].orders
+                    || access.mode == Mode::Optional && !stored;
+                if input.source.is_some() || may_lack {
+                    continue;
+                }
+                if !stored {
+                    let reason = Reason::NobodyWrote(input.guard.clone());
+                    faults.push((number, Some(at), reason));
+                    continue;
+                }
+                let found = at_home(program, (number, at), &input.guard);
+                let found = found.map_err(|e| inexact(number, Some(at), e))?;
+                faults.extend(found.map(|reason| (number, Some(at), reason)));
+            }
+        }
+    }
+    refuse(faults)
+}
+
+/// Whether an access reads what an earlier one of the same task writes, or the reverse: the reader would
+/// see the datum as it was, which no loop says.
+fn read_and_written(
+    program: &Program,
+    statement: &Statement,
+    at: usize,
+) -> Result<Option<Reason>, Inexact> {
+    let access = &statement.accesses[at];
+    let family = &program.families[access.family];
+    if family.related || family.orders {
+        return Ok(None);
+    }
+    let earlier = statement.accesses[..at].iter().enumerate();
+    for (other, its) in earlier.filter(|(_, its)| its.family == access.family) {
+        if access.mode.writes() == its.mode.writes() {
+            continue;
+        }
+        let alike = access.subscripts.iter().zip(&its.subscripts);
+        let alike = System::new(alike.flat_map(|(a, b)| crate::system::equal(a, b)));
+        for piece in &statement.pieces {
+            if piece.meets(&alike)? {
+                let both = piece.and(&alike).given(&statement.base)?;
+                return Ok(Some(Reason::ReadAndWritten(other, both)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What is wrong with taking a datum from home where a guard holds.
+fn at_home(
+    program: &Program,
+    (number, at): (usize, usize),
+    guard: &System,
+) -> Result<Option<Reason>, Inexact> {
+    let statement = &program.statements[number];
+    let access = &statement.accesses[at];
+    for (other, its) in program.statements.iter().enumerate() {
+        for (by, write) in its.accesses.iter().enumerate() {
+            let concerns = write.family == access.family && write.mode.writes();
+            if !concerns || (other, by) == (number, at) && access.mode != Mode::Read {
+                continue;
+            }
+            let reason = match (access.mode, write.mode) {
+                (Mode::Read | Mode::Optional, Mode::Give) => continue,
+                (Mode::Read | Mode::Optional, _) => Reason::TakenMeanwhile(other, by),
+                (Mode::Give, Mode::Update | Mode::New) => Reason::GivenAndWritten(other, by),
+                (Mode::Update, Mode::New) => Reason::Replaced(other, by),
+                _ => continue,
+            };
+            for piece in &statement.pieces {
+                let here = piece.and(guard);
+                for its_piece in &its.pieces {
+                    if !same_datum(&here, access, its_piece, write).is_empty()? {
+                        return Ok(Some(reason));
+                    }
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn refuse(faults: Vec<(usize, Option<usize>, Reason)>) -> Result<(), Vec<Fault>> {
+    let fault = |(statement, access, reason)| Fault {
+        statement,
+        access,
+        reason,
+    };
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(faults.into_iter().map(fault).collect()),
+    }
+}

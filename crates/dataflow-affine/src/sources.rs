@@ -1,0 +1,284 @@
+//! Sources: which task wrote last what a task reads.
+//!
+//! # Law
+//! For each read and each write of the same family, and each loop that both share, the iterations of
+//! the write that come before and concern the same datum are a system, and its last iteration is a
+//! candidate. Of two candidates the one is later that shares more loops' values with the reader; then
+//! the text and the iterations decide, loop by loop. What no candidate feeds comes from home.
+//!
+//! # Source
+//! Feautrier, *Dataflow analysis of array and scalar references*, Int. J. of Parallel Programming 20
+//! (1991); Pugh and Wonnacott, *Constraint-based array dependence analysis*, TOPLAS 20 (1998).
+
+use crate::affine::{Affine, Var};
+use crate::last::last;
+use crate::program::{Access, Program, Statement};
+use crate::system::{Inexact, System, equal, subtract, union};
+
+/// One alternative of where a datum comes from.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Where it holds, given the statement's domain; alternatives exclude each other.
+    pub guard: System,
+    /// The task that wrote it last; `None`: nobody did.
+    pub source: Option<Source>,
+}
+
+/// A write by a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The statement, by number.
+    pub statement: usize,
+    /// Which of its accesses.
+    pub access: usize,
+    /// Its iteration, as expressions of the reader's variables.
+    pub iteration: Vec<Affine>,
+}
+
+/// A source that may be later than others, where its guard holds.
+struct Candidate {
+    /// How many loops' values it shares with the reader.
+    level: usize,
+    guard: System,
+    source: Source,
+}
+
+/// Where an access of a statement gets its datum: alternatives that exclude each other and cover
+/// the statement's domain.
+pub(crate) fn inputs(
+    program: &Program,
+    reader: &Statement,
+    access: &Access,
+) -> Result<Vec<Input>, Inexact> {
+    let mut inputs = Vec::new();
+    for piece in &reader.pieces {
+        let mut candidates = candidates(program, reader, piece, access)?;
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.level));
+        let mut rest = vec![piece.clone()];
+        for group in candidates.chunk_by(|a, b| a.level == b.level) {
+            for (at, candidate) in group.iter().enumerate() {
+                let others = group.iter().enumerate().filter(|other| other.0 != at);
+                let mut guards = vec![candidate.guard.clone()];
+                for (_, other) in others {
+                    let mut kept = Vec::new();
+                    for guard in &guards {
+                        kept.extend(unless_later(program, piece, guard, candidate, other)?);
+                    }
+                    guards = kept;
+                }
+                for guard in guards {
+                    for open in &rest {
+                        let here = open.and(&guard);
+                        if !here.is_empty()? {
+                            let source = Some(candidate.source.clone());
+                            inputs.push(Input {
+                                guard: here,
+                                source,
+                            });
+                        }
+                    }
+                    rest = subtract(rest, &guard)?;
+                }
+            }
+        }
+        let home = rest.into_iter().map(|guard| Input {
+            guard,
+            source: None,
+        });
+        inputs.extend(home);
+    }
+    merge(inputs, reader)
+}
+
+/// Every write that may be the source of a read, level by level.
+fn candidates(
+    program: &Program,
+    reader: &Statement,
+    piece: &System,
+    access: &Access,
+) -> Result<Vec<Candidate>, Inexact> {
+    let mut candidates = Vec::new();
+    for (statement, writer) in program.statements.iter().enumerate() {
+        let writes = writer.accesses.iter().enumerate();
+        for (at, write) in writes.filter(|w| w.1.mode.writes() && w.1.family == access.family) {
+            for its_piece in &writer.pieces {
+                let same = same_datum(piece, access, its_piece, write);
+                if same.is_empty()? {
+                    continue;
+                }
+                for (level, system) in earlier(reader, writer, &same) {
+                    if system.is_empty()? {
+                        continue;
+                    }
+                    let vars: Vec<(Var, bool)> = writer
+                        .loops
+                        .iter()
+                        .map(|each| (each.var.other(), each.descends))
+                        .collect();
+                    for found in last(&system, &vars)? {
+                        let source = Source {
+                            statement,
+                            access: at,
+                            iteration: found.iteration,
+                        };
+                        candidates.push(Candidate {
+                            level,
+                            guard: found.guard.given(piece)?,
+                            source,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(candidates)
+}
+
+/// Two instances that access the same datum; the variables of the second one are `other`s.
+pub(crate) fn same_datum(piece: &System, a: &Access, its_piece: &System, b: &Access) -> System {
+    let subscripts = a.subscripts.iter().zip(&b.subscripts);
+    let equations = subscripts.flat_map(|(a, b)| equal(a, &b.renamed(&Var::other)));
+    piece.and(&its_piece.renamed(&Var::other)).with(equations)
+}
+
+/// The parts of a system of two instances in which that of `before` comes before that of `reader`:
+/// for each number of loops whose values they share.
+pub(crate) fn earlier(
+    reader: &Statement,
+    before: &Statement,
+    both: &System,
+) -> Vec<(usize, System)> {
+    let shared = reader.shared(before);
+    let mut systems = Vec::new();
+    let mut alike = both.clone();
+    for level in 0..=shared {
+        if level < shared {
+            // The other's iteration of this loop is earlier.
+            let each = &reader.loops[level];
+            let (own, its) = (Affine::from(each.var), Affine::from(each.var.other()));
+            let step = if each.descends {
+                its.plus(&own, -1)
+            } else {
+                own.plus(&its, -1)
+            };
+            systems.push((level, alike.with([step - 1])));
+            alike = alike.with(equal(&own, &its));
+        } else if before.position[level..] < reader.position[level..] {
+            systems.push((level, alike.clone()));
+        }
+    }
+    systems
+}
+
+/// The parts of a guard where a candidate is not overtaken by another one of its level.
+fn unless_later(
+    program: &Program,
+    piece: &System,
+    guard: &System,
+    own: &Candidate,
+    other: &Candidate,
+) -> Result<Vec<System>, Inexact> {
+    let mut kept = Vec::new();
+    let mut keep = |part: System| -> Result<(), Inexact> {
+        if part.meets(piece)? {
+            kept.push(part);
+        }
+        Ok(())
+    };
+    for part in guard.minus(&other.guard)? {
+        keep(part)?;
+    }
+    let mut tied = guard.and(&other.guard);
+    let [ours, theirs] = [own, other].map(|c| &program.statements[c.source.statement]);
+    let mut depth = 0;
+    while tied.meets(piece)? {
+        let [our_place, their_place] = [ours, theirs].map(|s| s.position[depth]);
+        if our_place != their_place {
+            if their_place < our_place {
+                keep(tied)?;
+            }
+            break;
+        }
+        let Some(each) = ours.loops.get(depth) else {
+            break; // the same task
+        };
+        let [our_value, their_value] = [own, other].map(|c| &c.source.iteration[depth]);
+        let ahead = match each.descends {
+            false => our_value.plus(their_value, -1),
+            true => their_value.plus(our_value, -1),
+        };
+        keep(tied.with([ahead - 1]))?;
+        tied = tied.with(equal(our_value, their_value));
+        depth += 1;
+    }
+    Ok(kept)
+}
+
+/// Alternatives with the same source as one, where that can be said as one conjunction; guards say
+/// only what the domain does not.
+pub(crate) fn merge(mut inputs: Vec<Input>, reader: &Statement) -> Result<Vec<Input>, Inexact> {
+    for input in &mut inputs {
+        input.guard = input.guard.given(&reader.base)?;
+    }
+    let mut at = 0;
+    while at < inputs.len() {
+        let mut found = None;
+        for other in at + 1..inputs.len() {
+            if let Some(merged) = merged(&inputs[at], &inputs[other], reader)? {
+                found = Some((other, merged));
+                break;
+            }
+        }
+        match found {
+            Some((other, merged)) => {
+                inputs[at] = merged;
+                inputs.remove(other);
+                at = 0; // what is larger now may swallow more
+            }
+            None => at += 1,
+        }
+    }
+    Ok(inputs)
+}
+
+fn merged(a: &Input, b: &Input, reader: &Statement) -> Result<Option<Input>, Inexact> {
+    let source = match (&a.source, &b.source) {
+        (None, None) => None,
+        (Some(x), Some(y)) => match general(x, a, y, b, reader)? {
+            Some(source) => Some(source.clone()),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let guard = union(&a.guard, &b.guard, &reader.pieces)?;
+    let guard = guard.map(|guard| guard.given(&reader.base)).transpose()?;
+    Ok(guard.map(|guard| Input { guard, source }))
+}
+
+/// The one of two sources that is also right where the other one is meant.
+fn general<'s>(
+    x: &'s Source,
+    a: &Input,
+    y: &'s Source,
+    b: &Input,
+    reader: &Statement,
+) -> Result<Option<&'s Source>, Inexact> {
+    if (x.statement, x.access) != (y.statement, y.access) {
+        return Ok(None);
+    }
+    let values = || x.iteration.iter().zip(&y.iteration);
+    'sides: for (source, where_other) in [(x, &b.guard), (y, &a.guard)] {
+        for piece in &reader.pieces {
+            let known = piece.and(where_other);
+            for (v, w) in values() {
+                for e in equal(v, w) {
+                    if !known.implies(&e)? {
+                        continue 'sides;
+                    }
+                }
+            }
+        }
+        return Ok(Some(source));
+    }
+    Ok(None)
+}

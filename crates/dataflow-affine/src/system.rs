@@ -1,0 +1,379 @@
+//! Systems of affine inequalities: what follows from them, and what is left without a variable.
+//!
+//! # Law
+//! Everything is exact over the integers. Eliminating a variable (Fourier and Motzkin) is exact where
+//! of each pair of bounds one has the coefficient ±1 there; any other pair ends in [`Inexact`].
+//!
+//! # Source
+//! Pugh, *The Omega test*, Supercomputing '91.
+
+use crate::affine::{Affine, Var};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// A conjunction of inequalities `e ≥ 0`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct System {
+    constraints: Vec<Affine>,
+}
+
+/// An answer would hold for fractions, and perhaps not for integers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inexact {
+    /// The inequalities whose coefficients are the cause.
+    pub constraints: [Affine; 2],
+    /// The variable on which both depend.
+    pub var: Var,
+}
+
+/// How many answers are remembered: some megabytes.
+const MOST_ANSWERS: usize = 1 << 14;
+
+thread_local! {
+    /// Which systems have no point.
+    static ANSWERS: RefCell<HashMap<System, bool>> = RefCell::default();
+}
+
+/// `e = 0` as two inequalities.
+pub(crate) fn equal(a: &Affine, b: &Affine) -> [Affine; 2] {
+    [a.plus(b, -1), b.plus(a, -1)]
+}
+
+impl System {
+    /// The conjunction of inequalities `e ≥ 0`.
+    pub fn new(constraints: impl IntoIterator<Item = Affine>) -> Self {
+        let constraints = constraints.into_iter().collect();
+        System { constraints }.clean()
+    }
+
+    /// Its inequalities, each of the form `e ≥ 0`.
+    pub fn constraints(&self) -> &[Affine] {
+        &self.constraints
+    }
+
+    /// Whether it holds everywhere.
+    pub fn is_always(&self) -> bool {
+        self.constraints.is_empty()
+    }
+
+    /// Whether it holds at a point.
+    pub fn holds(&self, value: &impl Fn(Var) -> i64) -> bool {
+        self.constraints.iter().all(|e| e.at(value) >= 0)
+    }
+
+    /// Both together.
+    pub fn and(&self, other: &System) -> System {
+        self.with(other.constraints.iter().cloned())
+    }
+
+    /// The system with further inequalities.
+    pub fn with(&self, more: impl IntoIterator<Item = Affine>) -> System {
+        let mut system = self.clone();
+        let mut more = more.into_iter();
+        match !self.is_never() && more.all(|e| system.add(e.tightened())) {
+            true => system,
+            false => System::never(),
+        }
+    }
+
+    /// Puts an inequality in its place, and keeps the stricter one of two of a kind. `false`: it
+    /// contradicts what is there.
+    fn add(&mut self, e: Affine) -> bool {
+        if e.terms().is_empty() {
+            return e.constant() >= 0;
+        }
+        let own = &mut self.constraints;
+        let opposite = own.binary_search_by(|other| other.cmp_terms_negated(&e));
+        if opposite.is_ok_and(|at| own[at].constant() + e.constant() < 0) {
+            return false;
+        }
+        match own.binary_search_by(|other| other.terms().cmp(e.terms())) {
+            Ok(at) if own[at].constant() <= e.constant() => {}
+            Ok(at) => own[at] = e,
+            Err(at) => own.insert(at, e),
+        }
+        true
+    }
+
+    fn never() -> System {
+        let constraints = vec![Affine::from(-1)];
+        System { constraints }
+    }
+
+    /// Whether a contradiction is written in it.
+    fn is_never(&self) -> bool {
+        let mut constraints = self.constraints.iter();
+        constraints.any(|e| e.terms().is_empty() && e.constant() < 0)
+    }
+
+    /// Without what says nothing or is said twice.
+    fn clean(self) -> System {
+        let tight = self.constraints.into_iter().map(Affine::tightened);
+        let mut sorted: Vec<Affine> = tight.collect();
+        sorted.sort_unstable(); // of equal terms the smallest constant, the strictest, is first
+        sorted.dedup_by(|later, first| later.terms() == first.terms());
+        if sorted
+            .first()
+            .is_some_and(|e| e.terms().is_empty() && e.constant() < 0)
+        {
+            return System::never();
+        }
+        sorted.retain(|e| !e.terms().is_empty());
+        let contradicts = |e: &Affine| {
+            let found = sorted.binary_search_by(|other| other.cmp_terms_negated(e));
+            found.is_ok_and(|at| sorted[at].constant() + e.constant() < 0)
+        };
+        if sorted.iter().any(contradicts) {
+            return System::never();
+        }
+        System {
+            constraints: sorted,
+        }
+    }
+
+    /// Whether `e ≥ 0` is there and `−e ≥ 0` too.
+    pub(crate) fn fixes(&self, e: &Affine) -> bool {
+        let constraints = &self.constraints;
+        let found = constraints.binary_search_by(|other| other.cmp_terms_negated(e));
+        found.is_ok_and(|at| constraints[at].constant() == -e.constant())
+    }
+
+    /// The variables that occur, in order.
+    pub(crate) fn vars(&self) -> Vec<Var> {
+        let terms = self.constraints.iter().flat_map(|e| e.terms());
+        let mut vars: Vec<Var> = terms.map(|term| term.0).collect();
+        vars.sort_unstable();
+        vars.dedup();
+        vars
+    }
+
+    /// The system with an expression in place of a variable.
+    pub fn substitute(&self, var: Var, value: &Affine) -> System {
+        System::new(self.constraints.iter().map(|e| e.with(var, value)))
+    }
+
+    pub(crate) fn renamed(&self, name: &impl Fn(Var) -> Var) -> System {
+        System::new(self.constraints.iter().map(|e| e.renamed(name)))
+    }
+
+    /// An equation that determines a variable: its value.
+    pub(crate) fn value_of(&self, var: Var) -> Option<Affine> {
+        let determines = |e: &&Affine| e.coefficient(var).abs() == 1 && self.fixes(e);
+        self.constraints
+            .iter()
+            .find(determines)
+            .map(|e| e.bound(var))
+    }
+
+    /// What holds for the other variables where some value of `var` fulfils the system.
+    ///
+    /// # Errors
+    /// If that would be exact for fractions only.
+    pub fn without(&self, var: Var) -> Result<System, Inexact> {
+        if let Some(value) = self.value_of(var) {
+            return Ok(self.substitute(var, &value));
+        }
+        let (with, mut rest): (Vec<_>, Vec<_>) = self
+            .constraints
+            .iter()
+            .cloned()
+            .partition(|e| e.coefficient(var) != 0);
+        let (lower, upper): (Vec<_>, Vec<_>) =
+            with.into_iter().partition(|e| e.coefficient(var) > 0);
+        for low in &lower {
+            for high in &upper {
+                let (a, b) = (low.coefficient(var), -high.coefficient(var));
+                if a != 1 && b != 1 {
+                    let constraints = [low.clone(), high.clone()];
+                    return Err(Inexact { constraints, var });
+                }
+                rest.push(low.times(b).plus(high, a));
+            }
+        }
+        Ok(System::new(rest))
+    }
+
+    /// The same for several variables.
+    pub(crate) fn without_all(&self, vars: &[Var]) -> Result<System, Inexact> {
+        let first = self.clone();
+        vars.iter()
+            .try_fold(first, |system, &var| system.without(var))
+    }
+
+    /// Whether no integers fulfil it. Asked again of the same system, the answer is remembered: an
+    /// analysis asks most of its questions several times.
+    ///
+    /// # Errors
+    /// If fractions do and integers perhaps do not.
+    pub fn is_empty(&self) -> Result<bool, Inexact> {
+        if let Some(known) = ANSWERS.with_borrow(|answers| answers.get(self).copied()) {
+            return Ok(known);
+        }
+        let answer = self.has_no_point()?;
+        ANSWERS.with_borrow_mut(|answers| {
+            if answers.len() == MOST_ANSWERS {
+                answers.clear();
+            }
+            answers.insert(self.clone(), answer);
+        });
+        Ok(answer)
+    }
+
+    fn has_no_point(&self) -> Result<bool, Inexact> {
+        let mut system = self.clone();
+        loop {
+            if system.is_never() {
+                return Ok(true);
+            }
+            let Some(var) = system.cheapest() else {
+                return Ok(false);
+            };
+            system = system.without(var)?;
+        }
+    }
+
+    /// The variable whose elimination leaves the fewest inequalities.
+    fn cheapest(&self) -> Option<Var> {
+        let cost = |&var: &Var| {
+            if self.value_of(var).is_some() {
+                return 0;
+            }
+            let signs = self.constraints.iter().map(|e| e.coefficient(var));
+            let (lower, upper) = signs.fold((0, 0), |(l, u), c| match c {
+                0 => (l, u),
+                1.. => (l + 1, u),
+                _ => (l, u + 1),
+            });
+            1 + lower * upper
+        };
+        self.vars().into_iter().min_by_key(cost)
+    }
+
+    /// Whether `e ≥ 0` follows.
+    pub fn implies(&self, e: &Affine) -> Result<bool, Inexact> {
+        self.with([e.negated()]).is_empty()
+    }
+
+    /// Whether both have a point in common.
+    pub(crate) fn meets(&self, other: &System) -> Result<bool, Inexact> {
+        Ok(!self.and(other).is_empty()?)
+    }
+
+    /// What has to be said where `context` is known.
+    pub fn given(&self, context: &System) -> Result<System, Inexact> {
+        let mut kept: Vec<Affine> = Vec::new();
+        // From behind, so that what is said of loops further out stays rather than goes.
+        for (at, e) in self.constraints.iter().enumerate().rev() {
+            let others = kept.iter().chain(&self.constraints[..at]).cloned();
+            if !context.with(others).implies(e)? {
+                kept.push(e.clone());
+            }
+        }
+        Ok(System::new(kept))
+    }
+
+    /// The points of `self` outside of `other`, in disjoint pieces.
+    pub(crate) fn minus(&self, other: &System) -> Result<Vec<System>, Inexact> {
+        let mut pieces = Vec::new();
+        let mut inside = self.clone();
+        for e in &other.constraints {
+            let piece = inside.with([e.negated()]);
+            if !piece.is_empty()? {
+                pieces.push(piece);
+            }
+            inside = inside.with([e.clone()]);
+        }
+        Ok(pieces)
+    }
+}
+
+/// The points of pieces outside of a system, in disjoint pieces.
+pub(crate) fn subtract(pieces: Vec<System>, other: &System) -> Result<Vec<System>, Inexact> {
+    let mut left = Vec::new();
+    for piece in pieces {
+        left.extend(piece.minus(other)?);
+    }
+    Ok(left)
+}
+
+/// Two systems as one, if it holds in `universe` exactly where one of them does.
+pub(crate) fn union(
+    a: &System,
+    b: &System,
+    universe: &[System],
+) -> Result<Option<System>, Inexact> {
+    // What one says and the other implies, on each piece of the universe.
+    let follows = |e: &Affine, from: &System| -> Result<bool, Inexact> {
+        for piece in universe {
+            if !piece.and(from).implies(e)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    let mut hull = Vec::new();
+    for (own, other) in [(a, b), (b, a)] {
+        for e in &own.constraints {
+            if follows(e, other)? {
+                hull.push(e.clone());
+            }
+        }
+    }
+    let hull = System::new(hull);
+    for piece in universe {
+        let outside_a = piece.and(&hull).minus(a)?;
+        if !subtract(outside_a, b)?.is_empty() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(hull))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X: Var = Var(0);
+    const Y: Var = Var(1);
+    const N: Var = Var(2);
+
+    fn square() -> System {
+        System::new([X + 0, Y + 0, N - X - 1, N - Y - 1])
+    }
+
+    #[test]
+    fn emptiness_is_that_of_integers() {
+        assert_eq!(square().is_empty(), Ok(false));
+        assert_eq!(square().with([X - N]).is_empty(), Ok(true));
+        // 2x = 2y + 1 has fractions only.
+        let odd = System::new(equal(&(2 * X), &(2 * Y + 1)));
+        assert_eq!(odd.is_empty(), Ok(true));
+        // 3 ≤ 2x and 3x ≤ 5: 1.5 ≤ x ≤ 1.67; of one variable alone the bounds are rounded.
+        assert_eq!(System::new([2 * X - 3, -(3 * X) + 5]).is_empty(), Ok(true));
+        let between = System::new([2 * X - Y, Y - 3 * X + 1, Y - 3]);
+        assert!(between.without(X).is_err(), "2x ≥ y and 3x ≤ y + 1");
+    }
+
+    #[test]
+    fn what_is_known_is_not_said_again() {
+        let guard = System::new([X - Y - 1, X + 0, N - 1]);
+        let said = guard.given(&square()).unwrap();
+        assert_eq!(said.constraints(), [X - Y - 1]);
+        assert!(square().given(&square()).unwrap().is_always());
+    }
+
+    #[test]
+    fn two_halves_are_one_where_what_lies_between_is_outside() {
+        let (left, right) = (System::new([Y - X - 1]), System::new([X - Y - 1]));
+        let universe = [square()];
+        assert_eq!(union(&left, &right, &universe), Ok(None));
+        let off_diagonal = [square().and(&left), square().and(&right)];
+        assert_eq!(
+            union(&left, &right, &off_diagonal),
+            Ok(Some(System::default()))
+        );
+        let rest = square().minus(&left).unwrap();
+        assert_eq!(rest.len(), 1);
+        assert!(rest[0].implies(&(X - Y)).unwrap());
+    }
+}

@@ -1,0 +1,48 @@
+//! What is derived equals what running the program finds: for textbook programs over all small
+//! parameters, and for random nests.
+
+mod brute;
+mod programs;
+mod random;
+
+use brute::check;
+use dataflow_affine::derive;
+use std::time::Instant;
+
+#[test]
+fn both_ends_of_every_edge_are_those_of_brute_force() {
+    for (name, program, up_to) in programs::all() {
+        let start = Instant::now();
+        let derived = derive(&program).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
+        let took = start.elapsed();
+        let found =
+            check(&program, &derived, up_to).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        println!(
+            "{name:>16}: {:>7.2} ms to derive {:>3} inputs and {:>3} outputs; {} tasks, {} edges checked",
+            took.as_secs_f64() * 1e3,
+            derived
+                .tasks
+                .iter()
+                .flat_map(|t| &t.inputs)
+                .flatten()
+                .count(),
+            derived
+                .tasks
+                .iter()
+                .flat_map(|t| &t.outputs)
+                .flatten()
+                .count(),
+            found.tasks,
+            found.edges,
+        );
+        assert!(found.tasks > 0 && found.edges > 0, "{name}");
+    }
+}
+
+#[test]
+fn the_formulas_of_cholesky_are_those_written_by_hand() {
+    let program = programs::cholesky();
+    let text = derive(&program).unwrap().text(&program);
+    let expected = include_str!("cholesky.txt");
+    assert_eq!(text, expected, "derived:\n{text}");
+}

@@ -1,0 +1,121 @@
+//! Homes: a run puts one datum into a slot at most, and brings back what it took.
+//!
+//! # Law
+//! Stores remember what this run did to a slot, under the lock that is taken anyway; workers count
+//! what is lent in their hands. Who the tasks were is asked of the space, when something is wrong.
+
+use super::Run;
+use crate::data::{RunNumber, Store};
+use crate::error::{Error, Kind};
+use crate::space::{Asked, Description, Home, HomeInputs, Mode, TaskName, TaskSpace};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::ControlFlow;
+use std::sync::PoisonError;
+
+/// Tasks among which the guilty are looked for.
+const LOOKED_AT: usize = 10_000_000;
+
+/// What a worker, or a run, has taken from home and put there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Homes {
+    /// Slots from which a datum was taken to be updated, less those that got one back.
+    pub lent: i64,
+    /// Whether tasks were skipped: then what is missing is explained.
+    pub spoilt: bool,
+}
+
+/// A number that no other run has: the standard library's hashers begin with random keys.
+pub(super) fn new_number() -> RunNumber {
+    RandomState::new().hash_one(0) | 1
+}
+
+impl<'a, S: TaskSpace> Run<'a, S> {
+    /// A worker leaves.
+    pub(super) fn note_homes(&self, homes: Homes) {
+        if homes.lent != 0 || homes.spoilt {
+            let mut all = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+            all.lent += homes.lent;
+            all.spoilt |= homes.spoilt;
+        }
+    }
+
+    /// Whether every slot got back what was taken from it, once all tasks have run.
+    pub(super) fn check_homes(&self) -> Result<(), Error> {
+        let homes = *self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        if homes.lent == 0 || homes.spoilt {
+            return Ok(());
+        }
+        let mut found = None;
+        self.look_at_tasks(|task| {
+            let slot = lent(self.space, &self.description, task, self.number);
+            found = slot.map(|slot| (task, slot));
+            found.is_some()
+        });
+        let (task, text) = match found {
+            Some((task, slot)) => (
+                Some(format!("{task:?}")),
+                format!("{task:?} takes {slot}, which nobody brings back"),
+            ),
+            None => (
+                None,
+                format!("{} data taken from home were not brought back", homes.lent),
+            ),
+        };
+        Err(Error::new(Kind::NotBroughtBack, task, text))
+    }
+
+    /// What is said of a slot into which a second task puts a datum.
+    #[cold]
+    pub(super) fn put_twice(&self, task: S::Task, store: &Store<S::Datum>, index: usize) -> String {
+        let slot = Home::of(store, index);
+        let space: &dyn Asked<S::Task> = self.space;
+        let mut found = None;
+        self.look_at_tasks(|other| {
+            let puts = || space.ends(other).put.iter().any(|(_, home)| *home == slot);
+            found = (other != task && puts()).then_some(other);
+            found.is_some()
+        });
+        match found {
+            Some(other) => {
+                let (first, second) = (task.min(other), task.max(other));
+                format!("{first:?} and {second:?} both put {slot} (one task may in a run)")
+            }
+            None => format!("{task:?} puts {slot} twice (once is allowed)"),
+        }
+    }
+
+    /// Looks at this rank's tasks until one is the guilty one.
+    fn look_at_tasks(&self, mut is_guilty: impl FnMut(S::Task) -> bool) {
+        let mut left = LOOKED_AT;
+        let space: &dyn Asked<S::Task> = self.space;
+        space.each_task(self.rank, &mut |task| {
+            left -= 1;
+            match is_guilty(task) || left == 0 {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+    }
+}
+
+/// A slot from which a task has taken what nobody has brought back in a run.
+fn lent<S: TaskSpace>(
+    space: &S,
+    about: &Description,
+    task: S::Task,
+    run: RunNumber,
+) -> Option<String> {
+    let flows = &about.classes().get(task.class())?.flows;
+    let mut found = None;
+    let mut look = |flow: usize, store: &Store<S::Datum>, index| {
+        let updates = flows
+            .get(flow)
+            .is_some_and(|flow| flow.mode == Mode::Update);
+        if updates && store.is_lent_in(index, run) {
+            found = Some(format!("slot {index} of {}", store.name()));
+        }
+    };
+    space.inputs(task, &mut HomeInputs(&mut look));
+    found
+}

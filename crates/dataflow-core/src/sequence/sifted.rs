@@ -1,0 +1,142 @@
+//! Sifted: a reduction that keeps what good records have made, and says which were bad.
+//!
+//! # Law
+//! A bad record leaves the copy as it was. Which are counted, and which are named, depends on the
+//! program alone: copies are merged in the order of insertion.
+
+use super::reduce::Reduce;
+use crate::error::TaskError;
+
+/// Bad records that are kept with their errors; more are counted.
+const NAMED: usize = 16;
+
+/// A datum that is [reduced](super::reduce()) from records some of which may be bad.
+///
+/// A task whose body *fails* spoils the copy that it shares with its neighbours, and with it the
+/// whole reduction. Here the body does not fail: it hands what it has made of its record to
+/// [`Sieve::take`], which adds it if it is good and leaves it out if it is not. The bodies' errors
+/// are no error of the scope; whoever wants them so looks at [`n_bad`](Self::n_bad).
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{Sifted, reduce, scope};
+///
+/// let mut sum = Sifted::new(0u64);
+/// scope(&Inline, |s| {
+///     let sum = s.handle(&mut sum);
+///     for (number, line) in (0..).zip(["1", "2", "three", "4"]) {
+///         s.task(reduce(&sum), move |sieve| {
+///             let record = line.parse::<u64>().map_err(|error| error.to_string());
+///             sieve.take(number, record, |sum, value| *sum += value);
+///         });
+///     }
+/// })?;
+/// assert_eq!((sum.good, sum.n_good(), sum.n_bad()), (7, 3, 1));
+/// assert_eq!(sum.bad()[0].to_string(), "record 2: invalid digit found in string");
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sifted<T> {
+    /// What the good records have made.
+    pub good: T,
+    tally: Tally,
+}
+
+/// What a task changes instead of a [`Sifted`] datum.
+#[derive(Clone, Debug)]
+pub struct Sieve<C> {
+    copy: C,
+    tally: Tally,
+}
+
+/// A record that was left out.
+#[derive(Clone, Debug)]
+pub struct Bad {
+    /// Its number, as its task gave it.
+    pub record: u64,
+    /// What was wrong.
+    pub error: TaskError,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    n_good: u64,
+    n_bad: u64,
+    bad: Vec<Bad>,
+}
+
+impl std::fmt::Display for Bad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "record {}: {}", self.record, self.error)
+    }
+}
+
+impl<T> Sifted<T> {
+    /// Before any record.
+    pub fn new(good: T) -> Self {
+        let tally = Tally::default();
+        Sifted { good, tally }
+    }
+
+    /// How many records were added.
+    pub fn n_good(&self) -> u64 {
+        self.tally.n_good
+    }
+
+    /// How many were left out.
+    pub fn n_bad(&self) -> u64 {
+        self.tally.n_bad
+    }
+
+    /// The first sixteen that were left out, in the order of insertion.
+    pub fn bad(&self) -> &[Bad] {
+        &self.tally.bad
+    }
+}
+
+impl<C> Sieve<C> {
+    /// Adds a record to the copy if it is good; otherwise leaves the copy as it is and notes the
+    /// record's number and error. Costs nothing beside `add`.
+    pub fn take<V, E: Into<TaskError>>(
+        &mut self,
+        record: u64,
+        value: Result<V, E>,
+        add: impl FnOnce(&mut C, V),
+    ) {
+        match value {
+            Ok(value) => {
+                add(&mut self.copy, value);
+                self.tally.n_good += 1;
+            }
+            Err(error) => {
+                let error = error.into();
+                self.tally.n_bad += 1;
+                self.tally.keep([Bad { record, error }]);
+            }
+        }
+    }
+}
+
+impl Tally {
+    fn keep(&mut self, bad: impl IntoIterator<Item = Bad>) {
+        let room = NAMED.saturating_sub(self.bad.len());
+        self.bad.extend(bad.into_iter().take(room));
+    }
+}
+
+impl<T: Reduce> Reduce for Sifted<T> {
+    type Copy = Sieve<T::Copy>;
+
+    fn neutral(&self) -> Self::Copy {
+        let (copy, tally) = (self.good.neutral(), Tally::default());
+        Sieve { copy, tally }
+    }
+
+    fn merge(&mut self, sieve: Self::Copy) {
+        self.good.merge(sieve.copy);
+        self.tally.n_good += sieve.tally.n_good;
+        self.tally.n_bad += sieve.tally.n_bad;
+        self.tally.keep(sieve.tally.bad);
+    }
+}

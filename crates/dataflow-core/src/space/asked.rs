@@ -1,0 +1,140 @@
+//! A space as steps ask it that run once, or when something is wrong.
+//!
+//! # Law
+//! Through a table of functions: what asks so is compiled once for all spaces whose tasks have the
+//! same names, not once for each. The engine is compiled for every space, so what it does seldom
+//! costs every program time to build.
+
+use super::{Description, Inputs, Successors, TaskName, TaskSpace};
+use crate::data::{Datum, Store};
+use crate::rank::Rank;
+use std::fmt;
+use std::ops::ControlFlow;
+
+/// Hears of tasks, one after the other, until it has heard enough.
+pub(crate) type Hear<'h, T> = dyn FnMut(T) -> ControlFlow<()> + 'h;
+
+/// The questions of [`TaskSpace`], each with an answer whose type is the same for every space.
+pub(crate) trait Asked<T> {
+    fn about(&self) -> Description;
+    fn each_task(&self, on: Rank, hear: &mut Hear<'_, T>);
+    fn each_root(&self, on: Rank, hear: &mut Hear<'_, T>);
+    fn ends(&self, task: T) -> Ends<T>;
+    fn placed(&self, task: T) -> Rank;
+    fn owner(&self, task: T, flow: usize) -> Rank;
+    fn number(&self, task: T) -> Option<usize>;
+    fn counted(&self, on: Rank) -> u64;
+}
+
+impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
+    fn about(&self) -> Description {
+        Description::of(self)
+    }
+
+    fn each_task(&self, on: Rank, hear: &mut Hear<'_, T>) {
+        for task in self.tasks(on) {
+            if hear(task).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn each_root(&self, on: Rank, hear: &mut Hear<'_, T>) {
+        for root in self.roots(on) {
+            if hear(root).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn ends(&self, task: T) -> Ends<T> {
+        let mut ends = Ends::default();
+        self.inputs(task, &mut ends);
+        self.successors(task, &mut ends);
+        ends
+    }
+
+    fn placed(&self, task: T) -> Rank {
+        self.rank(task)
+    }
+
+    fn owner(&self, task: T, flow: usize) -> Rank {
+        TaskSpace::owner(self, task, flow)
+    }
+
+    fn number(&self, task: T) -> Option<usize> {
+        self.index(task)
+    }
+
+    fn counted(&self, on: Rank) -> u64 {
+        self.count(on)
+    }
+}
+
+/// What a space says of the edges of one task.
+pub(crate) struct Ends<T> {
+    /// (flow, source, source's flow)
+    pub inputs: Vec<(usize, T, usize)>,
+    /// (flow, target, target's flow)
+    pub outputs: Vec<(usize, T, usize)>,
+    /// (flow, slot)
+    pub taken: Vec<(usize, Home)>,
+    pub put: Vec<(usize, Home)>,
+}
+
+impl<T> Default for Ends<T> {
+    fn default() -> Self {
+        Ends {
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            taken: Vec::new(),
+            put: Vec::new(),
+        }
+    }
+}
+
+/// A slot of a store: the store's address (two may share a name), index, name, length.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Home {
+    pub store: usize,
+    pub index: usize,
+    pub name: String,
+    pub length: usize,
+}
+
+impl Home {
+    pub fn of<D: Datum>(store: &Store<D>, index: usize) -> Self {
+        Home {
+            store: std::ptr::from_ref(store).addr(),
+            index,
+            name: store.name().into(),
+            length: store.len(),
+        }
+    }
+}
+
+impl fmt::Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {} of {}", self.index, self.name)
+    }
+}
+
+impl<S: TaskSpace> Inputs<S> for Ends<S::Task> {
+    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
+        self.inputs.push((flow, source, source_flow));
+    }
+
+    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
+        self.taken.push((flow, Home::of(store, index)));
+    }
+}
+
+impl<S: TaskSpace> Successors<S> for Ends<S::Task> {
+    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+        self.outputs.push((flow, target, target_flow));
+    }
+
+    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
+        self.put.push((flow, Home::of(store, index)));
+    }
+}

@@ -1,0 +1,178 @@
+//! Loops in, formulas out: `task_space!`.
+
+use std::iter::StepBy;
+use std::ops::Range;
+
+/// A task space from the loop nest of a textbook: both ends of every edge are derived at compile time,
+/// exactly, and nothing is unrolled.
+///
+/// What it makes is the enum of the tasks' names and an ordinary [`TaskSpace`](crate::space::TaskSpace)
+/// for a type of yours.
+///
+/// # Examples
+/// The tile Cholesky factorisation, A = L·Lᵀ, here with tiles of one number:
+/// ```
+/// use dataflow_core::prelude::*;
+///
+/// #[derive(Clone)]
+/// struct Number(f64);
+/// impl Datum for Number {}
+///
+/// struct Cholesky { tiles: Store<Number>, nt: u32 }
+///
+/// task_space! {
+///     /// The tasks of tile Cholesky: indices of tiles, k the step.
+///     pub enum Task;
+///
+///     impl TaskSpace for Cholesky {
+///         type Datum = Number;
+///         let nt = self.nt;
+///         data A[m, n] where n <= m && m < nt in self.tiles at m * nt + n;
+///
+///         for k in 0..nt {
+///             Potrf { k }: update tile = A[k, k] => {
+///                 if tile.0 <= 0.0 {
+///                     return Err(TaskError::new("not_positive", "a pivot is not positive").with_index(k.into()));
+///                 }
+///                 tile.0 = tile.0.sqrt();
+///             }
+///             for m in k + 1..nt {
+///                 Trsm { m, k }: update tile = A[m, k], read l = A[k, k] => tile.0 /= l.0;
+///             }
+///             for m in k + 1..nt {
+///                 Herk { m, k }: update tile = A[m, m], read l = A[m, k] => tile.0 -= l.0 * l.0;
+///                 for n in k + 1..m {
+///                     Gemm { m, n, k }:
+///                         update tile = A[m, n], read left = A[m, k], read right = A[n, k],
+///                         priority nt - k
+///                         => tile.0 -= left.0 * right.0;
+///                 }
+///             }
+///         }
+///     }
+/// }
+///
+/// let entries = [[4.0, 0.0, 0.0], [2.0, 2.0, 0.0], [2.0, 3.0, 14.0]];
+/// let space = Cholesky { tiles: Store::new("tiles", entries.as_flattened().iter().map(|x| Number(*x))), nt: 3 };
+/// verify(&space, 1)?;
+/// let report = dataflow_core::run(&space, &dataflow_core::port::Inline)?;
+/// let l = |m: usize, n: usize| space.tiles.get(m * 3 + n).unwrap().0;
+/// assert_eq!((report.tasks, l(0, 0), l(1, 1), l(2, 1), l(2, 2)), (10, 2.0, 1.0, 2.0, 3.0));
+/// assert!(Task::formulas().contains("<- Gemm { m, n, k: k - 1 }.tile otherwise"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What is written
+/// First the enum of the tasks' names with its documentation and visibility; then an `impl` with the
+/// generics that the type has. In it, in any order:
+///
+/// - `type Datum = …;` what flows between tasks.
+/// - `let nt = self.nt;` a parameter: an expression of type `u32`, the same for all tasks.
+/// - `data A[m, n] in STORE at SLOT on RANK of "kind";` a family of data. It comes from the slot of a
+///   [`Store`](crate::data::Store) and goes back there; without `in … at …` tasks make its data and
+///   they end with their last reader. `on` says where tasks run that write it first: a rank, or
+///   `on (m % p, n % q)` for a grid of p × q ranks, row by row, and `on m % p` for a row of them, of
+///   which each then lists and counts its own tasks without looking at the others'. `of` names the
+///   kind of datum for [`verify`](crate::space::verify). With `where CONDITION` before all this, the
+///   compiler refuses every access outside. The expressions may use `self`, parameters, and the
+///   subscripts as `u32`.
+/// - `order H[i, j];` a family that carries nothing and only orders tasks: they read, update and make it
+///   `new`; who reads what nobody wrote waits for nobody. What is made goes out by the flow of the
+///   first such datum that is read.
+/// - `dense;` or `dense if CONDITION;` tasks are numbered ([`index`](crate::space::TaskSpace::index)),
+///   statement by statement, where loops are left out by no condition and their parameters are so
+///   small that the number needs no more than 63 bits on the way; others have none.
+/// - functions of the trait to be taken as they are written: `rank`, `owner`, `priority`, `tasks`,
+///   `roots`, `count`, `index`; and those to which what is derived is added: `describe` the classes and their
+///   flows, `inputs` and `successors` all edges that are not of the function's own (see below).
+/// - loops, `for k in 0..nt { … }`, `..=`, and backwards `for k in (0..nt).rev() { … }`;
+/// - conditions, `if m > k + 1 && n != k { … } else { … }`;
+/// - statements, `NAME { PARAMETERS }: ACCESSES, on RANK, priority URGENCY => BODY`, of which all but name
+///   and accesses may be missing; an expression as body ends with `;`, a block needs none. Of two tasks
+///   the one with the higher urgency runs earlier.
+///
+/// Bounds, conditions and subscripts are affine: sums of loop variables and parameters, each times an
+/// integer, and of an integer. The parameters of a task are the variables of the loops around it, in
+/// any order; that in which neighbours differ belongs last
+/// ([`TaskName::pack`](crate::space::TaskName::pack)). Several nests, one after the other, are one
+/// graph without a barrier.
+///
+/// # Accesses
+/// Each is a flow of the task, numbered and named in the order of the text, and the body has the datum
+/// by the name that is given to it:
+///
+/// | access | the body gets | what it means |
+/// |---|---|---|
+/// | `read x = A[i]` | `&Datum` | the version written last before, or the one at home |
+/// | `optional x = A[i]` | `Option<&Datum>` | the same of a family without a store, where somebody wrote it |
+/// | `update x = A[i]` | `&mut Datum` | changes it; who reads it later reads what became of it |
+/// | `new x = A[i]` | a [`Slot`](crate::space::Slot) to `put` it into | makes it |
+/// | `give x = A[i]` | `&Datum` | takes it from home for all who read it later, and changes nothing |
+///
+/// `order done` is a flow without a datum, not of the loops: lines (below) say whom it waits for, or
+/// whom it lets go, and add edges to those of the loops: `Solve { k }.done -> Give { k: k + 4 }.after;`.
+/// Edges that are no formula (a grid, a table) are written in `inputs` and `successors`, both ends.
+///
+/// A task runs where what it writes first lives, or `on` the rank that it names. A store is read and
+/// filled on the rank where the task runs; so over ranks what others read is first given by a task of
+/// its owner. Tasks that read a version and the task that overwrites it do not wait for each other:
+/// whoever overwrites too early gets a copy.
+///
+/// The body is a block or an expression of type `()`; `?` and `return Err(…)` fail the task with a
+/// [`TaskError`](crate::error::TaskError). It knows `self`, the parameters of the task and of the space.
+///
+/// # Relations
+/// A graph that is no loop nest is written as relations: its statements carry their own loops, and a
+/// line for each family of edges says who feeds whom; both ends follow. The names in a line that are no
+/// parameters are its own variables; a line holds wherever both tasks are in the space, and `for` and
+/// `if` narrow that. What no line feeds comes from home; what goes there is said. Two lines of Cholesky:
+/// ```text
+/// Gemm { m, n, k } for k in 0..nt, m in k + 1..nt, n in k + 1..m:
+///     update tile = A[m, n], read left, read right => tile.0 -= left.0 * right.0;
+///
+/// Trsm { m: n, k }.tile -> Gemm { m, n, k }.right, for m in n + 1..nt;
+/// Trsm { m, k }.tile -> home;
+/// ```
+///
+/// # What is made
+/// All of the trait: inputs and successors, with ranges where a datum is broadcast; `roots` by formula,
+/// and `count`: where a rank has all tasks a polynomial if there is one, on a grid of ranks a sum of
+/// lengths of loops; `rank`; `index` if asked for. The formulas stand in the documentation of the enum,
+/// and `formulas()` and `relations()` of the enum return them.
+#[macro_export]
+macro_rules! task_space {
+    ($($written:tt)*) => { $crate::macros::task_space! { $crate $($written)* } };
+}
+
+/// The numbers of a range that are dealt to one of `places`: those that leave `place` over. Used by
+/// `task_space!`.
+#[doc(hidden)]
+pub fn dealt(range: Range<u32>, place: u32, places: u32) -> StepBy<Range<u32>> {
+    let after = (place % places + places - range.start % places) % places;
+    let first = match place < places {
+        true => range.start.saturating_add(after),
+        false => range.end, // nobody sits there
+    };
+    (first..range.end).step_by(places as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_dealt_to_one_place() {
+        for (range, places) in [(0..0, 1), (5..5, 2), (0..9, 1), (2..17, 3), (7..8, 5)] {
+            let mut all: Vec<u32> = (0..places + 2)
+                .flat_map(|place| {
+                    let dealt = dealt(range.clone(), place, places);
+                    assert_eq!(dealt.len(), dealt.clone().count());
+                    dealt.inspect(move |number| assert_eq!(number % places, place))
+                })
+                .collect();
+            all.sort();
+            assert!(all.into_iter().eq(range.clone()), "{range:?} to {places}");
+        }
+        assert_eq!(dealt(u32::MAX - 1..u32::MAX, 3, 7).count(), 0);
+    }
+}

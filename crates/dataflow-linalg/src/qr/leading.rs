@@ -1,0 +1,460 @@
+//! How many leading columns of R are independent: the largest leading triangle that is well enough
+//! conditioned.
+//!
+//! # Law
+//! Of each leading triangle the largest and the smallest singular value are estimated, with a vector
+//! for each: x of length 1 for which ‖xᴴ·R‖ is nearly that. The next column adds an entry to both
+//! vectors, so all triangles together cost 4·n² flops. The largest is estimated from below, the
+//! smallest from above; the first triangle in which they are too far apart ends the search.
+//!
+//! Products with what stands above the diagonal tile are parts that its owner computes, added up in
+//! the order of the rows: the bits do not depend on the grid.
+//!
+//! # Source
+//! Bischof, *Incremental condition estimation*, SIAM J. Matrix Anal. Appl. 11 (1990); LAPACK's
+//! `laic1` and what `gelsy` does with it.
+
+use super::choice::{number, set_number};
+use crate::error::LinalgError;
+use crate::matrix::{Format, Tile, TiledMatrix};
+use crate::scalar::{Scalar, c64};
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Courier, Executor};
+use dataflow_core::prelude::*;
+use dataflow_core::space::placed;
+use dataflow_core::{Report, task_names};
+use std::sync::OnceLock;
+
+task_names! {
+    /// The tasks of the search: (i, j) is a tile above the diagonal, j one on it.
+    pub enum LeadingTask { Part { i, j }, Step { j }, Tell { rank } }
+}
+use LeadingTask::{Part, Step, Tell};
+
+/// Part and Step: the tile of R.
+const TILE: usize = 0;
+/// Part: the vectors so far, and what is made of them. Step: the vectors before and behind it.
+const BEFORE: usize = 1;
+const MADE: usize = 2;
+/// Step: the parts, from here on.
+const PARTS: usize = 3;
+
+/// How columns of R are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// As they are, as LAPACK's `gelsy` does: short columns do not count.
+    AsTheyAre,
+    /// Each over its length: units of measurement do not matter.
+    ByDirection,
+}
+
+/// What the search finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Found {
+    /// How many leading columns are independent.
+    pub rank: usize,
+    /// The smallest singular value of their triangle, estimated from above; 0 for rank 0.
+    pub smallest: f64,
+    /// The largest, estimated from below.
+    pub largest: f64,
+}
+
+/// The task space of the search.
+#[derive(Clone, Copy, Debug)]
+pub struct Leading<'a, T: Scalar> {
+    r: &'a TiledMatrix<T>,
+    compare: Compare,
+    rcond: f64,
+    found: &'a OnceLock<Found>,
+    steps: u32,
+}
+
+/// How many leading columns of R have, together, a condition of at most 1/rcond; the same on every
+/// rank.
+///
+/// - `r`: its upper triangle is read, of the leading square
+///
+/// 4·n² flops, one diagonal tile after the other.
+///
+/// # Errors
+/// What [`run_across`](dataflow_core::run_across) answers.
+pub(super) fn leading<T: Scalar>(
+    r: &TiledMatrix<T>,
+    (compare, rcond): (Compare, f64),
+    (on, courier, monitor): (&dyn Executor, &dyn Courier, &Monitor),
+) -> Result<(Found, Report), LinalgError> {
+    let found = OnceLock::new();
+    let space = Leading::new(r, (compare, rcond), &found);
+    let report = T::run_leading(&space, (on, courier, monitor)).map_err(LinalgError::Run)?;
+    // A run that ended well has told every rank.
+    Ok((found.into_inner().unwrap_or_default(), report))
+}
+
+impl<'a, T: Scalar> Leading<'a, T> {
+    /// The space for a factored matrix, or a triangle, of any shape; and the place of the answer.
+    pub fn new(
+        r: &'a TiledMatrix<T>,
+        (compare, rcond): (Compare, f64),
+        found: &'a OnceLock<Found>,
+    ) -> Self {
+        Leading {
+            r,
+            compare,
+            rcond,
+            found,
+            steps: r.mt().min(r.nt()) as u32,
+        }
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.r.distribution().n_ranks() as u32
+    }
+
+    /// How many columns of a diagonal tile belong to the leading square.
+    fn width(&self, j: usize) -> usize {
+        self.r.tile_rows(j).min(self.r.tile_cols(j))
+    }
+
+    /// PART ← for each column of the tile its products with both vectors, and its length.
+    fn part(&self, (i, j): (usize, usize), tile: &Tile<T>, before: &Tile<T>) -> Tile<T> {
+        let vectors = Vectors::unpacked(before);
+        let rows = self.r.row_range(i);
+        let mut part = Tile::new(3, self.width(j), Format::ColumnMajor, self.r.memory());
+        if vectors.has_ended {
+            return part;
+        }
+        for col in 0..part.cols() {
+            let mut sums = [c64::new(0.0, 0.0); 2];
+            let mut length = Length::default();
+            for (at, row) in rows.clone().enumerate() {
+                let entry = wide(tile.get(at, col));
+                length.add(entry.norm());
+                for (sum, x) in sums.iter_mut().zip(&vectors.x) {
+                    *sum += wide(x[row]).conj() * entry;
+                }
+            }
+            part.set(0, col, narrow(sums[0]));
+            part.set(1, col, narrow(sums[1]));
+            part.set(2, col, T::from_real(length.get()));
+        }
+        part
+    }
+
+    /// The vectors with an entry more for each column of a diagonal tile, until one is dependent.
+    fn step(
+        &self,
+        j: usize,
+        tile: &Tile<T>,
+        mut vectors: Vectors<T>,
+        parts: &[&Tile<T>],
+    ) -> Tile<T> {
+        for col in 0..self.width(j) {
+            if vectors.has_ended {
+                break;
+            }
+            let above = vectors.x[0].len() - col;
+            let mut sums = [c64::new(0.0, 0.0); 2];
+            let mut length = Length::default();
+            for part in parts {
+                sums[0] += wide(part.get(0, col)) * vectors.scale[0];
+                sums[1] += wide(part.get(1, col)) * vectors.scale[1];
+                length.add(part.get(2, col).re());
+            }
+            for row in 0..col {
+                let entry = wide(tile.get(row, col));
+                length.add(entry.norm());
+                for (sum, x) in sums.iter_mut().zip(&vectors.x) {
+                    *sum += wide(x[above + row]).conj() * entry;
+                }
+            }
+            let diagonal = wide(tile.get(col, col));
+            length.add(diagonal.norm());
+            let unit = match self.compare {
+                Compare::AsTheyAre => 1.0,
+                Compare::ByDirection => length.get(),
+            };
+            vectors.has_ended = unit == 0.0
+                || !vectors.extend(sums.map(|sum| sum / unit), diagonal / unit, self.rcond);
+        }
+        vectors.scale = [1.0; 2];
+        vectors.packed(self.r)
+    }
+}
+
+/// The length of a vector, entry by entry, without overflow on the way.
+#[derive(Default)]
+struct Length {
+    largest: f64,
+    squares: f64,
+}
+
+impl Length {
+    fn add(&mut self, size: f64) {
+        if size > self.largest {
+            let shrunk = self.largest / size;
+            self.squares = self.squares * shrunk * shrunk + 1.0;
+            self.largest = size;
+        } else if size > 0.0 {
+            let share = size / self.largest;
+            self.squares += share * share;
+        }
+    }
+
+    fn get(&self) -> f64 {
+        self.largest * self.squares.sqrt()
+    }
+}
+
+/// What is known of a leading triangle: of its smallest singular value first, then of its largest.
+struct Vectors<T: Scalar> {
+    value: [f64; 2],
+    x: [Vec<T>; 2],
+    /// What the vectors were multiplied by since products with them were computed.
+    scale: [f64; 2],
+    has_ended: bool,
+}
+
+/// Numbers before the vectors as they travel: both values in two parts each, and whether it is over.
+const HEAD: usize = 5;
+
+impl<T: Scalar> Vectors<T> {
+    fn none() -> Self {
+        Vectors {
+            value: [0.0; 2],
+            x: [Vec::new(), Vec::new()],
+            scale: [1.0; 2],
+            has_ended: false,
+        }
+    }
+
+    /// Takes in the next column, (above, diagonal), unless it depends on those before it. `products`
+    /// are those of the vectors with what stands above the diagonal.
+    fn extend(&mut self, products: [c64; 2], diagonal: c64, rcond: f64) -> bool {
+        let size = diagonal.norm();
+        if self.x[0].is_empty() {
+            if size > 0.0 {
+                self.value = [size; 2];
+                self.x = [vec![T::one()], vec![T::one()]];
+            }
+            return size > 0.0;
+        }
+        let next = [0, 1].map(|which| {
+            let found = Pair::of(self.value[which], products[which].norm(), size);
+            let [small, large] = found.values;
+            match which {
+                // The vector to the smaller value stands upright on the other.
+                0 => (small, -found.sine, found.cosine),
+                _ => (large, found.cosine, found.sine),
+            }
+        });
+        if next[1].0 * rcond > next[0].0 {
+            return false;
+        }
+        for (which, (value, old, new)) in next.into_iter().enumerate() {
+            self.value[which] = value;
+            self.scale[which] *= old;
+            let entries = self.x[which].iter_mut();
+            entries.for_each(|x| *x *= T::from_real(old));
+            // α = |α|·u and γ = |γ|·v: the phase of the new entry is v/u.
+            let turned = phase(diagonal) * phase(products[which]).conj() * new;
+            self.x[which].push(narrow(turned));
+        }
+        true
+    }
+
+    fn found(&self) -> Found {
+        let [smallest, largest] = self.value;
+        Found {
+            rank: self.x[0].len(),
+            smallest,
+            largest,
+        }
+    }
+
+    fn packed(&self, r: &TiledMatrix<T>) -> Tile<T> {
+        let length = self.x[0].len();
+        let mut tile = Tile::new(HEAD + length, 2, Format::ColumnMajor, r.memory());
+        let (smallest, largest) = tile.as_mut_slice().split_at_mut(HEAD + length);
+        smallest[HEAD..].copy_from_slice(&self.x[0]);
+        largest[HEAD..].copy_from_slice(&self.x[1]);
+        for (which, value) in self.value.into_iter().enumerate() {
+            let bits = value.to_bits();
+            set_number(&mut smallest[2 * which], bits as u32);
+            set_number(&mut smallest[2 * which + 1], (bits >> 32) as u32);
+        }
+        set_number(&mut smallest[4], self.has_ended.into());
+        tile
+    }
+
+    fn unpacked(tile: &Tile<T>) -> Self {
+        let (smallest, largest) = tile.as_slice().split_at(tile.rows());
+        let value = |which: usize| {
+            let low = number(smallest[2 * which]);
+            let high = number(smallest[2 * which + 1]);
+            f64::from_bits(u64::from(low) | u64::from(high) << 32)
+        };
+        Vectors {
+            value: [value(0), value(1)],
+            x: [smallest[HEAD..].to_vec(), largest[HEAD..].to_vec()],
+            scale: [1.0; 2],
+            has_ended: number(smallest[4]) != 0,
+        }
+    }
+}
+
+/// The singular values of [f g; 0 h] with f, g, h ≥ 0, and the left vector to the larger one.
+struct Pair {
+    values: [f64; 2],
+    cosine: f64,
+    sine: f64,
+}
+
+impl Pair {
+    fn of(f: f64, g: f64, h: f64) -> Self {
+        let scale = f.max(g).max(h);
+        if scale == 0.0 {
+            return Pair {
+                values: [0.0; 2],
+                cosine: 1.0,
+                sine: 0.0,
+            };
+        }
+        let (f, g, h) = (f / scale, g / scale, h / scale);
+        // σ₁ ± σ₂ are ‖(f ± h, g)‖, and σ₁·σ₂ = f·h.
+        let large = 0.5 * ((f + h).hypot(g) + (f - h).hypot(g));
+        let small = f / large * h;
+        // tan 2θ = 2·g·h / (f² + g² − h²), of which the smaller of tan θ and cot θ is exact.
+        let (p, q) = ((f - h) * (f + h) + g * g, 2.0 * g * h);
+        let (cosine, sine) = match p >= 0.0 {
+            true if q == 0.0 && p == 0.0 => (1.0, 0.0),
+            true => (1.0, q / (p + p.hypot(q))),
+            false => (q / (p.hypot(q) - p), 1.0),
+        };
+        let length = cosine.hypot(sine);
+        Pair {
+            values: [small * scale, large * scale],
+            cosine: cosine / length,
+            sine: sine / length,
+        }
+    }
+}
+
+fn wide<T: Scalar>(x: T) -> c64 {
+    c64::new(x.re(), x.im())
+}
+
+fn narrow<T: Scalar>(x: c64) -> T {
+    T::from_parts(x.re, x.im)
+}
+
+/// x/|x|, 1 where x is 0.
+fn phase(x: c64) -> c64 {
+    match x.norm() {
+        0.0 => c64::new(1.0, 0.0),
+        size => x / size,
+    }
+}
+
+impl<T: Scalar> TaskSpace for Leading<'_, T> {
+    type Task = LeadingTask;
+    type Datum = Tile<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("leading columns").parameter("m", self.r.rows());
+        self.r.layout().describe(about);
+        about.parameter("compare", format!("{:?}", self.compare));
+        about.parameter("rcond", format!("{:016x}", self.rcond.to_bits()));
+        about.parameter("precision", T::PRECISION);
+        let part = about
+            .class("Part")
+            .read("TILE")
+            .read("BEFORE")
+            .of("vectors");
+        part.new_flow("PART").of("part");
+        let step = about.class("Step").read("TILE");
+        let step = step.optional("BEFORE").of("vectors");
+        let step = step.new_flow("MADE").of("vectors");
+        (1..self.steps).fold(step, |step, _| step.optional("PART").of("part"));
+        about.class("Tell").optional("VECTORS").of("vectors");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = LeadingTask> + Send {
+        let columns = (0..self.steps).flat_map(|j| {
+            let parts = (0..j).map(move |i| Part { i, j });
+            parts.chain([Step { j }])
+        });
+        let own = placed(self, on, columns);
+        own.chain([Tell { rank: on.0 }])
+    }
+
+    fn inputs(&self, task: LeadingTask, from: &mut impl Inputs<Self>) {
+        match task {
+            Part { i, j } => {
+                from.home(TILE, self.r.store(), self.r.place(i, j));
+                from.task(BEFORE, Step { j: j - 1 }, MADE);
+            }
+            Step { j } => {
+                from.home(TILE, self.r.store(), self.r.place(j, j));
+                if j > 0 {
+                    from.task(BEFORE, Step { j: j - 1 }, MADE);
+                }
+                (0..j).for_each(|i| from.task(PARTS + i as usize, Part { i, j }, MADE));
+            }
+            Tell { .. } => {
+                if let Some(j) = self.steps.checked_sub(1) {
+                    from.task(0, Step { j }, MADE);
+                }
+            }
+        }
+    }
+
+    fn successors(&self, task: LeadingTask, to: &mut impl Successors<Self>) {
+        match task {
+            Part { i, j } => to.task(MADE, Step { j }, PARTS + i as usize),
+            Step { j } if j + 1 == self.steps => {
+                to.range(MADE, 0..self.n_ranks(), |rank| Tell { rank }, 0);
+            }
+            Step { j } => {
+                to.task(MADE, Step { j: j + 1 }, BEFORE);
+                to.range(MADE, 0..j + 1, |i| Part { i, j: j + 1 }, BEFORE);
+            }
+            Tell { .. } => {}
+        }
+    }
+
+    fn run(&self, task: LeadingTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+        match task {
+            Part { i, j } => {
+                let [tile, before, made] = flows.slots();
+                let at = (i as usize, j as usize);
+                made.put(self.part(at, tile.read(), before.read()));
+            }
+            Step { j } => {
+                let mut slots = flows.iter();
+                let (Some(tile), Some(before), Some(made)) =
+                    (slots.next(), slots.next(), slots.next())
+                else {
+                    return Ok(());
+                };
+                let vectors = before.get().map_or_else(Vectors::none, Vectors::unpacked);
+                let parts: Vec<&Tile<T>> = slots.filter_map(|slot| slot.get()).collect();
+                made.put(self.step(j as usize, tile.read(), vectors, &parts));
+            }
+            Tell { .. } => {
+                let [vectors] = flows.slots();
+                let vectors = vectors.get().map(Vectors::unpacked);
+                self.found
+                    .get_or_init(|| vectors.map_or_else(Found::default, |v| v.found()));
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: LeadingTask) -> Rank {
+        match task {
+            Part { i, j } => self.r.rank_of(i as usize, j as usize),
+            Step { j } => self.r.rank_of(j as usize, j as usize),
+            Tell { rank } => Rank(rank),
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! QR with column pivoting: A·P = Q·R with the strongest columns first, the rank, and what follows
+//! from both.
+//!
+//! # Law
+//! A tall A becomes a triangle first, without pivoting: A = Q₁·S. The order of columns is then
+//! [chosen](super::Choice) of the triangle (of a wide A, of A itself), and S·P factored as any other
+//! matrix: S·P = Q₂·R. So Q = Q₁·Q₂, and all that is computed with Q and R is what other solutions
+//! use.
+//!
+//! The rank is that of the largest leading triangle of R whose condition is below 1/rcond; what is
+//! right of it and below is taken for zero: A·P ≈ Q·[R₁ R₂]. Where the rank is less than n,
+//! [R₁ R₂] = L·Zᴴ is another factorisation, of the adjoint, and X = P·Z·L⁻¹·Qᴴ·B is the shortest of
+//! all solutions.
+//!
+//! # Source
+//! Golub and Van Loan, *Matrix Computations*, 4th ed., Johns Hopkins 2013, sections 5.4.7 and 5.5.2;
+//! LAPACK's `gelsy`. The order: Demmel, Grigori, Gu, Xiang, *Communication avoiding rank revealing QR
+//! factorization with column pivoting*, SIAM J. Matrix Anal. Appl. 36 (2015).
+
+use super::apply::Apply;
+use super::arrange::{Lines, arrange};
+use super::choice::choose;
+use super::factor::Factor;
+use super::form::{form, triangle};
+use super::leading::{Compare, Found, leading};
+use super::least_squares::{Look, expect_fit, wide};
+use super::reflectors::{Options, Reflectors, alike};
+use super::solve::Triangular;
+use crate::error::LinalgError;
+use crate::kernel::{Backend, Op, Side};
+use crate::matrix::{Entries, TiledMatrix};
+use crate::scalar::Scalar;
+use crate::succession::{Where, joined};
+use dataflow_core::Report;
+use std::ops::Range;
+
+/// A·P = Q·R, and the rank of A.
+///
+/// # Examples
+/// See [`pivoted`].
+#[derive(Debug)]
+pub struct Pivoted<'a, T: Scalar> {
+    /// A, overwritten by its factors if it is tall.
+    a: &'a TiledMatrix<T>,
+    /// Q₁, if A is tall.
+    outer: Option<Reflectors<T>>,
+    /// What became of S·P, and Q₂.
+    inner: TiledMatrix<T>,
+    q: Reflectors<T>,
+    order: Vec<usize>,
+    found: Found,
+    report: Report,
+}
+
+/// The rcond that rounding errors alone leave: max(m, n)·2ε, as NumPy's.
+pub fn default_rcond<T: Scalar>(m: usize, n: usize) -> f64 {
+    2.0 * T::EPSILON * m.max(n) as f64
+}
+
+/// Factors A with column pivoting; every rank calls it with its part.
+///
+/// - `a`: of any shape; overwritten by factors if it is higher than wide
+/// - `rcond`: at least 0 and below 1; columns count as long as those before and they have a condition
+///   below 1/rcond. [`default_rcond`] if none is given
+///
+/// The flops of [`factor`](super::factor()) for a tall A, and with k = min(m, n) about 5 times those
+/// for k × n; up to four matrices of k × n beside A.
+///
+/// # Errors
+/// The first entry that is not finite; [`LinalgError::Argument`] for another rcond; a matrix that is
+/// not stored as [`Structure::General`](crate::matrix::Structure::General).
+///
+/// # Examples
+/// ```
+/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::qr::{Options, Where, pivoted};
+/// // The second column is twice the first.
+/// let a = TiledMatrix::from_fn(Layout::general(3, 3, 2)?, |i, j| {
+///     [[1.0, 2.0, 0.0], [1.0, 2.0, 3.0], [1.0, 2.0, 0.0]][i][j]
+/// });
+/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
+/// let factors = pivoted(&a, None, Options::of_order(2), Backend::Auto, here)?;
+/// assert_eq!((factors.rank(), factors.order()), (2, &[1, 2, 0][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn pivoted<'a, T: Scalar>(
+    a: &'a TiledMatrix<T>,
+    rcond: Option<f64>,
+    options: Options,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Pivoted<'a, T>, LinalgError> {
+    let rcond = rcond.unwrap_or_else(|| default_rcond::<T>(a.rows(), a.cols()));
+    if !(0.0..1.0).contains(&rcond) {
+        let text = format!("rcond is {rcond} (must be at least 0 and less than 1)");
+        return Err(LinalgError::Argument(text));
+    }
+    let outer = Reflectors::new(a.layout(), options);
+    let mut reports = vec![a.scan(at.on, at.courier)?];
+    let is_tall = a.rows() > a.cols();
+    if is_tall {
+        let factor = Factor::new(a, &outer, backend)?;
+        reports.push(factor.run_across(at.on, at.courier, at.monitor)?);
+    }
+    let strongest = match is_tall {
+        true => strongest_first(&triangle(a, at.on)?, rcond, options, backend, at)?,
+        false => strongest_first(a, rcond, options, backend, at)?,
+    };
+    let Strongest {
+        matrix,
+        reflectors,
+        order,
+        found,
+        report,
+    } = strongest;
+    reports.push(report);
+    Ok(Pivoted {
+        a,
+        outer: is_tall.then_some(outer),
+        inner: matrix,
+        q: reflectors,
+        order,
+        found,
+        report: joined(reports),
+    })
+}
+
+/// The factors of a matrix that is not higher than wide, with the strongest columns first.
+struct Strongest<T: Scalar> {
+    matrix: TiledMatrix<T>,
+    reflectors: Reflectors<T>,
+    order: Vec<usize>,
+    found: Found,
+    report: Report,
+}
+
+/// S·P = Q₂·R
+fn strongest_first<T: Scalar>(
+    s: &TiledMatrix<T>,
+    rcond: f64,
+    options: Options,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<Strongest<T>, LinalgError> {
+    let by = (at.on, at.courier, at.monitor);
+    let (order, choice) = choose(s, backend, by)?;
+    let (matrix, moved) = arrange(s, Lines::Columns, &order, by)?;
+    let reflectors = Reflectors::new(matrix.layout(), options);
+    let factor = Factor::new(&matrix, &reflectors, backend)?;
+    let factor = factor.run_across(at.on, at.courier, at.monitor)?;
+    let (found, search) = leading(&matrix, (Compare::AsTheyAre, rcond), by)?;
+    Ok(Strongest {
+        matrix,
+        reflectors,
+        order,
+        found,
+        report: joined([choice, moved, factor, search]),
+    })
+}
+
+/// The rank of a matrix of which the triangle is at hand: what is told where least squares find that
+/// it is not full.
+pub(super) fn rank_of_triangle<T: Scalar>(
+    r: &TiledMatrix<T>,
+    rcond: f64,
+    options: Options,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<usize, LinalgError> {
+    let found = strongest_first(&triangle(r, at.on)?, rcond, options, backend, at)?;
+    Ok(found.found.rank)
+}
+
+impl<T: Scalar> Pivoted<'_, T> {
+    /// How many columns are independent: the order of the largest leading triangle of R with a
+    /// condition below 1/rcond.
+    pub fn rank(&self) -> usize {
+        self.found.rank
+    }
+
+    /// The condition of that triangle in the 2-norm, from estimates of its singular values; 0 for
+    /// rank 0. Of a matrix of full rank it is that of A, estimated from below.
+    pub fn condition(&self) -> f64 {
+        match self.found.rank {
+            0 => 0.0,
+            _ => self.found.largest / self.found.smallest,
+        }
+    }
+
+    /// P: column j of A·P is column `order()[j]` of A.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// What the graphs of the factorisation cost together.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// R with its zeros, min(m, n) × n; spread like A.
+    ///
+    /// # Errors
+    /// If the run fails.
+    pub fn r(&self, at: Where<'_>) -> Result<TiledMatrix<T>, LinalgError> {
+        triangle(&self.inner, at.on)
+    }
+
+    /// The first min(m, n) columns of Q; spread like A.
+    ///
+    /// # Errors
+    /// If the run fails.
+    pub fn q(&self, backend: Backend, at: Where<'_>) -> Result<TiledMatrix<T>, LinalgError> {
+        let k = self.inner.rows();
+        let inner = form(&self.inner, &self.q, k, backend, at.on, at.courier)?;
+        let Some(outer) = &self.outer else {
+            return Ok(inner);
+        };
+        let q = copy(&Top(&inner), self.a, (self.a.rows(), k), at)?;
+        let way = (Side::Left, Op::NoTranspose);
+        let turn = Apply::new(self.a, outer, way, &q, backend)?;
+        turn.run_across(at.on, at.courier, at.monitor)?;
+        Ok(q)
+    }
+
+    /// The shortest of the X that make ‖B − A·X‖ least, A of the rank that was found; and what that
+    /// cost.
+    ///
+    /// - `b`: m × nrhs, in tiles of the order of `a` and spread like it; overwritten
+    ///
+    /// # Errors
+    /// Shapes that do not fit; what [`run_across`](dataflow_core::run_across) answers.
+    pub fn solve(
+        &self,
+        b: &TiledMatrix<T>,
+        backend: Backend,
+        at: Where<'_>,
+    ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+        expect_fit(self.a, b)?;
+        let (k, n, nrhs) = (self.inner.rows(), self.a.cols(), b.cols());
+        let mut reports = Vec::new();
+        let mut turn = |matrix: &TiledMatrix<T>, q, c: &TiledMatrix<T>| {
+            let turn = Apply::new(matrix, q, (Side::Left, Op::ConjTranspose), c, backend)?;
+            reports.push(turn.run_across(at.on, at.courier, at.monitor)?);
+            Ok::<_, LinalgError>(())
+        };
+        if let Some(outer) = &self.outer {
+            turn(self.a, outer, b)?;
+        }
+        let c = copy(&Top(b), b, (k, nrhs), at)?;
+        turn(&self.inner, &self.q, &c)?;
+        let y = copy(&|_: usize, _: usize| T::zero(), b, (n, nrhs), at)?;
+        if self.rank() == n {
+            let solve = Triangular::new(&self.inner, Op::NoTranspose, &c, &y, backend)?;
+            reports.push(solve.run_across(at.on, at.courier, at.monitor)?);
+        } else if self.rank() > 0 {
+            // [R₁ R₂]·Y = C, by the factors of the adjoint
+            let r = triangle(&self.inner, at.on)?;
+            let r = copy(&Top(&r), &self.inner, (self.rank(), n), at)?;
+            let c = copy(&Top(&c), b, (self.rank(), nrhs), at)?;
+            let options = self.q.options();
+            reports.extend(wide(&r, &c, &y, (options, backend), Look::Never, at)?);
+        }
+        let mut places = vec![0; n];
+        let ordered = self.order.iter().enumerate();
+        ordered.for_each(|(at, &column)| places[column] = at);
+        let by = (at.on, at.courier, at.monitor);
+        let (x, moved) = arrange(&y, Lines::Rows, &places, by)?;
+        reports.push(moved);
+        Ok((x, joined(reports)))
+    }
+}
+
+/// The X of least length among those that make ‖B − A·X‖ least, whatever the shape and the rank of
+/// A; its rank, and what all graphs cost together.
+///
+/// - `a`: m × n; overwritten by factors if m > n
+/// - `b`: m × nrhs, in tiles of the order of `a` and spread like it; overwritten
+/// - `rcond`: as for [`pivoted`]
+///
+/// Of a matrix of full rank X is that of [`least_squares`](super::least_squares()), but for rounding
+/// errors. What rcond takes for zero changes the matrix by about rcond·‖A‖; near a gap of its singular
+/// values the rank is not in doubt, elsewhere it is a choice.
+///
+/// # Errors
+/// As [`pivoted`], and shapes that do not fit.
+///
+/// # Source
+/// LAPACK's `gelsy`; see the [factorisation](Pivoted).
+///
+/// # Examples
+/// ```
+/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::qr::{Options, Where, least_squares_minimum_norm};
+/// // x + y = 1, three times: the shortest solution is (½, ½).
+/// let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |_, _| 1.0);
+/// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |_, _| 1.0);
+/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
+/// let options = Options::of_order(2);
+/// let (x, rank, _) = least_squares_minimum_norm(&a, &b, None, options, Backend::Auto, here)?;
+/// assert_eq!(rank, 1);
+/// assert!((0..2).all(|i| (x.get(i, 0).unwrap() - 0.5_f64).abs() < 1e-14));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn least_squares_minimum_norm<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    rcond: Option<f64>,
+    options: Options,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<(TiledMatrix<T>, usize, Report), LinalgError> {
+    expect_fit(a, b)?;
+    let look = b.scan(at.on, at.courier)?;
+    let factors = pivoted(a, rcond, options, backend, at)?;
+    let (x, solved) = factors.solve(b, backend, at)?;
+    let rank = factors.rank();
+    Ok((x, rank, joined([look, factors.report, solved])))
+}
+
+/// A⁺, the pseudo-inverse of A (Moore and Penrose), n × m and spread like A; the rank that was found,
+/// and what all graphs cost together. For A of full rank A⁺·A or A·A⁺ is the unit matrix.
+///
+/// Arguments and errors are those of [`pivoted`]. The shortest solutions for all unit vectors: about
+/// 4·m²·n flops beside the factorisation, and two matrices of m × m and n × m.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::qr::{Options, Where, pseudo_inverse};
+/// let a = TiledMatrix::from_fn(Layout::general(2, 2, 2)?, |i, _| [2.0, 0.0][i]);
+/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
+/// let (inverse, rank, _) = pseudo_inverse(&a, None, Options::of_order(2), Backend::Auto, here)?;
+/// assert_eq!(rank, 1);
+/// let expected = [[0.25, 0.0], [0.25, 0.0]];
+/// let off = |i: usize, j: usize| (inverse.get(i, j).unwrap() - expected[i][j] as f64).abs();
+/// assert!((0..4).all(|at| off(at / 2, at % 2) < 1e-15));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn pseudo_inverse<T: Scalar>(
+    a: &TiledMatrix<T>,
+    rcond: Option<f64>,
+    options: Options,
+    backend: Backend,
+    at: Where<'_>,
+) -> Result<(TiledMatrix<T>, usize, Report), LinalgError> {
+    let m = a.rows();
+    let one = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
+    let unit = copy(&one, a, (m, m), at)?;
+    least_squares_minimum_norm(a, &unit, rcond, options, backend, at)
+}
+
+/// A matrix of another shape that is cut and spread like one, with entries of which each rank knows
+/// its own.
+fn copy<T: Scalar>(
+    entries: &impl Entries<T>,
+    like: &TiledMatrix<T>,
+    shape: (usize, usize),
+    at: Where<'_>,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let copy = TiledMatrix::vacant(alike(like.layout(), shape)?, like.memory().clone());
+    copy.fill(entries, at.on).map_err(LinalgError::Run)?;
+    Ok(copy)
+}
+
+/// The rows of a matrix, and zeros below them. Whatever is cut and spread like the matrix has its
+/// tiles where the matrix has them.
+struct Top<'a, T: Scalar>(&'a TiledMatrix<T>);
+
+impl<T: Scalar> Entries<T> for Top<'_, T> {
+    fn entry(&self, row: usize, col: usize) -> T {
+        match row < self.0.rows() {
+            true => self.0.entry(row, col),
+            false => T::zero(),
+        }
+    }
+
+    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        let height = rows.end.min(self.0.rows()).saturating_sub(rows.start);
+        let (above, below) = into.split_at_mut(height);
+        self.0.column(rows.start..rows.start + height, col, above);
+        below.fill(T::zero());
+    }
+}

@@ -1,0 +1,223 @@
+//! Tests at the ends of the range of numbers: factors, solutions and checks of matrices around 10⁻³¹⁰
+//! and 10³⁰⁰, beside values that were computed once in exact fractions.
+//!
+//! # Law
+//! LAPACK's `posv` and `gesv` do not scale, nor does anything here: what keeps its digits at such scales
+//! does so because nothing on the way overflows, divides by a reciprocal that does, or compares with
+//! what has underflowed.
+
+use crate::cholesky;
+use crate::condition::inverse_norm;
+use crate::kernel::{Backend, Op};
+use crate::lu::{self, Pivots};
+use crate::matrix::check::solve_backward_error;
+use crate::matrix::generate::{Hilbert, PositiveDefinite, Random};
+use crate::matrix::{Entries, Layout, Structure, TiledMatrix};
+use crate::product::{Operand, residual};
+use crate::refine::{self, Cause, Outcome};
+use crate::scalar::{Scalar, c32, c64};
+use crate::succession::Where;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Alone, Inline};
+
+const BACKEND: Backend = Backend::Faer;
+
+fn general<T: Scalar>(m: usize, n: usize, entries: &impl Entries<T>) -> TiledMatrix<T> {
+    TiledMatrix::from_entries(Layout::general(m, n, 2).unwrap(), entries)
+}
+
+fn lower<T: Scalar>(n: usize, entries: &impl Entries<T>) -> TiledMatrix<T> {
+    TiledMatrix::from_entries(Layout::lower(n, 2).unwrap(), entries)
+}
+
+/// Fails unless X is within so much of what it should be, relative to its largest entry.
+fn expect_near<T: Scalar>(x: &TiledMatrix<T>, expected: [f64; 3], within: f64, case: &str) {
+    let largest = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    for (i, expected) in expected.into_iter().enumerate() {
+        let found = x.get(i, 0).unwrap().re();
+        let off = (found - expected).abs() / largest;
+        assert!(
+            off <= within,
+            "{case}: entry {i} is {found:e}, exactly {expected:e}"
+        );
+    }
+}
+
+/// The definite matrix, times s, with the right-hand side s·(1, 2, 4); its exact solution is
+/// (−0.1, 0, 0.7), but for the rounding of the entries.
+const DEFINITE: [[f64; 3]; 3] = [[4.0, 1.0, 2.0], [1.0, 5.0, 3.0], [2.0, 3.0, 6.0]];
+
+#[test]
+fn a_definite_system_keeps_its_digits_at_every_scale() {
+    fn check<T: Scalar>(scale: f64, expected: [f64; 3], within: f64) {
+        let a = |i: usize, j: usize| T::from_real(DEFINITE[i][j] * scale);
+        let side = |i: usize, _: usize| T::from_real([1.0, 2.0, 4.0][i] * scale);
+        let (l, x) = (lower(3, &a), general(3, 1, &side));
+        cholesky::factor(&l, BACKEND, &Inline).unwrap();
+        let case = format!("{} {scale:e}", T::PRECISION);
+        let ratio = cholesky::residual(&a, &l).unwrap();
+        assert!(ratio < 30.0, "{case}: {ratio}");
+        cholesky::solve(&l, &x, BACKEND, &Inline).unwrap();
+        expect_near(&x, expected, within, &case);
+        let ratio = solve_backward_error(&a, Structure::Lower, &x, &side).unwrap();
+        assert!(ratio < 30.0, "{case}: {ratio}");
+    }
+    for scale in [1e-310, 1e-300, 1.0, 1e300] {
+        let within = if scale < 1e-307 { 1e-12 } else { 1e-14 };
+        check::<f64>(scale, [-0.1, 0.0, 0.7], within);
+        check::<c64>(scale, [-0.1, 0.0, 0.7], within);
+    }
+    // 6070 units of the last place and their multiples: the solution of what is stored.
+    let stored = [-0.1, 0.0, 0.7];
+    check::<f64>(3e-320, stored, 1e-2);
+    let stored = [
+        -0.10000308285578946,
+        -2.0019154308047145e-7,
+        0.7000027625661517,
+    ];
+    check::<f32>(1e-40, stored, 1e-4);
+    check::<c32>(1e-40, stored, 1e-4);
+    check::<f32>(1e35, [-0.1, 0.0, 0.7], 1e-5);
+}
+
+#[test]
+fn a_general_system_keeps_its_digits_at_every_scale() {
+    let entries = [[1.0, 7.0, 2.0], [4.0, 1.0, 3.0], [2.0, 5.0, 1.0]];
+    for (scale, of_side, expected) in [
+        (
+            1e-310,
+            1e-310,
+            [-0.027777777777777776, 0.3611111111111111, 0.25],
+        ),
+        (
+            1e-310,
+            1e-150,
+            [
+                -2.777777777777792e158,
+                3.611111111111122e159,
+                2.5000000000000082e159,
+            ],
+        ),
+        (
+            1e300,
+            1e-5,
+            [
+                -2.7777777777777928e-307,
+                3.6111111111111114e-306,
+                2.500000000000002e-306,
+            ],
+        ),
+    ] {
+        let a = |i: usize, j: usize| entries[i][j] * scale;
+        let side = |i: usize, _: usize| [3.0, 1.0, 2.0][i] * of_side;
+        let (factors, x) = (general::<f64>(3, 3, &a), general::<f64>(3, 1, &side));
+        let pivots = Pivots::new(&factors);
+        lu::factor(&factors, &pivots, BACKEND, &Inline).unwrap();
+        let ratio = lu::residual(&a, &factors, &pivots).unwrap();
+        assert!(ratio < 30.0, "{scale:e}: {ratio}");
+        let solve = lu::Solve::new(&factors, &pivots, Op::NoTranspose, &x, BACKEND).unwrap();
+        solve.run_across(&Inline, &Alone, &Monitor::new()).unwrap();
+        expect_near(&x, expected, 2e-12, &format!("{scale:e} {of_side:e}"));
+        let (whole, rest) = (general(3, 3, &a), general(3, 1, &side));
+        let left = residual(
+            Operand::plain(&whole),
+            Operand::plain(&x),
+            &rest,
+            &Inline,
+            &Alone,
+        );
+        let ratio = left.unwrap().over(3);
+        assert!(ratio < 30.0, "{scale:e}: {ratio}");
+    }
+}
+
+/// Attack N5: at 1e-310 the checks said inf.
+#[test]
+fn checks_of_subnormal_matrices_accept_what_is_right_and_nothing_else() {
+    let n = 40;
+    let scaled = |i: usize, j: usize| -> f64 {
+        let entry: f64 = PositiveDefinite::new(n, 3).entry(i, j);
+        entry * 1e-311
+    };
+    let l = lower(n, &scaled);
+    cholesky::factor(&l, BACKEND, &Inline).unwrap();
+    let ratio = cholesky::residual(&scaled, &l).unwrap();
+    assert!(ratio < 30.0, "{ratio}");
+    let wrong = |i: usize, j: usize| scaled(i, j) * if (i, j) == (7, 3) { 1.5 } else { 1.0 };
+    let ratio = cholesky::residual(&wrong, &l).unwrap();
+    assert!(ratio > 1e3 && ratio.is_finite(), "{ratio}");
+    let scaled =
+        |i: usize, j: usize| -> f64 { Entries::<f64>::entry(&Random::new(5), i, j) * 1e-310 };
+    let factors = general(n, n, &scaled);
+    let pivots = Pivots::new(&factors);
+    lu::factor(&factors, &pivots, BACKEND, &Inline).unwrap();
+    let ratio = lu::residual(&scaled, &factors, &pivots).unwrap();
+    assert!(ratio < 30.0, "{ratio}");
+    let wrong = |i: usize, j: usize| scaled(i, j) * if (i, j) == (7, 3) { 1.5 } else { 1.0 };
+    let ratio = lu::residual(&wrong, &factors, &pivots).unwrap();
+    assert!(ratio > 1e3 && ratio.is_finite(), "{ratio}");
+}
+
+fn here(work: impl FnOnce(Where<'_>)) {
+    let monitor = Monitor::new();
+    work(Where {
+        on: &Inline,
+        courier: &Alone,
+        monitor: &monitor,
+    });
+}
+
+/// Attack N6: X overflows in the lower precision, and Inf ≤ Inf was called done.
+#[test]
+fn an_infinite_solution_is_not_refined_but_made_in_full_precision() {
+    for structure in [Structure::Lower, Structure::General] {
+        here(|at| {
+            let entry = |_: usize, _: usize| 1e-30;
+            let a = match structure {
+                Structure::Lower => lower::<f64>(1, &entry),
+                Structure::General => general::<f64>(1, 1, &entry),
+            };
+            let b = general::<f64>(1, 1, &|_: usize, _: usize| 1e30);
+            let solved = refine::solve(&a, &b, BACKEND, at).unwrap();
+            assert!(
+                matches!(solved.outcome, Outcome::FellBack(Cause::Overflow)),
+                "{}",
+                solved.outcome
+            );
+            let x = solved.x.get(0, 0).unwrap();
+            assert!((x / 1e60 - 1.0).abs() < 1e-14, "{x:e}");
+        });
+    }
+}
+
+/// Attack N6: with factors in f32 alone the norm is off by κ·6e-8, here by up to some percent.
+///
+/// ‖H⁻¹‖₁ of the Hilbert matrix of order 5 is 413,280: its inverse has integer entries.
+#[test]
+fn the_condition_from_lower_factors_is_that_of_the_matrix() {
+    for structure in [Structure::Lower, Structure::General] {
+        here(|at| {
+            let a = match structure {
+                Structure::Lower => lower::<f64>(5, &Hilbert),
+                Structure::General => general::<f64>(5, 5, &Hilbert),
+            };
+            let b = general::<f64>(5, 1, &|_: usize, _: usize| 1.0);
+            let solved = refine::solve(&a, &b, BACKEND, at).unwrap();
+            assert!(solved.outcome.iter() > 0, "{}", solved.outcome);
+            // Right-hand sides of any size, as weights of bounds are.
+            for scale in [1.0, 1e-60, 1e200] {
+                let norm = inverse_norm(5, |op, x: &mut [f64]| {
+                    let side = general::<f64>(5, 1, &|i: usize, _: usize| x[i] * scale);
+                    solved.factors.solve(&a, op, &side, BACKEND, at)?;
+                    (0..5).for_each(|i| x[i] = side.get(i, 0).unwrap() / scale);
+                    Ok::<_, crate::error::LinalgError>(())
+                });
+                let norm = norm.unwrap();
+                assert!(
+                    (norm / 413_280.0 - 1.0).abs() < 1e-9,
+                    "{structure:?} {scale:e}: {norm}"
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,155 @@
+//! What is wrong with a program, said where it is written.
+
+use crate::lower::Lowered;
+use crate::parse::{Access, End, Space, Statement};
+use dataflow_affine::{Fault, Inexact, Reason, System};
+use syn::Error;
+
+/// All faults as errors of the compiler.
+pub fn report(space: &Space, lowered: &Lowered<'_>, faults: &[Fault]) -> Error {
+    let mut errors = faults.iter().map(|fault| error(space, lowered, fault));
+    let first = errors.next();
+    let mut all = first.unwrap_or_else(|| Error::new(space.site, "this space has no formulas"));
+    errors.for_each(|error| all.combine(error));
+    all
+}
+
+fn error(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> Error {
+    let statement = lowered.statements[fault.statement];
+    let text = text(space, lowered, fault);
+    match fault.access.map(|at| &statement.accesses[at]) {
+        Some(access) => Error::new_spanned(&access.element, text),
+        None => Error::new(statement.name.span(), text),
+    }
+}
+
+fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
+    let statement = lowered.statements[fault.statement];
+    let name = &statement.name;
+    let of = |statement: usize, access: usize| {
+        let by = lowered.statements[statement];
+        (&by.name, shown(&by.accesses[access]))
+    };
+    let own = |at: usize| shown(&statement.accesses[at]);
+    let element = fault.access.map(own).unwrap_or_default();
+    let context = &lowered.program.statements()[fault.statement].base;
+    let under = |guard: &System| match lowered.program.guard(guard, context) {
+        guard if guard.is_empty() => String::new(),
+        guard => format!(" where {guard}"),
+    };
+    match &fault.reason {
+        Reason::Inexact(inexact) => inexact_text(lowered, name, inexact),
+        Reason::Negative(var) => {
+            let var = lowered.program.name(*var);
+            format!(
+                "`{var}` may be negative here, and the parameters of a task are not: begin the loop at 0, \
+                 and subtract in the subscripts"
+            )
+        }
+        Reason::WrittenTwice(other) => format!(
+            "`{name}` writes `{element}` twice: as `{}` too. A task has one flow for each datum that it \
+             writes: access it once, or say by `if` that these are two data",
+            own(*other)
+        ),
+        Reason::ReadAndWritten(other, guard) => format!(
+            "`{name}` accesses `{element}` and `{}`, which are one datum{}, and writes it: a task accesses a \
+             datum once; exclude this by `if`, or `update` it only",
+            own(*other),
+            under(guard)
+        ),
+        Reason::NobodyWrote(guard) if lowered.by_lines => format!(
+            "no line feeds `{element}` of `{name}`{}, and it has no store: write a line that does, or say \
+             which datum it is",
+            under(guard)
+        ),
+        Reason::NobodyWrote(guard) => format!(
+            "`{element}` is not written by any task before `{name}` reads it{}, and it has no store: write \
+             it earlier (`new`), read it as `optional`, or say where it is (`data … in STORE at SLOT`)",
+            under(guard)
+        ),
+        Reason::Outside(guard) => format!(
+            "`{element}` lies outside of its data{}: narrow the bounds of the loop, or put an `if` around \
+             `{name}`",
+            under(guard)
+        ),
+        Reason::TakenMeanwhile(by, access) => {
+            let (by, its) = of(*by, *access);
+            format!(
+                "`{name}` reads `{element}` from its store, while `{by}` changes it there (`{its}`): let a \
+                 task take it first and hand it to both, in loops of its own before these, {}",
+                advice(statement, fault.access, "update")
+            )
+        }
+        Reason::Replaced(by, access) => {
+            let (by, its) = of(*by, *access);
+            format!(
+                "`{name}` takes `{element}` from its store, and `{by}` puts a new one there (`new {its}`), so \
+                 that the first one would be lost: let `{by}` update it, or make it new here too"
+            )
+        }
+        Reason::Undetermined(line) => format!(
+            "the line `{}` leaves open which task feeds this flow: each parameter of the task on the left \
+             follows from those on the right",
+            self::line(space, *line)
+        ),
+        Reason::TwoSources(one, other) => format!(
+            "two lines feed this flow of the same task: `{}` and `{}`; say by `if` where each of them holds",
+            self::line(space, *one),
+            self::line(space, *other)
+        ),
+        Reason::GivenAndWritten(by, access) => {
+            let (by, its) = of(*by, *access);
+            format!(
+                "`{name}` gives `{element}`, which stays as it is in its store, and `{by}` changes it \
+                 (`{its}`): say `update` for `give`"
+            )
+        }
+    }
+}
+
+/// The ends of a line, without their parameters.
+fn line(space: &Space, at: usize) -> String {
+    let end = |end: &End| format!("{}.{}", end.class, end.flow);
+    let line = &space.relations[at];
+    let target = line.target.as_ref().map_or("home".to_owned(), end);
+    format!("{} -> {target}", end(&line.source))
+}
+
+/// A statement that takes a datum before others do.
+fn advice(statement: &Statement, access: Option<usize>, mode: &str) -> String {
+    let Some(access) = access.map(|at| &statement.accesses[at]) else {
+        return String::new();
+    };
+    let names = ["i", "j", "k", "l"];
+    let used: Vec<&str> = names.into_iter().take(access.subscripts.len()).collect();
+    let used = used.join(", ");
+    format!("`Take {{ {used} }}: {mode} {}[{used}];`", access.family)
+}
+
+fn inexact_text(lowered: &Lowered<'_>, name: &syn::Ident, inexact: &Inexact) -> String {
+    let program = &lowered.program;
+    let [a, b] = &inexact.constraints;
+    let both = match a == b {
+        true => format!("`{} >= 0`", program.expression(a)),
+        false => format!(
+            "`{} >= 0` and `{} >= 0`",
+            program.expression(a),
+            program.expression(b)
+        ),
+    };
+    format!(
+        "what `{name}` accesses has no exact formula: {both} hold `{}` with factors other than 1 and -1, so \
+         that bounds could be fractions. Loop over the multiple itself, or give each remainder an array of \
+         its own",
+        program.name(inexact.var)
+    )
+}
+
+/// `A[m, k]` as it is written.
+fn shown(access: &Access) -> String {
+    let text = access.element.to_string();
+    text.replace(" ,", ",")
+        .replace(" [", "[")
+        .replace("[ ", "[")
+        .replace(" ]", "]")
+}

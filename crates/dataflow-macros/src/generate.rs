@@ -1,0 +1,463 @@
+//! The Rust that a derived space stands for: the enum of its tasks, and an `impl TaskSpace`.
+
+mod edges;
+mod formula;
+mod places;
+mod tasks;
+
+use crate::lower::Lowered;
+use crate::parse::{Family, Item, Space, Statement};
+use dataflow_affine::{Affine, Derived, Inexact, Mode};
+use formula::Mentioned;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote_spanned};
+use syn::{Error, FnArg, ImplItemFn, Pat, Result};
+
+/// Everything that the parts of the output are made from.
+pub(crate) struct Source<'s> {
+    pub space: &'s Space,
+    pub lowered: &'s Lowered<'s>,
+    pub derived: &'s Derived,
+}
+
+pub fn generate(space: &Space, lowered: &Lowered<'_>, derived: &Derived) -> Result<TokenStream> {
+    let source = Source {
+        space,
+        lowered,
+        derived,
+    };
+    let names = source.names();
+    let implementation = source.implementation()?;
+    Ok([names, implementation].into_iter().collect())
+}
+
+/// The names of a space that is refused, and a trait that says nothing: whoever uses them hears no more
+/// of it than what is wrong.
+pub fn hollow(space: &Space) -> TokenStream {
+    let Space {
+        root,
+        visibility,
+        task,
+        site,
+        generics,
+        of,
+        datum,
+        ..
+    } = space;
+    let mut written = Vec::new();
+    statements(&space.items, &mut written);
+    let mut known: Vec<&Ident> = Vec::new();
+    let classes = written.into_iter().filter(|s| {
+        let fresh = !known.contains(&&s.name);
+        known.push(&s.name);
+        fresh
+    });
+    let classes: Vec<_> = classes
+        .map(
+            |Statement {
+                 name, parameters, ..
+             }| quote_spanned!(*site=> #name { #(#parameters),* }),
+        )
+        .collect();
+    if classes.is_empty() {
+        return TokenStream::new();
+    }
+    let (start, _, end) = generics.split_for_impl();
+    quote_spanned! {*site=>
+        #root::task_names! { #visibility enum #task { #(#classes),* } }
+        #[allow(dead_code)]
+        impl #task {
+            #visibility const fn formulas() -> &'static str { "" }
+            #visibility const fn relations() -> &'static str { "" }
+        }
+        #[allow(unused_variables)]
+        impl #start #root::space::TaskSpace for #of #end {
+            type Task = #task;
+            type Datum = #datum;
+            fn describe(&self, about: &mut #root::space::Description) {}
+            fn tasks(
+                &self,
+                on: #root::rank::Rank,
+            ) -> impl ::core::iter::Iterator<Item = Self::Task> + ::core::marker::Send {
+                ::core::iter::empty()
+            }
+            fn inputs(&self, task: Self::Task, from: &mut impl #root::space::Inputs<Self>) {}
+            fn successors(&self, task: Self::Task, to: &mut impl #root::space::Successors<Self>) {}
+            fn run(
+                &self,
+                task: Self::Task,
+                flows: &mut #root::space::Flows<'_, Self::Datum>,
+            ) -> ::core::result::Result<(), #root::error::TaskError> {
+                ::core::result::Result::Ok(())
+            }
+        }
+    }
+}
+
+/// All statements, in the order of the text.
+fn statements<'s>(items: &'s [Item], found: &mut Vec<&'s Statement>) {
+    for item in items {
+        match item {
+            Item::For(each) => statements(&each.body, found),
+            Item::If(parts) => {
+                statements(&parts.then, found);
+                statements(&parts.otherwise, found);
+            }
+            Item::Task(statement) => found.push(statement),
+        }
+    }
+}
+
+/// What the user may write instead of the macro; what is derived is added to the first three.
+const FUNCTIONS: [&str; 10] = [
+    "describe",
+    "inputs",
+    "successors",
+    "rank",
+    "owner",
+    "priority",
+    "tasks",
+    "roots",
+    "count",
+    "index",
+];
+
+impl Source<'_> {
+    /// An answer that should have failed earlier.
+    pub(crate) fn exact<T>(&self, answer: std::result::Result<T, Inexact>) -> Result<T> {
+        let text = "a formula of this space is not exact";
+        answer.map_err(|_| Error::new(self.space.site, text))
+    }
+
+    pub(crate) fn statements(
+        &self,
+    ) -> impl Iterator<Item = (usize, &Statement, &dataflow_affine::Statement)> {
+        let derived = self.lowered.program.statements().iter();
+        let written = self.lowered.statements.iter();
+        written
+            .zip(derived)
+            .enumerate()
+            .map(|(at, (own, its))| (at, *own, its))
+    }
+
+    /// The enum of the tasks, with the formulas in its documentation.
+    fn names(&self) -> TokenStream {
+        let Space {
+            root,
+            attributes,
+            visibility,
+            task,
+            site,
+            ..
+        } = self.space;
+        let classes = self.statements().map(|(_, statement, _)| {
+            let (name, parameters) = (&statement.name, &statement.parameters);
+            quote_spanned!(*site=> #name { #(#parameters),* })
+        });
+        let text = self.derived.text(&self.lowered.program);
+        let relations = self.derived.relations(&self.lowered.program);
+        let doc =
+            format!("\n# Formulas\nWhere data come from, and where they go:\n```text\n{text}```");
+        quote_spanned! {*site=>
+            #root::task_names! {
+                #(#attributes)*
+                #[doc = #doc]
+                #visibility enum #task { #(#classes),* }
+            }
+
+            #[allow(dead_code)]
+            impl #task {
+                /// The formulas of the space: where the data of each task come from (`<-`), and where
+                /// they go (`->`).
+                #visibility const fn formulas() -> &'static str {
+                    #text
+                }
+
+                /// The same as relations, a line for each family of edges.
+                #visibility const fn relations() -> &'static str {
+                    #relations
+                }
+            }
+        }
+    }
+
+    fn implementation(&self) -> Result<TokenStream> {
+        let Space {
+            root,
+            impl_attributes,
+            task,
+            site,
+            generics,
+            of,
+            datum,
+            functions,
+            ..
+        } = self.space;
+        for function in functions {
+            let name = &function.sig.ident;
+            if !FUNCTIONS.iter().any(|known| name == known) {
+                let text = format!(
+                    "`{name}` is not written here: the macro makes it, or it belongs into an `impl` of the \
+                     type's own (here may stand {})",
+                    FUNCTIONS.join(", ")
+                );
+                return Err(Error::new(name.span(), text));
+            }
+        }
+        let given = |name: &str| functions.iter().any(|function| function.sig.ident == name);
+        let mut parts = vec![self.describe(), self.inputs()?, self.successors()?];
+        let mut derive = |name: &str, make: &dyn Fn() -> Result<TokenStream>| -> Result<()> {
+            if !given(name) {
+                parts.push(make()?);
+            }
+            Ok(())
+        };
+        derive("tasks", &|| self.tasks())?;
+        derive("run", &|| self.run())?;
+        derive("rank", &|| self.rank())?;
+        derive("owner", &|| self.owner())?;
+        derive("priority", &|| self.priority())?;
+        derive("roots", &|| self.roots())?;
+        derive("count", &|| self.count())?;
+        derive("index", &|| self.index())?;
+        let added = |function: &&ImplItemFn| {
+            FUNCTIONS[..3]
+                .iter()
+                .any(|name| function.sig.ident == *name)
+        };
+        let verbatim = functions.iter().filter(|function| !added(function));
+        let (start, _, end) = generics.split_for_impl();
+        Ok(quote_spanned! {*site=>
+            #(#impl_attributes)*
+            #[allow(clippy::unnecessary_cast, clippy::useless_conversion, clippy::needless_borrow)]
+            #[allow(clippy::int_plus_one, clippy::unnecessary_min_or_max, clippy::if_same_then_else)]
+            impl #start #root::space::TaskSpace for #of #end {
+                type Task = #task;
+                type Datum = #datum;
+                #(#parts)*
+                #(#verbatim)*
+            }
+        })
+    }
+
+    /// The function of this name that the user wrote.
+    pub(crate) fn written(&self, name: &str) -> Option<&ImplItemFn> {
+        let mut functions = self.space.functions.iter();
+        functions.find(|function| function.sig.ident == name)
+    }
+
+    /// The user's description, or name and parameters; then the classes and their flows.
+    fn describe(&self) -> TokenStream {
+        let (root, site) = (&self.space.root, self.space.site);
+        let written = self.written("describe");
+        let argument = written.and_then(|function| match function.sig.inputs.last()? {
+            FnArg::Typed(argument) => match &*argument.pat {
+                Pat::Ident(name) => Some(name.ident.clone()),
+                _ => None,
+            },
+            FnArg::Receiver(_) => None,
+        });
+        let about = argument.unwrap_or_else(|| Ident::new("about", site));
+        let opening = match written {
+            Some(function) => {
+                let statements = &function.block.stmts;
+                quote_spanned!(site=> #(#statements)*)
+            }
+            None => {
+                let name = self.space_name();
+                let parameters = self.space.parameters.iter().map(|parameter| {
+                    let (name, value) = (parameter.name.to_string(), &parameter.value);
+                    quote_spanned!(site=> #about.parameter(#name, #value);)
+                });
+                quote_spanned!(site=> #about.name(#name); #(#parameters)*)
+            }
+        };
+        let classes = self.statements().map(|(number, statement, _)| {
+            let name = statement.name.to_string();
+            let flows = self.flows(number).into_iter().map(|at| {
+                let access = &statement.accesses[at];
+                let family = self.family(number, at);
+                let method = match access.mode.to_string().as_str() {
+                    _ if family.is_order => "order",
+                    "read" | "give" => "read",
+                    "optional" if family.home.is_some() => "read",
+                    "optional" => "optional",
+                    "update" => "update",
+                    _ => "new_flow",
+                };
+                let method = Ident::new(method, site);
+                let flow = self.lowered.program.access(number, at);
+                let flow = flow.trim_start_matches('_');
+                let kind = family.kind.as_ref();
+                let kind = kind.map(|kind| quote_spanned!(site=> .of(#kind)));
+                quote_spanned!(site=> .#method(#flow) #kind)
+            });
+            quote_spanned!(site=> #about.class(#name) #(#flows)*;)
+        });
+        let body = quote_spanned!(site=> #opening #(#classes)*);
+        let lets = match written {
+            Some(_) => self.lets(&body),
+            None => TokenStream::new(),
+        };
+        quote_spanned! {site=>
+            fn describe(&self, #about: &mut #root::space::Description) {
+                #lets
+                #body
+            }
+        }
+    }
+
+    /// The name of the type in lower case, with underscores.
+    fn space_name(&self) -> String {
+        let name = match &self.space.of {
+            syn::Type::Path(path) => path.path.segments.last().map(|s| s.ident.to_string()),
+            _ => None,
+        };
+        let mut snake = String::new();
+        for c in name.unwrap_or_default().chars() {
+            if c.is_uppercase() && !snake.is_empty() {
+                snake.push('_');
+            }
+            snake.extend(c.to_lowercase());
+        }
+        snake
+    }
+
+    /// The family of an access.
+    pub(crate) fn family(&self, statement: usize, access: usize) -> &Family {
+        let access = &self.lowered.program.statements()[statement].accesses[access];
+        &self.space.families[access.family]
+    }
+
+    /// The accesses that are flows of their own, in order. What only orders tasks goes out by the flow
+    /// through which it came in.
+    fn flows(&self, statement: usize) -> Vec<usize> {
+        let n_accesses = self.lowered.statements[statement].accesses.len();
+        let own = |&at: &usize| self.shared_with(statement, at).is_none();
+        (0..n_accesses).filter(own).collect()
+    }
+
+    /// The access through whose flow another one, that makes what only orders, goes out.
+    fn shared_with(&self, statement: usize, access: usize) -> Option<usize> {
+        let accesses = &self.lowered.program.statements()[statement].accesses;
+        let orders = |at: usize| self.family(statement, at).is_order;
+        let made = accesses[access].mode == Mode::New && orders(access);
+        let comes_in = |at: &usize| accesses[*at].mode == Mode::Optional && orders(*at);
+        (0..accesses.len()).filter(|_| made).find(comes_in)
+    }
+
+    /// The number of an access's flow.
+    pub(crate) fn flow(&self, statement: usize, access: usize) -> usize {
+        let own = self.shared_with(statement, access).unwrap_or(access);
+        let mut flows = self.flows(statement).into_iter();
+        flows.position(|at| at == own).unwrap_or(access)
+    }
+
+    /// `let nt = self.nt;` for each parameter that is used.
+    pub(crate) fn lets(&self, body: &TokenStream) -> TokenStream {
+        let mentioned = Mentioned::of(body);
+        let used = self
+            .space
+            .parameters
+            .iter()
+            .filter(|p| mentioned.has(&p.name));
+        used.map(|parameter| {
+            let (name, value) = (&parameter.name, &parameter.value);
+            quote_spanned!(self.space.site=> let #name: u32 = #value;)
+        })
+        .collect()
+    }
+
+    /// `Task::Gemm { m, k, .. }`: a pattern of what a body uses.
+    pub(crate) fn pattern(&self, statement: &Statement, body: &TokenStream) -> TokenStream {
+        let (task, name) = (&self.space.task, &statement.name);
+        let mentioned = Mentioned::of(body);
+        let used: Vec<&Ident> = statement
+            .parameters
+            .iter()
+            .filter(|p| mentioned.has(p))
+            .collect();
+        let rest = match used.len() == statement.parameters.len() {
+            true => TokenStream::new(),
+            false if used.is_empty() => quote_spanned!(self.space.site=> ..),
+            false => quote_spanned!(self.space.site=> , ..),
+        };
+        quote_spanned!(self.space.site=> #task::#name { #(#used),* #rest })
+    }
+
+    /// What an expression of a family's subscripts is for these ones.
+    pub(crate) fn of_datum(
+        &self,
+        family: &Family,
+        subscripts: &[Affine],
+        expression: TokenStream,
+    ) -> TokenStream {
+        let site = self.space.site;
+        let mentioned = Mentioned::of(&expression);
+        let values = subscripts
+            .iter()
+            .map(|e| self.affine(e, &|var| self.name(var)));
+        let (names, values): (Vec<&Ident>, Vec<TokenStream>) = family
+            .subscripts
+            .iter()
+            .zip(values)
+            .filter(|(name, value)| mentioned.has(name) && value.to_string() != name.to_string())
+            .unzip();
+        match (&names[..], &values[..]) {
+            ([], []) => expression,
+            ([name], [value]) => quote_spanned!(site=> { let #name = #value; #expression }),
+            _ => quote_spanned!(site=> { let (#(#names),*) = (#(#values),*); #expression }),
+        }
+    }
+
+    fn run(&self) -> Result<TokenStream> {
+        let (root, site) = (&self.space.root, self.space.site);
+        let arms: Vec<TokenStream> = self
+            .statements()
+            .map(|(number, statement, derived)| {
+                let flows = self.flows(number);
+                let name = |at: usize| {
+                    let name = statement.accesses[at].name.as_ref();
+                    name.filter(|_| !self.family(number, at).is_order)
+                };
+                let named = flows.iter().any(|&at| name(at).is_some());
+                let nothing = Ident::new("_", site);
+                let slots: Vec<&Ident> = flows
+                    .iter()
+                    .map(|&at| name(at).unwrap_or(&nothing))
+                    .collect();
+                let taken = flows.iter().filter_map(|&at| {
+                    let name = name(at)?;
+                    let method = match derived.accesses[at].mode {
+                        Mode::Read | Mode::Give => format_ident!("read", span = site),
+                        Mode::Optional => format_ident!("get", span = site),
+                        Mode::Update => format_ident!("update", span = site),
+                        Mode::New => return None,
+                    };
+                    Some(quote_spanned!(site=> let #name = #name.#method();))
+                });
+                let slots =
+                    named.then(|| quote_spanned!(site=> let [#(#slots),*] = flows.slots();));
+                let body = &statement.body;
+                let body = quote_spanned!(site=> #slots #(#taken)* #body);
+                let pattern = self.pattern(statement, &body);
+                quote_spanned!(site=> #pattern => { #body })
+            })
+            .collect();
+        let lets = self.lets(&arms.iter().cloned().collect());
+        let allow = quote_spanned!(site=> #[allow(unused_variables, clippy::unused_unit)]);
+        Ok(quote_spanned! {site=>
+            #allow
+            #[inline]
+            fn run(
+                &self,
+                task: Self::Task,
+                flows: &mut #root::space::Flows<'_, Self::Datum>,
+            ) -> ::core::result::Result<(), #root::error::TaskError> {
+                #lets
+                match task { #(#arms)* }
+                ::core::result::Result::Ok(())
+            }
+        })
+    }
+}

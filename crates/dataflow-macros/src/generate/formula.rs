@@ -1,0 +1,242 @@
+//! Expressions, guards and ranges as tokens, in u32 and without a difference below 0.
+
+use super::Source;
+use dataflow_affine::{Affine, Comparison, Polynomial, Range, Said, Var};
+use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
+use quote::{format_ident, quote_spanned};
+use std::collections::HashSet;
+
+/// The names that occur in a piece of Rust: read once, since a compiler hands out tokens one by one.
+#[derive(Default)]
+pub(crate) struct Mentioned {
+    names: HashSet<String>,
+    /// Strings, in which names may be formatted.
+    texts: Vec<String>,
+}
+
+impl Mentioned {
+    pub fn of(tokens: &TokenStream) -> Self {
+        let mut found = Mentioned::default();
+        found.read(tokens.clone());
+        found
+    }
+
+    fn read(&mut self, tokens: TokenStream) {
+        let mut dots = 0; // one before a field, two in a range
+        for token in tokens {
+            let before = std::mem::take(&mut dots);
+            match token {
+                TokenTree::Punct(punct) if punct.as_char() == '.' => dots = before + 1,
+                TokenTree::Punct(_) => {}
+                TokenTree::Ident(_) if before == 1 => {}
+                TokenTree::Ident(name) => drop(self.names.insert(name.to_string())),
+                TokenTree::Group(group) => self.read(group.stream()),
+                TokenTree::Literal(literal) => {
+                    let text = literal.to_string();
+                    self.texts.extend(Some(text).filter(|t| t.starts_with('"')));
+                }
+            }
+        }
+    }
+
+    /// Whether a name occurs, as a token or inside of a string that is formatted.
+    pub fn has(&self, name: &Ident) -> bool {
+        let name = name.to_string();
+        let formatted = format!("{{{name}");
+        self.names.contains(&name) || self.texts.iter().any(|text| text.contains(&formatted))
+    }
+}
+
+/// Parts with a sign between them.
+fn joined(parts: Vec<TokenStream>, sign: TokenStream) -> TokenStream {
+    let with_sign = |(at, part): (usize, TokenStream)| match at {
+        0 => part,
+        _ => sign.clone().into_iter().chain(part).collect(),
+    };
+    parts.into_iter().enumerate().flat_map(with_sign).collect()
+}
+
+impl Source<'_> {
+    /// A variable as the user wrote it.
+    pub(crate) fn name(&self, var: Var) -> Ident {
+        let written = self.lowered.loops.iter().chain(&self.lowered.parameters);
+        let mut found = written
+            .filter(|(own, _)| *own == var)
+            .map(|(_, name)| name.clone());
+        let made = || format_ident!("{}", self.lowered.program.name(var), span = self.space.site);
+        found.next().unwrap_or_else(made)
+    }
+
+    /// An expression: what is added first, so that nothing falls below 0 on the way.
+    pub(crate) fn affine(&self, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
+        let (plus, minus) = self.sides(e, name);
+        match minus.is_empty() {
+            true => plus,
+            false => {
+                let minus = joined(minus, quote_spanned!(self.space.site=> -));
+                quote_spanned!(self.space.site=> #plus - #minus)
+            }
+        }
+    }
+
+    /// The sum of what is added, and what is subtracted from it.
+    fn sides(&self, e: &Affine, name: &dyn Fn(Var) -> Ident) -> (TokenStream, Vec<TokenStream>) {
+        let site = self.space.site;
+        let number = |n: i64| Literal::u64_unsuffixed(n.unsigned_abs());
+        let term = |&(var, c): &(Var, i64)| {
+            let (name, c) = (name(var), c.abs());
+            match c {
+                1 => quote_spanned!(site=> #name),
+                _ => {
+                    let factor = number(c);
+                    quote_spanned!(site=> #factor * #name)
+                }
+            }
+        };
+        let mut plus: Vec<_> = e.terms().iter().filter(|t| t.1 > 0).map(term).collect();
+        let mut minus: Vec<_> = e.terms().iter().filter(|t| t.1 < 0).map(term).collect();
+        let constant = number(e.constant());
+        match e.constant() {
+            ..0 => minus.push(quote_spanned!(site=> #constant)),
+            1.. => plus.push(quote_spanned!(site=> #constant)),
+            0 if plus.is_empty() => plus.push(quote_spanned!(site=> #constant)),
+            0 => {}
+        }
+        if plus.is_empty() {
+            plus.push(quote_spanned!(site=> 0));
+        }
+        (joined(plus, quote_spanned!(site=> +)), minus)
+    }
+
+    /// A bound of a range, 0 where it would be negative.
+    fn bound(&self, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
+        let site = self.space.site;
+        let (plus, minus) = self.sides(e, name);
+        if minus.is_empty() {
+            return plus;
+        }
+        let n_plus = e.terms().iter().filter(|t| t.1 > 0).count() + usize::from(e.constant() > 0);
+        let minus = joined(minus, quote_spanned!(site=> +));
+        match e.terms().iter().any(|t| t.1 == 1) && n_plus == 1 {
+            true => quote_spanned!(site=> #plus.saturating_sub(#minus)),
+            false => quote_spanned!(site=> u32::saturating_sub(#plus, #minus)),
+        }
+    }
+
+    /// `k + 1..nt`.
+    pub(crate) fn range(&self, range: &Range, name: &dyn Fn(Var) -> Ident) -> TokenStream {
+        let site = self.space.site;
+        let ends = |bounds: Vec<Affine>, pick: &str| {
+            let pick = format_ident!("{pick}", span = site);
+            let bounds = bounds.iter().map(|e| self.bound(e, name));
+            let all = bounds.reduce(|a, b| quote_spanned!(site=> u32::#pick(#a, #b)));
+            all.unwrap_or_default()
+        };
+        let lower = ends(range.lower.clone(), "max");
+        let upper = ends(range.upper.iter().map(|e| e.clone() + 1).collect(), "min");
+        quote_spanned!(site=> #lower..#upper)
+    }
+
+    /// `k == 0 && m > k + 1`; `None` if nothing is asked.
+    pub(crate) fn guard(&self, said: &[Said], name: &dyn Fn(Var) -> Ident) -> Option<TokenStream> {
+        let site = self.space.site;
+        let one = |said: &Said| {
+            let [left, right] = [&said.left, &said.right].map(|side| self.affine(side, name));
+            match said.comparison {
+                Comparison::Equal => quote_spanned!(site=> #left == #right),
+                Comparison::Less => quote_spanned!(site=> #left < #right),
+                Comparison::AtMost => quote_spanned!(site=> #left <= #right),
+                Comparison::Greater => quote_spanned!(site=> #left > #right),
+                Comparison::AtLeast => quote_spanned!(site=> #left >= #right),
+            }
+        };
+        let parts: Vec<TokenStream> = said.iter().map(one).collect();
+        (!parts.is_empty()).then(|| joined(parts, quote_spanned!(site=> &&)))
+    }
+
+    /// A polynomial, over variables of a type in which nothing overflows.
+    pub(crate) fn polynomial(&self, polynomial: &Polynomial) -> TokenStream {
+        let site = self.space.site;
+        let terms = polynomial.terms().map(|(c, powers)| (c, powers.to_vec()));
+        let sum = self.nested(terms.collect());
+        match polynomial.divisor() {
+            1 => sum,
+            divisor => {
+                let divisor = Literal::i128_unsuffixed(divisor);
+                quote_spanned!(site=> (#sum) / #divisor)
+            }
+        }
+    }
+
+    /// A sum of products with as few products as Horner's rule leaves.
+    fn nested(&self, terms: Vec<Term>) -> TokenStream {
+        let site = self.space.site;
+        let vars = terms
+            .iter()
+            .flat_map(|(_, powers)| powers.iter().map(|p| p.0));
+        let uses = |var: Var| terms.iter().filter(|t| power_of(t, var) > 0).count();
+        let mut best = None;
+        for var in vars {
+            if uses(var) > best.map_or(1, uses) {
+                best = Some(var);
+            }
+        }
+        let Some(var) = best else {
+            return self.sum(terms);
+        };
+        let (with, rest): (Vec<Term>, Vec<Term>) =
+            terms.into_iter().partition(|t| power_of(t, var) > 0);
+        let divided = with.into_iter().map(|(c, powers)| {
+            let less = powers
+                .into_iter()
+                .map(|(v, p)| (v, p - u32::from(v == var)));
+            (c, less.filter(|p| p.1 > 0).collect())
+        });
+        let (name, inner) = (self.name(var), self.nested(divided.collect()));
+        let product = quote_spanned!(site=> #name * (#inner));
+        match rest.is_empty() {
+            true => product,
+            false => {
+                let rest = self.nested(rest);
+                quote_spanned!(site=> #product + #rest)
+            }
+        }
+    }
+
+    /// A sum of products as it stands, what is subtracted last.
+    fn sum(&self, mut terms: Vec<Term>) -> TokenStream {
+        let site = self.space.site;
+        terms.sort_by_key(|(c, _)| *c < 0);
+        let mut sum = TokenStream::new();
+        for (c, powers) in terms {
+            let mut factors = Vec::new();
+            if c.abs() != 1 || powers.is_empty() {
+                let literal = Literal::i128_unsuffixed(c.abs());
+                factors.push(quote_spanned!(site=> #literal));
+            }
+            for (var, power) in powers {
+                let name = self.name(var);
+                factors.extend((0..power).map(|_| quote_spanned!(site=> #name)));
+            }
+            let term = joined(factors, quote_spanned!(site=> *));
+            sum = match (sum.is_empty(), c < 0) {
+                (true, false) => term,
+                (true, true) => quote_spanned!(site=> -(#term)),
+                (false, false) => quote_spanned!(site=> #sum + #term),
+                (false, true) => quote_spanned!(site=> #sum - #term),
+            };
+        }
+        match sum.is_empty() {
+            true => quote_spanned!(site=> 0),
+            false => sum,
+        }
+    }
+}
+
+/// A coefficient, and variables with their powers.
+type Term = (i128, Vec<(Var, u32)>);
+
+fn power_of(term: &Term, var: Var) -> u32 {
+    let found = term.1.iter().find(|p| p.0 == var);
+    found.map_or(0, |p| p.1)
+}

@@ -1,0 +1,380 @@
+//! Which tasks there are, and on which rank: `tasks`, `roots`, `count` and `rank`.
+
+use super::Source;
+use crate::parse::{Place, Statement};
+use dataflow_affine::{Affine, Part, Polynomial, Range, System, count, enumerated, said};
+use proc_macro2::TokenStream;
+use quote::quote_spanned;
+use syn::{Error, Result};
+
+/// A statement's tasks as they are dealt out to ranks, a direction of the grid after the other: the
+/// value that is dealt, the place in that direction of the rank that is asked for, and how many
+/// places there are.
+type Dealt = Vec<(Affine, TokenStream, TokenStream)>;
+
+/// Loops over the tasks of a part, outermost first, and whether other ranks' tasks are among them.
+struct Listed {
+    guard: Option<TokenStream>,
+    loops: Vec<(syn::Ident, TokenStream)>,
+    others: bool,
+}
+
+impl Source<'_> {
+    pub(super) fn tasks(&self) -> Result<TokenStream> {
+        let all = self.all(|_| vec![System::default()], &|statement, part| {
+            Ok(self.iterator(statement, part))
+        })?;
+        Ok(self.listing("tasks", chained(all)))
+    }
+
+    pub(super) fn roots(&self) -> Result<TokenStream> {
+        let guards = |statement: usize| self.derived.tasks[statement].roots.clone();
+        let all = self.all(
+            guards,
+            &|statement, part| Ok(self.iterator(statement, part)),
+        )?;
+        let (root, site) = (&self.space.root, self.space.site);
+        let all = chained(all);
+        Ok(match self.written("inputs") {
+            None => self.listing("roots", all),
+            // The user's own edges decide what is left.
+            Some(_) => self.listing(
+                "roots",
+                quote_spanned!(site=> #all.filter(move |&task| #root::space::is_root(self, task))),
+            ),
+        })
+    }
+
+    /// The function that lists tasks of one rank.
+    fn listing(&self, function: &str, all: TokenStream) -> TokenStream {
+        let (root, site) = (&self.space.root, self.space.site);
+        let function = syn::Ident::new(function, site);
+        let lets = self.lets(&all);
+        let here = match self.has_ranks() {
+            true => all,
+            false => quote_spanned! {site=>
+                (on == #root::rank::Rank(0)).then(move || #all).into_iter().flatten()
+            },
+        };
+        quote_spanned! {site=>
+            fn #function(
+                &self,
+                on: #root::rank::Rank,
+            ) -> impl ::core::iter::Iterator<Item = Self::Task> + ::core::marker::Send {
+                #lets
+                #here
+            }
+        }
+    }
+
+    /// Something for each part of all statements under guards.
+    fn all(
+        &self,
+        guards: impl Fn(usize) -> Vec<System>,
+        make: &dyn Fn(&Statement, &Listed) -> Result<TokenStream>,
+    ) -> Result<Vec<TokenStream>> {
+        let mut all = Vec::new();
+        for (number, statement, derived) in self.statements() {
+            let dealt = self.dealt(number)?;
+            for guard in guards(number) {
+                let parts = enumerated(&self.lowered.program, derived, &guard);
+                for part in self.exact(parts)? {
+                    all.push(make(statement, &self.part(&part, dealt.as_ref())?)?);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The loops of a part. Those whose variable is what is dealt out take its steps.
+    fn part(&self, part: &Part, dealt: Option<&Dealt>) -> Result<Listed> {
+        let (root, site) = (&self.space.root, self.space.site);
+        let name = |var| self.name(var);
+        let mut open: Vec<_> = dealt.into_iter().flatten().collect();
+        let mut step = |range: &Range| {
+            let values = self.range(range, &name);
+            let found = open
+                .iter()
+                .position(|(e, ..)| *e == Affine::from(range.var));
+            let values = match found.map(|at| open.remove(at)) {
+                Some((_, place, places)) => {
+                    quote_spanned!(site=> #root::space::dealt(#values, #place, #places))
+                }
+                None => quote_spanned!(site=> (#values)),
+            };
+            (name(range.var), values)
+        };
+        let loops = part.ranges.iter().map(&mut step).collect();
+        let said = self.exact(said(&part.guard, &System::default()))?;
+        Ok(Listed {
+            guard: self.guard(&said, &name),
+            loops,
+            others: self.has_ranks() && (dealt.is_none() || !open.is_empty()),
+        })
+    }
+
+    /// The tasks of one part: ranges inside of ranges.
+    fn iterator(&self, statement: &Statement, part: &Listed) -> TokenStream {
+        let (root, site) = (&self.space.root, self.space.site);
+        let (task, class, fields) = (&self.space.task, &statement.name, &statement.parameters);
+        let one = quote_spanned!(site=> #task::#class { #(#fields),* });
+        let mut listed = None;
+        for (var, values) in part.loops.iter().rev() {
+            listed = Some(match listed {
+                None => quote_spanned!(site=> #values.map(move |#var| #one)),
+                Some(inner) => quote_spanned!(site=> #values.flat_map(move |#var| #inner)),
+            });
+        }
+        let mut listed = listed.unwrap_or_else(|| quote_spanned!(site=> ::core::iter::once(#one)));
+        if part.others {
+            listed = quote_spanned!(site=> #root::space::placed(self, on, #listed));
+        }
+        match &part.guard {
+            None => listed,
+            Some(guard) => {
+                quote_spanned!(site=> (#guard).then(move || #listed).into_iter().flatten())
+            }
+        }
+    }
+
+    /// How many tasks of a part a rank has: the innermost loop is not walked through.
+    fn number(&self, statement: &Statement, part: &Listed) -> TokenStream {
+        let site = self.space.site;
+        let Some(((_, values), outer)) = part.loops.split_last().filter(|_| !part.others) else {
+            let listed = self.iterator(statement, part);
+            return quote_spanned!(site=> #listed.count() as u64);
+        };
+        let innermost = quote_spanned!(site=> #values.len() as u64);
+        let number = outer.iter().rev().fold(
+            innermost,
+            |inner, (var, values)| quote_spanned!(site=> #values.map(|#var| #inner).sum::<u64>()),
+        );
+        match &part.guard {
+            None => number,
+            Some(guard) => quote_spanned!(site=> if #guard { #number } else { 0 }),
+        }
+    }
+
+    /// Whether tasks run elsewhere than on rank 0.
+    fn has_ranks(&self) -> bool {
+        let told = |statement: &&Statement| statement.rank.is_some();
+        let mut families = self.space.families.iter();
+        self.written("rank").is_some()
+            || families.any(|family| family.rank.is_some())
+            || self.lowered.statements.iter().any(told)
+    }
+
+    /// Where the tasks of a statement run, and with which datum: `None` if that is told with the
+    /// statement.
+    fn place(&self, number: usize) -> Result<(&Place, Option<usize>)> {
+        let statement = self.lowered.statements[number];
+        if let Some(place) = &statement.rank {
+            return Ok((place, None));
+        }
+        let accesses = &self.lowered.program.statements()[number].accesses;
+        let mut written = accesses
+            .iter()
+            .enumerate()
+            .filter(|(at, access)| access.mode.writes() && !self.family(number, *at).is_flow);
+        let first = written.next().map(|(at, _)| at);
+        let placed = first.and_then(|at| Some((self.family(number, at).rank.as_ref()?, first)));
+        placed.ok_or_else(|| {
+            let text = format!(
+                "it is not said where `{}` runs: what it writes first has no rank; say `on RANK` among its \
+                 accesses, or with the data",
+                statement.name
+            );
+            Error::new(statement.name.span(), text)
+        })
+    }
+
+    /// How the tasks of a statement are dealt out to ranks, if that is a row or a grid of them.
+    fn dealt(&self, number: usize) -> Result<Option<Dealt>> {
+        let site = self.space.site;
+        if !self.has_ranks() || self.written("rank").is_some() {
+            return Ok(None);
+        }
+        let (Place::Dealt(directions), access) = self.place(number)? else {
+            return Ok(None);
+        };
+        let mut dealt = Dealt::new();
+        for (at, (what, places)) in directions.iter().enumerate() {
+            let place = match (&directions[..], at) {
+                ([_], _) => quote_spanned!(site=> on.0),
+                ([_, (_, columns)], 0) => quote_spanned!(site=> on.0 / #columns),
+                (_, _) => quote_spanned!(site=> on.0 % #places),
+            };
+            let value = self.value(number, access, what)?;
+            dealt.push((value, place, quote_spanned!(site=> #places)));
+        }
+        Ok(Some(dealt))
+    }
+
+    /// What a name of `on (m % p, n % q)` stands for: a variable of the statement, or a subscript of
+    /// the datum.
+    fn value(&self, number: usize, access: Option<usize>, name: &syn::Ident) -> Result<Affine> {
+        let statement = &self.lowered.program.statements()[number];
+        let found = match access {
+            Some(at) => {
+                let subscripts = &self.family(number, at).subscripts;
+                let place = subscripts.iter().position(|own| own == name);
+                place.map(|place| statement.accesses[at].subscripts[place].clone())
+            }
+            None => {
+                let mut vars = statement.vars();
+                vars.find(|&var| self.name(var) == *name).map(Affine::from)
+            }
+        };
+        found.ok_or_else(|| {
+            let text = format!(
+                "`{name}` is neither a subscript of these data nor a parameter of this task"
+            );
+            Error::new(name.span(), text)
+        })
+    }
+
+    pub(super) fn rank(&self) -> Result<TokenStream> {
+        let (root, site) = (&self.space.root, self.space.site);
+        if !self.has_ranks() {
+            return Ok(TokenStream::new());
+        }
+        let mut arms = Vec::new();
+        for (number, statement, derived) in self.statements() {
+            let (place, access) = self.place(number)?;
+            let rank = self.rank_at(place);
+            let body = match access {
+                Some(at) => {
+                    let subscripts = &derived.accesses[at].subscripts;
+                    self.of_datum(self.family(number, at), subscripts, rank)
+                }
+                None => rank,
+            };
+            let pattern = self.pattern(statement, &body);
+            arms.push(quote_spanned!(site=> #pattern => #body,));
+        }
+        let lets = self.lets(&arms.iter().cloned().collect());
+        Ok(quote_spanned! {site=>
+            #[inline(always)]
+            fn rank(&self, task: Self::Task) -> #root::rank::Rank {
+                #lets
+                match task { #(#arms)* }
+            }
+        })
+    }
+
+    /// The rank that a place is, by the names that stand in it.
+    fn rank_at(&self, place: &Place) -> TokenStream {
+        let (root, site) = (&self.space.root, self.space.site);
+        match place {
+            Place::Rank(rank) => quote_spanned!(site=> #rank),
+            Place::Dealt(directions) => {
+                let mut number = None;
+                for (what, places) in directions {
+                    number = Some(match number {
+                        None => quote_spanned!(site=> #what % #places),
+                        Some(row) => quote_spanned!(site=> #row * #places + #what % #places),
+                    });
+                }
+                quote_spanned!(site=> #root::rank::Rank(#number))
+            }
+        }
+    }
+
+    /// Whose store the data are in that tasks take from home or bring there, but for those with which
+    /// the tasks are placed.
+    pub(super) fn owner(&self) -> Result<TokenStream> {
+        let (root, site) = (&self.space.root, self.space.site);
+        let mut arms = Vec::new();
+        for (number, statement, derived) in self.statements().filter(|_| self.has_ranks()) {
+            let tasks = &self.derived.tasks[number];
+            let with = match self.written("rank") {
+                Some(_) => None,
+                None => self.place(number)?.1.map(|at| &derived.accesses[at]),
+            };
+            for (at, access) in derived.accesses.iter().enumerate() {
+                let family = self.family(number, at);
+                let taken = tasks.inputs[at].iter().any(|input| input.source.is_none());
+                let is_home = family.home.is_some() && (taken || !tasks.homes[at].is_empty());
+                let datum = |a: &dataflow_affine::Access| (a.family, a.subscripts.clone());
+                let Some(place) = family.rank.as_ref().filter(|_| is_home) else {
+                    continue;
+                };
+                if with.is_some_and(|with| datum(with) == datum(access)) {
+                    continue;
+                }
+                let flow = proc_macro2::Literal::usize_unsuffixed(self.flow(number, at));
+                let rank = self.of_datum(family, &access.subscripts, self.rank_at(place));
+                let pattern = self.pattern(statement, &rank);
+                arms.push(quote_spanned!(site=> (#pattern, #flow) => #rank,));
+            }
+        }
+        if arms.is_empty() {
+            return Ok(TokenStream::new());
+        }
+        let lets = self.lets(&arms.iter().cloned().collect());
+        Ok(quote_spanned! {site=>
+            fn owner(&self, task: Self::Task, flow: usize) -> #root::rank::Rank {
+                #lets
+                match (task, flow) { #(#arms)* _ => self.rank(task), }
+            }
+        })
+    }
+
+    /// The number of a rank's tasks: a polynomial where there is one and a rank has them all, sums of
+    /// lengths where tasks are dealt out, otherwise counted one by one.
+    pub(super) fn count(&self) -> Result<TokenStream> {
+        let (root, site) = (&self.space.root, self.space.site);
+        let mut alone: Vec<TokenStream> = Vec::new();
+        for (number, ..) in self.statements().filter(|_| self.has_ranks()) {
+            let Some(dealt) = self.dealt(number)? else {
+                return Ok(TokenStream::new());
+            };
+            for (_, _, places) in dealt {
+                let one = quote_spanned!(site=> #places == 1);
+                if alone.iter().all(|own| own.to_string() != one.to_string()) {
+                    alone.push(one);
+                }
+            }
+        }
+        let mut whole: Option<Polynomial> = Some(Polynomial::default());
+        for (_, _, derived) in self.statements() {
+            let own = self.exact(count(&self.lowered.program, derived))?;
+            whole = whole.zip(own).map(|(sum, own)| sum.and(&own));
+        }
+        let whole = whole.map(|whole| {
+            let body = self.polynomial(&whole);
+            let lets = self.wide_lets(&body, "i128");
+            quote_spanned!(site=> { #lets (#body) as u64 })
+        });
+        let everything = |_: usize| vec![System::default()];
+        let parts = self.all(everything, &|statement, part| {
+            Ok(self.number(statement, part))
+        })?;
+        let sum = summed(parts);
+        let here = quote_spanned!(site=> on == #root::rank::Rank(0));
+        let body = match (whole, self.has_ranks()) {
+            (Some(whole), false) => quote_spanned!(site=> if #here #whole else { 0 }),
+            (None, false) => quote_spanned!(site=> if #here { #sum } else { 0 }),
+            (Some(whole), true) => {
+                quote_spanned!(site=> if #here && #(#alone)&&* { return #whole; } #sum)
+            }
+            (None, true) => sum,
+        };
+        let lets = self.lets(&body);
+        Ok(quote_spanned! {site=>
+            #[allow(unused_variables, clippy::identity_op)]
+            fn count(&self, on: #root::rank::Rank) -> u64 { #lets #body }
+        })
+    }
+}
+
+/// One iterator after the other.
+fn chained(all: Vec<TokenStream>) -> TokenStream {
+    let all = all.into_iter();
+    let all = all.reduce(|before, next| quote::quote!(#before.chain(#next)));
+    all.unwrap_or_else(|| quote::quote!(::core::iter::empty()))
+}
+
+fn summed(numbers: Vec<TokenStream>) -> TokenStream {
+    quote::quote!(0 #(+ #numbers)*)
+}

@@ -1,0 +1,126 @@
+//! Of single tasks: `priority` and `index`.
+
+use super::Source;
+use super::formula::Mentioned;
+use crate::parse::Dense;
+use dataflow_affine::{Polynomial, count, position};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::quote_spanned;
+use syn::{Error, Result};
+
+impl Source<'_> {
+    pub(super) fn priority(&self) -> Result<TokenStream> {
+        let site = self.space.site;
+        if self
+            .lowered
+            .statements
+            .iter()
+            .all(|statement| statement.priority.is_none())
+        {
+            return Ok(TokenStream::new());
+        }
+        let arms: Vec<TokenStream> = self
+            .statements()
+            .map(|(_, statement, _)| {
+                let body = match &statement.priority {
+                    Some(priority) => quote_spanned!(site=> i64::from(#priority)),
+                    None => quote_spanned!(site=> 0),
+                };
+                let pattern = self.pattern(statement, &body);
+                quote_spanned!(site=> #pattern => #body,)
+            })
+            .collect();
+        let lets = self.lets(&arms.iter().cloned().collect());
+        Ok(quote_spanned! {site=>
+            #[inline(always)]
+            fn priority(&self, task: Self::Task) -> i64 {
+                #lets
+                match task { #(#arms)* }
+            }
+        })
+    }
+
+    /// The parameters that are used, in a wider type.
+    pub(super) fn wide_lets(&self, body: &TokenStream, wide: &str) -> TokenStream {
+        let site = self.space.site;
+        let wide = Ident::new(wide, site);
+        let mentioned = Mentioned::of(body);
+        let used = self.space.parameters.iter();
+        let used = used.filter(|p| mentioned.has(&p.name));
+        used.map(|parameter| {
+            let (name, value) = (&parameter.name, &parameter.value);
+            quote_spanned!(site=> let #name = #wide::from(#value);)
+        })
+        .collect()
+    }
+
+    /// A task's number: those of the statements before it, and its own in its nest.
+    pub(super) fn index(&self) -> Result<TokenStream> {
+        let site = self.space.site;
+        let Some(Dense { keyword, condition }) = &self.space.dense else {
+            return Ok(TokenStream::new());
+        };
+        let mut before = Polynomial::default();
+        let mut numbers = Vec::new();
+        for (_, statement, derived) in self.statements() {
+            let program = &self.lowered.program;
+            let own = self.exact(position(program, derived))?;
+            let all = self.exact(count(program, derived))?;
+            let (Some(own), Some(all)) = (own, all) else {
+                let text = format!(
+                    "the tasks of `{}` have no number by formula: loops of a dense space are not left out \
+                     by an `if`, and none ends more than a step before it begins; leave `dense` away",
+                    statement.name
+                );
+                return Err(Error::new(keyword.span(), text));
+            };
+            numbers.push((statement, before.and(&own)));
+            before = before.and(&all);
+        }
+        // What does not fit into 64 bits on the way is no number of a task that could be counted.
+        let (wide, width) = match numbers.iter().all(|(_, number)| number.is_sum()) {
+            true => ("u64", 64),
+            false => ("i64", 63),
+        };
+        let bits = numbers.iter().map(|(_, number)| number.safe_bits(width));
+        let bits = bits.min().unwrap_or(0);
+        let lets = |body: &TokenStream| self.wide_lets(body, wide);
+        let wide = Ident::new(wide, site);
+        let mut arms = Vec::new();
+        for (statement, number) in numbers {
+            let body = self.polynomial(&number);
+            let parameters = self.space.parameters.iter().map(|p| &p.name);
+            let names = Mentioned::of(&body);
+            let mentioned = |name: &&Ident| names.has(name);
+            let own: Vec<&Ident> = statement.parameters.iter().filter(mentioned).collect();
+            let all: Vec<&Ident> = parameters
+                .filter(mentioned)
+                .chain(own.iter().copied())
+                .collect();
+            let shift = Literal::u32_unsuffixed(bits);
+            let check = (bits < 32 && !all.is_empty()).then(|| {
+                quote_spanned!(site=> if (#(#all)|*) >> #shift != 0 { return ::core::option::Option::None; })
+            });
+            let pattern = self.pattern(statement, &body);
+            arms.push(quote_spanned! {site=>
+                #pattern => { #(let #own = #wide::from(#own);)* #check #body }
+            });
+        }
+        let lets = lets(&arms.iter().cloned().collect());
+        let number = quote_spanned!(site=> { #lets match task { #(#arms)* } });
+        let asked = match condition {
+            Some(condition) => quote_spanned! {site=>
+                if !(#condition) { return ::core::option::Option::None; }
+            },
+            None => TokenStream::new(),
+        };
+        Ok(quote_spanned! {site=>
+            #[inline(always)]
+            fn index(&self, task: Self::Task) -> ::core::option::Option<usize> {
+                #asked
+                let number: #wide = #number;
+                ::core::option::Option::Some(number as usize)
+            }
+        })
+    }
+}

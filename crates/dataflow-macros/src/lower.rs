@@ -1,0 +1,554 @@
+//! From what is written to a program of `dataflow-affine`.
+
+use crate::parse::{End, Family, For, If, Item, Relation, Space, Statement};
+use dataflow_affine::{Affine, Condition, Mode, Program, System, Var, disjoint};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{BinOp, Error, Expr, Ident, Lit, RangeLimits, Result, UnOp};
+
+/// The program, and what of the text each part of it was.
+pub struct Lowered<'s> {
+    pub program: Program,
+    /// The statements by number.
+    pub statements: Vec<&'s Statement>,
+    /// The variables of loops, as they are written.
+    pub loops: Vec<(Var, Ident)>,
+    /// The parameters, as they are written.
+    pub parameters: Vec<(Var, Ident)>,
+    /// The lines, and whether all edges are written so; otherwise they are added to those of the loops.
+    pub relations: Vec<dataflow_affine::Relation>,
+    pub by_lines: bool,
+}
+
+/// Names that the generated functions use themselves.
+const TAKEN: [&str; 7] = ["task", "from", "to", "on", "about", "flows", "self"];
+
+/// What can be named in an expression: inner loops last.
+type Scope = Vec<(Ident, Var)>;
+
+pub fn lower(space: &Space) -> Result<Lowered<'_>> {
+    let mut lowered = Lowered {
+        program: Program::default(),
+        statements: Vec::new(),
+        loops: Vec::new(),
+        parameters: Vec::new(),
+        relations: Vec::new(),
+        by_lines: false,
+    };
+    let mut scope = Scope::new();
+    let mut affine = TokenStream::new();
+    affine_parts(&space.items, &mut affine);
+    for family in &space.families {
+        family.domain.to_tokens(&mut affine);
+    }
+    space
+        .relations
+        .iter()
+        .for_each(|line| line.parts(&mut affine));
+    let affine = idents(affine);
+    for parameter in &space.parameters {
+        expect_free(&parameter.name, &scope)?;
+        // What stands only in ranks, slots and bodies would cost the analysis time.
+        if !affine.contains(&parameter.name) {
+            continue;
+        }
+        let var = lowered.program.parameter(&parameter.name.to_string());
+        lowered.parameters.push((var, parameter.name.clone()));
+        scope.push((parameter.name.clone(), var));
+    }
+    for (at, family) in space.families.iter().enumerate() {
+        if space.families[..at].iter().any(|f| f.name == family.name) {
+            let text = format!("`{}` is declared twice", family.name);
+            return Err(Error::new(family.name.span(), text));
+        }
+        lowered.family(family, &scope)?;
+    }
+    lowered.items(space, &space.items, &mut scope)?;
+    if lowered.statements.is_empty() {
+        let text = "the space has no task: `Name { k }: update tile = A[k] => …`";
+        return Err(Error::new(space.site, text));
+    }
+    for (at, statement) in lowered.statements.iter().enumerate() {
+        if lowered.statements[..at]
+            .iter()
+            .any(|s| s.name == statement.name)
+        {
+            let text = format!(
+                "two statements are called `{}`: the name tells one class of tasks from the others",
+                statement.name
+            );
+            return Err(Error::new(statement.name.span(), text));
+        }
+    }
+    for relation in &space.relations {
+        let (relation, orders) = lowered.relation(relation, &scope)?;
+        lowered.relations.push(relation);
+        lowered.by_lines |= !orders;
+    }
+    Ok(lowered)
+}
+
+fn expect_free(name: &Ident, scope: &Scope) -> Result<()> {
+    let reason = match () {
+        () if TAKEN.iter().any(|taken| name == taken) => {
+            "is a name that the generated functions use"
+        }
+        () if scope.iter().any(|(other, _)| other == name) => {
+            "is the name of a parameter or of a loop around already"
+        }
+        () => return Ok(()),
+    };
+    let text = format!("`{name}` {reason}: take another one");
+    Err(Error::new(name.span(), text))
+}
+
+impl<'s> Lowered<'s> {
+    fn family(&mut self, family: &Family, scope: &Scope) -> Result<()> {
+        let number = self
+            .program
+            .family(&family.name.to_string(), family.home.is_some());
+        if family.is_order {
+            self.program.orders(number);
+        }
+        if family.is_flow {
+            self.program.related(number);
+        }
+        let mut inner = scope.clone();
+        let mut subscripts = Vec::new();
+        for name in &family.subscripts {
+            expect_free(name, &inner)?;
+            let var = self.program.subscript(&name.to_string());
+            subscripts.push(var);
+            inner.push((name.clone(), var));
+        }
+        if let Some(domain) = &family.domain {
+            match &condition(domain, &inner, true)?[..] {
+                [only] => self.program.limit(number, subscripts, only.clone()),
+                _ => {
+                    let text = "the data of a family are one conjunction: `where 0 < i && i < n`";
+                    return Err(Error::new_spanned(domain, text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn items(&mut self, space: &Space, items: &'s [Item], scope: &mut Scope) -> Result<()> {
+        for item in items {
+            match item {
+                Item::For(each) => self.each(space, each, scope)?,
+                Item::If(parts) => self.parts(space, parts, scope)?,
+                Item::Task(statement) => self.statement(space, statement, scope)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn each(&mut self, space: &Space, each: &'s For, scope: &mut Scope) -> Result<()> {
+        expect_free(&each.var, scope)?;
+        let (range, descends) = match strip(&each.range) {
+            Expr::MethodCall(call) if call.method == "rev" && call.args.is_empty() => {
+                (strip(&call.receiver), true)
+            }
+            other => (other, false),
+        };
+        let (from, to) = bounds(range, scope)?;
+        let var = self
+            .program
+            .enter(&each.var.to_string(), from, to, descends);
+        self.loops.push((var, each.var.clone()));
+        scope.push((each.var.clone(), var));
+        self.items(space, &each.body, scope)?;
+        scope.pop();
+        self.program.leave();
+        Ok(())
+    }
+
+    fn parts(&mut self, space: &Space, parts: &'s If, scope: &mut Scope) -> Result<()> {
+        for (items, positive) in [(&parts.then, true), (&parts.otherwise, false)] {
+            if items.is_empty() {
+                continue;
+            }
+            self.program
+                .only_if(condition(&parts.condition, scope, positive)?);
+            self.items(space, items, scope)?;
+            self.program.unless();
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, space: &Space, of: &'s Statement, scope: &Scope) -> Result<()> {
+        let loops: Vec<&Ident> = scope[self.parameters.len()..]
+            .iter()
+            .map(|s| &s.0)
+            .collect();
+        let mut shown = Vec::new();
+        for parameter in &of.parameters {
+            match loops.iter().position(|var| *var == parameter) {
+                Some(at) if !shown.contains(&at) => shown.push(at),
+                _ => return Err(wrong_parameters(of, parameter, &loops)),
+            }
+        }
+        if shown.len() != loops.len() {
+            return Err(wrong_parameters(of, &of.name, &loops));
+        }
+        let mut accesses = Vec::new();
+        for access in &of.accesses {
+            let found = space.families.iter().position(|f| f.name == access.family);
+            let Some(family) = found else {
+                let name = &access.family;
+                let text =
+                    format!("no data are called `{name}`: declare them, `data {name}[i] …;`");
+                return Err(Error::new(name.span(), text));
+            };
+            let declared = &space.families[family];
+            if access.subscripts.len() != declared.subscripts.len() {
+                let (n, own) = (declared.subscripts.len(), access.subscripts.len());
+                let text = format!("`{}` has {n} subscripts, this one {own}", declared.name);
+                return Err(Error::new_spanned(&access.element, text));
+            }
+            let mode = match access.mode.to_string().as_str() {
+                "read" | "optional" if declared.is_order => Mode::Optional,
+                "read" => Mode::Read,
+                "optional" => Mode::Optional,
+                "update" | "order" => Mode::Update,
+                "give" => Mode::Give,
+                _ => Mode::New,
+            };
+            let subscripts = access
+                .subscripts
+                .iter()
+                .map(|e| affine(e, scope, "subscript"));
+            accesses.push((mode, family, subscripts.collect::<Result<Vec<_>>>()?));
+        }
+        let parts: Vec<_> = accesses.iter().map(|(m, f, s)| (*m, *f, &s[..])).collect();
+        self.program.task(&of.name.to_string(), &parts);
+        let names = of
+            .accesses
+            .iter()
+            .map(|a| a.name.as_ref().map(Ident::to_string));
+        self.program.show(names.collect(), shown);
+        self.statements.push(of);
+        Ok(())
+    }
+}
+
+impl Lowered<'_> {
+    /// A line, and whether it only orders tasks: every name in it that is no parameter is a variable of
+    /// its own.
+    fn relation(
+        &mut self,
+        line: &Relation,
+        parameters: &Scope,
+    ) -> Result<(dataflow_affine::Relation, bool)> {
+        let mut scope = parameters.clone();
+        let ends = [Some(&line.source), line.target.as_ref()];
+        let fields = ends.iter().flatten().flat_map(|end| &end.fields);
+        let values: TokenStream = fields.map(|field| field.1.to_token_stream()).collect();
+        let ranged = line.ranges.iter().map(|range| range.0.clone());
+        for name in ranged.chain(idents(values)) {
+            if scope.iter().all(|(own, _)| *own != name) {
+                let var = self.program.subscript(&name.to_string());
+                scope.push((name, var));
+            }
+        }
+        let mut condition = System::default();
+        let mut add = |parts: Condition, at: &dyn ToTokens| match &parts[..] {
+            [only] => {
+                condition = condition.and(only);
+                Ok(())
+            }
+            _ => {
+                let text = "a line has one conjunction: write a line for each alternative";
+                Err(Error::new_spanned(at, text))
+            }
+        };
+        for (var, range) in &line.ranges {
+            let (from, to) = bounds(range, &scope)?;
+            let var = affine(&syn::parse_quote!(#var), &scope, "variable")?;
+            let parts = vec![System::new([var.clone() - from, to - var - 1])];
+            add(parts, range)?;
+        }
+        for part in &line.conditions {
+            add(self::condition(part, &scope, true)?, part)?;
+        }
+        let source = self.end(&line.source, &scope)?;
+        let family = self.program.statements()[source.statement].accesses[source.access].family;
+        if line.target.is_none() && !self.program.families()[family].stored {
+            let flow = &line.source.flow;
+            let text = format!(
+                "`{flow}` has no store to go home to: say which datum it is, `update {flow} = A[…]`"
+            );
+            return Err(Error::new(flow.span(), text));
+        }
+        let access = &self.program.statements()[source.statement].accesses[source.access];
+        if line.target.is_none() && !matches!(access.mode, Mode::Update | Mode::New) {
+            let flow = &line.source.flow;
+            let text = format!(
+                "`{flow}` is only read and stays where it is: leave this line away, or `update {flow}`"
+            );
+            return Err(Error::new(flow.span(), text));
+        }
+        let target = line
+            .target
+            .as_ref()
+            .map(|end| self.end(end, &scope))
+            .transpose()?;
+        let orders = |end: &dataflow_affine::End| {
+            let access = &self.program.statements()[end.statement].accesses[end.access];
+            self.program.families()[access.family].orders
+        };
+        let is_order = orders(&source);
+        if let (Some(end), Some(its)) = (&target, &line.target)
+            && orders(end) != is_order
+        {
+            let text = format!(
+                "of `{}` and `{}` one carries a datum and the other one only orders",
+                line.source.flow, its.flow
+            );
+            return Err(Error::new(its.flow.span(), text));
+        }
+        let relation = dataflow_affine::Relation {
+            source,
+            target,
+            condition,
+        };
+        Ok((relation, is_order))
+    }
+
+    fn end(&self, end: &End, scope: &Scope) -> Result<dataflow_affine::End> {
+        let found = self.statements.iter().position(|s| s.name == end.class);
+        let Some(statement) = found else {
+            let text = format!("no tasks are called `{}`", end.class);
+            return Err(Error::new(end.class.span(), text));
+        };
+        let written = self.statements[statement];
+        let flow = |access: &crate::parse::Access| access.name.as_ref() == Some(&end.flow);
+        let Some(access) = written.accesses.iter().position(flow) else {
+            let text = format!("`{}` has no flow `{}`", end.class, end.flow);
+            return Err(Error::new(end.flow.span(), text));
+        };
+        let shown = &self.program.statements()[statement].shown;
+        let mut iteration = vec![Affine::default(); shown.len()];
+        for (parameter, &at) in written.parameters.iter().zip(shown) {
+            let field = end.fields.iter().find(|field| field.0 == *parameter);
+            let Some((_, value)) = field.filter(|_| end.fields.len() == shown.len()) else {
+                let loops: Vec<&Ident> = written.parameters.iter().collect();
+                return Err(wrong_parameters(written, &end.class, &loops));
+            };
+            iteration[at] = affine(value, scope, "parameter")?;
+        }
+        Ok(dataflow_affine::End {
+            statement,
+            access,
+            iteration,
+        })
+    }
+}
+
+/// What is affine in loops, conditions and statements.
+fn affine_parts(items: &[Item], parts: &mut TokenStream) {
+    for item in items {
+        match item {
+            Item::For(each) => {
+                each.range.to_tokens(parts);
+                affine_parts(&each.body, parts);
+            }
+            Item::If(either) => {
+                either.condition.to_tokens(parts);
+                affine_parts(&either.then, parts);
+                affine_parts(&either.otherwise, parts);
+            }
+            Item::Task(statement) => {
+                let subscripts = statement.accesses.iter().flat_map(|a| &a.subscripts);
+                subscripts.for_each(|subscript| subscript.to_tokens(parts));
+            }
+        }
+    }
+}
+
+impl Relation {
+    /// What is affine in a line.
+    fn parts(&self, parts: &mut TokenStream) {
+        let ends = [Some(&self.source), self.target.as_ref()];
+        let fields = ends.into_iter().flatten().flat_map(|end| &end.fields);
+        fields.for_each(|field| field.1.to_tokens(parts));
+        self.ranges
+            .iter()
+            .for_each(|range| range.1.to_tokens(parts));
+        self.conditions
+            .iter()
+            .for_each(|part| part.to_tokens(parts));
+    }
+}
+
+/// The names in an expression.
+fn idents(tokens: TokenStream) -> Vec<Ident> {
+    let names = |token| match token {
+        TokenTree::Ident(ident) => vec![ident],
+        TokenTree::Group(group) => idents(group.stream()),
+        _ => Vec::new(),
+    };
+    tokens.into_iter().flat_map(names).collect()
+}
+
+fn wrong_parameters(of: &Statement, at: &Ident, loops: &[&Ident]) -> Error {
+    let loops: Vec<String> = loops.iter().map(|var| var.to_string()).collect();
+    let text = format!(
+        "the parameters of a task are the variables of the loops around it, each once, in any order: \
+         `{} {{ {} }}`",
+        of.name,
+        loops.join(", ")
+    );
+    Error::new(at.span(), text)
+}
+
+/// The first value of a range, and the one after its last.
+fn bounds(range: &Expr, scope: &Scope) -> Result<(Affine, Affine)> {
+    let Expr::Range(range) = strip(range) else {
+        let text = "the bounds of a loop are a range, `a..b` or `a..=b`, or `(a..b).rev()`";
+        return Err(Error::new_spanned(range, text));
+    };
+    let (Some(from), Some(to)) = (&range.start, &range.end) else {
+        let text = "a loop needs both bounds: the tasks of a space are finite in number";
+        return Err(Error::new_spanned(range, text));
+    };
+    let from = affine(from, scope, "bound")?;
+    let to = affine(to, scope, "bound")?;
+    match range.limits {
+        RangeLimits::HalfOpen(_) => Ok((from, to)),
+        RangeLimits::Closed(_) => Ok((from, to + 1)),
+    }
+}
+
+fn strip(e: &Expr) -> &Expr {
+    match e {
+        Expr::Paren(inner) => strip(&inner.expr),
+        Expr::Group(inner) => strip(&inner.expr),
+        _ => e,
+    }
+}
+
+/// An expression as an affine one; `what` it is, for errors.
+fn affine(e: &Expr, scope: &Scope, what: &str) -> Result<Affine> {
+    match strip(e) {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(number) => Ok(Affine::from(number.base10_parse::<i64>()?)),
+            _ => Err(not_affine(e, what, "is no integer")),
+        },
+        Expr::Path(path) => {
+            let name = path.path.get_ident();
+            let found = name.and_then(|name| scope.iter().rev().find(|(own, _)| own == name));
+            match found {
+                Some((_, var)) => Ok(Affine::from(*var)),
+                None => {
+                    let name = path.to_token_stream();
+                    let text = format!(
+                        "`{name}` is neither a parameter of the space (`let {name} = self.{name};`) nor \
+                         the variable of a loop around"
+                    );
+                    Err(Error::new_spanned(path, text))
+                }
+            }
+        }
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
+            Ok(-affine(&unary.expr, scope, what)?)
+        }
+        Expr::Binary(binary) => {
+            let sides = || -> Result<(Affine, Affine)> {
+                let left = affine(&binary.left, scope, what)?;
+                Ok((left, affine(&binary.right, scope, what)?))
+            };
+            match binary.op {
+                BinOp::Add(_) => sides().map(|(a, b)| a + b),
+                BinOp::Sub(_) => sides().map(|(a, b)| a - b),
+                BinOp::Mul(_) => match sides()? {
+                    (a, b) if a.terms().is_empty() => Ok(b.times(a.constant())),
+                    (a, b) if b.terms().is_empty() => Ok(a.times(b.constant())),
+                    _ => Err(not_affine(e, what, "multiplies two variables")),
+                },
+                BinOp::Div(_) | BinOp::Rem(_) => Err(not_affine(e, what, "divides")),
+                _ => Err(not_affine(e, what, "is no sum")),
+            }
+        }
+        Expr::Call(_) | Expr::MethodCall(_) | Expr::Field(_) => {
+            Err(not_affine(e, what, "calls or looks something up"))
+        }
+        _ => Err(not_affine(e, what, "is no sum")),
+    }
+}
+
+fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
+    let advice = match why {
+        "divides" => {
+            "write a loop over the quotient, and for each remainder a statement or an array of its own"
+        }
+        "calls or looks something up" => {
+            "name it as a parameter of the space, `let n = …;`, if it is the same for all tasks"
+        }
+        _ => "it is a sum of variables and parameters, each times an integer, and of an integer",
+    };
+    let shown = e.to_token_stream();
+    let text = format!("this {what} is not affine: `{shown}` {why}; {advice}");
+    Error::new_spanned(e, text)
+}
+
+/// A condition, or what holds where it does not, as disjoint conjunctions.
+fn condition(e: &Expr, scope: &Scope, positive: bool) -> Result<Condition> {
+    let parts = alternatives(e, scope, positive)?;
+    disjoint(parts).map_err(|_| {
+        let text = "this condition has no exact parts: use variables with the factor 1 or -1";
+        Error::new_spanned(e, text)
+    })
+}
+
+/// Conjunctions of which one holds at least.
+fn alternatives(e: &Expr, scope: &Scope, positive: bool) -> Result<Vec<System>> {
+    let Expr::Binary(binary) = strip(e) else {
+        return match strip(e) {
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) => {
+                alternatives(&unary.expr, scope, !positive)
+            }
+            other => {
+                let text = "a condition compares affine expressions: `m > k + 1 && n != k`";
+                Err(Error::new_spanned(other, text))
+            }
+        };
+    };
+    let sides = || -> Result<(Affine, Affine)> {
+        let left = affine(&binary.left, scope, "side of a condition")?;
+        Ok((left, affine(&binary.right, scope, "side of a condition")?))
+    };
+    let at_most = |a: &Affine, b: &Affine| vec![System::new([b.clone() - a.clone()])];
+    let less = |a: &Affine, b: &Affine| vec![System::new([b.clone() - a.clone() - 1])];
+    match (binary.op, positive) {
+        (BinOp::And(_), true) | (BinOp::Or(_), false) => {
+            let left = alternatives(&binary.left, scope, positive)?;
+            let right = alternatives(&binary.right, scope, positive)?;
+            let both = left
+                .iter()
+                .flat_map(|a| right.iter().map(move |b| a.and(b)));
+            Ok(both.collect())
+        }
+        (BinOp::Or(_), true) | (BinOp::And(_), false) => {
+            let mut either = alternatives(&binary.left, scope, positive)?;
+            either.extend(alternatives(&binary.right, scope, positive)?);
+            Ok(either)
+        }
+        (BinOp::Lt(_), true) | (BinOp::Ge(_), false) => sides().map(|(a, b)| less(&a, &b)),
+        (BinOp::Gt(_), true) | (BinOp::Le(_), false) => sides().map(|(a, b)| less(&b, &a)),
+        (BinOp::Le(_), true) | (BinOp::Gt(_), false) => sides().map(|(a, b)| at_most(&a, &b)),
+        (BinOp::Ge(_), true) | (BinOp::Lt(_), false) => sides().map(|(a, b)| at_most(&b, &a)),
+        (BinOp::Eq(_), true) | (BinOp::Ne(_), false) => {
+            sides().map(|(a, b)| vec![dataflow_affine::equation(&a, &b)])
+        }
+        (BinOp::Ne(_), true) | (BinOp::Eq(_), false) => {
+            let (a, b) = sides()?;
+            Ok([less(&a, &b), less(&b, &a)].concat())
+        }
+        _ => {
+            let text = "a condition compares affine expressions: `m > k + 1 && n != k`";
+            Err(Error::new_spanned(binary, text))
+        }
+    }
+}

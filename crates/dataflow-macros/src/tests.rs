@@ -1,0 +1,401 @@
+//! Each fault is said at the user's own words, with what to write instead; and what is made can be read.
+
+use crate::{expand, parse::Space};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::quote;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A space over A (n × n, with a store), T (without one) and H (that only orders), with these loops.
+fn space(loops: &str) -> String {
+    format!(
+        "crate enum Task; impl TaskSpace for Test {{ type Datum = D; let n = self.n; let m = self.m;
+        data A[i, j] where i < n && j < n in self.a at i * n + j; data T[i]; order H[i]; {loops} }}"
+    )
+}
+
+/// The faults of a space: where, and what is said.
+fn faults(text: &str) -> Vec<(String, String)> {
+    let error = match syn::parse_str::<Space>(text).and_then(|space| expand(&space)) {
+        Err(error) => error,
+        Ok(tokens) => panic!("nothing is wrong with\n{text}\nwhich is\n{tokens}"),
+    };
+    let place = |error: &syn::Error| error.span().source_text().unwrap_or_default();
+    error
+        .into_iter()
+        .map(|e| (place(&e), e.to_string()))
+        .collect()
+}
+
+/// Loops, the words that are wrong, and what is said.
+const REFUSED: &[(&str, &str, &str)] = &[
+    (
+        "for i in 0..n { for j in 0..n { S { i, j }: update a = A[i * j, j] => {} } }",
+        "i * j",
+        "this subscript is not affine: `i * j` multiplies two variables; it is a sum of variables and \
+         parameters, each times an integer, and of an integer",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i % 2, i] => {} }",
+        "i % 2",
+        "this subscript is not affine: `i % 2` divides; write a loop over the quotient, and for each \
+         remainder a statement or an array of its own",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[self.row(i), i] => {} }",
+        "self.row(i)",
+        "this subscript is not affine: `self . row (i)` calls or looks something up; name it as a parameter \
+         of the space, `let n = …;`, if it is the same for all tasks",
+    ),
+    (
+        "for i in 0..self.n { S { i }: update a = A[i, i] => {} }",
+        "self.n",
+        "this bound is not affine: `self . n` calls or looks something up; name it as a parameter of the \
+         space, `let n = …;`, if it is the same for all tasks",
+    ),
+    (
+        "for i in 0.. { S { i }: update a = A[i, i] => {} }",
+        "0..",
+        "a loop needs both bounds: the tasks of a space are finite in number",
+    ),
+    (
+        "for i in rows { S { i }: update a = A[i, i] => {} }",
+        "rows",
+        "the bounds of a loop are a range, `a..b` or `a..=b`, or `(a..b).rev()`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, x] => {} }",
+        "x",
+        "`x` is neither a parameter of the space (`let x = self.x;`) nor the variable of a loop around",
+    ),
+    (
+        "for i in 0..n { if i { S { i }: update a = A[i, i] => {} } }",
+        "i",
+        "a condition compares affine expressions: `m > k + 1 && n != k`",
+    ),
+    (
+        "for i in 0..n { for j in 0..n { S { i, j }: update a = A[i, j], update b = A[j, i] => {} } }",
+        "A[j, i]",
+        "`S` writes `A[j, i]` twice: as `A[i, j]` too. A task has one flow for each datum that it writes: \
+         access it once, or say by `if` that these are two data",
+    ),
+    (
+        "for i in 0..n { for j in 0..n { S { i, j }: update a = A[i, j], read d = A[i, i] => {} } }",
+        "A[i, i]",
+        "`S` accesses `A[i, i]` and `A[i, j]`, which are one datum where j == i, and writes it: a task \
+         accesses a datum once; exclude this by `if`, or `update` it only",
+    ),
+    // What the loops say already may be said again.
+    (
+        "for k in 0..n { D { k }: update c = A[k, k] => {} for j in k + 1..n { if j != k { R { k, j }: read d \
+         = A[k, k] => {} } } }",
+        "",
+        "",
+    ),
+    (
+        "for i in 0..n { S { i }: read t = T[i], update a = A[i, i] => {} }",
+        "T[i]",
+        "`T[i]` is not written by any task before `S` reads it, and it has no store: write it earlier \
+         (`new`), read it as `optional`, or say where it is (`data … in STORE at SLOT`)",
+    ),
+    (
+        "for i in 0..n { S { i }: read t = T[i - 1], new s = T[i] => {} }",
+        "T[i - 1]",
+        "`T[i - 1]` is not written by any task before `S` reads it where i == 0, and it has no store: write \
+         it earlier (`new`), read it as `optional`, or say where it is (`data … in STORE at SLOT`)",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i + 1] => {} }",
+        "A[i, i + 1]",
+        "`A[i, i + 1]` lies outside of its data where i + 1 == n: narrow the bounds of the loop, or put an \
+         `if` around `S`",
+    ),
+    (
+        "for i in 0..m { for j in 0..m { S { i, j }: new t = T[2 * i + 3 * j] => {} } }
+         for i in 0..m { R { i }: optional t = T[i] => {} }",
+        "T[i]",
+        "hold `j` with factors other than 1 and -1, so that bounds could be fractions. Loop over the \
+         multiple itself, or give each remainder an array of its own",
+    ),
+    (
+        "for i in 1..n { S { i }: update a = A[i, i], read b = A[i - 1, i - 1] => {} }",
+        "",
+        "",
+    ),
+    (
+        "for i in 0..n { if i + 1 < n { S { i }: update a = A[i, i], read b = A[i + 1, i + 1] => {} } }",
+        "A[i + 1, i + 1]",
+        "`S` reads `A[i + 1, i + 1]` from its store, while `S` changes it there (`A[i, i]`): let a task take \
+         it first and hand it to both, in loops of its own before these, `Take { i, j }: update A[i, j];`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i] => {} } for i in 0..n { R { i }: new b = A[i, i] => {} }",
+        "A[i, i]",
+        "`S` takes `A[i, i]` from its store, and `R` puts a new one there (`new A[i, i]`), so that the first \
+         one would be lost: let `R` update it, or make it new here too",
+    ),
+    (
+        "for i in 0..n { S { i }: give a = A[i, i] => {} } for i in 0..n { R { i }: update b = A[i, i] => {} }",
+        "A[i, i]",
+        "`S` gives `A[i, i]`, which stays as it is in its store, and `R` changes it (`A[i, i]`): say `update` \
+         for `give`",
+    ),
+    (
+        "for i in 0..n { for k in i - 1..n { S { i, k }: new t = T[k + n * 0] => {} } }",
+        "S",
+        "`k` may be negative here, and the parameters of a task are not: begin the loop at 0, and subtract \
+         in the subscripts",
+    ),
+    (
+        "for i in 0..n { for j in 0..n { S { i }: update a = A[i, j] => {} } }",
+        "S",
+        "the parameters of a task are the variables of the loops around it, each once, in any order: \
+         `S { i, j }`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = B[i] => {} }",
+        "B",
+        "no data are called `B`: declare them, `data B[i] …;`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i] => {} }",
+        "A[i]",
+        "`A` has 2 subscripts, this one 1",
+    ),
+    (
+        "for i in 0..n { S { i }: write a = A[i, i] => {} }",
+        "write",
+        "`write` is no access: a task can `read`, `update`, make `new`, `give` or read `optional` data, be in \
+         an `order`, be placed `on` a rank and have a `priority`",
+    ),
+    (
+        "for to in 0..n { S { to }: update a = A[to, to] => {} }",
+        "to",
+        "`to` is a name that the generated functions use: take another one",
+    ),
+    (
+        "dense; for i in 0..n { if i != m { S { i }: update a = A[i, i] => {} } }",
+        "dense",
+        "the tasks of `S` have no number by formula: loops of a dense space are not left out by an `if`, and \
+         none ends more than a step before it begins; leave `dense` away",
+    ),
+    (
+        "for i in 0..n { S { i }: order t = T[i] => {} }",
+        "t",
+        "`order t` is a flow without a datum; tasks `read`, `update` and make `new` the data of an `order` \
+         family",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], on (i % n, self.column(i)) => {} }",
+        "(i % n, self.column(i))",
+        "a grid of ranks is said as `on (m % p, n % q)`, a row of them as `on m % p`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], on k % n => {} }",
+        "k",
+        "`k` is neither a subscript of these data nor a parameter of this task",
+    ),
+    (
+        "data P[i] on i % n; for i in 0..n { S { i }: new p = P[i] => {} R { i }: new t = T[i] => {} }",
+        "R",
+        "it is not said where `R` runs: what it writes first has no rank; say `on RANK` among its accesses, \
+         or with the data",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i] => a.x = i R { i }: new t = T[i] => {} }",
+        "i",
+        "the statement `S` ends with `;`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i] R { i }: new t = T[i] => {} }",
+        "[i, i]",
+        "the statement `S` ends with `;`",
+    ),
+    (
+        "fn helper(&self) {} for i in 0..n { S { i }: update a = A[i, i] => {} }",
+        "helper",
+        "`helper` is not written here: the macro makes it, or it belongs into an `impl` of the type's own \
+         (here may stand describe, inputs, successors, rank, owner, priority, tasks, roots, count, index)",
+    ),
+];
+
+#[test]
+fn what_is_refused_is_said_at_the_users_own_words() {
+    for (loops, place, message) in REFUSED.iter().filter(|row| !row.2.is_empty()) {
+        let found = faults(&space(loops));
+        let (at, said) = &found[0];
+        assert_eq!(at, place, "{loops}: {found:?}");
+        assert!(said.ends_with(message), "{loops}:\n{said}\n{message}");
+    }
+}
+
+#[test]
+fn what_is_right_after_all_is_taken_and_made_into_rust() {
+    for (loops, _, _) in REFUSED.iter().filter(|row| row.2.is_empty()) {
+        let taken = syn::parse_str::<Space>(&space(loops)).and_then(|space| expand(&space));
+        let made = taken.and_then(syn::parse2::<syn::File>);
+        assert!(made.is_ok(), "{loops}: {:?}", made.err());
+    }
+}
+
+#[test]
+fn what_is_refused_leaves_names_and_a_space_that_has_no_task() {
+    let text = space("for i in 0..n { S { i }: update a = A[i * i, i] => {} }");
+    let space = syn::parse_str::<Space>(&text).expect("a space");
+    expand(&space).expect_err("a product of variables");
+    let made = crate::generate::hollow(&space);
+    syn::parse2::<syn::File>(made.clone()).expect("Rust");
+    let made = made.to_string();
+    assert!(made.contains("enum Task { S { i } }"), "{made}");
+}
+
+/// Statements and lines, the words that are wrong, and what is said.
+const UNRELATED: &[(&str, &str, &str)] = &[
+    (
+        "S { i } for i in 0..n: update a = A[i, i]; R { i } for i in 0..n: read x; \
+         S { i: k }.a -> R { i }.x; S { i }.a -> home;",
+        "x",
+        "the line `S.a -> R.x` leaves open which task feeds this flow: each parameter of the task on the \
+         left follows from those on the right",
+    ),
+    (
+        "S { i } for i in 0..n: update a = A[i, i]; R { i } for i in 0..n: read x; \
+         S { i }.a -> R { i }.x; S { i }.a -> R { i: i + 1 }.x, if i < m; S { i }.a -> home;",
+        "x",
+        "two lines feed this flow of the same task: `S.a -> R.x` and `S.a -> R.x`; say by `if` where each \
+         of them holds",
+    ),
+    (
+        "S { i } for i in 0..n: update a = A[i, i]; R { i } for i in 0..n: read x; \
+         S { i }.a -> R { i }.x, if i > 0; S { i }.a -> home;",
+        "x",
+        "no line feeds `x` of `R` where i == 0, and it has no store: write a line that does, or say which \
+         datum it is",
+    ),
+    (
+        "S { i } for i in 0..n: new a; R { i } for i in 0..n: read x; S { i }.a -> R { i }.x; \
+         S { i }.a -> home;",
+        "a",
+        "`a` has no store to go home to: say which datum it is, `update a = A[…]`",
+    ),
+    (
+        "S { i } for i in 0..n: update a = A[i, i]; R { i } for i in 0..n: read x = A[i, i]; \
+         S { i }.a -> R { i }.x; S { i }.a -> home; R { i }.x -> home;",
+        "x",
+        "`x` is only read and stays where it is: leave this line away, or `update x`",
+    ),
+    (
+        "S { i } for i in 0..n: update a = A[i, i], order done; R { i } for i in 0..n: read x; \
+         S { i }.done -> R { i }.x;",
+        "x",
+        "of `done` and `x` one carries a datum and the other one only orders",
+    ),
+    (
+        "S { i } for i in 0..n: new a; S { i }.b -> S { i: i + 1 }.a;",
+        "b",
+        "`S` has no flow `b`",
+    ),
+    (
+        "for i in 0..n { S { i }: read x => {} }",
+        "x",
+        "which datum? Say `read x = A[…]`; only relations between tasks feed flows without one",
+    ),
+];
+
+#[test]
+fn lines_that_do_not_make_a_graph_are_refused() {
+    for (lines, place, message) in UNRELATED {
+        let found = faults(&space(lines));
+        let (at, said) = &found[0];
+        assert_eq!(at, place, "{lines}: {found:?}");
+        assert!(said.ends_with(message), "{lines}:\n{said}\n{message}");
+    }
+}
+
+#[test]
+fn what_is_made_reads_as_written_by_hand() {
+    let text = "crate enum Task; impl TaskSpace for Factor { type Datum = D; let nt = self.nt;
+        data A[m, n] in self.a at m * nt + n on self.owner(m, n);
+        for k in 0..nt {
+            Potrf { k }: update tile = A[k, k] => potrf(tile);
+            for m in k + 1..nt { Trsm { m, k }: update tile = A[m, k], read l = A[k, k] => trsm(l, tile); }
+            for m in k + 1..nt { for n in k + 1..=m {
+                Update { m, n, k }: update tile = A[m, n], read left = A[m, k], read right = A[n, k] => {
+                    gemm(left, right, tile);
+                }
+            } }
+        } }";
+    let space = syn::parse_str::<Space>(text).expect("a space");
+    let tokens = expand(&space).expect("formulas").to_string();
+    let has = |text: &str| {
+        let plain = |text: &str| text.split_whitespace().collect::<String>();
+        assert!(
+            plain(&tokens).contains(&plain(text)),
+            "{text} is not in\n{tokens}"
+        );
+    };
+    has("Task::Potrf { k } => {
+        if k == 0 { let (m, n) = (k, k); from.home(0, &self.a, (m * nt + n) as usize); }");
+    has("else { from.task(0, Task::Update { m: k, n: k, k: k - 1 }, 0); }");
+    has("Task::Trsm { m, k } => {
+        to.range(0, k + 1..m + 1, |n| Task::Update { m, n, k }, 1);");
+    has("to.range(0, m..nt, |i| Task::Update { m: i, n: m, k }, 2);");
+    has("(0..u32::min(1, nt)).map(move |k| Task::Potrf { k })");
+    has("Task::Update { m, n, .. } => self.owner(m, n),");
+}
+
+/// What stands in `task_space! { … }` anywhere in a text.
+fn written(tokens: TokenStream, found: &mut Vec<TokenStream>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        let TokenTree::Group(group) = token else {
+            continue;
+        };
+        let before = tokens[..at].iter().rev().take(2).map(ToString::to_string);
+        match before.eq(["!".to_owned(), "task_space".to_owned()]) {
+            true => found.push(group.stream()),
+            false => written(group.stream(), found),
+        }
+    }
+}
+
+/// All spaces in the Rust files of a folder, with the files' names.
+fn spaces_of(folder: &Path, found: &mut Vec<(String, TokenStream)>) {
+    let entries = std::fs::read_dir(folder).expect("a folder of the workspace");
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() {
+            spaces_of(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).expect("a file of the workspace");
+            let mut spaces = Vec::new();
+            written(text.parse().expect("Rust"), &mut spaces);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            found.extend(spaces.into_iter().map(|space| (name.to_string(), space)));
+        }
+    }
+}
+
+/// `cargo test -p dataflow-macros every_space -- --nocapture` prints how long each takes; the bound is
+/// 100 ms on a quiet machine.
+#[test]
+fn every_space_of_the_workspace_is_derived_in_no_time() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut spaces = Vec::new();
+    for folder in ["crates/dataflow-linalg/src", "examples", "benches"] {
+        spaces_of(&workspace.join(folder), &mut spaces);
+    }
+    assert!(spaces.len() > 12, "{} spaces", spaces.len());
+    for (file, written) in spaces {
+        let start = Instant::now();
+        let space = syn::parse2::<Space>(quote!(crate #written)).expect("a space");
+        let parsed = start.elapsed();
+        expand(&space).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let took = start.elapsed();
+        let [parsed, all] = [parsed, took].map(|took| took.as_secs_f64() * 1e3);
+        println!(
+            "{file:>20} {:20} {parsed:6.2} ms to read, {all:6.2} ms in all",
+            space.task.to_string()
+        );
+        assert!(took < Duration::from_secs(2), "{file}: {took:?}");
+    }
+}

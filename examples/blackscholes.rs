@@ -1,0 +1,150 @@
+//! Prices European options by the formula of Black and Scholes: independent tasks, vector code, and a
+//! gathering of results over ranks.
+//!
+//! The options are those of PARSEC's inputs, by formula or from its files; `--output` writes prices as
+//! PARSEC does. Each is priced `--repeats` times, as there, where 100 is the rule.
+//!
+//! # Elsewhere
+//! The options: [`options`]. The formula: [`price`]. The graph: [`space`].
+//!
+//! # Source
+//! The benchmark of that name in PARSEC 3.0: Bienia, *Benchmarking modern multiprocessors*, thesis,
+//! Princeton 2011; its use in Matheou, Evripidou, *FREDDO*, 2017, §5 (paper 004).
+
+pub(crate) mod cli;
+#[path = "blackscholes/options.rs"]
+pub(crate) mod options;
+#[path = "blackscholes/price.rs"]
+pub(crate) mod price;
+#[path = "blackscholes/space.rs"]
+pub(crate) mod space;
+pub(crate) mod variant;
+pub(crate) mod vector;
+
+use cli::settings::{Precision, at_least_one};
+use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::Runtime;
+use dataflow::linalg::matrix::digest::Digest;
+use options::Options;
+use price::{Formula, exact};
+use space::Pricing;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use vector::Real;
+
+/// Also used by the tests.
+pub(crate) const EXAMPLE: Example = Example {
+    name: "blackscholes",
+    about: "Prices options by the formula of Black and Scholes",
+    runs: true,
+    honours: &["nb", "precision", "input", "variant"],
+};
+
+/// What to price.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Own {
+    /// Options of PARSEC's list [default: 65536]
+    #[arg(long, value_name = "N", value_parser = at_least_one, conflicts_with = "input")]
+    options: Option<usize>,
+    /// How often each is priced
+    #[arg(long, value_name = "R", default_value = "100", value_parser = at_least_one)]
+    repeats: usize,
+    /// How the normal distribution is computed
+    #[arg(long, default_value = "polynomial")]
+    formula: Formula,
+    /// Write the prices into this file, as PARSEC does
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, blackscholes)
+}
+
+/// The whole example.
+pub fn blackscholes(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    match settings.precision.unwrap_or(Precision::F64) {
+        Precision::F64 => priced::<f64>(settings, runtime, outcome),
+        Precision::F32 => priced::<f32>(settings, runtime, outcome),
+        other => Err(Failure::refused(format!(
+            "--precision {other}: prices are real, f32 or f64"
+        ))),
+    }
+}
+
+fn priced<T: Real>(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let own = &settings.own;
+    let options = match &settings.input {
+        Some(path) => Options::read(path)?,
+        None => Options::of_parsec(own.options.unwrap_or(65_536)),
+    };
+    let nb = settings.nb.unwrap_or(1024);
+    (outcome.n, outcome.nb) = (Some(options.count), Some(nb));
+    outcome.precision = Some(T::PRECISION.to_string());
+    outcome.set("repeats", own.repeats);
+
+    let space = Pricing::<T>::new(&options, nb, own.formula, own.repeats, runtime.n_ranks());
+    let runs = (0..settings.repeat).map(|_| settings.measure_variant(runtime, &space));
+    outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
+    // The prices have come to rank 0.
+    let Some(prices) = space.prices() else {
+        return Ok(());
+    };
+    tell(&options, settings, &prices, outcome)?;
+    let Some(path) = &own.output else {
+        return Ok(());
+    };
+    let page = options::page(prices.iter().map(|price| price.wide()));
+    let unwritten = |error| Failure::new("io", format!("{}: {error}", path.display()));
+    std::fs::write(path, page).map_err(unwritten)
+}
+
+/// Digest, rate, and how far the prices are from the exact ones.
+fn tell<T: Real>(
+    options: &Options,
+    settings: &Settings<Own>,
+    prices: &[T],
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let own = &settings.own;
+    let digests = prices.iter().zip(0..);
+    let digest: Digest = digests
+        .map(|(&price, at)| Digest::of_entry(at, 0, price))
+        .sum();
+    outcome.digest = Some(digest.to_string());
+    let work = (options.count * own.repeats) as f64;
+    outcome.rate("options_per_second", "prices a second", work);
+    let compared = |against: fn(&options::Contract) -> Option<f64>| {
+        let deviations = prices.iter().enumerate().filter_map(|(at, price)| {
+            let expected = against(&options.get(at))?;
+            Some((at, (price.wide() - expected).abs()))
+        });
+        // What is not a number is the worst.
+        deviations.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+    };
+    let reference = compared(|option| option.reference);
+    outcome.set("reference_error", reference.map(|(_, error)| error));
+    let (at, error) = compared(|option| Some(exact(option))).unwrap_or_default();
+    outcome.say(format!(
+        "the price farthest from the exact one is that of option {at}"
+    ));
+    let verified = outcome.verify(settings.variant, Some(error), allowed::<T>(own.formula));
+    verified.map_err(|failure| failure.with_index(at as u64))
+}
+
+/// How far a price may be from the exact one, for spots and strikes of about 100.
+pub fn allowed<T: Real>(formula: Formula) -> f64 {
+    match (size_of::<T>(), formula) {
+        (4, _) => 1e-4,
+        (_, Formula::Polynomial) => 1.4e-5,
+        (_, Formula::Exact) => 1e-11,
+    }
+}

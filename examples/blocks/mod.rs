@@ -1,0 +1,126 @@
+//! Tables of numbers in blocks, dealt out to a grid of ranks: what the examples of first graphs share.
+
+// Each example uses its part.
+#![allow(dead_code)]
+
+use crate::cli::settings::Grid;
+use crate::cli::{NoFlags, Outcome, Settings};
+use dataflow::linalg::matrix::digest::Digest;
+use dataflow::prelude::*;
+use dataflow::{Error, Runtime};
+use std::ops::Range;
+
+/// A table of `rows × columns` numbers in blocks of `mb × nb`, those at the end smaller. A block is a
+/// vector, row by row; block (i, j) lies in slot `i · nt + j` of a store, on its owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    pub rows: usize,
+    pub columns: usize,
+    pub mb: usize,
+    pub nb: usize,
+    pub grid: Grid,
+}
+
+impl Blocks {
+    /// The square table that is asked for, of 512 rows in blocks of 64 if nothing is said; in the
+    /// outcome too.
+    pub fn square(
+        settings: &Settings<NoFlags>,
+        runtime: &Runtime,
+        outcome: &mut Outcome,
+    ) -> Blocks {
+        let n = settings.n.unwrap_or(512);
+        let nb = settings.nb.unwrap_or(64).min(n.max(1));
+        let grid = settings.grid_of(runtime.n_ranks());
+        (outcome.n, outcome.nb, outcome.grid) = (Some(n), Some(nb), Some(grid.to_string()));
+        Blocks {
+            rows: n,
+            columns: n,
+            mb: nb,
+            nb,
+            grid,
+        }
+    }
+
+    /// Rows of blocks.
+    pub fn mt(&self) -> u32 {
+        self.rows.div_ceil(self.mb) as u32
+    }
+
+    /// Columns of blocks.
+    pub fn nt(&self) -> u32 {
+        self.columns.div_ceil(self.nb) as u32
+    }
+
+    /// Slot of a block in a store.
+    pub fn slot(&self, i: u32, j: u32) -> usize {
+        (i * self.nt() + j) as usize
+    }
+
+    /// Whose block it is: rows and columns are dealt out in turn.
+    pub fn owner(&self, i: u32, j: u32) -> Rank {
+        let Grid { rows, columns } = self.grid;
+        Rank((i as usize % rows * columns + j as usize % columns) as u32)
+    }
+
+    /// Rows and columns of the table that a block holds.
+    pub fn extent(&self, i: u32, j: u32) -> [Range<usize>; 2] {
+        let part = |k: u32, nb: usize, n: usize| k as usize * nb..n.min((k as usize + 1) * nb);
+        [part(i, self.mb, self.rows), part(j, self.nb, self.columns)]
+    }
+
+    /// The blocks of a rank.
+    pub fn of(&self, rank: Rank) -> impl Iterator<Item = (u32, u32)> {
+        let nt = self.nt();
+        let all = (0..self.mt()).flat_map(move |i| (0..nt).map(move |j| (i, j)));
+        all.filter(move |&(i, j)| self.owner(i, j) == rank)
+    }
+
+    /// A store with no block in it yet.
+    pub fn store(&self, name: &str) -> Store<Vec<f64>> {
+        Store::empty(name, self.slot(self.mt(), 0))
+    }
+
+    /// Puts a rank's blocks into their store: each row's part, by its number and columns.
+    pub fn fill<Row: Iterator<Item = f64>>(
+        &self,
+        store: &Store<Vec<f64>>,
+        rank: Rank,
+        row: impl Fn(usize, Range<usize>) -> Row,
+    ) {
+        for (i, j) in self.of(rank) {
+            let [rows, columns] = self.extent(i, j);
+            let block = rows.flat_map(|at| row(at, columns.clone())).collect();
+            store.put(self.slot(i, j), Version::new(block));
+        }
+    }
+
+    /// Looks at all numbers of a rank: row, column, value.
+    pub fn each(
+        &self,
+        store: &Store<Vec<f64>>,
+        rank: Rank,
+        mut look: impl FnMut(usize, usize, f64),
+    ) {
+        for (i, j) in self.of(rank) {
+            let block = store.get(self.slot(i, j));
+            let block = block.expect("after a run all data are at home");
+            let [rows, columns] = self.extent(i, j);
+            for (row, values) in rows.zip(block.chunks_exact(columns.len())) {
+                for (column, value) in columns.clone().zip(values) {
+                    look(row, column, *value);
+                }
+            }
+        }
+    }
+
+    /// The digest of the table, the same on every rank.
+    pub fn digest(&self, store: &Store<Vec<f64>>, runtime: &Runtime) -> Result<String, Error> {
+        let mut own = Digest::default();
+        self.each(store, runtime.rank(), |row, column, value| {
+            own = own + Digest::of_entry(row as u64, column as u64, value);
+        });
+        let all = runtime.all_reduce(own.0, u64::wrapping_add)?;
+        Ok(Digest(all).to_string())
+    }
+}

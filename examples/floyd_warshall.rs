@@ -1,0 +1,157 @@
+//! Floyd and Warshall's shortest ways between all places of a graph, by blocks, in program order.
+//!
+//! D[i][j] ← min(D[i][j], D[i][k] + D[k][j]) for k = 0, 1, …; a block takes `nb` steps of k at a time.
+//! [`insert`] is the whole graph: tasks are inserted as a loop would run them, recorded once, and run
+//! on any number of threads and ranks.
+//!
+//! Cost: 2n³ operations, n² numbers.
+//!
+//! # Source
+//! Floyd, *Algorithm 97*, CACM 5 (1962); blocks as in Venkataraman, Sahni, Mukhopadhyaya, *A blocked
+//! all-pairs shortest-paths algorithm*, J. Exp. Algorithmics 8 (2003).
+
+mod blocks;
+mod cli;
+
+use blocks::Blocks;
+use cli::{Example, Failure, Measured, NoFlags, Outcome, Settings};
+use dataflow::prelude::*;
+use dataflow::sequence::record::{Home, Recorder, record};
+use dataflow::sequence::{read, write};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::ops::Range;
+use std::process::ExitCode;
+
+const EXAMPLE: Example = Example {
+    name: "floyd_warshall",
+    about: "Finds the shortest ways between all places of a graph",
+    runs: true,
+    honours: &["n", "nb", "grid", "seed", "check"],
+};
+
+/// Distances, row by row.
+type Block = Vec<f64>;
+
+/// Inserts the tasks; `d` holds the blocks row by row, `nt` a row, and `order` tells their order.
+fn insert<'c>(
+    s: &Recorder<'c, '_, Block>,
+    d: &[Home<'c, Block>],
+    nt: usize,
+    order: impl Fn(usize) -> usize,
+) {
+    let others = |k| (0..nt).filter(move |&i| i != k);
+    for k in 0..nt {
+        // Ways among the places of block k …
+        let (corner, nb) = (&d[k * nt + k], order(k));
+        s.name("Close")
+            .task(write(corner), move |own| close(own, nb));
+        // … then from them and to them …
+        for i in others(k) {
+            let (row, column, n) = (&d[k * nt + i], &d[i * nt + k], order(i));
+            s.name("Row")
+                .task((read(corner), write(row)), move |(corner, own)| {
+                    relax(own, corner, &own.clone(), (nb, n));
+                });
+            s.name("Column")
+                .task((read(corner), write(column)), move |(corner, own)| {
+                    relax(own, &own.clone(), corner, (nb, nb));
+                });
+        }
+        // … then over them.
+        for (i, j) in others(k).flat_map(|i| others(k).map(move |j| (i, j))) {
+            let (to, from, n) = (&d[i * nt + k], &d[k * nt + j], order(j));
+            let ways = (read(to), read(from), write(&d[i * nt + j]));
+            s.name("Over")
+                .task(ways, move |(to, from, own)| relax(own, to, from, (nb, n)));
+        }
+    }
+}
+
+/// D ← min(D, A ⊗ B): d[i][j] ← min(d[i][j], a[i][k] + b[k][j]) for k < nb, j < n.
+fn relax(d: &mut Block, a: &Block, b: &Block, (nb, n): (usize, usize)) {
+    for (d, a) in d.chunks_exact_mut(n).zip(a.chunks_exact(nb)) {
+        for (a, b) in a.iter().zip(b.chunks_exact(n)) {
+            d.iter_mut().zip(b).for_each(|(d, b)| *d = d.min(a + b));
+        }
+    }
+}
+
+/// The plain triple loop, among places 0..n.
+fn close(d: &mut Block, n: usize) {
+    for k in 0..n {
+        let from = d[k * n..(k + 1) * n].to_vec();
+        for row in d.chunks_exact_mut(n) {
+            let to = row[k];
+            row.iter_mut()
+                .zip(&from)
+                .for_each(|(d, from)| *d = d.min(to + from));
+        }
+    }
+}
+
+/// Streets from a place to the places `to`: one in sixteen is there, 1 to 1000 long. Whole numbers, so
+/// that sums are exact in any order.
+fn streets(from: usize, to: Range<usize>, seed: u64) -> impl Iterator<Item = f64> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(from as u64);
+    random.set_word_pos(to.start as u128);
+    to.map(move |to| match random.next_u32() {
+        _ if to == from => 0.0,
+        word if word % 16 == 0 => f64::from(1 + (word >> 4) % 1000),
+        _ => f64::INFINITY,
+    })
+}
+
+fn shortest_ways(
+    settings: &Settings<NoFlags>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let blocks = Blocks::square(settings, runtime, outcome);
+    let n = blocks.rows;
+    (outcome.seed, outcome.flops) = (Some(settings.seed), Some(2.0 * (n as f64).powi(3)));
+
+    let (nt, d) = (blocks.nt(), blocks.store("distances"));
+    let program = record("floyd_warshall", runtime.n_ranks(), |s| {
+        let all = (0..nt).flat_map(|i| (0..nt).map(move |j| (i, j)));
+        let homes = all.map(|(i, j)| s.home(&d, blocks.slot(i, j), blocks.owner(i, j)));
+        let homes: Vec<_> = homes.collect();
+        insert(s, &homes, nt as usize, |k| {
+            blocks.extent(k as u32, 0)[0].len()
+        });
+    })?;
+    let runs = (0..settings.repeat).map(|_| {
+        blocks.fill(&d, runtime.rank(), |from, to| {
+            streets(from, to, settings.seed)
+        });
+        settings.measure(runtime, |monitor| runtime.replay_with(&program, monitor))
+    });
+    outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
+    outcome.digest = Some(blocks.digest(&d, runtime)?);
+
+    if settings.check.unwrap_or(n <= 1024) {
+        let all = (0..n).flat_map(|from| streets(from, 0..n, settings.seed));
+        let mut expected: Block = all.collect();
+        close(&mut expected, n);
+        let mut own = 0u64;
+        blocks.each(&d, runtime.rank(), |i, j, way| {
+            own += u64::from(expected[i * n + j] != way)
+        });
+        let differing = runtime.all_reduce(own, |a, b| a + b)?;
+        outcome.set("differing", differing);
+        outcome.say(format!(
+            "{differing} of {} ways differ from the plain loop's",
+            n * n
+        ));
+        if differing > 0 {
+            let text = format!("{differing} of {} ways differ from the plain loop's", n * n);
+            return Err(Failure::new("wrong_result", text));
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, shortest_ways)
+}

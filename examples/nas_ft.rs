@@ -1,0 +1,179 @@
+//! NAS FT: a partial differential equation by Fourier transforms in three dimensions.
+//!
+//! A plane is transformed along x and y where it lies, a sheet along z where it lies; between them
+//! every plane sends a piece to every sheet, and in each time step every sheet one to every plane.
+//! Steps overlap: a piece travels while other planes and sheets are transformed. Transforms along a
+//! line are rustfft's.
+//!
+//! Cost: 5·N·log₂N flops and 16N bytes between planes and sheets a step; two arrays of N complex
+//! numbers, and pieces of two steps at most.
+//!
+//! # Source
+//! The benchmark: [`problem`]. The graph: Sorensen, Baden, *Hiding communication latency with
+//! non-SPMD, graph-based execution*, ICCS 2009, §4.
+//!
+//! # Elsewhere
+//! The graph: [`space`]. Checksums to compare with: [`published`]. The experiment: [`variant`].
+
+pub(crate) mod cli;
+#[path = "nas_ft/problem.rs"]
+pub(crate) mod problem;
+#[path = "nas_ft/published.rs"]
+pub(crate) mod published;
+#[path = "nas_ft/space.rs"]
+pub(crate) mod space;
+pub(crate) mod variant;
+
+use cli::settings::{Grid, Variant, at_least_one};
+use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::Runtime;
+use dataflow::core::rank::Rank;
+use dataflow::linalg::matrix::digest::Digest;
+use dataflow::linalg::scalar::c64;
+use problem::{Class, Extent, Problem};
+use serde_json::json;
+use space::Transforms;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLE: Example = Example {
+    name: "nas_ft",
+    about: "Solves a differential equation by Fourier transforms (NAS FT)",
+    runs: true,
+    honours: &["variant", "check"],
+};
+
+/// The flags of this example.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Own {
+    /// One of the published sizes
+    #[arg(long, value_name = "CLASS", default_value = "S")]
+    class: Class,
+    /// Another size, of which no checksums are published
+    #[arg(long, value_name = "NXxNYxNZ", conflicts_with = "class")]
+    size: Option<Extent>,
+    /// Time steps of another size
+    #[arg(long, value_name = "STEPS", default_value = "6", requires = "size", value_parser = at_least_one)]
+    iterations: usize,
+    /// Blocks of planes and blocks of sheets [default: 16 of each and a multiple of the ranks]
+    #[arg(long, value_name = "PxQ")]
+    blocks: Option<Grid>,
+}
+
+impl Own {
+    fn problem(&self) -> Problem {
+        match self.size {
+            None => Problem::of_class(self.class),
+            Some(extent) => Problem::new(extent, self.iterations as u32),
+        }
+    }
+
+    /// Blocks of planes and of sheets.
+    fn blocks(&self, Extent([nx, _, nz]): Extent, n_ranks: usize) -> Result<[usize; 2], Failure> {
+        let usual = 16usize.next_multiple_of(n_ranks);
+        let Some(Grid { rows, columns }) = self.blocks else {
+            return Ok([usual.min(nz), usual.min(nx)]);
+        };
+        if rows > nz || columns > nx {
+            return Err(Failure::refused(format!(
+                "--blocks {rows}x{columns}: there are {nz} planes and {nx} sheets"
+            )));
+        }
+        Ok([rows, columns])
+    }
+}
+
+fn main() -> ExitCode {
+    cli::run(&EXAMPLE, transform)
+}
+
+/// The whole example; also used by the tests.
+pub fn transform(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let own = &settings.own;
+    let extent = own.problem().extent;
+    let blocks = own.blocks(extent, runtime.n_ranks())?;
+    outcome.precision = Some("c64".into());
+    outcome.set(
+        "class",
+        own.size.is_none().then(|| format!("{:?}", own.class)),
+    );
+    outcome.set("size", extent.to_string());
+    outcome.set("blocks", format!("{}x{}", blocks[0], blocks[1]));
+
+    let mut runs = Vec::new();
+    let mut last = None;
+    for _ in 0..settings.repeat {
+        drop(last.take()); // before the next takes as much memory
+        let stale = settings.variant == Variant::Ideal;
+        let (n_ranks, memory) = (runtime.n_ranks(), runtime.memory());
+        let transforms = Transforms::new(own.problem(), blocks, n_ranks, memory, stale);
+        runs.push(settings.measure_variant(runtime, &transforms)?);
+        last = Some(transforms);
+    }
+    outcome.measured = Measured::median(runs);
+    match last {
+        Some(transforms) => tell(settings, runtime, outcome, &transforms),
+        None => Ok(()),
+    }
+}
+
+/// Everything about the result.
+fn tell(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+    transforms: &Transforms,
+) -> Result<(), Failure> {
+    let problem = &transforms.problem;
+    outcome.set("iterations", problem.steps);
+    outcome.rate("mops", "Mop/s", problem.operations() * 1e-6);
+    let own = digest(transforms, runtime.rank());
+    outcome.digest = Some(Digest(runtime.all_reduce(own.0, u64::wrapping_add)?).to_string());
+    // They are rank 0's.
+    let checksums: Vec<c64> = (0..transforms.checksums.len())
+        .filter_map(|at| Some(transforms.checksums.get(at)?.read()[0]))
+        .collect();
+    let pairs: Vec<_> = checksums
+        .iter()
+        .map(|sum| json!([sum.re, sum.im]))
+        .collect();
+    outcome.set("checksums", pairs);
+    for (t, sum) in (1..).zip(&checksums) {
+        outcome.say(format!("{t:>3} {:.10} {:.10}", sum.re, sum.im));
+    }
+    let error = match settings.check.unwrap_or(true) {
+        true => problem.error(&checksums),
+        false => None,
+    };
+    outcome.verify(settings.variant, error, 1e-12)
+}
+
+/// The digest of a rank's planes of v (row z·NY + y, column x) and checksums (column −1).
+fn digest(transforms: &Transforms, on: Rank) -> Digest {
+    let [nx, ny, _] = transforms.problem.extent.0;
+    let blocks = 0..transforms.blocks[0] as u32;
+    let planes = blocks.filter_map(|p| {
+        let v = transforms.planes.get(p as usize)?;
+        let first = transforms.zs(p).start * ny;
+        let rows = v.read().chunks_exact(nx).zip(first as u64..);
+        let of_row = |(row, at): (&[c64], u64)| -> Digest {
+            let values = row.iter().zip(0..);
+            values
+                .map(|(&value, x)| Digest::of_entry(at, x, value))
+                .sum()
+        };
+        Some(rows.map(of_row).sum::<Digest>())
+    });
+    let sums = (0..transforms.checksums.len() as u64).filter_map(|t| {
+        let sum = transforms.checksums.get(t as usize)?;
+        Some(Digest::of_entry(t, u64::MAX, sum.read()[0]))
+    });
+    let of_sums: Digest = match on {
+        Rank(0) => sums.sum(),
+        _ => Digest::default(),
+    };
+    planes.sum::<Digest>() + of_sums
+}

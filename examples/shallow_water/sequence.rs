@@ -1,0 +1,93 @@
+//! The graph in program order, as paper 001 has it: for each pair of blocks that has weights a task that
+//! adds its products, then the additions of Runge and Kutta.
+//!
+//! Products of one block commute; recorded programs make them in the order of insertion, which is that of
+//! the nodes: so the bits are those of the [space](super::space).
+//!
+//! # Source
+//! Paper 001, §5.3.
+
+use super::block::{Block, Physics, Stage};
+use super::cases::State;
+use super::pattern::{Mesh, Pattern};
+use super::space::Rows;
+use dataflow::Error;
+use dataflow::prelude::*;
+use dataflow::sequence::record::{Recorded, record};
+use dataflow::sequence::{commute, read, write};
+
+/// What a program works on, of each block on its rank.
+pub struct Data {
+    /// The state, and behind it the sum of rates.
+    pub own: Store<Rows>,
+    /// The values of which derivatives are taken.
+    values: Store<Rows>,
+    /// The derivatives so far, four rows a node.
+    sums: Store<Rows>,
+}
+
+impl Data {
+    /// The states of this rank's blocks, by node number.
+    pub fn new(blocks: &[Option<Block>], state: impl Fn(usize) -> State) -> Self {
+        let of = |times: usize| {
+            let state = &state;
+            blocks.iter().map(move |block| {
+                let nodes = block.as_ref().map_or(0..0, |block| block.nodes.clone());
+                Rows((0..times).flat_map(|_| nodes.clone().map(state)).collect())
+            })
+        };
+        let sums = of(4).map(|Rows(rows)| Rows(vec![State::default(); rows.len()]));
+        Data {
+            own: Store::new("state", of(2)),
+            values: Store::new("values", of(1)),
+            sums: Store::new("derivatives", sums),
+        }
+    }
+}
+
+/// Records so many steps of `dt` seconds on the blocks of all ranks.
+///
+/// # Errors
+/// As [`record`].
+pub fn program<'env>(
+    mesh: &'env Mesh,
+    pattern: &'env Pattern,
+    blocks: &'env [Option<Block>],
+    physics: &'env Physics,
+    data: &'env Data,
+    (steps, dt): (u32, f64),
+) -> Result<Recorded<'env, Rows>, Error> {
+    record("shallow_water", pattern.n_ranks as usize, |s| {
+        let homes = |store| {
+            let each = 0..pattern.n_blocks();
+            let homes = each.map(|i| s.home(store, i as usize, Rank(pattern.rank(i))));
+            homes.collect::<Vec<_>>()
+        };
+        let [own, values, sums] = [&data.own, &data.values, &data.sums].map(homes);
+        for number in (0..4 * steps).map(|t| t % 4) {
+            let stage = Stage { number, dt };
+            for (i, reads) in pattern.reads.iter().enumerate() {
+                for (slot, &other) in reads.iter().enumerate() {
+                    let first = pattern.nodes(other).start;
+                    let accesses = (read(&values[other as usize]), commute(&sums[i]));
+                    s.name("Multiply").task(accesses, move |(rows, sums)| {
+                        // F(i) ← F(i) + A(i, other) · K(other)
+                        if let Some(block) = &blocks[i] {
+                            block.multiply(mesh, slot, first, &rows.0, &mut sums.0);
+                        }
+                    });
+                }
+            }
+            for (i, block) in blocks.iter().enumerate() {
+                let accesses = (write(&sums[i]), write(&own[i]), write(&values[i]));
+                s.name("Combine")
+                    .task(accesses, move |(sums, own, values)| {
+                        // K(i) ← H(i) + c·dt·F(i), D(i) ← D(i) + b·dt·F(i)
+                        if let Some(block) = block {
+                            block.combine(physics, stage, &mut sums.0, &mut own.0, &mut values.0);
+                        }
+                    });
+            }
+        }
+    })
+}

@@ -1,0 +1,82 @@
+//! Variants of a graph: the experiment that tells how much communication is hidden.
+//!
+//! | variant | edges |
+//! |---|---|
+//! | `graph` | those of the space |
+//! | `base` | and one more for each task: it waits until its rank has done with the round before, and has all that comes from other ranks for this one |
+//! | `ideal` | none between ranks: what would come from elsewhere lies at home, and is wrong |
+//!
+//! Hidden is (base − graph) ÷ (base − ideal); communication is (base − ideal) ÷ base.
+//!
+//! # Source
+//! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution*, ICCS 2009, §3.
+//!
+//! # Elsewhere
+//! The two other spaces: [`Base`], [`Ideal`]; spaces of a library: [`Given`]. Runs of all three in turn: `cargo xtask hidden`.
+
+// Each example and bench uses its part.
+#![allow(dead_code, unused_imports)]
+
+mod base;
+mod given;
+mod ideal;
+
+pub use base::Base;
+pub use given::{Asked, Given};
+pub use ideal::Ideal;
+
+use super::cli::settings::Variant;
+use super::cli::{Failure, Flags, Measured};
+use dataflow::core::port::Wire;
+use dataflow::prelude::*;
+use dataflow::{Monitor, Report, Runtime};
+
+/// What the experiment asks of a space beside its edges.
+pub trait Rounds: TaskSpace {
+    /// On how many ranks it runs.
+    fn n_ranks(&self) -> u32;
+
+    /// How many rounds there are.
+    fn n_rounds(&self) -> u32;
+
+    /// The round a task belongs to: never less than that of a task it waits for, and more than that
+    /// of one on another rank whose datum it gets.
+    fn round(&self, task: Self::Task) -> u32;
+
+    /// What `ideal` gives a task instead of what would come from another rank: a slot at home that
+    /// is full. `None` for a flow that need not be fed.
+    fn stand_in(&self, task: Self::Task, flow: usize) -> Option<(&Store<Self::Datum>, usize)>;
+}
+
+/// Runs this rank's part of a space in one of its variants.
+///
+/// # Errors
+/// The run's own.
+pub fn run_variant<S: Rounds<Datum: Wire>>(
+    variant: Variant,
+    space: &S,
+    runtime: &Runtime,
+    monitor: &Monitor,
+) -> Result<Report, Error> {
+    match variant {
+        Variant::Graph => runtime.run_across_with(space, monitor),
+        Variant::Base => runtime.run_across_with(&Base::new(space), monitor),
+        Variant::Ideal => runtime.run_across_with(&Ideal(space), monitor),
+    }
+}
+
+impl Flags {
+    /// Runs a space on every rank in the variant that was asked for, and says what it cost.
+    ///
+    /// # Errors
+    /// The run's own.
+    pub fn measure_variant<S: Rounds<Datum: Wire>>(
+        &self,
+        runtime: &Runtime,
+        space: &S,
+    ) -> Result<Measured, Failure> {
+        self.measure(runtime, |monitor: &Monitor| {
+            run_variant(self.variant, space, runtime, monitor)
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! The example `jacobi3d`: its graph, its proofs, and that nothing but the problem shows in its bits.
+
+#[path = "../examples/jacobi3d.rs"]
+#[allow(dead_code)] // its `main`
+mod jacobi3d;
+
+#[path = "edges/mod.rs"]
+mod edges;
+#[path = "told/mod.rs"]
+mod told;
+
+use dataflow::core::port::{Heap, Shuffled};
+use dataflow::prelude::*;
+use edges::every_edge_counts;
+use jacobi3d::grid::{Counts, Grid, Side};
+use jacobi3d::problem::{Name, Problem};
+use jacobi3d::space::Jacobi;
+use jacobi3d::variant::{Base, Ideal};
+use std::sync::Arc;
+use told::tells;
+
+tells!(jacobi3d, solve);
+
+fn jacobi(n: usize, blocks: [usize; 3], n_ranks: usize, sweeps: u32, depth: u32) -> Jacobi {
+    let grid = Grid::new(n, Counts(blocks), n_ranks).unwrap();
+    let problem = Problem::new(Name::Mode, n);
+    Jacobi::new((grid, problem), sweeps, depth, Rank(0), Arc::new(Heap))
+}
+
+#[test]
+fn both_ends_of_every_edge_agree_in_every_variant() {
+    for blocks in [[1, 1, 1], [3, 1, 1], [2, 2, 2], [1, 3, 2]] {
+        for n_ranks in [1, 2, 3, 4] {
+            let space = jacobi(5, blocks, n_ranks, 3, 2);
+            let ranks = n_ranks as u32;
+            let proved = verify(&space, ranks)
+                .and(verify(&Base::new(&space), ranks))
+                .and(verify(&Ideal(&space), ranks));
+            proved.unwrap_or_else(|fault| panic!("{blocks:?} on {n_ranks} ranks: {fault}"));
+        }
+    }
+}
+
+#[test]
+fn each_end_of_an_edge_that_is_wrong_is_found() {
+    every_edge_counts(&jacobi(4, [2, 2, 1], 1, 2, 1), 1);
+    let on_two = jacobi(4, [3, 1, 1], 2, 2, 1);
+    every_edge_counts(&on_two, 2);
+    every_edge_counts(&Base::new(&on_two), 2);
+}
+
+#[test]
+fn a_block_has_its_neighbours_and_all_cells_have_a_block() {
+    let grid = Grid::new(7, Counts([3, 2, 7]), 5).unwrap();
+    let cells: usize = grid
+        .places()
+        .map(|at| grid.shape(at).iter().product::<usize>())
+        .sum();
+    assert_eq!(cells, 7 * 7 * 7);
+    for place in grid.places() {
+        for side in Side::all() {
+            if let Some(other) = grid.neighbour(place, side) {
+                assert_eq!(grid.neighbour(other, side.opposite()), Some(place));
+            }
+        }
+    }
+    let ranks: std::collections::BTreeSet<u32> = grid.places().map(|at| grid.rank(at)).collect();
+    assert_eq!(ranks.len(), grid.ranks.product());
+}
+
+#[test]
+fn the_result_is_exact_for_each_problem() {
+    for problem in ["mode", "harmonic", "source"] {
+        for blocks in ["1x1x1", "2x3x4", "17x1x1", "1x1x17"] {
+            let told = told(&format!(
+                "--n 17 --iterations 25 --blocks {blocks} --problem {problem}"
+            ));
+            assert_eq!(told["verified"], true, "{told}");
+            assert!(told["verification_error"].as_f64() < Some(1e-13), "{told}");
+        }
+    }
+}
+
+#[test]
+fn the_mode_fades_as_the_formula_says() {
+    // λ²⁵ for n = 64 and waves 1, 2, 3, computed elsewhere.
+    let of = Problem::new(Name::Mode, 64);
+    let at = [10, 20, 30];
+    let faded = of.exact(at, 25) / of.exact(at, 0);
+    assert!((faded - 0.872_447_438_219_796).abs() < 1e-14, "{faded}");
+}
+
+#[test]
+fn blocks_threads_ranks_depth_and_base_do_not_show_in_the_digest() {
+    let common = "--n 15 --iterations 7 --problem source";
+    let expected = told(&format!("{common} --blocks 1x1x1 --threads 1"));
+    for arguments in [
+        "--blocks 15x1x1 --depth 3",
+        "--blocks 2x3x5 --threads 3 --depth 2",
+        "--blocks 4x4x4 --depth 1 --threads 2",
+        "--blocks 4x2x3 --ranks 2 --threads 1",
+        "--blocks 3x3x3 --ranks 3 --threads 1",
+        "--blocks 4x4x4 --ranks 6 --threads 1 --depth 7",
+        "--blocks 2x2x2 --ranks 4 --threads 2 --variant base",
+        "--blocks 5x1x1 --ranks 5 --threads 1 --variant base",
+        "--blocks 1x5x2 --ranks 5 --threads 1",
+        "--blocks 3x5x1 --ranks 3 --threads 2 --depth 4",
+        "--blocks 1x1x2 --ranks 3 --threads 1",
+    ] {
+        let told = told(&format!("{common} {arguments}"));
+        assert_eq!(told["digest"], expected["digest"], "{arguments}: {told}");
+        assert_eq!(told["verified"], true, "{arguments}");
+        assert_eq!(told["copies"], 0, "{arguments}");
+    }
+}
+
+#[test]
+fn the_result_is_the_same_under_every_schedule() {
+    let cells = |seed: u64| {
+        let space = jacobi(8, [2, 2, 4], 1, 5, 2);
+        let threads = 1 + seed as usize % 3;
+        dataflow::core::run(&space, &Shuffled::new(seed).with_threads(threads)).unwrap();
+        let parts = (0..16).map(|at| match &*space.blocks.get(at).unwrap() {
+            jacobi3d::sweep::Part::Block(block) => block.with_cells(<[f64]>::to_vec).unwrap(),
+            _ => panic!("a store of blocks holds something else"),
+        });
+        parts.collect::<Vec<_>>()
+    };
+    let expected = cells(0);
+    assert!((1..20).all(|seed| cells(seed) == expected));
+}
+
+#[test]
+fn without_edges_between_ranks_the_result_is_wrong_and_nothing_travels() {
+    let told = told("--n 16 --blocks 4x1x1 --ranks 2 --threads 1 --variant ideal");
+    assert_eq!(told["variant"], "ideal");
+    assert!(told["verified"].is_null(), "{told}");
+    assert!(told["verification_error"].as_f64() > Some(1e-4), "{told}");
+    assert_eq!(told["messages"], 0);
+}
+
+#[test]
+fn a_run_goes_on_with_what_the_last_left_until_nothing_changes() {
+    for ranks in ["--ranks 1", "--ranks 3 --blocks 3x2x1"] {
+        let told_of =
+            |arguments: &str| told(&format!("--n 6 --problem source --threads 1 {arguments}"));
+        let until = told_of(&format!("--iterations 9 --until 1e-9 {ranks}"));
+        assert_eq!(until["verified"], true, "{until}");
+        assert!(until["change"].as_f64() <= Some(1e-9), "{until}");
+        let sweeps = until["iterations"].as_u64().unwrap();
+        assert!(sweeps > 18 && sweeps % 9 == 0, "{until}");
+        let at_once = told_of(&format!("--iterations {sweeps}"));
+        assert_eq!(until["digest"], at_once["digest"]);
+    }
+}
+
+#[test]
+fn sweeps_that_do_not_get_there_are_a_failure() {
+    let told = told("--n 20 --until 1e-12 --iterations 5 --limit 10");
+    assert_eq!(told["error"]["kind"], "not_converged", "{told}");
+    assert_eq!(told["iterations"], 10);
+}
+
+#[test]
+fn the_picture_has_three_slices() {
+    let file = std::env::temp_dir().join(format!("dataflow-{}-jacobi3d.svg", std::process::id()));
+    let picture = |ranks: usize| {
+        let shown = answer(&format!(
+            "--n 12 --blocks 2x2x2 --ranks {ranks} --threads 1 --pixels 5 --svg {}",
+            file.display()
+        ));
+        assert_eq!(shown.status, 0, "{shown:?}");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        text
+    };
+    let alone = picture(1);
+    assert_eq!(alone.matches("<rect").count(), 3 * 5 * 5);
+    assert_eq!(picture(4), alone);
+    let nowhere = answer("--n 4 --svg /no/such/folder/slices.svg");
+    assert_eq!(nowhere.status, 1, "{nowhere:?}");
+}
+
+#[test]
+fn bad_arguments_are_one_line_and_status_two() {
+    must_be_refused(&[
+        "--n 0",
+        "--iterations 0",
+        "--blocks 2x2",
+        "--blocks 0x1x1",
+        "--n 4 --blocks 5x1x1",
+        "--until 0",
+        "--until nan",
+        "--limit 5",
+        "--variant best",
+        "--nb 4",
+    ]);
+}

@@ -1,0 +1,228 @@
+//! Launch, where the ranks are processes that it starts: what is done how often, and how all end.
+//!
+//! A test starts itself again as the program that it is about; the ranks of that do the same.
+
+#![cfg(target_os = "linux")]
+
+use dataflow::prelude::*;
+use dataflow::{Error, RuntimeBuilder, Transport};
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Set where this process is the program.
+const PROGRAM: &str = "DATAFLOW_TEST_PROGRAM";
+
+/// The program is this function, in a process of its own; otherwise starts that process.
+fn program(test: &str, main: impl FnOnce() -> ExitCode) -> Command {
+    if std::env::var_os(PROGRAM).is_some() {
+        let code = main();
+        std::process::exit(i32::from(code != ExitCode::SUCCESS));
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([test, "--exact", "--nocapture"])
+        .env(PROGRAM, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// How it ended, all its ranks too: they hold what it prints to open. Not later than in a minute.
+fn ended(mut command: Command) -> Output {
+    let child = command.spawn().unwrap();
+    let id = child.id();
+    let waits = thread::spawn(move || child.wait_with_output().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !waits.is_finished() {
+        if Instant::now() > deadline {
+            Command::new("kill").arg(id.to_string()).status().unwrap();
+            panic!("the program does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    waits.join().unwrap()
+}
+
+/// How often a line was printed that begins like this.
+fn count(output: &Output, begins: &str) -> usize {
+    let all = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let lines = all.iter().flat_map(|text| text.lines());
+    lines.filter(|line| line.starts_with(begins)).count()
+}
+
+fn told(output: &Output) -> String {
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{}\n{stdout}\n{stderr}", output.status)
+}
+
+fn ranks(n_ranks: usize) -> RuntimeBuilder {
+    let ranks = Runtime::builder().threads(1).ranks(n_ranks);
+    ranks.transport(Transport::Tcp)
+}
+
+/// The sum of what all ranks add.
+fn sum(runtime: &Runtime, own: u64) -> Result<u64, Error> {
+    runtime.all_reduce(own, |a, b| a + b)
+}
+
+#[test]
+fn what_stands_behind_a_launch_is_done_once_and_what_stands_before_by_every_rank() {
+    let name = "what_stands_behind_a_launch_is_done_once_and_what_stands_before_by_every_rank";
+    let program = program(name, || {
+        println!("\nbefore");
+        let answer = launch(ranks(4), |runtime| {
+            let all = sum(runtime, u64::from(runtime.rank().0))?;
+            if runtime.rank() == Rank(2) {
+                thread::sleep(Duration::from_secs(1)); // it is waited for
+            }
+            println!("\nranks add up to {all}");
+            Ok::<_, Error>(runtime.rank())
+        });
+        println!("\nbehind: {answer:?}");
+        ExitCode::SUCCESS
+    });
+    let output = ended(program);
+    assert!(output.status.success(), "{}", told(&output));
+    let counts = [
+        "before",
+        "ranks add up to 6",
+        "behind: Ok(Rank(0))",
+        "behind",
+    ];
+    let counts = counts.map(|line| count(&output, line));
+    assert_eq!(counts, [4, 4, 1, 1], "{}", told(&output));
+}
+
+#[test]
+fn a_program_launches_again_and_again_and_the_ranks_are_the_same() {
+    let name = "a_program_launches_again_and_again_and_the_ranks_are_the_same";
+    let program = program(name, || {
+        let mut seen = Vec::new();
+        for n in 1..=3u64 {
+            let answer = launch(ranks(3), |runtime| {
+                let own = (runtime.rank(), std::process::id());
+                seen.iter().for_each(|before| assert_eq!(own, *before));
+                let all = sum(runtime, n * u64::from(runtime.rank().0))?;
+                Ok::<_, Error>((own, all))
+            });
+            let (own, all) = answer.unwrap();
+            seen.push(own);
+            println!("\nlaunch {n}: {all}");
+        }
+        let threads = launch(ranks(2).transport(Transport::Local), |runtime| {
+            sum(runtime, 1)
+        });
+        println!("\nthreads: {threads:?}");
+        let other = launch(ranks(2), |_| Ok::<_, Error>(()));
+        println!("\nof 2: {}", other.unwrap_err());
+        let all = launch(ranks(3), |runtime| sum(runtime, 1));
+        println!("\nafter that: {all:?}");
+        ExitCode::SUCCESS
+    });
+    let output = ended(program);
+    assert!(output.status.success(), "{}", told(&output));
+    for (line, times) in [
+        ("launch 1: 3", 3),
+        ("launch 2: 6", 3),
+        ("launch 3: 9", 3),
+        ("threads: Ok(2)", 3),
+        ("after that: Ok(3)", 1),
+    ] {
+        assert_eq!(count(&output, line), times, "{line} of {}", told(&output));
+    }
+    let of_2 = "of 2: 2 ranks were asked for, and 3 were started";
+    assert!(count(&output, of_2) >= 1, "{}", told(&output));
+}
+
+/// An error of a program's own.
+#[derive(Debug)]
+enum Failed {
+    Run(Error),
+    NoSpace,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed::Run(error)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Run(error) => write!(f, "the run: {error}"),
+            Failed::NoSpace => f.write_str("no space is left"),
+        }
+    }
+}
+
+/// Rank 0 had said that all was well.
+#[test]
+fn a_rank_that_fails_when_all_else_is_done_fails_the_program() {
+    let name = "a_rank_that_fails_when_all_else_is_done_fails_the_program";
+    let program = program(name, || {
+        let answer = launch(ranks(3), |runtime| {
+            sum(runtime, 1)?;
+            match runtime.rank() == Rank(1) {
+                true => {
+                    thread::sleep(Duration::from_millis(300));
+                    Err(Failed::NoSpace)
+                }
+                false => Ok(()),
+            }
+        });
+        match answer {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failed) => {
+                println!("\nfailed: {failed}");
+                ExitCode::FAILURE
+            }
+        }
+    });
+    let output = ended(program);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(count(&output, "failed: no space"), 1, "{}", told(&output));
+    let of_rank_0 = count(&output, "failed: the run: rank 1 failed: its process ended");
+    assert_eq!(of_rank_0, 1, "{}", told(&output));
+    assert_eq!(count(&output, "failed"), 2, "{}", told(&output));
+}
+
+#[test]
+fn ranks_whose_part_is_done_end_with_the_process_that_started_them() {
+    let name = "ranks_whose_part_is_done_end_with_the_process_that_started_them";
+    let mut program = program(name, || {
+        let answer = launch(ranks(3), |runtime| {
+            println!("\nprocess {}", std::process::id());
+            sum(runtime, 1)
+        });
+        println!("\nbehind: {answer:?}");
+        thread::sleep(Duration::from_secs(60));
+        ExitCode::SUCCESS
+    });
+    let mut first: Child = program.spawn().unwrap();
+    let lines = BufReader::new(first.stdout.take().unwrap()).lines();
+    let mut processes = Vec::new();
+    for line in lines.map_while(Result::ok) {
+        if let Some(id) = line.strip_prefix("process ") {
+            processes.push(id.to_string());
+        }
+        if line.starts_with("behind") {
+            break;
+        }
+    }
+    let is_alive = |id: &&String| Path::new(&format!("/proc/{id}")).exists();
+    assert_eq!(processes.iter().filter(is_alive).count(), 3, "they stay");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while processes.iter().any(|id| is_alive(&id)) {
+        assert!(Instant::now() < deadline, "processes are left");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

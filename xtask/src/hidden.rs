@@ -1,0 +1,340 @@
+//! `cargo xtask hidden`: how much of their communication applications hide.
+//!
+//! Runs the variants `base`, `graph` and `ideal` in turn, round after round, and compares medians:
+//! communication is (base − ideal) ÷ base, hidden is (base − graph) ÷ (base − ideal). Of one example, or
+//! of those of the paper and shallow water, on two ranks over threads, sockets and MPI.
+//!
+//! # Source
+//! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution*, ICCS 2009, §3.
+
+use crate::mpirun;
+use crate::{smoke, steps};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// What was asked for.
+#[derive(Debug, PartialEq)]
+pub struct Options {
+    rounds: usize,
+    /// Under the launcher of this machine's MPI, on so many ranks.
+    mpi: Option<usize>,
+    what: What,
+}
+
+#[derive(Debug, PartialEq)]
+enum What {
+    /// An example and its arguments.
+    One(String, Vec<String>),
+    /// The table; in small, to see that it works.
+    All { quick: bool },
+}
+
+/// Rounds if none are asked for; one more goes before and does not count.
+const ROUNDS: usize = 5;
+
+const VARIANTS: [&str; 3] = ["base", "graph", "ideal"];
+
+/// Of less communication than this a share says nothing.
+const ENOUGH: f64 = 0.10;
+
+/// Far above what a run should take.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Ranks of the table: one for each core of a small machine.
+const RANKS: usize = 2;
+
+/// An application of the table.
+struct Application {
+    name: &'static str,
+    full: &'static str,
+    quick: &'static str,
+    /// What paper 003 says of it, Fig. 1.
+    published: &'static str,
+}
+
+const APPLICATIONS: [Application; 4] = [
+    Application {
+        name: "jacobi3d",
+        full: "--n 160 --blocks 8x8x1",
+        quick: "--n 24 --blocks 4x2x1",
+        published: "43–78 %, 10–80 %",
+    },
+    Application {
+        name: "matmul",
+        full: "--n 2048 --nb 128 --algorithm torus --check=false",
+        quick: "--n 128 --nb 32 --algorithm torus",
+        published: "61–93 %",
+    },
+    Application {
+        name: "nas_ft",
+        full: "--class W",
+        quick: "--size 16x16x16",
+        published: "37–65 %",
+    },
+    Application {
+        name: "shallow_water",
+        full: "--case 5 --nodes 10242 --nb 640 --steps 20",
+        quick: "--case 5 --nodes 642 --nb 80 --steps 3",
+        published: "",
+    },
+];
+
+/// Reads the command line: `[--rounds N] [--mpi RANKS] EXAMPLE ARGS`, or `[--rounds N] [--quick]`.
+pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut arguments = arguments.peekable();
+    let (mut rounds, mut mpi, mut quick) = (ROUNDS, None, false);
+    let number = |flag: &str, text: Option<String>| {
+        let text = text.unwrap_or_default();
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number.ok_or(format!("{flag} is `{text}`, must be a number, 1 or more"))
+    };
+    while let Some(flag) = arguments.next_if(|argument| argument.starts_with('-')) {
+        match flag.as_str() {
+            "--rounds" => rounds = number(&flag, arguments.next())?,
+            "--mpi" => mpi = Some(number(&flag, arguments.next())?),
+            "--quick" => quick = true,
+            _ => return Err(format!("`hidden` does not know `{flag}`")),
+        }
+    }
+    let what = match arguments.next() {
+        Some(_) if quick => return Err("--quick is of all, not of one EXAMPLE".into()),
+        Some(example) => What::One(example, arguments.collect()),
+        None if mpi.is_some() => return Err("--mpi needs an EXAMPLE".into()),
+        None => What::All { quick },
+    };
+    Ok(Options { rounds, mpi, what })
+}
+
+/// Prints the table.
+pub fn command(options: &Options) -> ExitCode {
+    let told = match &options.what {
+        What::One(example, arguments) => one(options, example, arguments),
+        What::All { quick } => all(options.rounds, *quick),
+    };
+    match told {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("error: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+// ── One example ──────────────────────────────────────────────────────────────────────────────────
+
+fn one(options: &Options, example: &str, arguments: &[String]) -> Result<(), String> {
+    let build = ["--release", "--example", example].map(String::from);
+    let program = match options.mpi {
+        Some(_) => mpirun::build(&build)?,
+        None => mpirun::build_plain(&build)?,
+    };
+    let run = |variant: &str| seconds_of(&program, options.mpi, arguments, variant);
+    let medians = in_turn(options.rounds, run)?;
+    let title = format!("{example} {}", arguments.join(" "));
+    print!("{}", page(&title, options.rounds, medians));
+    Ok(())
+}
+
+/// The median seconds of each variant.
+fn in_turn(rounds: usize, run: impl Fn(&str) -> Result<f64, String>) -> Result<Medians, String> {
+    let mut seconds = [const { Vec::new() }; 3];
+    for round in 0..=rounds {
+        for place in 0..VARIANTS.len() {
+            let place = (place + round) % VARIANTS.len();
+            let took = run(VARIANTS[place])?;
+            if round > 0 {
+                seconds[place].push(took);
+            }
+        }
+    }
+    let [base, graph, ideal] = seconds.map(median);
+    Ok(Medians { base, graph, ideal })
+}
+
+/// One run of a variant.
+fn seconds_of(
+    program: &Path,
+    mpi: Option<usize>,
+    arguments: &[String],
+    variant: &str,
+) -> Result<f64, String> {
+    let mut run = match mpi {
+        None => Command::new(program),
+        Some(ranks) => {
+            let (launcher, family) = mpirun::launcher()?;
+            let mut run = mpirun::started_by(&launcher, family, ranks);
+            run.arg(program);
+            run
+        }
+    };
+    run.args(arguments).args(["--variant", variant, "--json"]);
+    let ended = smoke::run(&mut run, DEADLINE)?;
+    let told = ended.exited_with(0).and_then(|()| ended.object());
+    let told =
+        told.map_err(|fault| format!("{}: {fault}\n{}", steps::shown(&run), ended.stderr))?;
+    let seconds = told["seconds"].as_f64();
+    seconds.ok_or_else(|| format!("{} tells no seconds", steps::shown(&run)))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
+    }
+}
+
+/// Seconds of the variants.
+#[derive(Clone, Copy, Debug)]
+struct Medians {
+    base: f64,
+    graph: f64,
+    ideal: f64,
+}
+
+impl Medians {
+    /// The share of `base` that is communication.
+    fn communication(self) -> f64 {
+        (self.base - self.ideal) / self.base
+    }
+
+    /// The share of communication that is hidden; `None` of too little.
+    fn hidden(self) -> Option<f64> {
+        let hidden = (self.base - self.graph) / (self.base - self.ideal);
+        (self.communication() >= ENOUGH).then_some(hidden)
+    }
+}
+
+/// What it came to, for people.
+fn page(title: &str, rounds: usize, medians: Medians) -> String {
+    let mut page = format!("{title}, medians of {rounds} rounds\n");
+    let Medians { base, graph, ideal } = medians;
+    for (name, seconds) in VARIANTS.into_iter().zip([base, graph, ideal]) {
+        page += &format!("{name:6} {seconds:10.6} s\n");
+    }
+    page += &format!(
+        "communication {:.1} % of base",
+        100.0 * medians.communication()
+    );
+    page += &match medians.hidden() {
+        Some(hidden) => format!(", {:.1} % of it hidden\n", 100.0 * hidden),
+        None => ", too little to say how much of it is hidden\n".to_string(),
+    };
+    page
+}
+
+// ── All ──────────────────────────────────────────────────────────────────────────────────────────
+
+/// Prints the table: each application over each way to talk, beside what paper 003 says.
+fn all(rounds: usize, quick: bool) -> Result<(), String> {
+    let is_there = mpirun::launcher();
+    let build = |application: &Application| {
+        let build = ["--release", "--example", application.name].map(String::from);
+        match &is_there {
+            Ok(_) => mpirun::build(&build),
+            Err(_) => mpirun::build_plain(&build),
+        }
+    };
+    let programs = APPLICATIONS.iter().map(build);
+    let programs: Vec<PathBuf> = programs.collect::<Result<_, _>>()?;
+    println!("medians of {rounds} rounds, {RANKS} ranks of one thread\n");
+    println!("| problem | over | base, s | communication | hidden | paper 003 |");
+    println!("|---|---|---|---|---|---|");
+    for (application, program) in APPLICATIONS.iter().zip(&programs) {
+        for (over, mpi) in [("local", None), ("tcp", None), ("mpi", Some(RANKS))] {
+            if mpi.is_some() && is_there.is_err() {
+                continue;
+            }
+            let arguments = application.arguments(quick, mpi.is_none().then_some(over));
+            let run = |variant: &str| seconds_of(program, mpi, &arguments, variant);
+            let medians = in_turn(rounds, run)?;
+            let own = application.arguments(quick, None);
+            println!("{}", row(application, over, &own, medians));
+        }
+    }
+    if let Err(fault) = is_there {
+        println!("\nnot over MPI: {fault}");
+    }
+    Ok(())
+}
+
+impl Application {
+    /// The words of its command line; under a launcher without a transport.
+    fn arguments(&self, quick: bool, transport: Option<&str>) -> Vec<String> {
+        let own = if quick { self.quick } else { self.full };
+        let ranks = transport.map(|over| format!("--ranks {RANKS} --transport {over}"));
+        let words = format!("{own} --threads 1 {}", ranks.unwrap_or_default());
+        words.split_whitespace().map(String::from).collect()
+    }
+}
+
+fn row(application: &Application, over: &str, words: &[String], medians: Medians) -> String {
+    let hidden = medians.hidden().map_or("too little".to_string(), |hidden| {
+        format!("{:.1} %", 100.0 * hidden)
+    });
+    format!(
+        "| {} {} | {over} | {:.6} | {:.1} % | {hidden} | {} |",
+        application.name,
+        words.join(" "),
+        medians.base,
+        100.0 * medians.communication(),
+        application.published
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, String> {
+        parse(line.split_whitespace().map(String::from))
+    }
+
+    #[test]
+    fn flags_of_the_command_stand_before_the_example_and_its_own_behind() {
+        let options = parsed("--rounds 3 --mpi 2 nas_ft --class A --ranks 2").unwrap();
+        assert_eq!((options.rounds, options.mpi), (3, Some(2)));
+        let own = ["--class", "A", "--ranks", "2"].map(String::from);
+        assert_eq!(options.what, What::One("nas_ft".into(), own.into()));
+        assert_eq!(parsed("jacobi3d").unwrap().rounds, ROUNDS);
+        assert_eq!(parsed("").unwrap().what, What::All { quick: false });
+        let quick = parsed("--rounds 1 --quick").unwrap();
+        assert_eq!((quick.rounds, quick.what), (1, What::All { quick: true }));
+        for (line, at_fault) in [
+            ("--mpi 2", "EXAMPLE"),
+            ("--quick jacobi3d", "--quick"),
+            ("--rounds 0 jacobi3d", "`0`"),
+            ("--mpi", "--mpi"),
+            ("--fast jacobi3d", "`--fast`"),
+        ] {
+            let fault = parsed(line).expect_err(line);
+            assert!(fault.contains(at_fault), "{line}: {fault}");
+        }
+    }
+
+    #[test]
+    fn shares_are_of_the_time_that_communication_takes() {
+        let of = |base, graph, ideal| Medians { base, graph, ideal };
+        let told = page("jacobi3d --ranks 2", 5, of(2.0, 1.1, 1.0));
+        assert!(
+            told.contains("communication 50.0 % of base, 90.0 % of it hidden"),
+            "{told}"
+        );
+        assert!(page("", 5, of(1.0, 0.95, 0.91)).contains("too little"));
+        assert_eq!(
+            of(1.0, 0.9, 0.89).hidden(),
+            Some((1.0 - 0.9) / (1.0 - 0.89))
+        );
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn under_a_launcher_ranks_are_not_asked_for_again() {
+        let words = |transport| APPLICATIONS[0].arguments(true, transport).join(" ");
+        assert!(words(Some("tcp")).ends_with("--threads 1 --ranks 2 --transport tcp"));
+        assert!(words(None).ends_with("--threads 1"));
+    }
+}
