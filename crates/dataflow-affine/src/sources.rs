@@ -220,28 +220,34 @@ pub(crate) fn merge(mut inputs: Vec<Input>, reader: &Statement) -> Result<Vec<In
     for input in &mut inputs {
         input.guard = input.guard.given(&reader.base)?;
     }
-    let mut at = 0;
-    while at < inputs.len() {
-        let mut found = None;
-        for other in at + 1..inputs.len() {
-            if let Some(merged) = merged(&inputs[at], &inputs[other], reader)? {
-                found = Some((other, merged));
-                break;
-            }
+    let mut merged: Vec<Input> = Vec::new();
+    for mut input in inputs {
+        let mut place = merged.len();
+        // What is larger now may swallow more.
+        while let Some((at, both)) = first_union(&merged, &input, reader)? {
+            merged.remove(at);
+            (place, input) = (place.min(at), both);
         }
-        match found {
-            Some((other, merged)) => {
-                inputs[at] = merged;
-                inputs.remove(other);
-                at = 0; // what is larger now may swallow more
-            }
-            None => at += 1,
-        }
+        merged.insert(place, input);
     }
-    Ok(inputs)
+    Ok(merged)
 }
 
-fn merged(a: &Input, b: &Input, reader: &Statement) -> Result<Option<Input>, Inexact> {
+/// The first alternative that is one with another, and both as one.
+fn first_union(
+    inputs: &[Input],
+    with: &Input,
+    reader: &Statement,
+) -> Result<Option<(usize, Input)>, Inexact> {
+    for (at, input) in inputs.iter().enumerate() {
+        if let Some(both) = union_of(input, with, reader)? {
+            return Ok(Some((at, both)));
+        }
+    }
+    Ok(None)
+}
+
+fn union_of(a: &Input, b: &Input, reader: &Statement) -> Result<Option<Input>, Inexact> {
     let source = match (&a.source, &b.source) {
         (None, None) => None,
         (Some(x), Some(y)) => match general(x, a, y, b, reader)? {

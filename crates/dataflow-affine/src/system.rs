@@ -9,7 +9,7 @@
 
 use crate::affine::{Affine, Var};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashSet, VecDeque};
 
 /// A conjunction of inequalities `e ≥ 0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,12 +26,53 @@ pub struct Inexact {
     pub var: Var,
 }
 
-/// How many answers are remembered: some megabytes.
-const MOST_ANSWERS: usize = 1 << 14;
+/// What was found out about systems.
+#[derive(Default)]
+struct Memory {
+    /// Those without a point.
+    empty: HashSet<System>,
+    /// Points of others; those that served last are first.
+    points: VecDeque<Point>,
+}
+
+/// Some megabytes.
+const MOST_EMPTY: usize = 1 << 14;
+/// As many are tried faster than a variable is eliminated.
+const MOST_POINTS: usize = 64;
 
 thread_local! {
-    /// Which systems have no point.
-    static ANSWERS: RefCell<HashMap<System, bool>> = RefCell::default();
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+impl Memory {
+    fn knows_a_point_of(&mut self, system: &System) -> bool {
+        let mut points = self.points.iter();
+        let Some(at) = points.position(|point| system.holds(&|var| point.value(var))) else {
+            return false;
+        };
+        self.points.swap(0, at);
+        true
+    }
+
+    fn bound(&mut self) {
+        self.points.truncate(MOST_POINTS);
+        if self.empty.len() > MOST_EMPTY {
+            self.empty.clear();
+        }
+    }
+}
+
+/// Values of variables; those of all others are 0.
+#[derive(Debug, Default)]
+struct Point {
+    values: Vec<(Var, i64)>,
+}
+
+impl Point {
+    fn value(&self, var: Var) -> i64 {
+        let known = self.values.iter().find(|known| known.0 == var);
+        known.map_or(0, |known| known.1)
+    }
 }
 
 /// `e = 0` as two inequalities.
@@ -200,36 +241,73 @@ impl System {
             .try_fold(first, |system, &var| system.without(var))
     }
 
-    /// Whether no integers fulfil it. Asked again of the same system, the answer is remembered: an
-    /// analysis asks most of its questions several times.
+    /// Whether no integers fulfil it. An analysis asks most of its questions several times and of
+    /// systems that are nearly the same: answers are remembered, and points that fulfilled others are
+    /// tried first.
     ///
     /// # Errors
     /// If fractions do and integers perhaps do not.
     pub fn is_empty(&self) -> Result<bool, Inexact> {
-        if let Some(known) = ANSWERS.with_borrow(|answers| answers.get(self).copied()) {
-            return Ok(known);
+        if self.is_never() {
+            return Ok(true);
         }
-        let answer = self.has_no_point()?;
-        ANSWERS.with_borrow_mut(|answers| {
-            if answers.len() == MOST_ANSWERS {
-                answers.clear();
+        MEMORY.with_borrow_mut(|memory| {
+            if memory.knows_a_point_of(self) {
+                return Ok(false);
             }
-            answers.insert(self.clone(), answer);
-        });
-        Ok(answer)
-    }
-
-    fn has_no_point(&self) -> Result<bool, Inexact> {
-        let mut system = self.clone();
-        loop {
-            if system.is_never() {
+            if memory.empty.contains(self) {
                 return Ok(true);
             }
-            let Some(var) = system.cheapest() else {
-                return Ok(false);
-            };
-            system = system.without(var)?;
+            let point = self.point()?;
+            let is_empty = point.is_none();
+            match point {
+                Some(point) => memory.points.push_front(point),
+                None => drop(memory.empty.insert(self.clone())),
+            }
+            memory.bound();
+            Ok(is_empty)
+        })
+    }
+
+    /// Integers that fulfil it: eliminates one variable after the other, then gives them values in
+    /// the opposite order.
+    fn point(&self) -> Result<Option<Point>, Inexact> {
+        let mut eliminated = Vec::new();
+        let mut system = self.clone();
+        while let Some(var) = system.cheapest() {
+            let rest = system.without(var)?;
+            if rest.is_never() {
+                return Ok(None);
+            }
+            eliminated.push((var, system));
+            system = rest;
         }
+        let mut point = Point::default();
+        for (var, system) in eliminated.into_iter().rev() {
+            let value = system.least(var, &point);
+            point.values.push((var, value));
+        }
+        debug_assert!(self.holds(&|var| point.value(var)), "{self:?} at {point:?}");
+        Ok(Some(point))
+    }
+
+    /// The least value of a variable where the others have those of a point; the largest if nothing
+    /// bounds it from below.
+    fn least(&self, var: Var, others: &Point) -> i64 {
+        let (mut least, mut largest) = (None, None);
+        for e in &self.constraints {
+            let c = e.coefficient(var);
+            let rest = e.at(&|other| others.value(other)); // that of `var` is not there: 0
+            match c {
+                0 => {}
+                1.. => least = least.max(Some(-rest.div_euclid(c))),
+                _ => {
+                    let most = rest.div_euclid(-c);
+                    largest = Some(largest.map_or(most, |so_far: i64| so_far.min(most)));
+                }
+            }
+        }
+        least.or(largest).unwrap_or(0)
     }
 
     /// The variable whose elimination leaves the fewest inequalities.

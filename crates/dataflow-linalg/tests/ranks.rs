@@ -195,8 +195,15 @@ fn inverted<T: Scalar>(grid: (u32, u32), seed: u64) -> (Digest, Crossed) {
         let a = part::<T>(layout, grid, courier.rank(), &original);
         let inverse = Inverse::new(&a, Backend::Faer).unwrap();
         let report = inverse.run_across(&on, courier, &Monitor::new()).unwrap();
-        let most = 3 * a.n_slots() as u64;
-        assert!(report.copies() <= most, "{} copies", report.copies());
+        // L, the product with it, what it is solved with, and its inverse: each is read by others
+        // before it is overwritten.
+        let most = 4 * a.n_slots() as u64;
+        assert!(
+            report.copies() <= most,
+            "{:?} for {} tiles",
+            report.copies_by_class,
+            a.n_slots()
+        );
         digest(&a).unwrap()
     });
     (digests.into_iter().sum(), crossed)
@@ -511,7 +518,12 @@ fn applied(
         };
         let report = space.run_across(&on, courier, &Monitor::new()).unwrap();
         let most = if solves { 0 } else { b.n_slots() as u64 };
-        assert!(report.copies() <= most, "{} copies", report.copies());
+        assert!(
+            report.copies() <= most,
+            "{:?} for {} tiles",
+            report.copies_by_class,
+            a.n_slots()
+        );
         digest(&b).unwrap()
     });
     (digests.into_iter().sum(), crossed)

@@ -262,7 +262,8 @@ fn whoever_did_not_come_in_time_is_named_and_waiting_is_told_and_costs_nothing()
     thread::sleep(Duration::from_secs(4));
     for process in &job.processes {
         let spent = process.processor_millis();
-        assert!(spent < 300, "rank {} spent {spent} ms", process.rank);
+        // One who polls without a pause takes 4,000.
+        assert!(spent < 800, "rank {} spent {spent} ms", process.rank);
     }
     for ended in job.end(Duration::from_secs(10)) {
         let told = errors(&ended).join("\n");

@@ -42,8 +42,9 @@ fn idle_messengers_use_no_processor() {
             thread::sleep(Duration::from_millis(50)); // what is still under way arrives
             let used = processor_millis(Duration::from_secs(1));
             barrier.wait();
+            // One who polls without a pause takes 1,000; a machine that is busy adds a little.
             assert!(
-                used <= 5,
+                used < 100,
                 "{drive:?}: {used} ms of processor time in an idle second"
             );
         });

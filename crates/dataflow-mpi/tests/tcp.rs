@@ -480,7 +480,8 @@ fn idle_ranks_use_no_processor() {
             waiting.join().unwrap()
         };
         assert_eq!(line.close(None).unwrap(), None);
-        if between > 20 || waiting > 20 {
+        // One who polls without a pause takes 2,000; a machine that is busy adds a little.
+        if between > 200 || waiting > 200 {
             fail(&format!(
                 "{between} and {waiting} ms of processor time in two idle seconds"
             ));

@@ -1,0 +1,181 @@
+//! What the compiler says of common mistakes, as a user of the crate reads it.
+//!
+//! That they do not compile is said where they are described (`compile_fail` in the documentation);
+//! here it is what stands in the messages.
+
+#![cfg(not(miri))] // which starts no compiler
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder with what was compiled for this test.
+fn built() -> PathBuf {
+    let own = env::current_exe().expect("the test's own path");
+    own.parent().expect("a folder").to_owned()
+}
+
+/// The library this test was built with, or one of another selection of features: the newest.
+fn library(built: &Path) -> PathBuf {
+    let entries = built.read_dir().expect("the folder of this test");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let is_core = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libdataflow_core-") && name.ends_with(".rlib")
+    };
+    let age = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
+    let newest = paths.filter(is_core).max_by_key(age);
+    newest.expect("the library that this test is built with")
+}
+
+/// What the compiler says of a program.
+fn said_of(name: &str, program: &str) -> String {
+    let built = built();
+    let text = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.rs"));
+    std::fs::write(&text, program).expect("a file in the folder for such files");
+    let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(compiler);
+    command
+        .args([
+            "--edition=2024",
+            "--crate-type=lib",
+            "--emit=metadata",
+            "--out-dir",
+        ])
+        .arg(env!("CARGO_TARGET_TMPDIR"))
+        .arg(format!(
+            "--extern=dataflow_core={}",
+            library(&built).display()
+        ))
+        .arg(format!("-Ldependency={}", built.display()))
+        .arg(&text);
+    let out = command.output().expect("a compiler");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success(), "{name} compiles: {said}");
+    said
+}
+
+/// Each of these stands in the first error.
+fn says(name: &str, program: &str, parts: &[&str]) {
+    if env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("sanitizer")) {
+        return eprintln!(
+            "skipped: the library is one with a sanitizer, which asks for its own std"
+        );
+    }
+    let said = said_of(name, program);
+    let first = said.split("\nerror").next().unwrap_or_default();
+    for part in parts {
+        assert!(first.contains(part), "{name}: no {part:?} in\n{said}");
+    }
+}
+
+const IN_SCOPE: &str = "#![allow(unused)]
+    use dataflow_core::port::Inline;
+    use dataflow_core::sequence::{read, reduce, scope, write};
+    pub fn program() { let _ = scope(&Inline, |s| {";
+
+fn in_scope(name: &str, body: &str, parts: &[&str]) {
+    says(name, &format!("{IN_SCOPE} {body} }}); }}"), parts);
+}
+
+#[test]
+fn a_handle_alone_is_told_what_to_say_of_it() {
+    in_scope(
+        "handle",
+        "let n = s.handle(1); s.task(&n, |n| *n += 1);",
+        &[
+            "does not say what a task does with its data",
+            "say `read(&h)`, `write(&h)`",
+        ],
+    );
+}
+
+#[test]
+fn nine_accesses_are_told_where_they_go() {
+    in_scope(
+        "nine",
+        "let n = s.handles([0; 9]);
+        let [a, b, c, d, e, f, g, h, i] = std::array::from_fn(|at| read(&n[at]));
+        s.task((a, b, c, d, e, f, g, h, i), |_| ());",
+        &[
+            "no tuple of at most eight",
+            "tuples of tuples, `((a, b), (c, d))`, or into a `Vec`",
+        ],
+    );
+}
+
+#[test]
+fn a_body_that_returns_a_number_is_told_where_results_go() {
+    in_scope(
+        "outcome",
+        "let n = s.handle(1_i32); s.task(write(&n), |n| *n + 1);",
+        &[
+            "a task's body cannot return `i32`",
+            "results go into data that the task writes",
+        ],
+    );
+}
+
+#[test]
+fn what_cannot_be_added_to_is_told_how_it_could() {
+    in_scope(
+        "reduce",
+        "let text = s.handle(String::new()); s.task(reduce(&text), |t| t.push('a'));",
+        &[
+            "`String` does not implement `Reduce`",
+            "says how by `impl Reduce`",
+        ],
+    );
+}
+
+#[test]
+fn data_of_one_thread_are_named_as_that() {
+    in_scope(
+        "threads",
+        "s.handle(std::rc::Rc::new(1_i32));",
+        &["`Rc<i32>` cannot be sent between threads safely"],
+    );
+}
+
+#[test]
+fn a_type_that_is_no_datum_is_told_how_it_becomes_one() {
+    says(
+        "datum",
+        "pub struct Piece;
+        pub fn store() -> dataflow_core::data::Store<Piece> {
+            dataflow_core::data::Store::new(\"pieces\", vec![Piece])
+        }",
+        &[
+            "`Piece` does not implement `Datum`",
+            "and `impl Datum for Piece {}`",
+        ],
+    );
+}
+
+#[test]
+fn a_type_that_names_no_task_is_told_what_does() {
+    says(
+        "name",
+        "use dataflow_core::prelude::*;
+        fn named<K: TaskName>(_: K) {}
+        pub fn program() { named(1.5); }",
+        &[
+            "does not implement `TaskName`",
+            "`task_names!` makes an enum of names",
+        ],
+    );
+}
+
+#[test]
+fn a_datum_that_does_not_travel_is_told_who_asks_for_it() {
+    says(
+        "wire",
+        "use dataflow_core::port::Wire;
+        fn travels<D: Wire>(_: D) {}
+        pub fn program() { travels(std::rc::Rc::new(1_i32)); }",
+        &[
+            "does not implement `Wire`: it cannot travel between ranks",
+            "`run_across` asks for it",
+        ],
+    );
+}
