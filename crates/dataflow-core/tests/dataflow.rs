@@ -3,11 +3,14 @@
 #[path = "specimen/layered.rs"]
 mod layered;
 
-use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::port::{Executor, Inline, Job, Lane, Shuffled, Word};
 use dataflow_core::prelude::*;
 use dataflow_core::run;
 use layered::{Graph, Layered, graphs};
 use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 /// Runs the graph; the outcome must be the model's.
 fn check(graph: &Graph, executor: &dyn Executor) -> Result<(), TestCaseError> {
@@ -154,6 +157,159 @@ fn a_shared_update_copies_once_and_is_charged_to_its_class() {
     let by_class = report.copies_by_class.iter();
     let copies: Vec<_> = by_class.map(|(class, n)| (&**class, *n)).collect();
     assert_eq!(copies, [("Source", 0), ("Reader", 0), ("Updater", 1)]);
+}
+
+dataflow_core::task_names! { enum Step { Make {}, Look {}, Last {}, Other {} } }
+
+/// `Last` updates what `Look` has read, and what `Look` has made.
+struct Looked {
+    results: Store<Number>,
+}
+
+impl TaskSpace for Looked {
+    type Task = Step;
+    type Datum = Number;
+    fn describe(&self, about: &mut Description) {
+        about.name("looked");
+        about.class("Make").new_flow("READ");
+        let look = about.class("Look").read("READ");
+        look.new_flow("MADE").new_flow("OTHER");
+        about.class("Last").update("READ").update("MADE");
+        about.class("Other").update("OTHER");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = Step> + Send {
+        [Step::Make {}, Step::Look {}, Step::Last {}, Step::Other {}].into_iter()
+    }
+    fn inputs(&self, task: Step, from: &mut impl Inputs<Self>) {
+        match task {
+            Step::Make {} => {}
+            Step::Look {} => from.task(0, Step::Make {}, 0),
+            Step::Last {} => {
+                from.task(0, Step::Make {}, 0);
+                from.task(1, Step::Look {}, 1);
+            }
+            Step::Other {} => from.task(0, Step::Look {}, 2),
+        }
+    }
+    fn successors(&self, task: Step, to: &mut impl Successors<Self>) {
+        match task {
+            Step::Make {} => {
+                to.task(0, Step::Look {}, 0);
+                to.task(0, Step::Last {}, 0);
+            }
+            Step::Look {} => {
+                to.task(2, Step::Other {}, 0);
+                to.task(1, Step::Last {}, 1);
+            }
+            Step::Last {} => {
+                to.home(0, &self.results, 0);
+                to.home(1, &self.results, 1);
+            }
+            Step::Other {} => to.home(0, &self.results, 2),
+        }
+    }
+    fn run(&self, task: Step, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        match task {
+            Step::Make {} => {
+                let [read] = flows.slots();
+                read.put(Number(1));
+            }
+            Step::Look {} => {
+                let [_, made, other] = flows.slots();
+                made.put(Number(2));
+                other.put(Number(3));
+            }
+            Step::Last {} | Step::Other {} => {}
+        }
+        Ok(())
+    }
+}
+
+/// Two workers: what the first one queues the second runs before the first goes on.
+struct AtOnce;
+
+struct Second {
+    words: Vec<Word>,
+}
+
+struct First<'e> {
+    give: &'e SyncSender<Word>,
+    told: &'e Receiver<()>,
+}
+
+impl Lane for Second {
+    fn worker(&self) -> usize {
+        1
+    }
+    fn push(&mut self, word: Word, _: i64) {
+        self.words.push(word);
+    }
+    fn pop(&mut self) -> Option<Word> {
+        self.words.pop()
+    }
+    fn steal(&mut self) -> Option<Word> {
+        None
+    }
+    fn outranks(&self, _: i64) -> bool {
+        false
+    }
+}
+
+impl Lane for First<'_> {
+    fn worker(&self) -> usize {
+        0
+    }
+    fn push(&mut self, word: Word, _: i64) {
+        self.give.send(word).unwrap();
+        self.told.recv().unwrap();
+    }
+    fn pop(&mut self) -> Option<Word> {
+        None
+    }
+    fn steal(&mut self) -> Option<Word> {
+        None
+    }
+    fn outranks(&self, _: i64) -> bool {
+        false
+    }
+}
+
+impl Executor for AtOnce {
+    fn n_workers(&self) -> usize {
+        2
+    }
+    fn execute(&self, job: &Arc<Job>) {
+        let (give, given) = sync_channel(1);
+        let (tell, told) = sync_channel(1);
+        thread::scope(|threads| {
+            threads.spawn(move || {
+                for word in given {
+                    let mut lane = Second { words: vec![word] };
+                    job.enter().unwrap().work(&mut lane);
+                    tell.send(()).unwrap();
+                }
+            });
+            let (give, told) = (give, told);
+            while let Some(work) = job.enter() {
+                let mut lane = First {
+                    give: &give,
+                    told: &told,
+                };
+                work.work(&mut lane);
+            }
+        });
+    }
+}
+
+#[test]
+fn whoever_hands_a_datum_on_holds_neither_it_nor_what_it_has_read() {
+    let space = Looked {
+        results: Store::empty("results", 3),
+    };
+    verify(&space, 1).unwrap();
+    let report = run(&space, &AtOnce).unwrap();
+    assert_eq!(report.copies(), 0);
+    assert_eq!(report.tasks_by_worker, [3, 1], "`Last` is queued");
 }
 
 #[test]

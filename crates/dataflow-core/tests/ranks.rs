@@ -11,6 +11,7 @@ use specimen::cholesky::Task;
 use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Small under Miri, for which ranks of several threads are a long time.
 mod size {
@@ -204,6 +205,9 @@ fn a_task_without_data_crosses_ranks_too() {
         steps: u32,
         width: u32,
         n_ranks: u32,
+        /// The task that fails, and how many ran that had to wait for it.
+        fails: Option<(u32, u32)>,
+        overtook: AtomicU64,
     }
     impl TaskSpace for Steps {
         type Task = (u32, u32);
@@ -237,16 +241,26 @@ fn a_task_without_data_crosses_ranks_too() {
         fn rank(&self, (_, at): (u32, u32)) -> Rank {
             Rank(at % self.n_ranks)
         }
-        fn run(&self, _: (u32, u32), _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        fn run(&self, task: (u32, u32), _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            let Some(fails) = self.fails else {
+                return Ok(());
+            };
+            if task == fails {
+                return Err("as told".into());
+            }
+            let waits = task.0 >= fails.0 && task.1.abs_diff(fails.1) <= task.0 - fails.0;
+            self.overtook.fetch_add(waits.into(), Ordering::Relaxed);
             Ok(())
         }
     }
     let (steps, width) = size::STEPS;
     for n_ranks in 1..=size::N_RANKS {
-        let space = Steps {
+        let mut space = Steps {
             steps,
             width,
             n_ranks,
+            fails: None,
+            overtook: AtomicU64::new(0),
         };
         verify(&space, n_ranks).unwrap();
         let (ended, crossed) = on_ranks(n_ranks, (9, 2), |courier| {
@@ -256,6 +270,12 @@ fn a_task_without_data_crosses_ranks_too() {
         });
         assert_eq!(ended.iter().sum::<u64>(), u64::from(steps * width));
         assert_eq!(crossed.data, 0);
+        space.fails = Some((0, 0));
+        let (ended, _) = on_ranks(n_ranks, (9, 2), |courier| {
+            run_across(&space, &Inline, courier, &Monitor::new()).unwrap_err()
+        });
+        assert!(ended.iter().all(|error| error.kind() == Kind::TaskFailed));
+        assert_eq!(space.overtook.load(Ordering::Relaxed), 0);
     }
 }
 

@@ -307,6 +307,10 @@ fn what_a_recorder_does_not_take_is_a_named_error() {
     assert_eq!((kind, &*task), (Kind::OwnersDiffer, "both 1"), "{text}");
     assert!(text.contains("rank 0") && text.contains("rank 1"), "{text}");
     let (kind, task, _) = fault(&|r, homes| {
+        r.name("away").on(Rank(1)).task(write(&homes[0]), |_| ());
+    });
+    assert_eq!((kind, &*task), (Kind::OwnersDiffer, "away 1"));
+    let (kind, task, _) = fault(&|r, homes| {
         r.name("twice")
             .task((read(&homes[0]), write(&homes[0])), |_| ())
     });
@@ -614,4 +618,46 @@ fn an_executor_is_told_of_a_run_in_place_what_it_is_told_of_the_space() {
     let (queued, read, measured) = in_place;
     assert!(queued.contains(&(Some(1), Some(1), 2)), "{queued:?}");
     assert_eq!((read, measured), ([600, 200], [4, 2]));
+}
+
+#[test]
+fn of_those_made_ready_the_most_urgent_is_kept_where_the_lane_is_told_too() {
+    let store = Store::new("placed", [Placed(0)]);
+    let recorded = record("urgent", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.name("root").task(write(&home), |_| ());
+        for priority in [1, 3, 2] {
+            let reads = r.name("reads").priority(priority);
+            reads.task(read(&home), |_| ());
+        }
+    })
+    .unwrap();
+    let queued = |run: &dyn Fn(&dyn Executor) -> Report| {
+        let asking = Asking(Mutex::default());
+        run(&asking);
+        let queued = asking.0.into_inner().unwrap().queued;
+        queued.iter().map(|ready| ready.2).collect::<Vec<_>>()
+    };
+    assert_eq!(queued(&|on| recorded.run(on).unwrap()), [1, 2]);
+    let as_space = queued(&|on| dataflow_core::run(&recorded, on).unwrap());
+    assert_eq!(as_space, [1, 2]);
+}
+
+/// Roots are taken in hand two at a time.
+#[test]
+fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
+    let order = Mutex::new(Vec::new());
+    let ran = |number: u64| order.lock().unwrap().push(number);
+    let (ran, store) = (&ran, Store::new("numbers", [0u64; 8]));
+    let recorded = record("urgent", 1, |r| {
+        let homes: Vec<_> = (0..8).map(|at| r.home(&store, at, Rank(0))).collect();
+        for (number, priority) in (0..8).zip([0, 5, 0, 0, 0, 0, 0, 0]) {
+            let root = r.priority(priority);
+            root.task(write(&homes[number as usize]), move |_| ran(number));
+        }
+        // After root 1, but less urgent than root 0.
+        r.priority(-1).task(write(&homes[1]), move |_| ran(8));
+    });
+    recorded.unwrap().run(&Inline).unwrap();
+    assert_eq!(order.lock().unwrap()[..3], [1, 0, 8]);
 }

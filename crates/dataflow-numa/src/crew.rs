@@ -162,6 +162,16 @@ pub(crate) mod tests {
         assert_eq!(takers(Reach::All, 3), [3, 2, 1, 0]);
     }
 
+    #[test]
+    fn who_takes_from_a_node_need_not_be_taken_from_by_it() {
+        let at = [0, 30, 40u32];
+        let topology = machine(&[1, 1, 1], |from, to| 10 + at[from].abs_diff(at[to]));
+        let crew = crew(&topology, Reach::Adjacent);
+        assert_eq!(crew.reach(1).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(crew.takers(1), [1, 2, 0]);
+        assert_eq!(crew.takers(0), [0]);
+    }
+
     /// A list of all others for each of 3,000 workers took 113 MB.
     #[test]
     fn workers_of_a_node_share_their_rings() {

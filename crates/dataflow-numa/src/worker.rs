@@ -197,8 +197,9 @@ mod tests {
     use crate::place::Bind;
     use crate::policy::Policy;
     use crate::topology::Topology;
-    use dataflow_core::port::{Executor, Job};
+    use dataflow_core::port::{Executor, Inline, Job};
     use dataflow_core::space::Independent;
+    use std::thread;
 
     /// Its roots may keep a worker for long: it must not be the wake-up that is under way meanwhile.
     #[test]
@@ -226,5 +227,95 @@ mod tests {
         let probe = Probe(Pool::new(&topology, places, Policy::default(), false));
         let job = Independent::new("any", 10, |_| Ok(()));
         assert_eq!(dataflow_core::run(&job, &probe).unwrap().tasks, 10);
+    }
+
+    /// What worker 1 of two does with an offer when it is about to fall asleep.
+    struct Bedtime {
+        pool: Pool,
+        look: fn(&Pool, &Arc<Offer>),
+    }
+
+    impl Bedtime {
+        fn new(look: fn(&Pool, &Arc<Offer>)) -> Self {
+            let topology = Topology::flat(&[0, 1]);
+            let places = Bind::None.places(&topology, 2);
+            let pool = Pool::new(&topology, places, Policy::default(), false);
+            Bedtime { pool, look }
+        }
+
+        fn run(&self) {
+            let job = Independent::new("any", 10, |_| Ok(()));
+            assert_eq!(dataflow_core::run(&job, self).unwrap().tasks, 10);
+        }
+    }
+
+    impl Executor for Bedtime {
+        fn n_workers(&self) -> usize {
+            2
+        }
+        fn execute(&self, job: &Arc<Job>) {
+            let offer = Arc::new(Offer::new(job, self.pool.policy(), self.pool.crew()));
+            offer.set_visited(1, Visited::Before);
+            self.pool.offers().push(Arc::clone(&offer));
+            (self.look)(&self.pool, &offer);
+            self.pool.offers().clear();
+            Inline.execute(job);
+        }
+    }
+
+    /// Has the worker sleep until `meanwhile` was called, or not at all. Says whether it did.
+    fn sleeps<T>(pool: &Pool, meanwhile: impl Fn() -> T) -> (bool, T) {
+        let has_slept = || pool.statistics().any(|worker| worker.total().sleeps > 0);
+        thread::scope(|threads| {
+            let falls_asleep = threads.spawn(|| {
+                let mut worker = Worker::new(pool, 1);
+                worker.refresh();
+                let _free = worker.sleep(Risen::Free);
+            });
+            while !falls_asleep.is_finished() && !has_slept() {
+                yield_now();
+            }
+            let seen = meanwhile();
+            pool.wake_one();
+            (has_slept(), seen)
+        })
+    }
+
+    /// Its queues, and what they hold, would stay for as long as the worker sleeps.
+    #[test]
+    fn a_sleeper_holds_no_job_alive() {
+        let look = |pool: &Pool, offer: &Arc<Offer>| {
+            let (slept, n_holders) = sleeps(pool, || Arc::strong_count(offer));
+            assert!(slept);
+            assert_eq!(n_holders, 2, "the pool and this test");
+        };
+        Bedtime::new(look).run();
+    }
+
+    /// Whoever queued it saw nobody asleep.
+    #[test]
+    fn whoever_falls_asleep_looks_for_what_was_queued_meanwhile() {
+        let look = |pool: &Pool, offer: &Arc<Offer>| {
+            let seat = pool.seat(0);
+            let mut lane = offer.queues.open(&seat, Risen::Free);
+            lane.as_lane().push(7, 0);
+            let (slept, ()) = sleeps(pool, || {});
+            assert!(!slept);
+        };
+        Bedtime::new(look).run();
+    }
+
+    /// It would be sent away again and again, until the last of the others has left.
+    #[test]
+    fn whoever_was_sent_away_is_not_wanted_whatever_is_queued() {
+        let look = |pool: &Pool, offer: &Arc<Offer>| {
+            let seat = pool.seat(0);
+            let mut lane = offer.queues.open(&seat, Risen::Free);
+            lane.as_lane().push(7, 0);
+            assert!(pool.wants(offer, 1));
+            offer.set_visited(1, Visited::SentAway);
+            assert!(!pool.wants(offer, 1));
+        };
+        Bedtime::new(look).run();
     }
 }

@@ -388,6 +388,26 @@ fn nested_tasks_end_on_any_number_of_workers_and_use_more_than_one() {
     }
 }
 
+/// They wait for one another, and nothing else is there to be worked at.
+#[test]
+fn tasks_inside_a_body_get_every_worker() {
+    for n_workers in [2, 3] {
+        let workers = workers(n_workers);
+        for _ in 0..20 {
+            let all = Barrier::new(n_workers);
+            let children = scope(&workers, |s| {
+                let (only, all) = (s.handle(()), &all);
+                s.nested(write(&only), move |s, _| {
+                    for _ in 0..n_workers {
+                        s.task((), move |()| _ = all.wait());
+                    }
+                });
+            });
+            children.unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_scope_inside_the_body_of_another_pool_s_worker_runs_on_that_worker() {
     let (workers, others) = (

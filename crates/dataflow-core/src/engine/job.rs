@@ -387,6 +387,47 @@ mod tests {
         assert!(offered.job().is_over() && offered.job().is_quiet(|| true));
     }
 
+    #[test]
+    fn a_gate_is_quiet_only_if_nobody_is_inside_and_nobody_came_while_one_looked() {
+        let gate = Gate::default();
+        assert!(gate.is_quiet(|| true) && !gate.is_quiet(|| false));
+        let visited = || gate.enter() && !gate.leave(|| false);
+        assert!(!gate.is_quiet(visited));
+        assert!(gate.enter() && !gate.is_quiet(|| true));
+    }
+
+    #[test]
+    fn mail_that_came_first_is_told_to_whoever_is_named_later() {
+        let (bell, calls) = (Bell::default(), Arc::new(AtomicU64::new(0)));
+        assert!(bell.mail_has_come(), "there was none before");
+        bell.ring_mail();
+        let called = calls.clone();
+        bell.on_mail(Box::new(move || _ = called.fetch_add(1, Ordering::Relaxed)));
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_run_whose_executor_gives_up_is_stopped() {
+        struct Stops(AtomicBool);
+        impl Work for Stops {
+            fn work(&self, _: &mut dyn Lane) -> u64 {
+                0
+            }
+            fn is_drained(&self) -> bool {
+                self.0.load(Ordering::Relaxed)
+            }
+            fn refuse(&self, _: String) {}
+        }
+        let run = Stops(AtomicBool::new(false));
+        let stop = |run: &Stops| run.0.store(true, Ordering::Relaxed);
+        let offered = Offered::new(&run, Arc::default(), stop);
+        let job = Arc::clone(offered.job());
+        drop(job.enter());
+        assert!(!job.is_over());
+        drop(offered);
+        assert!(job.is_over() && run.is_drained());
+    }
+
     /// The count of those inside ran over into the count of entries: the gate read that nobody was
     /// inside, the run returned, and whoever had entered followed a dead frame.
     #[test]

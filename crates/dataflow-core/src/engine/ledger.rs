@@ -190,3 +190,25 @@ pub(crate) struct Tally {
     pub queued: u64,
     pub taken: u64,
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_that_is_taken_takes_nothing_else_that_workers_look_at_with_it() {
+        for across in [false, true] {
+            let ledger = Ledger::new(1, 1, across);
+            assert_eq!(ledger.calls(), across, "other ranks have to be polled");
+            ledger.mail_has_come();
+            assert!(ledger.has_mail() && ledger.calls());
+            ledger.mail_is_taken();
+            assert!(!ledger.has_mail());
+            assert_eq!(ledger.calls(), across);
+            ledger.stop();
+            ledger.mail_has_come();
+            ledger.mail_is_taken();
+            assert!(ledger.is_stopped() && ledger.calls());
+        }
+    }
+}

@@ -127,6 +127,36 @@ impl Inbox for Mail {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::wire::WireName;
+
+    #[test]
+    fn of_what_ends_a_run_from_outside_the_first_is_told() {
+        let failure = |rank| Failure {
+            of_body: false,
+            index: u64::MAX,
+            name: WireName::new(),
+            rank: Rank(rank),
+            kind: "rank_lost".into(),
+            task: String::new(),
+            message: "lost".into(),
+        };
+        let ledger = Arc::new(Ledger::new(1, 1, true));
+        let mail = Mail::new(&ledger);
+        mail.stop(failure(1));
+        mail.stop(failure(2));
+        mail.stall();
+        assert!(ledger.is_stopped());
+        assert_eq!(mail.stopped_by(), Some(failure(1)));
+        let stalled = Mail::new(&ledger);
+        stalled.stall();
+        stalled.stop(failure(1));
+        assert_eq!(stalled.stopped_by(), None);
+    }
+}
+
 /// Run with `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod loom_models {

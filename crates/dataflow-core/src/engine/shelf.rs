@@ -186,6 +186,20 @@ mod tests {
         let mut own = shelves.keeper(0);
         assert!(own.n_places > 0 && shelves.place(&mut own) < own.n_places.into());
     }
+
+    #[test]
+    fn whoever_goes_hands_back_the_few_places_it_has_freed() {
+        let shelves = Shelves::new(2);
+        let (mut own, mut other) = (shelves.keeper(0), shelves.keeper(1));
+        let words: Vec<Word> = (0..3).map(|n| shelves.put(n, &mut own)).collect();
+        for &word in &words {
+            shelves.take(word, &mut other);
+        }
+        shelves.keep(other);
+        for _ in &words {
+            assert!(words.contains(&shelves.place(&mut own)));
+        }
+    }
 }
 
 /// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.

@@ -88,8 +88,8 @@ pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let run = Needs {
         held: 0,
         received,
-        // A tile that is still read is copied before it is overwritten, up to three times.
-        workspace: view.kernels(workers) + 3 * held.held,
+        // A tile that is still read is copied before it is overwritten, up to four times.
+        workspace: view.kernels(workers) + 4 * held.held,
     };
     run.beside(held)
 }

@@ -145,8 +145,9 @@ fn compare_after<S: Send>(
             // Some of it lies in the place of tiles that were made here.
             let in_place = needs.held.saturating_sub(peak);
             assert!(received <= needs.received + in_place, "{what}");
-            // An estimate that is far off would be of no use, and what is held must be there.
-            assert!(needs.at_most() <= 5 * (peak + received) + 60_000, "{what}");
+            // An estimate that is far off would be of no use, and what is held must be there. How much
+            // of what others send is there at once depends on the schedule.
+            assert!(needs.at_most() <= 8 * (peak + received) + 60_000, "{what}");
             let there = peak + received + earlier;
             assert!(needs.held <= there + there / 5 + 4000, "{what}");
         }

@@ -262,3 +262,62 @@ impl Lane for CustomLane<'_, '_> {
         self.queue.ask("measured", (), tell);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, OnceLock, Weak};
+
+    /// One task at most; a worker comes for it while another asks whether there is any.
+    #[derive(Default)]
+    struct Hasty {
+        task: Mutex<Option<Ready>>,
+        comes: OnceLock<Weak<CustomQueue>>,
+    }
+
+    impl ReadyQueue for Arc<Hasty> {
+        fn push(&self, _: usize, task: Ready) {
+            *locked(&self.task) = Some(task);
+        }
+        fn take(&self, _: usize) -> Option<Ready> {
+            locked(&self.task).take()
+        }
+        fn is_empty(&self) -> bool {
+            if let Some(queue) = self.comes.get().and_then(Weak::upgrade) {
+                queue.come();
+                queue.take(1);
+            }
+            locked(&self.task).is_none()
+        }
+    }
+
+    #[test]
+    fn a_task_that_another_worker_takes_meanwhile_is_not_lost() {
+        let hasty = Arc::new(Hasty::default());
+        let queue = Arc::new(CustomQueue::new("hasty", Box::new(Arc::clone(&hasty))));
+        hasty.comes.get_or_init(|| Arc::downgrade(&queue));
+        queue.come();
+        queue.push(0, Ready::new(7, 0));
+        assert_eq!(queue.go(true, false), None);
+        assert_eq!(queue.go(true, true), None, "the other one goes");
+    }
+
+    #[test]
+    fn a_scheduler_that_gave_a_task_out_has_all_the_time_again() {
+        let queue = CustomQueue::new("slow", Box::new(Arc::new(Hasty::default())));
+        queue.push(0, Ready::new(7, 0));
+        let visit = |busy| {
+            queue.come();
+            queue.go(true, busy)
+        };
+        let has_waited_long = || {
+            let mut desk = queue.desk();
+            (desk.in_vain, desk.since) = (IN_VAIN, Instant::now().checked_sub(PATIENCE));
+        };
+        has_waited_long();
+        assert_eq!(visit(true), None);
+        assert_eq!(visit(false), None, "in vain for the first time");
+        has_waited_long();
+        assert!(visit(false).is_some());
+    }
+}

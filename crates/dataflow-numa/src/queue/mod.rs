@@ -124,9 +124,11 @@ fn from(list: &[usize], turn: usize) -> impl Iterator<Item = usize> + '_ {
 mod tests {
     use super::*;
     use crate::crew::tests::{crew, in_a_row};
+    use crate::policy::{ReadyQueue, Scheduler};
     use crate::sleep::Wards;
     use crate::statistics::Counters;
     use dataflow_core::port::{Hint, Ready, Word};
+    use std::sync::{Arc, Mutex};
 
     struct NoBacklog;
 
@@ -231,6 +233,81 @@ mod tests {
                 assert_eq!(ward.leave(first), Risen::OnDuty, "{policy}: the next is up");
             }
         }
+    }
+
+    /// A scheduler of a user's.
+    #[derive(Debug)]
+    struct Heaps;
+
+    impl Scheduler for Heaps {
+        fn name(&self) -> &str {
+            "heaps"
+        }
+        fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+            Box::new(Heap(Mutex::default()))
+        }
+    }
+
+    struct Heap(Mutex<Vec<Ready>>);
+
+    impl ReadyQueue for Heap {
+        fn push(&self, _: usize, task: Ready) {
+            self.0.lock().unwrap().push(task);
+        }
+        fn take(&self, _: usize) -> Option<Ready> {
+            self.0.lock().unwrap().pop()
+        }
+        fn is_empty(&self) -> bool {
+            self.0.lock().unwrap().is_empty()
+        }
+    }
+
+    /// Tasks that a user's scheduler got woke nobody: whoever had queued them ran them all.
+    #[test]
+    fn whoever_queues_a_task_wakes_a_sleeper_under_every_policy() {
+        let named = ["distance", "distance-no-steal", "priority", "oblivious"];
+        let named = named.iter().map(|policy| policy.parse().unwrap());
+        for policy in named.chain([Policy::custom(Arc::new(Heaps))]) {
+            let crew = crew(&in_a_row(&[2, 1]), policy.reach);
+            let wards = Wards::new(&crew, policy.reaches_all());
+            let counters = Counters::new(2);
+            let seat = Seat::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+            let ready = |hint| Ready::new(7, 5).with_hint(hint);
+            type Push<'t> = &'t dyn Fn(&mut dyn Lane);
+            let pushes: [(usize, Push<'_>); 4] = [
+                (1, &|lane| lane.push(7, 0)),
+                (1, &|lane| lane.push(7, 5)),
+                (1, &|lane| lane.push_ready(ready(Hint::None))),
+                (2, &|lane| lane.push_ready(ready(Hint::Node(1)))),
+            ];
+            for (sleeper, push) in pushes {
+                let queues = Queues::new(&policy, &crew);
+                let ward = wards.of(crew.numa_node(sleeper));
+                let listed = ward.list(sleeper, crew.numa_node(sleeper), Risen::Free);
+                let mut lane = queues.open(&seat, Risen::Free);
+                push(lane.as_lane());
+                let risen = ward.leave(listed);
+                assert_eq!(risen, Risen::OnDuty, "{policy}");
+                ward.end_duty(0, || false);
+            }
+        }
+    }
+
+    /// While a thief has them in hand, whoever looks for them sees nothing and falls asleep.
+    #[test]
+    fn whoever_steals_more_than_it_runs_wakes_a_sleeper_for_the_rest() {
+        let policy = Policy::distance();
+        let crew = crew(&in_a_row(&[3]), policy.reach);
+        let wards = Wards::new(&crew, true);
+        let counters = Counters::new(1);
+        let seat = |worker| Seat::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
+        let (victim, thief) = (seat(0), seat(1));
+        let queues = Queues::new(&policy, &crew);
+        let mut lane = queues.open(&victim, Risen::Free);
+        (1..=3).for_each(|word| lane.as_lane().push(word, 5));
+        let listed = wards.of(0).list(2, 0, Risen::Free);
+        assert!(queues.open(&thief, Risen::Free).as_lane().steal().is_some());
+        assert_eq!(wards.of(0).leave(listed), Risen::OnDuty);
     }
 
     #[test]

@@ -179,6 +179,10 @@ mod tests {
             assert_eq!(first.map(|word| (word as i64 * 7) % 11), most);
             assert_eq!(loot.len() as u64, n.saturating_sub(1) / 2);
             thief.absorb(&mut loot);
+            for queue in [&victim, &thief] {
+                // Whoever sees a task that is not there comes for it again and again.
+                assert_eq!(queue.top(), queue.lock().top());
+            }
             let mut all: Vec<Word> = first.into_iter().collect();
             all.extend(drain(&victim));
             all.extend(drain(&thief));

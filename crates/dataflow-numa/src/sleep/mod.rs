@@ -222,6 +222,23 @@ mod tests {
         assert!(!sleep.queued(0), "nobody sleeps");
     }
 
+    /// It would rise at once from its next sleep, and stand on the list all the same.
+    #[test]
+    fn whoever_was_called_while_it_left_has_heard_the_call() {
+        let sleep = Sleep::new(1);
+        for on_duty in [true, false] {
+            let listed = sleep.list(0, 0, Risen::Free);
+            if on_duty {
+                assert!(sleep.queued(0));
+            } else {
+                sleep.wake_all(|| false);
+            }
+            assert_eq!(sleep.leave(listed) == Risen::OnDuty, on_duty);
+            assert_eq!(*sleep.enter().calls, [None]);
+            sleep.end_duty(0, || false);
+        }
+    }
+
     #[test]
     fn whoever_is_on_duty_and_falls_asleep_again_ends_it() {
         let sleep = Sleep::new(2);
