@@ -179,3 +179,50 @@ fn a_datum_that_does_not_travel_is_told_who_asks_for_it() {
         ],
     );
 }
+
+/// A space of one statement over `A`, which has `n` data at home.
+fn one_statement(name: &str, statement: &str, parts: &[&str]) {
+    let program = format!(
+        "use dataflow_core::prelude::*;
+        pub struct Row {{ a: Store<Vec<f64>>, n: u32 }}
+        task_space! {{
+            pub enum Task;
+            impl TaskSpace for Row {{
+                type Datum = Vec<f64>;
+                let n = self.n;
+                data A[i] where i < n in self.a at i;
+                for i in 0..n {{
+{statement}
+                }}
+            }}
+        }}
+        pub fn program(row: &Row) {{ let _ = dataflow_core::run(row, &dataflow_core::port::Inline); }}"
+    );
+    says(name, &program, parts);
+}
+
+#[test]
+fn a_subscript_that_is_no_sum_is_shown_where_it_stands() {
+    one_statement(
+        "subscript",
+        "Touch { i }: update own = A[i * i] => { own.clear(); }",
+        &[
+            "this subscript is not affine",
+            "10 | ",
+            "multiplies two variables",
+        ],
+    );
+}
+
+#[test]
+fn an_element_outside_of_its_data_is_shown_where_it_stands() {
+    one_statement(
+        "outside",
+        "Touch { i }: update own = A[i + 1] => { own.clear(); }",
+        &[
+            "`A[i + 1]` lies outside of its data",
+            "narrow the bounds of the loop",
+            "10 | ",
+        ],
+    );
+}
