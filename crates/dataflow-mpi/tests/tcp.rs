@@ -367,6 +367,38 @@ fn two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut() {
 }
 
 #[test]
+fn a_network_that_loses_packets_costs_time_and_no_task() {
+    if let Some(seat) = as_rank() {
+        let (messenger, host) = messenger(seat.connect(), Settings::default());
+        for seed in 0..600 {
+            let graph = Graph::random(seed, 2, 30);
+            must_be_good(&run(&graph, &messenger, &*host));
+            if seed == 3 {
+                say("running");
+            }
+        }
+        return;
+    }
+    let Some(hosts) = Hosts::new(2) else {
+        return;
+    };
+    let mut job = Job::new(
+        "a_network_that_loses_packets_costs_time_and_no_task",
+        2,
+        &[],
+    );
+    for (rank, listen) in (0..2).zip(ADDRESSES) {
+        let by = hosts.on(rank);
+        job.start_in(rank, &by.each_ref().map(String::as_str), listen);
+    }
+    job.all_say("running");
+    hosts.lose(1, 10);
+    let lost = hosts.sent_again(0) + hosts.sent_again(1);
+    job.end_well();
+    assert!(lost > 0, "nothing was lost");
+}
+
+#[test]
 fn a_slow_and_far_rank_is_waited_for_and_one_that_is_cut_off_is_named() {
     if let Some(seat) = as_rank() {
         let settings = Settings {

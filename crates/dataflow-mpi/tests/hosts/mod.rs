@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Network namespaces, joined by a switch in one more; gone when dropped.
 pub struct Hosts {
@@ -54,6 +56,31 @@ impl Hosts {
     #[allow(dead_code)] // each test uses its part
     pub fn cut(&self, rank: u32) {
         must(&format!("-n {} link set port{rank} down", self.switch()));
+    }
+
+    /// Loses what a host sends and is sent, a moment long, so many times.
+    #[allow(dead_code)] // each test uses its part
+    pub fn lose(&self, rank: u32, times: usize) {
+        for _ in 0..times {
+            self.cut(rank);
+            thread::sleep(Duration::from_millis(20));
+            must(&format!("-n {} link set port{rank} up", self.switch()));
+            thread::sleep(Duration::from_millis(80));
+        }
+    }
+
+    /// Segments that the host of a rank had to send again.
+    #[allow(dead_code)] // each test uses its part
+    pub fn sent_again(&self, rank: u32) -> u64 {
+        let [ip, words @ ..] = self.on(rank);
+        let mut command = Command::new(ip);
+        let out = command.args(words).args(["cat", "/proc/net/snmp"]).output();
+        let text = String::from_utf8(out.unwrap().stdout).unwrap();
+        let mut of_tcp = text.lines().filter(|line| line.starts_with("Tcp:"));
+        let (names, values) = (of_tcp.next().unwrap(), of_tcp.next().unwrap());
+        let mut both = names.split(' ').zip(values.split(' '));
+        let found = both.find(|(name, _)| *name == "RetransSegs");
+        found.unwrap().1.parse().unwrap()
     }
 
     /// What two hosts say to each other goes nowhere from now on, and neither hears of it; they
