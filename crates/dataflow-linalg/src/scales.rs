@@ -2,9 +2,9 @@
 //! and 10³⁰⁰, beside values that were computed once in exact fractions.
 //!
 //! # Law
-//! LAPACK's `posv` and `gesv` do not scale, nor does anything here: what keeps its digits at such scales
-//! does so because nothing on the way overflows, divides by a reciprocal that does, or compares with
-//! what has underflowed.
+//! LAPACK's `posv` and `gesv` do not scale, its `gels` does; nothing does here: what keeps its digits at
+//! such scales does so because nothing on the way overflows, divides by a reciprocal that does, or
+//! compares with what has underflowed.
 
 use crate::cholesky;
 use crate::condition::inverse_norm;
@@ -14,6 +14,7 @@ use crate::matrix::check::solve_backward_error;
 use crate::matrix::generate::{Hilbert, PositiveDefinite, Random};
 use crate::matrix::{Entries, Layout, Structure, TiledMatrix};
 use crate::product::{Operand, residual};
+use crate::qr::{Options, least_squares};
 use crate::refine::{self, Cause, Outcome};
 use crate::scalar::{Scalar, c32, c64};
 use crate::succession::Where;
@@ -128,6 +129,47 @@ fn a_general_system_keeps_its_digits_at_every_scale() {
         );
         let ratio = left.unwrap().over(3);
         assert!(ratio < 30.0, "{scale:e}: {ratio}");
+    }
+}
+
+/// Points of which a line, or the shortest solution, is near whatever the scale of A and of B.
+#[test]
+fn least_squares_keep_their_digits_at_every_scale() {
+    for (of_a, of_b) in [
+        (1e-310, 1e-310),
+        (1e-300, 1e-300),
+        (1e-300, 1e-150),
+        (1.0, 1e-310),
+        (1.0, 1e300),
+        (1e300, 1e300),
+        (1e300, 1e-5),
+    ] {
+        here(|at| {
+            let ratio = of_b / of_a;
+            let within = if f64::min(of_a, of_b) < 1e-307 {
+                1e-9
+            } else {
+                1e-13
+            };
+            let case = format!("{of_a:e} {of_b:e}");
+            let tall = general::<f64>(3, 2, &|i: usize, j: usize| [1.0, i as f64][j] * of_a);
+            let b = general::<f64>(3, 1, &|i: usize, _: usize| [1.0, 2.0, 6.0][i] * of_b);
+            let (x, _) = least_squares(&tall, &b, Options::of_order(2), BACKEND, at)
+                .unwrap_or_else(|error| panic!("{case}: {error}"));
+            for (i, expected) in [0.5, 2.5].into_iter().enumerate() {
+                let found = x.get(i, 0).unwrap() / ratio;
+                assert!((found - expected).abs() < within, "{case}: {found}");
+            }
+            let wide = general::<f64>(2, 3, &|i: usize, j: usize| [1.0, j as f64][i] * of_a);
+            let b = general::<f64>(2, 1, &|i: usize, _: usize| [3.0, 5.0][i] * of_b);
+            let (x, _) = least_squares(&wide, &b, Options::of_order(2), BACKEND, at)
+                .unwrap_or_else(|error| panic!("{case}, wide: {error}"));
+            for i in 0..3 {
+                let found = x.get(i, 0).unwrap() / ratio;
+                let shortest = [0.0, 1.0, 2.0][i];
+                assert!((found - shortest).abs() < within, "{case}, wide: {found}");
+            }
+        });
     }
 }
 
