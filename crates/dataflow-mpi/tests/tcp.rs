@@ -325,6 +325,15 @@ fn available_bytes() -> usize {
     kibibytes.parse::<usize>().unwrap() << 10
 }
 
+/// Starts two ranks, each on its host, and waits until both are running.
+fn start_on(hosts: &Hosts, job: &mut Job) {
+    for (rank, listen) in (0..2).zip(ADDRESSES) {
+        let by = hosts.on(rank);
+        job.start_in(rank, &by.each_ref().map(String::as_str), listen);
+    }
+    job.all_say("running");
+}
+
 #[test]
 fn two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut() {
     if let Some(seat) = as_rank() {
@@ -350,11 +359,7 @@ fn two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut() {
     };
     let name = "two_hosts_run_together_and_miss_each_other_when_the_cable_is_cut";
     let mut job = Job::new(name, 2, &[]);
-    for (rank, listen) in (0..2).zip(ADDRESSES) {
-        let by = hosts.on(rank);
-        job.start_in(rank, &by.each_ref().map(String::as_str), listen);
-    }
-    job.all_say("running");
+    start_on(&hosts, &mut job);
     hosts.cut(1);
     for ended in job.end(Duration::from_secs(10)) {
         let other = format!("rank {} ", 1 - ended.rank);
@@ -387,11 +392,7 @@ fn a_network_that_loses_packets_costs_time_and_no_task() {
         2,
         &[],
     );
-    for (rank, listen) in (0..2).zip(ADDRESSES) {
-        let by = hosts.on(rank);
-        job.start_in(rank, &by.each_ref().map(String::as_str), listen);
-    }
-    job.all_say("running");
+    start_on(&hosts, &mut job);
     hosts.lose(1, 10);
     let lost = hosts.sent_again(0) + hosts.sent_again(1);
     job.end_well();
