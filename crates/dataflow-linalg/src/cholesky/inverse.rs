@@ -37,8 +37,9 @@ pub struct Inverse<'a, T: Scalar> {
     nt: u32,
 }
 
-/// Overwrites the lower triangle of `a` by that of A⁻¹. n³ flops; copies at most three versions of
-/// each tile, and only those that are overwritten before all have read them.
+/// Overwrites the lower triangle of `a` by that of A⁻¹. n³ flops; copies a tile that is
+/// overwritten before all have read it: seldom where tasks run in the order of their priorities, at
+/// most four times in any order.
 ///
 /// The strict upper triangle is not read; imaginary parts on the diagonal are not read and become
 /// 0. On failure the tiles are all there, in a state between A and A⁻¹.
@@ -187,21 +188,24 @@ task_space! {
         }
 
         /// About the longest way to the end in units of nb³/3 flops: exact for the last two stages,
-        /// and for the first the way down the diagonal.
+        /// and for the first the way down the diagonal. But who reads a tile is more urgent than who
+        /// overwrites it, or the tile would be copied.
         fn priority(&self, task: InverseTask) -> i64 {
             let left = |k: u32| i64::from(self.nt) - i64::from(k);
             match task {
                 Potrf { k } => 9 * left(k) + 4,
                 Trsm { k, .. } => 9 * left(k) + 3,
-                Herk { m, k } => 9 * left(m) + 4 + 3 * i64::from(m - k),
+                Herk { m, k } => {
+                    let before_trsm_right = 6 * left(k) + 7;
+                    before_trsm_right.max(9 * left(m) + 4 + 3 * i64::from(m - k))
+                }
                 Gemm { n, k, .. } => 9 * left(n) + 3 + 6 * i64::from(n - k),
                 TrsmRight { k, .. } => 6 * left(k) + 6,
                 Invert { k, .. } | TrsmLeft { k, .. } => 6 * left(k) + 3,
                 Trtri { k } => 6 * left(k) - 2,
                 Trmm { k, .. } => 6 * left(k) - 3,
-                Lauum { k } => 3 * left(k) - 2,
-                Square { k, .. } => 3 * left(k),
-                Multiply { k, .. } => 6 * left(k),
+                Lauum { k } => 6 * left(k) - 4,
+                Square { k, .. } | Multiply { k, .. } => 6 * left(k),
             }
         }
 

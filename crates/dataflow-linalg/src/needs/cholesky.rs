@@ -60,6 +60,8 @@ pub fn cholesky_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 }
 
 /// [`cholesky::Inverse`](crate::cholesky::Inverse) of a lower matrix.
+///
+/// On one rank few tiles are copied: so it is where tasks run in the order of their priorities.
 pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
     let received = view.sum(|m, k| match (m, k) {
@@ -85,11 +87,17 @@ pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
         }
     });
     let held = matrix::<T>(layout);
+    // A tile that is still read is copied before it is overwritten, up to four times; in the order
+    // of priorities it is one of a row and a column of tiles, or in a worker's hand.
+    let in_order = (2 * view.nt + workers) as u128 * view.largest_tile();
+    let copies = match view.is_spread() {
+        true => 4 * held.held,
+        false => in_order.min(4 * held.held),
+    };
     let run = Needs {
         held: 0,
         received,
-        // A tile that is still read is copied before it is overwritten, up to four times.
-        workspace: view.kernels(workers) + 4 * held.held,
+        workspace: view.kernels(workers) + copies,
     };
     run.beside(held)
 }

@@ -125,12 +125,15 @@ impl View {
         tiles.sum::<u128>() + sums(self.layout.rows(), self.layout.cols())
     }
 
+    /// Bytes of a tile that is not cut by an end of the matrix.
+    pub(super) fn largest_tile(&self) -> u128 {
+        let longest = self.layout.rows().max(self.layout.cols());
+        let nb = self.layout.nb().min(longest) as u128;
+        nb * nb * self.element
+    }
+
     /// What kernels work in: four tiles for each worker.
     pub(super) fn kernels(&self, workers: usize) -> u128 {
-        let nb = self
-            .layout
-            .nb()
-            .min(self.layout.rows().max(self.layout.cols())) as u128;
-        4 * workers as u128 * nb * nb * self.element
+        4 * workers as u128 * self.largest_tile()
     }
 }
