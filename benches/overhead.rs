@@ -25,6 +25,8 @@ mod sequences;
 mod shapes;
 #[path = "overhead/statistics.rs"]
 mod statistics;
+#[path = "overhead/traced.rs"]
+mod traced;
 #[path = "overhead/wake.rs"]
 mod wake;
 
@@ -71,6 +73,8 @@ enum Shape {
     Stencil,
     /// Inserted tasks with 1, 3 and 8 accesses, and recorded ones.
     Sequence,
+    /// What it costs to be recorded.
+    Trace,
     /// No shape: how long a sleeper takes to wake.
     Wake,
 }
@@ -142,6 +146,9 @@ impl Bench {
             Shape::Cholesky => self.cholesky(side(100, 46)),
             Shape::Stencil => self.stencil(side(10_000, 1000)),
             Shape::Sequence => self.sequence(side(1_000_000, 100_000).into()),
+            Shape::Trace => {
+                traced::measure(&self.crews, side(1_000_000, 100_000).into(), self.rounds)
+            }
             Shape::Wake => wake::measure(&self.crews, side(200, 20)),
         }
     }

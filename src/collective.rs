@@ -35,9 +35,11 @@ task_names! {
 }
 use Step::{Give, Keep};
 
-/// Every rank's bytes on every rank: n² tasks, n messages to each rank.
+/// Every rank's bytes on every rank, or on the first: n tasks and n messages for each that keeps them.
 pub(crate) struct Gather {
     own: Vec<u8>,
+    /// How many ranks keep what all give, the lowest.
+    n_keepers: u32,
     all: Vec<OnceLock<Vec<u8>>>,
 }
 
@@ -46,7 +48,20 @@ const VALUE: usize = 0;
 impl Gather {
     pub fn new(own: Vec<u8>, n_ranks: usize) -> Self {
         let all = (0..n_ranks).map(|_| OnceLock::new()).collect();
-        Gather { own, all }
+        let n_keepers = n_ranks as u32;
+        Gather {
+            own,
+            n_keepers,
+            all,
+        }
+    }
+
+    /// The same, kept by rank 0 alone.
+    pub fn on_first(own: Vec<u8>, n_ranks: usize) -> Self {
+        Gather {
+            n_keepers: 1,
+            ..Gather::new(own, n_ranks)
+        }
     }
 
     /// What each rank gave, once the space has run.
@@ -67,12 +82,18 @@ impl TaskSpace for Gather {
 
     fn describe(&self, about: &mut Description) {
         about.name("gather").parameter("ranks", self.n_ranks());
+        about.parameter("keepers", self.n_keepers);
         about.class("Give").new_flow("VALUE");
         about.class("Keep").read("VALUE");
     }
 
     fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = Step> + Send {
-        let keep = (0..self.n_ranks()).map(move |from| Keep { from, on });
+        let n_kept = if on < self.n_keepers {
+            self.n_ranks()
+        } else {
+            0
+        };
+        let keep = (0..n_kept).map(move |from| Keep { from, on });
         std::iter::once(Give { from: on }).chain(keep)
     }
 
@@ -84,7 +105,7 @@ impl TaskSpace for Gather {
 
     fn successors(&self, step: Step, to: &mut impl Successors<Self>) {
         if let Give { from } = step {
-            to.range(VALUE, 0..self.n_ranks(), |on| Keep { from, on }, VALUE);
+            to.range(VALUE, 0..self.n_keepers, |on| Keep { from, on }, VALUE);
         }
     }
 
@@ -144,8 +165,11 @@ mod tests {
     #[test]
     fn the_gathering_is_proved_for_1_to_5_ranks() {
         for n_ranks in 1..=5 {
-            let gather = Gather::new(vec![], n_ranks);
-            verify(&gather, n_ranks as u32).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
+            let [all, first] = [Gather::new, Gather::on_first].map(|new| new(vec![], n_ranks));
+            for gather in [all, first] {
+                verify(&gather, n_ranks as u32)
+                    .unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
+            }
         }
     }
 }

@@ -15,6 +15,7 @@
 //! | How do I work through a stream of records? | [`stream`] |
 //! | A sequence, loops, or a task space: what do I take? | [`which`] |
 //! | How do I go on until nothing changes any more? | [`converge`] |
+//! | Why is it slow? | [`slow`] |
 //! | Which call is LAPACK's or ScaLAPACK's …? | [`names`] |
 //!
 //! On several ranks: the last program of each page, started in one of four ways
@@ -40,6 +41,8 @@ pub mod multiply {}
 pub mod names {}
 #[doc = include_str!("../docs/guide/ranks.md")]
 pub mod ranks {}
+#[doc = include_str!("../docs/guide/slow.md")]
+pub mod slow {}
 #[doc = include_str!("../docs/guide/solve.md")]
 pub mod solve {}
 #[doc = include_str!("../docs/guide/stream.md")]

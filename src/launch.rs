@@ -199,7 +199,9 @@ fn over_sockets<R, E: From<Error>>(
     let run = |tcp: Tcp| {
         let (rank, n_ranks) = tcp.here();
         let local = LocalRank { rank, n_ranks };
-        program(&settings.build_rank(local, Transport::Tcp, Box::new(tcp))?)
+        let runtime = settings.build_rank(local, Transport::Tcp, Box::new(tcp))?;
+        runtime.compare_clocks()?;
+        program(&runtime)
     };
     let Some(seat) = settings.seated()? else {
         return lead(settings, run);
@@ -271,7 +273,9 @@ fn under_mpi<R, E: From<Error>>(
         settings.confirmed(mpi.n_ranks)?;
         let transport = Box::new(world.transport(Sizes::default())?);
         let local = LocalRank { rank, n_ranks };
-        program(&settings.build_rank(local, Transport::Mpi, transport)?)
+        let runtime = settings.build_rank(local, Transport::Mpi, transport)?;
+        runtime.compare_clocks()?;
+        program(&runtime)
     };
     let answer = run();
     // Whoever has failed does not wait long for those who may have ended.

@@ -65,13 +65,16 @@
 //! | `dataflow-numa` | [`numa`] | workers, topology, huge pages |
 //! | `dataflow-mpi` | [`mpi`] | communication between ranks |
 //! | `dataflow-linalg` | [`linalg`] | tiled matrices, kernels, decompositions, products |
+//! | `dataflow-trace` | [`trace`] | files and pictures of what a run did |
 
+mod clocks;
 mod collective;
 mod dense;
 pub mod guide;
 mod launch;
 mod runtime;
 mod tiled;
+pub mod trace;
 
 pub use dataflow_core as core;
 pub use dataflow_core::{recursion, sequence};

@@ -1,5 +1,6 @@
 //! The runtime: workers, memory and messenger of one rank, reusable for many runs.
 
+use crate::clocks::Clocks;
 use crate::collective::{Agreement, Gather};
 use crate::launch::Transport;
 use dataflow_core::monitor::Monitor;
@@ -9,6 +10,7 @@ use dataflow_core::recursion::{Recursive, recurse_across, recurse_with};
 use dataflow_core::sequence::record::Recorded;
 use dataflow_core::sequence::{self, Scope};
 use dataflow_core::space::TaskSpace;
+use dataflow_core::trace::{Skew, Trace, Tracer};
 use dataflow_core::{Error, Report, run_across, run_with};
 use dataflow_mpi::start::Seat;
 use dataflow_mpi::transport::Transport as Carrier;
@@ -19,7 +21,8 @@ use dataflow_numa::{
 };
 use std::env;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Workers pinned to the cores that this process may use, and memory on huge pages.
@@ -40,6 +43,9 @@ pub struct Runtime {
     workers: Workers,
     memory: Arc<HugePages>,
     transport: Transport,
+    tracer: Option<Tracer>,
+    /// On rank 0, by rank: how far its clock is ahead.
+    skews: Mutex<Vec<Skew>>,
 }
 
 /// Settings of a [`Runtime`].
@@ -54,6 +60,7 @@ pub struct RuntimeBuilder {
     pub(crate) seat: Option<Seat>,
     pub(crate) messages: dataflow_mpi::Settings,
     drive: Option<Drive>,
+    tracer: Option<Tracer>,
 }
 
 impl Runtime {
@@ -85,7 +92,8 @@ impl Runtime {
     }
 
     /// The settings of the environment: `DATAFLOW_THREADS` (a number), `DATAFLOW_BIND`
-    /// (`cores`, `pus` or `none`) and `DATAFLOW_POLICY` (the text of a [`Policy`]).
+    /// (`cores`, `pus` or `none`), `DATAFLOW_POLICY` (the text of a [`Policy`]) and `DATAFLOW_TRACE` (a file:
+    /// the trace of the longest run of this process, of a kind that its extension tells).
     ///
     /// # Errors
     /// If a variable is set to something else; the text names it, its value and what is allowed.
@@ -106,6 +114,9 @@ impl Runtime {
             let wrong = |error| Error::wrong_settings(format!("DATAFLOW_POLICY: {error}"));
             builder = builder.policy(policy.parse().map_err(wrong)?);
         }
+        if let Some(path) = variable("DATAFLOW_TRACE")? {
+            builder.tracer = Some(tracer_to(path.into())?);
+        }
         builder.build()
     }
 
@@ -122,7 +133,7 @@ impl Runtime {
     /// # Errors
     /// As [`dataflow_core::run_with`].
     pub fn run_with<S: TaskSpace>(&self, space: &S, monitor: &Monitor) -> Result<Report, Error> {
-        run_with(space, &self.workers, monitor)
+        run_with(space, self, monitor)
     }
 
     /// Runs a program that inserts tasks on data with versions, and all that it inserts, on this
@@ -147,7 +158,7 @@ impl Runtime {
         &self,
         program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     ) -> Result<R, Error> {
-        sequence::scope(&self.workers, program)
+        sequence::scope(self, program)
     }
 
     /// Runs the tasks that a space places on this rank, together with the other ranks, each of
@@ -168,7 +179,7 @@ impl Runtime {
         space: &S,
         monitor: &Monitor,
     ) -> Result<Report, Error> {
-        run_across(space, &self.workers, self.courier(), monitor)
+        run_across(space, self, self.courier(), monitor)
     }
 
     /// What each rank gives, by rank, on every rank. For a few numbers, not for data.
@@ -285,7 +296,7 @@ impl Runtime {
         program: &Recorded<'_, D>,
         monitor: &Monitor,
     ) -> Result<Report, Error> {
-        program.run_across(&self.workers, self.courier(), monitor)
+        program.run_across(self, self.courier(), monitor)
     }
 
     /// Calls a problem that solves itself by smaller ones, on all ranks, each of which calls this;
@@ -331,8 +342,8 @@ impl Runtime {
         monitor: &Monitor,
     ) -> Result<(P::Value, Report), Error> {
         match &self.messenger {
-            None => recurse_with(problem, argument, &self.workers, monitor),
-            Some(messenger) => recurse_across(problem, argument, &self.workers, messenger, monitor),
+            None => recurse_with(problem, argument, self, monitor),
+            Some(messenger) => recurse_across(problem, argument, self, messenger, monitor),
         }
     }
 
@@ -395,6 +406,92 @@ impl Runtime {
         self.memory.clone()
     }
 
+    /// What records this runtime's runs, if its builder was [asked](RuntimeBuilder::trace) for it.
+    pub fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_ref()
+    }
+
+    /// The traces of the runs that all ranks have made since they were last taken, each with the parts
+    /// of all ranks, on rank 0; nothing on the others. All ranks call it.
+    ///
+    /// Sends what the others have recorded to rank 0: some twenty bytes a task.
+    ///
+    /// # Errors
+    /// If a rank is lost, or does something else instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::core::space::Independent;
+    /// let runtime = dataflow::Runtime::builder().trace(1 << 20).build()?;
+    /// runtime.run(&Independent::new("sleep", 2, |_| Ok(std::thread::sleep(std::time::Duration::from_millis(1)))))?;
+    /// let traces = runtime.traces()?;
+    /// let told = traces[0].explanation();
+    /// assert!(told.in_bodies() > 0.0 && told.n_tasks == 2);
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn traces(&self) -> Result<Vec<Trace>, Error> {
+        let Some(tracer) = &self.tracer else {
+            return Ok(Vec::new());
+        };
+        let own = tracer.take();
+        if self.n_ranks() == 1 {
+            return Ok(own);
+        }
+        let was_on = tracer.is_on();
+        tracer.set_on(false);
+        let joined = self.joined(own);
+        tracer.set_on(was_on);
+        joined
+    }
+
+    /// Compares the clocks of the ranks, if runs are recorded, ranks are no threads of one process, and
+    /// so may be on several machines. All ranks call it.
+    pub(crate) fn compare_clocks(&self) -> Result<(), Error> {
+        if self.tracer.is_none() || self.n_ranks() == 1 || self.transport == Transport::Local {
+            return Ok(());
+        }
+        let clocks = Clocks::new(self.n_ranks());
+        run_across(&clocks, &self.workers, self.courier(), &Monitor::new())?;
+        if self.rank() == Rank(0) {
+            let skews = self.skews.lock();
+            clocks.add_to(&mut skews.unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+
+    /// Traces of runs, each with those of the other ranks.
+    fn joined(&self, own: Vec<Trace>) -> Result<Vec<Trace>, Error> {
+        self.compare_clocks()?;
+        let mut traces = Vec::new();
+        // As many as on the rank that has least: of a run that failed one may have nothing.
+        let n_runs = self.all_reduce(own.len() as u64, u64::min)? as usize;
+        for trace in own.into_iter().take(n_runs) {
+            let bytes = match self.rank() {
+                Rank(0) => Vec::new(),
+                _ => trace.to_bytes(),
+            };
+            let gather = Gather::on_first(bytes, self.n_ranks());
+            self.run_across(&gather)?;
+            if self.rank() == Rank(0) {
+                let others = gather.into_all();
+                let part = |(rank, bytes): (usize, &Vec<u8>)| match rank {
+                    0 => Ok(trace.clone()),
+                    _ => Ok(trace.of_another(bytes)?.by_another_clock(&self.skew(rank))),
+                };
+                let parts = others.iter().enumerate().map(part);
+                let parts: Result<Vec<Trace>, String> = parts.collect();
+                traces.push(Trace::of_ranks(parts.map_err(Error::malformed)?));
+            }
+        }
+        Ok(traces)
+    }
+
+    /// How far the clock of a rank is ahead of rank 0's, as far as that was looked at.
+    fn skew(&self, rank: usize) -> Skew {
+        let skews = self.skews.lock().unwrap_or_else(PoisonError::into_inner);
+        skews.get(rank).cloned().unwrap_or_default()
+    }
+
     /// The workers.
     pub fn workers(&self) -> &Workers {
         &self.workers
@@ -418,6 +515,10 @@ impl Executor for Runtime {
     fn is_uniform(&self) -> bool {
         self.workers.is_uniform()
     }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_ref()
+    }
 }
 
 impl fmt::Debug for Runtime {
@@ -440,6 +541,7 @@ impl Default for RuntimeBuilder {
             seat: None,
             messages: dataflow_mpi::Settings::default(),
             drive: None,
+            tracer: None,
         }
     }
 }
@@ -496,6 +598,13 @@ impl RuntimeBuilder {
         RuntimeBuilder { drive, ..self }
     }
 
+    /// Every run is recorded, in at most so many bytes a rank: 32 for each task and message. See
+    /// [`Tracer`] and [`Runtime::traces`].
+    pub fn trace(self, bytes: usize) -> Self {
+        let tracer = Some(Tracer::new(bytes));
+        RuntimeBuilder { tracer, ..self }
+    }
+
     /// How long a rank may say nothing before it is lost to the others, which fail then; by default
     /// ten seconds. Ranks say at least four times as often that they live.
     pub fn silence(mut self, silence: Duration) -> Self {
@@ -532,6 +641,8 @@ impl RuntimeBuilder {
             memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
             workers,
             transport: Transport::Local,
+            tracer: self.tracer,
+            skews: Mutex::default(),
         })
     }
 
@@ -565,6 +676,8 @@ impl RuntimeBuilder {
             workers,
             memory,
             transport,
+            tracer: self.tracer.as_ref().map(Tracer::another),
+            skews: Mutex::default(),
         })
     }
 
@@ -585,6 +698,28 @@ fn start(workers: WorkersBuilder) -> Result<Workers, Error> {
 
 fn wrong(error: &dyn fmt::Display) -> Error {
     Error::wrong_settings(error.to_string())
+}
+
+/// Bytes of records, where nobody says how many: eight million tasks.
+const TRACE_ROOM: usize = 256 << 20;
+
+/// Writes the trace of the longest run so far to a file.
+fn tracer_to(path: PathBuf) -> Result<Tracer, Error> {
+    if dataflow_trace::Format::of(&path).is_none() {
+        let unknown = dataflow_trace::WriteError::Extension(path);
+        return Err(Error::wrong_settings(format!("DATAFLOW_TRACE: {unknown}")));
+    }
+    let longest = Mutex::new(0);
+    let write = move |trace: Trace| {
+        let mut longest = longest.lock().unwrap_or_else(PoisonError::into_inner);
+        if trace.length() > *longest {
+            *longest = trace.length();
+            if let Err(fault) = dataflow_trace::write(&trace, &path) {
+                eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
+            }
+        }
+    };
+    Ok(Tracer::new(TRACE_ROOM).telling(write))
 }
 
 /// A variable of the environment; `None` if it is not set or empty.

@@ -6,6 +6,7 @@ use super::{Failure, Flags};
 use dataflow::core::rank::Rank;
 use dataflow::mpi::Counters;
 use dataflow::numa::{Statistics, WorkerStatistics};
+use dataflow::trace::Trace;
 use dataflow::{Monitor, Report, Runtime, Transport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct Measured {
     pub workers: Vec<Value>,
     /// What each rank sent, by name; of a rank that is alone nothing.
     pub sent: Vec<Map<String, Value>>,
+    /// On rank 0, if runs are recorded: of each graph, what all ranks did.
+    #[serde(skip)]
+    pub traces: Vec<Trace>,
 }
 
 impl Measured {
@@ -77,6 +81,7 @@ impl Measured {
             total.remote_bytes += run.remote_bytes;
             total.workers.extend(run.workers);
             total.sent.extend(run.sent);
+            total.traces.extend(run.traces);
         }
         total
     }
@@ -99,6 +104,7 @@ impl Measured {
                 uniform: part.uniform,
                 workers: [all.workers, part.workers].concat(),
                 sent: [all.sent, part.sent].concat(),
+                traces: Vec::new(),
             })
     }
 
@@ -134,13 +140,21 @@ impl Flags {
         let monitor = Monitor::new();
         let (sent, before) = (runtime.sent(), runtime.workers().statistics_by_worker());
         let cpu = cpu_seconds();
+        let record = |on| {
+            runtime
+                .tracer()
+                .into_iter()
+                .for_each(|tracer| tracer.set_on(on))
+        };
+        record(true);
         let shown = stderr().is_terminal() && (self.progress || !self.json);
         let report = if shown && runtime.rank() == Rank(0) {
             watched(&monitor, run_with)
         } else {
             run_with(&monitor)
-        }
-        .map_err(Into::into)?;
+        };
+        record(false);
+        let report = report.map_err(|error| self.failed(runtime, error.into()))?;
         let cpu_seconds = cpu_seconds() - cpu;
         let after = runtime.workers().statistics_by_worker();
         let since = |(after, before): (&WorkerStatistics, _)| after.since(before);
@@ -153,9 +167,24 @@ impl Flags {
             uniform: report.uniform,
             ..Measured::of_workers(report.tasks, report.seconds, &workers)
         };
-        match runtime.n_ranks() {
-            1 => Ok(own),
-            _ => joined(runtime, own, &sent),
+        let all = match runtime.n_ranks() {
+            1 => own,
+            _ => joined(runtime, own, &sent)?,
+        };
+        // After what was sent is counted: they travel too.
+        let traces = runtime.traces()?;
+        Ok(Measured { traces, ..all })
+    }
+
+    /// A run that failed leaves rank 0's part of its trace.
+    fn failed(&self, runtime: &Runtime, failure: Failure) -> Failure {
+        let last = runtime.tracer().and_then(|tracer| tracer.take().pop());
+        match (last, &self.trace) {
+            (Some(trace), Some(path)) if runtime.rank() == Rank(0) => {
+                let written = super::traced::write(&trace, path);
+                written.err().unwrap_or(failure)
+            }
+            _ => failure,
         }
     }
 }

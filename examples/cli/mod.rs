@@ -54,6 +54,7 @@ pub mod outcome;
 pub mod process;
 pub mod settings;
 pub mod statistics;
+pub mod traced;
 
 pub use measure::Measured;
 pub use outcome::Outcome;
@@ -233,8 +234,17 @@ fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
         outcome.ranks = runtime.n_ranks();
         outcome.threads = Some(runtime.n_threads());
         let result = caught(|| {
+            // Only what is measured is recorded.
+            runtime
+                .tracer()
+                .into_iter()
+                .for_each(|tracer| tracer.set_on(false));
             settings.agree(example, runtime)?;
-            body(&settings, runtime, &mut outcome)
+            body(&settings, runtime, &mut outcome)?;
+            match runtime.rank() {
+                Rank(0) => traced::tell(&mut outcome, &settings),
+                _ => Ok(()),
+            }
         });
         let failed = result.as_ref().err().cloned();
         let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);

@@ -104,6 +104,13 @@ pub struct Flags {
     /// Tell the memory that each rank needs and what there is, and compute nothing
     #[arg(long)]
     pub plan: bool,
+    /// Record the measured run and write it to this file, of a kind that its extension tells:
+    /// pftrace, json, prv, paje, svg or html
+    #[arg(long, value_name = "FILE", value_parser = trace_file)]
+    pub trace: Option<PathBuf>,
+    /// Draw the graph of the measured run for Graphviz (2,000 tasks at most)
+    #[arg(long, value_name = "FILE")]
+    pub dot: Option<PathBuf>,
     /// Show progress also with --json (only ever on a terminal)
     #[arg(long)]
     pub progress: bool,
@@ -268,6 +275,7 @@ impl<Own: Args> Settings<Own> {
             OF_ALL.contains(&flag)
                 || launched && OF_RANKS.contains(&flag)
                 || example.runs && OF_RUNS.contains(&flag)
+                || example.runs && launched && ["trace", "dot"].contains(&flag)
                 || example.honours.contains(&flag)
         };
         let shared = Flags::augment_args(clap::Command::new(""));
@@ -376,6 +384,9 @@ impl<Own: Args> Settings<Own> {
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
+        if self.trace.is_some() || self.dot.is_some() {
+            builder = builder.trace(super::traced::ROOM);
+        }
         if let Some(transport) = self.transport {
             builder = builder.transport(match transport {
                 Transport::Local => dataflow::Transport::Local,
@@ -441,6 +452,15 @@ impl<Own: Args> Settings<Own> {
             Binding::Pus => Bind::Pus,
             Binding::None => Bind::None,
         }
+    }
+}
+
+/// A file that a trace can be written to.
+fn trace_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match dataflow::trace::Format::of(&path) {
+        Some(_) => Ok(path),
+        None => Err("its extension must be pftrace, json, prv, paje, svg or html".to_string()),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::ended::*;
 use serde_json::Value;
 
 /// An example, small enough to run often.
-const EXAMPLES: [(&str, &[&str]); 19] = [
+pub const EXAMPLES: [(&str, &[&str]); 19] = [
     ("cholesky", &["--n", "50"]),
     ("inverse", &["--n", "50"]),
     ("solve", &["--n", "50"]),

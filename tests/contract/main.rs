@@ -13,3 +13,4 @@ mod products;
 mod qr;
 mod sequences;
 mod solve;
+mod traced;

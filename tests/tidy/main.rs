@@ -27,6 +27,10 @@ const UNSAFE_ROOMS: &[(&str, &str)] = &[
         "crates/dataflow-core/src/engine/job",
         "workers borrow a space that lives on the stack of `run`",
     ),
+    (
+        "crates/dataflow-core/src/trace/clock",
+        "the counter of cycles is an instruction",
+    ),
     ("crates/dataflow-numa/src/pin", "affinity is a system call"),
     (
         "crates/dataflow-numa/src/barrier",
@@ -63,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dataflow-numa", &["dataflow-core"]),
     ("dataflow-mpi", &["dataflow-core"]),
     ("dataflow-linalg", &["dataflow-core"]),
+    ("dataflow-trace", &["dataflow-core"]),
     (
         "dataflow-runtime",
         &[
@@ -70,6 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "dataflow-numa",
             "dataflow-mpi",
             "dataflow-linalg",
+            "dataflow-trace",
         ],
     ),
     ("xtask", &[]),
@@ -82,7 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// The rooms of the core, lowest first: a room uses those of its own line and of the lines above.
 const CORE_LAYERS: &[&[&str]] = &[
     &["sync", "rank", "error", "wire"],
-    &["data"],
+    &["data", "trace"],
     &["space"],
     &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports
     &["sequence", "recursion"],

@@ -7,6 +7,7 @@
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
 
+mod compare;
 mod guest;
 mod hidden;
 mod lapack;
@@ -41,6 +42,7 @@ enum Command {
     Repeat { times: usize },
     Mpirun(mpirun::Options),
     Hidden(hidden::Options),
+    Compare(compare::Options),
 }
 
 const HELP: &str = "\
@@ -71,6 +73,9 @@ cargo xtask COMMAND
                                 communication is hidden (minutes)
   hidden [--rounds N] [--quick] the same of four applications, over threads, sockets and MPI, beside the numbers
                                 of the paper (half an hour; --quick: small sizes)
+  compare BEFORE.json AFTER.json
+                                two traced runs (`--json --trace FILE`) side by side: where the workers' time went,
+                                by class of tasks and cause of idleness, what changed most first
   help                          this text
 ";
 
@@ -98,6 +103,7 @@ fn main() -> ExitCode {
         Command::Repeat { times } => repeat::command(times),
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
         Command::NumaVm => numa_vm::run(),
+        Command::Compare(options) => compare::command(&options),
     }
 }
 
@@ -136,6 +142,12 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         }),
         "mpirun" => mpirun::parse(arguments).map(Command::Mpirun),
         "hidden" => hidden::parse(arguments).map(Command::Hidden),
+        "compare" => match (arguments.next(), arguments.next(), arguments.next()) {
+            (Some(before), Some(after), None) => {
+                Ok(Command::Compare(compare::Options { before, after }))
+            }
+            _ => Err("`compare` takes two files".to_string()),
+        },
         other => Err(format!("there is no command `{other}`")),
     }
 }

@@ -54,6 +54,7 @@ pub mod recursion;
 pub mod sequence;
 pub mod space;
 mod sync;
+pub mod trace;
 pub mod wire;
 
 #[doc(hidden)]

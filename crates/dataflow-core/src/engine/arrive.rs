@@ -71,6 +71,15 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 "flow {flow} of {source:?}, which nobody here waits for"
             ));
         }
+        if let Some(track) = &mut hand.track {
+            let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
+            let bytes = goods.map(|goods| goods.body.bytes().len() as u64).sum();
+            track.came(
+                super::record::number(source),
+                self.space.rank(source),
+                bytes,
+            );
+        }
         let mut slots = self.unload(source, arrival)?;
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());
         list.iter().for_each(|&(flow, ..)| uses[flow] += 1);

@@ -13,6 +13,7 @@ mod mail;
 mod names;
 mod pending;
 mod post;
+mod record;
 mod release;
 mod run;
 mod shelf;
@@ -34,6 +35,7 @@ use crate::port::{Courier, Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering};
+use crate::trace::Opened;
 use announce::Roots;
 use dense::Dense;
 use homes::Homes;
@@ -113,9 +115,13 @@ pub fn run_with<S: TaskSpace>(
     verify_if_asked(space, 1)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
-    let run = Run::new(space, ledger, None);
+    let mut run = Run::new(space, ledger, None);
+    run.opened = record::open(space, Rank(0), on);
     run.execute(on, Arc::default(), monitor, |_| {});
-    run.finish(on, monitor, start).map_err(|fault| fault.error)
+    let opened = run.opened.take();
+    let ended = run.finish(on, monitor, start);
+    record::close(opened, space, Rank(0));
+    ended.map_err(|fault| fault.error)
 }
 
 /// Runs the tasks that a space places on the courier's rank, together with the other ranks, which
@@ -147,18 +153,20 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         mail: &mail,
         codec: Codec::new(),
     };
-    let run = Run::new(space, ledger, Some(abroad));
+    let mut run = Run::new(space, ledger, Some(abroad));
+    run.opened = record::open(space, rank, on);
     run.execute(on, mail.bell().clone(), monitor, |job| mail.set_job(job));
+    let opened = run.opened.take();
     let own = match run.finish(on, monitor, start) {
         Ok(report) => Ok(report),
         Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
     };
-    match (line.close(own.as_ref().err().cloned())?, own) {
+    let closed = line.close(own.as_ref().err().cloned());
+    let seconds = start.elapsed().as_secs_f64();
+    record::close(opened, space, rank);
+    match (closed?, own) {
         (Some(failure), _) | (None, Err(failure)) => Err(Error::of_failure(failure)),
-        (None, Ok(report)) => Ok(Report {
-            seconds: start.elapsed().as_secs_f64(),
-            ..report
-        }),
+        (None, Ok(report)) => Ok(Report { seconds, ..report }),
     }
 }
 
@@ -190,6 +198,8 @@ struct Run<'a, S: TaskSpace> {
     local_bytes: AtomicU64,
     remote_bytes: AtomicU64,
     fault: Mutex<Option<Fault<S::Task>>>,
+    /// Where workers note what they do, if the executor has a tracer.
+    opened: Option<Opened>,
 }
 
 /// What a rank that is one of several runs with.
@@ -246,6 +256,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             remote_bytes: AtomicU64::new(0),
             description,
             fault: Mutex::new(None),
+            opened: None,
         }
     }
 

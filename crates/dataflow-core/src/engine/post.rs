@@ -19,6 +19,7 @@ use crate::error::Kind;
 use crate::port::{Cargo, Goods, Head, Line as OpenLine, Parcel, Posted, Ranks, Wire};
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace};
+use crate::trace::{TaskNumber, Track};
 use crate::wire::WireName;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -94,6 +95,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         (source, poisoned): Ready<S>,
         leaving: Leaving,
         slots: &[Option<Version<S::Datum>>],
+        track: Option<&mut Track>,
     ) {
         let Some(others) = &self.abroad else { return };
         let Some(task) = source.to_wire() else {
@@ -108,7 +110,25 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 posted.push((flow, datum.map(others.codec.load)));
             }
         }
+        if let Some(track) = track {
+            note_posted(super::record::number(source), &leaving, &posted, track);
+        }
         post_to_each(others.line, leaving, (&task, poisoned), &posted);
+    }
+}
+
+/// Notes how many bytes go to each rank.
+#[cold]
+fn note_posted(task: TaskNumber, leaving: &[Edge], posted: &[Posted], track: &mut Track) {
+    let mut edges: SmallVec<[(Rank, u16); 8]> =
+        leaving.iter().map(|edge| (edge.0, edge.1)).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    for of_rank in edges.chunk_by(|a, b| a.0 == b.0) {
+        let goes = |flow: &u16| of_rank.iter().any(|(_, of)| of == flow);
+        let cargo = posted.iter().filter(|(flow, _)| goes(flow));
+        let sizes = cargo.filter_map(|(_, cargo)| Some(cargo.as_ref()?.size() as u64));
+        track.posted(task, of_rank[0].0, sizes.sum());
     }
 }
 

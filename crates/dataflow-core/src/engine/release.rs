@@ -43,7 +43,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             self.space.successors(source, &mut released);
             if !released.hand.leaving.is_empty() {
                 let leaving = std::mem::take(&mut released.hand.leaving);
-                self.post((source, poisoned), leaving, &[]);
+                let track = released.hand.track.as_deref_mut();
+                self.post((source, poisoned), leaving, &[], track);
             }
         }
         released.next()
@@ -128,7 +129,8 @@ impl<'a, S: TaskSpace> Released<'_, 'a, S> {
         }
         list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         if !leaving.is_empty() {
-            self.run.post((self.source, self.poisoned), leaving, &slots);
+            let track = self.hand.track.as_deref_mut();
+            (self.run).post((self.source, self.poisoned), leaving, &slots, track);
         }
         for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {
             *slot = None;

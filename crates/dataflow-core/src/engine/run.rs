@@ -17,6 +17,7 @@ use crate::error::{Error, Kind};
 use crate::port::{Hint, Lane, Wants, Word, Work};
 use crate::space::{Flow, Flows, HomeInputs, Mode, TaskName, TaskSpace};
 use crate::sync::Ordering;
+use crate::trace::{Fate, Track};
 use smallvec::SmallVec;
 use std::time::Instant;
 
@@ -49,6 +50,10 @@ pub(super) struct Hand<S: TaskSpace> {
     pub read: Bytes,
     /// What tasks have taken from home and put there.
     pub homes: Homes,
+    /// Where it notes what it does, if the run is recorded.
+    pub track: Option<Box<Track>>,
+    /// When the task that runs began, by the track's clock.
+    pub began: u64,
 }
 
 /// A task whose inputs have all come, and whether an ancestor failed.
@@ -70,10 +75,16 @@ impl<S: TaskSpace> Work for Run<'_, S> {
             wants: lane.wants(),
             read: Bytes::default(),
             homes: Homes::default(),
+            track: self
+                .opened
+                .as_ref()
+                .and_then(|opened| opened.enter(lane.worker())),
+            began: 0,
         };
         let before = hand.tally.executed;
         // One guard for the whole visit: bodies and the space's own formulas may panic.
         if let Some(text) = guarded(|| self.visit(lane, line, &mut hand)) {
+            Self::ends_by_panic(&mut hand);
             let text = format!("task panicked: {text}");
             self.fail(Kind::TaskPanicked, hand.task, text);
         }
@@ -83,6 +94,9 @@ impl<S: TaskSpace> Work for Run<'_, S> {
         line.publish(&hand.tally);
         self.note_read(hand.read);
         self.note_homes(hand.homes);
+        if let (Some(opened), Some(track)) = (&self.opened, hand.track) {
+            opened.leave(lane.worker(), track);
+        }
         hand.tally.executed - before
     }
 
@@ -145,6 +159,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 continue;
             }
             if let Some(word) = lane.steal() {
+                if let Some(track) = &mut hand.track {
+                    track.stolen();
+                }
                 return self.unpack(word, hand);
             }
             if announced == Announced::ByAnother {
@@ -166,7 +183,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     ) -> Option<Ready<S>> {
         hand.task = Some(task);
         let flows: &[Flow] = if Self::CARRIES {
-            self.gather((task, poisoned), &mut hand.slots, &mut hand.homes)?
+            self.gather((task, poisoned), hand)?
         } else {
             &[]
         };
@@ -174,14 +191,20 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if told {
             self.tell_reads(lane, hand);
         }
+        Self::begins(hand);
+        let mut fate = Fate::Ran;
         let start = (told && hand.wants == Wants::Everything).then(Instant::now);
         if !poisoned {
             let mut lent = Flows::new(flows, &mut hand.slots);
             if let Err(error) = self.space.run(task, &mut lent) {
                 self.note(task, Error::of_task(&task, error));
                 poisoned = true;
+                fate = Fate::Failed;
             }
+        } else {
+            fate = Fate::Skipped;
         }
+        Self::ends(task, fate, hand);
         if let Some(start) = start {
             lane.measured(task.class(), start.elapsed().as_secs_f64());
         }
@@ -189,12 +212,13 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// Fills the flows that come from home and makes what is updated the task's own.
-    fn gather(
-        &self,
-        (task, poisoned): Ready<S>,
-        slots: &mut Slots<S::Datum>,
-        homes: &mut Homes,
-    ) -> Option<&[Flow]> {
+    fn gather(&self, (task, poisoned): Ready<S>, hand: &mut Hand<S>) -> Option<&[Flow]> {
+        let Hand {
+            slots,
+            homes,
+            track,
+            ..
+        } = hand;
         let class = task.class();
         let Some(class_of) = self.description.classes().get(class) else {
             let text = format!("{task:?} is of class {class}, which the space does not describe");
@@ -257,6 +281,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                     let copied = version.make_sole();
                     if copied {
                         self.copies[class].fetch_add(1, Ordering::Relaxed);
+                        if let Some(track) = track {
+                            track.copied();
+                        }
                     }
                 }
                 (Mode::Read | Mode::Update, None) if !poisoned => {

@@ -10,6 +10,7 @@
 
 use super::{Hint, Inline, Ready, Wants};
 pub use crate::engine::{Job, MANY_INSIDE};
+use crate::trace::Tracer;
 use std::sync::Arc;
 
 /// A ready task as queues see it.
@@ -36,6 +37,11 @@ pub trait Executor: Send + Sync {
     /// byte that a task reads is local, and none is counted.
     fn is_uniform(&self) -> bool {
         false
+    }
+
+    /// Where its runs leave traces, if anywhere.
+    fn tracer(&self) -> Option<&Tracer> {
+        None
     }
 }
 

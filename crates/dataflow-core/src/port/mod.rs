@@ -10,6 +10,7 @@ mod plain;
 mod rayon;
 mod shuffled;
 mod told;
+mod traced;
 
 pub use crate::wire::{Failure, Terms, WireName};
 pub use courier::{
@@ -22,3 +23,4 @@ pub use memory::{Block, Heap, Memory};
 pub use rayon::OnRayon;
 pub use shuffled::Shuffled;
 pub use told::{Hint, Ready, Wants, most_bytes};
+pub use traced::Traced;

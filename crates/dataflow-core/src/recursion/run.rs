@@ -9,12 +9,18 @@ use super::{Call, Recursive};
 use crate::engine::{Job, Keeper, Ledger, Line, Offered, Report, Shelves, Tally, guarded};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Work};
+use crate::rank::Rank;
+use crate::trace::{Fate, Opened, Told, Track};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A call that waits for a worker.
 type Waiting<P> = (<P as Recursive>::Argument, Above<P>);
+
+/// In numbers of traces, above the number of a call stands that of its worker.
+const WORKER: u32 = 44;
 
 struct Run<'p, P: Recursive> {
     problem: &'p P,
@@ -25,6 +31,8 @@ struct Run<'p, P: Recursive> {
     /// Its value.
     value: Mutex<Option<P::Value>>,
     fault: Mutex<Option<Fault>>,
+    /// Where workers note what they do, if the executor has a tracer.
+    opened: Option<Opened>,
 }
 
 /// The failure to report: what stopped the run goes before what calls reported.
@@ -51,6 +59,10 @@ struct Hand<'l, P: Recursive> {
     keeper: Keeper,
     /// What is called, for reports of panics.
     calling: Option<Above<P>>,
+    /// Where it notes what it does, if the run is recorded.
+    track: Option<Box<Track>>,
+    /// When what is called began, by the track's clock; 0 if nothing is.
+    began: u64,
 }
 
 /// Calls a problem; whatever `execute` does with the job, it is over when this returns.
@@ -69,11 +81,16 @@ pub(super) fn run<P: Recursive>(
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
         fault: Mutex::new(None),
+        opened: on
+            .tracer()
+            .and_then(|tracer| tracer.open(on.n_workers(), None)),
     };
     {
         let offered = Offered::new(&run, Arc::default(), |run: &Run<'_, P>| run.ledger.stop());
         execute(&ledger, offered.job());
     }
+    let seconds = start.elapsed().as_secs_f64();
+    run.close_trace();
     if let Some(fault) = run.fault().take() {
         return Err(fault.error);
     }
@@ -85,7 +102,7 @@ pub(super) fn run<P: Recursive>(
     };
     let report = Report {
         tasks,
-        seconds: start.elapsed().as_secs_f64(),
+        seconds,
         tasks_by_worker: ledger.executed_by_worker(),
         uniform: on.is_uniform(),
         ..Report::default()
@@ -99,16 +116,25 @@ impl<P: Recursive> Work for Run<'_, P> {
         let mut hand = Hand {
             tally: line.read(),
             keeper: self.shelves.keeper(lane.worker()),
+            track: self
+                .opened
+                .as_ref()
+                .and_then(|opened| opened.enter(lane.worker())),
             lane,
             line,
             calling: None,
+            began: 0,
         };
         let before = hand.tally.executed;
         if let Some(text) = guarded(|| self.visit(&mut hand)) {
+            Self::note_called(Fate::Failed, &mut hand);
             let way = hand.calling.as_ref().map(Above::way);
             let text = format!("call panicked: {text}");
             let task = way.map(|way| format!("{:?}", Way(way)));
             self.stop(Error::new(Kind::TaskPanicked, task, text));
+        }
+        if let (Some(opened), Some(track)) = (&self.opened, hand.track.take()) {
+            opened.leave(hand.lane.worker(), track);
         }
         self.shelves.keep(hand.keeper);
         line.publish(&hand.tally);
@@ -148,7 +174,14 @@ impl<P: Recursive> Run<'_, P> {
                 return;
             }
             hand.calling = Some(above);
+            hand.began = hand.track.as_ref().map_or(0, |track| track.now());
             let called = self.problem.call(argument);
+            let fate = if called.is_ok() {
+                Fate::Ran
+            } else {
+                Fate::Failed
+            };
+            Self::note_called(fate, hand);
             let above = hand.calling.take().unwrap_or_else(Above::nothing);
             hand.tally.executed += 1;
             hand.line.publish_executed(hand.tally.executed);
@@ -172,6 +205,32 @@ impl<P: Recursive> Run<'_, P> {
                 }
             }
         }
+    }
+
+    /// A call has returned, if that is recorded: calls are numbered by worker, as they come.
+    fn note_called(fate: Fate, hand: &mut Hand<'_, P>) {
+        if let (Some(track), 1..) = (&mut hand.track, hand.began) {
+            let number = (hand.lane.worker() as u64) << WORKER | hand.tally.executed;
+            track.ran(number, 0, hand.began, fate);
+            hand.began = 0;
+        }
+    }
+
+    /// What was noted becomes a trace.
+    fn close_trace(&self) {
+        let Some(opened) = &self.opened else { return };
+        let told = Told {
+            name: "recursion".to_string(),
+            parameters: Vec::new(),
+            classes: vec!["call".to_string()],
+            rank: Rank(0),
+            text: |call| {
+                let number = call & ((1 << WORKER) - 1);
+                format!("{number} of worker {}", call >> WORKER)
+            },
+            wide: BTreeMap::new(),
+        };
+        opened.close(told, &mut |_, _| {});
     }
 
     fn queue(&self, call: Waiting<P>, hand: &mut Hand<'_, P>) {

@@ -155,19 +155,21 @@ pub fn scope_with<'env, R: Send>(
 ) -> Result<(R, Report), Error> {
     refuse_inside_a_body()?;
     let start = Instant::now();
-    let level = Level::outermost(on.n_workers());
+    let level = Level::outermost(on);
     let result = conduct(on, &level, program, |job| {
         monitor.watch(&level.ledger, job);
         on.execute(job);
-    })?;
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    level.close_trace();
     let report = Report {
         tasks: level.tasks(),
-        seconds: start.elapsed().as_secs_f64(),
+        seconds,
         tasks_by_worker: level.ledger.executed_by_worker(),
         uniform: on.is_uniform(),
         ..Report::default()
     };
-    Ok((result, report))
+    Ok((result?, report))
 }
 
 /// The same inside the body of a task, whatever kind of task that is: on the workers of `on`, the
@@ -184,6 +186,8 @@ pub fn scope_inside<'env, R: Send>(
     if !is_inside() {
         return scope(on, program);
     }
-    let level = Level::outermost(on.n_workers());
-    conduct(on, &level, program, |job| on.execute_inside(job))
+    let level = Level::outermost(on);
+    let result = conduct(on, &level, program, |job| on.execute_inside(job));
+    level.close_trace();
+    result
 }

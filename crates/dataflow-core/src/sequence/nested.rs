@@ -17,6 +17,7 @@ use super::scope::Scope;
 use super::task::{Body, Fallen, Label, Outcome};
 use crate::error::Error;
 use crate::port::Executor;
+use crate::trace::Aside;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(super) struct Inside<'r> {
     pub on: &'r dyn Executor,
     pub level: &'r Arc<Level>,
     pub label: Label,
+    /// Where the worker notes what it does.
+    pub aside: Aside<'r>,
     /// For bodies whose time is taken.
     pub watch: Option<Watch>,
 }
@@ -94,8 +97,10 @@ where
         let outer = PhantomData;
         (parent.body)(Children { scope, outer }, arg)
     };
-    let result = conduct(inside.on, &level, program, |job| {
-        inside.on.execute_inside(job)
+    let result = inside.aside.during(|| {
+        conduct(inside.on, &level, program, |job| {
+            inside.on.execute_inside(job)
+        })
     });
     inside.level.count_nested(level.tasks());
     match result {

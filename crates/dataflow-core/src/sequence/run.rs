@@ -20,9 +20,12 @@ use crate::engine::{
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Word, Work};
+use crate::rank::Rank;
 use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
+use crate::trace::{Aside, Fate, Opened, TaskNumber, Told, Track};
 use crossbeam_utils::Backoff;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -37,7 +40,14 @@ pub(crate) struct Level {
     depth: usize,
     /// Tasks that ran inside of bodies.
     nested: AtomicU64,
+    /// Where workers note what they do, if the executor has a tracer.
+    opened: Option<Arc<Opened>>,
+    /// The number of the first task in traces.
+    first: TaskNumber,
 }
+
+/// In numbers of traces, above the number of a task stands that of its scope.
+const SCOPE: u32 = 40;
 
 /// Scopes that may be nested in one another. The worker of the innermost task has them all on its
 /// stack, with the frames of the bodies between: some three kilobytes each, ten without optimisation,
@@ -51,22 +61,54 @@ thread_local! {
 
 impl Level {
     /// A run of its own, be it in the body of a task of another.
-    pub fn outermost(n_workers: usize) -> Arc<Self> {
-        Self::new(n_workers, None, DEPTH.get() + 1)
+    pub fn outermost(on: &dyn Executor) -> Arc<Self> {
+        let tracer = on.tracer();
+        let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
+        let opened = opened.map(Arc::new);
+        Self::new(on.n_workers(), None, DEPTH.get() + 1, opened)
     }
 
     /// A run inside a body of another.
     pub fn within(n_workers: usize, outer: &Arc<Level>) -> Arc<Self> {
-        Self::new(n_workers, Some(outer.clone()), outer.depth + 1)
+        let opened = outer.opened.clone();
+        Self::new(n_workers, Some(outer.clone()), outer.depth + 1, opened)
     }
 
-    fn new(n_workers: usize, outer: Option<Arc<Level>>, depth: usize) -> Arc<Self> {
+    fn new(
+        n_workers: usize,
+        outer: Option<Arc<Level>>,
+        depth: usize,
+        opened: Option<Arc<Opened>>,
+    ) -> Arc<Self> {
+        let scope = match (&outer, &opened) {
+            (Some(_), Some(opened)) => opened.next_scope(),
+            _ => 0,
+        };
         Arc::new(Level {
             ledger: Arc::new(Ledger::new(n_workers, 0, false)),
             outer,
             depth,
             nested: AtomicU64::new(0),
+            opened,
+            first: scope << SCOPE,
         })
+    }
+
+    /// The outermost run is over: what was noted becomes a trace.
+    pub fn close_trace(&self) {
+        let Some(opened) = &self.opened else { return };
+        let told = Told {
+            name: "sequence".to_string(),
+            parameters: Vec::new(),
+            classes: Vec::new(),
+            rank: Rank(0),
+            text: |task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
+                (0, number) => number.to_string(),
+                (scope, number) => format!("{number} in scope {scope}"),
+            },
+            wide: BTreeMap::new(),
+        };
+        opened.close(told, &mut |_, _| {});
     }
 
     /// Whether it shall end, for its own sake or with the run that it is inside of.
@@ -117,6 +159,10 @@ pub(crate) struct Hand<'l> {
     pub inserted: u64,
     /// What runs, for reports of panics.
     running: Option<Label>,
+    /// Where it notes what it does, if the run is recorded.
+    track: Option<Box<Track>>,
+    /// When what runs began, by the track's clock.
+    began: u64,
 }
 
 /// A task whose word nobody else holds.
@@ -145,6 +191,7 @@ impl<'env> Shared<'env> {
         *place = Some(task);
         let mut woken = Woken::new();
         if let Some(ready) = Self::settle(Taken { word, place }, &mut woken) {
+            self.note_ready(ready.label(), None, hand);
             Self::queue(ready, hand);
         }
         self.wake(&mut woken, hand);
@@ -227,6 +274,7 @@ impl<'env> Shared<'env> {
     fn wake(&self, woken: &mut Woken, hand: &mut Hand<'_>) {
         while let Some(word) = woken.pop() {
             if let Some(ready) = Self::settle(self.take(word), woken) {
+                self.note_ready(ready.label(), None, hand);
                 Self::queue(ready, hand);
             }
         }
@@ -242,11 +290,13 @@ impl<'env> Shared<'env> {
             if hand.pace.as_ref().is_some_and(Pace::is_slice_over) {
                 return Self::queue(taken, hand);
             }
+            let source = taken.label();
             let mut woken = self.run_one(taken, hand);
             while let Some(word) = woken.pop() {
                 let Some(ready) = Self::settle(self.take(word), &mut woken) else {
                     continue;
                 };
+                self.note_ready(ready.label(), Some(source), hand);
                 next = match next {
                     Some(best) if best.label().priority >= ready.label().priority => {
                         Self::queue(ready, hand);
@@ -291,24 +341,32 @@ impl<'env> Shared<'env> {
         let task = taken.task();
         let label = task.label();
         let mut failed = task.is_spoilt();
+        let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
+        hand.began = hand.track.as_ref().map_or(0, |track| track.now());
         if !failed {
             hand.running = Some(label);
+            let opened = self.level.opened.as_deref();
             let inside = Inside {
                 on: hand.on,
                 level: &self.level,
                 label,
                 watch: hand.pace.as_mut().and_then(Pace::watch),
+                aside: Aside::new(hand.track.take(), opened, hand.lane.worker()),
             };
             let result = task.run(&inside);
-            if let (Some(pace), Some(watch)) = (&mut hand.pace, inside.watch) {
+            let Inside { watch, aside, .. } = inside;
+            hand.track = aside.back();
+            if let (Some(pace), Some(watch)) = (&mut hand.pace, watch) {
                 pace.note(watch);
             }
             hand.running = None;
             if let Err(fallen) = result {
                 failed = true;
+                fate = Fate::Failed;
                 self.note(label, fallen);
             }
         }
+        self.note_ran(label, fate, hand);
         let mut woken = Woken::new();
         task.finish(failed, &mut woken);
         if hand.keeper.owns(word) {
@@ -319,6 +377,22 @@ impl<'env> Shared<'env> {
         hand.tally.executed += 1;
         hand.line.publish_executed(hand.tally.executed);
         woken
+    }
+
+    /// A task has run, if that is recorded.
+    fn note_ran(&self, label: Label, fate: Fate, hand: &mut Hand<'_>) {
+        if let Some(track) = &mut hand.track {
+            let class = track.class(label.name);
+            track.ran(self.level.first + label.number, class, hand.began, fate);
+        }
+    }
+
+    /// A task has become ready, if that is recorded.
+    fn note_ready(&self, label: Label, source: Option<Label>, hand: &mut Hand<'_>) {
+        if let Some(track) = &mut hand.track {
+            let number = |label: Label| self.level.first + label.number;
+            track.ready(number(label), source.map(number));
+        }
     }
 
     /// A body failed, or what it ran inside: of several failures the smallest is reported.
@@ -390,6 +464,8 @@ impl Hand<'_> {
             pace: None,
             inserted: self.inserted,
             running: self.running,
+            track: self.track.take(),
+            began: self.began,
         }
     }
 
@@ -464,6 +540,7 @@ where
         let shared = &self.shared;
         let line = shared.level.ledger.line(lane.worker());
         let keeper = shared.shelves.keeper(lane.worker());
+        let (opened, worker) = (shared.level.opened.as_deref(), lane.worker());
         let mut hand = Hand {
             tally: line.read(),
             lane,
@@ -473,10 +550,24 @@ where
             pace: None,
             inserted: 0,
             running: None,
+            track: opened.and_then(|opened| opened.enter(worker)),
+            began: 0,
         };
+        let is_recorded = hand.track.is_some();
         let before = hand.tally.executed;
         let outer = DEPTH.replace(shared.level.depth);
-        if let Some(text) = guarded(|| self.visit(&mut hand)) {
+        let panicked = guarded(|| self.visit(&mut hand));
+        if let Some(opened) = opened.filter(|_| is_recorded) {
+            // One that a panic has left with its run comes back.
+            hand.track = hand.track.take().or_else(|| opened.take(worker));
+            if let (Some(_), Some(label)) = (&panicked, hand.running) {
+                shared.note_ran(label, Fate::Failed, &mut hand);
+            }
+            if let Some(track) = hand.track.take() {
+                opened.leave(worker, track);
+            }
+        }
+        if let Some(text) = panicked {
             shared.panicked(hand.running, &text);
         }
         DEPTH.set(outer);
@@ -534,10 +625,13 @@ where
             keeper,
             inserted,
             running,
+            track,
+            began,
             ..
         } = scope.into_hand();
         hand.tally = tally;
         hand.keeper = keeper;
+        (hand.track, hand.began) = (track, began);
         let result = match result {
             Ok(result) => result,
             Err(panic) => return self.shared.panicked(running, &buried(panic)),

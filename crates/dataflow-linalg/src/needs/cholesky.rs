@@ -61,7 +61,8 @@ pub fn cholesky_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 
 /// [`cholesky::Inverse`](crate::cholesky::Inverse) of a lower matrix.
 ///
-/// On one rank few tiles are copied: so it is where tasks run in the order of their priorities.
+/// On one rank it is for tasks in the order of their priorities: of all on one worker, of each queue
+/// on several.
 pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
     let received = view.sum(|m, k| match (m, k) {
@@ -87,12 +88,14 @@ pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
         }
     });
     let held = matrix::<T>(layout);
-    // A tile that is still read is copied before it is overwritten, up to four times; in the order
-    // of priorities it is one of a row and a column of tiles, or in a worker's hand.
-    let in_order = (2 * view.nt + workers) as u128 * view.largest_tile();
-    let copies = match view.is_spread() {
-        true => 4 * held.held,
-        false => in_order.min(4 * held.held),
+    // A tile that is still read is copied before it is overwritten, up to four times. In the order of
+    // priorities it is one of a row and a column of tiles; with queues of their own workers get out of
+    // step, by a copy of each tile.
+    let row_and_column = 2 * view.nt as u128 * view.largest_tile();
+    let copies = match (view.is_spread(), workers) {
+        (true, _) => 4 * held.held,
+        (false, 1) => row_and_column.min(4 * held.held),
+        (false, _) => (row_and_column + held.held).min(4 * held.held),
     };
     let run = Needs {
         held: 0,

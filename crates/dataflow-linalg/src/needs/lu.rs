@@ -16,7 +16,7 @@ const WORD: u128 = size_of::<u32>() as u128;
 /// On one rank columns left of the panels are reordered by as many workers as there are, two at a
 /// time each: so it is where tasks run in the order of their priorities.
 pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    by_columns::<T>(layout, workers, |view, k| {
+    by_columns::<T>(layout, workers, 0, |view, k| {
         let (own, rows) = (view.rows_here(k), layout.rows() - layout.row_range(k).start);
         let width = layout.tile_cols(k) as u128;
         let (stacks, panel) = (own * width, rows as u128 * width);
@@ -59,7 +59,7 @@ pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: us
     let (groups, view) = (groups.get() as usize, View::of::<T>(layout));
     let entrants = |k: usize| groups.min(view.mt - k);
     let group = |entrant: usize, k: usize| (k + entrant..view.mt).step_by(groups);
-    let needs = by_columns::<T>(layout, workers, |view, k| {
+    let panel = |view: &View, k: usize| {
         let width = layout.tile_cols(k) as u128;
         let (mut received, mut made) = (0, 0);
         // The tiles of a group that it gathers from other rows of ranks.
@@ -88,7 +88,7 @@ pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: us
             false => received += factors + fallen + beside,
         }
         [received, made]
-    });
+    };
     // A group plays on a stack of all its rows.
     let of_group = |(entrant, k): (usize, usize)| -> u128 {
         group(entrant, k).map(|m| view.bytes(m, k)).sum()
@@ -97,17 +97,15 @@ pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: us
     let stacks = steps.flat_map(|k| (0..entrants(k)).map(move |entrant| (entrant, k)));
     let here = stacks.filter(|(entrant, k)| view.in_row(k + entrant));
     let largest = here.map(of_group).max().unwrap_or(0);
-    needs.and(Needs {
-        workspace: workers as u128 * largest,
-        ..Needs::default()
-    })
+    by_columns::<T>(layout, workers, workers as u128 * largest, panel)
 }
 
 /// What swaps of whole rows take; `panel` tells how many elements a rank in a panel's column gets
-/// and makes for it.
+/// and makes for it, beside bytes that workers need as long as there are panels.
 fn by_columns<T: Scalar>(
     layout: &Layout,
     workers: usize,
+    beside: u128,
     panel: impl Fn(&View, usize) -> [u128; 2],
 ) -> Needs {
     let view = View::of::<T>(layout);
@@ -148,7 +146,15 @@ fn by_columns<T: Scalar>(
     };
     let moving: u128 = of_column.iter().sum();
     received += (at_once * (of_panel[0] + moving) + stacks) * element;
-    made += (at_once * (of_panel[1] + 2 * moving) + stacks) * element;
+    let panels = at_once * (of_panel[1] + 2 * moving) * element + beside;
+    made += match view.is_spread() {
+        true => panels + stacks * element,
+        // Columns of panels are reordered after the last panel, when only those behind them may move.
+        false => {
+            let behind: u128 = of_column.iter().skip(mt).sum();
+            panels.max((stacks + 2 * behind) * element)
+        }
+    };
     let tiles = view.sum(|m, n| {
         let left = m >= n && view.in_row(m) && view.meets_cols(n + 1..nt);
         let upper = m < n && view.in_col(n) && view.meets_rows(m + 1..mt);

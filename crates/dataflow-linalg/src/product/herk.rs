@@ -42,7 +42,8 @@ pub struct Herk<'a, T: Scalar> {
 /// Overwrites the lower triangle of `c` by that of α·op(A)·op(A)ᴴ + β·C, with op(A) = A or Aᴴ.
 /// n·(n + 1)·k flops; copies no tile.
 ///
-/// With β = 0 nothing is read of C; with α = 0 nothing of A.
+/// With β = 0 nothing is read of C; with α = 0 nothing of A. Imaginary parts on the diagonal of C are
+/// not read and become 0, whatever the factors.
 ///
 /// # Errors
 /// If shapes or tile orders disagree, C is A or not stored as [`Structure::Lower`], A is not stored
@@ -215,7 +216,7 @@ task_space! {
         for m in 0..nt {
             for n in 0..=m {
                 // C[m,n] ← β · C[m,n]
-                Scale { m, n }: update tile = C[m, n] => scale(self.beta, tile);
+                Scale { m, n }: update tile = C[m, n] => self.scale(m == n, tile);
             }
         }
         for k in 0..kt {
@@ -264,9 +265,24 @@ task_space! {
 use HerkTask::{Below, Give, OnDiagonal, Scale};
 
 impl<T: Scalar> Herk<'_, T> {
+    /// Whether it is a square with the transpose, not the adjoint, of complex numbers.
+    fn is_symmetric(&self) -> bool {
+        T::IS_COMPLEX && [self.a.op(), self.second].contains(&Op::Transpose)
+    }
+
+    /// Also where nothing is added afterwards a Hermitian matrix has a real diagonal.
+    fn scale(&self, on_diagonal: bool, tile: &mut Tile<T>) {
+        scale(self.beta, tile);
+        if on_diagonal && T::IS_COMPLEX && !self.is_symmetric() {
+            let next = tile.rows() + 1;
+            let diagonal = tile.as_mut_slice().iter_mut().step_by(next);
+            diagonal.for_each(|element| *element = T::from_real(element.re()));
+        }
+    }
+
     fn on_diagonal(&self, left: &Tile<T>, tile: &mut Tile<T>) {
         let first = self.a.op();
-        if T::IS_COMPLEX && [first, self.second].contains(&Op::Transpose) {
+        if self.is_symmetric() {
             let factors = ((first, left), (self.second, left));
             return gemm_add(self.backend, self.alpha, factors.0, factors.1, tile);
         }

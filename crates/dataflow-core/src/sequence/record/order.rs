@@ -106,6 +106,17 @@ impl Order {
         order
     }
 
+    /// For whom each waits.
+    pub fn before_each(&self) -> Vec<Vec<u32>> {
+        let mut before = vec![Vec::new(); self.n_before.len()];
+        for source in 0..self.n_before.len() as u32 {
+            for &task in self.after(source) {
+                before[task as usize].push(source);
+            }
+        }
+        before
+    }
+
     /// The tasks that a flow has to wait for.
     fn before<D: Datum>(&self, recorded: &Recorded<'_, D>, flow: u32, tell: &mut Vec<u32>) {
         let source = recorded.flows[flow as usize].source;

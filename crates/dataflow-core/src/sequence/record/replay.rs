@@ -17,9 +17,12 @@ use crate::engine::{Ledger, Line, Offered, Report, Tally, guarded, refuse_inside
 use crate::error::{Error, Kind, TaskError};
 use crate::monitor::Monitor;
 use crate::port::{Executor, Hint, Lane, Ready, Wants, Word, Work, most_bytes};
+use crate::rank::Rank;
 use crate::sequence::fault::Faults;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::trace::{Fate, Opened, Told, Track};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,6 +46,8 @@ struct Replay<'r, 'env, D: Datum> {
     local_bytes: AtomicU64,
     remote_bytes: AtomicU64,
     faults: Faults,
+    /// Where workers note what they do, if the executor has a tracer.
+    opened: Option<Opened>,
 }
 
 /// The data of a task, or of the next one so far.
@@ -62,6 +67,10 @@ struct Hand<'l> {
     roots: Range<usize>,
     /// What runs, for reports of panics.
     running: Option<u32>,
+    /// Where it notes what it does, if the run is recorded.
+    track: Option<Box<Track>>,
+    /// When what runs began, by the track's clock; 0 if nothing does.
+    began: u64,
 }
 
 /// Runs a program.
@@ -86,6 +95,9 @@ pub(super) fn run<D: Datum>(
         local_bytes: AtomicU64::new(0),
         remote_bytes: AtomicU64::new(0),
         faults: Faults::default(),
+        opened: on
+            .tracer()
+            .and_then(|tracer| tracer.open(on.n_workers(), Some(recorded.n_tasks()))),
     };
     {
         let offered = Offered::new(&replay, Arc::default(), |replay: &Replay<'_, '_, D>| {
@@ -94,12 +106,15 @@ pub(super) fn run<D: Datum>(
         monitor.watch(&replay.ledger, offered.job());
         on.execute(offered.job());
     }
-    replay.finish(on, monitor, start)
+    let seconds = start.elapsed().as_secs_f64();
+    replay.close_trace();
+    replay.finish(on, monitor, seconds)
 }
 
 impl<D: Datum> Work for Replay<'_, '_, D> {
     fn work(&self, lane: &mut dyn Lane) -> u64 {
-        let line = self.ledger.line(lane.worker());
+        let line_of = lane.worker();
+        let line = self.ledger.line(line_of);
         let mut hand = Hand {
             tally: line.read(),
             wants: lane.wants(),
@@ -107,13 +122,24 @@ impl<D: Datum> Work for Replay<'_, '_, D> {
             line,
             roots: 0..0,
             running: None,
+            track: self
+                .opened
+                .as_ref()
+                .and_then(|opened| opened.enter(line_of)),
+            began: 0,
         };
         let before = hand.tally.executed;
         if let Some(text) = guarded(|| self.visit(&mut hand)) {
             let task = hand.running.map(|task| self.recorded.label(task));
             let task = task.map(|label| format!("{label:?}"));
+            if let (Some(task), 1..) = (hand.running, hand.began) {
+                self.note_ran(task, Fate::Failed, &mut hand);
+            }
             let text = format!("task panicked: {text}");
             self.stop(Error::new(Kind::TaskPanicked, task, text));
+        }
+        if let (Some(opened), Some(track)) = (&self.opened, hand.track.take()) {
+            opened.leave(line_of, track);
         }
         line.publish(&hand.tally);
         hand.tally.executed - before
@@ -215,14 +241,50 @@ impl<D: Datum> Replay<'_, '_, D> {
         hand.running = Some(number);
         let task = self.task(number);
         let mut failed = held.iter().any(Held::is_spoilt);
+        let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
+        hand.began = hand.track.as_ref().map_or(0, |track| track.now());
         if !failed && let Err(error) = self.call(task, held, hand) {
             let error = Error::of_task(&self.recorded.label(number), error);
             self.faults.note(task.number, error);
-            failed = true;
+            (failed, fate) = (true, Fate::Failed);
         }
+        self.note_ran(number, fate, hand);
         if failed {
             held.iter_mut().for_each(Held::spoil);
         }
+    }
+
+    /// A task has run, if that is recorded.
+    #[inline(always)]
+    fn note_ran(&self, number: u32, fate: Fate, hand: &mut Hand<'_>) {
+        if let Some(track) = &mut hand.track {
+            let class = self.task(number).class as usize;
+            track.ran(number.into(), class, hand.began, fate);
+            hand.began = 0;
+        }
+    }
+
+    /// What was noted becomes a trace.
+    fn close_trace(&self) {
+        let Some(opened) = &self.opened else { return };
+        let told = Told {
+            name: self.recorded.name().to_string(),
+            parameters: Vec::new(),
+            classes: self
+                .recorded
+                .classes
+                .iter()
+                .map(|class| class.name.into())
+                .collect(),
+            rank: Rank(0),
+            text: |task| task.to_string(),
+            wide: BTreeMap::new(),
+        };
+        let before = self.order.before_each();
+        opened.close(told, &mut |task, hear| {
+            let sources = before.get(task as usize).into_iter().flatten();
+            sources.for_each(|&source| hear(source.into(), Rank(0)));
+        });
     }
 
     /// Calls the body of a task.
@@ -346,7 +408,7 @@ impl<D: Datum> Replay<'_, '_, D> {
 
 impl<D: Datum> Replay<'_, '_, D> {
     /// What became of the run, once nobody is inside. The data go home.
-    fn finish(self, on: &dyn Executor, monitor: &Monitor, start: Instant) -> Result<Report, Error> {
+    fn finish(self, on: &dyn Executor, monitor: &Monitor, seconds: f64) -> Result<Report, Error> {
         let (executed, count) = (self.ledger.executed(), self.ledger.count());
         if let Some(error) = self.faults.take() {
             return Err(error);
@@ -362,7 +424,7 @@ impl<D: Datum> Replay<'_, '_, D> {
         let classes = self.recorded.classes.iter().zip(&self.copies);
         Ok(Report {
             tasks: executed,
-            seconds: start.elapsed().as_secs_f64(),
+            seconds,
             tasks_by_worker: self.ledger.executed_by_worker(),
             copies_by_class: classes
                 .map(|(class, copies)| (class.name.into(), copies.load(Ordering::Relaxed)))

@@ -195,6 +195,11 @@ impl<'env, D: Datum> Recorded<'env, D> {
         self.n_inserted
     }
 
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What the program calls a task: its name and its number there.
     pub fn name_of(&self, step: Step) -> (&'static str, u64) {
         let Label { name, number, .. } = self.label(step.number);

@@ -144,3 +144,24 @@ fn what_does_not_fit_is_refused() {
     let adjoint = Herk::symmetric(one, Operand::adjoint(&a), one, &small, Backend::Auto);
     assert_eq!(adjoint.unwrap_err().name(), "wrong_shape");
 }
+
+/// LAPACK's own test of CHERK: with nothing to add the diagonal kept an imaginary part of −10¹⁰.
+#[test]
+fn a_hermitian_square_has_a_real_diagonal_also_where_nothing_is_added() {
+    let strange = |i: usize, j: usize| match i == j {
+        true => c64::new(0.3, -1e10),
+        false => c64::new(0.5, 0.25),
+    };
+    for (alpha, k) in [(0.0, 3), (1.3, 0), (1.3, 3)] {
+        for beta in [0.0, 1.0, 1.3] {
+            let a = TiledMatrix::from_entries(Layout::general(5, k, 2).unwrap(), &Random::new(1));
+            let c = TiledMatrix::<c64>::from_fn(Layout::lower(5, 2).unwrap(), strange);
+            herk(alpha, Operand::plain(&a), beta, &c, Backend::Auto, &Inline).unwrap();
+            for i in 0..5 {
+                assert_eq!(c.get(i, i).unwrap().im, 0.0, "{alpha} {k} {beta} {i}");
+            }
+            let below = c.get(1, 0).unwrap().im;
+            assert!((alpha != 0.0 && k > 0) || below == 0.25 * beta, "{below}");
+        }
+    }
+}

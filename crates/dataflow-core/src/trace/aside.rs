@@ -1,0 +1,54 @@
+//! Aside: a worker's track while a body runs that may have tasks of its own.
+//!
+//! # Law
+//! Whatever the body does, the track is back with its run afterwards.
+
+use super::{Opened, Track};
+use std::cell::Cell;
+
+/// A track that whoever runs inside of a body may use.
+pub(crate) struct Aside<'o> {
+    track: Cell<Option<Box<Track>>>,
+    opened: Option<&'o Opened>,
+    worker: usize,
+}
+
+impl<'o> Aside<'o> {
+    pub fn new(track: Option<Box<Track>>, opened: Option<&'o Opened>, worker: usize) -> Self {
+        let track = Cell::new(track);
+        Aside {
+            track,
+            opened,
+            worker,
+        }
+    }
+
+    /// The body has ended.
+    pub fn back(self) -> Option<Box<Track>> {
+        self.track.take()
+    }
+
+    /// While `inside` runs, its workers find the track where they look for it.
+    pub fn during<R>(&self, inside: impl FnOnce() -> R) -> R {
+        let (Some(opened), Some(track)) = (self.opened, self.track.take()) else {
+            return inside();
+        };
+        let entered = track.entered();
+        opened.give_back(self.worker, track);
+        let result = inside();
+        let track = opened.take(self.worker);
+        self.track.set(track.map(|mut track| {
+            track.set_entered(entered);
+            track
+        }));
+        result
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        if let (Some(opened), Some(track)) = (self.opened, self.track.take()) {
+            opened.give_back(self.worker, track);
+        }
+    }
+}

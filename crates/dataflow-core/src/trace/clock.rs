@@ -1,0 +1,185 @@
+//! Clock: what tells the time in a trace.
+//!
+//! # Law
+//! Reading it is a few instructions: the processor's counter of cycles, where that counts evenly in
+//! every state of the processor and the system trusts it; else the system's clock. What a cycle is in
+//! nanoseconds is known afterwards, from two readings of both clocks, so nothing waits at the start.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// A clock of ticks.
+#[derive(Clone, Default)]
+pub struct Clock {
+    given: Option<Arc<dyn Fn() -> u64 + Send + Sync>>,
+    counts: bool,
+}
+
+impl Clock {
+    /// The fastest clock of this machine.
+    pub fn of_machine() -> Self {
+        Clock {
+            given: None,
+            counts: counts_evenly(),
+        }
+    }
+
+    /// Nanoseconds that somebody else tells: virtual time.
+    pub fn given(now: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Clock {
+            given: Some(Arc::new(now)),
+            counts: false,
+        }
+    }
+
+    /// Ticks since some moment: cycles, or nanoseconds.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        if self.counts {
+            return count();
+        }
+        match &self.given {
+            Some(now) => now(),
+            None => since_start(),
+        }
+    }
+
+    /// Now, by this clock and by the system's.
+    pub(crate) fn moment(&self) -> Moment {
+        if self.given.is_some() {
+            let now = self.now();
+            return Moment {
+                ticks: now,
+                steady: now,
+                date: now,
+            };
+        }
+        let date = SystemTime::now().duration_since(UNIX_EPOCH);
+        Moment {
+            ticks: self.now(),
+            steady: since_start(),
+            date: date.map_or(0, |date| date.as_nanos() as u64),
+        }
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (&self.given, self.counts) {
+            (Some(_), _) => "Clock(given)",
+            (None, true) => "Clock(cycles)",
+            (None, false) => "Clock(system)",
+        })
+    }
+}
+
+/// One moment by three clocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moment {
+    ticks: u64,
+    /// Nanoseconds that never go back.
+    steady: u64,
+    /// Nanoseconds since 1970.
+    date: u64,
+}
+
+impl Moment {
+    /// Nanoseconds since 1970.
+    pub fn date(&self) -> u64 {
+        self.date
+    }
+
+    pub fn ticks(&self) -> u64 {
+        self.ticks
+    }
+}
+
+/// Ticks as nanoseconds since the first of two moments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    from: Moment,
+    /// Nanoseconds of a tick.
+    tick: f64,
+}
+
+impl Scale {
+    pub fn new(from: Moment, to: Moment) -> Self {
+        let ticks = to.ticks.saturating_sub(from.ticks);
+        let steady = to.steady.saturating_sub(from.steady);
+        let tick = match ticks {
+            0 => 1.0,
+            _ => steady as f64 / ticks as f64,
+        };
+        Scale { from, tick }
+    }
+
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        let since = ticks.saturating_sub(self.from.ticks) as f64 * self.tick;
+        since.round() as u64
+    }
+}
+
+/// Nanoseconds since the first call of this process.
+fn since_start() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Whether the counter of cycles counts time.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+fn counts_evenly() -> bool {
+    static EVENLY: OnceLock<bool> = OnceLock::new();
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    *EVENLY.get_or_init(|| {
+        // What Linux itself tells the time by was found to be even, and the same on all processors.
+        std::fs::read_to_string(source).is_ok_and(|source| source.trim() == "tsc")
+    })
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+fn counts_evenly() -> bool {
+    false
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn count() -> u64 {
+    // SAFETY: every processor of this architecture has the instruction, which only reads a counter
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn count() -> u64 {
+    since_start()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_is_as_long_as_two_moments_say() {
+        let at = |ticks, steady, date| Moment {
+            ticks,
+            steady,
+            date,
+        };
+        let scale = Scale::new(at(100, 1000, 5_000), at(200, 1050, 9_999));
+        let told = [100, 101, 150, 200].map(|ticks| scale.nanoseconds(ticks));
+        // Half a nanosecond is rounded away from nothing; dates are not asked, they may jump.
+        assert_eq!(told, [0, 1, 25, 50]);
+    }
+
+    #[test]
+    fn the_clock_of_the_machine_goes_as_the_system_does() {
+        let clock = Clock::of_machine();
+        let from = clock.moment();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let (middle, to) = (clock.now(), clock.moment());
+        let scale = Scale::new(from, to);
+        let slept = scale.nanoseconds(middle) - scale.nanoseconds(from.ticks);
+        assert!(slept >= 20_000_000, "{slept} ns of 20 ms, {clock:?}");
+        assert!(scale.nanoseconds(to.ticks) - scale.nanoseconds(middle) < slept);
+    }
+}

@@ -1,0 +1,221 @@
+//! Links: which slice feeds which, on one rank and across ranks.
+//!
+//! # Law
+//! A slice is ready when the last of its inputs is there: when the body that made it ended or, from
+//! another rank, when a worker took it in.
+
+use super::{At, Came, Message, RankTrace, Source, TaskNumber};
+use crate::rank::Rank;
+use std::collections::HashMap;
+
+/// Edges between the slices of a trace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    /// By rank: by slice, a range of its `inputs`; one more at the end.
+    ranks: Vec<OfRank>,
+    messages: Vec<Message>,
+    /// All slices by their ends: who feeds has ended before who is fed begins.
+    order: Vec<At>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct OfRank {
+    offsets: Vec<u32>,
+    inputs: Vec<At>,
+    last: Vec<Option<At>>,
+}
+
+impl Links {
+    /// Finds them, and says of each slice when it was ready.
+    pub fn of(ranks: &mut [RankTrace]) -> Self {
+        let found = Found::new(ranks);
+        let messages = found.messages(ranks);
+        let mut links = Vec::with_capacity(ranks.len());
+        for rank in 0..ranks.len() {
+            let (of_rank, ready) = found.links(ranks, rank);
+            links.push(of_rank);
+            for (slice, (ready, from_afar)) in ranks[rank].slices.iter_mut().zip(ready) {
+                // Clocks of ranks differ a little.
+                slice.ready = ready.min(slice.span.begin);
+                slice.from_afar = from_afar;
+            }
+        }
+        Links {
+            ranks: links,
+            messages,
+            order: order(ranks),
+        }
+    }
+
+    pub fn inputs(&self, at: At) -> &[At] {
+        let of_rank = self.ranks.get(at.rank);
+        of_rank.map_or(&[], |of_rank| of_rank.inputs(at.slice))
+    }
+
+    pub fn last_input(&self, at: At) -> Option<At> {
+        *self.ranks.get(at.rank)?.last.get(at.slice)?
+    }
+
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The longest way through slices that `takes` accepts: its time in bodies, and its tasks.
+    pub fn longest(&self, ranks: &[RankTrace], takes: impl Fn(At) -> bool) -> (u64, Vec<At>) {
+        let order = self.order.iter().copied().filter(|&at| takes(at));
+        let mut ways: Vec<Vec<(u64, Option<At>)>> = ranks
+            .iter()
+            .map(|of| vec![(0, None); of.slices.len()])
+            .collect();
+        let mut best: Option<(u64, At)> = None;
+        for at in order {
+            let before = self.inputs(at).iter().filter(|&&input| takes(input));
+            let before = before.map(|&input| (ways[input.rank][input.slice].0, Some(input)));
+            let (way, from) = before.max_by_key(|way| way.0).unwrap_or((0, None));
+            let way = way + ranks[at.rank].slices[at.slice].span.length();
+            ways[at.rank][at.slice] = (way, from);
+            if best.is_none_or(|(most, _)| way > most) {
+                best = Some((way, at));
+            }
+        }
+        let Some((length, last)) = best else {
+            return (0, Vec::new());
+        };
+        let way = std::iter::successors(Some(last), |at| ways[at.rank][at.slice].1);
+        let mut tasks: Vec<At> = way.collect();
+        tasks.reverse();
+        (length, tasks)
+    }
+}
+
+/// All slices by their ends.
+fn order(ranks: &[RankTrace]) -> Vec<At> {
+    let all = ranks.iter().enumerate();
+    let all = all.flat_map(|(rank, of)| (0..of.slices.len()).map(move |slice| At { rank, slice }));
+    let mut order: Vec<At> = all.collect();
+    order.sort_by_key(|at| {
+        let span = ranks[at.rank].slices[at.slice].span;
+        (span.end, span.begin)
+    });
+    order
+}
+
+impl OfRank {
+    fn inputs(&self, slice: usize) -> &[At] {
+        match (self.offsets.get(slice), self.offsets.get(slice + 1)) {
+            (Some(&from), Some(&to)) => &self.inputs[from as usize..to as usize],
+            _ => &[],
+        }
+    }
+}
+
+/// Where tasks are found, and when their outputs came.
+struct Found {
+    by_rank: HashMap<Rank, usize>,
+    /// By rank, slices by task.
+    slices: Vec<Vec<(TaskNumber, usize)>>,
+    /// By rank, what came, by task and sender.
+    came: Vec<Vec<Came>>,
+}
+
+impl Found {
+    fn new(ranks: &[RankTrace]) -> Self {
+        let by_task = |of: &RankTrace| {
+            let slices = of.slices.iter().enumerate();
+            let mut by_task: Vec<_> = slices.map(|(at, slice)| (slice.task, at)).collect();
+            by_task.sort_unstable();
+            by_task
+        };
+        let by_sender = |of: &RankTrace| {
+            let mut came = of.came.clone();
+            came.sort_by_key(|came| (came.task, came.from));
+            came
+        };
+        let by_rank = ranks.iter().enumerate();
+        Found {
+            by_rank: by_rank.map(|(at, of)| (of.rank, at)).collect(),
+            slices: ranks.iter().map(by_task).collect(),
+            came: ranks.iter().map(by_sender).collect(),
+        }
+    }
+
+    fn slice(&self, task: TaskNumber, rank: Rank) -> Option<At> {
+        let rank = *self.by_rank.get(&rank)?;
+        let slices = &self.slices[rank];
+        let at = slices.binary_search_by_key(&task, |(task, _)| *task).ok()?;
+        let slice = slices[at].1;
+        Some(At { rank, slice })
+    }
+
+    fn came(&self, task: TaskNumber, from: Rank, to: usize) -> Option<&Came> {
+        let came = &self.came[to];
+        let at = came.binary_search_by_key(&(task, from), |came| (came.task, came.from));
+        at.ok().map(|at| &came[at])
+    }
+
+    /// When an output was there for those of a rank, if that is known.
+    fn there(&self, ranks: &[RankTrace], source: &Source, rank: usize) -> Option<u64> {
+        let of = Rank(source.rank);
+        if of == ranks[rank].rank {
+            let at = self.slice(source.task, of)?;
+            return Some(ranks[at.rank].slices[at.slice].span.end);
+        }
+        self.came(source.task, of, rank).map(|came| came.at)
+    }
+
+    /// The edges into the slices of a rank; and of each, when it was ready and whether an input came
+    /// from another rank.
+    fn links(&self, ranks: &[RankTrace], rank: usize) -> (OfRank, Vec<(u64, bool)>) {
+        let of = &ranks[rank];
+        let mut links = OfRank {
+            offsets: vec![0],
+            ..OfRank::default()
+        };
+        let mut known = Vec::with_capacity(of.slices.len());
+        for range in of.inputs.windows(2) {
+            let noted = of.slices[known.len()].ready;
+            let (mut ready, mut from_afar, mut last) = (of.span.begin.max(noted), false, None);
+            for source in &of.sources[range[0] as usize..range[1] as usize] {
+                let slice = self.slice(source.task, Rank(source.rank));
+                links.inputs.extend(slice);
+                from_afar |= Rank(source.rank) != of.rank;
+                if let Some(there) = self.there(ranks, source, rank)
+                    && (there >= ready || last.is_none())
+                {
+                    (ready, last) = (there.max(ready), slice);
+                }
+            }
+            links.offsets.push(links.inputs.len() as u32);
+            links.last.push(last);
+            known.push((ready, from_afar));
+        }
+        (links, known)
+    }
+
+    /// What was posted and came.
+    fn messages(&self, ranks: &[RankTrace]) -> Vec<Message> {
+        let mut messages = Vec::new();
+        for (from, of) in ranks.iter().enumerate() {
+            for posted in &of.posted {
+                let Some(&to) = self.by_rank.get(&posted.to) else {
+                    continue;
+                };
+                let Some(came) = self.came(posted.task, of.rank, to) else {
+                    continue;
+                };
+                messages.push(Message {
+                    task: posted.task,
+                    from,
+                    to,
+                    span: super::Span {
+                        begin: posted.at,
+                        end: came.at,
+                    },
+                    bytes: came.bytes,
+                });
+            }
+        }
+        messages.sort_by_key(|message| (message.span.end, message.task, message.to));
+        messages
+    }
+}

@@ -1,0 +1,305 @@
+//! Trace: what a run did when, and why it was not faster.
+//!
+//! An [executor](crate::port::Executor) may have a [`Tracer`]; then every run on it leaves a
+//! [`Trace`]: who ran which task from when to when, what it waited for, what came from other ranks.
+//! All that can be worked out afterwards is worked out afterwards: when a task became ready, which
+//! input was the last, why a worker had nothing to do.
+//!
+//! # Law
+//! Nothing is written or allocated in a run but into room that was made before it; what does not fit
+//! is counted ([`RankTrace::missing`]). What a worker does sums up to its time, to the nanosecond.
+//!
+//! # Elsewhere
+//! Files and pictures: the crate `dataflow-trace`.
+
+mod aside;
+mod clock;
+mod doing;
+mod explain;
+mod limits;
+mod links;
+mod record;
+mod shown;
+mod skew;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod tracer;
+mod travel;
+mod verdict;
+
+pub(crate) use aside::Aside;
+pub use clock::Clock;
+pub use doing::{Activity, Cause, Doing};
+pub use explain::{Explanation, Share};
+pub use limits::Limits;
+pub(crate) use record::Track;
+pub use skew::Skew;
+pub use tracer::Tracer;
+pub(crate) use tracer::{Opened, Told};
+
+use crate::rank::Rank;
+use links::Links;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Number of a task in a trace: the same on every rank.
+pub type TaskNumber = u64;
+
+/// What ranks recorded of one run, on one axis of time: nanoseconds since the first of them began
+/// ([`epoch`](Self::epoch)).
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The name of the space, of the program or of the recursion.
+    pub name: String,
+    /// Its parameters by name.
+    pub parameters: Vec<(String, String)>,
+    /// Names of its classes.
+    pub classes: Vec<String>,
+    /// The ranks, ascending.
+    pub ranks: Vec<RankTrace>,
+    /// When the axis begins: nanoseconds since 1970, or of virtual time.
+    pub epoch: u64,
+    /// By how many nanoseconds the clocks of ranks may differ after correction.
+    pub clock_error: u64,
+    /// How tasks with packed names are shown.
+    pub(crate) text: Option<fn(TaskNumber) -> String>,
+    pub(crate) links: Links,
+}
+
+/// What one rank recorded.
+#[derive(Clone, Debug, Default)]
+pub struct RankTrace {
+    /// Which.
+    pub rank: Rank,
+    /// From when to when it was in the run.
+    pub span: Span,
+    /// Tasks that ran or were skipped, worker by worker, each worker's in the order of time.
+    pub slices: Vec<Slice>,
+    /// Which of the slices are whose, and when each worker was in the engine.
+    pub workers: Vec<WorkerTrace>,
+    /// What left for other ranks, by time.
+    pub posted: Vec<Posted>,
+    /// What came from other ranks, by the time at which a worker took it in.
+    pub came: Vec<Came>,
+    /// Records that found no room.
+    pub missing: u64,
+    /// By slice, the tasks that feed it, as a range of `sources`; one more at the end.
+    pub(crate) inputs: Vec<u32>,
+    pub(crate) sources: Vec<Source>,
+    /// Names of tasks that do not pack.
+    pub(crate) wide: BTreeMap<TaskNumber, String>,
+}
+
+/// From when to when, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// When it begins.
+    pub begin: u64,
+    /// When it has ended.
+    pub end: u64,
+}
+
+impl Span {
+    /// Its length, nanoseconds.
+    pub fn length(&self) -> u64 {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+/// What one worker recorded.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerTrace {
+    /// Its slices, in those of its rank.
+    pub slices: Range<usize>,
+    /// When it was in the engine: elsewhen it slept, or the run had not come to it.
+    pub visits: Vec<Span>,
+}
+
+/// What became of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// Its body ran.
+    #[default]
+    Ran,
+    /// It was skipped, since an ancestor had failed.
+    Skipped,
+    /// Its body returned an error or panicked.
+    Failed,
+}
+
+/// A task on a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Which task; [`Trace::shown`] makes a text of it.
+    pub task: TaskNumber,
+    /// When its body ran.
+    pub span: Span,
+    /// When its last input was there; when the run began, if it has none.
+    pub ready: u64,
+    /// Index of its class.
+    pub class: u16,
+    /// Index of the worker on its rank.
+    pub worker: u16,
+    /// What became of it.
+    pub fate: Fate,
+    /// Whether the worker took it from another's queue.
+    pub stolen: bool,
+    /// Whether a datum was copied for it.
+    pub copied: bool,
+    /// Whether an input came from another rank.
+    pub from_afar: bool,
+}
+
+/// Outputs of a task that left for another rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Posted {
+    /// Of which task.
+    pub task: TaskNumber,
+    /// When.
+    pub at: u64,
+    /// To whom.
+    pub to: Rank,
+    /// Bytes of data.
+    pub bytes: u64,
+}
+
+/// Outputs of a task of another rank, as a worker took them in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Came {
+    /// Of which task.
+    pub task: TaskNumber,
+    /// When.
+    pub at: u64,
+    /// From the rank where it ran.
+    pub from: Rank,
+    /// Bytes of data.
+    pub bytes: u64,
+}
+
+/// A task that feeds another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub task: TaskNumber,
+    pub rank: u32,
+}
+
+/// A slice of a trace: index of the rank in [`Trace::ranks`], and of the slice there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct At {
+    /// Index into [`Trace::ranks`].
+    pub rank: usize,
+    /// Index into [`RankTrace::slices`].
+    pub slice: usize,
+}
+
+/// A message: what one task owed to another rank, from post to taking in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Of which task.
+    pub task: TaskNumber,
+    /// Indices of the ranks in [`Trace::ranks`].
+    pub from: usize,
+    /// Where it went.
+    pub to: usize,
+    /// When it was posted and when a worker took it in.
+    pub span: Span,
+    /// Bytes of data.
+    pub bytes: u64,
+}
+
+impl Trace {
+    /// A trace of one run from those of its ranks; what it can tell is worked out here.
+    ///
+    /// Costs n·log n for n tasks and edges.
+    pub fn of_ranks(mut parts: Vec<Trace>) -> Trace {
+        parts.sort_by_key(|part| part.ranks.first().map(|rank| rank.rank));
+        let epoch = parts.iter().map(|part| part.epoch).min().unwrap_or(0);
+        for part in &mut parts {
+            let later = part.epoch - epoch;
+            let shift = |time: &mut u64| *time += later;
+            part.ranks
+                .iter_mut()
+                .for_each(|rank| rank.change_times(shift));
+            part.epoch = epoch;
+        }
+        let mut parts = parts.into_iter();
+        let Some(mut trace) = parts.next() else {
+            return Trace::default();
+        };
+        for part in parts {
+            trace.ranks.extend(part.ranks);
+            trace.clock_error = trace.clock_error.max(part.clock_error);
+        }
+        trace.links = Links::of(&mut trace.ranks);
+        trace
+    }
+
+    /// All tasks, rank by rank and worker by worker.
+    pub fn slices(&self) -> impl Iterator<Item = (At, &Slice)> {
+        self.ranks.iter().enumerate().flat_map(|(rank, of)| {
+            let slices = of.slices.iter().enumerate();
+            slices.map(move |(slice, what)| (At { rank, slice }, what))
+        })
+    }
+
+    /// A slice by its place.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn slice(&self, at: At) -> &Slice {
+        &self.ranks[at.rank].slices[at.slice]
+    }
+
+    /// From the first rank's beginning to the last one's end, nanoseconds.
+    pub fn length(&self) -> u64 {
+        self.ranks
+            .iter()
+            .map(|rank| rank.span.end)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// How many workers there were, on all ranks.
+    pub fn n_workers(&self) -> usize {
+        self.ranks.iter().map(|rank| rank.workers.len()).sum()
+    }
+
+    /// The tasks that feed one, where they were recorded.
+    pub fn inputs(&self, at: At) -> impl Iterator<Item = At> + '_ {
+        self.links.inputs(at).iter().copied()
+    }
+
+    /// Of the tasks that feed one, the one whose output came last.
+    pub fn last_input(&self, at: At) -> Option<At> {
+        self.links.last_input(at)
+    }
+
+    /// What ranks sent each other, by the time it was taken in.
+    pub fn messages(&self) -> &[Message] {
+        self.links.messages()
+    }
+}
+
+impl RankTrace {
+    /// Changes all times.
+    fn change_times(&mut self, change: impl Fn(&mut u64)) {
+        let span = |span: &mut Span| {
+            change(&mut span.begin);
+            change(&mut span.end);
+        };
+        span(&mut self.span);
+        for slice in &mut self.slices {
+            span(&mut slice.span);
+            change(&mut slice.ready);
+        }
+        let visits = self
+            .workers
+            .iter_mut()
+            .flat_map(|worker| &mut worker.visits);
+        visits.for_each(span);
+        self.posted
+            .iter_mut()
+            .for_each(|posted| change(&mut posted.at));
+        self.came.iter_mut().for_each(|came| change(&mut came.at));
+    }
+}

@@ -1,0 +1,240 @@
+//! Record: what a worker notes while it runs, in room that was made before.
+
+use super::clock::Clock;
+use super::tracer::Room;
+use super::{Fate, Span, TaskNumber};
+use crate::rank::Rank;
+use std::sync::Arc;
+
+/// What happened, in 32 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Record {
+    /// Ticks.
+    pub begin: u64,
+    /// Ticks; of a message its bytes.
+    pub end: u64,
+    pub task: TaskNumber,
+    /// Of a message the other rank.
+    pub other: u32,
+    pub class: u16,
+    pub kind: Kind,
+    pub flags: u8,
+}
+
+/// What a record is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    #[default]
+    Body,
+    Visit,
+    Posted,
+    Came,
+    /// A task became ready; `end` is one more than the number of the task that made it so.
+    Ready,
+}
+
+pub(super) const STOLEN: u8 = 1;
+pub(super) const COPIED: u8 = 2;
+pub(super) const SKIPPED: u8 = 4;
+pub(super) const FAILED: u8 = 8;
+
+/// What a worker has noted in all.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub records: Vec<Record>,
+    pub missing: u64,
+    pub names: Vec<&'static str>,
+}
+
+/// Records in a chunk of room: 64 KiB.
+pub(super) const CHUNK: usize = 2048;
+
+/// What one worker has noted of one run.
+#[derive(Debug)]
+pub(crate) struct Track {
+    clock: Clock,
+    room: Arc<Room>,
+    chunk: Vec<Record>,
+    pub(super) full: Vec<Vec<Record>>,
+    pub(super) missing: u64,
+    entered: u64,
+    /// What is known of the task that comes next.
+    flags: u8,
+    /// Classes of tasks that are inserted, in the order in which they were met.
+    pub(super) names: Vec<&'static str>,
+}
+
+impl Track {
+    pub(super) fn new(clock: Clock, room: Arc<Room>) -> Self {
+        let full = Vec::with_capacity(room.n_chunks());
+        Track {
+            clock,
+            room,
+            chunk: Vec::new(),
+            full,
+            missing: 0,
+            entered: 0,
+            flags: 0,
+            names: Vec::new(),
+        }
+    }
+
+    /// Ticks.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// Since when the worker has been inside.
+    pub fn entered(&self) -> u64 {
+        self.entered
+    }
+
+    pub fn set_entered(&mut self, entered: u64) {
+        self.entered = entered;
+    }
+
+    /// The worker has entered.
+    pub fn enters(&mut self) {
+        self.entered = self.now();
+    }
+
+    /// It leaves.
+    pub fn leaves(&mut self) {
+        self.note(Record {
+            begin: self.entered,
+            end: self.now(),
+            kind: Kind::Visit,
+            ..Record::default()
+        });
+    }
+
+    /// The task that comes next was taken from another's queue.
+    pub fn stolen(&mut self) {
+        self.flags |= STOLEN;
+    }
+
+    /// A datum was copied for the task that comes next.
+    pub fn copied(&mut self) {
+        self.flags |= COPIED;
+    }
+
+    /// The class of inserted tasks of a name.
+    pub fn class(&mut self, name: &'static str) -> usize {
+        let known = self
+            .names
+            .iter()
+            .rposition(|known| std::ptr::eq(*known, name));
+        known.unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        })
+    }
+
+    /// A task is ready, made so by the end of another or by being inserted.
+    pub fn ready(&mut self, task: TaskNumber, source: Option<TaskNumber>) {
+        self.note(Record {
+            begin: self.now(),
+            end: source.map_or(0, |source| source + 1),
+            task,
+            kind: Kind::Ready,
+            ..Record::default()
+        });
+    }
+
+    /// A task ran, from `begin` to now.
+    #[inline(always)]
+    pub fn ran(&mut self, task: TaskNumber, class: usize, begin: u64, fate: Fate) {
+        let end = self.now();
+        self.note_body(task, class, Span { begin, end }, fate);
+    }
+
+    /// A task ran, in ticks.
+    #[inline(always)]
+    pub fn note_body(&mut self, task: TaskNumber, class: usize, span: Span, fate: Fate) {
+        let fate = match fate {
+            Fate::Ran => 0,
+            Fate::Skipped => SKIPPED,
+            Fate::Failed => FAILED,
+        };
+        self.note(Record {
+            begin: span.begin,
+            end: span.end,
+            task,
+            class: class as u16,
+            kind: Kind::Body,
+            flags: self.flags | fate,
+            other: 0,
+        });
+        self.flags = 0;
+    }
+
+    /// Outputs left for a rank.
+    pub fn posted(&mut self, task: TaskNumber, Rank(to): Rank, bytes: u64) {
+        self.note_message(task, to, bytes, Kind::Posted);
+    }
+
+    /// Outputs of a task of another rank were taken in.
+    pub fn came(&mut self, task: TaskNumber, Rank(from): Rank, bytes: u64) {
+        self.note_message(task, from, bytes, Kind::Came);
+    }
+
+    fn note_message(&mut self, task: TaskNumber, other: u32, bytes: u64, kind: Kind) {
+        self.note(Record {
+            begin: self.now(),
+            end: bytes,
+            task,
+            other,
+            kind,
+            ..Record::default()
+        });
+    }
+
+    #[inline(always)]
+    fn note(&mut self, record: Record) {
+        if self.chunk.len() == self.chunk.capacity() && !self.turn() {
+            self.missing += 1;
+            return;
+        }
+        self.chunk.push(record);
+    }
+
+    /// Takes a new chunk; says whether there was one.
+    #[cold]
+    fn turn(&mut self) -> bool {
+        match self.room.chunk() {
+            Some(chunk) => {
+                let full = std::mem::replace(&mut self.chunk, chunk);
+                if full.capacity() > 0 {
+                    self.full.push(full);
+                }
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether something holds of a task that was noted.
+    pub(super) fn any(&self, is_it: impl Fn(TaskNumber) -> bool) -> bool {
+        let records = self.full.iter().chain([&self.chunk]).flatten();
+        records
+            .into_iter()
+            .any(|record| record.kind == Kind::Body && is_it(record.task))
+    }
+
+    /// All that was noted; the chunks go back to their room.
+    pub(super) fn into_records(mut self) -> Noted {
+        self.full.push(std::mem::take(&mut self.chunk));
+        let records = self.full.concat();
+        for chunk in self.full.drain(..).filter(|chunk| chunk.capacity() > 0) {
+            self.room.give_back(chunk);
+        }
+        Noted {
+            records,
+            missing: self.missing,
+            names: self.names,
+        }
+    }
+}

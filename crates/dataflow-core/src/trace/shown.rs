@@ -1,0 +1,110 @@
+//! Shown: tasks as people read them.
+
+use super::{At, RankTrace, Slice, Source, Span, TaskNumber, Trace, WorkerTrace};
+use crate::rank::Rank;
+
+impl Trace {
+    /// A trace made by hand, of a run that was recorded otherwise or never happened.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::rank::Rank;
+    /// use dataflow_core::trace::{RankTrace, Slice, Span, Trace};
+    /// let slice = Slice { task: 7, span: Span { begin: 10, end: 30 }, ..Slice::default() };
+    /// let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 40 }, vec![vec![slice]]);
+    /// let trace = Trace::new("by hand", ["Step"], vec![rank]);
+    /// assert_eq!(trace.length(), 40);
+    /// assert_eq!(trace.shown(trace.slices().next().unwrap().0), "Step 7");
+    /// ```
+    pub fn new<N: Into<String>>(
+        name: &str,
+        classes: impl IntoIterator<Item = N>,
+        ranks: Vec<RankTrace>,
+    ) -> Trace {
+        let part = Trace {
+            name: name.to_string(),
+            classes: classes.into_iter().map(Into::into).collect(),
+            ranks,
+            ..Trace::default()
+        };
+        Trace::of_ranks(vec![part])
+    }
+
+    /// The task of a slice: class and parameters, `Gemm { m: 5, n: 3, k: 1 }`.
+    pub fn shown(&self, at: At) -> String {
+        let slice = self.slice(at);
+        let class = self.class(slice);
+        let wide = &self.ranks[at.rank].wide;
+        let name = match (wide.get(&slice.task), self.text) {
+            (Some(name), _) => name.clone(),
+            (None, Some(text)) => text(slice.task),
+            (None, None) => slice.task.to_string(),
+        };
+        match name.starts_with(class) {
+            true => name,
+            false => format!("{class} {name}"),
+        }
+    }
+
+    /// The name of a slice's class.
+    pub fn class(&self, slice: &Slice) -> &str {
+        let class = self.classes.get(usize::from(slice.class));
+        class.map_or("task", String::as_str)
+    }
+
+    /// The parameters of a slice's task, in their order: the numbers in its name.
+    pub fn parameters_of(&self, at: At) -> Vec<u64> {
+        let shown = self.shown(at);
+        let class = self.class(self.slice(at));
+        let name = shown.strip_prefix(class).unwrap_or(&shown);
+        let digits = |c: char| !c.is_ascii_digit();
+        let numbers = name.split(digits).filter(|number| !number.is_empty());
+        numbers.filter_map(|number| number.parse().ok()).collect()
+    }
+
+    /// To which iteration a task belongs: its last parameter.
+    pub fn iteration(&self, at: At) -> Option<u64> {
+        self.parameters_of(at).last().copied()
+    }
+}
+
+impl RankTrace {
+    /// What a rank did, from its workers' slices, each worker's in the order of time.
+    pub fn new(rank: Rank, span: Span, workers: Vec<Vec<Slice>>) -> RankTrace {
+        let mut of_rank = RankTrace {
+            rank,
+            span,
+            inputs: vec![0],
+            ..RankTrace::default()
+        };
+        for (worker, slices) in workers.into_iter().enumerate() {
+            let begin = of_rank.slices.len();
+            for slice in slices {
+                let worker = worker as u16;
+                of_rank.slices.push(Slice { worker, ..slice });
+                of_rank.inputs.push(0);
+            }
+            of_rank.workers.push(WorkerTrace {
+                slices: begin..of_rank.slices.len(),
+                visits: vec![span],
+            });
+        }
+        of_rank
+    }
+
+    /// The same, with the tasks that feed each slice, by its index: pairs of a task and its rank.
+    pub fn with_inputs(
+        mut self,
+        inputs: impl Fn(usize, &Slice) -> Vec<(TaskNumber, Rank)>,
+    ) -> Self {
+        self.inputs = vec![0];
+        self.sources.clear();
+        for (index, slice) in self.slices.iter().enumerate() {
+            let sources = inputs(index, slice);
+            let source = |(task, Rank(rank))| Source { task, rank };
+            self.sources.extend(sources.into_iter().map(source));
+            self.inputs.push(self.sources.len() as u32);
+        }
+        self
+    }
+}

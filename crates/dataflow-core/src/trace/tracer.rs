@@ -1,0 +1,403 @@
+//! Tracer: where runs leave their traces, and the room they have for it.
+
+use super::clock::{Moment, Scale};
+use super::record::{CHUNK, COPIED, FAILED, Kind, Noted, Record, SKIPPED, STOLEN, Track};
+use super::{Came, Clock, Fate, Posted, RankTrace, Slice, Source, Span, TaskNumber, Trace};
+use super::{WorkerTrace, links::Links};
+use crate::rank::Rank;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Records every run on the executor that has it. Cheap to clone: all clones are one.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Traced;
+/// use dataflow_core::space::Independent;
+/// use dataflow_core::trace::Tracer;
+/// let tracer = Tracer::new(1 << 20);
+/// let on = Traced::new(&dataflow_core::port::Inline, &tracer);
+/// dataflow_core::run(&Independent::new("nothing", 10, |_| Ok(())), &on)?;
+/// let traces = tracer.take();
+/// assert_eq!(traces[0].slices().count(), 10);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tracer {
+    clock: Clock,
+    room: Arc<Room>,
+    traces: Arc<Mutex<Vec<Trace>>>,
+    paused: Arc<AtomicBool>,
+    hear: Option<Hear>,
+}
+
+/// Who gets traces as they are made.
+type Hear = Arc<dyn Fn(Trace) + Send + Sync>;
+
+impl Tracer {
+    /// At most so many bytes of records at a time: 32 for each task, 32 for each visit of a worker and
+    /// for each message. Room is made when a run begins, and kept.
+    pub fn new(bytes: usize) -> Self {
+        Self::with_clock(bytes, Clock::of_machine())
+    }
+
+    /// The same, by another clock.
+    pub fn with_clock(bytes: usize, clock: Clock) -> Self {
+        Tracer {
+            clock,
+            room: Arc::new(Room::new(bytes)),
+            traces: Arc::default(),
+            paused: Arc::default(),
+            hear: None,
+        }
+    }
+
+    /// The same; each trace is given to `hear` when its run has ended, instead of being kept.
+    pub fn telling(self, hear: impl Fn(Trace) + Send + Sync + 'static) -> Self {
+        let hear: Option<Hear> = Some(Arc::new(hear));
+        Tracer { hear, ..self }
+    }
+
+    /// A tracer of its own with the same clock and as much room: for another rank.
+    pub fn another(&self) -> Self {
+        Tracer {
+            clock: self.clock.clone(),
+            room: Arc::new(Room::new(self.room.bytes())),
+            traces: Arc::default(),
+            paused: Arc::new(AtomicBool::new(!self.is_on())),
+            hear: self.hear.clone(),
+        }
+    }
+
+    /// Whether runs that begin now are recorded.
+    pub fn is_on(&self) -> bool {
+        !self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Runs that begin from now on are recorded, or not.
+    pub fn set_on(&self, on: bool) {
+        self.paused.store(!on, Ordering::Relaxed);
+    }
+
+    /// The traces of the runs that have ended since they were last taken, in their order: also of those
+    /// that failed.
+    pub fn take(&self) -> Vec<Trace> {
+        let parts = std::mem::take(&mut *held(&self.traces));
+        let alone = |part| Trace::of_ranks(vec![part]);
+        parts.into_iter().map(alone).collect()
+    }
+
+    /// A run begins that will have about so many tasks here, if that is known.
+    pub(crate) fn open(&self, n_workers: usize, n_tasks: Option<u64>) -> Option<Opened> {
+        if !self.is_on() {
+            return None;
+        }
+        self.room.prepare(n_workers, n_tasks);
+        Some(Opened {
+            tracks: (0..n_workers).map(|_| Mutex::default()).collect(),
+            begin: self.clock.moment(),
+            tracer: self.clone(),
+            n_scopes: AtomicU64::new(0),
+        })
+    }
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer")
+            .field("clock", &self.clock)
+            .field("bytes", &self.room.bytes())
+            .field("on", &self.is_on())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Chunks of records: those that nobody writes into, and how many more may be made.
+#[derive(Debug)]
+pub(crate) struct Room {
+    spare: Mutex<Vec<Vec<Record>>>,
+    most: usize,
+    made: AtomicUsize,
+}
+
+impl Room {
+    fn new(bytes: usize) -> Self {
+        Room {
+            spare: Mutex::default(),
+            most: bytes / (CHUNK * size_of::<Record>()),
+            made: Default::default(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.most * CHUNK * size_of::<Record>()
+    }
+
+    /// How many chunks there are.
+    pub(super) fn n_chunks(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Makes room for a run, and touches its pages.
+    fn prepare(&self, n_workers: usize, n_tasks: Option<u64>) {
+        /// Of a run of which nobody knows how long it will be: 4 MiB a worker to begin with.
+        const UNKNOWN: usize = if cfg!(miri) { 1 } else { 64 };
+        let tasks = match n_tasks {
+            // Beside the tasks there are visits and messages.
+            Some(n) => (n as usize).saturating_add(n as usize / 2) / CHUNK + 2 * n_workers,
+            None => UNKNOWN * n_workers,
+        };
+        let mut spare = held(&self.spare);
+        while spare.len() < tasks {
+            let Some(chunk) = self.make() else { break };
+            spare.push(chunk);
+        }
+    }
+
+    fn make(&self) -> Option<Vec<Record>> {
+        let more = |made: usize| (made < self.most).then_some(made + 1);
+        let made = (self.made).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        made.ok()?;
+        let mut chunk = vec![Record::default(); CHUNK];
+        // Written, not zeroed by the system: the pages are there.
+        chunk.iter_mut().for_each(|record| record.other = u32::MAX);
+        chunk.clear();
+        Some(chunk)
+    }
+
+    pub(super) fn chunk(&self) -> Option<Vec<Record>> {
+        let spare = held(&self.spare).pop();
+        spare.or_else(|| self.make())
+    }
+
+    pub(super) fn give_back(&self, mut chunk: Vec<Record>) {
+        chunk.clear();
+        held(&self.spare).push(chunk);
+    }
+}
+
+/// A run that is recorded.
+pub(crate) struct Opened {
+    /// By worker, those that nobody writes.
+    tracks: Box<[Mutex<Vec<Box<Track>>>]>,
+    begin: Moment,
+    tracer: Tracer,
+    n_scopes: AtomicU64,
+}
+
+/// What a run says of itself when it is over.
+pub(crate) struct Told {
+    pub name: String,
+    pub parameters: Vec<(String, String)>,
+    pub classes: Vec<String>,
+    pub rank: Rank,
+    pub text: fn(TaskNumber) -> String,
+    pub wide: BTreeMap<TaskNumber, String>,
+}
+
+/// A task that was inserted, when it was ready, and one more than the number of the last it waited for.
+type Woken = (TaskNumber, u64, u64);
+
+fn woken_of<'r>(records: &'r [Record], scale: &'r Scale) -> impl Iterator<Item = Woken> + 'r {
+    let ready = records.iter().filter(|record| record.kind == Kind::Ready);
+    ready.map(|record| (record.task, scale.nanoseconds(record.begin), record.end))
+}
+
+impl Noted {
+    /// Classes by the names that a worker met become those of all workers.
+    fn name_classes(&mut self, classes: &mut Vec<String>) {
+        if self.names.is_empty() {
+            return;
+        }
+        let number = |name: &&str| {
+            let known = classes.iter().position(|known| known == name);
+            known.unwrap_or_else(|| {
+                classes.push(name.to_string());
+                classes.len() - 1
+            }) as u16
+        };
+        let numbers: Vec<u16> = self.names.iter().map(number).collect();
+        let bodies = self
+            .records
+            .iter_mut()
+            .filter(|record| record.kind == Kind::Body);
+        bodies.for_each(|body| body.class = numbers[usize::from(body.class)]);
+    }
+}
+
+/// Hears of the tasks that feed one.
+pub(crate) type Feeds<'f> = &'f mut dyn FnMut(TaskNumber, Rank);
+
+impl Opened {
+    /// Whether something holds of a task that was noted.
+    pub fn any(&self, is_it: impl Fn(TaskNumber) -> bool) -> bool {
+        let mut tracks = self.tracks.iter();
+        tracks.any(|tracks| held(tracks).iter().any(|track| track.any(&is_it)))
+    }
+
+    /// A worker enters, perhaps once more inside of one of its bodies.
+    pub fn enter(&self, worker: usize) -> Option<Box<Track>> {
+        let spare = held(self.tracks.get(worker)?).pop();
+        let Tracer { clock, room, .. } = &self.tracer;
+        let new = || Box::new(Track::new(clock.clone(), room.clone()));
+        let mut track = spare.unwrap_or_else(new);
+        track.enters();
+        Some(track)
+    }
+
+    /// The track of a worker that is inside, and has put it aside.
+    pub fn take(&self, worker: usize) -> Option<Box<Track>> {
+        held(self.tracks.get(worker)?).pop()
+    }
+
+    /// It gets its track back.
+    pub fn give_back(&self, worker: usize, track: Box<Track>) {
+        held(&self.tracks[worker]).push(track);
+    }
+
+    /// The number of a scope inside of this run: 1, 2, …
+    pub fn next_scope(&self) -> u64 {
+        1 + self.n_scopes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// It leaves.
+    pub fn leave(&self, worker: usize, mut track: Box<Track>) {
+        track.leaves();
+        self.give_back(worker, track);
+    }
+
+    /// The run is over: what was noted becomes a trace. `inputs` tells the tasks that feed one.
+    pub fn close(&self, told: Told, inputs: &mut dyn FnMut(TaskNumber, Feeds)) {
+        let end = self.tracer.clock.moment();
+        let scale = Scale::new(self.begin, end);
+        let mut of_rank = RankTrace {
+            rank: told.rank,
+            span: Span {
+                begin: 0,
+                end: scale.nanoseconds(end.ticks()),
+            },
+            wide: told.wide,
+            ..RankTrace::default()
+        };
+        let (mut classes, mut woken) = (told.classes, Vec::new());
+        for (worker, tracks) in self.tracks.iter().enumerate() {
+            let mut records = Vec::new();
+            for track in std::mem::take(&mut *held(tracks)) {
+                let mut noted = track.into_records();
+                noted.name_classes(&mut classes);
+                of_rank.missing += noted.missing;
+                records.append(&mut noted.records);
+            }
+            of_rank.add(worker, &records, &scale);
+            woken.extend(woken_of(&records, &scale));
+        }
+        woken.sort_unstable();
+        of_rank
+            .posted
+            .sort_by_key(|posted| (posted.at, posted.task));
+        of_rank.came.sort_by_key(|came| (came.at, came.task));
+        of_rank.feed(&woken, inputs);
+        let part = Trace {
+            name: told.name,
+            parameters: told.parameters,
+            classes,
+            ranks: vec![of_rank],
+            epoch: self.begin.date(),
+            clock_error: 0,
+            text: Some(told.text),
+            links: Links::default(),
+        };
+        match &self.tracer.hear {
+            Some(hear) => hear(Trace::of_ranks(vec![part])),
+            None => held(&self.tracer.traces).push(part),
+        }
+    }
+}
+
+impl RankTrace {
+    /// Adds what a worker has noted.
+    fn add(&mut self, worker: usize, records: &[Record], scale: &Scale) {
+        let first = self.slices.len();
+        let span = |record: &Record| Span {
+            begin: scale.nanoseconds(record.begin),
+            end: scale.nanoseconds(record.end),
+        };
+        let mut visits = Vec::new();
+        for record in records {
+            let (task, at) = (record.task, scale.nanoseconds(record.begin));
+            let (other, bytes) = (Rank(record.other), record.end);
+            match record.kind {
+                Kind::Body => self.slices.push(Slice {
+                    span: span(record),
+                    worker: worker as u16,
+                    ..Slice::of(record)
+                }),
+                Kind::Visit => visits.push(span(record)),
+                Kind::Ready => {}
+                Kind::Posted => self.posted.push(Posted {
+                    task,
+                    at,
+                    to: other,
+                    bytes,
+                }),
+                Kind::Came => self.came.push(Came {
+                    task,
+                    at,
+                    from: other,
+                    bytes,
+                }),
+            }
+        }
+        // A task with tasks of its own goes before those that ran on its worker.
+        let before = |slice: &Slice| (slice.span.begin, std::cmp::Reverse(slice.span.end));
+        self.slices[first..].sort_by_key(before);
+        visits.sort_unstable();
+        self.workers.push(WorkerTrace {
+            slices: first..self.slices.len(),
+            visits,
+        });
+    }
+
+    /// Asks for the tasks that feed each.
+    fn feed(&mut self, woken: &[Woken], inputs: &mut dyn FnMut(TaskNumber, Feeds)) {
+        self.inputs.push(0);
+        let own = self.rank.0;
+        for slice in &mut self.slices {
+            let sources = &mut self.sources;
+            if let Ok(at) = woken.binary_search_by_key(&slice.task, |woken| woken.0) {
+                let (_, ready, source) = woken[at];
+                slice.ready = ready;
+                let task = source.checked_sub(1);
+                sources.extend(task.map(|task| Source { task, rank: own }));
+            }
+            inputs(slice.task, &mut |task, Rank(rank)| {
+                sources.push(Source { task, rank })
+            });
+            self.inputs.push(self.sources.len() as u32);
+        }
+    }
+}
+
+impl Slice {
+    fn of(record: &Record) -> Self {
+        let has = |flag: u8| record.flags & flag != 0;
+        Slice {
+            task: record.task,
+            class: record.class,
+            fate: match () {
+                () if has(SKIPPED) => Fate::Skipped,
+                () if has(FAILED) => Fate::Failed,
+                () => Fate::Ran,
+            },
+            stolen: has(STOLEN),
+            copied: has(COPIED),
+            ..Slice::default()
+        }
+    }
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,257 @@
+//! Travel: a rank's trace as bytes, for whoever puts all of them together.
+//!
+//! The receiver is the same program; what it needs to show tasks it has itself.
+
+use super::{Came, Fate, Posted, RankTrace, Slice, Source, Span, Trace, WorkerTrace};
+use crate::rank::Rank;
+
+impl Trace {
+    /// The traces of its ranks as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut to = Writer(Vec::new());
+        to.number(self.epoch);
+        to.number(self.clock_error);
+        to.list(&self.ranks, Writer::rank);
+        to.0
+    }
+
+    /// What another rank recorded of the same run, from its [bytes](Self::to_bytes).
+    ///
+    /// # Errors
+    /// If bytes are not those of a trace.
+    pub fn of_another(&self, bytes: &[u8]) -> Result<Trace, String> {
+        let wrong = || format!("{} bytes that are not those of a trace", bytes.len());
+        self.read(bytes).ok_or_else(wrong)
+    }
+
+    fn read(&self, bytes: &[u8]) -> Option<Trace> {
+        let mut from = Reader(bytes);
+        let (epoch, clock_error) = (from.number()?, from.number()?);
+        let ranks = from.list(Reader::rank)?;
+        from.0.is_empty().then(|| Trace {
+            name: self.name.clone(),
+            parameters: self.parameters.clone(),
+            classes: self.classes.clone(),
+            ranks,
+            epoch,
+            clock_error,
+            text: self.text,
+            ..Trace::default()
+        })
+    }
+
+    /// The same run on all ranks: this trace, and those of others as [bytes](Self::to_bytes).
+    ///
+    /// # Errors
+    /// As [`of_another`](Self::of_another).
+    pub fn joined<'b>(self, others: impl IntoIterator<Item = &'b [u8]>) -> Result<Trace, String> {
+        let others = others.into_iter().map(|bytes| self.of_another(bytes));
+        let mut parts = others.collect::<Result<Vec<_>, _>>()?;
+        parts.push(self);
+        Ok(Trace::of_ranks(parts))
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        // Seven bits a byte, the lowest first; the eighth says that more come.
+        let mut rest = number;
+        while rest >= 0x80 {
+            self.0.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        self.0.push(rest as u8);
+    }
+
+    fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Self, &T)) {
+        self.number(items.len() as u64);
+        items.iter().for_each(|item| one(self, item));
+    }
+
+    fn span(&mut self, span: &Span) {
+        self.number(span.begin);
+        self.number(span.length());
+    }
+
+    fn rank(&mut self, of: &RankTrace) {
+        self.number(of.rank.0.into());
+        self.span(&of.span);
+        self.number(of.missing);
+        self.list(&of.workers, |to, worker| {
+            to.number(worker.slices.len() as u64);
+            to.list(&worker.visits, Writer::span);
+        });
+        self.list(&of.slices, Writer::slice);
+        self.list(&of.posted, |to, posted| {
+            to.message([posted.task, posted.at, posted.to.0.into(), posted.bytes]);
+        });
+        self.list(&of.came, |to, came| {
+            to.message([came.task, came.at, came.from.0.into(), came.bytes]);
+        });
+        self.list(&of.inputs, |to, input| to.number((*input).into()));
+        self.list(&of.sources, |to, source| {
+            to.number(source.task);
+            to.number(source.rank.into());
+        });
+        let wide: Vec<_> = of.wide.iter().collect();
+        self.list(&wide, |to, (task, name)| {
+            to.number(**task);
+            to.list(name.as_bytes(), |to, byte| to.0.push(*byte));
+        });
+    }
+
+    fn message(&mut self, numbers: [u64; 4]) {
+        numbers.into_iter().for_each(|number| self.number(number));
+    }
+
+    fn slice(&mut self, slice: &Slice) {
+        let fate = match slice.fate {
+            Fate::Ran => 0,
+            Fate::Skipped => 1,
+            Fate::Failed => 2,
+        };
+        let flags = fate | u64::from(slice.stolen) << 2 | u64::from(slice.copied) << 3;
+        self.number(slice.task);
+        self.span(&slice.span);
+        self.number(slice.class.into());
+        self.number(slice.worker.into());
+        self.number(slice.ready);
+        self.number(flags);
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn narrow<N: TryFrom<u64>>(&mut self) -> Option<N> {
+        self.number()?.try_into().ok()
+    }
+
+    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let n: usize = self.narrow()?;
+        // Whatever it is, it takes a byte or more.
+        if n > self.0.len() {
+            return None;
+        }
+        (0..n).map(|_| one(self)).collect()
+    }
+
+    fn span(&mut self) -> Option<Span> {
+        let begin = self.number()?;
+        let end = begin.checked_add(self.number()?)?;
+        Some(Span { begin, end })
+    }
+
+    fn rank(&mut self) -> Option<RankTrace> {
+        let (rank, span, missing) = (Rank(self.narrow()?), self.span()?, self.number()?);
+        let mut first = 0_usize;
+        let workers = self.list(|from| {
+            let n: usize = from.narrow()?;
+            let slices = first..first.checked_add(n)?;
+            first = slices.end;
+            let visits = from.list(Reader::span)?;
+            Some(WorkerTrace { slices, visits })
+        })?;
+        let slices = self.list(Reader::slice)?;
+        let posted = self.list(|from| {
+            let [task, at, to, bytes] = from.message()?;
+            let to = Rank(to.try_into().ok()?);
+            Some(Posted {
+                task,
+                at,
+                to,
+                bytes,
+            })
+        })?;
+        let came = self.list(|reader| {
+            let [task, at, from, bytes] = reader.message()?;
+            let from = Rank(from.try_into().ok()?);
+            Some(Came {
+                task,
+                at,
+                from,
+                bytes,
+            })
+        })?;
+        let inputs = self.list(Reader::narrow)?;
+        let sources = self.list(|from| {
+            let (task, rank) = (from.number()?, from.narrow()?);
+            Some(Source { task, rank })
+        })?;
+        let wide = self.list(|from| {
+            let task = from.number()?;
+            let name = from.list(Reader::byte)?;
+            Some((task, String::from_utf8(name).ok()?))
+        })?;
+        let n_inputs = sources.len() as u64;
+        let is_whole = first == slices.len()
+            && (inputs.len() == slices.len() + 1 || inputs.is_empty())
+            && inputs.windows(2).all(|pair: &[u32]| pair[0] <= pair[1])
+            && inputs
+                .last()
+                .is_none_or(|last| u64::from(*last) <= n_inputs);
+        is_whole.then(|| RankTrace {
+            rank,
+            span,
+            slices,
+            workers,
+            posted,
+            came,
+            missing,
+            inputs,
+            sources,
+            wide: wide.into_iter().collect(),
+        })
+    }
+
+    fn message(&mut self) -> Option<[u64; 4]> {
+        Some([
+            self.number()?,
+            self.number()?,
+            self.number()?,
+            self.number()?,
+        ])
+    }
+
+    fn slice(&mut self) -> Option<Slice> {
+        let (task, span) = (self.number()?, self.span()?);
+        let (class, worker) = (self.narrow()?, self.narrow()?);
+        let (ready, flags) = (self.number()?, self.number()?);
+        let fate = match flags & 3 {
+            0 => Fate::Ran,
+            1 => Fate::Skipped,
+            _ => Fate::Failed,
+        };
+        Some(Slice {
+            task,
+            span,
+            ready,
+            class,
+            worker,
+            fate,
+            stolen: flags & 4 != 0,
+            copied: flags & 8 != 0,
+            ..Slice::default()
+        })
+    }
+}

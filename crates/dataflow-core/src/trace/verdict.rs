@@ -1,0 +1,178 @@
+//! Verdict: the one sentence that says what costs most.
+//!
+//! # Law
+//! A cause is named only if it takes a tenth of the workers' time or more; of several the one that
+//! explains the others goes first: a slow rank makes the rest wait, a long body leaves nothing ready.
+
+use super::explain::{Explanation, part, time};
+use super::{Cause, Trace};
+use std::collections::BTreeMap;
+
+/// From this part of the workers' time on, something is worth a sentence.
+const MUCH: f64 = 0.1;
+/// A rank is slow if its bodies take so many times as long as the same bodies elsewhere.
+const SLOW: f64 = 1.5;
+
+/// What costs most, and where.
+pub(super) fn of(trace: &Trace, told: &Explanation) -> String {
+    let idle = |cause: Cause| told.part(cause.shown());
+    let worst = Cause::ALL
+        .into_iter()
+        .max_by(|a, b| idle(*a).total_cmp(&idle(*b)));
+    let lost = 1.0 - told.in_bodies();
+    if told.n_tasks == 0 {
+        return "No task ran.".to_string();
+    }
+    let slow = slow_rank(trace).filter(|_| lost >= MUCH);
+    let by_runtime = told.part("runtime");
+    match worst {
+        _ if slow.is_some() => slow.unwrap_or_default(),
+        Some(cause) if idle(cause).max(by_runtime) < MUCH => busy(told),
+        Some(cause) if idle(cause) > by_runtime => match cause {
+            Cause::DataUnderWay => waits_for_data(trace, told),
+            Cause::Policy => format!(
+                "Tasks were ready while workers had nothing to do, {} of their time: the policy keeps them apart, or workers wake up late.",
+                percent(idle(cause))
+            ),
+            Cause::Opening => format!(
+                "Before the first task {} of the workers' time passed.",
+                percent(idle(cause))
+            ),
+            Cause::NothingReady | Cause::Closing => few_ready(trace, told),
+        },
+        _ => format!(
+            "The tasks are too small: the runtime takes {} of the workers' time, a body {} on average.",
+            percent(by_runtime),
+            time(mean_body(told)),
+        ),
+    }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", 100.0 * part)
+}
+
+fn mean_body(told: &Explanation) -> u64 {
+    let bodies = told.shares.iter().filter(|share| share.is_body);
+    bodies.map(|share| share.time).sum::<u64>() / told.n_tasks.max(1)
+}
+
+fn busy(told: &Explanation) -> String {
+    let dearest = told.shares.iter().find(|share| share.is_body);
+    let (class, of) = dearest.map_or(("", 0.0), |share| (&share.name[..], share.part));
+    format!(
+        "The workers compute {} of the time, {} of it in {class}: only faster bodies or more workers help.",
+        percent(told.in_bodies()),
+        percent(of / told.in_bodies()),
+    )
+}
+
+/// The rank whose bodies take longer than the same bodies of the others.
+fn slow_rank(trace: &Trace) -> Option<String> {
+    // By class and rank, how long each took.
+    let mut bodies: BTreeMap<u16, Vec<Vec<u64>>> = BTreeMap::new();
+    for (at, slice) in trace.slices() {
+        let of_class = bodies.entry(slice.class);
+        let of_class = of_class.or_insert_with(|| vec![Vec::new(); trace.ranks.len()]);
+        of_class[at.rank].push(slice.span.length());
+    }
+    let ratio = |rank: usize| -> Option<f64> {
+        // What this rank's bodies took, and what they would have taken elsewhere. By the median: one
+        // long body makes no slow rank.
+        let (mut took, mut would) = (0, 0);
+        for of_class in bodies.values() {
+            let others = of_class
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != rank);
+            let others = others.flat_map(|(_, bodies)| bodies).copied().collect();
+            if let (Some(own), Some(other)) = (median(of_class[rank].clone()), median(others)) {
+                let n = of_class[rank].len() as u64;
+                took += n * own;
+                would += n * other;
+            }
+        }
+        (would > 0).then(|| took as f64 / would as f64)
+    };
+    let ratios = (0..trace.ranks.len()).filter_map(|rank| Some((rank, ratio(rank)?)));
+    let (rank, ratio) = ratios.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (ratio >= SLOW).then(|| {
+        let rank = trace.ranks[rank].rank;
+        format!("{rank} is slow: its bodies take {ratio:.1} times as long as the same elsewhere.")
+    })
+}
+
+fn median(mut lengths: Vec<u64>) -> Option<u64> {
+    let middle = lengths.len() / 2;
+    (middle < lengths.len()).then(|| *lengths.select_nth_unstable(middle).1)
+}
+
+/// Between which ranks data are under way for longest.
+fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
+    let mut pairs: BTreeMap<(usize, usize), (u64, u64, u64)> = BTreeMap::new();
+    for message in trace.messages() {
+        let pair = pairs.entry((message.from, message.to)).or_default();
+        pair.0 += 1;
+        pair.1 += message.bytes;
+        pair.2 += message.span.length();
+    }
+    let waited = percent(told.part(Cause::DataUnderWay.shown()));
+    let slowest = pairs
+        .iter()
+        .max_by_key(|(_, (n, _, time))| time / n.max(&1));
+    match slowest {
+        Some((&(from, to), &(n, bytes, all))) => format!(
+            "Workers wait for data under way {waited} of their time; slowest from {} to {}: {n} messages of {} bytes on average, {} from post to use.",
+            trace.ranks[from].rank,
+            trace.ranks[to].rank,
+            bytes / n.max(1),
+            time(all / n.max(1)),
+        ),
+        None => format!("Workers wait for data under way {waited} of their time."),
+    }
+}
+
+/// Why nothing was ready: a long body, a long chain, or work that lies on one rank.
+fn few_ready(trace: &Trace, told: &Explanation) -> String {
+    let limits = &told.limits;
+    let length = |at: &super::At| trace.slice(*at).span.length();
+    let longest = limits.path_tasks.iter().max_by_key(|at| length(at));
+    let is_path = part(limits.path, told.length) >= 0.7;
+    if let Some(at) = longest
+        && is_path
+        && 2 * length(at) >= limits.path
+    {
+        return format!(
+            "One body is most of the longest chain: {} takes {} of {}.",
+            trace.shown(*at),
+            time(length(at)),
+            time(told.length),
+        );
+    }
+    if !is_path && trace.ranks.len() > 1 && part(limits.area, told.length) >= 0.7 {
+        return format!(
+            "The work is spread unevenly: {} has {} for each of its workers, of {} in all.",
+            limits.area_rank,
+            time(limits.area),
+            time(told.length),
+        );
+    }
+    let in_turn = limits.path_tasks.len();
+    if part(limits.path, told.length) < 0.5 {
+        let idle = [Cause::NothingReady, Cause::Closing];
+        let idle: f64 = idle.iter().map(|cause| told.part(cause.shown())).sum();
+        return format!(
+            "What is urgent runs late: workers find nothing ready {} of their time, though the longest chain, of {in_turn} tasks, takes {} of {}.",
+            percent(idle),
+            time(limits.path),
+            time(told.length),
+        );
+    }
+    let bodies = told.in_bodies() * told.n_workers as f64;
+    format!(
+        "There are too few tasks at a time: {bodies:.1} of {} workers are busy on average, and a chain of {in_turn} tasks takes {} of {}.",
+        told.n_workers,
+        time(limits.path),
+        time(told.length),
+    )
+}

@@ -1,0 +1,453 @@
+//! What every trace of a run must keep, whatever the space, the executor, the ranks and the end.
+
+#[path = "specimen/layered.rs"]
+#[allow(dead_code, reason = "what outcomes must be is tested elsewhere")]
+mod layered;
+mod specimen;
+
+use dataflow_core::error::Kind;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Executor, Inline, Shuffled, Traced};
+use dataflow_core::prelude::*;
+use dataflow_core::recursion::{Call, Recursive, recurse};
+use dataflow_core::sequence::record::record;
+use dataflow_core::sequence::{Scope, read, scope_with, write};
+use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Trace, Tracer};
+use dataflow_core::{Report, run, run_across};
+use layered::{Layered, graphs};
+use proptest::prelude::*;
+use specimen::cholesky::Task;
+use specimen::ranks::on_ranks;
+use specimen::{Cholesky, Specimen};
+use std::collections::BTreeSet;
+
+const ROOM: usize = 1 << 22;
+
+/// A run with its trace.
+fn traced<S: TaskSpace>(space: &S, on: &dyn Executor) -> (Result<Report, Error>, Trace) {
+    let tracer = Tracer::new(ROOM);
+    let result = run(space, &Traced::new(on, &tracer));
+    let mut traces = tracer.take();
+    assert_eq!(traces.len(), 1, "one run, one trace");
+    (result, traces.remove(0))
+}
+
+/// What holds of each trace.
+fn keeps_the_laws(trace: &Trace) {
+    for (rank, of) in trace.ranks.iter().enumerate() {
+        for (index, worker) in of.workers.iter().enumerate() {
+            let slices = &of.slices[worker.slices.clone()];
+            for pair in slices.windows(2) {
+                let [first, second] = [pair[0].span, pair[1].span];
+                // One after the other, or one inside of the other.
+                assert!(
+                    first.end <= second.begin || second.end <= first.end,
+                    "{pair:?}"
+                );
+            }
+            for slice in slices {
+                assert!(slice.span.begin <= slice.span.end && slice.ready <= slice.span.begin);
+                let is_inside = |visit: &dataflow_core::trace::Span| {
+                    visit.begin <= slice.span.begin && slice.span.end <= visit.end
+                };
+                assert!(worker.visits.iter().any(is_inside), "{slice:?} {worker:?}");
+            }
+            sums_up(&trace.activities(rank, index), trace.length());
+        }
+    }
+    for (at, slice) in trace.slices() {
+        for input in trace.inputs(at) {
+            let source = trace.slice(input);
+            assert!(
+                source.span.end <= slice.span.begin,
+                "{source:?} feeds {slice:?}"
+            );
+        }
+    }
+    let limits = trace.limits();
+    assert!(
+        limits.area <= trace.length() && limits.path <= trace.length(),
+        "{limits:?}"
+    );
+    let told = trace.explanation();
+    let parts: f64 = told.shares.iter().map(|share| share.part).sum();
+    assert!((parts - 1.0).abs() < 1e-9 || trace.length() == 0, "{parts}");
+    assert!(
+        !told.verdict().is_empty() && told.efficiency <= 1.0,
+        "{told}"
+    );
+}
+
+/// Activities follow one another and fill the time.
+fn sums_up(activities: &[Activity], length: u64) {
+    let mut now = 0;
+    for activity in activities {
+        assert_eq!(activity.span.begin, now, "{activities:?}");
+        now = activity.span.end;
+    }
+    assert_eq!(now, length);
+}
+
+fn executor(threads: usize, seed: u64) -> Box<dyn Executor> {
+    match threads {
+        0 => Box::new(Inline),
+        n => Box::new(Shuffled::new(seed).with_threads(n)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 100 }))]
+
+    #[test]
+    fn a_trace_has_each_task_once_and_its_edges_go_forwards(
+        graph in graphs(), seed: u64, threads in 0..4usize,
+    ) {
+        let on = executor(threads, seed);
+        let (plain, recorded) = (Layered::new(&graph), Layered::new(&graph));
+        run(&plain, &*on).unwrap();
+        let (report, trace) = traced(&recorded, &*on);
+        let report = report.unwrap();
+        // Traced changes no bit.
+        prop_assert_eq!(plain.outcome(), recorded.outcome());
+        keeps_the_laws(&trace);
+        prop_assert_eq!(trace.slices().count() as u64, report.tasks);
+        let workers = trace.ranks[0].workers.iter();
+        let by_worker: Vec<u64> = workers.map(|worker| worker.slices.len() as u64).collect();
+        prop_assert_eq!(by_worker, report.tasks_by_worker.clone());
+        let copied = trace.slices().filter(|(_, slice)| slice.copied).count() as u64;
+        prop_assert!(copied <= report.copies() && (copied > 0) == (report.copies() > 0));
+        let numbers: BTreeSet<_> = trace.slices().map(|(_, slice)| slice.task).collect();
+        prop_assert_eq!(numbers.len(), graph.nodes.len(), "each task has a number of its own");
+        let shown: BTreeSet<_> = trace.slices().map(|(at, _)| trace.shown(at)).collect();
+        prop_assert_eq!(shown.len(), graph.nodes.len(), "and a name, wide ones too");
+        let fed = |flow: &(layered::Kind, layered::From)| matches!(flow.1, layered::From::Task(..));
+        let edges: usize = graph.nodes.iter().map(|node| node.flows.iter().filter(|flow| fed(flow)).count()).sum();
+        let found: usize = trace.slices().map(|(at, _)| trace.inputs(at).count()).sum();
+        prop_assert_eq!(found, edges);
+    }
+}
+
+#[test]
+fn a_trace_over_ranks_has_every_task_and_an_arrow_for_each_parcel() {
+    for (p, q) in [(1, 2), (2, 2), (2, 3)] {
+        for seed in 0..if cfg!(miri) { 1 } else { 10 } {
+            let (parts, crossed) = on_ranks(p * q, (seed, 2), |courier| {
+                let tracer = Tracer::new(ROOM);
+                let on = Shuffled::new(seed).with_threads(1 + (seed % 2) as usize);
+                let space = Cholesky::new(7, (p, q));
+                let on = Traced::new(&on, &tracer);
+                let report = run_across(&space, &on, courier, &Monitor::new()).unwrap();
+                let trace = tracer.take().remove(0);
+                assert_eq!(trace.slices().count() as u64, report.tasks);
+                trace
+            });
+            let mut parts = parts.into_iter();
+            let first = parts.next().unwrap();
+            let others: Vec<Vec<u8>> = parts.map(|part| part.to_bytes()).collect();
+            let others: Vec<&[u8]> = others.iter().map(|part| &part[..]).collect();
+            let trace = first.joined(others).unwrap();
+            keeps_the_laws(&trace);
+            assert_eq!(trace.slices().count() as u64, Cholesky::n_tasks(7));
+            // Broadcasts go through others: who gets it is the same, and so is how much.
+            let told = trace.messages().iter();
+            let mut told: Vec<_> = told.map(|message| message.to as u32).collect();
+            let mut sent: Vec<_> = crossed.parcels.iter().map(|(_, to, _)| to.0).collect();
+            told.sort_unstable();
+            sent.sort_unstable();
+            assert_eq!(told, sent, "{p} x {q}, seed {seed}");
+            let bytes: u64 = trace.messages().iter().map(|message| message.bytes).sum();
+            assert_eq!(bytes, crossed.bytes);
+            // Potrf { k } is fed by one, Trsm by one or two, and so on: as many as in one's own run.
+            let alone = traced(&Cholesky::new(7, (1, 1)), &Inline).1;
+            let edges = |trace: &Trace| -> usize {
+                trace.slices().map(|(at, _)| trace.inputs(at).count()).sum()
+            };
+            assert_eq!(edges(&trace), edges(&alone));
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_no_trace_are_refused() {
+    let trace = traced(&Cholesky::new(4, (1, 1)), &Inline).1;
+    let bytes = trace.to_bytes();
+    const STRIDE: usize = if cfg!(miri) { 50 } else { 1 };
+    for length in (0..bytes.len()).step_by(STRIDE) {
+        assert!(
+            trace.clone().joined([&bytes[..length]]).is_err(),
+            "{length} of {}",
+            bytes.len()
+        );
+    }
+    for at in (0..bytes.len()).step_by(STRIDE) {
+        let mut other = bytes.clone();
+        other[at] ^= 0xff;
+        // Whatever it says now, nothing panics.
+        if let Ok(joined) = trace.clone().joined([&other[..]]) {
+            _ = joined.limits();
+        }
+    }
+}
+
+/// The slices that ended so, by name.
+fn with_fate(trace: &Trace, fate: Fate) -> Vec<String> {
+    let slices = trace.slices().filter(|(_, slice)| slice.fate == fate);
+    slices.map(|(at, _)| trace.shown(at)).collect()
+}
+
+#[test]
+fn a_run_that_failed_leaves_its_trace_with_the_failed_task_marked() {
+    for panics in [false, true] {
+        let failing = Task::Trsm { m: 3, k: 1 };
+        let space = Cholesky::new(6, (1, 1)).failing(failing, panics);
+        let (result, trace) = traced(&space, &Shuffled::new(1).with_threads(2));
+        let kind = result.unwrap_err().kind();
+        assert_eq!(kind == Kind::TaskPanicked, panics);
+        assert_eq!(with_fate(&trace, Fate::Failed), ["Trsm { m: 3, k: 1 }"]);
+        assert_eq!(with_fate(&trace, Fate::Skipped).is_empty(), panics);
+        keeps_the_laws(&trace);
+    }
+}
+
+#[test]
+fn a_run_that_was_cancelled_leaves_its_trace() {
+    let (tracer, monitor) = (Tracer::new(ROOM), Monitor::new());
+    monitor.cancel();
+    let on = Traced::new(&Inline, &tracer);
+    let result = dataflow_core::run_with(&Cholesky::new(6, (1, 1)), &on, &monitor);
+    assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
+    let trace = tracer.take().remove(0);
+    assert_eq!(trace.slices().count(), 0);
+    assert_eq!(trace.explanation().verdict(), "No task ran.");
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    // One chunk of room.
+    let tracer = Tracer::new(1 << 16);
+    let nothing = dataflow_core::space::Independent::new("many", 5000, |_| Ok(()));
+    run(&nothing, &Traced::new(&Inline, &tracer)).unwrap();
+    let trace = tracer.take().remove(0);
+    assert_eq!(
+        trace.slices().count() as u64 + trace.ranks[0].missing,
+        5001,
+        "and a visit"
+    );
+    assert_eq!(trace.slices().count(), 2048);
+    assert!(
+        trace
+            .explanation()
+            .to_string()
+            .contains("2953 records found no room")
+    );
+    // The room is there again for the next.
+    run(&Cholesky::new(3, (1, 1)), &Traced::new(&Inline, &tracer)).unwrap();
+    assert_eq!(tracer.take()[0].ranks[0].missing, 0);
+}
+
+#[test]
+fn a_tracer_that_is_off_leaves_nothing() {
+    let tracer = Tracer::new(ROOM);
+    tracer.set_on(false);
+    run(&Cholesky::new(3, (1, 1)), &Traced::new(&Inline, &tracer)).unwrap();
+    assert!(tracer.take().is_empty());
+    tracer.set_on(true);
+    run(&Cholesky::new(3, (1, 1)), &Traced::new(&Inline, &tracer)).unwrap();
+    assert_eq!(tracer.take().len(), 1);
+}
+
+#[test]
+fn the_last_input_is_the_one_that_was_there_last() {
+    let (_, trace) = traced(&Cholesky::new(6, (1, 1)), &Shuffled::new(7));
+    for (at, slice) in trace.slices() {
+        let ends = trace.inputs(at).map(|input| trace.slice(input).span.end);
+        let last = trace
+            .last_input(at)
+            .map(|input: At| trace.slice(input).span.end);
+        assert_eq!(last, ends.max());
+        assert!(last.is_none_or(|last| last == slice.ready));
+    }
+}
+
+#[test]
+fn a_worker_alone_is_never_idle_between_tasks_that_wait() {
+    let (_, trace) = traced(&Cholesky::new(8, (1, 1)), &Inline);
+    let first = trace.slices().next().unwrap().1.span.begin;
+    let last = trace.ranks[0].slices.last().unwrap().span.end;
+    for activity in trace.activities(0, 0) {
+        let between = activity.span.begin >= first && activity.span.end <= last;
+        let idle = matches!(
+            activity.doing,
+            Doing::Idle(Cause::Policy | Cause::DataUnderWay)
+        );
+        assert!(!(between && idle), "{activity:?}");
+    }
+}
+
+#[test]
+fn spaces_show_their_tasks_and_iterations() {
+    let (_, trace) = traced(&Cholesky::new(3, (1, 1)).fresh(), &Inline);
+    assert_eq!(trace.name, "cholesky shape");
+    assert_eq!(trace.parameters, [("nt".to_string(), "3".to_string())]);
+    let first = trace.slices().next().unwrap().0;
+    assert_eq!(
+        (trace.shown(first), trace.iteration(first)),
+        ("Potrf { k: 0 }".into(), Some(0))
+    );
+}
+
+/// What a sequence leaves.
+fn traced_scope<'env>(
+    on: &dyn Executor,
+    program: impl for<'c> FnOnce(&Scope<'c, 'env>) + Send,
+) -> (Result<Report, Error>, Trace) {
+    let tracer = Tracer::new(ROOM);
+    let result = scope_with(&Traced::new(on, &tracer), &Monitor::new(), program);
+    let mut traces = tracer.take();
+    assert_eq!(traces.len(), 1);
+    (result.map(|(_, report)| report), traces.remove(0))
+}
+
+#[test]
+fn a_sequence_leaves_its_tasks_by_name_and_who_made_each_ready() {
+    for threads in 0..4 {
+        let (mut sums, on) = ([0_u64; 4], executor(threads, 3));
+        let (report, trace) = traced_scope(&*on, |s| {
+            let handles = s.handles(&mut sums);
+            for step in 0..50 {
+                for handle in &handles {
+                    s.name("add").task(write(handle), move |sum| **sum += step);
+                }
+            }
+            s.name("look")
+                .task((read(&handles[0]), read(&handles[3])), |_| ());
+        });
+        let report = report.unwrap();
+        keeps_the_laws(&trace);
+        assert_eq!((trace.slices().count() as u64, report.tasks), (201, 201));
+        assert_eq!(sums, [1225; 4]);
+        let mut classes = trace.classes.clone();
+        classes.sort_unstable();
+        assert_eq!(classes, ["add", "look"]);
+        let look = trace
+            .slices()
+            .find(|(_, slice)| trace.class(slice) == "look")
+            .unwrap();
+        assert_eq!(trace.shown(look.0), "look 200");
+        // Whoever ended last before it, if it had to wait at all.
+        if let Some(last) = trace.last_input(look.0) {
+            assert!(["add 196", "add 199"].contains(&&trace.shown(last)[..]));
+        }
+    }
+}
+
+#[test]
+fn nested_tasks_are_slices_of_their_own_inside_of_their_parents() {
+    for threads in 0..3 {
+        let (mut data, on) = (vec![0_u64; 64], executor(threads, 5));
+        let (report, trace) = traced_scope(&*on, |s| {
+            let whole = s.handle(&mut data);
+            for _ in 0..3 {
+                s.name("parent").nested(write(&whole), |children, data| {
+                    for piece in data.chunks_mut(16) {
+                        let piece = children.handle(piece);
+                        children
+                            .name("child")
+                            .task(write(&piece), |piece| piece[0] += 1);
+                    }
+                });
+            }
+        });
+        assert_eq!(report.unwrap().tasks, 15);
+        // `Shuffled` runs what is inside on other threads of the same numbers.
+        if threads < 2 {
+            keeps_the_laws(&trace);
+        }
+        let named = |name: &str| {
+            trace
+                .slices()
+                .filter(|(_, slice)| trace.class(slice) == name)
+                .count()
+        };
+        assert_eq!(named("parent"), 3, "{threads}");
+        assert_eq!(named("child"), 12, "{threads}");
+    }
+}
+
+#[test]
+fn a_sequence_that_fails_leaves_its_trace() {
+    for panics in [false, true] {
+        let mut sum = 0_u64;
+        let (result, trace) = traced_scope(&Inline, |s| {
+            let handle = s.handle(&mut sum);
+            for step in 0..5 {
+                s.name("add")
+                    .task(write(&handle), move |sum| -> Result<(), String> {
+                        **sum += 1;
+                        match step {
+                            3 if panics => panic!("three"),
+                            3 => Err("three".to_string()),
+                            _ => Ok(()),
+                        }
+                    });
+            }
+        });
+        assert!(result.is_err());
+        assert_eq!(with_fate(&trace, Fate::Failed), ["add 3"]);
+        assert_eq!(with_fate(&trace, Fate::Ran).len(), 3);
+        keeps_the_laws(&trace);
+    }
+}
+
+#[test]
+fn a_replay_leaves_its_tasks_and_for_whom_each_waited() {
+    let store = Store::new("sums", (0..4).map(specimen::Number));
+    let program = record("sums", 1, |r| {
+        let data: Vec<_> = (0..4).map(|i| r.home(&store, i, Rank(0))).collect();
+        for _ in 0..10 {
+            for datum in &data {
+                r.name("add").task(write(datum), |sum| sum.0 += 1);
+            }
+        }
+    })
+    .unwrap();
+    for threads in 0..3 {
+        let tracer = Tracer::new(ROOM);
+        let on = executor(threads, 1);
+        program.run(&Traced::new(&*on, &tracer)).unwrap();
+        let trace = tracer.take().remove(0);
+        keeps_the_laws(&trace);
+        assert_eq!(trace.slices().count(), 40);
+        assert_eq!(trace.classes, ["add"]);
+        let edges: usize = trace.slices().map(|(at, _)| trace.inputs(at).count()).sum();
+        assert_eq!(edges, 36, "four chains of ten");
+    }
+}
+
+/// Subsets of n things.
+struct Subsets;
+
+impl Recursive for Subsets {
+    type Argument = u64;
+    type Value = u64;
+    fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+        Ok(Call::fork(0..n, |values| {
+            1 + values.into_iter().sum::<u64>()
+        }))
+    }
+}
+
+#[test]
+fn a_recursion_leaves_its_calls() {
+    for threads in 0..3 {
+        let tracer = Tracer::new(ROOM);
+        let on = executor(threads, 1);
+        let (value, report) = recurse(&Subsets, 8, &Traced::new(&*on, &tracer)).unwrap();
+        assert_eq!((value, report.tasks), (256, 256));
+        let trace = tracer.take().remove(0);
+        keeps_the_laws(&trace);
+        assert_eq!(trace.slices().count(), 256);
+        let numbers: BTreeSet<_> = trace.slices().map(|(_, slice)| slice.task).collect();
+        assert_eq!(numbers.len(), 256);
+    }
+}

@@ -1,0 +1,492 @@
+//! Charts of a run beside its Gantt chart: each shows one thing, over all that is seen.
+//!
+//! # Law
+//! The size of a chart is bounded, whatever the number of tasks, workers and ranks: what is too much
+//! to be shown is grouped, and the group says so.
+
+use crate::draw::{LEFT, Lines, Picture, RIGHT, Scale};
+use crate::message::Arrow;
+use crate::run::Kind;
+use crate::series::{self, Step};
+use crate::text::{bytes, counted, percent, time};
+use crate::view::View;
+use dataflow_core::trace::Span;
+use std::collections::BTreeMap;
+
+/// Rows of a chart at most.
+const ROWS: usize = 64;
+/// Lines of a chart at most; more ranks are summed up.
+const LINES: usize = 8;
+
+/// Where each worker's time went: a bar a worker; the sum is 100 %.
+pub(crate) fn shares(view: &View<'_>) -> Picture {
+    let mut all: Vec<(String, BTreeMap<Part, u64>)> = Vec::new();
+    for (rank, of) in view.ranks() {
+        let slices = &of.slices;
+        for (worker, activities) in view.flat(rank).iter().enumerate() {
+            let mut sums: BTreeMap<Part, u64> = BTreeMap::new();
+            for activity in activities {
+                let part = match (Kind::of(view, slices, activity.doing), activity.doing) {
+                    (Some(Kind::Idle(cause)), _) => Part::Idle(Kind::Idle(cause)),
+                    (Some(body), _) => Part::Body(body),
+                    (None, _) => Part::Runtime,
+                };
+                *sums.entry(part).or_default() += view.within(activity.span);
+            }
+            all.push((format!("{}.{worker}", of.rank.0), sums));
+        }
+    }
+    let rows = grouped(all);
+    let mut picture = Picture::default();
+    let scale = Scale::new(0.0, 100.0, LEFT, RIGHT);
+    let height = if rows.len() > 24 { 11.0 } else { 18.0 };
+    let bottom = 8.0 + height * rows.len() as f64;
+    picture.across(&scale, 8.0, bottom, 10.0, |value, _| {
+        format!("{value:.0} %")
+    });
+    for (row, (name, sums)) in rows.iter().enumerate() {
+        let y = 8.0 + height * row as f64;
+        picture.text("s e", LEFT - 6.0, y + height / 2.0 + 4.0, name);
+        let whole: u64 = sums.values().sum();
+        let mut before = 0;
+        for (part, sum) in sums {
+            let of = |sum: u64| scale.at(100.0 * sum as f64 / whole.max(1) as f64);
+            let (x, end) = (of(before), of(before + sum));
+            let title = format!("{name}: {} {}", part.shown(view), percent(*sum, whole));
+            picture.rect(&part.css(), [x, y + 1.0, end - x, height - 2.0], &title);
+            before += sum;
+        }
+    }
+    let mut total: BTreeMap<Part, u64> = BTreeMap::new();
+    for (part, sum) in rows.iter().flat_map(|(_, sums)| sums) {
+        *total.entry(*part).or_default() += sum;
+    }
+    let whole: u64 = total.values().sum();
+    let entries = total
+        .iter()
+        .filter(|(_, sum)| **sum > 0)
+        .map(|(part, sum)| {
+            (
+                part.css(),
+                format!("{} {}", part.shown(view), percent(*sum, whole)),
+            )
+        });
+    picture.legend(LEFT, bottom + 36.0, &entries.collect::<Vec<_>>());
+    picture
+}
+
+/// Parts of a worker's time, in the order of a bar.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Body(Kind),
+    Runtime,
+    Idle(Kind),
+}
+
+impl Part {
+    fn css(self) -> String {
+        match self {
+            Part::Body(kind) | Part::Idle(kind) => kind.css(),
+            Part::Runtime => "r".to_string(),
+        }
+    }
+
+    fn shown(self, view: &View<'_>) -> String {
+        match self {
+            Part::Body(kind) | Part::Idle(kind) => kind.shown(view),
+            Part::Runtime => "runtime".to_string(),
+        }
+    }
+}
+
+type Sums = (String, BTreeMap<Part, u64>);
+
+/// Neighbours summed up until there are few rows.
+fn grouped(all: Vec<Sums>) -> Vec<Sums> {
+    let several = all.len().div_ceil(ROWS).max(1);
+    if several == 1 {
+        return all;
+    }
+    let group = |group: &[Sums]| {
+        let mut sums = BTreeMap::new();
+        for (part, sum) in group.iter().flat_map(|(_, sums)| sums) {
+            *sums.entry(*part).or_default() += sum;
+        }
+        let name = match group {
+            [(one, _)] => one.clone(),
+            [(first, _), .., (last, _)] => format!("{first} to {last}"),
+            [] => String::new(),
+        };
+        (name, sums)
+    };
+    all.chunks(several).map(group).collect()
+}
+
+/// Iterations over time: for each, a bar from the first to the last task of each class.
+pub(crate) fn iterations(view: &View<'_>) -> Option<Picture> {
+    let iteration = |at| view.trace.iteration(at);
+    let known = view.all_slices().filter_map(|(at, _)| iteration(at));
+    let (least, most) = known.fold((u64::MAX, 0), |(least, most), k| {
+        (least.min(k), most.max(k))
+    });
+    if least >= most {
+        return None;
+    }
+    let rows = (most - least).saturating_add(1).min(120);
+    let bin =
+        |k: u64| (u128::from(k - least) * u128::from(rows) / (u128::from(most - least) + 1)) as u64;
+    let mut bars: BTreeMap<(u64, usize), Span> = BTreeMap::new();
+    for (at, slice) in view.all_slices() {
+        if let Some(k) = iteration(at) {
+            let bar = bars
+                .entry((bin(k), view.class(slice)))
+                .or_insert(slice.span);
+            bar.begin = bar.begin.min(slice.span.begin);
+            bar.end = bar.end.max(slice.span.end);
+        }
+    }
+    Some(iterations_drawn(view, &bars, rows, [least, most]))
+}
+
+fn iterations_drawn(
+    view: &View<'_>,
+    bars: &BTreeMap<(u64, usize), Span>,
+    rows: u64,
+    [least, most]: [u64; 2],
+) -> Picture {
+    let mut classes: Vec<usize> = bars.keys().map(|(_, class)| *class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let height = (560.0 / rows as f64).clamp(4.0, 28.0);
+    let of_class = height * 0.9 / classes.len() as f64;
+    let bottom = 8.0 + height * rows as f64;
+    let mut picture = Picture::default();
+    let scale = Scale::of_time(view.span());
+    picture.time_axis(&scale, 8.0, bottom);
+    let down = Scale::new(least as f64, most as f64 + 1.0, 8.0, bottom);
+    picture.along(&down, LEFT, RIGHT, |k| format!("{k:.0}"));
+    let mut paths: BTreeMap<usize, Lines> = BTreeMap::new();
+    for ((row, class), span) in bars {
+        let place = classes
+            .iter()
+            .position(|one| one == class)
+            .unwrap_or_default();
+        let y = 8.0 + height * *row as f64 + of_class * place as f64;
+        let (x, end) = (scale.of(span.begin), scale.of(span.end));
+        let path = paths.entry(*class).or_default();
+        path.rect(x, y, (end - x).max(0.5), of_class.max(0.6));
+    }
+    let kind = |class: &usize| Kind::Class(*class);
+    for (class, path) in &paths {
+        picture.path(&kind(class).css(), path);
+    }
+    let entries = classes
+        .iter()
+        .map(|class| (kind(class).css(), kind(class).shown(view)));
+    picture.legend(LEFT, bottom + 36.0, &entries.collect::<Vec<_>>());
+    picture
+}
+
+/// Ready tasks of each rank over time, and how many workers a rank has at most.
+pub(crate) fn ready(view: &View<'_>) -> Option<Picture> {
+    let of = view
+        .ranks()
+        .map(|(rank, _)| (rank, series::ready(view, rank)))
+        .collect();
+    let workers = match view.ranks().count() {
+        0..=LINES => view.ranks().map(|(_, of)| of.workers.len()).max()?,
+        _ => view.workers().count(),
+    };
+    over_time(
+        view,
+        of,
+        Some((workers as u64, counted(workers, "worker"))),
+        |n| format!("{n:.0}"),
+    )
+}
+
+/// Bytes held of what each rank received, over time.
+pub(crate) fn held(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
+    let of = view
+        .ranks()
+        .map(|(rank, _)| (rank, series::held(view, rank, arrows)))
+        .collect();
+    over_time(view, of, None, |n| bytes(n as u64))
+}
+
+/// A line a rank, or one of the sum if there are many; a level beside them.
+fn over_time(
+    view: &View<'_>,
+    of: Vec<(usize, Vec<Step>)>,
+    level: Option<(u64, String)>,
+    shown: impl Fn(f64) -> String,
+) -> Option<Picture> {
+    if of.iter().all(|(_, steps)| steps.is_empty()) {
+        return None;
+    }
+    let name = |rank: usize| format!("rank {}", view.trace.ranks[rank].rank.0);
+    let lines: Vec<(String, Vec<Step>)> = match of.len() {
+        0..=LINES => of
+            .into_iter()
+            .map(|(rank, steps)| (name(rank), steps))
+            .collect(),
+        n => vec![(
+            format!("sum of {n} ranks"),
+            series::sum(of.iter().map(|(_, steps)| steps)),
+        )],
+    };
+    let values = lines
+        .iter()
+        .flat_map(|(_, steps)| steps)
+        .map(|step| step.value);
+    let most = values.chain(level.iter().map(|(value, _)| *value)).max()?;
+    let mut picture = Picture::default();
+    let (top, bottom) = (12.0, 212.0);
+    let scale = Scale::of_time(view.span());
+    let up = Scale::new(0.0, 1.05 * most as f64, bottom, top);
+    picture.time_axis(&scale, top, bottom);
+    picture.along(&up, LEFT, RIGHT, shown);
+    let mut entries = Vec::new();
+    for (class, (name, steps)) in lines.into_iter().enumerate() {
+        let mut line = Lines::default();
+        line.from(LEFT, bottom);
+        let mut y = bottom;
+        for Step { time, value } in series::thinned(steps, 3_000) {
+            let x = scale.of(time);
+            line.to(x, y);
+            y = up.at(value as f64);
+            line.to(x, y);
+        }
+        line.to(RIGHT, y);
+        picture.path(&format!("c{class} l"), &line);
+        entries.push((format!("c{class}"), name));
+    }
+    if let Some((value, name)) = level {
+        let y = up.at(value as f64);
+        picture.line("d", [LEFT, y, RIGHT, y]);
+        picture.text("s e", RIGHT - 4.0, y - 4.0, &name);
+    }
+    picture.legend(LEFT, bottom + 36.0, &entries);
+    Some(picture)
+}
+
+/// Of each class, how long bodies took, by where their data lay.
+pub(crate) fn histograms(view: &View<'_>) -> Option<Picture> {
+    let mut times: BTreeMap<usize, Vec<(u64, Data)>> = BTreeMap::new();
+    for (_, slice) in view.all_slices() {
+        let data = match (slice.from_afar, slice.stolen) {
+            (true, _) => Data::FromAfar,
+            (false, true) => Data::Stolen,
+            (false, false) => Data::Local,
+        };
+        times
+            .entry(view.class(slice))
+            .or_default()
+            .push((slice.span.length(), data));
+    }
+    if times.is_empty() {
+        return None;
+    }
+    let mut picture = Picture::default();
+    let mut used = [false; 3];
+    let columns = 3;
+    for (place, (class, mut times)) in times.into_iter().take(60).enumerate() {
+        let x = 40.0 + 390.0 * (place % columns) as f64;
+        let y = 26.0 + 190.0 * (place / columns) as f64;
+        times.sort_unstable();
+        times
+            .iter()
+            .for_each(|(_, data)| used[*data as usize] = true);
+        histogram(view, &mut picture, class, &times, [x, y]);
+    }
+    let entries = Data::ALL.into_iter().filter(|data| used[*data as usize]);
+    let entries = entries.map(|data| (data.css().to_string(), data.shown().to_string()));
+    let below = picture.height + 16.0;
+    picture.legend(40.0, below, &entries.collect::<Vec<_>>());
+    Some(picture)
+}
+
+/// Where the data of a body lay.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Data {
+    Local,
+    Stolen,
+    FromAfar,
+}
+
+impl Data {
+    const ALL: [Data; 3] = [Data::Local, Data::Stolen, Data::FromAfar];
+
+    fn css(self) -> &'static str {
+        ["c0", "c1", "c3"][self as usize]
+    }
+
+    fn shown(self) -> &'static str {
+        ["by its own worker", "stolen", "with data from another rank"][self as usize]
+    }
+}
+
+/// One class: 40 bars; what is far above the third quartile is in the last one.
+fn histogram(
+    view: &View<'_>,
+    picture: &mut Picture,
+    class: usize,
+    times: &[(u64, Data)],
+    [left, top]: [f64; 2],
+) {
+    const BARS: usize = 40;
+    let quartile = |part: usize| times[(times.len() - 1) * part / 4].0;
+    let (least, most) = (quartile(0), quartile(4));
+    // Outliers, after StarVZ: beyond Q3 + 1.5 (Q3 − Q1); twice that is still drawn in its place.
+    let fence = quartile(3) + 3 * (quartile(3) - quartile(1)).max(1);
+    let top_of_scale = most.min(fence).max(least + 1);
+    let bar = |time: u64| {
+        let time = time.min(top_of_scale) - least;
+        ((time as f64 / (top_of_scale - least) as f64 * BARS as f64) as usize).min(BARS - 1)
+    };
+    let mut counts = [[0_usize; 3]; BARS];
+    times
+        .iter()
+        .for_each(|(time, data)| counts[bar(*time)][*data as usize] += 1);
+    let highest = counts
+        .iter()
+        .map(|of| of.iter().sum::<usize>())
+        .max()
+        .unwrap_or(1);
+    let (width, bottom) = (340.0, top + 120.0);
+    let up = Scale::new(0.0, highest as f64, 0.0, 110.0);
+    for (index, of) in counts.iter().enumerate() {
+        let mut y = bottom;
+        for data in Data::ALL {
+            let height = up.at(of[data as usize] as f64);
+            if height > 0.0 {
+                y -= height;
+                let x = left + width * index as f64 / BARS as f64;
+                picture.rect(data.css(), [x, y, width / BARS as f64 - 1.0, height], "");
+            }
+        }
+    }
+    let name = view.class_name(class);
+    let (n, median) = (times.len(), time(quartile(2)));
+    picture.text(
+        "t",
+        left,
+        top - 8.0,
+        &format!("{name}: {n} × {median} (median)"),
+    );
+    picture.line("a", [left, bottom, left + width, bottom]);
+    picture.text("s", left, bottom + 15.0, &time(least));
+    let beyond = times.len() - times.partition_point(|(time, _)| *time <= top_of_scale);
+    let last = match beyond {
+        0 => time(top_of_scale),
+        n => format!("{} ({n} more, up to {})", time(top_of_scale), time(most)),
+    };
+    picture.text("s e", left + width, bottom + 15.0, &last);
+}
+
+/// Who sent how much to whom.
+pub(crate) fn matrix(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
+    if arrows.is_empty() {
+        return None;
+    }
+    let ranks: Vec<usize> = view.ranks().map(|(rank, _)| rank).collect();
+    let several = ranks.len().div_ceil(ROWS);
+    let place = |rank: usize| ranks.binary_search(&rank).unwrap_or_default() / several;
+    let n = ranks.len().div_ceil(several);
+    let mut cells = vec![Cell::default(); n * n];
+    for arrow in arrows {
+        let message = &arrow.message;
+        let cell = &mut cells[place(message.from) * n + place(message.to)];
+        cell.messages += 1;
+        cell.bytes += message.bytes;
+        cell.flight += message.span.length();
+    }
+    let name = |place: usize| {
+        let number = |index: usize| view.trace.ranks[ranks[index.min(ranks.len() - 1)]].rank.0;
+        match (
+            number(place * several),
+            number(place * several + several - 1),
+        ) {
+            (first, last) if first == last => format!("{first}"),
+            (first, last) => format!("{first} to {last}"),
+        }
+    };
+    Some(matrix_drawn(&cells, n, name))
+}
+
+/// What one rank sent to another.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    messages: u64,
+    bytes: u64,
+    flight: u64,
+}
+
+fn matrix_drawn(cells: &[Cell], n: usize, name: impl Fn(usize) -> String) -> Picture {
+    let most = cells
+        .iter()
+        .map(|cell| cell.bytes)
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    let size = (620.0 / n as f64).min(86.0);
+    let (left, top) = (LEFT + 20.0, 40.0);
+    let mut picture = Picture::default();
+    picture.text("s", left, 14.0, "to rank →");
+    picture.text("s e", left - 30.0, top - 8.0, "from rank ↓");
+    let every = (18.0 / size).ceil().max(1.0) as usize;
+    for place in (0..n).step_by(every) {
+        let at = size * place as f64 + size / 2.0;
+        picture.text("s m", left + at, top - 6.0, &name(place));
+        picture.text("s e", left - 6.0, top + at + 4.0, &name(place));
+    }
+    for (index, cell) in cells.iter().enumerate() {
+        let (x, y) = (
+            left + size * (index % n) as f64,
+            top + size * (index / n) as f64,
+        );
+        picture.rect("q", [x, y, size - 1.0, size - 1.0], "");
+        if cell.messages == 0 {
+            continue;
+        }
+        let (from, to) = (name(index / n), name(index % n));
+        let flight = time(cell.flight / cell.messages);
+        let (messages, sum) = (
+            counted(cell.messages as usize, "message"),
+            bytes(cell.bytes),
+        );
+        let title = format!("{from} to {to}: {messages}, {sum}, {flight} under way on average");
+        let dark = 0.12 + 0.55 * cell.bytes as f64 / most as f64;
+        picture.raw(&format!("<g fill-opacity=\"{dark:.2}\">"));
+        picture.rect("y", [x, y, size - 1.0, size - 1.0], &title);
+        picture.raw("</g>\n");
+        if size >= 60.0 {
+            picture.text("t m", x + size / 2.0, y + size / 2.0 - 2.0, &sum);
+            picture.text("t m", x + size / 2.0, y + size / 2.0 + 13.0, &messages);
+        }
+    }
+    picture
+}
+
+/// Bodies of a class in numbers: count, sum, mean, longest.
+pub(crate) fn numbers(view: &View<'_>) -> Vec<[String; 6]> {
+    let mut sums: BTreeMap<usize, (u64, u64, u64, u64)> = BTreeMap::new();
+    for (_, slice) in view.all_slices() {
+        let length = slice.span.length();
+        let waited = slice.span.begin.saturating_sub(slice.ready);
+        let of = sums.entry(view.class(slice)).or_default();
+        *of = (of.0 + 1, of.1 + length, of.2.max(length), of.3 + waited);
+    }
+    let row = |(class, (n, sum, most, waited)): (&usize, &(u64, u64, u64, u64))| {
+        let name = view.class_name(*class).to_string();
+        [
+            name,
+            n.to_string(),
+            time(*sum),
+            time(sum / n),
+            time(*most),
+            time(waited / n),
+        ]
+    };
+    sums.iter().map(row).collect()
+}

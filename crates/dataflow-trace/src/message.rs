@@ -1,0 +1,74 @@
+//! Messages, with the tasks at both ends as far as they were recorded.
+
+use crate::view::View;
+use dataflow_core::trace::{At, Message, TaskNumber};
+use std::collections::HashMap;
+
+/// A message and who was at its ends.
+pub(crate) struct Arrow {
+    /// Which, counted over the whole trace.
+    pub number: usize,
+    pub message: Message,
+    /// The slice that sent it.
+    pub sender: Option<At>,
+    /// The slice that read it first.
+    pub reader: Option<At>,
+    /// When its last reader had ended; when it was taken in, if none was recorded.
+    pub released: u64,
+}
+
+/// Who read what a task sent to a rank.
+struct Read {
+    sender: At,
+    reader: At,
+    begin: u64,
+    released: u64,
+}
+
+/// The messages that are seen.
+///
+/// Walks the inputs of all tasks once.
+pub(crate) fn arrows(view: &View<'_>) -> Vec<Arrow> {
+    let mut seen = view.messages().peekable();
+    if seen.peek().is_none() {
+        return Vec::new();
+    }
+    let read = readers(view);
+    let arrow = |(number, message): (usize, &Message)| {
+        let read = read.get(&(message.task, message.from, message.to));
+        Arrow {
+            number,
+            message: *message,
+            sender: read.map(|read| read.sender),
+            reader: read.map(|read| read.reader),
+            released: read.map_or(0, |read| read.released).max(message.span.end),
+        }
+    };
+    seen.map(arrow).collect()
+}
+
+/// For each task, its rank and a rank that read its output: who did.
+fn readers(view: &View<'_>) -> HashMap<(TaskNumber, usize, usize), Read> {
+    let mut read: HashMap<_, Read> = HashMap::new();
+    for (at, slice) in view.trace.slices() {
+        for sender in view
+            .trace
+            .inputs(at)
+            .filter(|sender| sender.rank != at.rank)
+        {
+            let key = (view.trace.slice(sender).task, sender.rank, at.rank);
+            let (begin, released) = (slice.span.begin, slice.span.end);
+            let found = read.entry(key).or_insert(Read {
+                sender,
+                reader: at,
+                begin,
+                released,
+            });
+            found.released = found.released.max(released);
+            if begin < found.begin {
+                (found.reader, found.begin) = (at, begin);
+            }
+        }
+    }
+    read
+}

@@ -1,0 +1,120 @@
+//! Parameters: the named numbers in a task's text, `Gemm { m: 5, n: 3, k: 1 }`.
+//!
+//! # Law
+//! No two parameters of a task have the same name: what repeats one, or has none, is told by its
+//! place. Numbers in strings, fractions and numbers beyond 64 bits are none.
+
+/// The parameters of one task at a time, and all names that were met.
+#[derive(Default)]
+pub(crate) struct Parameters {
+    /// Index of the name, and the value.
+    pub list: Vec<(usize, Value)>,
+    /// All names that were met.
+    pub names: Vec<String>,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub negative: bool,
+    pub size: u64,
+}
+
+impl Parameters {
+    /// Takes those of a task from its text, less the name of its class.
+    pub fn read(&mut self, shown: &str, class: &str) {
+        self.list.clear();
+        let text = shown.strip_prefix(class).unwrap_or(shown);
+        let bytes = text.as_bytes();
+        let (mut word, mut at) = (None, 0);
+        while at < bytes.len() {
+            let begin = at;
+            at += 1;
+            match bytes[begin] {
+                b'"' => at = after_string(bytes, at),
+                b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
+                    at = after(bytes, at, is_of_a_word);
+                    word = Some(&text[begin..at]);
+                }
+                b'0'..=b'9' => {
+                    at = after(bytes, at, |byte| is_of_a_word(byte) || byte == b'.');
+                    let negative = begin > 0 && bytes[begin - 1] == b'-';
+                    if let Ok(size) = text[begin..at].parse() {
+                        self.push(word, Value { negative, size });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn push(&mut self, word: Option<&str>, value: Value) {
+        let place = self.list.len();
+        let name = match word {
+            Some(word) => self.name(word),
+            None => self.name(&place.to_string()),
+        };
+        let is_taken = self.list.iter().any(|(taken, _)| *taken == name);
+        let name = match (is_taken, word) {
+            (true, Some(word)) => self.name(&format!("{word}.{place}")),
+            _ => name,
+        };
+        self.list.push((name, value));
+    }
+
+    /// The index of a name: few are known, so they are looked through.
+    fn name(&mut self, name: &str) -> usize {
+        let known = self.names.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            self.names.push(name.to_string());
+            self.names.len() - 1
+        })
+    }
+}
+
+fn is_of_a_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// The first place from which on bytes are others.
+fn after(bytes: &[u8], from: usize, are: impl Fn(u8) -> bool) -> usize {
+    let rest = bytes[from..].iter();
+    from + rest.take_while(|byte| are(**byte)).count()
+}
+
+/// The place behind a string's closing quote.
+fn after_string(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while at < bytes.len() && bytes[at] != b'"' {
+        at += 1 + usize::from(bytes[at] == b'\\');
+    }
+    (at + 1).min(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_have_the_names_that_people_gave_them() {
+        let mut parameters = Parameters::default();
+        for (shown, expected) in [
+            ("Gemm { m: 5, n: 3, k: 1 }", "m=5 n=3 k=1"),
+            ("Gemm", ""),
+            ("Gemm 7", "0=7"),
+            ("Gemm(7, -8)", "0=7 1=-8"),
+            ("Gemm { x2: 4, at: [1, 2] }", "x2=4 at=1 at.2=2"),
+            ("Gemm { of: \"a 5 \\\" 6\", w: 1.5, k: 9 }", "k=9"),
+            ("Gemm 99999999999999999999", ""),
+            ("Gemm \"", ""),
+            ("Gemm \"é \\", ""),
+        ] {
+            parameters.read(shown, "Gemm");
+            let read = parameters.list.iter().map(|(name, value)| {
+                let sign = if value.negative { "-" } else { "" };
+                format!("{}={sign}{}", parameters.names[*name], value.size)
+            });
+            assert_eq!(read.collect::<Vec<_>>().join(" "), expected, "{shown}");
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Perfetto: its protobuf, for the viewer in the browser.
+//!
+//! A rank is a process, a worker a thread; bodies and the causes of idleness are slices of a thread.
+//! Messages are arrows between the tracks "sent" and "received" of ranks; ready tasks and the bytes
+//! held of what was received are counters.
+//!
+//! # Law
+//! Each thread's packets are a sequence of their own, in the order of time; a sequence interns a name
+//! where it first uses it. Each begin has its end, each arrow both ends.
+//!
+//! # Source
+//! `perfetto_trace.proto` of Perfetto 0.59: the numbers of fields below.
+
+use crate::message::{Arrow, arrows};
+use crate::parameter::{Parameters, Value};
+use crate::protobuf::Encoded;
+use crate::series::{self, Step};
+use crate::view::View;
+use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Slice, Span};
+use std::io;
+
+/// `Trace.packet`.
+const PACKET: u32 = 1;
+/// `TracePacket`: what stands in a packet.
+const TIMESTAMP: u32 = 8;
+const SEQUENCE: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const INTERNED: u32 = 12;
+const FLAGS: u32 = 13;
+const DROPPED: u32 = 42;
+const DEFAULTS: u32 = 59;
+const TRACK: u32 = 60;
+/// `TrackEvent.type`.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
+/// The clock whose time the viewer shows.
+const BOOT_TIME: u64 = 6;
+
+/// Names of events that are no tasks: causes of idleness, then these; then come the classes'.
+const NAMES: [&str; 3] = ["send", "take in", "run"];
+const SEND: usize = Cause::ALL.len();
+const TAKE_IN: usize = SEND + 1;
+const RUN: usize = SEND + 2;
+const CLASSES: usize = SEND + 3;
+
+/// Categories of events.
+const CATEGORIES: [&str; 9] = [
+    "task",
+    "idle",
+    "message",
+    "stolen",
+    "copied",
+    "from afar",
+    "skipped",
+    "failed",
+    "run",
+];
+const TASK: usize = 0;
+const IDLE: usize = 1;
+const MESSAGE: usize = 2;
+const OF_RUN: usize = 8;
+
+/// Names of annotations that are no parameters; the parameters' names follow them.
+const LABELS: [&str; 10] = [
+    "waited (ns)",
+    "task",
+    "bytes",
+    "from rank",
+    "to rank",
+    "name",
+    "parameters",
+    "explanation",
+    "clock error (ns)",
+    "missing records",
+];
+
+/// Points of a counter at most.
+const POINTS: usize = 20_000;
+
+/// Writes what is seen of a trace.
+pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut file = File::new(view, out);
+    file.run()?;
+    for (rank, _) in view.ranks() {
+        file.process(rank)?;
+    }
+    for (rank, _) in view.ranks() {
+        for (worker, activities) in view.nested(rank).into_iter().enumerate() {
+            file.thread(rank, worker, &activities)?;
+        }
+    }
+    let arrows = arrows(view);
+    for (rank, _) in view.ranks() {
+        file.counters(rank, &arrows)?;
+        file.messages(rank, &arrows)?;
+    }
+    file.finish()
+}
+
+/// A file that is being written, and memory for its parts.
+struct File<'a, 'b> {
+    view: &'a View<'a>,
+    out: &'b mut dyn io::Write,
+    bytes: Encoded,
+    packet: Encoded,
+    event: Encoded,
+    part: Encoded,
+    parameters: Parameters,
+}
+
+/// A sequence of packets on one track, and what it has interned.
+struct Sequence {
+    id: u64,
+    track: u64,
+    names: Vec<bool>,
+    categories: Vec<bool>,
+    labels: Vec<bool>,
+    interned: Encoded,
+}
+
+/// Tracks of a rank beside its workers; sequences have their numbers too.
+const WORKERS: u64 = 8;
+const READY: u64 = 1;
+const HELD: u64 = 2;
+const SENT: u64 = 3;
+const RECEIVED: u64 = 4;
+/// The track and the sequence of the whole run.
+const WHOLE: u64 = 1;
+
+impl<'a, 'b> File<'a, 'b> {
+    fn new(view: &'a View<'a>, out: &'b mut dyn io::Write) -> Self {
+        File {
+            view,
+            out,
+            bytes: Encoded::default(),
+            packet: Encoded::default(),
+            event: Encoded::default(),
+            part: Encoded::default(),
+            parameters: Parameters::default(),
+        }
+    }
+
+    /// The uuid of a rank's track, zero being the rank itself.
+    fn track(&self, rank: usize, number: u64) -> u64 {
+        let rank = u64::from(self.view.trace.ranks[rank].rank.0) + 1;
+        rank << 24 | number
+    }
+
+    /// What was run, as one slice over all.
+    fn run(&mut self) -> io::Result<()> {
+        let trace = self.view.trace;
+        self.describe(WHOLE, None, |track, _| {
+            track.text(2, "run");
+        })?;
+        let mut of_run = Sequence::new(WHOLE);
+        self.open(&of_run, false)?;
+        let parameters = trace.parameters.iter();
+        let parameters: Vec<_> = parameters
+            .map(|(name, of)| format!("{name} = {of}"))
+            .collect();
+        let missing = trace.ranks.iter().map(|rank| rank.missing).sum();
+        self.begin(&mut of_run, BEGIN, RUN, &[OF_RUN]);
+        self.label_text(&mut of_run, 5, &trace.name);
+        self.label_text(&mut of_run, 6, &parameters.join(", "));
+        self.label_text(&mut of_run, 7, &trace.explanation().to_string());
+        self.label(&mut of_run, 8, 3, trace.clock_error);
+        self.label(&mut of_run, 9, 3, missing);
+        let Span { begin, end } = self.view.span();
+        self.put(&mut of_run, begin)?;
+        self.end(&mut of_run, end)
+    }
+
+    /// A rank: its process and its tracks.
+    fn process(&mut self, rank: usize) -> io::Result<()> {
+        let number = u64::from(self.view.trace.ranks[rank].rank.0);
+        self.describe(self.track(rank, 0), None, |track, part| {
+            part.number(1, number + 1)
+                .text(6, &format!("rank {number}"));
+            track.nested(3, part).number(11, 3);
+        })?;
+        let process = Some(self.track(rank, 0));
+        for (of, name, unit) in [(READY, "ready tasks", 2), (HELD, "received bytes held", 3)] {
+            self.describe(self.track(rank, of), process, |track, part| {
+                part.number(3, unit);
+                track.text(2, name).nested(8, part).number(12, of);
+            })?;
+        }
+        for (of, name) in [(SENT, "sent"), (RECEIVED, "received")] {
+            self.describe(self.track(rank, of), process, |track, _| {
+                track.text(2, name).number(12, of);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A worker: its thread with all that it did.
+    fn thread(&mut self, rank: usize, worker: usize, did: &[Activity]) -> io::Result<()> {
+        let of = &self.view.trace.ranks[rank];
+        let track = self.track(rank, WORKERS + worker as u64);
+        let process = self.track(rank, 0);
+        let number = u64::from(of.rank.0) + 1;
+        self.describe(track, Some(process), |track, part| {
+            part.number(1, number)
+                .number(2, number << 16 | (worker as u64 + 1));
+            part.text(5, &format!("worker {worker}"));
+            track.nested(4, part).number(12, WORKERS + worker as u64);
+        })?;
+        let mut sequence = Sequence::new(track);
+        self.open(&sequence, of.missing > 0)?;
+        // Ends of what has begun, the next one last.
+        let mut open: Vec<u64> = Vec::new();
+        for activity in did {
+            self.end_until(&mut sequence, &mut open, activity.span.begin)?;
+            match activity.doing {
+                Doing::Body(slice) => self.body(&mut sequence, At { rank, slice })?,
+                Doing::Idle(cause) => self.idle(&mut sequence, activity.span, cause)?,
+                Doing::Runtime => continue,
+            }
+            let place = open.partition_point(|end| *end > activity.span.end);
+            open.insert(place, activity.span.end);
+        }
+        self.end_until(&mut sequence, &mut open, u64::MAX)
+    }
+
+    /// Ends what has ended at a time.
+    fn end_until(&mut self, of: &mut Sequence, open: &mut Vec<u64>, time: u64) -> io::Result<()> {
+        while let Some(end) = open.pop_if(|end| *end <= time) {
+            self.end(of, end)?;
+        }
+        Ok(())
+    }
+
+    /// A task's body.
+    fn body(&mut self, of: &mut Sequence, at: At) -> io::Result<()> {
+        let trace = self.view.trace;
+        let slice = trace.slice(at);
+        let (categories, n) = categories(slice);
+        self.begin(
+            of,
+            BEGIN,
+            CLASSES + usize::from(slice.class),
+            &categories[..n],
+        );
+        let mut parameters = std::mem::take(&mut self.parameters);
+        parameters.read(&trace.shown(at), trace.class(slice));
+        for (name, Value { negative, size }) in &parameters.list {
+            let value = if *negative {
+                size.wrapping_neg()
+            } else {
+                *size
+            };
+            let field = if *negative { 4 } else { 3 };
+            self.intern_parameter(of, &parameters, *name);
+            self.label(of, LABELS.len() + name, field, value);
+        }
+        self.parameters = parameters;
+        self.label(of, 0, 3, slice.span.begin.saturating_sub(slice.ready));
+        self.put(of, slice.span.begin)
+    }
+
+    /// Time in which a worker had nothing to do.
+    fn idle(&mut self, of: &mut Sequence, span: Span, cause: Cause) -> io::Result<()> {
+        let name = Cause::ALL.iter().position(|one| *one == cause);
+        self.begin(of, BEGIN, name.unwrap_or_default(), &[IDLE]);
+        self.put(of, span.begin)
+    }
+
+    /// What a rank posted and what it took in, by time.
+    fn messages(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
+        for (track, name, flow) in [(SENT, SEND, 47), (RECEIVED, TAKE_IN, 48)] {
+            let here = |arrow: &&Arrow| match track {
+                SENT => arrow.message.from == rank,
+                _ => arrow.message.to == rank,
+            };
+            let time = |arrow: &&Arrow| match track {
+                SENT => arrow.message.span.begin,
+                _ => arrow.message.span.end,
+            };
+            let mut own: Vec<&Arrow> = arrows.iter().filter(here).collect();
+            own.sort_by_key(time);
+            let uuid = self.track(rank, track);
+            let mut sequence = Sequence::new(uuid);
+            self.open(&sequence, false)?;
+            for arrow in own {
+                self.begin(&mut sequence, INSTANT, name, &[MESSAGE]);
+                self.message(&mut sequence, arrow);
+                self.event.fixed(flow, arrow.number as u64 + 1);
+                self.put(&mut sequence, time(&arrow))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be said of a message.
+    fn message(&mut self, of: &mut Sequence, arrow: &Arrow) {
+        let trace = self.view.trace;
+        let number = |rank: usize| u64::from(trace.ranks[rank].rank.0);
+        match arrow.sender {
+            Some(at) => self.label_text(of, 1, &trace.shown(at)),
+            None => self.label(of, 1, 3, arrow.message.task),
+        }
+        self.label(of, 2, 3, arrow.message.bytes);
+        self.label(of, 3, 3, number(arrow.message.from));
+        self.label(of, 4, 3, number(arrow.message.to));
+    }
+
+    /// Ready tasks and bytes held of a rank.
+    fn counters(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
+        let (ready, held) = (
+            series::ready(self.view, rank),
+            series::held(self.view, rank, arrows),
+        );
+        for (number, steps) in [(READY, ready), (HELD, held)] {
+            let uuid = self.track(rank, number);
+            let mut sequence = Sequence::new(uuid);
+            self.open(&sequence, false)?;
+            for Step { time, value } in series::thinned(steps, POINTS) {
+                self.event.clear().number(9, COUNTER).number(30, value);
+                self.put(&mut sequence, time)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A track; its own fields come from `say`, which also gets an empty message.
+    fn describe(
+        &mut self,
+        uuid: u64,
+        parent: Option<u64>,
+        say: impl FnOnce(&mut Encoded, &mut Encoded),
+    ) -> io::Result<()> {
+        self.event.clear().number(1, uuid);
+        if let Some(parent) = parent {
+            self.event.number(5, parent);
+        }
+        say(&mut self.event, self.part.clear());
+        self.packet
+            .clear()
+            .nested(TRACK, &self.event)
+            .number(SEQUENCE, WHOLE + 1);
+        self.close()
+    }
+
+    /// The first packet of a sequence: its clock and its track, which its events need not name.
+    fn open(&mut self, of: &Sequence, dropped: bool) -> io::Result<()> {
+        self.part.clear().number(11, of.track);
+        self.event
+            .clear()
+            .number(58, BOOT_TIME)
+            .nested(11, &self.part);
+        self.packet.clear().number(SEQUENCE, of.id).number(FLAGS, 1);
+        self.packet.nested(DEFAULTS, &self.event);
+        if dropped {
+            self.packet.number(DROPPED, 1);
+        }
+        self.close()
+    }
+
+    /// Begins an event.
+    fn begin(&mut self, of: &mut Sequence, kind: u64, name: usize, categories: &[usize]) {
+        let classes = &self.view.trace.classes;
+        self.event
+            .clear()
+            .number(9, kind)
+            .number(10, name as u64 + 1);
+        of.intern(2, name, &mut self.part, |name| match name {
+            0..SEND => Cause::ALL[name].shown(),
+            SEND..CLASSES => NAMES[name - SEND],
+            _ => classes.get(name - CLASSES).map_or("task", String::as_str),
+        });
+        for category in categories {
+            self.event.number(3, *category as u64 + 1);
+            of.intern(1, *category, &mut self.part, |category| {
+                CATEGORIES[category]
+            });
+        }
+    }
+
+    /// An annotation that is a number: `uint_value` is 3, `int_value` is 4.
+    fn label(&mut self, of: &mut Sequence, label: usize, field: u32, value: u64) {
+        self.intern_label(of, label);
+        self.part
+            .clear()
+            .number(1, label as u64 + 1)
+            .number(field, value);
+        self.event.nested(4, &self.part);
+    }
+
+    /// An annotation that is a text.
+    fn label_text(&mut self, of: &mut Sequence, label: usize, text: &str) {
+        self.intern_label(of, label);
+        self.part.clear().number(1, label as u64 + 1).text(6, text);
+        self.event.nested(4, &self.part);
+    }
+
+    fn intern_label(&mut self, of: &mut Sequence, label: usize) {
+        if let Some(name) = LABELS.get(label) {
+            of.intern(3, label, &mut self.part, |_| name);
+        }
+    }
+
+    fn intern_parameter(&mut self, of: &mut Sequence, parameters: &Parameters, name: usize) {
+        let label = LABELS.len() + name;
+        of.intern(3, label, &mut self.part, |_| &parameters.names[name]);
+    }
+
+    /// The end of the slice that began last.
+    fn end(&mut self, of: &mut Sequence, time: u64) -> io::Result<()> {
+        self.event.clear().number(9, END);
+        self.put(of, time)
+    }
+
+    /// The event as a packet, with the names that it uses first.
+    fn put(&mut self, of: &mut Sequence, time: u64) -> io::Result<()> {
+        self.packet
+            .clear()
+            .number(TIMESTAMP, time)
+            .number(SEQUENCE, of.id)
+            .number(FLAGS, 2);
+        if !of.interned.bytes.is_empty() {
+            self.packet.nested(INTERNED, &of.interned);
+            of.interned.clear();
+        }
+        self.packet.nested(TRACK_EVENT, &self.event);
+        self.close()
+    }
+
+    /// A packet is full.
+    fn close(&mut self) -> io::Result<()> {
+        self.bytes.nested(PACKET, &self.packet);
+        match self.bytes.bytes.len() < 1 << 16 {
+            true => Ok(()),
+            false => self.spill(),
+        }
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.bytes.bytes)?;
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.spill()?;
+        self.out.flush()
+    }
+}
+
+impl Sequence {
+    /// Ids of sequences have 32 bits: 14 for the rank, 18 for the track.
+    fn new(track: u64) -> Sequence {
+        let (rank, number) = (track >> 24, track & 0x3_ffff);
+        Sequence {
+            id: (rank << 18 | number) & u64::from(u32::MAX),
+            track,
+            names: Vec::new(),
+            categories: Vec::new(),
+            labels: Vec::new(),
+            interned: Encoded::default(),
+        }
+    }
+
+    /// Interns a name where it is used first; fields of `InternedData`: 1 categories, 2 names, 3 labels.
+    fn intern<'n>(
+        &mut self,
+        field: u32,
+        index: usize,
+        part: &mut Encoded,
+        name: impl FnOnce(usize) -> &'n str,
+    ) {
+        let known = match field {
+            1 => &mut self.categories,
+            2 => &mut self.names,
+            _ => &mut self.labels,
+        };
+        if known.len() <= index {
+            known.resize(index + 1, false);
+        }
+        if !std::mem::replace(&mut known[index], true) {
+            part.clear()
+                .number(1, index as u64 + 1)
+                .text(2, name(index));
+            self.interned.nested(field, part);
+        }
+    }
+}
+
+/// The categories of a task, and how many they are.
+fn categories(slice: &Slice) -> ([usize; 6], usize) {
+    let mut all = [TASK; 6];
+    let mut n = 1;
+    let more = [
+        (slice.stolen, 3),
+        (slice.copied, 4),
+        (slice.from_afar, 5),
+        (slice.fate == Fate::Skipped, 6),
+        (slice.fate == Fate::Failed, 7),
+    ];
+    for (_, category) in more.into_iter().filter(|(is, _)| *is) {
+        all[n] = category;
+        n += 1;
+    }
+    (all, n)
+}

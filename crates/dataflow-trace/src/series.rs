@@ -1,0 +1,130 @@
+//! Series: how a count of a rank changes over time.
+//!
+//! # Law
+//! Steps come by time, each time once, and each changes the value.
+
+use crate::message::Arrow;
+use crate::view::View;
+
+/// From this time on the count has this value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub time: u64,
+    pub value: u64,
+}
+
+/// Tasks of a rank that are ready and do not run yet.
+pub(crate) fn ready(view: &View<'_>, rank: usize) -> Vec<Step> {
+    let slices = view.trace.ranks[rank].slices.iter();
+    let waits = slices.filter(|slice| slice.ready < slice.span.begin);
+    let changes = waits.flat_map(|slice| [(slice.ready, 1), (slice.span.begin, -1)]);
+    seen(view, steps(changes.collect()))
+}
+
+/// Bytes that a rank has taken in and still holds: until the last reader has ended.
+pub(crate) fn held(view: &View<'_>, rank: usize, arrows: &[Arrow]) -> Vec<Step> {
+    let arrows = arrows.iter().filter(|arrow| arrow.message.to == rank);
+    let changes = arrows.flat_map(|arrow| {
+        let bytes = arrow.message.bytes as i64;
+        [(arrow.message.span.end, bytes), (arrow.released, -bytes)]
+    });
+    seen(view, steps(changes.collect()))
+}
+
+/// The sum of several series.
+pub(crate) fn sum<'s>(series: impl Iterator<Item = &'s Vec<Step>>) -> Vec<Step> {
+    let mut changes = Vec::new();
+    for steps in series {
+        let mut before = 0;
+        for step in steps {
+            changes.push((step.time, step.value as i64 - before));
+            before = step.value as i64;
+        }
+    }
+    steps(changes)
+}
+
+fn steps(mut changes: Vec<(u64, i64)>) -> Vec<Step> {
+    changes.sort_unstable_by_key(|(time, _)| *time);
+    let mut steps = Vec::new();
+    let mut value = 0;
+    for same in changes.chunk_by(|(one, _), (other, _)| one == other) {
+        let by: i64 = same.iter().map(|(_, by)| by).sum();
+        value += by;
+        if by != 0 {
+            steps.push(Step {
+                time: same[0].0,
+                value: value.max(0) as u64,
+            });
+        }
+    }
+    steps
+}
+
+/// The steps within the window, beginning with the value that it begins with.
+fn seen(view: &View<'_>, mut steps: Vec<Step>) -> Vec<Step> {
+    let span = view.span();
+    let before = steps.partition_point(|step| step.time <= span.begin);
+    if before > 0 {
+        steps[before - 1].time = span.begin;
+        steps.drain(..before - 1);
+    }
+    steps.truncate(steps.partition_point(|step| step.time <= span.end));
+    steps
+}
+
+/// About so many steps: of each stretch of time the lowest, the highest and the last one.
+pub(crate) fn thinned(steps: Vec<Step>, points: usize) -> Vec<Step> {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
+        return steps;
+    };
+    if steps.len() <= points {
+        return steps;
+    }
+    let (begin, length) = (first.time, last.time - first.time + 1);
+    let stretches = (points / 3).max(1) as u128;
+    let stretch = |step: &Step| u128::from(step.time - begin) * stretches / u128::from(length);
+    let mut kept = Vec::new();
+    for same in steps.chunk_by(|one, other| stretch(one) == stretch(other)) {
+        let places = 0..same.len();
+        let lowest = places.clone().min_by_key(|place| same[*place].value);
+        let highest = places.max_by_key(|place| same[*place].value);
+        let mut some = [lowest.unwrap_or(0), highest.unwrap_or(0), same.len() - 1];
+        some.sort_unstable();
+        kept.extend(some.map(|place| same[place]));
+    }
+    kept.dedup();
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_say_each_time_once_and_end_at_nothing() {
+        let found = steps(vec![(5, 1), (2, 1), (5, -1), (9, -1), (7, 0)]);
+        assert_eq!(
+            found,
+            [Step { time: 2, value: 1 }, Step { time: 9, value: 0 }]
+        );
+    }
+
+    #[test]
+    fn thinned_steps_keep_the_lowest_and_the_highest() {
+        let value = |time| (time * 7919) % 1009;
+        let steps: Vec<_> = (0..10_000)
+            .map(|time| Step {
+                time,
+                value: value(time),
+            })
+            .collect();
+        let thin = thinned(steps.clone(), 300);
+        assert!(thin.len() <= 300 && thin.is_sorted_by_key(|step| step.time));
+        let extremes = |steps: &[Step]| {
+            let values = steps.iter().map(|step| step.value);
+            (values.clone().min(), values.max(), steps.last().copied())
+        };
+        assert_eq!(extremes(&thin), extremes(&steps));
+    }
+}

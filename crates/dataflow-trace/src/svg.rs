@@ -1,0 +1,63 @@
+//! SVG: a Gantt chart as one file, with what it shows above and what colours mean below.
+
+use crate::draw::{Picture, lines, style};
+use crate::gantt;
+use crate::text::{counted, time};
+use crate::view::View;
+use std::io;
+
+/// Writes what is seen of a trace.
+pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut picture = Picture::default();
+    picture.text("h", 8.0, 26.0, &view.trace.name);
+    let mut y = 46.0;
+    let about = [
+        parameters(view),
+        machine(view),
+        view.trace.explanation().verdict().to_string(),
+    ];
+    for line in about.iter().flat_map(|line| lines(line, 170)) {
+        picture.text("t", 8.0, y, &line);
+        y += 16.0;
+    }
+    gantt::draw(view, &mut picture, y + 4.0);
+    out.write_all(picture.alone(&style(view.trace.classes.len())).as_bytes())?;
+    out.flush()
+}
+
+/// The parameters of what ran.
+pub(crate) fn parameters(view: &View<'_>) -> String {
+    let parameters = view.trace.parameters.iter();
+    let shown: Vec<_> = parameters
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    shown.join(", ")
+}
+
+/// What it ran on, how long, and how many tasks there were.
+pub(crate) fn machine(view: &View<'_>) -> String {
+    let trace = view.trace;
+    let mut workers: Vec<usize> = trace.ranks.iter().map(|rank| rank.workers.len()).collect();
+    workers.sort_unstable();
+    let of_each = match (workers.first(), workers.last()) {
+        (Some(least), Some(most)) if least == most => counted(*least, "worker"),
+        (Some(least), Some(most)) => format!("{least} to {most} workers"),
+        _ => "no workers".to_string(),
+    };
+    let ranks = counted(trace.ranks.len(), "rank");
+    let tasks = counted(trace.slices().count(), "task");
+    let mut text = format!("{ranks} × {of_each}, {tasks} in {}", time(trace.length()));
+    let missing: u64 = trace.ranks.iter().map(|rank| rank.missing).sum();
+    if missing > 0 {
+        text.push_str(&format!("; {missing} more found no room"));
+    }
+    let (own, seen) = (view.span(), view.ranks().count());
+    if own.begin > 0 || own.end < trace.length() || seen < trace.ranks.len() {
+        let (begin, end) = (time(own.begin), time(own.end));
+        text.push_str(&format!(
+            "; shown: {}, {begin} to {end}",
+            counted(seen, "rank")
+        ));
+    }
+    text
+}

@@ -1,0 +1,171 @@
+//! View: the part of a trace that is written, some ranks and some time.
+//!
+//! # Law
+//! Whatever overlaps the window is seen, and seen whole; the rest is not there.
+//! Of each worker, bodies and what lies between them come in the order of time.
+//!
+//! # Elsewhere
+//! What a worker did between bodies: [`Trace::activities_of`].
+
+use dataflow_core::trace::{Activity, At, Doing, Message, RankTrace, Slice, Span, Trace};
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// Which time and which ranks are seen; [`Window::default`] is everything.
+///
+/// # Examples
+/// ```
+/// use dataflow_trace::Window;
+/// let second_of_four_ranks = Window { from: 0, to: 1_000_000_000, ranks: 0..4 };
+/// let everything = Window::default();
+/// # assert!(everything.ranks.contains(&second_of_four_ranks.ranks.start));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From when, nanoseconds since the first rank began.
+    pub from: u64,
+    /// Until when, exclusive.
+    pub to: u64,
+    /// Ranks by their number.
+    pub ranks: Range<u32>,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window {
+            from: 0,
+            to: u64::MAX,
+            ranks: 0..u32::MAX,
+        }
+    }
+}
+
+/// A trace as seen through a [`Window`].
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    pub(crate) trace: &'a Trace,
+    window: Window,
+}
+
+impl<'a> View<'a> {
+    /// The whole trace.
+    pub fn of(trace: &'a Trace) -> View<'a> {
+        View::cut(trace, Window::default())
+    }
+
+    /// What a window shows of a trace.
+    pub fn cut(trace: &'a Trace, window: Window) -> View<'a> {
+        View { trace, window }
+    }
+
+    /// From when to when, within the trace.
+    pub(crate) fn span(&self) -> Span {
+        let end = self.trace.length().min(self.window.to);
+        let begin = self.window.from.min(end);
+        Span { begin, end }
+    }
+
+    /// The ranks that are seen, with their indices in the trace.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = (usize, &'a RankTrace)> + '_ {
+        let ranks = self.trace.ranks.iter().enumerate();
+        ranks.filter(|(_, rank)| self.window.ranks.contains(&rank.rank.0))
+    }
+
+    /// The workers that are seen: index of the rank, and of the worker there.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let ranks = self.ranks();
+        ranks.flat_map(|(rank, of)| (0..of.workers.len()).map(move |worker| (rank, worker)))
+    }
+
+    /// Whether something that lasted so long is seen.
+    pub(crate) fn shows(&self, span: Span) -> bool {
+        let Window { from, to, .. } = self.window;
+        span.begin < to && (span.end > from || span.begin >= from)
+    }
+
+    /// What of a span lies in the window, nanoseconds.
+    pub(crate) fn within(&self, span: Span) -> u64 {
+        let own = self.span();
+        let end = span.end.min(own.end);
+        end.saturating_sub(span.begin.max(own.begin))
+    }
+
+    /// The slices of a worker that are seen, with their places.
+    pub(crate) fn slices(
+        &self,
+        rank: usize,
+        worker: usize,
+    ) -> impl Iterator<Item = (At, &'a Slice)> + '_ {
+        let of = &self.trace.ranks[rank];
+        let range = of.workers[worker].slices.clone();
+        let slices = range.map(move |slice| (At { rank, slice }, &of.slices[slice]));
+        slices.filter(|(_, slice)| self.shows(slice.span))
+    }
+
+    /// All slices that are seen, rank by rank and worker by worker.
+    pub(crate) fn all_slices(&self) -> impl Iterator<Item = (At, &'a Slice)> + '_ {
+        self.workers()
+            .flat_map(|(rank, worker)| self.slices(rank, worker))
+    }
+
+    /// What the workers of a rank did, by its beginning: whole bodies, one within the other where a
+    /// task had tasks of its own, and what lies between them.
+    pub(crate) fn nested(&self, rank: usize) -> Vec<Vec<Activity>> {
+        let of = &self.trace.ranks[rank];
+        let mut workers = self.trace.activities_of(rank);
+        for (activities, worker) in workers.iter_mut().zip(&of.workers) {
+            activities.retain(|activity| !matches!(activity.doing, Doing::Body(_)));
+            let body = |slice: usize| Activity {
+                span: of.slices[slice].span,
+                doing: Doing::Body(slice),
+            };
+            activities.extend(worker.slices.clone().map(body));
+            activities.retain(|activity| self.shows(activity.span));
+            activities.sort_by_key(order);
+        }
+        workers
+    }
+
+    /// The same with one thing at a time: a body goes on where a body within it has ended.
+    pub(crate) fn flat(&self, rank: usize) -> Vec<Vec<Activity>> {
+        let slices = &self.trace.ranks[rank].slices;
+        let mut workers = self.trace.activities_of(rank);
+        for activities in &mut workers {
+            activities.retain(|activity| {
+                let is_remainder = match activity.doing {
+                    Doing::Body(slice) => slices[slice].span.length() > activity.span.length(),
+                    _ => true,
+                };
+                // Nothing is left of a body between two others that touch.
+                let is_empty = is_remainder && activity.span.length() == 0;
+                !is_empty && self.shows(activity.span)
+            });
+        }
+        workers
+    }
+
+    /// The index of a slice's class, one beyond the last if it is none of the trace's.
+    pub(crate) fn class(&self, slice: &Slice) -> usize {
+        usize::from(slice.class).min(self.trace.classes.len())
+    }
+
+    /// The name of a class by its index.
+    pub(crate) fn class_name(&self, class: usize) -> &'a str {
+        self.trace.classes.get(class).map_or("task", String::as_str)
+    }
+
+    /// Messages between ranks that are seen, with their numbers in the trace.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (usize, &'a Message)> + '_ {
+        let seen = |rank: usize| self.window.ranks.contains(&self.trace.ranks[rank].rank.0);
+        let messages = self.trace.messages().iter().enumerate();
+        messages.filter(move |(_, message)| {
+            seen(message.from) && seen(message.to) && self.shows(message.span)
+        })
+    }
+}
+
+/// By beginning; what has no length comes before what begins then, the longer before the shorter.
+fn order(activity: &Activity) -> (u64, bool, Reverse<u64>) {
+    let span = activity.span;
+    (span.begin, span.length() > 0, Reverse(span.end))
+}

@@ -1,0 +1,541 @@
+//! Files of traces, read back by strict readers of their grammars: what was written is what was run.
+
+mod cholesky;
+mod chrome;
+mod paje;
+mod paraver;
+mod perfetto;
+mod traces;
+mod xml;
+
+use dataflow_core::rank::Rank;
+use dataflow_core::trace::{Came, Posted, RankTrace, Slice, Span, Trace};
+use dataflow_trace::{Format, View, Window, WriteError, write};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use traces::{Body, arrows, bodies, file, random, text};
+
+/// Names as formats have them that cannot escape.
+fn plain(bodies: BTreeMap<(u32, usize), Vec<Body>>) -> BTreeMap<(u32, usize), Vec<Body>> {
+    let tame = |name: String| name.replace('"', "'").replace('\n', " ");
+    let of_worker = |bodies: Vec<Body>| {
+        let mut bodies: Vec<Body> = bodies
+            .into_iter()
+            .map(|(name, b, e)| (tame(name), b, e))
+            .collect();
+        bodies.sort();
+        bodies
+    };
+    bodies
+        .into_iter()
+        .map(|(place, own)| (place, of_worker(own)))
+        .collect()
+}
+
+fn without_bytes(arrows: Vec<traces::Arrow>) -> Vec<traces::Arrow> {
+    let mut arrows: Vec<_> = arrows
+        .into_iter()
+        .map(|(f, t, b, e, _)| (f, t, b, e, 0))
+        .collect();
+    arrows.sort();
+    arrows
+}
+
+proptest! {
+    #[test]
+    fn perfetto_says_what_was_run(seed in any::<u64>(), most in 0_u64..40) {
+        let trace = random(seed, most);
+        let read = perfetto::read(&file(&View::of(&trace), Format::Perfetto));
+        prop_assert_eq!(&read.bodies, &bodies(&trace));
+        prop_assert_eq!(&read.arrows, &arrows(&trace));
+        let missing = trace.ranks.iter().filter(|rank| rank.missing > 0);
+        prop_assert_eq!(read.dropped, missing.map(|rank| rank.workers.len()).sum::<usize>());
+        for ((_, name), values) in &read.counters {
+            prop_assert!(values.windows(2).all(|pair| pair[0].0 < pair[1].0), "{name}: {values:?}");
+        }
+        for rank in &trace.ranks {
+            let waiting = rank.slices.iter().any(|slice| slice.ready < slice.span.begin);
+            let key = (rank.rank.0, "ready tasks".to_string());
+            let last = read.counters.get(&key).and_then(|values| values.last());
+            prop_assert_eq!(last.map(|(_, value)| *value), waiting.then_some(0));
+        }
+    }
+
+    #[test]
+    fn chrome_says_what_was_run(seed in any::<u64>(), most in 0_u64..40) {
+        let trace = random(seed, most);
+        let read = chrome::read(&text(&View::of(&trace), Format::Chrome));
+        prop_assert_eq!(read.bodies, bodies(&trace));
+        prop_assert_eq!(read.arrows, without_bytes(arrows(&trace)));
+    }
+
+    #[test]
+    fn paje_says_what_was_run(seed in any::<u64>(), most in 0_u64..40) {
+        let trace = random(seed, most);
+        let read = paje::read(&text(&View::of(&trace), Format::Paje));
+        prop_assert_eq!(read.bodies, plain(bodies(&trace)));
+        prop_assert_eq!(read.arrows, without_bytes(arrows(&trace)));
+    }
+
+    #[test]
+    fn paraver_says_what_was_run(seed in any::<u64>(), most in 0_u64..40) {
+        let trace = random(seed, most);
+        if trace.ranks.is_empty() {
+            let refused = View::of(&trace).write_to(Format::Paraver, &mut Vec::new());
+            prop_assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+            return Ok(());
+        }
+        let folder = Folder::new(&format!("prv-{seed}-{most}"));
+        write(&trace, &folder.path("run.prv")).unwrap();
+        let read = paraver::read(&folder.read("run.prv"));
+        let (states, types) = paraver::labels(&folder.read("run.pcf"));
+        let rows = paraver::rows(&folder.read("run.row"));
+        prop_assert_eq!(rows["THREAD"].len(), read.threads.iter().sum::<usize>());
+        prop_assert_eq!((rows["CPU"].len(), rows["NODE"].len()), (rows["THREAD"].len(), rows["TASK"].len()));
+        prop_assert_eq!(rows["TASK"].len(), trace.ranks.len());
+        let mut found: BTreeMap<(u32, usize), Vec<Body>> = BTreeMap::new();
+        for (task, rank) in trace.ranks.iter().enumerate() {
+            for worker in 0..rank.workers.len() {
+                let object = (task + 1, worker + 1);
+                let own = read.bodies.get(&object).cloned().unwrap_or_default();
+                let name = |value| types[&9_000_001][&value].clone();
+                let mut own: Vec<Body> = own.into_iter().map(|(v, b, e)| (name(v), b, e)).collect();
+                own.sort();
+                found.insert((rank.rank.0, worker), own);
+                let states_of = read.states.get(&object).cloned().unwrap_or_default();
+                prop_assert!(states_of.windows(2).all(|pair| pair[0].1 == pair[1].0), "no gap");
+                let sum: u64 = states_of.iter().map(|(begin, end, _)| end - begin).sum();
+                prop_assert_eq!(sum, trace.length());
+                prop_assert!(states_of.iter().all(|(.., state)| states.contains_key(state)));
+            }
+        }
+        prop_assert_eq!(found, plain(bodies(&trace)));
+        let number = |task: usize| trace.ranks[task - 1].rank.0;
+        let found = read.messages.iter().map(|&(f, t, b, e, n)| (number(f), number(t), b, e, n));
+        let mut found: Vec<_> = found.collect();
+        found.sort();
+        prop_assert_eq!(found, arrows(&trace));
+        for (kind, value) in read.values {
+            prop_assert!(types.contains_key(&kind));
+            prop_assert!(kind > 9_000_002 || types[&kind].contains_key(&value));
+        }
+    }
+
+    #[test]
+    fn pictures_are_well_formed_and_have_a_row_for_every_worker(
+        seed in any::<u64>(),
+        most in 0_u64..40,
+    ) {
+        let trace = random(seed, most);
+        for format in [Format::Svg, Format::Html] {
+            let text = text(&View::of(&trace), format);
+            let elements = xml::read(&text);
+            let ids: Vec<&String> = elements.iter().filter_map(|it| it.attributes.get("id")).collect();
+            for (rank, worker) in bodies(&trace).keys() {
+                let id = format!("r{rank}w{worker}");
+                prop_assert!(ids.contains(&&id), "{id} is no row");
+            }
+            let title = if format == Format::Svg { "text" } else { "h1" };
+            prop_assert!(elements.iter().any(|it| it.name == title && it.text == trace.name));
+            for number in elements.iter().flat_map(|it| &it.attributes) {
+                let is_length = ["width", "height", "r"].contains(&number.0.as_str());
+                let value = number.1.parse::<f64>();
+                prop_assert!(!is_length || value.is_ok_and(|value| value >= 0.0), "{number:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cut_leaves_out_and_never_shortens(
+        seed in any::<u64>(),
+        (from, length) in (0_u64..500, 0_u64..500),
+        (first, n) in (0_u32..4, 0_u32..5),
+    ) {
+        let trace = random(seed, 30);
+        let window = Window { from, to: from + length, ranks: first..first + n };
+        let view = View::cut(&trace, window.clone());
+        let overlaps = |(_, begin, end): &Body| {
+            *begin < window.to && (*end > window.from || *begin >= window.from)
+        };
+        let seen = bodies(&trace).into_iter().filter(|((rank, _), _)| window.ranks.contains(rank));
+        let seen = seen.map(|(place, own)| (place, own.into_iter().filter(overlaps).collect()));
+        let seen: BTreeMap<_, Vec<Body>> = seen.collect();
+        prop_assert_eq!(&chrome::read(&text(&view, Format::Chrome)).bodies, &seen);
+        prop_assert_eq!(&perfetto::read(&file(&view, Format::Perfetto)).bodies, &seen);
+        let seen = plain(seen);
+        prop_assert_eq!(&paje::read(&text(&view, Format::Paje)).bodies, &seen);
+        for format in [Format::Svg, Format::Html] {
+            xml::read(&text(&view, format));
+        }
+        if view.write_to(Format::Paraver, &mut Vec::new()).is_ok() {
+            paraver::read(&text(&view, Format::Paraver));
+        }
+    }
+}
+
+/// Two ranks; the first sends to the second, which had to wait.
+fn two_ranks() -> Trace {
+    let slice = |task, begin, end, class| Slice {
+        task,
+        span: Span { begin, end },
+        class,
+        ..Slice::default()
+    };
+    let span = Span { begin: 0, end: 100 };
+    let mut one = RankTrace::new(
+        Rank(0),
+        span,
+        vec![vec![slice(0, 0, 40, 0), slice(1, 40, 90, 1)]],
+    );
+    let mut other = RankTrace::new(Rank(1), span, vec![vec![slice(2, 60, 90, 1)]]);
+    one.posted = vec![Posted {
+        task: 0,
+        at: 42,
+        to: Rank(1),
+        bytes: 800,
+    }];
+    other.came = vec![Came {
+        task: 0,
+        at: 60,
+        from: Rank(0),
+        bytes: 800,
+    }];
+    let one = one.with_inputs(|index, _| [(0, Rank(0))][..index].to_vec());
+    let other = other.with_inputs(|_, _| vec![(0, Rank(0))]);
+    Trace::new("two ranks", ["Potrf", "Trsm"], vec![one, other])
+}
+
+#[test]
+fn what_has_no_length_is_seen_where_the_window_begins() {
+    let slice = |begin| Slice {
+        task: begin,
+        span: Span { begin, end: begin },
+        ..Slice::default()
+    };
+    let slices = vec![slice(0), slice(20), slice(40)];
+    let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 60 }, vec![slices]);
+    let trace = Trace::new("empty bodies", ["Task"], vec![rank]);
+    for (from, to, expected) in [(0, u64::MAX, 3), (20, 40, 1), (1, 20, 0), (0, 1, 1)] {
+        let window = Window {
+            from,
+            to,
+            ..Window::default()
+        };
+        let read = chrome::read(&text(&View::cut(&trace, window), Format::Chrome));
+        assert_eq!(read.bodies[&(0, 0)].len(), expected, "{from} to {to}");
+    }
+}
+
+#[test]
+fn counters_say_what_is_ready_and_what_is_held() {
+    let read = perfetto::read(&file(&View::of(&two_ranks()), Format::Perfetto));
+    let held = (1, "received bytes held".to_string());
+    // From the time it was taken in until the task that read it had ended.
+    assert_eq!(read.counters[&held], [(60, 800), (90, 0)]);
+    let slice = |task, begin, end| Slice {
+        task,
+        span: Span { begin, end },
+        ..Slice::default()
+    };
+    let slices = vec![slice(0, 0, 10), slice(1, 10, 20), slice(2, 20, 30)];
+    let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 30 }, vec![slices]);
+    let rank = rank.with_inputs(|index, _| vec![(0, Rank(0)); index.min(1)]);
+    let trace = Trace::new("fork", ["Task"], vec![rank]);
+    let read = perfetto::read(&file(&View::of(&trace), Format::Perfetto));
+    let ready = (0, "ready tasks".to_string());
+    assert_eq!(read.counters[&ready], [(10, 1), (20, 0)]);
+}
+
+#[test]
+fn paraver_leaves_out_what_its_labels_cannot_hold() {
+    for (task, is_there) in [((1 << 31) - 1, true), (1 << 31, false)] {
+        let span = Span { begin: 0, end: 10 };
+        let slice = Slice {
+            task,
+            span,
+            ..Slice::default()
+        };
+        let rank = RankTrace::new(Rank(0), span, vec![vec![slice]]);
+        let trace = Trace::new("large", ["Task"], vec![rank]);
+        let read = paraver::read(&text(&View::of(&trace), Format::Paraver));
+        assert_eq!(read.values.contains(&(9_000_003, task)), is_there);
+    }
+}
+
+#[test]
+fn paraver_of_two_ranks_is_this_text() {
+    let expected = "\
+#Paraver (01/01/1970 at 00:00):100_ns:2(1,1):1:2(1:1,1:2)
+1:1:1:1:1:0:40:1
+2:1:1:1:1:0:9000001:1:9000003:0
+1:2:1:2:1:0:42:4
+2:1:1:1:1:40:9000001:0
+1:1:1:1:1:40:90:1
+2:1:1:1:1:40:9000001:2:9000003:1
+3:1:1:1:1:42:42:2:1:2:1:60:60:800:1
+1:2:1:2:1:42:60:5
+1:2:1:2:1:60:90:1
+2:2:1:2:1:60:9000001:2:9000003:2
+2:1:1:1:1:90:9000001:0
+1:1:1:1:1:90:100:7
+2:2:1:2:1:90:9000001:0
+1:2:1:2:1:90:100:7
+";
+    assert_eq!(text(&View::of(&two_ranks()), Format::Paraver), expected);
+}
+
+#[test]
+fn paje_of_two_ranks_is_this_text() {
+    let text = text(&View::of(&two_ranks()), Format::Paje);
+    let expected = "\
+4 0.000000000 run Run 0 \"two ranks\"
+4 0.000000000 r0 Rank run \"rank 0\"
+4 0.000000000 r0w0 Worker r0 \"rank 0 worker 0\"
+4 0.000000000 r1 Rank run \"rank 1\"
+4 0.000000000 r1w0 Worker r1 \"rank 1 worker 0\"
+7 0.000000000 Doing r0w0 c0 \"Potrf 0\"
+6 0.000000000 Doing r1w0 i1
+7 0.000000040 Doing r0w0 c1 \"Trsm 1\"
+8 0.000000042 Message run r0 m k1
+6 0.000000042 Doing r1w0 i2
+9 0.000000060 Message run r1 m k1
+7 0.000000060 Doing r1w0 c1 \"Trsm 2\"
+6 0.000000090 Doing r0w0 i4
+6 0.000000090 Doing r1w0 i4
+5 0.000000100 Worker r0w0
+5 0.000000100 Worker r1w0
+5 0.000000100 Rank r0
+5 0.000000100 Rank r1
+5 0.000000100 Run run
+";
+    let events = text
+        .find("4 0.000000000 run")
+        .expect("the run is a container");
+    assert_eq!(&text[events..], expected);
+}
+
+#[test]
+fn tasks_within_a_task_are_nested_or_take_turns() {
+    let slice = |task, begin, end| Slice {
+        task,
+        span: Span { begin, end },
+        ..Slice::default()
+    };
+    let slices = vec![
+        slice(0, 10, 80),
+        slice(1, 20, 30),
+        slice(2, 30, 50),
+        slice(3, 80, 90),
+    ];
+    let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 100 }, vec![slices]);
+    let trace = Trace::new("nested", ["Task"], vec![rank]);
+    let view = View::of(&trace);
+    let expected = bodies(&trace);
+    assert_eq!(
+        perfetto::read(&file(&view, Format::Perfetto)).bodies,
+        expected
+    );
+    assert_eq!(chrome::read(&text(&view, Format::Chrome)).bodies, expected);
+    let pieces: Vec<_> = paraver::read(&text(&view, Format::Paraver)).bodies[&(1, 1)].clone();
+    assert_eq!(
+        pieces,
+        [
+            (1, 10, 20),
+            (1, 20, 30),
+            (1, 30, 50),
+            (1, 50, 80),
+            (1, 80, 90)
+        ]
+    );
+}
+
+#[test]
+fn many_tasks_are_a_small_picture() {
+    let mut dice = traces::Dice(7);
+    let mut worker = || {
+        let mut now = 0;
+        let mut slice = |task| {
+            let begin = now + dice.below(300);
+            now = begin + dice.below(2_000);
+            let class = dice.below(4) as u16;
+            Slice {
+                task,
+                span: Span { begin, end: now },
+                class,
+                ..Slice::default()
+            }
+        };
+        (0..20_000).map(&mut slice).collect::<Vec<_>>()
+    };
+    let workers: Vec<_> = (0..16).map(|_| worker()).collect();
+    let end = workers
+        .iter()
+        .flatten()
+        .map(|slice| slice.span.end)
+        .max()
+        .unwrap();
+    let rank = RankTrace::new(Rank(0), Span { begin: 0, end }, workers);
+    let trace = Trace::new("many", ["A", "B", "C", "D"], vec![rank]);
+    let view = View::of(&trace);
+    let (svg, html) = (text(&view, Format::Svg), text(&view, Format::Html));
+    assert!(svg.len() < 700_000, "{} bytes", svg.len());
+    assert!(html.len() < 1_500_000, "{} bytes", html.len());
+}
+
+#[test]
+fn an_empty_trace_is_a_file_too() {
+    let trace = Trace::new("nothing", ["Task"], vec![]);
+    let view = View::of(&trace);
+    assert!(
+        perfetto::read(&file(&view, Format::Perfetto))
+            .bodies
+            .is_empty()
+    );
+    assert!(chrome::read(&text(&view, Format::Chrome)).bodies.is_empty());
+    assert!(paje::read(&text(&view, Format::Paje)).bodies.is_empty());
+    xml::read(&text(&view, Format::Svg));
+    xml::read(&text(&view, Format::Html));
+}
+
+#[test]
+fn the_extension_names_the_format() {
+    for (path, format) in [
+        ("a.pftrace", Some(Format::Perfetto)),
+        ("a.perfetto-trace", Some(Format::Perfetto)),
+        ("a.b/c.PRV", Some(Format::Paraver)),
+        ("a.paje", Some(Format::Paje)),
+        ("a.trace", Some(Format::Paje)),
+        ("a.json", Some(Format::Chrome)),
+        ("a.svg", Some(Format::Svg)),
+        ("a.html", Some(Format::Html)),
+        ("a.txt", None),
+        ("svg", None),
+    ] {
+        assert_eq!(Format::of(Path::new(path)), format, "{path}");
+    }
+}
+
+#[test]
+fn errors_name_the_path_and_what_is_allowed() {
+    let refused = write(&two_ranks(), Path::new("run.otf2")).unwrap_err();
+    assert!(matches!(refused, WriteError::Extension(_)));
+    let expected = "run.otf2: no trace format has this extension (known: .pftrace, .perfetto-trace, .prv, .paje, .trace, .json, .dot, .gv, .svg, .html)";
+    assert_eq!(refused.to_string(), expected);
+    let refused = write(&two_ranks(), Path::new("no such folder/run.svg")).unwrap_err();
+    assert!(refused.to_string().starts_with("no such folder/run.svg: "));
+    assert!(std::error::Error::source(&refused).is_some());
+}
+
+/// How fast files are written; for people: `cargo test --release -- --ignored --nocapture speed`.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let tasks: u64 =
+        std::env::var("TASKS").map_or(1_000_000, |tasks| tasks.parse().expect("a number"));
+    let of_worker = |worker: u64| {
+        let slice = |task: u64| Slice {
+            task: worker * tasks + task,
+            span: Span {
+                begin: task * 1000,
+                end: task * 1000 + 900,
+            },
+            class: (task % 4) as u16,
+            ..Slice::default()
+        };
+        (0..tasks / 16).map(slice).collect::<Vec<_>>()
+    };
+    let workers: Vec<_> = (0..16).map(of_worker).collect();
+    let rank = RankTrace::new(
+        Rank(0),
+        Span {
+            begin: 0,
+            end: tasks / 16 * 1000,
+        },
+        workers,
+    );
+    let trace = Trace::new("speed", ["Potrf", "Trsm", "Syrk", "Gemm"], vec![rank]);
+    let formats = [
+        Format::Perfetto,
+        Format::Chrome,
+        Format::Paraver,
+        Format::Paje,
+        Format::Svg,
+        Format::Html,
+    ];
+    let timed = |name: &str, what: &dyn Fn()| {
+        let begin = std::time::Instant::now();
+        what();
+        println!("{name}: {:.2} s", begin.elapsed().as_secs_f64());
+    };
+    timed("explanation", &|| {
+        _ = std::hint::black_box(trace.explanation())
+    });
+    timed("limits", &|| _ = std::hint::black_box(trace.limits()));
+    timed("activities", &|| {
+        _ = std::hint::black_box(trace.activities_of(0))
+    });
+    timed("names", &|| {
+        _ = trace
+            .slices()
+            .map(|(at, _)| trace.shown(at).len())
+            .sum::<usize>()
+    });
+    for format in formats {
+        let begin = std::time::Instant::now();
+        let bytes = file(&View::of(&trace), format).len() as f64;
+        let (time, n) = (begin.elapsed().as_secs_f64(), tasks as f64);
+        println!(
+            "{format:?}: {:.1} B a task, {:.0} MB/s, {time:.2} s",
+            bytes / n,
+            bytes / time / 1e6
+        );
+    }
+}
+
+/// Pictures to look at, in the folder that `PICTURES` names.
+#[test]
+#[ignore = "for people"]
+fn pictures() {
+    let folder = std::env::var("PICTURES").expect("PICTURES names a folder");
+    for (name, t, grid, workers) in [
+        ("small", 6, (1, 1), 2),
+        ("middle", 24, (2, 2), 4),
+        ("large", 60, (4, 4), 12),
+    ] {
+        let trace = cholesky::trace(t, grid, workers);
+        for extension in ["svg", "html", "pftrace", "prv", "paje", "json"] {
+            write(
+                &trace,
+                &Path::new(&folder).join(format!("{name}.{extension}")),
+            )
+            .unwrap();
+        }
+    }
+}
+
+/// A folder for one test, removed after it.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).expect("a folder for tests");
+        Folder(path)
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect("a file that was written")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that stays behind harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

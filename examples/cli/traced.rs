@@ -1,0 +1,89 @@
+//! Traced: what `--trace` leaves: a file, an explanation for people, and the same as keys.
+
+use super::{Failure, Flags, Outcome};
+use dataflow::trace::{self, Explanation, Trace};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Bytes of records on each rank: eight million tasks.
+pub const ROOM: usize = 256 << 20;
+
+/// Draws the graph, writes the traces of the measured run, each graph of it to a file of its own, and tells why it took
+/// as long as it did.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
+    if flags.trace.is_none() && flags.dot.is_none() {
+        return Ok(());
+    }
+    let measured = outcome.measured.as_mut();
+    let traces = measured.map(|measured| std::mem::take(&mut measured.traces));
+    if let (Some(path), Some(trace)) = (&flags.dot, traces.iter().flatten().next()) {
+        let failed = |fault: std::io::Error| {
+            let text = format!("{}: {fault}", path.display());
+            Failure::new("trace_not_written", text)
+        };
+        let mut text = Vec::new();
+        trace::write_to(trace, trace::Format::Dot, &mut text).map_err(failed)?;
+        std::fs::write(path, text).map_err(failed)?;
+    }
+    let Some(path) = &flags.trace else {
+        return Ok(());
+    };
+    let mut objects = Vec::new();
+    for (trace, path) in traces.iter().flatten().zip(paths(path)) {
+        write(trace, &path)?;
+        let told = trace.explanation();
+        outcome.say(format!("trace of {} in {}", trace.name, path.display()));
+        outcome.say(told.to_string().trim_end());
+        objects.push(object(trace, &told, &path));
+    }
+    outcome.set("trace", objects);
+    Ok(())
+}
+
+/// Writes one.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(trace: &Trace, path: &Path) -> Result<(), Failure> {
+    let failed = |fault: trace::WriteError| Failure::new("trace_not_written", fault.to_string());
+    trace::write(trace, path).map_err(failed)
+}
+
+/// `run.html`, then `run.2.html` and so on.
+fn paths(first: &Path) -> impl Iterator<Item = PathBuf> {
+    let numbered = |number: usize| {
+        let extension = first.extension().unwrap_or_default().to_string_lossy();
+        first.with_extension(format!("{number}.{extension}"))
+    };
+    std::iter::once(first.to_path_buf()).chain((2..).map(numbered))
+}
+
+fn object(trace: &Trace, told: &Explanation, path: &Path) -> Value {
+    let seconds = |nanoseconds: u64| nanoseconds as f64 * 1e-9;
+    let shares = told.shares.iter();
+    let shares: Map<String, Value> = shares
+        .map(|share| (share.name.clone(), share.part.into()))
+        .collect();
+    let chains = told.chains.iter();
+    let chains: Vec<Value> = chains
+        .map(|(length, shown)| json!({ "seconds": seconds(*length), "tasks": shown }))
+        .collect();
+    json!({
+        "file": path.display().to_string(),
+        "graph": trace.name,
+        "verdict": told.verdict(),
+        "workers": told.n_workers,
+        "seconds": seconds(told.length),
+        "area_seconds": seconds(told.limits.area),
+        "path_seconds": seconds(told.limits.path),
+        "efficiency": told.efficiency,
+        "shares": shares,
+        "hidden_share": told.hidden,
+        "chains": chains,
+        "missing_records": told.missing,
+        "clock_error_seconds": seconds(trace.clock_error),
+    })
+}

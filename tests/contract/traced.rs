@@ -1,0 +1,233 @@
+//! `--trace FILE`: a file of the kind that its extension tells, an explanation, and the same as keys.
+
+use crate::ended::*;
+use crate::every::EXAMPLES;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A file of this test's own.
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("traces");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+#[test]
+fn a_graph_is_drawn_with_its_ranks() {
+    let path = file("cholesky.dot");
+    let flags = [
+        "--n",
+        "60",
+        "--nb",
+        "20",
+        "--ranks",
+        "2",
+        "--dot",
+        path.to_str().unwrap(),
+    ];
+    let ended = run("cholesky", &flags);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let text = std::fs::read_to_string(&path).unwrap();
+    for part in ["cluster_1", "Gemm { m: 2, n: 1, k: 0 }"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Three tiles a side: ten tasks, and twelve edges.
+    assert_eq!(
+        (text.matches("label=\"").count(), text.matches("->").count()),
+        (12, 12),
+        "{text}"
+    );
+}
+
+/// Runs an example with a trace, and gives its object.
+fn traced(example: &str, arguments: &[&str], path: &Path) -> Value {
+    let flags = ["--json", "--trace", path.to_str().unwrap()];
+    let ended = run(example, &[arguments, &flags].concat());
+    assert_eq!((ended.status, &*ended.stderr), (0, ""), "{example}");
+    ended.object()
+}
+
+#[test]
+fn every_example_leaves_a_trace_of_what_it_measured_and_computes_the_same() {
+    for (example, arguments) in EXAMPLES {
+        let arguments = [arguments, &["--threads", "2"]].concat();
+        let plain = run(example, &[&arguments[..], &["--json"]].concat()).object();
+        let path = file(&format!("{example}.pftrace"));
+        let object = traced(example, &arguments, &path);
+        assert_eq!(object["digest"], plain["digest"], "{example}");
+        let traces = object["trace"].as_array().unwrap();
+        assert!(!traces.is_empty(), "{example}");
+        for trace in traces {
+            let shares = trace["shares"].as_object().unwrap().values();
+            let sum: f64 = shares.map(|share| share.as_f64().unwrap()).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{example}: {trace}");
+            assert!(
+                trace["efficiency"].as_f64().unwrap() <= 1.0,
+                "{example}: {trace}"
+            );
+            assert!(!trace["verdict"].as_str().unwrap().is_empty());
+            assert_eq!(trace["missing_records"], 0);
+            let written = std::fs::read(trace["file"].as_str().unwrap()).unwrap();
+            assert!(!written.is_empty(), "{example}");
+        }
+        assert!(plain.get("trace").is_none(), "{example}");
+    }
+}
+
+#[test]
+fn each_extension_makes_a_file_of_its_kind() {
+    let begins = [
+        ("pftrace", "\n"),
+        ("json", "["),
+        ("prv", "#Paraver ("),
+        ("paje", "%EventDef"),
+        ("svg", "<svg"),
+        ("html", "<!DOCTYPE html>"),
+    ];
+    for (extension, begin) in begins {
+        let path = file(&format!("cholesky.{extension}"));
+        traced(
+            "cholesky",
+            &["--n", "200", "--nb", "40", "--threads", "2"],
+            &path,
+        );
+        let written = std::fs::read(&path).unwrap();
+        let written = String::from_utf8_lossy(&written);
+        let text = written
+            .trim_start_matches('{')
+            .trim_start_matches("<?xml version=\"1.0\" encoding=\"UTF-8\"?>");
+        assert!(
+            text.trim_start_matches('\n').starts_with(begin.trim()) || extension == "json",
+            "{extension}: {}",
+            &written[..written.len().min(60)]
+        );
+        assert!(
+            extension == "pftrace" || written.contains("Potrf") || extension == "prv",
+            "{extension}"
+        );
+    }
+    let [labels, rows] =
+        ["pcf", "row"].map(|of| std::fs::read_to_string(file(&format!("cholesky.{of}"))));
+    assert!(labels.unwrap().contains("Potrf") && rows.unwrap().contains("rank 0 worker 1"));
+}
+
+#[test]
+fn a_trace_of_four_ranks_has_the_tasks_and_messages_of_all() {
+    for transport in ["local", "tcp"] {
+        let path = file(&format!("ranks-{transport}.json"));
+        let flags = [
+            "--n",
+            "200",
+            "--nb",
+            "40",
+            "--ranks",
+            "4",
+            "--threads",
+            "1",
+            "--transport",
+            transport,
+        ];
+        let object = traced("cholesky", &flags, &path);
+        let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let events = trace["traceEvents"]
+            .as_array()
+            .or(trace.as_array())
+            .unwrap();
+        let of = |key: &str, value: &str| {
+            let with = events.iter().filter(|event| event[key] == value);
+            with.count() as u64
+        };
+        assert_eq!(
+            of("cat", "task"),
+            object["tasks"].as_u64().unwrap(),
+            "{transport}"
+        );
+        // An arrow has two ends.
+        assert_eq!(
+            of("ph", "s"),
+            object["messages"].as_u64().unwrap(),
+            "{transport}"
+        );
+        assert_eq!(
+            of("ph", "f"),
+            object["messages"].as_u64().unwrap(),
+            "{transport}"
+        );
+        let told = &object["trace"][0];
+        assert!(told["hidden_share"].as_f64().is_some(), "{told}");
+        let error = told["clock_error_seconds"].as_f64().unwrap();
+        assert!(
+            error < 0.01 && (error > 0.0) == (transport == "tcp"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_fails_leaves_its_trace() {
+    let path = file("failed.svg");
+    let matrix = file("indefinite.mtx");
+    let text = "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 1.0\n2 2 -1.0\n";
+    std::fs::write(&matrix, text).unwrap();
+    let flags = [
+        "--input",
+        matrix.to_str().unwrap(),
+        "--nb",
+        "1",
+        "--trace",
+        path.to_str().unwrap(),
+    ];
+    let ended = run("cholesky", &flags);
+    assert_eq!(ended.status, 1);
+    assert!(
+        ended.stderr.contains("positive definite"),
+        "{}",
+        ended.stderr
+    );
+    assert!(std::fs::read_to_string(&path).unwrap().contains("failed"));
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_an_error_that_says_why() {
+    let refused = run("cholesky", &["--n", "50", "--trace", "run.txt"]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.stderr.contains("pftrace"), "{}", refused.stderr);
+    let ended = run(
+        "cholesky",
+        &["--n", "50", "--json", "--trace", "/nowhere/run.svg"],
+    );
+    assert_eq!(ended.status, 1);
+    let error = &ended.object()["error"];
+    assert_eq!(error["kind"], "trace_not_written");
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("/nowhere/run.svg"),
+        "{error}"
+    );
+}
+
+#[test]
+fn people_read_why_it_took_so_long() {
+    let path = file("people.html");
+    let ended = run(
+        "cholesky",
+        &[
+            "--n",
+            "300",
+            "--nb",
+            "50",
+            "--trace",
+            path.to_str().unwrap(),
+        ],
+    );
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    for part in [
+        "trace of cholesky in ",
+        "no schedule of these bodies takes less than",
+        "The workers' time:",
+    ] {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+}

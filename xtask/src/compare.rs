@@ -1,0 +1,189 @@
+//! `cargo xtask compare BEFORE.json AFTER.json`: what changed between two traced runs, by class of tasks
+//! and by cause of idleness.
+//!
+//! Both files are what an example printed with `--json --trace FILE`. A policy, a grid or a tile order
+//! is judged by where the workers' time went before and after.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Which two files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    pub before: String,
+    pub after: String,
+}
+
+/// Prints the comparison.
+pub fn command(options: &Options) -> ExitCode {
+    let compared = [&options.before, &options.after].map(|path| read(Path::new(path)));
+    let text = match compared {
+        [Ok(before), Ok(after)] => table(&before, &after),
+        [Err(fault), _] | [_, Err(fault)] => Err(fault),
+    };
+    match text {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            eprintln!("error: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A graph that was traced.
+struct Graph {
+    name: String,
+    verdict: String,
+    seconds: f64,
+    bound: f64,
+    workers: f64,
+    /// By name, of the workers' time.
+    shares: Vec<(String, f64)>,
+}
+
+impl Graph {
+    fn of(trace: &Value) -> Option<Self> {
+        let number = |key: &str| trace[key].as_f64();
+        let shares = trace["shares"].as_object()?.iter();
+        Some(Graph {
+            name: trace["graph"].as_str()?.to_string(),
+            verdict: trace["verdict"].as_str()?.to_string(),
+            seconds: number("seconds")?,
+            bound: number("area_seconds")?.max(number("path_seconds")?),
+            workers: number("workers")?,
+            shares: shares
+                .map(|(name, part)| Some((name.clone(), part.as_f64()?)))
+                .collect::<Option<_>>()?,
+        })
+    }
+
+    /// Seconds of all workers that went there.
+    fn time(&self, name: &str) -> f64 {
+        let share = self.shares.iter().find(|(other, _)| other == name);
+        share.map_or(0.0, |(_, part)| part * self.seconds * self.workers)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Graph>, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|fault| format!("{shown}: {fault}"))?;
+    let object: Value = serde_json::from_str(&text).map_err(|fault| format!("{shown}: {fault}"))?;
+    let traces = object["trace"].as_array();
+    let traces =
+        traces.ok_or_else(|| format!("{shown}: no trace in it (run with --json --trace FILE)"))?;
+    let graphs: Option<Vec<Graph>> = traces.iter().map(Graph::of).collect();
+    graphs.ok_or_else(|| format!("{shown}: its trace lacks a key"))
+}
+
+/// Both runs side by side, graph by graph.
+fn table(before: &[Graph], after: &[Graph]) -> Result<String, String> {
+    if before.len() != after.len() {
+        return Err(format!(
+            "{} graphs before and {} after",
+            before.len(),
+            after.len()
+        ));
+    }
+    let mut text = String::new();
+    for (before, after) in before.iter().zip(after) {
+        compare(before, after, &mut text);
+    }
+    Ok(text)
+}
+
+fn compare(before: &Graph, after: &Graph, text: &mut String) {
+    let mut line = |name: &str, [was, is]: [f64; 2]| {
+        let change = match was {
+            0.0 => String::new(),
+            was => format!("{:+.1} %", 100.0 * (is - was) / was),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<32} {was:>12.6} {is:>12.6} {change:>10}");
+    };
+    line(
+        &format!("{}, wall time (s)", after.name),
+        [before.seconds, after.seconds],
+    );
+    line("  no schedule takes less", [before.bound, after.bound]);
+    let names = before
+        .shares
+        .iter()
+        .chain(&after.shares)
+        .map(|(name, _)| &name[..]);
+    let names: BTreeSet<&str> = names.collect();
+    let mut rows: Vec<(&str, [f64; 2])> = names
+        .into_iter()
+        .map(|name| (name, [before.time(name), after.time(name)]))
+        .collect();
+    let change = |row: &(&str, [f64; 2])| (row.1[1] - row.1[0]).abs();
+    rows.sort_by(|a, b| change(b).total_cmp(&change(a)));
+    for (name, times) in &rows {
+        line(&format!("  workers: {name}"), *times);
+    }
+    if let Some((name, [was, is])) = rows.first() {
+        let _ = writeln!(
+            text,
+            "Most of the change: {name}, {:+.6} s of the workers' time.",
+            is - was
+        );
+    }
+    let _ = writeln!(
+        text,
+        "Before: {}\nAfter:  {}\n",
+        before.verdict, after.verdict
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(seconds: f64, shares: &[(&str, f64)]) -> Graph {
+        Graph {
+            name: "row".into(),
+            verdict: "so".into(),
+            seconds,
+            bound: 1.0,
+            workers: 2.0,
+            shares: shares
+                .iter()
+                .map(|(name, part)| (name.to_string(), *part))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn what_changed_most_is_named_first_and_last() {
+        let before = graph(4.0, &[("Cell", 0.25), ("data under way", 0.75)]);
+        let after = graph(2.0, &[("Cell", 0.5), ("runtime", 0.5)]);
+        let text = table(&[before], &[after]).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("row, wall time (s)") && lines[0].ends_with("-50.0 %"),
+            "{text}"
+        );
+        assert!(lines[2].starts_with("  workers: data under way"), "{text}");
+        assert!(
+            lines[3].starts_with("  workers: runtime") && lines[4].ends_with("+0.0 %"),
+            "{text}"
+        );
+        assert_eq!(
+            lines[5],
+            "Most of the change: data under way, -6.000000 s of the workers' time."
+        );
+    }
+
+    #[test]
+    fn files_without_a_trace_are_refused() {
+        assert!(
+            read(Path::new("nowhere.json")).is_err_and(|fault| fault.starts_with("nowhere.json"))
+        );
+        assert!(table(&[], &[graph(1.0, &[])]).is_err());
+    }
+}
