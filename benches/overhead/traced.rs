@@ -16,11 +16,13 @@ use std::hint::black_box;
 use std::io;
 use std::time::Instant;
 
+type Run<'s> = Box<dyn Fn(&Runtime) -> Result<Report, Error> + 's>;
+
 /// A contestant: how many tasks, and how they run.
 struct Shape<'s> {
     name: &'static str,
     tasks: u64,
-    run: Box<dyn Fn(&Runtime) -> Result<Report, Error> + 's>,
+    run: Run<'s>,
 }
 
 impl<'s> Shape<'s> {

@@ -43,7 +43,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             self.space.successors(source, &mut released);
             if !released.hand.leaving.is_empty() {
                 let leaving = std::mem::take(&mut released.hand.leaving);
-                let track = released.hand.track.as_deref_mut();
+                let track = released.hand.track.as_mut();
                 self.post((source, poisoned), leaving, &[], track);
             }
         }
@@ -129,7 +129,7 @@ impl<'a, S: TaskSpace> Released<'_, 'a, S> {
         }
         list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         if !leaving.is_empty() {
-            let track = self.hand.track.as_deref_mut();
+            let track = self.hand.track.as_mut();
             (self.run).post((self.source, self.poisoned), leaving, &slots, track);
         }
         for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {

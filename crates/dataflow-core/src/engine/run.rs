@@ -51,7 +51,7 @@ pub(super) struct Hand<S: TaskSpace> {
     /// What tasks have taken from home and put there.
     pub homes: Homes,
     /// Where it notes what it does, if the run is recorded.
-    pub track: Option<Box<Track>>,
+    pub track: Option<Track>,
     /// When the task that runs began, by the track's clock.
     pub began: u64,
 }

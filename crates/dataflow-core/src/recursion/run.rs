@@ -60,7 +60,7 @@ struct Hand<'l, P: Recursive> {
     /// What is called, for reports of panics.
     calling: Option<Above<P>>,
     /// Where it notes what it does, if the run is recorded.
-    track: Option<Box<Track>>,
+    track: Option<Track>,
     /// When what is called began, by the track's clock; 0 if nothing is.
     began: u64,
 }

@@ -160,7 +160,7 @@ pub(crate) struct Hand<'l> {
     /// What runs, for reports of panics.
     running: Option<Label>,
     /// Where it notes what it does, if the run is recorded.
-    track: Option<Box<Track>>,
+    track: Option<Track>,
     /// When what runs began, by the track's clock.
     began: u64,
 }

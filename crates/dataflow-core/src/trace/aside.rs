@@ -8,13 +8,13 @@ use std::cell::Cell;
 
 /// A track that whoever runs inside of a body may use.
 pub(crate) struct Aside<'o> {
-    track: Cell<Option<Box<Track>>>,
+    track: Cell<Option<Track>>,
     opened: Option<&'o Opened>,
     worker: usize,
 }
 
 impl<'o> Aside<'o> {
-    pub fn new(track: Option<Box<Track>>, opened: Option<&'o Opened>, worker: usize) -> Self {
+    pub fn new(track: Option<Track>, opened: Option<&'o Opened>, worker: usize) -> Self {
         let track = Cell::new(track);
         Aside {
             track,
@@ -24,7 +24,7 @@ impl<'o> Aside<'o> {
     }
 
     /// The body has ended.
-    pub fn back(self) -> Option<Box<Track>> {
+    pub fn back(self) -> Option<Track> {
         self.track.take()
     }
 

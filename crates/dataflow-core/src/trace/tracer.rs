@@ -181,7 +181,7 @@ impl Room {
 /// A run that is recorded.
 pub(crate) struct Opened {
     /// By worker, those that nobody writes.
-    tracks: Box<[Mutex<Vec<Box<Track>>>]>,
+    tracks: Box<[Mutex<Vec<Track>>]>,
     begin: Moment,
     tracer: Tracer,
     n_scopes: AtomicU64,
@@ -238,22 +238,22 @@ impl Opened {
     }
 
     /// A worker enters, perhaps once more inside of one of its bodies.
-    pub fn enter(&self, worker: usize) -> Option<Box<Track>> {
+    pub fn enter(&self, worker: usize) -> Option<Track> {
         let spare = held(self.tracks.get(worker)?).pop();
         let Tracer { clock, room, .. } = &self.tracer;
-        let new = || Box::new(Track::new(clock.clone(), room.clone()));
+        let new = || Track::new(clock.clone(), room.clone());
         let mut track = spare.unwrap_or_else(new);
         track.enters();
         Some(track)
     }
 
     /// The track of a worker that is inside, and has put it aside.
-    pub fn take(&self, worker: usize) -> Option<Box<Track>> {
+    pub fn take(&self, worker: usize) -> Option<Track> {
         held(self.tracks.get(worker)?).pop()
     }
 
     /// It gets its track back.
-    pub fn give_back(&self, worker: usize, track: Box<Track>) {
+    pub fn give_back(&self, worker: usize, track: Track) {
         held(&self.tracks[worker]).push(track);
     }
 
@@ -263,7 +263,7 @@ impl Opened {
     }
 
     /// It leaves.
-    pub fn leave(&self, worker: usize, mut track: Box<Track>) {
+    pub fn leave(&self, worker: usize, mut track: Track) {
         track.leaves();
         self.give_back(worker, track);
     }

@@ -68,7 +68,7 @@ struct Hand<'l> {
     /// What runs, for reports of panics.
     running: Option<u32>,
     /// Where it notes what it does, if the run is recorded.
-    track: Option<Box<Track>>,
+    track: Option<Track>,
     /// When what runs began, by the track's clock; 0 if nothing does.
     began: u64,
 }
