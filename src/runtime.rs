@@ -598,8 +598,8 @@ impl RuntimeBuilder {
         RuntimeBuilder { drive, ..self }
     }
 
-    /// Every run is recorded, in at most so many bytes a rank: 32 for each task and message. See
-    /// [`Tracer`] and [`Runtime::traces`].
+    /// Every run is recorded, in at most so many bytes a rank: 32 for each task and message. Traces are
+    /// kept until they are taken: see [`Tracer`] and [`Runtime::traces`].
     pub fn trace(self, bytes: usize) -> Self {
         let tracer = Some(Tracer::new(bytes));
         RuntimeBuilder { tracer, ..self }

@@ -11,7 +11,7 @@ use dataflow_core::port::{Executor, Inline, Shuffled, Traced};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
-use dataflow_core::sequence::{Scope, read, scope_with, write};
+use dataflow_core::sequence::{Scope, read, scope_inside, scope_with, write};
 use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Trace, Tracer};
 use dataflow_core::{Report, run, run_across};
 use layered::{Layered, graphs};
@@ -450,4 +450,22 @@ fn a_recursion_leaves_its_calls() {
         let numbers: BTreeSet<_> = trace.slices().map(|(_, slice)| slice.task).collect();
         assert_eq!(numbers.len(), 256);
     }
+}
+
+#[test]
+fn what_a_body_runs_inside_is_a_part_of_it() {
+    let tracer = Tracer::new(ROOM);
+    let on = Traced::new(&Inline, &tracer);
+    let space = dataflow_core::space::Independent::new("outer", 3, |_| {
+        let mut sum = 0_u64;
+        scope_inside(&on, |s| {
+            let handle = s.handle(&mut sum);
+            (0..5).for_each(|_| s.task(write(&handle), |sum| **sum += 1));
+        })?;
+        recurse(&Subsets, 3, &on)?;
+        Ok(())
+    });
+    run(&space, &on).unwrap();
+    let traces = tracer.take();
+    assert_eq!((traces.len(), traces[0].slices().count()), (1, 3));
 }

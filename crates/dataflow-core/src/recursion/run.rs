@@ -6,7 +6,9 @@
 
 use super::frame::{Above, Frame};
 use super::{Call, Recursive};
-use crate::engine::{Job, Keeper, Ledger, Line, Offered, Report, Shelves, Tally, guarded};
+use crate::engine::{
+    Job, Keeper, Ledger, Line, Offered, Report, Shelves, Tally, guarded, is_inside,
+};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Work};
 use crate::rank::Rank;
@@ -83,6 +85,7 @@ pub(super) fn run<P: Recursive>(
         fault: Mutex::new(None),
         opened: on
             .tracer()
+            .filter(|_| !is_inside())
             .and_then(|tracer| tracer.open(on.n_workers(), None)),
     };
     {

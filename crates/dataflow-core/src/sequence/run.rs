@@ -16,7 +16,7 @@ use super::scope::{Scope, Window};
 use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::Woken;
 use crate::engine::{
-    Idle, Job, Keeper, Ledger, Line, Offered, Place, Shelves, Tally, buried, guarded,
+    Idle, Job, Keeper, Ledger, Line, Offered, Place, Shelves, Tally, buried, guarded, is_inside,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane, Word, Work};
@@ -62,7 +62,8 @@ thread_local! {
 impl Level {
     /// A run of its own, be it in the body of a task of another.
     pub fn outermost(on: &dyn Executor) -> Arc<Self> {
-        let tracer = on.tracer();
+        // What a body runs inside is a part of that body.
+        let tracer = on.tracer().filter(|_| !is_inside());
         let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
         let opened = opened.map(Arc::new);
         Self::new(on.n_workers(), None, DEPTH.get() + 1, opened)

@@ -8,6 +8,8 @@
 //! # Law
 //! Nothing is written or allocated in a run but into room that was made before it; what does not fit
 //! is counted ([`RankTrace::missing`]). What a worker does sums up to its time, to the nanosecond.
+//! Nested tasks of a sequence are slices of their own inside of their parent's; a scope or a recursion
+//! that any other body runs is a part of that body.
 //!
 //! # Elsewhere
 //! Files and pictures: the crate `dataflow-trace`.
