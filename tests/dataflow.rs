@@ -6,6 +6,7 @@
 #[path = "../crates/dataflow-core/tests/specimen/layered.rs"]
 mod layered;
 
+use dataflow::core::space::Independent;
 use dataflow::prelude::*;
 use layered::{Graph, Layered, graphs};
 use proptest::prelude::*;
@@ -52,4 +53,50 @@ proptest! {
         });
         other?;
     }
+}
+
+#[test]
+#[ignore = "another test runs it, in a process with an environment of its own"]
+fn a_program_that_starts_its_runtime_from_the_environment() {
+    let runtime = match Runtime::from_env() {
+        Ok(runtime) => runtime,
+        Err(error) => return println!("refused: {error}"),
+    };
+    for count in [10, 1000, 20] {
+        let nothing = Independent::new(format!("{count} tasks"), count, |_| Ok(()));
+        runtime.run(&nothing).unwrap();
+    }
+}
+
+/// Runs that program with `DATAFLOW_TRACE` set, and gives what it printed.
+fn with_trace(path: &std::path::Path) -> String {
+    let program = std::env::current_exe().unwrap();
+    let name = "a_program_that_starts_its_runtime_from_the_environment";
+    let output = std::process::Command::new(program)
+        .args(["--exact", name, "--ignored", "--nocapture"])
+        .env("DATAFLOW_TRACE", path)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_environment_asks_for_a_page_about_the_longest_run() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let page = folder.join("from-the-environment.html");
+    // From an earlier run of this test.
+    let _ = std::fs::remove_file(&page);
+    let printed = with_trace(&page);
+    assert!(!printed.contains("refused"), "{printed}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        page.contains(" tasks</h1>") && page.contains("The workers' time:"),
+        "{page}"
+    );
+    let printed = with_trace(&folder.join("run.txt"));
+    assert!(
+        printed.contains("refused: ") && printed.contains(".pftrace"),
+        "{printed}"
+    );
 }
