@@ -62,8 +62,8 @@ fn a_program_that_starts_its_runtime_from_the_environment() {
         Ok(runtime) => runtime,
         Err(error) => return println!("refused: {error}"),
     };
-    for count in [10, 1000, 20] {
-        let nothing = Independent::new(format!("{count} tasks"), count, |_| Ok(()));
+    for (name, count) in [("few tasks", 10), ("many tasks", 1000), ("some tasks", 20)] {
+        let nothing = Independent::new(name, count, |_| Ok(()));
         runtime.run(&nothing).unwrap();
     }
 }

@@ -65,8 +65,10 @@ fn close_asked<T: TaskName>(opened: Opened, space: &dyn Asked<T>, rank: Rank) {
             0 => Some(T::unpack(task)),
             _ => names.get(&task).copied(),
         };
-        for (_, source, _) in task.into_iter().flat_map(|task| space.ends(task).inputs) {
-            hear(number(source), space.placed(source));
+        if let Some(task) = task {
+            space.each_source(task, &mut |source| {
+                hear(number(source), space.placed(source))
+            });
         }
     });
 }

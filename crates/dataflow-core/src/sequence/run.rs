@@ -161,7 +161,7 @@ pub(crate) struct Hand<'l> {
     /// What runs, for reports of panics.
     running: Option<Label>,
     /// Where it notes what it does, if the run is recorded.
-    track: Option<Track>,
+    track: Option<Box<Track>>,
     /// When what runs began, by the track's clock.
     began: u64,
 }
@@ -551,7 +551,7 @@ where
             pace: None,
             inserted: 0,
             running: None,
-            track: opened.and_then(|opened| opened.enter(worker)),
+            track: opened.and_then(|opened| opened.enter(worker)).map(Box::new),
             began: 0,
         };
         let is_recorded = hand.track.is_some();
@@ -560,12 +560,15 @@ where
         let panicked = guarded(|| self.visit(&mut hand));
         if let Some(opened) = opened.filter(|_| is_recorded) {
             // One that a panic has left with its run comes back.
-            hand.track = hand.track.take().or_else(|| opened.take(worker));
+            hand.track = hand
+                .track
+                .take()
+                .or_else(|| opened.take(worker).map(Box::new));
             if let (Some(_), Some(label)) = (&panicked, hand.running) {
                 shared.note_ran(label, Fate::Failed, &mut hand);
             }
             if let Some(track) = hand.track.take() {
-                opened.leave(worker, track);
+                opened.leave(worker, *track);
             }
         }
         if let Some(text) = panicked {

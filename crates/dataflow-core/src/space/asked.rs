@@ -20,6 +20,7 @@ pub(crate) trait Asked<T> {
     fn each_task(&self, on: Rank, hear: &mut Hear<'_, T>);
     fn each_root(&self, on: Rank, hear: &mut Hear<'_, T>);
     fn ends(&self, task: T) -> Ends<T>;
+    fn each_source(&self, task: T, hear: &mut dyn FnMut(T));
     fn placed(&self, task: T) -> Rank;
     fn owner(&self, task: T, flow: usize) -> Rank;
     fn number(&self, task: T) -> Option<usize>;
@@ -54,6 +55,10 @@ impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
         ends
     }
 
+    fn each_source(&self, task: T, hear: &mut dyn FnMut(T)) {
+        self.inputs(task, &mut Heard(hear));
+    }
+
     fn placed(&self, task: T) -> Rank {
         self.rank(task)
     }
@@ -69,6 +74,17 @@ impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
     fn counted(&self, on: Rank) -> u64 {
         self.count(on)
     }
+}
+
+/// Hears of the tasks that feed one.
+struct Heard<'h, T>(&'h mut dyn FnMut(T));
+
+impl<S: TaskSpace> Inputs<S> for Heard<'_, S::Task> {
+    fn task(&mut self, _: usize, source: S::Task, _: usize) {
+        (self.0)(source);
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
 /// What a space says of the edges of one task.

@@ -6,15 +6,16 @@
 use super::{Opened, Track};
 use std::cell::Cell;
 
-/// A track that whoever runs inside of a body may use.
+/// A track that whoever runs inside of a body may use. In a box: of a run that is not recorded a word
+/// is moved.
 pub(crate) struct Aside<'o> {
-    track: Cell<Option<Track>>,
+    track: Cell<Option<Box<Track>>>,
     opened: Option<&'o Opened>,
     worker: usize,
 }
 
 impl<'o> Aside<'o> {
-    pub fn new(track: Option<Track>, opened: Option<&'o Opened>, worker: usize) -> Self {
+    pub fn new(track: Option<Box<Track>>, opened: Option<&'o Opened>, worker: usize) -> Self {
         let track = Cell::new(track);
         Aside {
             track,
@@ -24,7 +25,7 @@ impl<'o> Aside<'o> {
     }
 
     /// The body has ended.
-    pub fn back(self) -> Option<Track> {
+    pub fn back(self) -> Option<Box<Track>> {
         self.track.take()
     }
 
@@ -34,12 +35,12 @@ impl<'o> Aside<'o> {
             return inside();
         };
         let entered = track.entered();
-        opened.give_back(self.worker, track);
+        opened.give_back(self.worker, *track);
         let result = inside();
         let track = opened.take(self.worker);
         self.track.set(track.map(|mut track| {
             track.set_entered(entered);
-            track
+            Box::new(track)
         }));
         result
     }
@@ -48,7 +49,7 @@ impl<'o> Aside<'o> {
 impl Drop for Aside<'_> {
     fn drop(&mut self) {
         if let (Some(opened), Some(track)) = (self.opened, self.track.take()) {
-            opened.give_back(self.worker, track);
+            opened.give_back(self.worker, *track);
         }
     }
 }
