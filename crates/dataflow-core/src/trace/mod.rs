@@ -23,8 +23,6 @@ mod links;
 mod record;
 mod shown;
 mod skew;
-#[cfg(all(test, not(loom)))]
-mod tests;
 mod tracer;
 mod travel;
 mod verdict;
