@@ -274,9 +274,9 @@ impl<T: Scalar> Herk<'_, T> {
     fn scale(&self, on_diagonal: bool, tile: &mut Tile<T>) {
         scale(self.beta, tile);
         if on_diagonal && T::IS_COMPLEX && !self.is_symmetric() {
-            let next = tile.rows() + 1;
-            let diagonal = tile.as_mut_slice().iter_mut().step_by(next);
-            diagonal.for_each(|element| *element = T::from_real(element.re()));
+            for i in 0..tile.rows() {
+                tile.set(i, i, T::from_real(tile.get(i, i).re()));
+            }
         }
     }
 
