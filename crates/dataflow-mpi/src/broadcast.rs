@@ -98,10 +98,60 @@ impl Shape {
     }
 }
 
+/// Turns the receivers so that the task's name decides who is first: those high in the tree pass on,
+/// and with one order for all tasks they would always be the same ranks.
+///
+/// Over tile Cholesky on 16 × 16 ranks the busiest sends 2.1 times the mean without it, 1.2 times with it.
+pub fn turn(to: &mut [Rank], task: &[u32]) {
+    // 2^64 ÷ the golden ratio: names that differ by one land far apart (Knuth, volume 3, section 6.4).
+    let mixed = task.iter().fold(0_u64, |mixed, word| {
+        (mixed.rotate_left(27) ^ u64::from(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    });
+    let first = (u128::from(mixed) * to.len() as u128) >> 64;
+    to.rotate_left(first as usize);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// How often each rank sends in a tile Cholesky over side × side ranks: largest ÷ mean.
+    fn busiest_sender(side: u32, nt: u32, shape: Shape, turned: bool) -> f64 {
+        let rank = |i: u32, j: u32| Rank(i % side * side + j % side);
+        let mut sent = vec![0_u32; (side * side) as usize];
+        for (k, i) in (0..nt).flat_map(|k| (k..nt).map(move |i| (k, i))) {
+            // The factored tile of row i and column k goes along its row and down the column i; that of
+            // the diagonal down its own.
+            let row = (k + 1..=i).map(|j| rank(i, j));
+            let column = (i.max(k + 1)..nt).map(|m| rank(m, i));
+            let own = rank(i, k);
+            let mut to: Vec<Rank> = row.chain(column).filter(|to| *to != own).collect();
+            to.sort();
+            to.dedup();
+            if turned {
+                turn(&mut to, &[1, k, i]);
+            }
+            for position in 0..=to.len() {
+                let who = if position == 0 { own } else { to[position - 1] };
+                sent[who.0 as usize] += shape.below(position, to.len() + 1).len() as u32;
+            }
+        }
+        let mean = f64::from(sent.iter().sum::<u32>()) / sent.len() as f64;
+        f64::from(*sent.iter().max().unwrap()) / mean
+    }
+
+    #[test]
+    fn no_rank_passes_on_much_more_than_another() {
+        for (side, nt) in [(4, 40), (9, 108), (16, 192)] {
+            for shape in [Shape::Binary, Shape::Binomial] {
+                let [ascending, turned] =
+                    [false, true].map(|turned| busiest_sender(side, nt, shape, turned));
+                assert!(ascending > 2.0, "{side}, {shape:?}: {ascending}");
+                assert!(turned <= 1.3, "{side}, {shape:?}: {turned}");
+            }
+        }
+    }
 
     #[test]
     fn a_binomial_tree_of_eight_has_three_rounds() {

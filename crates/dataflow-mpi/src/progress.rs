@@ -201,7 +201,7 @@ impl Progress {
         let now = match is_mover {
             // It has just polled.
             true => Duration::from_nanos(self.looked.load(Ordering::Relaxed)),
-            false => self.host.now(),
+            false => self.stand_in(),
         };
         let lingers = now.saturating_sub(*since.get_or_insert(now)) < self.settings.spin;
         if is_mover && !lingers {
@@ -209,6 +209,17 @@ impl Progress {
             self.nap.ring();
         }
         lingers
+    }
+
+    /// A worker that has nothing to do moves messages in the thread's place, or gives it the core: where
+    /// there are more threads than cores, what it waits for would come only when both had slept. Tells
+    /// the time.
+    fn stand_in(&self) -> Duration {
+        let now = self.host.now();
+        if !is_moving() && !self.pump(Haste::Now, now) {
+            std::thread::yield_now();
+        }
+        now
     }
 
     /// Waits for an answer, moving messages oneself for as long as waiters spin.

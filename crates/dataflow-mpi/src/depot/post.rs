@@ -5,7 +5,7 @@
 
 use super::relay::relayed;
 use super::{Depot, Phase};
-use crate::broadcast::{Branch, Shape};
+use crate::broadcast::{self, Branch, Shape};
 use crate::failure;
 use crate::rendezvous::Complete;
 use crate::wire::{Activate, Announced, Message, Onward, Output};
@@ -28,7 +28,7 @@ pub type Expected = SmallVec<[(Rank, u32); 4]>;
 impl Depot {
     /// Sends a parcel to all that get it, to many through some of them; says which receipts can be
     /// expected, if they are wanted.
-    pub fn post(&mut self, parcel: Parcel, receipt: bool) -> Expected {
+    pub fn post(&mut self, mut parcel: Parcel, receipt: bool) -> Expected {
         if self.is_mute() {
             return Expected::new();
         }
@@ -40,6 +40,9 @@ impl Depot {
             return Expected::new();
         }
         let shape = self.shape(&parcel);
+        if shape != Shape::Star {
+            broadcast::turn(&mut parcel.to, &parcel.task);
+        }
         self.send_along(&parcel, &shape.branches(&parcel.to), (shape, receipt))
     }
 
