@@ -10,6 +10,9 @@
 //! use; the machine is this one, that of an hwloc XML file (`--input`), or that of a copy of
 //! `/sys/devices/system` (`--input` with a folder; needs no feature). What tasks and bytes cost
 //! stands in `examples/simulate/costs.json`, or another file (`--costs`).
+//!
+//! `--trace FILE` leaves what each worker would do. With `--beside POLICY`, as often as one likes, the
+//! same runs under other policies too, and an SVG has all of them on one axis of time.
 
 mod cli;
 
@@ -19,11 +22,13 @@ use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
-use dataflow::numa::Topology;
-use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate};
+use dataflow::numa::simulate::{Costs, SimulateError, Simulated, Ties, simulate, simulate_traced};
 use dataflow::numa::topology::system;
+use dataflow::numa::{Policy, Topology};
 use dataflow::prelude::{Description, TaskSpace};
+use dataflow::trace::{self, Trace};
 use serde::Deserialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +38,7 @@ const EXAMPLE: cli::Example = cli::Example {
     name: "simulate",
     about: "Says how long a tile Cholesky factorisation would take on another machine",
     runs: true,
-    honours: &["n", "nb", "input"],
+    honours: &["n", "nb", "input", "trace"],
 };
 
 #[derive(clap::Args)]
@@ -46,6 +51,10 @@ struct Own {
     /// changes, as workers do, or to the last, a tile that it reads
     #[arg(long, value_enum, default_value_t = TiesFlag::First)]
     ties: TiesFlag,
+
+    /// Another policy to simulate the same with, also several
+    #[arg(long, value_name = "POLICY")]
+    beside: Vec<Policy>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -101,12 +110,13 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
         ties,
         ..costs.of(&factor, nb)?
     };
+    let failed = |error: SimulateError| Failure::new("not_simulated", error.to_string());
+    let of = |policy| simulate(&factor, &topology, &places, policy, &costs).map_err(failed);
     let mut runs = Vec::new();
     let mut last = None;
     for _ in 0..settings.repeat {
         let (start, cpu) = (Instant::now(), cli::process::cpu_seconds());
-        let run = simulate(&factor, &topology, &places, &settings.policy, &costs)
-            .map_err(|error| Failure::new("not_simulated", error.to_string()))?;
+        let run = of(&settings.policy)?;
         let seconds = start.elapsed().as_secs_f64();
         runs.push(Measured {
             cpu_seconds: cli::process::cpu_seconds() - cpu,
@@ -118,7 +128,45 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     if let Some(run) = last {
         tell(&run, n, &topology, outcome);
     }
-    Ok(())
+    let mut others = Vec::new();
+    for policy in &settings.own.beside {
+        let seconds = of(policy)?.seconds;
+        outcome.say(format!("with {policy}: {seconds:.6} s"));
+        others.push(json!({ "policy": policy.to_string(), "simulated_seconds": seconds }));
+    }
+    if !others.is_empty() {
+        outcome.set("beside", others);
+    }
+    let Some(path) = &settings.trace else {
+        return Ok(());
+    };
+    let traced = |policy: &Policy| {
+        let run = simulate_traced(&factor, &topology, &places, policy, &costs);
+        run.map(|(_, trace)| (policy.to_string(), trace))
+            .map_err(failed)
+    };
+    let policies = std::iter::once(&settings.policy).chain(&settings.own.beside);
+    let traces = policies.map(traced).collect::<Result<Vec<_>, _>>()?;
+    leave(&traces, path)
+}
+
+/// Writes the traces: one as any file, several as one picture.
+fn leave(traces: &[(String, Trace)], path: &Path) -> Result<(), Failure> {
+    if let [(_, trace)] = traces {
+        return cli::traced::write(trace, path);
+    }
+    if trace::Format::of(path) != Some(trace::Format::Svg) {
+        return Err(Failure::refused(
+            "--trace: several runs fit a picture only (.svg)",
+        ));
+    }
+    let runs: Vec<_> = traces
+        .iter()
+        .map(|(name, trace)| (&name[..], trace))
+        .collect();
+    let failed = |fault| Failure::new("trace_not_written", format!("{}: {fault}", path.display()));
+    let mut file = std::fs::File::create(path).map_err(failed)?;
+    trace::write_beside(&runs, &mut file).map_err(failed)
 }
 
 fn tell(run: &Simulated, n: usize, topology: &Topology, outcome: &mut Outcome) {

@@ -149,3 +149,51 @@ fn what_is_no_machine_and_no_policy_is_refused() {
     assert_eq!((status, &*stdout), (2, ""));
     assert!(stderr.contains("distance-no-steal"), "{stderr}");
 }
+
+#[test]
+fn policies_are_drawn_one_below_the_other_on_one_axis_of_time() {
+    let machine = Machine::new("drawn");
+    let picture = machine.0.join("policies.svg");
+    let flags = [
+        "--n",
+        "2048",
+        "--policy",
+        "distance,patience=20",
+        "--beside",
+    ];
+    let more = ["oblivious", "--beside", "distance-no-steal", "--trace"];
+    let arguments = [&flags[..], &more, &[picture.to_str().unwrap()]].concat();
+    let told = object(&machine.0, &arguments);
+    let drawn = fs::read_to_string(&picture).unwrap();
+    // A row for each of 48 workers, three times.
+    assert_eq!(drawn.matches("<g id=\"run").count(), 3 * 48);
+    for policy in ["distance,patience=20", "oblivious", "distance-no-steal"] {
+        assert!(drawn.contains(&format!(">{policy}<")), "{policy}");
+    }
+    let [own, others] = [&told["simulated_seconds"], &told["beside"]];
+    for other in others.as_array().unwrap() {
+        assert!(
+            other["simulated_seconds"].as_f64() >= own.as_f64(),
+            "{told}"
+        );
+    }
+    // One alone is any file: as many tasks as the run has, and they end when it does.
+    let chrome = machine.0.join("run.json");
+    let told = object(
+        &machine.0,
+        &["--n", "2048", "--trace", chrome.to_str().unwrap()],
+    );
+    let trace: Value = serde_json::from_str(&fs::read_to_string(&chrome).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap().iter();
+    let tasks: Vec<_> = events.filter(|event| event["cat"] == "task").collect();
+    assert_eq!(Some(tasks.len() as u64), told["tasks"].as_u64());
+    let end = |event: &&Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
+    let last = tasks.iter().map(end).fold(0.0, f64::max) * 1e-6;
+    let seconds = told["simulated_seconds"].as_f64().unwrap();
+    assert!((last - seconds).abs() < 1e-8, "{last}, not {seconds}");
+    let refused = simulate(
+        &machine.0,
+        &["--n", "512", "--beside", "lifo", "--trace", "two.json"],
+    );
+    assert_eq!(refused.0, 2, "{refused:?}");
+}

@@ -88,8 +88,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// The rooms of the core, lowest first: a room uses those of its own line and of the lines above.
 const CORE_LAYERS: &[&[&str]] = &[
     &["sync", "rank", "error", "wire"],
-    &["data", "trace"],
+    &["data"],
     &["space"],
+    &["trace"],
     &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports
     &["sequence", "recursion"],
 ];

@@ -13,7 +13,7 @@ use crate::message::arrows;
 use crate::run::{Kind, Run, runs};
 use crate::text::{counted, percent, time};
 use crate::view::View;
-use dataflow_core::trace::{Activity, At, Fate};
+use dataflow_core::trace::{Activity, At, Fate, Span};
 use std::collections::BTreeMap;
 
 /// Bodies that say what they are, at most.
@@ -33,18 +33,20 @@ struct Rows {
     bottom: f64,
 }
 
-/// Draws the chart from `top` downwards, its legend included.
-pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) {
+/// Draws the chart from `top` downwards, its legend included; returns where the next thing may stand.
+pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) -> f64 {
     let rows = Rows::of(view, top);
     let scale = Scale::of_time(view.span());
     rows.names(view, picture);
     picture.time_axis(&scale, rows.top, rows.bottom);
     let mut used: BTreeMap<Kind, u64> = BTreeMap::new();
-    let mut titles = TITLES;
+    // Runs beside one another are compared at a glance.
+    let mut titles = if view.mark.is_empty() { TITLES } else { 0 };
     for (rank, _) in view.ranks() {
         for (worker, activities) in view.flat(rank).iter().enumerate() {
             let number = view.trace.ranks[rank].rank.0;
-            picture.raw(&format!("<g id=\"r{number}w{worker}\">\n"));
+            let mark = view.mark;
+            picture.raw(&format!("<g id=\"{mark}r{number}w{worker}\">\n"));
             let place = (rank, worker);
             row(view, picture, &rows, &scale, place, activities, &mut titles);
             picture.raw("</g>\n");
@@ -55,7 +57,7 @@ pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) {
     let has_path = critical_path(view, picture, &rows, &scale);
     let has_arrows = messages(view, picture, &rows, &scale);
     let entries = legend(view, &used, failed, has_path, has_arrows);
-    picture.legend(LEFT, rows.bottom + 38.0, &entries);
+    picture.legend(LEFT, rows.bottom + 38.0, &entries)
 }
 
 impl Rows {
@@ -283,7 +285,10 @@ fn legend(
     has_path: bool,
     has_arrows: bool,
 ) -> Vec<(String, String)> {
-    let whole = view.span().length() * view.workers().count() as u64;
+    // Beside a longer run its own length counts.
+    let Span { begin, end } = view.span();
+    let own = end.min(view.trace.length()).saturating_sub(begin);
+    let whole = own * view.workers().count() as u64;
     let kinds = used.iter().map(|(kind, sum)| {
         let shown = format!("{} {}", kind.shown(view), percent(*sum, whole));
         (kind.css(), shown)

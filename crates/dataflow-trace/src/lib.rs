@@ -128,6 +128,29 @@ pub fn write_to(trace: &Trace, format: Format, out: &mut dyn io::Write) -> io::R
     View::of(trace).write_to(format, out)
 }
 
+/// Draws several runs one below the other, each under its name, on one axis of time, as an SVG.
+///
+/// # Errors
+/// If the writer fails.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::rank::Rank;
+/// use dataflow_core::trace::{RankTrace, Slice, Span, Trace};
+/// let run = |end| {
+///     let slice = Slice { span: Span { begin: 0, end }, ..Slice::default() };
+///     let rank = RankTrace::new(Rank(0), slice.span, vec![vec![slice]]);
+///     Trace::new("step", ["Step"], vec![rank])
+/// };
+/// let mut file = Vec::new();
+/// dataflow_trace::write_beside(&[("before", &run(40)), ("after", &run(20))], &mut file)?;
+/// assert_eq!(String::from_utf8(file).unwrap().matches(r#"r0w0">"#).count(), 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn write_beside(runs: &[(&str, &Trace)], out: &mut dyn io::Write) -> io::Result<()> {
+    svg::write_beside(runs, out)
+}
+
 impl View<'_> {
     /// Writes what is seen to a file of the format that its extension names.
     ///

@@ -4,6 +4,7 @@ use crate::draw::{Picture, lines, style};
 use crate::gantt;
 use crate::text::{counted, time};
 use crate::view::View;
+use dataflow_core::trace::Trace;
 use std::io;
 
 /// Writes what is seen of a trace.
@@ -22,6 +23,27 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     }
     gantt::draw(view, &mut picture, y + 4.0);
     out.write_all(picture.alone(&style(view.trace.classes.len())).as_bytes())?;
+    out.flush()
+}
+
+/// Writes whole traces one below the other, each under its name, on one axis of time.
+pub(crate) fn write_beside(runs: &[(&str, &Trace)], out: &mut dyn io::Write) -> io::Result<()> {
+    let mut picture = Picture::default();
+    let (mut y, mut n_classes) = (26.0, 0);
+    let end = runs.iter().map(|(_, trace)| trace.length()).max();
+    for (number, (name, trace)) in runs.iter().enumerate() {
+        let mark = format!("run{number}");
+        let view = View::beside(trace, end.unwrap_or(0), &mark);
+        n_classes = n_classes.max(trace.classes.len());
+        picture.text("h", 8.0, y, name);
+        let about = [machine(&view), trace.explanation().verdict().to_string()];
+        for line in about.iter().flat_map(|line| lines(line, 170)) {
+            y += 16.0;
+            picture.text("t", 8.0, y, &line);
+        }
+        y = 22.0 + gantt::draw(&view, &mut picture, y + 12.0);
+    }
+    out.write_all(picture.alone(&style(n_classes)).as_bytes())?;
     out.flush()
 }
 

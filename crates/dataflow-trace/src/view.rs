@@ -45,6 +45,10 @@ impl Default for Window {
 pub struct View<'a> {
     pub(crate) trace: &'a Trace,
     window: Window,
+    /// Pictures of several traces go on to the same end,
+    end: u64,
+    /// and tell their rows apart.
+    pub(crate) mark: &'a str,
 }
 
 impl<'a> View<'a> {
@@ -55,12 +59,27 @@ impl<'a> View<'a> {
 
     /// What a window shows of a trace.
     pub fn cut(trace: &'a Trace, window: Window) -> View<'a> {
-        View { trace, window }
+        let end = trace.length();
+        View {
+            trace,
+            window,
+            end,
+            mark: "",
+        }
+    }
+
+    /// The whole trace of one run of several, and nothing from its end to that of the longest.
+    pub(crate) fn beside(trace: &'a Trace, end: u64, mark: &'a str) -> View<'a> {
+        View {
+            end,
+            mark,
+            ..View::of(trace)
+        }
     }
 
     /// From when to when, within the trace.
     pub(crate) fn span(&self) -> Span {
-        let end = self.trace.length().min(self.window.to);
+        let end = self.end.min(self.window.to);
         let begin = self.window.from.min(end);
         Span { begin, end }
     }

@@ -74,11 +74,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if let Some(track) = &mut hand.track {
             let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
             let bytes = goods.map(|goods| goods.body.bytes().len() as u64).sum();
-            track.came(
-                super::record::number(source),
-                self.space.rank(source),
-                bytes,
-            );
+            track.came(crate::trace::number(source), self.space.rank(source), bytes);
         }
         let mut slots = self.unload(source, arrival)?;
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());

@@ -111,7 +111,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             }
         }
         if let Some(track) = track {
-            note_posted(super::record::number(source), &leaving, &posted, track);
+            note_posted(crate::trace::number(source), &leaving, &posted, track);
         }
         post_to_each(others.line, leaving, (&task, poisoned), &posted);
     }

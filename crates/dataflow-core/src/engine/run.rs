@@ -17,7 +17,7 @@ use crate::error::{Error, Kind};
 use crate::port::{Hint, Lane, Wants, Word, Work};
 use crate::space::{Flow, Flows, HomeInputs, Mode, TaskName, TaskSpace};
 use crate::sync::Ordering;
-use crate::trace::{Fate, Track};
+use crate::trace::Track;
 use smallvec::SmallVec;
 use std::time::Instant;
 
@@ -192,19 +192,16 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             self.tell_reads(lane, hand);
         }
         Self::begins(hand);
-        let mut fate = Fate::Ran;
+        let skipped = poisoned;
         let start = (told && hand.wants == Wants::Everything).then(Instant::now);
         if !poisoned {
             let mut lent = Flows::new(flows, &mut hand.slots);
             if let Err(error) = self.space.run(task, &mut lent) {
                 self.note(task, Error::of_task(&task, error));
                 poisoned = true;
-                fate = Fate::Failed;
             }
-        } else {
-            fate = Fate::Skipped;
         }
-        Self::ends(task, fate, hand);
+        Self::ends(task, (skipped, poisoned), hand);
         if let Some(start) = start {
             lane.measured(task.class(), start.elapsed().as_secs_f64());
         }

@@ -22,11 +22,22 @@ pub(super) trait Script {
     /// The tasks that are ready at the beginning.
     fn roots(&mut self, ready: &mut Vec<Ready>);
 
-    /// A worker on a NUMA node begins a task: how many seconds it takes.
-    fn begin(&mut self, word: Word, numa_node: usize, counters: &Counters) -> f64;
+    /// A worker begins a task: how many seconds it takes.
+    fn begin(&mut self, word: Word, by: Beginner<'_>) -> f64;
 
     /// It is done: what became ready.
     fn end(&mut self, word: Word, numa_node: usize, ready: &mut Vec<Ready>);
+}
+
+/// Who begins a task, and when.
+pub(super) struct Beginner<'b> {
+    pub worker: usize,
+    pub numa_node: usize,
+    pub counters: &'b Counters,
+    /// Seconds.
+    pub now: f64,
+    /// Whether it took it from another's queue.
+    pub stole: bool,
 }
 
 /// What a script cost.
@@ -108,6 +119,7 @@ impl<'m> Machine<'m> {
             events: BinaryHeap::new(),
             made: 0,
             now: 0.0,
+            stole: false,
             played: Played::default(),
         };
         stage.play();
@@ -160,6 +172,8 @@ struct Stage<'s, 'm, 'l> {
     events: BinaryHeap<Reverse<Event>>,
     made: u64,
     now: f64,
+    /// Whether what the last worker found was another's.
+    stole: bool,
     played: Played,
 }
 
@@ -208,6 +222,7 @@ impl Stage<'_, '_, '_> {
         self.played.seconds = self.now;
         let numa_node = self.node_of(worker);
         self.script.end(word, numa_node, ready);
+        self.stole = false;
         let lane = &mut self.lanes[worker];
         let mut best: Option<Ready> = None;
         for other in ready.drain(..) {
@@ -229,7 +244,9 @@ impl Stage<'_, '_, '_> {
     /// What an idle worker finds.
     fn look(&mut self, worker: usize) -> Option<Word> {
         let lane = &mut self.lanes[worker];
-        lane.pop().or_else(|| lane.steal())
+        let own = lane.pop();
+        self.stole = own.is_none();
+        own.or_else(|| lane.steal())
     }
 
     /// Begins a task, or idles.
@@ -239,7 +256,14 @@ impl Stage<'_, '_, '_> {
             Some(word) => {
                 let counters = &self.machine.counters[worker];
                 counters.count_tasks(1);
-                let seconds = self.script.begin(word, numa_node, counters);
+                let by = Beginner {
+                    worker,
+                    numa_node,
+                    counters,
+                    now: self.now,
+                    stole: self.stole,
+                };
+                let seconds = self.script.begin(word, by);
                 self.played.busy += seconds;
                 self.played.tasks += 1;
                 (seconds, next)

@@ -24,6 +24,7 @@ use crate::policy::Policy;
 use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::Topology;
 use dataflow_core::space::TaskSpace;
+use dataflow_core::trace::{Schedule, Trace};
 use machine::Machine;
 use script::{Graph, Initialise};
 use std::fmt;
@@ -179,6 +180,50 @@ pub fn simulate<S: TaskSpace>(
     policy: &Policy,
     costs: &Costs,
 ) -> Result<Simulated, SimulateError> {
+    let machine = (topology, places, policy);
+    play(space, machine, costs, None)
+}
+
+/// The same, with the trace that such a run would leave: who runs which task when.
+///
+/// # Errors
+/// As [`simulate`].
+///
+/// ```
+/// # use dataflow_core::space::Independent;
+/// # use dataflow_numa::simulate::{Costs, Ties, simulate_traced};
+/// # use dataflow_numa::{Bind, Policy, Topology};
+/// # let machine = Topology::flat(&[0, 1]);
+/// # let places = Bind::Cores.places(&machine, 2);
+/// # let costs = Costs { classes: vec![0.5], initialise: 0.0, bytes: 0, remote_byte: 0.0, round: 1e-6,
+/// #     ties: Ties::First };
+/// let tasks = Independent::new("tasks", 3, |_| Ok(()));
+/// let (run, trace) = simulate_traced(&tasks, &machine, &places, &Policy::default(), &costs)?;
+/// assert_eq!((run.seconds, trace.length()), (1.0, 1_000_000_000));
+/// # Ok::<(), dataflow_numa::simulate::SimulateError>(())
+/// ```
+pub fn simulate_traced<S: TaskSpace>(
+    space: &S,
+    topology: &Topology,
+    places: &[Place],
+    policy: &Policy,
+    costs: &Costs,
+) -> Result<(Simulated, Trace), SimulateError> {
+    let machine = (topology, places, policy);
+    let mut schedule = Schedule::new(places.len());
+    let simulated = play(space, machine, costs, Some(&mut schedule))?;
+    Ok((simulated, schedule.trace(space)))
+}
+
+/// Topology, places of workers on it, and what they do.
+type Simulant<'s> = (&'s Topology, &'s [Place], &'s Policy);
+
+fn play<S: TaskSpace>(
+    space: &S,
+    (topology, places, policy): Simulant<'_>,
+    costs: &Costs,
+    schedule: Option<&mut Schedule>,
+) -> Result<Simulated, SimulateError> {
     costs.check()?;
     if places.is_empty() {
         return Err(SimulateError::NoWorkers);
@@ -193,6 +238,7 @@ pub fn simulate<S: TaskSpace>(
     graph.settle(initialise.into_homes());
 
     let mut machine = Machine::new(&crew, policy, costs.round);
+    graph.schedule = schedule;
     let played = machine.play(&mut graph);
     if graph.n_waiting() > 0 {
         let waiting = graph.n_waiting();

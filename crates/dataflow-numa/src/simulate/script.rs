@@ -4,15 +4,15 @@
 //! A datum lies where it was touched first and stays there, whoever changes it. A task becomes
 //! ready when every input that its space names has arrived.
 
-use super::machine::Script;
+use super::machine::{Beginner, Script};
 use super::{Costs, SimulateError, Ties};
 use crate::crew::Crew;
 use crate::policy::{Hint, Ready, most_bytes};
-use crate::statistics::Counters;
 use dataflow_core::data::Store;
 use dataflow_core::port::Word;
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Description, Inputs, Mode, Successors, TaskName, TaskSpace};
+use dataflow_core::trace::{Schedule, Span};
 use std::collections::HashMap;
 
 /// A task per datum, which touches it first.
@@ -41,8 +41,8 @@ impl Script for Initialise {
         ready.extend((0..self.homes.len() as Word).map(task));
     }
 
-    fn begin(&mut self, word: Word, numa_node: usize, _: &Counters) -> f64 {
-        self.homes[word as usize] = numa_node;
+    fn begin(&mut self, word: Word, by: Beginner<'_>) -> f64 {
+        self.homes[word as usize] = by.numa_node;
         self.seconds
     }
 
@@ -70,6 +70,8 @@ pub(super) struct Graph<'g, S: TaskSpace> {
     free: Vec<usize>,
     /// Sum of seconds and number of tasks, by class.
     spent: Vec<(f64, u64)>,
+    /// What ran when, if that is asked for.
+    pub schedule: Option<&'g mut Schedule>,
 }
 
 fn address<D: dataflow_core::data::Datum>(store: &Store<D>) -> usize {
@@ -156,6 +158,7 @@ impl<'g, S: TaskSpace> Graph<'g, S> {
             waiting: HashMap::new(),
             tasks: Vec::new(),
             free: Vec::new(),
+            schedule: None,
         })
     }
 
@@ -246,15 +249,20 @@ impl<S: TaskSpace> Script for Graph<'_, S> {
         }
     }
 
-    fn begin(&mut self, word: Word, numa_node: usize, counters: &Counters) -> f64 {
+    fn begin(&mut self, word: Word, by: Beginner<'_>) -> f64 {
         let Some((task, data)) = &self.tasks[word as usize] else {
             unreachable!("queues hand out what they were given");
         };
         let class = task.class();
         let mut seconds = self.costs.classes[class];
         for &node in data.iter().flatten() {
-            counters.count_bytes(node, self.costs.bytes);
-            seconds += self.costs.bytes as f64 * self.bytes[numa_node][node];
+            by.counters.count_bytes(node, self.costs.bytes);
+            seconds += self.costs.bytes as f64 * self.bytes[by.numa_node][node];
+        }
+        if let Some(schedule) = &mut self.schedule {
+            let nanoseconds = |seconds: f64| (seconds * 1e9).round() as u64;
+            let (begin, end) = (nanoseconds(by.now), nanoseconds(by.now + seconds));
+            schedule.ran(by.worker, *task, Span { begin, end }, by.stole);
         }
         let spent = &mut self.spent[class];
         *spent = (spent.0 + seconds, spent.1 + 1);

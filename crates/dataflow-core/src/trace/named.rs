@@ -1,0 +1,75 @@
+//! Named: tasks as numbers, and what a space says of the tasks in a trace.
+
+use super::TaskNumber;
+use super::tracer::{Feeds, Told};
+use crate::rank::Rank;
+use crate::space::{Asked, TaskName, number_of};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Set in numbers of tasks whose names do not pack.
+const WIDE: TaskNumber = 1 << 63;
+
+/// The number of a task: its packed name or, of a wide one, a number that stands for it.
+#[inline(always)]
+pub(crate) fn number<T: TaskName>(task: T) -> TaskNumber {
+    match task.pack() {
+        Some(packed) => packed,
+        None => WIDE | number_of(task, 0),
+    }
+}
+
+/// Whether a number stands for a name that does not pack.
+pub(crate) fn is_wide(task: TaskNumber) -> bool {
+    task & WIDE != 0
+}
+
+/// A space, and its wide names by their numbers.
+pub(crate) struct Named<'s, T> {
+    space: &'s dyn Asked<T>,
+    rank: Rank,
+    names: BTreeMap<TaskNumber, T>,
+}
+
+impl<'s, T: TaskName> Named<'s, T> {
+    /// Asks for all names of a rank, if some of those that ran are wide.
+    pub fn of(space: &'s dyn Asked<T>, rank: Rank, some_are_wide: bool) -> Self {
+        let mut names = BTreeMap::new();
+        if some_are_wide {
+            space.each_task(rank, &mut |task| {
+                if is_wide(number(task)) {
+                    names.insert(number(task), task);
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        Named { space, rank, names }
+    }
+
+    /// What a trace tells of the space.
+    pub fn told(&self) -> Told {
+        let about = self.space.about();
+        let classes = about.classes().iter();
+        let shown = |(number, task): (&TaskNumber, &T)| (*number, format!("{task:?}"));
+        Told {
+            name: about.space_name().to_string(),
+            parameters: about.parameters().to_vec(),
+            classes: classes.map(|class| class.name.clone()).collect(),
+            rank: self.rank,
+            text: |task| format!("{:?}", T::unpack(task)),
+            wide: self.names.iter().map(shown).collect(),
+        }
+    }
+
+    /// The tasks that feed one.
+    pub fn inputs(&self, task: TaskNumber, hear: Feeds<'_>) {
+        let task = match is_wide(task) {
+            false => Some(T::unpack(task)),
+            true => self.names.get(&task).copied(),
+        };
+        if let Some(task) = task {
+            let mut source = |source| hear(number(source), self.space.placed(source));
+            self.space.each_source(task, &mut source);
+        }
+    }
+}
