@@ -9,6 +9,7 @@ mod ended;
 mod every;
 mod files;
 mod lu;
+mod memory;
 mod products;
 mod qr;
 mod sequences;

@@ -1,0 +1,62 @@
+//! What runs take of memory beside what their plans say.
+//!
+//! A process is measured from outside: peak resident memory of a run less that of the smallest run of
+//! the same program. What lies between the plan and that depends on the schedule, so the second bound is
+//! wide; the first holds for any, but for the code of the program itself.
+
+use crate::ended::*;
+
+/// A routine: its example, the flags that choose it, and those of its size, if it is not square.
+type Routine = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+/// Every routine that has a plan.
+const ROUTINES: [Routine; 15] = [
+    ("cholesky", &[], &[]),
+    ("inverse", &[], &[]),
+    ("inverse", &["--method", "lu"], &[]),
+    ("lu", &[], &[]),
+    ("lu", &["--pivoting", "tournament"], &[]),
+    ("lu", &["--pivoting", "incremental"], &[]),
+    ("lu", &["--pivoting", "none"], &[]),
+    ("qr", &[], &[]),
+    ("least_squares", &[], &["--m", "3200"]),
+    ("least_squares", &["--method", "gelsy"], &["--m", "2000"]),
+    ("solve", &["--method", "cholesky"], &[]),
+    ("solve", &["--method", "lu"], &[]),
+    ("solve", &["--method", "qr"], &[]),
+    ("solve", &["--method", "mixed"], &[]),
+    ("matmul", &[], &[]),
+];
+
+/// Sizes whose tiles outweigh the process.
+const LARGE: &[&str] = &["--n", "1600", "--nb", "100"];
+
+const SMALLEST: &[&str] = &["--n", "2", "--nb", "1"];
+
+/// Bytes of code that the smallest run does not reach, in an unoptimised build.
+const CODE: u64 = 4 << 20;
+
+/// Peak resident bytes of a run.
+fn peak(example: &str, flags: &[&str]) -> u64 {
+    let ended = run(example, &[flags, &["--threads", "2", "--json"]].concat());
+    assert_eq!(ended.status, 0, "{example} {flags:?}: {}", ended.stderr);
+    ended.object()["max_rss_bytes"].as_u64().unwrap()
+}
+
+#[test]
+fn a_run_takes_what_its_plan_says_at_most_and_not_much_less() {
+    for (example, flags, rows) in ROUTINES {
+        let large = [flags, LARGE, rows].concat();
+        let plan = [&large, &["--plan", "--threads", "2", "--json"][..]].concat();
+        let plan = run(example, &plan).object()["plan"]["ranks"][0].clone();
+        let told = plan["at_most_bytes"].as_u64().unwrap();
+        let took = peak(example, &large).saturating_sub(peak(example, &[flags, SMALLEST].concat()));
+        let what = format!("{example} {large:?}: told {told} bytes, took {took}");
+        assert!(took <= told + CODE, "{what}");
+        assert!(told <= 2 * took, "{what}");
+    }
+}
