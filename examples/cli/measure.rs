@@ -7,11 +7,11 @@ use dataflow::core::rank::Rank;
 use dataflow::mpi::Counters;
 use dataflow::numa::{Statistics, WorkerStatistics};
 use dataflow::trace::Trace;
-use dataflow::{Monitor, Report, Runtime, Transport};
+use dataflow::{Monitor, Progress, Report, Runtime, Transport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl Measured {
 
 impl Flags {
     /// Runs a graph, `run_with` a monitor, on every rank, and says what it cost. On a terminal a
-    /// bar shows rank 0's tasks done and their rate meanwhile.
+    /// bar shows rank 0's tasks done and their rate meanwhile; with `--live` each rank has a line a second.
     ///
     /// # Errors
     /// The run's own.
@@ -148,8 +148,13 @@ impl Flags {
         };
         record(true);
         let shown = stderr().is_terminal() && (self.progress || !self.json);
-        let report = if shown && runtime.rank() == Rank(0) {
-            watched(&monitor, run_with)
+        let report = if self.live {
+            let rank = runtime.rank();
+            watched(&monitor, run_with, |monitor, over| {
+                tell(rank, monitor, over)
+            })
+        } else if shown && runtime.rank() == Rank(0) {
+            watched(&monitor, run_with, draw)
         } else {
             run_with(&monitor)
         };
@@ -213,22 +218,41 @@ fn joined(runtime: &Runtime, own: Measured, before: &Counters) -> Result<Measure
     Ok(Measured::joined(parts.map_err(malformed)?, one_process))
 }
 
-/// Draws a bar from a second thread until the run is over.
-fn watched<R>(monitor: &Monitor, run_with: impl FnOnce(&Monitor) -> R) -> R {
+/// Runs a graph while a second thread shows how far it is.
+fn watched<R>(
+    monitor: &Monitor,
+    run_with: impl FnOnce(&Monitor) -> R,
+    show: impl FnOnce(&Monitor, &Receiver<()>) + Send,
+) -> R {
     thread::scope(|threads| {
-        // Dropped when the run is over, also by unwinding; that wakes the thread that draws.
+        // Dropped when the run is over, also by unwinding; that wakes the thread that shows.
         let (_running, over) = channel();
-        threads.spawn(move || draw(monitor, &over));
+        threads.spawn(move || show(monitor, &over));
         run_with(monitor)
     })
+}
+
+fn is_running(over: &Receiver<()>, after: Duration) -> bool {
+    over.recv_timeout(after) == Err(RecvTimeoutError::Timeout)
+}
+
+/// A line at the end of each second, and whatever becomes of the run one at its end.
+fn tell(Rank(rank): Rank, monitor: &Monitor, over: &Receiver<()>) {
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = is_running(over, Duration::from_secs(1));
+        let Progress { done, count, .. } = monitor.progress();
+        // At once: other ranks write there too. If nobody reads it, nothing is lost.
+        let line = format!("rank {rank}: {done} of {count} tasks\n");
+        let _unread = stderr().write_all(line.as_bytes());
+    }
 }
 
 /// Runs shorter than this show nothing.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 fn draw(monitor: &Monitor, over: &Receiver<()>) {
-    let passed = |time| over.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-    if !passed(PATIENCE) {
+    if !is_running(over, PATIENCE) {
         return;
     }
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} tasks, {per_sec}, {eta} left");
@@ -237,7 +261,7 @@ fn draw(monitor: &Monitor, over: &Receiver<()>) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     };
-    while passed(Duration::from_millis(100)) {
+    while is_running(over, Duration::from_millis(100)) {
         let progress = monitor.progress();
         bar.set_length(progress.count);
         bar.set_position(progress.done);

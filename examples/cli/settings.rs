@@ -114,6 +114,9 @@ pub struct Flags {
     /// Show progress also with --json (only ever on a terminal)
     #[arg(long)]
     pub progress: bool,
+    /// Tell on standard error, once a second, how far each rank is
+    #[arg(long)]
+    pub live: bool,
     /// Print one JSON object on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -136,7 +139,7 @@ const OF_RANKS: [&str; 9] = [
 ];
 
 /// Flags of which each rank may be given its own.
-const OF_ONE_RANK: [&str; 13] = [
+const OF_ONE_RANK: [&str; 14] = [
     "rank",
     "hosts",
     "peers",
@@ -149,6 +152,7 @@ const OF_ONE_RANK: [&str; 13] = [
     "ranks",
     "transport",
     "progress",
+    "live",
     "json",
 ];
 
@@ -275,7 +279,7 @@ impl<Own: Args> Settings<Own> {
             OF_ALL.contains(&flag)
                 || launched && OF_RANKS.contains(&flag)
                 || example.runs && OF_RUNS.contains(&flag)
-                || example.runs && launched && ["trace", "dot"].contains(&flag)
+                || example.runs && launched && ["trace", "dot", "live"].contains(&flag)
                 || example.honours.contains(&flag)
         };
         let shared = Flags::augment_args(clap::Command::new(""));

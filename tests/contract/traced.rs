@@ -231,3 +231,33 @@ fn people_read_why_it_took_so_long() {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
 }
+
+#[test]
+fn each_rank_says_how_far_it_is_when_that_is_asked() {
+    for transport in ["local", "tcp"] {
+        let flags = [
+            "--n", "60", "--nb", "20", "--ranks", "2", "--live", "--json",
+        ];
+        let ended = run(
+            "cholesky",
+            &[&flags[..], &["--transport", transport]].concat(),
+        );
+        assert_eq!(ended.status, 0, "{}", ended.stderr);
+        let lines: Vec<&str> = ended.stderr.lines().collect();
+        let of = |rank: usize| {
+            let mut own = lines
+                .iter()
+                .filter_map(|line| line.strip_prefix(&format!("rank {rank}: ")));
+            let last = own.next_back().unwrap_or_default();
+            let (done, count) = last
+                .strip_suffix(" tasks")
+                .unwrap()
+                .split_once(" of ")
+                .unwrap();
+            assert_eq!(done, count, "{transport}: {lines:?}");
+            done.parse::<u64>().unwrap()
+        };
+        let told: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(Some(of(0) + of(1)), told["tasks"].as_u64());
+    }
+}

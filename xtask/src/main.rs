@@ -20,6 +20,7 @@ mod repeat;
 mod smoke;
 mod steps;
 mod test;
+mod viewers;
 mod weather;
 mod wide;
 
@@ -43,6 +44,7 @@ enum Command {
     Mpirun(mpirun::Options),
     Hidden(hidden::Options),
     Compare(compare::Options),
+    Viewers,
 }
 
 const HELP: &str = "\
@@ -76,6 +78,8 @@ cargo xtask COMMAND
   compare BEFORE.json AFTER.json
                                 two traced runs (`--json --trace FILE`) side by side: where the workers' time went,
                                 by class of tasks and cause of idleness, what changed most first
+  viewers                       files of a traced run read by others' programs: pj_dump, Perfetto's bindings, a
+                                headless browser (a minute; installs them)
   help                          this text
 ";
 
@@ -104,6 +108,7 @@ fn main() -> ExitCode {
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
         Command::NumaVm => numa_vm::run(),
         Command::Compare(options) => compare::command(&options),
+        Command::Viewers => wide::command("viewers", viewers::viewers),
     }
 }
 
@@ -147,6 +152,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
                 Ok(Command::Compare(compare::Options { before, after }))
             }
             _ => Err("`compare` takes two files".to_string()),
+        },
+        "viewers" => match arguments.next() {
+            Some(extra) => Err(format!("`viewers` does not know `{extra}`")),
+            None => Ok(Command::Viewers),
         },
         other => Err(format!("there is no command `{other}`")),
     }

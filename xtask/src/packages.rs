@@ -59,6 +59,10 @@ const TABLE: &[Package] = &[
     Package { feature: "lapack-programs", thing: "LAPACK's generators of matrices", probes: &[Probe::Library("libtmglib.so")], names: ["libtmglib-dev", "lapack-devel", "lapack", "lapack"] },
     Package { feature: "lapack-programs", thing: "the reference LAPACK", probes: &[Probe::Archive("lapack/liblapack.a")], names: ["liblapack-dev", "lapack-static", "lapack", "lapack"] },
     Package { feature: "lapack-programs", thing: "the reference BLAS", probes: &[Probe::Archive("blas/libblas.a")], names: ["libblas-dev", "blas-static", "blas", "lapack"] },
+    // Not a feature: who reads files of traces in `cargo xtask viewers`.
+    Package { feature: "viewers", thing: "pj_dump", probes: &[Probe::Command("pj_dump")], names: ["pajeng", "pajeng", "pajeng", "pajeng"] },
+    Package { feature: "viewers", thing: "Python", probes: &[Probe::Command("python3")], names: ["python3-venv", "python3", "python", "python"] },
+    Package { feature: "viewers", thing: "Chromium", probes: &[Probe::Command("chromium")], names: ["chromium", "chromium", "chromium", "chromium"] },
     // Not a feature: what `cargo xtask mpich` needs.
     Package { feature: "mpich", thing: "MPICH's compiler (mpicc.mpich)", probes: &[Probe::Command("mpicc.mpich")], names: ["libmpich-dev", "mpich-devel", "mpich", "mpich"] },
     Package { feature: "mpich", thing: "MPICH's launcher (mpirun.mpich)", probes: &[Probe::Command("mpirun.mpich")], names: ["mpich", "mpich", "mpich", "mpich"] },

@@ -1,8 +1,9 @@
 //! Broadcast: through whom a datum reaches many ranks, and a word all of them.
 //!
 //! # Law
-//! The tree is a function of receivers and size. Each receiver has one parent; the root has none. A
-//! rank is told who is below it, so it passes on without knowing anything of the task.
+//! The tree is a function of receivers, of the name of the task and of size. Each receiver has one
+//! parent; the root has none. A rank is told who is below it, so it passes on without knowing anything
+//! of the task.
 
 use dataflow_core::port::Ranks;
 use dataflow_core::rank::Rank;

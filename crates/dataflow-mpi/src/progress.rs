@@ -1,8 +1,8 @@
 //! Progress: who moves messages, and when. The only code that touches a transport or a clock.
 //!
 //! The depot and its transport lie behind one lock, taken by whoever moves messages for a moment:
-//! a thread of its own, or ([`Drive::Workers`]) the workers between their tasks. Then the thread is
-//! a helper: it sleeps, and steps in when no worker has looked for 200 µs, or up to a millisecond
+//! a thread of its own, helped by workers that have nothing to run, or ([`Drive::Workers`]) the workers
+//! between their tasks. Then the thread is a helper: it sleeps, and steps in when no worker has looked for 200 µs, or up to a millisecond
 //! where they have looked all the time before. It sends the beats in
 //! any case, so a body of 15 s neither delays others nor looks dead.
 //!
