@@ -177,6 +177,12 @@ impl Counters {
         raise(&self.steals[from], tasks);
     }
 
+    /// Tasks stolen so far, from wherever.
+    pub fn all_steals(&self) -> u64 {
+        let counts = self.steals.iter();
+        counts.map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     #[inline]
     pub fn count_bytes(&self, from: usize, bytes: u64) {
         if let Some(count) = self.bytes.get(from) {

@@ -146,7 +146,8 @@ pub struct Slice {
     pub worker: u16,
     /// What became of it.
     pub fate: Fate,
-    /// Whether the worker took it from another's queue.
+    /// Whether the worker took it from another's queue, having none of its own. Of several that it took
+    /// at once, the one that it ran first.
     pub stolen: bool,
     /// Whether a datum was copied for it.
     pub copied: bool,

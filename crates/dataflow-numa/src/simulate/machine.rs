@@ -244,9 +244,11 @@ impl Stage<'_, '_, '_> {
     /// What an idle worker finds.
     fn look(&mut self, worker: usize) -> Option<Word> {
         let lane = &mut self.lanes[worker];
-        let own = lane.pop();
-        self.stole = own.is_none();
-        own.or_else(|| lane.steal())
+        let counters = &self.machine.counters[worker];
+        let before = counters.all_steals();
+        let found = lane.pop().or_else(|| lane.steal());
+        self.stole = counters.all_steals() > before;
+        found
     }
 
     /// Begins a task, or idles.

@@ -5,6 +5,7 @@ use crate::crew::tests::machine;
 use crate::place::Bind;
 use dataflow_core::prelude::*;
 use dataflow_core::task_names;
+use dataflow_core::trace::Slice;
 
 task_names! {
     enum Task { Potrf { k }, Trsm { m, k }, Herk { m, k }, Gemm { m, n, k } }
@@ -351,6 +352,52 @@ fn a_simulation_has_one_answer() {
         let policy = policy.parse().unwrap();
         let run = || simulated(&policy, &machine, 64, 20, &costs()).unwrap();
         assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn the_trace_of_a_simulation_is_one_that_its_graph_allows() {
+    let machine = blades(8);
+    for policy in [STEALING, "oblivious", "distance-no-steal", "lifo,keep=4"] {
+        for n_workers in [1, 7, 64] {
+            let policy = policy.parse().unwrap();
+            let places = Bind::Cores.places(&machine, n_workers);
+            let space = Cholesky::new(16);
+            let (run, trace) =
+                simulate_traced(&space, &machine, &places, &policy, &costs()).unwrap();
+            let what = format!("{policy} on {n_workers}");
+            let untraced = simulated(&policy, &machine, n_workers, 16, &costs());
+            assert_eq!(untraced.unwrap(), run, "{what}");
+            assert_eq!(trace.n_workers(), n_workers);
+            assert_eq!(trace.slices().count() as u64, run.tasks, "{what}");
+            // Rounded to nanoseconds, both by half of one at most.
+            let seconds = trace.length() as f64 * 1e-9;
+            assert!((seconds - run.seconds).abs() < 1e-9, "{what}: {seconds}");
+            // Of several tasks that are taken at once the one that runs first is marked.
+            let stolen = trace.slices().filter(|(_, slice)| slice.stolen).count() as u64;
+            let steals = run.total().steals;
+            assert!(
+                stolen <= steals && (stolen > 0) == (steals > 0),
+                "{what}: {stolen}"
+            );
+            for (at, slice) in trace.slices() {
+                let fed = |input| trace.slice(input).span.end <= slice.span.begin;
+                assert!(trace.inputs(at).all(fed), "{what}: {}", trace.shown(at));
+            }
+            // One task at a time, and idle in between: nothing of it is the runtime's.
+            for worker in &trace.ranks[0].workers {
+                let own = &trace.ranks[0].slices[worker.slices.clone()];
+                let apart = |two: &[Slice]| two[0].span.end <= two[1].span.begin;
+                assert!(own.windows(2).all(apart), "{what}");
+            }
+            let shares = trace.explanation().shares;
+            assert!(
+                shares
+                    .iter()
+                    .all(|share| share.name != "runtime" || share.time == 0),
+                "{what}"
+            );
+        }
     }
 }
 
