@@ -53,7 +53,7 @@ pub fn miri(steps: &mut Steps, filter: Option<String>) {
         return miri_step(steps, "named", "", &["--lib", "--tests", &filter]);
     }
     miri_step(steps, "lib", "", &["--lib"]);
-    for binary in test_binaries("dataflow-core") {
+    for binary in binaries_for_miri() {
         miri_step(steps, &binary, "", &["--test", &binary]);
     }
     for (binary, filter) in RACING {
@@ -93,16 +93,28 @@ fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
 /// Asks the compiler about programs: nothing of ours runs in it, and it wants its usual flags.
 const STARTS_A_COMPILER: &str = "mistakes";
 
-/// The integration tests of a package that are one file, by name.
-fn test_binaries(package: &str) -> Vec<String> {
+/// What a test says that starts processes, which Miri does not.
+const NOT_FOR_MIRI: &str = "#![cfg(not(miri))]";
+
+/// The integration tests of a package that are one file, by name: those with a name and a text that are
+/// wanted.
+fn test_binaries(package: &str, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let folder = steps::root().join("crates").join(package).join("tests");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = files.map(|file| file.path());
     let rust = paths.filter(|path| path.extension().is_some_and(|of| of == "rs"));
-    let names = rust.filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()));
-    let mut names: Vec<String> = names.filter(|name| name != STARTS_A_COMPILER).collect();
+    let named = rust.filter_map(|path| {
+        let name = path.file_stem()?.to_str()?.to_string();
+        let text = std::fs::read_to_string(&path).ok()?;
+        is_wanted(&name, &text).then_some(name)
+    });
+    let mut names: Vec<String> = named.collect();
     names.sort();
     names
+}
+
+fn binaries_for_miri() -> Vec<String> {
+    test_binaries("dataflow-core", |_, text| !text.contains(NOT_FOR_MIRI))
 }
 
 /// The unit and integration tests of core and numa under ThreadSanitizer.
@@ -112,7 +124,8 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
             let mut cargo = nightly(&["cargo", "test", "-Zbuild-std", "--target", &host()]);
             let packages = ["dataflow-core", "dataflow-numa"];
             cargo.args(packages.map(|package| ["-p", package]).as_flattened());
-            let binaries = packages.map(test_binaries).concat();
+            let of = |package| test_binaries(package, |name, _| name != STARTS_A_COMPILER);
+            let binaries = packages.map(of).concat();
             let selected = binaries.iter().flat_map(|binary| ["--test", binary]);
             cargo.arg("--lib").args(selected).args(&filter);
             // A test asks for more than there can be, and expects to be refused.
@@ -240,12 +253,13 @@ mod tests {
 
     #[test]
     fn every_integration_test_of_the_core_is_a_binary_for_miri() {
-        let all = test_binaries("dataflow-core");
+        let all = binaries_for_miri();
         let has = |wanted: &str| all.iter().any(|name| name == wanted);
         assert!(RACING.iter().all(|(binary, _)| has(binary)), "{all:?}");
         assert!(has("lies") && !has("specimen"), "{all:?}");
-        assert!(!has(STARTS_A_COMPILER), "{all:?}");
-        assert!(test_binaries("dataflow-numa").contains(&"workers".to_string()));
+        assert!(!has(STARTS_A_COMPILER) && !has("verified"), "{all:?}");
+        let of_numa = test_binaries("dataflow-numa", |_, _| true);
+        assert!(of_numa.contains(&"workers".to_string()), "{of_numa:?}");
     }
 
     #[test]
