@@ -68,7 +68,7 @@ pub fn miri(steps: &mut Steps, filter: Option<String>) {
 const RACING: [(&str, &str); 2] = [("failures", "cancel"), ("ranks", "without_data")];
 const N_SEEDS: usize = 4;
 
-/// The core's data under Miri, for `cargo xtask test`; everything takes Miri seven minutes.
+/// The core's data under Miri, for `cargo xtask test`; everything takes Miri the better part of an hour.
 pub fn miri_smoke(steps: &mut Steps) {
     miri_step(steps, "data", "", &["--lib", "data::"]);
 }
