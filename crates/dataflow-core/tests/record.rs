@@ -6,12 +6,13 @@ mod specimen;
 use dataflow_core::Report;
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::{Monitor, Progress};
-use dataflow_core::port::{Alone, Executor, Hint, Inline, Job, Lane, Ready, Shuffled, Wants, Word};
+use dataflow_core::port::{Alone, Executor, Inline, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::sequence::record::{Home, Recorded, Recorder, record};
 use dataflow_core::sequence::{commute, read, scope, write};
 use proptest::prelude::*;
 use specimen::Number;
+use specimen::curious::{Asking, Placed};
 use specimen::ranks::on_ranks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -511,115 +512,6 @@ fn what_cannot_run_is_a_named_error() {
     assert_eq!(values(&store), [1; N_DATA]);
 }
 
-/// A datum that knows where it lies.
-#[derive(Clone, Debug)]
-struct Placed(usize);
-
-impl Datum for Placed {
-    fn bytes(&self) -> usize {
-        100
-    }
-    fn numa_node(&self) -> Option<usize> {
-        Some(self.0)
-    }
-}
-
-/// One worker, on NUMA node 0, that wants to know everything.
-#[derive(Default)]
-struct Curious {
-    queue: Vec<Word>,
-    /// What was queued: hint, class, priority.
-    queued: Vec<(Option<usize>, Option<usize>, i64)>,
-    /// By node.
-    read: [u64; 2],
-    /// By class.
-    measured: [u64; 2],
-}
-
-impl Lane for Curious {
-    fn worker(&self) -> usize {
-        0
-    }
-    fn push(&mut self, _: Word, _: i64) {
-        unreachable!("it wants to know more")
-    }
-    fn pop(&mut self) -> Option<Word> {
-        self.queue.pop()
-    }
-    fn steal(&mut self) -> Option<Word> {
-        None
-    }
-    fn outranks(&self, _: i64) -> bool {
-        false
-    }
-    fn wants(&self) -> Wants {
-        Wants::Everything
-    }
-    fn push_ready(&mut self, ready: Ready) {
-        self.queue.push(ready.word);
-        let node = match ready.hint {
-            Hint::Node(node) => Some(node),
-            _ => None,
-        };
-        self.queued.push((node, ready.class, ready.priority));
-    }
-    fn goes_elsewhere(&self, hint: Hint) -> bool {
-        hint == Hint::Node(1)
-    }
-    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
-        self.read[numa_node] += bytes;
-        numa_node == 0
-    }
-    fn measured(&mut self, class: usize, _: f64) {
-        self.measured[class] += 1;
-    }
-}
-
-struct Asking(Mutex<Curious>);
-
-impl Executor for Asking {
-    fn n_workers(&self) -> usize {
-        1
-    }
-    fn execute(&self, job: &std::sync::Arc<Job>) {
-        let mut lane = self.0.lock().unwrap();
-        while let Some(work) = job.enter() {
-            work.work(&mut *lane);
-        }
-    }
-}
-
-#[test]
-fn an_executor_is_told_of_a_run_in_place_what_it_is_told_of_the_space() {
-    let store = Store::new("placed", [0, 0, 1, 0].map(Placed));
-    let recorded = record("told", 1, |r| {
-        let homes = [0, 1, 2, 3].map(|at| r.home(&store, at, Rank(0)));
-        for home in &homes {
-            r.name("root").task(write(home), |_| ());
-        }
-        let [near, other, far, last] = &homes;
-        let own = r.name("both").priority(3);
-        own.task((write(near), read(last)), |_| ());
-        let away = r.name("both").priority(2);
-        away.task((write(far), read(other)), |_| ());
-    })
-    .unwrap();
-    let told = |run: &dyn Fn(&dyn Executor) -> Report| {
-        let asking = Asking(Mutex::default());
-        let report = run(&asking);
-        let mut curious = asking.0.into_inner().unwrap();
-        curious.queued.sort();
-        assert_eq!(curious.read, [report.local_bytes, report.remote_bytes]);
-        (curious.queued, curious.read, curious.measured)
-    };
-    let in_place = told(&|on| recorded.run(on).unwrap());
-    let as_space = told(&|on| dataflow_core::run(&recorded, on).unwrap());
-    assert_eq!(in_place, as_space);
-    let (queued, read, measured) = in_place;
-    assert!(queued.contains(&(Some(1), Some(1), 2)), "{queued:?}");
-    assert_eq!((read, measured), ([600, 200], [4, 2]));
-}
-
 #[test]
 fn of_those_made_ready_the_most_urgent_is_kept_where_the_lane_is_told_too() {
     let store = Store::new("placed", [Placed(0)]);
@@ -643,7 +535,7 @@ fn of_those_made_ready_the_most_urgent_is_kept_where_the_lane_is_told_too() {
     assert_eq!(as_space, [1, 2]);
 }
 
-/// Roots are taken in hand two at a time.
+/// Of roots one is taken in hand, then two; a worker that has some looks for no others.
 #[test]
 fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
     let order = Mutex::new(Vec::new());
@@ -651,13 +543,13 @@ fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
     let (ran, store) = (&ran, Store::new("numbers", [0u64; 8]));
     let recorded = record("urgent", 1, |r| {
         let homes: Vec<_> = (0..8).map(|at| r.home(&store, at, Rank(0))).collect();
-        for (number, priority) in (0..8).zip([0, 5, 0, 0, 0, 0, 0, 0]) {
+        for (number, priority) in (0..8).zip([0, 0, 5, 0, 0, 0, 0, 0]) {
             let root = r.priority(priority);
             root.task(write(&homes[number as usize]), move |_| ran(number));
         }
-        // After root 1, but less urgent than root 0.
-        r.priority(-1).task(write(&homes[1]), move |_| ran(8));
+        // After root 2, but less urgent than root 1.
+        r.priority(-1).task(write(&homes[2]), move |_| ran(8));
     });
     recorded.unwrap().run(&Inline).unwrap();
-    assert_eq!(order.lock().unwrap()[..3], [1, 0, 8]);
+    assert_eq!(order.lock().unwrap()[..4], [0, 2, 1, 8]);
 }

@@ -12,22 +12,19 @@
 //! # Source
 //! Polychronopoulos, Kuck, *Guided self-scheduling*, IEEE Transactions on Computers C-36 (1987).
 
-use super::Run;
-use super::run::Hand;
-use crate::port::Lane;
-use crate::space::TaskSpace;
+use super::Ledger;
 use smallvec::SmallVec;
-use std::sync::TryLockError;
+use std::sync::{Mutex, TryLockError};
 
 /// Roots in one chunk at most.
-pub(super) const LARGEST_CHUNK: usize = 64;
+const LARGEST_CHUNK: usize = 64;
 /// A chunk is at most this part of what may remain for each worker.
 const PART: u64 = 4;
 
 /// What became of looking for roots.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Announced {
+pub(crate) enum Announced {
     /// There may be some in hand, or queued.
     Some,
     /// There are no more.
@@ -37,7 +34,7 @@ pub(super) enum Announced {
 }
 
 /// Where roots come from; a trait object, so that no type has to name the iterators of a space.
-pub(super) trait Source<T>: Send {
+pub(crate) trait Source<T>: Send {
     /// How many are left at most, where that is known.
     fn left(&self) -> Option<usize>;
     /// Appends the next ones, so many at most.
@@ -58,10 +55,10 @@ impl<T, I: Iterator<Item = T> + Send> Source<T> for I {
 }
 
 /// Roots that a worker has in hand.
-pub(super) type Chunk<T> = SmallVec<[T; LARGEST_CHUNK]>;
+pub(crate) type Chunk<T> = SmallVec<[T; LARGEST_CHUNK]>;
 
 /// The roots that have not been announced yet.
-pub(super) struct Roots<'a, T> {
+pub(crate) struct Roots<'a, T> {
     /// `None` after the last.
     rest: Option<Box<dyn Source<T> + 'a>>,
     announced: u64,
@@ -76,48 +73,33 @@ impl<'a, T> Roots<'a, T> {
             chunk: 1,
         }
     }
-}
 
-impl<'a, S: TaskSpace> Run<'a, S> {
-    /// Takes a chunk of roots in hand, or queues them if they have priorities.
-    pub(super) fn announce(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> Announced {
-        {
-            let mut roots = match self.roots.try_lock() {
-                Ok(roots) => roots,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return Announced::ByAnother,
-            };
-            let roots = &mut *roots;
-            let Some(rest) = &mut roots.rest else {
-                return Announced::AllBefore;
-            };
-            // Of tasks; where the space knows how many roots are left, of those.
-            let remain = self.ledger.count().saturating_sub(roots.announced);
-            let remain = rest.left().map_or(remain, |n| remain.min(n as u64));
-            let fair = remain / (PART * self.ledger.n_workers() as u64) + 1;
-            let size = roots.chunk.min(fair as usize);
-            rest.pull(size, &mut hand.roots);
-            let pulled = hand.roots.len();
-            if pulled < size {
-                roots.rest = None;
-                self.ledger.all_announced();
-            }
-            roots.announced += pulled as u64;
-            roots.chunk = (2 * size).min(LARGEST_CHUNK);
+    /// Takes some in hand, the next one last: fewer towards the end.
+    pub fn pull(roots: &Mutex<Self>, ledger: &Ledger, into: &mut Chunk<T>) -> Announced {
+        let mut roots = match roots.try_lock() {
+            Ok(roots) => roots,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Announced::ByAnother,
+        };
+        let roots = &mut *roots;
+        let Some(rest) = &mut roots.rest else {
+            return Announced::AllBefore;
+        };
+        // Of tasks; where the space knows how many roots are left, of those.
+        let remain = ledger.count().saturating_sub(roots.announced);
+        let remain = rest.left().map_or(remain, |n| remain.min(n as u64));
+        let fair = remain / (PART * ledger.n_workers() as u64) + 1;
+        let size = roots.chunk.min(fair as usize);
+        rest.pull(size, into);
+        let pulled = into.len();
+        if pulled < size {
+            roots.rest = None;
+            ledger.all_announced();
         }
+        roots.announced += pulled as u64;
+        roots.chunk = (2 * size).min(LARGEST_CHUNK);
         // Taken from the back, so that roots run in their order.
-        hand.roots.reverse();
-        if Self::tells(hand) {
-            self.announce_told(lane, hand);
-        } else if hand
-            .roots
-            .iter()
-            .any(|&root| self.space.priority(root) != 0)
-        {
-            while let Some(root) = hand.roots.pop() {
-                self.queue((root, false), self.space.priority(root), lane, hand);
-            }
-        }
+        into.reverse();
         Announced::Some
     }
 }

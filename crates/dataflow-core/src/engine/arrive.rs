@@ -3,12 +3,12 @@
 //! The space is asked for the successors of the task that ran elsewhere; those of this rank get
 //! their inputs, as if it had run here.
 
-use super::run::{Hand, Ready};
+use super::run::{At, Ready};
 use super::slots::set;
 use super::{Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
-use crate::port::{Arrival, Lane};
+use crate::port::{Arrival, Hint};
 use crate::space::{Successors, TaskName, TaskSpace};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -17,16 +17,16 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Moves messages, if that is left to workers, and takes in all that has arrived; successors
     /// that become ready are queued. Says whether there was anything.
     #[cold]
-    pub(super) fn take_mail(&self, lane: &mut dyn Lane, hand: &mut Hand<S>) -> bool {
+    pub(super) fn look_for_mail(&self, seat: &mut At<'_, S>) -> bool {
         let Some(abroad) = &self.abroad else {
             return false;
         };
         abroad.line.poll();
-        if !self.ledger.has_mail() {
+        if !self.common.ledger.has_mail() {
             return false;
         }
         for (from, arrival) in abroad.mail.take() {
-            if let Err(text) = self.arrive(arrival, lane, hand) {
+            if let Err(text) = self.arrive(arrival, seat) {
                 self.fail(Kind::Malformed, None, format!("{from} sent {text}"));
             }
         }
@@ -36,20 +36,15 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether a worker without a task shall look again at once: it moves messages itself, tasks
     /// are still to come or others wait for data, and the line wants it.
     #[cold]
-    pub(super) fn lingers(&self, since: &mut Option<Duration>) -> bool {
+    pub(super) fn waits_for_others(&self, since: &mut Option<Duration>) -> bool {
         let Some(abroad) = &self.abroad else {
             return false;
         };
-        let finished = self.ledger.executed() >= self.ledger.count();
+        let finished = self.common.ledger.executed() >= self.common.ledger.count();
         abroad.line.lingers(finished, since)
     }
 
-    fn arrive(
-        &self,
-        arrival: Arrival,
-        lane: &mut dyn Lane,
-        hand: &mut Hand<S>,
-    ) -> Result<(), String> {
+    fn arrive(&self, arrival: Arrival, seat: &mut At<'_, S>) -> Result<(), String> {
         let poisoned = arrival.poisoned;
         let source = S::Task::from_wire(&arrival.task)
             .ok_or_else(|| format!("a task that has no name here: {:?}", arrival.task))?;
@@ -71,7 +66,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 "flow {flow} of {source:?}, which nobody here waits for"
             ));
         }
-        if let Some(track) = &mut hand.track {
+        if let Some(track) = &mut seat.track {
             let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
             let bytes = goods.map(|goods| goods.body.bytes().len() as u64).sum();
             track.came(crate::trace::number(source), self.space.rank(source), bytes);
@@ -86,18 +81,17 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 _ => slots[flow].clone(),
             };
             let from = (source, flow);
-            let next = &mut hand.next;
+            let next = &mut seat.hand.next;
             if let Some(poisoned) =
                 self.activate(from, target, target_flow, (datum, poisoned), next)
             {
                 let ready: Ready<S> = (target, poisoned);
                 let priority = self.space.priority(target);
-                if Self::tells(hand) {
-                    let hint = self.hint(target, &hand.next);
-                    self.queue_told(ready, (priority, hint), lane, hand);
-                } else {
-                    self.queue(ready, priority, lane, hand);
+                let mut hint = Hint::None;
+                if Self::tells(seat) {
+                    hint = self.hint(target, &seat.hand.next);
                 }
+                self.queue(ready, (priority, hint), seat);
             }
         }
         Ok(())

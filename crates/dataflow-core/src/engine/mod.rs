@@ -3,7 +3,10 @@
 mod activate;
 mod announce;
 mod arrive;
+mod best;
+mod common;
 mod dense;
+mod drive;
 mod guard;
 mod homes;
 mod idle;
@@ -21,11 +24,15 @@ mod slots;
 mod stall;
 mod tell;
 
+pub(crate) use announce::{Announced, Chunk, Roots};
+pub use best::{Best, Next, Offer};
+pub(crate) use common::{Bytes, Common, Fault};
+pub(crate) use drive::{Front, Seat, chain, drive, next};
 pub(crate) use guard::{buried, guarded, is_inside};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE};
-pub(crate) use ledger::{Ledger, Line, Tally};
+pub(crate) use ledger::Ledger;
 pub(crate) use shelf::{Keeper, Place, Shelves};
 
 use crate::data::{Datum, RunNumber};
@@ -35,8 +42,6 @@ use crate::port::{Courier, Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering};
-use crate::trace::Opened;
-use announce::Roots;
 use dense::Dense;
 use homes::Homes;
 use job::Bell;
@@ -46,7 +51,7 @@ use pending::Pending;
 use post::Codec;
 use slots::Slots;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// What a run did.
@@ -115,10 +120,9 @@ pub fn run_with<S: TaskSpace>(
     verify_if_asked(space, 1)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
-    let mut run = Run::new(space, ledger, None);
-    run.opened = record::open(space, Rank(0), on);
+    let opened = record::open(space, Rank(0), on);
+    let run = Run::new(space, Common::new(ledger, opened.clone()), None);
     run.execute(on, Arc::default(), monitor, |_| {});
-    let opened = run.opened.take();
     let ended = run.finish(on, monitor, start);
     record::close(opened, space, Rank(0));
     ended.map_err(|fault| fault.error)
@@ -153,10 +157,9 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         mail: &mail,
         codec: Codec::new(),
     };
-    let mut run = Run::new(space, ledger, Some(abroad));
-    run.opened = record::open(space, rank, on);
+    let opened = record::open(space, rank, on);
+    let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
     run.execute(on, mail.bell().clone(), monitor, |job| mail.set_job(job));
-    let opened = run.opened.take();
     let own = match run.finish(on, monitor, start) {
         Ok(report) => Ok(report),
         Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
@@ -181,6 +184,7 @@ pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
 
 /// One run: what its steps share.
 struct Run<'a, S: TaskSpace> {
+    common: Common<S::Task>,
     space: &'a S,
     description: Description,
     rank: Rank,
@@ -190,16 +194,10 @@ struct Run<'a, S: TaskSpace> {
     roots: Mutex<Roots<'a, S::Task>>,
     pending: Pending<S::Datum>,
     dense: Dense,
-    ledger: Arc<Ledger>,
     /// By which stores know what this run took and put.
     number: RunNumber,
     homes: Mutex<Homes>,
     copies: Box<[AtomicU64]>,
-    local_bytes: AtomicU64,
-    remote_bytes: AtomicU64,
-    fault: Mutex<Option<Fault<S::Task>>>,
-    /// Where workers note what they do, if the executor has a tracer.
-    opened: Option<Opened>,
 }
 
 /// What a rank that is one of several runs with.
@@ -211,23 +209,10 @@ struct Abroad<'a, D: Datum> {
     codec: Codec<D>,
 }
 
-/// The failure to report, and its place in the order of failures.
-struct Fault<T> {
-    /// What stopped the run goes before what bodies reported.
-    order: (bool, u64, Option<T>),
-    error: Error,
-}
-
 impl<T: TaskName> Fault<T> {
-    /// What stopped the run.
-    fn stopping(error: Error) -> Self {
-        let order = (false, 0, None);
-        Fault { order, error }
-    }
-
-    /// The same, as other ranks are told.
+    /// It, as other ranks are told.
     fn told_by(self, rank: Rank) -> Failure {
-        let name = self.order.2.and_then(TaskName::to_wire);
+        let name = self.task().and_then(|task| task.to_wire());
         self.error.into_failure(name.unwrap_or_default(), rank)
     }
 }
@@ -236,11 +221,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether edges carry data at all.
     const CARRIES: bool = size_of::<S::Datum>() != 0;
 
-    fn new(space: &'a S, ledger: Arc<Ledger>, abroad: Option<Abroad<'a, S::Datum>>) -> Self {
+    fn new(space: &'a S, common: Common<S::Task>, abroad: Option<Abroad<'a, S::Datum>>) -> Self {
         let description = Description::of(space);
         let copies = description.classes().iter().map(|_| AtomicU64::new(0));
         let rank = abroad.as_ref().map_or(Rank(0), |abroad| abroad.rank);
         Run {
+            common,
             space,
             rank,
             abroad,
@@ -248,15 +234,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             roots: Mutex::new(Roots::new(space.roots(rank))),
             pending: Pending::new(),
             dense: Dense::new(),
-            ledger,
             number: homes::new_number(),
             homes: Mutex::default(),
             copies: copies.collect(),
-            local_bytes: AtomicU64::new(0),
-            remote_bytes: AtomicU64::new(0),
             description,
-            fault: Mutex::new(None),
-            opened: None,
         }
     }
 
@@ -268,46 +249,27 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         monitor: &Monitor,
         offer: impl FnOnce(&Arc<Job>),
     ) {
-        let offered = Offered::new(self, bell, |run| run.ledger.stop());
-        offer(offered.job());
-        monitor.watch(&self.ledger, offered.job());
-        on.execute(offered.job());
-        // `Offered` ends here, and so the gate is closed, whatever the executor did: from now on
-        // the run is its owner's alone.
-    }
-
-    /// Notes the failure of a body: the smallest by (index, task) is reported.
-    #[cold]
-    fn note(&self, task: S::Task, error: Error) {
-        let order = (true, error.index().unwrap_or(u64::MAX), Some(task));
-        self.keep(Fault { order, error });
+        drive(self, bell, &|_, _| {}, |job| {
+            offer(job);
+            monitor.watch(&self.common.ledger, job);
+            on.execute(job);
+        });
     }
 
     /// Notes a fault that ends the run: the first one is reported.
     #[cold]
     fn fail(&self, kind: Kind, task: Option<S::Task>, text: impl Into<String>) {
-        if !self.ledger.is_stopped() {
-            let error = Error::new(kind, task.map(|task| shown(&task)), text);
-            if let Some(abroad) = &self.abroad {
-                let fault = Fault::<S::Task>::stopping(error.clone());
-                abroad.line.abort(&fault.told_by(self.rank));
-            }
-            self.keep(Fault::stopping(error));
-        }
-        self.ledger.stop();
+        self.stop(Error::new(kind, task.map(|task| shown(&task)), text));
     }
 
-    fn keep(&self, fault: Fault<S::Task>) {
-        let mut kept = self.fault();
-        if kept.as_ref().is_none_or(|kept| fault.order < kept.order) {
-            *kept = Some(fault);
+    /// The other ranks are told why this one ends the run, unless it has been stopped before.
+    fn abort(&self, error: &Error) {
+        if let Some(abroad) = &self.abroad
+            && !self.common.ledger.is_stopped()
+        {
+            let fault = Fault::<S::Task>::stopping(error.clone());
+            abroad.line.abort(&fault.told_by(self.rank));
         }
-    }
-
-    fn fault(&self) -> MutexGuard<'_, Option<Fault<S::Task>>> {
-        self.fault
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// What became of the run, once nobody is inside.
@@ -318,18 +280,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         start: Instant,
     ) -> Result<Report, Fault<S::Task>> {
         let seconds = start.elapsed().as_secs_f64();
-        let executed = self.ledger.executed();
-        if let Some(fault) = self.fault().take() {
-            return Err(fault);
-        }
-        if monitor.is_cancelled() && executed < self.ledger.count() {
-            let text = format!(
-                "cancelled after {executed} of {} tasks",
-                self.ledger.count()
-            );
-            let cancelled = Error::new(Kind::Cancelled, None, text);
-            return Err(Fault::stopping(cancelled));
-        }
+        let ledger = &self.common.ledger;
+        let executed = ledger.executed();
+        let is_complete = executed >= ledger.count();
+        (self.common).ended(is_complete, monitor.is_cancelled())?;
         // The report asks the space about tasks that it may never have listed.
         let complete = AssertUnwindSafe(|| self.check_complete(executed));
         catch_unwind(complete)
@@ -339,15 +293,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         debug_assert!(self.names.is_empty(), "a name was not forgotten");
         let classes = self.description.classes().iter().zip(&self.copies);
         Ok(Report {
-            tasks: executed,
-            seconds,
-            tasks_by_worker: self.ledger.executed_by_worker(),
             copies_by_class: classes
                 .map(|(class, copies)| (class.name.clone(), copies.load(Ordering::Relaxed)))
                 .collect(),
-            local_bytes: self.local_bytes.load(Ordering::Relaxed),
-            remote_bytes: self.remote_bytes.load(Ordering::Relaxed),
-            uniform: on.is_uniform(),
+            ..self.common.report(on, seconds)
         })
     }
 }

@@ -8,13 +8,14 @@
 //! A failed or skipped task releases in the same way, poisoned: its descendants are skipped, and
 //! its data go on to where they belong.
 
+use super::best::{Best, Next, Offer};
 use super::pending::Poisoned;
 use super::post::Leaving;
-use super::run::{Hand, Ready};
+use super::run::{At, Ready};
 use super::{Run, Slots};
 use crate::data::{Put, Store, Version};
 use crate::error::Kind;
-use crate::port::Lane;
+use crate::port::Hint;
 use crate::space::{Flow, Mode, Successors, TaskSpace};
 use smallvec::SmallVec;
 
@@ -26,24 +27,23 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         (source, poisoned): Ready<S>,
         flows: &[Flow],
-        lane: &mut dyn Lane,
-        hand: &mut Hand<S>,
+        seat: &mut At<'_, S>,
     ) -> Option<Ready<S>> {
         let mut released = Released {
             run: self,
             source,
             poisoned,
-            lane,
-            hand,
-            best: None,
+            seat,
+            best: Best::new(),
         };
         if Self::CARRIES {
             released.hand_on(flows);
         } else {
             self.space.successors(source, &mut released);
-            if !released.hand.leaving.is_empty() {
-                let leaving = std::mem::take(&mut released.hand.leaving);
-                let track = released.hand.track.as_mut();
+            let seat = &mut *released.seat;
+            if !seat.hand.leaving.is_empty() {
+                let leaving = std::mem::take(&mut seat.hand.leaving);
+                let track = seat.track.as_deref_mut();
                 self.post((source, poisoned), leaving, &[], track);
             }
         }
@@ -52,34 +52,33 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 }
 
 /// A task whose outputs are being handed on; as a visitor, of edges without data.
-struct Released<'r, 'a, S: TaskSpace> {
+struct Released<'r, 'l, 'a, S: TaskSpace> {
     run: &'r Run<'a, S>,
     source: S::Task,
     poisoned: Poisoned,
-    lane: &'r mut dyn Lane,
-    hand: &'r mut Hand<S>,
-    /// The most urgent successor and its priority; its data are in `hand.best`.
-    best: Option<(Ready<S>, i64)>,
+    seat: &'r mut At<'l, S>,
+    /// Its data are in `hand.best`, and where they lie in `hand.best_hint`.
+    best: Best<Ready<S>>,
 }
 
-impl<S: TaskSpace> Successors<S> for Released<'_, '_, S> {
+impl<S: TaskSpace> Successors<S> for Released<'_, '_, '_, S> {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         if self.run.space.rank(target) == self.run.rank {
             self.deliver(flow, target, target_flow, None);
         } else {
             self.run
-                .leaves((self.source, flow), target, &mut self.hand.leaving);
+                .leaves((self.source, flow), target, &mut self.seat.hand.leaving);
         }
     }
 
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-impl<'a, S: TaskSpace> Released<'_, 'a, S> {
+impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
-        let mut slots = std::mem::take(&mut self.hand.slots);
+        let mut slots = std::mem::take(&mut self.seat.hand.slots);
         // Lent to the visitor, not part of it: moving it out would copy half a kilobyte.
         let mut list = List::<S>::new();
         let mut edges = Edges {
@@ -100,7 +99,7 @@ impl<'a, S: TaskSpace> Released<'_, 'a, S> {
             back,
             ..
         } = edges;
-        self.hand.homes.lent -= back;
+        self.seat.hand.homes.lent -= back;
         if let Some((kind, text)) = fault {
             return self.run.fail(kind, Some(self.source), text);
         }
@@ -129,7 +128,7 @@ impl<'a, S: TaskSpace> Released<'_, 'a, S> {
         }
         list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         if !leaving.is_empty() {
-            let track = self.hand.track.as_mut();
+            let track = self.seat.track.as_deref_mut();
             (self.run).post((self.source, self.poisoned), leaving, &slots, track);
         }
         for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {
@@ -155,7 +154,7 @@ impl<'a, S: TaskSpace> Released<'_, 'a, S> {
         datum: Option<Version<S::Datum>>,
     ) {
         let input = (datum, self.poisoned);
-        let slots = &mut self.hand.next;
+        let slots = &mut self.seat.hand.next;
         if let Some(poisoned) =
             self.run
                 .activate((self.source, source_flow), target, flow, input, slots)
@@ -164,65 +163,46 @@ impl<'a, S: TaskSpace> Released<'_, 'a, S> {
         }
     }
 
-    /// Keeps the most urgent successor, its data in `hand.best`, and queues the others.
+    /// Keeps the most urgent successor, its data in `hand.best`, and queues the others; what belongs
+    /// elsewhere, too, if the lane is told of that.
     #[inline(always)]
     fn choose(&mut self, ready: Ready<S>) {
-        if Run::<'a, S>::tells(self.hand) {
-            return self.choose_told(ready);
-        }
         let priority = self.run.space.priority(ready.0);
-        let other = match self.best {
-            Some(best) if best.1 >= priority => (ready, priority),
-            before => {
-                self.best = Some((ready, priority));
-                if Run::<'a, S>::CARRIES {
-                    std::mem::swap(&mut self.hand.best, &mut self.hand.next);
-                }
-                match before {
-                    Some(before) => before,
-                    None => return,
-                }
-            }
-        };
-        self.run.queue(other.0, other.1, self.lane, self.hand);
-    }
-
-    /// The same, where the lane is told more: what belongs elsewhere is queued, however urgent.
-    fn choose_told(&mut self, ready: Ready<S>) {
-        let priority = self.run.space.priority(ready.0);
-        let mut hint = self.run.hint(ready.0, &self.hand.next);
-        let mut other = Some((ready, priority));
-        let is_best = self.best.is_none_or(|best| best.1 < priority);
-        if is_best && !self.lane.goes_elsewhere(hint) {
-            other = self.best.replace((ready, priority));
-            std::mem::swap(&mut self.hand.best_hint, &mut hint);
-            std::mem::swap(&mut self.hand.best, &mut self.hand.next);
+        let (mut hint, mut goes_elsewhere) = (Hint::None, false);
+        if Run::<'a, S>::tells(self.seat) {
+            hint = self.run.hint(ready.0, &self.seat.hand.next);
+            goes_elsewhere = self.seat.lane.goes_elsewhere(hint);
         }
-        if let Some((other, priority)) = other {
-            (self.run).queue_told(other, (priority, hint), self.lane, self.hand);
+        let offered = self.best.offer(ready, priority, goes_elsewhere);
+        if Run::<'a, S>::CARRIES && matches!(offered, Offer::Best(_)) {
+            let hand = &mut self.seat.hand;
+            std::mem::swap(&mut hand.best, &mut hand.next);
+            std::mem::swap(&mut hand.best_hint, &mut hint);
+        }
+        if let Some((other, priority)) = offered.queued() {
+            self.run.queue(other, (priority, hint), self.seat);
         }
     }
 
     #[inline(always)]
-    fn next(&mut self) -> Option<Ready<S>> {
-        let (best, priority) = self.best?;
-        let data = &mut self.hand.best;
-        if self.lane.outranks(priority) {
-            if Run::<'a, S>::CARRIES {
-                std::mem::swap(data, &mut self.hand.next);
+    fn next(self) -> Option<Ready<S>> {
+        let hand = &mut self.seat.hand;
+        match self.best.next(self.seat.lane)? {
+            Next::Runs(best) => {
+                if Run::<'a, S>::CARRIES {
+                    std::mem::swap(&mut hand.best, &mut hand.slots);
+                }
+                Some(best)
             }
-            if Run::<'a, S>::tells(self.hand) {
-                let place = (priority, self.hand.best_hint);
-                self.run.queue_told(best, place, self.lane, self.hand);
-            } else {
-                self.run.queue(best, priority, self.lane, self.hand);
+            Next::Queued(best, priority) => {
+                if Run::<'a, S>::CARRIES {
+                    std::mem::swap(&mut hand.best, &mut hand.next);
+                }
+                let place = (priority, hand.best_hint);
+                self.run.queue(best, place, self.seat);
+                None
             }
-            return None;
         }
-        if Run::<'a, S>::CARRIES {
-            std::mem::swap(data, &mut self.hand.slots);
-        }
-        Some(best)
     }
 
     #[cold]

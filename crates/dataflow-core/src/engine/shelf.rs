@@ -149,6 +149,11 @@ impl<T> Default for Shelf<T> {
 }
 
 impl Keeper {
+    /// Whose it is.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// Whether a word names a place of its own shelf.
     pub fn owns(&self, word: Word) -> bool {
         worker_of(word) == self.worker

@@ -14,7 +14,7 @@ const INPUTS_NAMED: usize = 8;
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether all tasks ran and nothing waits.
     pub(super) fn check_complete(&self, executed: u64) -> Result<(), Error> {
-        let count = self.ledger.count();
+        let count = self.common.ledger.count();
         let leftovers = self.pending.leftovers();
         if executed == count && leftovers.is_empty() {
             return Ok(());
@@ -35,7 +35,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// What is said if the space's own formulas panic while the report is made.
     pub(super) fn unexplained(&self, executed: u64, why: String) -> Error {
-        let count = self.ledger.count();
+        let count = self.common.ledger.count();
         let text = format!("{executed} of {count} tasks ran; asked why, the space panicked: {why}");
         Error::new(Kind::Stalled, None, text)
     }

@@ -12,6 +12,7 @@ mod shuffled;
 mod told;
 mod traced;
 
+pub use crate::engine::{Best, Next, Offer};
 pub use crate::wire::{Failure, Terms, WireName};
 pub use courier::{
     Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,

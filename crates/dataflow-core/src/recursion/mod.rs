@@ -110,7 +110,10 @@ pub fn recurse<P: Recursive>(
 ) -> Result<(P::Value, Report), Error> {
     match is_inside() {
         false => recurse_with(problem, argument, on, &Monitor::new()),
-        true => run::run(problem, argument, on, |_, job| on.execute_inside(job)),
+        true => {
+            let inside = |_: &_, job: &_| on.execute_inside(job);
+            run::run(problem, argument, on, inside, || false)
+        }
     }
 }
 
@@ -125,8 +128,9 @@ pub fn recurse_with<P: Recursive>(
     monitor: &Monitor,
 ) -> Result<(P::Value, Report), Error> {
     refuse_inside_a_body()?;
-    run::run(problem, argument, on, |ledger, job: &Arc<Job>| {
+    let watched = |ledger: &_, job: &Arc<Job>| {
         monitor.watch(ledger, job);
         on.execute(job);
-    })
+    };
+    run::run(problem, argument, on, watched, || monitor.is_cancelled())
 }

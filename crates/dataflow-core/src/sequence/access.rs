@@ -4,6 +4,7 @@ use super::law::Mode;
 use super::reduce::Series;
 use super::scope::Ahead;
 use super::versions::Versions;
+use crate::data::Datum;
 use std::marker::PhantomData;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -21,24 +22,80 @@ pub(super) struct Cell<T> {
     pub datum: RwLock<T>,
     /// The copies that tasks which reduce are building up.
     pub series: Series<T>,
+    lies: Option<Lies<T>>,
+}
+
+/// Tells on which NUMA node a datum lies, if anybody knows, and how many bytes it has.
+type Lies<T> = fn(&T) -> Option<(usize, u64)>;
+
+fn lies<D: Datum>(datum: &D) -> Option<(usize, u64)> {
+    Some((datum.numa_node()?, datum.bytes() as u64))
+}
+
+/// A datum of a scope, whatever its type, as executors are told of it.
+pub(super) trait Lying {
+    /// On which NUMA node it lies, and how many bytes of it, as far as that is known.
+    fn lies(&self) -> Option<(usize, u64)>;
+}
+
+impl<T> Cell<T> {
+    /// An access to it.
+    #[inline(always)]
+    pub fn shown(&self, mode: Mode) -> Shown<'_> {
+        let (versions, lying) = (&self.versions, self as &dyn Lying);
+        Shown {
+            versions,
+            mode,
+            lying,
+        }
+    }
+}
+
+impl<T> Lying for Cell<T> {
+    fn lies(&self) -> Option<(usize, u64)> {
+        let lies = self.lies?;
+        let datum = self.datum.try_read().ok()?;
+        lies(&datum)
+    }
 }
 
 impl<T> Cell<T> {
     pub fn new(datum: T) -> Arc<Self> {
+        Self::lying(datum, None)
+    }
+
+    fn lying(datum: T, lies: Option<Lies<T>>) -> Arc<Self> {
         Arc::new(Cell {
             versions: Versions::new(),
             datum: RwLock::new(datum),
             series: Series::new(),
+            lies,
         })
     }
 }
 
 impl<'c, T> Handle<'c, T> {
     pub(super) fn new(datum: T) -> Self {
-        Handle {
-            cell: Cell::new(datum),
-            scope: PhantomData,
-        }
+        Handle::to(Cell::new(datum))
+    }
+
+    fn to(cell: Arc<Cell<T>>) -> Self {
+        let scope = PhantomData;
+        Handle { cell, scope }
+    }
+}
+
+impl<D: Datum> Handle<'_, D> {
+    /// Of a datum that knows where it lies.
+    pub(super) fn of_datum(datum: D) -> Self {
+        Handle::to(Cell::lying(datum, Some(lies)))
+    }
+}
+
+impl<'env, D: Datum> Handle<'_, &'env mut D> {
+    /// The same, borrowed.
+    pub(super) fn of_borrowed(datum: &'env mut D) -> Self {
+        Handle::to(Cell::lying(datum, Some(|datum| lies(*datum))))
     }
 }
 
@@ -166,6 +223,7 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
 pub struct Shown<'a> {
     pub(super) versions: &'a Versions,
     pub(super) mode: Mode,
+    pub(super) lying: &'a dyn Lying,
 }
 
 pub(super) mod sealed {
@@ -241,8 +299,7 @@ macro_rules! lent {
             }
 
             fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
-                let (versions, mode) = (&self.cell.versions, Mode::$mode);
-                show(Shown { versions, mode });
+                show(self.cell.shown(Mode::$mode));
             }
 
             fn guards(&self) -> $guard<'_, T> {

@@ -99,7 +99,6 @@
 //! SuperGlue (paper 001, §2): versions, commuting accesses that never block a worker.
 
 mod access;
-mod fault;
 mod law;
 mod nested;
 mod pace;
@@ -125,7 +124,6 @@ use crate::error::Error;
 use crate::monitor::Monitor;
 use crate::port::Executor;
 use run::{Level, conduct};
-use std::time::Instant;
 
 /// Runs a program that inserts tasks, and all that it inserts; returns what it returned.
 ///
@@ -154,22 +152,16 @@ pub fn scope_with<'env, R: Send>(
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<(R, Report), Error> {
     refuse_inside_a_body()?;
-    let start = Instant::now();
     let level = Level::outermost(on);
-    let result = conduct(on, &level, program, |job| {
+    let execute = |job: &_| {
         monitor.watch(&level.ledger, job);
         on.execute(job);
-    });
-    let seconds = start.elapsed().as_secs_f64();
-    level.close_trace();
-    let report = Report {
-        tasks: level.tasks(),
-        seconds,
-        tasks_by_worker: level.ledger.executed_by_worker(),
-        uniform: on.is_uniform(),
-        ..Report::default()
     };
-    Ok((result?, report))
+    let result = conduct(on, &level, program, execute, || monitor.is_cancelled());
+    level.close_trace();
+    let (result, report) = result?;
+    let tasks = level.tasks();
+    Ok((result, Report { tasks, ..report }))
 }
 
 /// The same inside the body of a task, whatever kind of task that is: on the workers of `on`, the
@@ -187,7 +179,8 @@ pub fn scope_inside<'env, R: Send>(
         return scope(on, program);
     }
     let level = Level::outermost(on);
-    let result = conduct(on, &level, program, |job| on.execute_inside(job));
+    let execute = |job: &_| on.execute_inside(job);
+    let result = conduct(on, &level, program, execute, || false);
     level.close_trace();
-    result
+    result.map(|(result, _)| result)
 }

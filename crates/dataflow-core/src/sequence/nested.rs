@@ -98,13 +98,12 @@ where
         (parent.body)(Children { scope, outer }, arg)
     };
     let result = inside.aside.during(|| {
-        conduct(inside.on, &level, program, |job| {
-            inside.on.execute_inside(job)
-        })
+        let execute = |job: &_| inside.on.execute_inside(job);
+        conduct(inside.on, &level, program, execute, || false)
     });
     inside.level.count_nested(level.tasks());
     match result {
-        Ok(outcome) => outcome.into_result().map_err(Fallen::Body),
+        Ok((outcome, _)) => outcome.into_result().map_err(Fallen::Body),
         Err(error) => Err(Fallen::Inside(Error::within(&inside.label, error))),
     }
 }

@@ -305,13 +305,9 @@ impl<T: Reduce> Held for Share<T> {
     }
 
     fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
-        let shown = |cell: &'_ Cell<Slot>, mode, show: &mut dyn FnMut(Shown<'_>)| {
-            let versions = &cell.versions;
-            show(Shown { versions, mode });
-        };
-        shown(&self.copy, Mode::Write, show);
+        show(self.copy.shown(Mode::Write));
         if let Some(neutral) = &self.neutral {
-            shown(neutral, Mode::Read, show);
+            show(neutral.shown(Mode::Read));
         }
     }
 

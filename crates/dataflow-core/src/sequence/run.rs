@@ -1,4 +1,4 @@
-//! Run: the workers of a sequence. One of them inserts, and the others run what is ready meanwhile.
+//! Run: a sequence as the engine [drives](crate::engine) it. One worker inserts, and the others run what is ready meanwhile.
 //!
 //! # Law
 //! A task stays in one place, on the shelf of the worker that inserted it, and is known by the
@@ -9,21 +9,22 @@
 //! A task's memory is given back by the worker that got it, when it uses the place again: allocators
 //! take a lock, or worse, for memory of another thread.
 
-use super::fault::Faults;
 use super::nested::Inside;
 use super::pace::Pace;
 use super::scope::{Scope, Window};
 use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::Woken;
 use crate::engine::{
-    Idle, Job, Keeper, Ledger, Line, Offered, Place, Shelves, Tally, buried, guarded, is_inside,
+    Best, Bytes, Common, Front, Idle, Job, Keeper, Ledger, Next, Place, Report, Seat, Shelves,
+    buried, chain, drive, is_inside,
 };
 use crate::error::{Error, Kind};
-use crate::port::{Executor, Lane, Word, Work};
+use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
-use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
-use crate::trace::{Aside, Fate, Opened, TaskNumber, Told, Track};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, SpinLock, lock};
+use crate::trace::{Aside, Fate, Opened, TaskNumber, Told};
 use crossbeam_utils::Backoff;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -136,23 +137,25 @@ impl Level {
 }
 
 /// What the workers of a run share.
-pub(crate) struct Shared<'env> {
+pub(crate) struct Shared<'on, 'env> {
+    /// Failures are ordered by the numbers of tasks.
+    common: Common<u64>,
     level: Arc<Level>,
+    on: &'on dyn Executor,
     /// Tasks that have not ended.
     shelves: Shelves<Boxed<'env>>,
     /// By worker, while it is away.
     paces: Box<[SpinLock<Pace>]>,
-    faults: Faults,
     /// What waiting tasks hold, of those that say so.
     bytes: Arc<AtomicU64>,
+    /// Whether tasks were dropped instead of inserted, since the run was stopped.
+    drops: AtomicBool,
+    /// The names of tasks as classes, if the executor wants to be told.
+    classes: SpinLock<Vec<&'static str>>,
 }
 
 /// What a worker has in hand.
-pub(crate) struct Hand<'l> {
-    lane: &'l mut dyn Lane,
-    on: &'l dyn Executor,
-    line: &'l Line,
-    tally: Tally,
+pub(crate) struct Hand {
     keeper: Keeper,
     /// Of a worker beside the one that inserts.
     pace: Option<Pace>,
@@ -160,57 +163,192 @@ pub(crate) struct Hand<'l> {
     pub inserted: u64,
     /// What runs, for reports of panics.
     running: Option<Label>,
-    /// Where it notes what it does, if the run is recorded.
-    track: Option<Box<Track>>,
-    /// When what runs began, by the track's clock.
-    began: u64,
+    /// In how many scopes the worker was before.
+    outer_depth: usize,
+    /// What tasks have read, if the lane wants to know.
+    read: Bytes,
 }
 
+/// A worker inside, with that in hand.
+pub(crate) type At<'l> = Seat<'l, Hand>;
+
 /// A task whose word nobody else holds.
-struct Taken<'s, 'env> {
+pub(crate) struct Taken<'s, 'env> {
     word: Word,
     place: Place<'s, Boxed<'env>>,
 }
 
-impl<'env> Shared<'env> {
-    fn new(level: Arc<Level>) -> Self {
+impl<'env> Front for Shared<'_, 'env> {
+    type Key = u64;
+    type Ready<'f>
+        = Taken<'f, 'env>
+    where
+        Self: 'f;
+    type Hand<'f>
+        = Hand
+    where
+        Self: 'f;
+
+    #[inline(always)]
+    fn common(&self) -> &Common<u64> {
+        &self.common
+    }
+
+    fn enter(&self, worker: usize) -> Hand {
+        Hand {
+            keeper: self.shelves.keeper(worker),
+            pace: Some(std::mem::take(&mut *lock(&self.paces[worker]))),
+            inserted: 0,
+            running: None,
+            outer_depth: DEPTH.replace(self.level.depth),
+            read: Bytes::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn unpack(&self, word: Word, _: &mut At<'_>) -> Option<Taken<'_, 'env>> {
+        Some(self.take(word))
+    }
+
+    /// For its own sake, or with the run that it is inside of.
+    #[inline(always)]
+    fn is_stopped(&self) -> bool {
+        self.level.is_stopped()
+    }
+
+    /// Runs a task. Answers the most urgent of those that it made ready, unless a queued one is more
+    /// urgent or the worker is to rest.
+    #[inline(always)]
+    fn step<'f>(&'f self, taken: Taken<'f, 'env>, seat: &mut At<'_>) -> Option<Taken<'f, 'env>> {
+        let source = taken.label();
+        let mut woken = self.run_one(taken, seat);
+        let mut best = Best::new();
+        while let Some(word) = woken.pop() {
+            let Some(mut ready) = Self::settle(self.take(word), &mut woken) else {
+                continue;
+            };
+            self.note_ready(ready.label(), Some(source), seat);
+            let hint = ready.hint(seat.wants);
+            let goes_elsewhere = seat.wants > Wants::Priorities && seat.lane.goes_elsewhere(hint);
+            let priority = ready.label().priority;
+            let offered = best.offer((ready, hint), priority, goes_elsewhere);
+            if let Some(((other, hint), _)) = offered.queued() {
+                self.queue(other, hint, seat);
+            }
+        }
+        let is_slice_over = seat.hand.pace.as_ref().is_some_and(Pace::is_slice_over);
+        match best.next(seat.lane)? {
+            Next::Runs((best, _)) if !is_slice_over => Some(best),
+            Next::Runs((best, hint)) | Next::Queued((best, hint), _) => {
+                self.queue(best, hint, seat);
+                None
+            }
+        }
+    }
+
+    /// Leaves fine tasks to the others for a while, as long as there are any.
+    fn rest(&self, seat: &mut At<'_>) {
+        let Some(pace) = &mut seat.hand.pace else {
+            return;
+        };
+        if !pace.is_slice_over() {
+            return;
+        }
+        let until = pace.judge();
+        let ledger = &self.common.ledger;
+        let over = || {
+            self.level.is_stopped() || ledger.is_announced() && ledger.executed() >= ledger.count()
+        };
+        let backoff = Backoff::new();
+        while until.is_some_and(|until| Instant::now() < until) && !over() {
+            backoff.snooze();
+        }
+    }
+
+    /// A body panicked, or else the inserting program.
+    #[cold]
+    fn panicked(&self, seat: &mut At<'_>, text: &str) {
+        let running = seat.hand.running;
+        if let Some(label) = running {
+            let number = self.level.first + label.number;
+            seat.ends_by_panic(|track| (number, track.class(label.name)));
+        }
+        let who = match (running, &self.level.outer) {
+            (None, None) => "the program that inserts tasks",
+            _ => "task",
+        };
+        let text = format!("{who} panicked: {text}");
+        self.fail(Kind::TaskPanicked, running, text);
+    }
+
+    /// The first fault that ends the run is reported, unless that has ended with the outer one.
+    fn stop(&self, error: Error) {
+        if !self.level.is_stopped() {
+            self.common.stop(error);
+        }
+    }
+
+    fn leave(&self, hand: Hand) {
+        DEPTH.set(hand.outer_depth);
+        self.common.note_read(hand.read);
+        if let Some(pace) = hand.pace {
+            *lock(&self.paces[hand.keeper.worker()]) = pace;
+        }
+        self.shelves.keep(hand.keeper);
+    }
+}
+
+impl<'on, 'env> Shared<'on, 'env> {
+    fn new(level: Arc<Level>, on: &'on dyn Executor) -> Self {
+        let n_workers = level.ledger.n_workers();
+        let paces = (0..n_workers).map(|_| SpinLock::new(Pace::default()));
         Shared {
-            shelves: Shelves::new(level.ledger.n_workers()),
-            paces: (0..level.ledger.n_workers())
-                .map(|_| SpinLock::new(Pace::default()))
-                .collect(),
+            common: Common::new(level.ledger.clone(), level.opened.clone()),
+            shelves: Shelves::new(n_workers),
+            paces: paces.collect(),
             level,
-            faults: Faults::default(),
+            on,
             bytes: Arc::new(AtomicU64::new(0)),
+            drops: AtomicBool::new(false),
+            classes: SpinLock::new(Vec::new()),
         }
     }
 
     /// A new task: queued if it is ready, else parked.
-    pub fn insert(&self, task: Boxed<'env>, hand: &mut Hand<'_>) {
-        let word = self.shelves.place(&mut hand.keeper);
+    pub fn insert(&self, task: Boxed<'env>, seat: &mut At<'_>) {
+        let word = self.shelves.place(&mut seat.hand.keeper);
         let mut place = self.shelves.at(word);
         *place = Some(task);
         let mut woken = Woken::new();
         if let Some(ready) = Self::settle(Taken { word, place }, &mut woken) {
-            self.note_ready(ready.label(), None, hand);
-            Self::queue(ready, hand);
+            self.queue_ready(ready, seat);
         }
-        self.wake(&mut woken, hand);
+        // Those of the woken tasks that are ready.
+        while let Some(word) = woken.pop() {
+            if let Some(ready) = Self::settle(self.take(word), &mut woken) {
+                self.queue_ready(ready, seat);
+            }
+        }
+    }
+
+    /// Whether a task that is about to be inserted is dropped instead: the run is stopped.
+    pub fn drops(&self) -> bool {
+        let stopped = self.is_stopped();
+        if stopped {
+            // Relaxed: read when nobody is inside.
+            self.drops.store(true, Ordering::Relaxed);
+        }
+        stopped
     }
 
     /// So many tasks were inserted, for whoever watches.
     pub fn count(&self, inserted: u64) {
-        self.level.ledger.set_count(inserted);
-    }
-
-    /// Whether no further task starts.
-    pub fn is_stopped(&self) -> bool {
-        self.level.is_stopped()
+        self.common.ledger.set_count(inserted);
     }
 
     /// Whether a body has failed.
     pub fn has_failed(&self) -> bool {
-        self.faults.is_any()
+        self.common.has_failed()
     }
 
     /// What waiting tasks hold, as far as they say so.
@@ -219,21 +357,21 @@ impl<'env> Shared<'env> {
     }
 
     /// Runs tasks, if more wait than the window is wide, until half as much does.
-    pub fn keep_window(&self, window: Window, hand: &mut Hand<'_>) {
-        let ledger = &self.level.ledger;
-        ledger.set_count(hand.inserted);
+    pub fn keep_window(&self, window: Window, seat: &mut At<'_>) {
+        let ledger = &self.common.ledger;
+        ledger.set_count(seat.hand.inserted);
         let exceeds = |part: u64, inserted: u64| {
             inserted - ledger.executed() > window.tasks / part
                 || self.bytes.load(Ordering::Relaxed) > window.bytes / part
         };
-        if !exceeds(1, hand.inserted) {
+        if !exceeds(1, seat.hand.inserted) {
             return;
         }
         let mut idle = Idle::default();
-        while exceeds(2, hand.inserted) && !self.level.is_stopped() {
-            match hand.next() {
-                Some(word) => {
-                    self.run_from(word, hand);
+        while exceeds(2, seat.hand.inserted) && !self.level.is_stopped() {
+            match crate::engine::next(self, seat) {
+                Some(ready) => {
+                    chain(self, ready, seat);
                     idle = Idle::default();
                 }
                 // The others have it all in hand.
@@ -263,134 +401,95 @@ impl<'env> Shared<'env> {
         }
     }
 
-    fn queue(taken: Taken<'_, 'env>, hand: &mut Hand<'_>) {
+    fn queue_ready(&self, mut ready: Taken<'_, 'env>, seat: &mut At<'_>) {
+        self.note_ready(ready.label(), None, seat);
+        let hint = ready.hint(seat.wants);
+        self.queue(ready, hint, seat);
+    }
+
+    fn queue(&self, taken: Taken<'_, 'env>, hint: Hint, seat: &mut At<'_>) {
         let Taken { word, .. } = taken;
-        let priority = taken.label().priority;
+        let Label { priority, name, .. } = taken.label();
         drop(taken);
-        hand.tally.queued += 1;
-        hand.lane.push(word, priority);
+        seat.push(word, priority, || (hint, self.class(name)));
     }
 
-    /// Queues those of the woken tasks that are ready.
-    fn wake(&self, woken: &mut Woken, hand: &mut Hand<'_>) {
-        while let Some(word) = woken.pop() {
-            if let Some(ready) = Self::settle(self.take(word), woken) {
-                self.note_ready(ready.label(), None, hand);
-                Self::queue(ready, hand);
-            }
-        }
-    }
-
-    /// Runs a task, and after it one of those that it made ready, the most urgent.
-    fn run_from(&self, word: Word, hand: &mut Hand<'_>) {
-        let mut next = Some(self.take(word));
-        while let Some(taken) = next.take() {
-            if self.level.is_stopped() {
-                return;
-            }
-            if hand.pace.as_ref().is_some_and(Pace::is_slice_over) {
-                return Self::queue(taken, hand);
-            }
-            let source = taken.label();
-            let mut woken = self.run_one(taken, hand);
-            while let Some(word) = woken.pop() {
-                let Some(ready) = Self::settle(self.take(word), &mut woken) else {
-                    continue;
-                };
-                self.note_ready(ready.label(), Some(source), hand);
-                next = match next {
-                    Some(best) if best.label().priority >= ready.label().priority => {
-                        Self::queue(ready, hand);
-                        Some(best)
-                    }
-                    Some(other) => {
-                        Self::queue(other, hand);
-                        Some(ready)
-                    }
-                    None => Some(ready),
-                };
-            }
-            if let Some(best) = &next
-                && hand.lane.outranks(best.label().priority)
-                && let Some(best) = next.take()
-            {
-                Self::queue(best, hand);
-            }
-        }
-    }
-
-    /// Leaves fine tasks to the others for a while, as long as there are any.
-    fn rest(&self, hand: &mut Hand<'_>) {
-        let Some(pace) = &mut hand.pace else { return };
-        if !pace.is_slice_over() {
-            return;
-        }
-        let until = pace.judge();
-        let ledger = &self.level.ledger;
-        let over = || {
-            self.level.is_stopped() || ledger.is_announced() && ledger.executed() >= ledger.count()
-        };
-        let backoff = Backoff::new();
-        while until.is_some_and(|until| Instant::now() < until) && !over() {
-            backoff.snooze();
-        }
+    /// The class of the tasks of this name, as executors are told it.
+    fn class(&self, name: &'static str) -> usize {
+        let mut classes = lock(&self.classes);
+        let known = classes.iter().position(|known| *known == name);
+        known.unwrap_or_else(|| {
+            classes.push(name);
+            classes.len() - 1
+        })
     }
 
     /// Runs one task; answers whom its end wakes.
-    fn run_one(&self, mut taken: Taken<'_, 'env>, hand: &mut Hand<'_>) -> Woken {
+    fn run_one(&self, mut taken: Taken<'_, 'env>, seat: &mut At<'_>) -> Woken {
         let word = taken.word;
         let task = taken.task();
         let label = task.label();
         let mut failed = task.is_spoilt();
         let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
-        hand.began = hand.track.as_ref().map_or(0, |track| track.now());
+        seat.begins();
         if !failed {
-            hand.running = Some(label);
-            let opened = self.level.opened.as_deref();
-            let inside = Inside {
-                on: hand.on,
-                level: &self.level,
-                label,
-                watch: hand.pace.as_mut().and_then(Pace::watch),
-                aside: Aside::new(hand.track.take(), opened, hand.lane.worker()),
-            };
-            let result = task.run(&inside);
-            let Inside { watch, aside, .. } = inside;
-            hand.track = aside.back();
-            if let (Some(pace), Some(watch)) = (&mut hand.pace, watch) {
-                pace.note(watch);
-            }
-            hand.running = None;
+            seat.hand.running = Some(label);
+            let result = self.call(task, label, seat);
+            seat.hand.running = None;
             if let Err(fallen) = result {
-                failed = true;
-                fate = Fate::Failed;
+                (failed, fate) = (true, Fate::Failed);
                 self.note(label, fallen);
             }
         }
-        self.note_ran(label, fate, hand);
+        let number = self.level.first + label.number;
+        seat.ends(fate, |track| (number, track.class(label.name)));
         let mut woken = Woken::new();
         task.finish(failed, &mut woken);
-        if hand.keeper.owns(word) {
+        if seat.hand.keeper.owns(word) {
             *taken.place = None;
         }
         drop(taken);
-        self.shelves.free(word, &mut hand.keeper);
-        hand.tally.executed += 1;
-        hand.line.publish_executed(hand.tally.executed);
+        self.shelves.free(word, &mut seat.hand.keeper);
         woken
     }
 
-    /// A task has run, if that is recorded.
-    fn note_ran(&self, label: Label, fate: Fate, hand: &mut Hand<'_>) {
-        if let Some(track) = &mut hand.track {
-            let class = track.class(label.name);
-            track.ran(self.level.first + label.number, class, hand.began, fate);
+    /// Calls the body of a task.
+    fn call(
+        &self,
+        task: &mut (dyn Inserted + 'env),
+        label: Label,
+        seat: &mut At<'_>,
+    ) -> Result<(), Fallen> {
+        let inside = Inside {
+            on: self.on,
+            level: &self.level,
+            label,
+            watch: seat.hand.pace.as_mut().and_then(Pace::watch),
+            aside: Aside::new(
+                seat.track.take(),
+                self.level.opened.as_deref(),
+                seat.lane.worker(),
+            ),
+        };
+        let result = match seat.wants {
+            Wants::Priorities => task.run(&inside),
+            _ => {
+                let (lane, read) = (&mut *seat.lane, &mut seat.hand.read);
+                task.pieces(&mut |node, bytes| read.read(lane, node, bytes));
+                seat.timed(self.class(label.name), |_| task.run(&inside))
+            }
+        };
+        let Inside { watch, aside, .. } = inside;
+        seat.track = aside.back();
+        if let (Some(pace), Some(watch)) = (&mut seat.hand.pace, watch) {
+            pace.note(watch);
         }
+        result
     }
 
     /// A task has become ready, if that is recorded.
-    fn note_ready(&self, label: Label, source: Option<Label>, hand: &mut Hand<'_>) {
-        if let Some(track) = &mut hand.track {
+    fn note_ready(&self, label: Label, source: Option<Label>, seat: &mut At<'_>) {
+        if let Some(track) = &mut seat.track {
             let number = |label: Label| self.level.first + label.number;
             track.ready(number(label), source.map(number));
         }
@@ -404,36 +503,49 @@ impl<'env> Shared<'env> {
             Fallen::Inside(error) if error.kind() == Kind::TaskFailed => error,
             Fallen::Inside(error) => return self.stop(error),
         };
-        self.faults.note(label.number, error);
+        self.common.note(label.number, error);
     }
 
     /// Notes a fault that ends the run.
     #[cold]
     pub fn fail(&self, kind: Kind, task: Option<Label>, text: impl Into<String>) {
-        self.stop(Error::new(
-            kind,
-            task.map(|label| format!("{label:?}")),
-            text,
-        ));
+        let task = task.map(|label| format!("{label:?}"));
+        self.stop(Error::new(kind, task, text));
     }
 
-    /// Ends the run: the first fault that does is reported.
-    fn stop(&self, error: Error) {
-        if !self.level.is_stopped() {
-            self.faults.stop(error);
-        }
-        self.level.ledger.stop();
-    }
-
-    /// A body panicked, or else the inserting program.
-    #[cold]
-    fn panicked(&self, running: Option<Label>, text: &str) {
-        let who = match (running, &self.level.outer) {
-            (None, None) => "the program that inserts tasks",
-            _ => "task",
+    /// Runs the inserting program; answers what it returned.
+    fn run_program<R>(
+        &self,
+        program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R,
+        seat: &mut At<'_>,
+    ) -> Option<R> {
+        let hand = Hand {
+            keeper: std::mem::take(&mut seat.hand.keeper),
+            pace: None, // who inserts runs tasks however fine they are
+            ..seat.hand
         };
-        let text = format!("{who} panicked: {text}");
-        self.fail(Kind::TaskPanicked, running, text);
+        let scope = Scope::new(self, seat.with(hand));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = program(&scope);
+            scope.end();
+            result
+        }));
+        let (left, hand) = scope.into_seat().left();
+        seat.back(left);
+        let inserted = hand.inserted;
+        seat.hand = hand;
+        match result {
+            Ok(result) => {
+                self.count(inserted);
+                self.common.ledger.all_announced();
+                Some(result)
+            }
+            Err(panic) => {
+                seat.find_track(self.level.opened.as_deref());
+                self.panicked(seat, &buried(panic));
+                None
+            }
+        }
     }
 }
 
@@ -451,49 +563,34 @@ impl<'env> Taken<'_, 'env> {
             None => unreachable!("a word that is held once has its task"),
         }
     }
-}
 
-impl Hand<'_> {
-    /// The same for a while; its counts and its keeper are to be taken back.
-    fn reborrow(&mut self) -> Hand<'_> {
-        Hand {
-            lane: &mut *self.lane,
-            on: self.on,
-            line: self.line,
-            tally: self.tally,
-            keeper: std::mem::take(&mut self.keeper),
-            pace: None,
-            inserted: self.inserted,
-            running: self.running,
-            track: self.track.take(),
-            began: self.began,
+    /// Where the data of a task that may run lie, if the lane wants to be told.
+    #[inline(always)]
+    fn hint(&mut self, wants: Wants) -> Hint {
+        match wants {
+            Wants::Priorities => Hint::None,
+            _ => self.told_hint(),
         }
     }
 
-    /// The next task: from near queues, else from another's.
-    fn next(&mut self) -> Option<Word> {
-        let word = self.lane.pop().or_else(|| self.lane.steal())?;
-        self.tally.taken += 1;
-        Some(word)
+    #[cold]
+    fn told_hint(&mut self) -> Hint {
+        let mut pieces: SmallVec<[(usize, u64); 8]> = SmallVec::new();
+        self.task()
+            .pieces(&mut |node, bytes| pieces.push((node, bytes)));
+        most_bytes(pieces.iter().copied()).map_or(Hint::None, Hint::Node)
     }
 }
 
-/// One run of a sequence: the inserting program, and what the workers share.
-struct Sequence<'env, 'on, P, R> {
-    shared: Shared<'env>,
-    on: &'on dyn Executor,
-    program: Mutex<Option<P>>,
-    result: Mutex<Option<R>>,
-}
-
 /// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
-/// over when this returns.
+/// over when this returns. `is_cancelled` is asked afterwards.
 pub(super) fn conduct<'env, P, R>(
     on: &dyn Executor,
     level: &Arc<Level>,
     program: P,
     execute: impl FnOnce(&Arc<Job>),
-) -> Result<R, Error>
+    is_cancelled: impl FnOnce() -> bool,
+) -> Result<(R, Report), Error>
 where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
@@ -506,142 +603,33 @@ where
         );
         return Err(Error::new(Kind::NestedTooDeep, None, text));
     }
-    let sequence = Sequence {
-        shared: Shared::new(level.clone()),
-        on,
-        program: Mutex::new(Some(program)),
-        result: Mutex::new(None),
+    let start = Instant::now();
+    let shared = Shared::new(level.clone(), on);
+    let program = Mutex::new(Some(program));
+    let result = Mutex::new(None);
+    let begin = |shared: &Shared<'_, 'env>, seat: &mut At<'_>| {
+        let first = taken(&program);
+        if let Some(program) = first {
+            let returned = shared.run_program(program, seat);
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = returned;
+        }
     };
-    {
-        let offered = Offered::new(&sequence, Arc::default(), |sequence| {
-            sequence.shared.level.ledger.stop();
-        });
-        execute(offered.job());
-    }
-    if let Some(error) = sequence.shared.faults.take() {
-        return Err(error);
-    }
-    let (tasks, count) = (level.ledger.executed(), level.ledger.count());
-    let result = sequence.result.into_inner();
-    match result.unwrap_or_else(PoisonError::into_inner) {
-        Some(result) if tasks == count => Ok(result),
-        _ => {
-            let text = format!("cancelled after {tasks} of {count} tasks");
-            Err(Error::new(Kind::Cancelled, None, text))
-        }
+    drive(&shared, Arc::default(), &begin, execute);
+    let seconds = start.elapsed().as_secs_f64();
+    let result = taken(&result);
+    let ledger = &level.ledger;
+    let ran_all = ledger.executed() == ledger.count() && !shared.drops.load(Ordering::Relaxed);
+    let is_complete = result.is_some() && ran_all;
+    let is_cancelled =
+        is_cancelled() || level.outer.as_ref().is_some_and(|outer| outer.is_stopped());
+    let ended = shared.common.ended(is_complete, is_cancelled);
+    ended.map_err(|fault| fault.error)?;
+    match result {
+        Some(result) => Ok((result, shared.common.report(on, seconds))),
+        None => unreachable!("a program that was not stopped has returned"),
     }
 }
 
-impl<'env, P, R> Work for Sequence<'env, '_, P, R>
-where
-    P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
-    R: Send,
-{
-    fn work(&self, lane: &mut dyn Lane) -> u64 {
-        let shared = &self.shared;
-        let line = shared.level.ledger.line(lane.worker());
-        let keeper = shared.shelves.keeper(lane.worker());
-        let (opened, worker) = (shared.level.opened.as_deref(), lane.worker());
-        let mut hand = Hand {
-            tally: line.read(),
-            lane,
-            on: self.on,
-            line,
-            keeper,
-            pace: None,
-            inserted: 0,
-            running: None,
-            track: opened.and_then(|opened| opened.enter(worker)).map(Box::new),
-            began: 0,
-        };
-        let is_recorded = hand.track.is_some();
-        let before = hand.tally.executed;
-        let outer = DEPTH.replace(shared.level.depth);
-        let panicked = guarded(|| self.visit(&mut hand));
-        if let Some(opened) = opened.filter(|_| is_recorded) {
-            // One that a panic has left with its run comes back.
-            hand.track = hand
-                .track
-                .take()
-                .or_else(|| opened.take(worker).map(Box::new));
-            if let (Some(_), Some(label)) = (&panicked, hand.running) {
-                shared.note_ran(label, Fate::Failed, &mut hand);
-            }
-            if let Some(track) = hand.track.take() {
-                opened.leave(worker, *track);
-            }
-        }
-        if let Some(text) = panicked {
-            shared.panicked(hand.running, &text);
-        }
-        DEPTH.set(outer);
-        shared.shelves.keep(hand.keeper);
-        line.publish(&hand.tally);
-        hand.tally.executed - before
-    }
-
-    fn is_drained(&self) -> bool {
-        self.shared.level.ledger.is_drained()
-    }
-
-    fn refuse(&self, text: String) {
-        self.shared.fail(Kind::SchedulerFailed, None, text);
-    }
-}
-
-impl<'env, P, R> Sequence<'env, '_, P, R>
-where
-    P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
-    R: Send,
-{
-    fn visit(&self, hand: &mut Hand<'_>) {
-        let program = self
-            .program
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let worker = hand.lane.worker();
-        match program {
-            Some(program) => self.insert(program, hand),
-            None => hand.pace = Some(std::mem::take(&mut *lock(&self.shared.paces[worker]))),
-        }
-        while !self.shared.level.is_stopped()
-            && let Some(word) = hand.next()
-        {
-            self.shared.run_from(word, hand);
-            self.shared.rest(hand);
-        }
-        if let Some(pace) = hand.pace.take() {
-            *lock(&self.shared.paces[worker]) = pace;
-        }
-    }
-
-    /// Runs the inserting program.
-    fn insert(&self, program: P, hand: &mut Hand<'_>) {
-        let scope = Scope::new(&self.shared, hand.reborrow());
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let result = program(&scope);
-            scope.end();
-            result
-        }));
-        let Hand {
-            tally,
-            keeper,
-            inserted,
-            running,
-            track,
-            began,
-            ..
-        } = scope.into_hand();
-        hand.tally = tally;
-        hand.keeper = keeper;
-        (hand.track, hand.began) = (track, began);
-        let result = match result {
-            Ok(result) => result,
-            Err(panic) => return self.shared.panicked(running, &buried(panic)),
-        };
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        self.shared.level.ledger.set_count(inserted);
-        self.shared.level.ledger.all_announced();
-    }
+fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

@@ -3,8 +3,10 @@
 use super::access::{AccessSet, Handle, Held, Lend};
 use super::nested::{Children, Parent};
 use super::reduce::Close;
-use super::run::{Hand, Shared};
+use super::run::{At, Shared};
 use super::task::{Body, Heavy, Label, Leaf, Outcome, Task};
+use crate::data::Datum;
+use crate::engine::Front;
 use crate::error::Kind;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -14,14 +16,14 @@ use std::marker::PhantomData;
 /// - `'c`: the scope's own; its handles carry it
 /// - `'env`: what bodies may borrow outlives it
 pub struct Scope<'c, 'env> {
-    shared: &'c Shared<'env>,
+    shared: &'c Shared<'c, 'env>,
     desk: RefCell<Desk<'c, 'env>>,
     own: PhantomData<fn(&'c ()) -> &'c ()>,
 }
 
 /// What changes with every insertion.
 struct Desk<'h, 'env> {
-    hand: Hand<'h>,
+    seat: At<'h>,
     /// Data with a series of reductions that was open when it was looked at last.
     series: Vec<Box<dyn Close<'env> + 'env>>,
     /// How many of them there may be before those that are closed are sorted out.
@@ -32,7 +34,7 @@ struct Desk<'h, 'env> {
 /// A task is about to be inserted: what it needs inserted before it.
 #[doc(hidden)]
 pub struct Ahead<'d, 'h, 'env> {
-    shared: &'d Shared<'env>,
+    shared: &'d Shared<'d, 'env>,
     desk: &'d mut Desk<'h, 'env>,
     priority: i64,
 }
@@ -88,9 +90,9 @@ const EVERY: u64 = 64;
 const FEW_SERIES: usize = 16;
 
 impl<'c, 'env> Scope<'c, 'env> {
-    pub(super) fn new(shared: &'c Shared<'env>, hand: Hand<'c>) -> Self {
+    pub(super) fn new(shared: &'c Shared<'c, 'env>, seat: At<'c>) -> Self {
         let desk = Desk {
-            hand,
+            seat,
             series: Vec::new(),
             many: FEW_SERIES,
             window: Window::default(),
@@ -117,9 +119,9 @@ impl<'c, 'env> Scope<'c, 'env> {
         series.iter().for_each(|series| series.close(&mut ahead));
     }
 
-    /// What the inserting worker has in hand at the end.
-    pub(super) fn into_hand(self) -> Hand<'c> {
-        self.desk.into_inner().hand
+    /// The seat of the inserting worker, at the end.
+    pub(super) fn into_seat(self) -> At<'c> {
+        self.desk.into_inner().seat
     }
 
     /// Whether no further task of this scope will start: one has panicked, a fault of the program
@@ -156,6 +158,32 @@ impl<'c, 'env> Scope<'c, 'env> {
         data: impl IntoIterator<Item = T>,
     ) -> Vec<Handle<'c, T>> {
         data.into_iter().map(Handle::new).collect()
+    }
+
+    /// A datum that knows where it lies: executors of machines with several NUMA nodes are told, and
+    /// run its tasks there. Otherwise the same as [`handle`](Self::handle).
+    pub fn datum<D: Datum>(&self, datum: D) -> Handle<'c, D> {
+        Handle::of_datum(datum)
+    }
+
+    /// The same, of a borrowed datum, whose owner finds what tasks left when the scope has ended.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::sequence::{scope, write};
+    ///
+    /// let mut tiles = vec![vec![1.0; 100]; 4]; // vectors of numbers are data
+    /// scope(&Inline, |s| {
+    ///     for tile in tiles.iter_mut().map(|tile| s.datum_mut(tile)) {
+    ///         s.task(write(&tile), |tile| tile[0] = 2.0);
+    ///     }
+    /// })?;
+    /// assert_eq!(tiles[3][..2], [2.0, 1.0]);
+    /// # Ok::<(), dataflow_core::Error>(())
+    /// ```
+    pub fn datum_mut<D: Datum>(&self, datum: &'env mut D) -> Handle<'c, &'env mut D> {
+        Handle::of_borrowed(datum)
     }
 
     /// Inserts a task: what it accesses, and what it does with that.
@@ -276,7 +304,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         B: Body<A::Held> + 'env,
     {
         let shared = self.scope.shared;
-        if shared.is_stopped() {
+        if shared.drops() {
             return;
         }
         let mut desk = self.scope.desk.borrow_mut();
@@ -296,11 +324,12 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         } else {
             ahead.put(self.name, held, body);
         }
-        let Desk { hand, window, .. } = &mut *desk;
-        if self.bytes > 0 || hand.inserted.is_multiple_of(EVERY) {
-            shared.keep_window(*window, hand);
-        } else if hand.inserted < EVERY {
-            shared.count(hand.inserted);
+        let Desk { seat, window, .. } = &mut *desk;
+        let inserted = seat.hand.inserted;
+        if self.bytes > 0 || inserted.is_multiple_of(EVERY) {
+            shared.keep_window(*window, seat);
+        } else if inserted < EVERY {
+            shared.count(inserted);
         }
     }
 }
@@ -317,15 +346,15 @@ impl<'env> Ahead<'_, '_, 'env> {
     }
 
     fn put<H: Held + 'env>(&mut self, name: &'static str, held: H, body: impl Body<H> + 'env) {
-        let hand = &mut self.desk.hand;
+        let seat = &mut self.desk.seat;
         let label = Label {
-            number: hand.inserted,
+            number: seat.hand.inserted,
             name,
             priority: self.priority,
         };
-        hand.inserted += 1;
+        seat.hand.inserted += 1;
         match Task::new(label, held, body) {
-            Some(task) => self.shared.insert(Box::new(task), hand),
+            Some(task) => self.shared.insert(Box::new(task), seat),
             None => {
                 let text = "a task accesses the same handle twice (once is allowed)";
                 self.shared.fail(Kind::AccessedTwice, Some(label), text);

@@ -67,6 +67,10 @@ pub(super) trait Inserted: Send {
     /// Whether it is to be skipped, for a task that it depends on has failed.
     fn is_spoilt(&self) -> bool;
 
+    /// Tells of the data that it accesses, as far as that is known, on which NUMA node they lie and
+    /// how many bytes they have: once nothing is to be waited for.
+    fn pieces(&self, tell: &mut dyn FnMut(usize, u64));
+
     /// Runs the body.
     fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen>;
 
@@ -199,7 +203,7 @@ impl<H: Held, B> Task<H, B> {
             return None;
         }
         let mut required = SmallVec::new();
-        held.each(&mut |Shown { versions, mode }| required.push(versions.insert(mode)));
+        held.each(&mut |shown| required.push(shown.versions.insert(shown.mode)));
         Some(Task {
             label,
             held: Some(held),
@@ -286,6 +290,14 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
         spoilt
     }
 
+    fn pieces(&self, tell: &mut dyn FnMut(usize, u64)) {
+        self.each(|_, shown, _| {
+            if let Some((node, bytes)) = shown.lying.lies() {
+                tell(node, bytes);
+            }
+        });
+    }
+
     fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen> {
         let (Some(body), Some(held)) = (self.body.take(), &self.held) else {
             unreachable!("{:?} runs once", self.label);
@@ -295,7 +307,8 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
 
     fn finish(&mut self, failed: bool, woken: &mut Woken) {
         self.body = None;
-        self.each(|_, Shown { versions, mode }, required| {
+        self.each(|_, shown, required| {
+            let Shown { versions, mode, .. } = shown;
             if mode == Mode::Commute {
                 versions.end_commuting(woken);
             }

@@ -6,6 +6,7 @@
 #![allow(dead_code, unused_imports, reason = "each test uses a part")]
 
 pub mod cholesky;
+pub mod curious;
 pub mod mixed;
 mod mutant;
 pub mod ranks;

@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::queue::{Backlog, KeepingLane, Queues, Seat};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
-use dataflow_core::port::{Lane, Ready, Word};
+use dataflow_core::port::{Best, Lane, Next, Ready, Word};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -217,28 +217,28 @@ impl Stage<'_, '_, '_> {
         self.machine.crew.numa_node(worker)
     }
 
-    /// Ends a task: what the engine's `release` does. The task to run next, if it is in hand.
+    /// Ends a task. Answers the one to run next, if it is in hand: the engine's own choice.
     fn end(&mut self, worker: usize, word: Word, ready: &mut Vec<Ready>) -> Option<Word> {
         self.played.seconds = self.now;
         let numa_node = self.node_of(worker);
         self.script.end(word, numa_node, ready);
         self.stole = false;
         let lane = &mut self.lanes[worker];
-        let mut best: Option<Ready> = None;
-        for other in ready.drain(..) {
-            let is_less = best.is_some_and(|best| best.priority >= other.priority);
-            if is_less || lane.goes_elsewhere(other.hint) {
+        let mut best = Best::new();
+        for ready in ready.drain(..) {
+            let goes_elsewhere = lane.goes_elsewhere(ready.hint);
+            let offered = best.offer(ready, ready.priority, goes_elsewhere);
+            if let Some((other, _)) = offered.queued() {
                 lane.push_ready(other);
-            } else if let Some(before) = best.replace(other) {
-                lane.push_ready(before);
             }
         }
-        let best = best?;
-        if lane.outranks(best.priority) {
-            lane.push_ready(best);
-            return None;
+        match best.next(lane)? {
+            Next::Runs(best) => Some(best.word),
+            Next::Queued(best, _) => {
+                lane.push_ready(best);
+                None
+            }
         }
-        Some(best.word)
     }
 
     /// What an idle worker finds.

@@ -13,41 +13,32 @@ use super::order::{Access, Countdown, Order};
 use super::places::{Held, Places};
 use super::space::{Recorded, Task};
 use crate::data::Datum;
-use crate::engine::{Ledger, Line, Offered, Report, Tally, guarded, refuse_inside_a_body};
+use crate::engine::{
+    Announced, Best, Bytes, Chunk, Common, Front, Ledger, Next, Report, Roots, Seat, drive,
+    refuse_inside_a_body,
+};
 use crate::error::{Error, Kind, TaskError};
 use crate::monitor::Monitor;
-use crate::port::{Executor, Hint, Lane, Ready, Wants, Word, Work, most_bytes};
+use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
-use crate::sequence::fault::Faults;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::trace::{Fate, Opened, Told, Track};
+use crate::sync::{AtomicU64, Ordering};
+use crate::trace::{Fate, Told};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-/// Roots that a worker takes in hand at most, and as which part of its share of those that are left;
-/// as the engine announces roots.
-const LARGEST_CHUNK: usize = 64;
-const PART: usize = 4;
 
 /// One run: what the workers share.
 struct Replay<'r, 'env, D: Datum> {
+    /// Failures are ordered by the numbers of tasks.
+    common: Common<u64>,
     recorded: &'r Recorded<'env, D>,
     order: &'r Order,
     places: Places<'r, 'env, D>,
     waiting: Box<[Countdown]>,
-    /// How many roots workers have in hand, or had.
-    announced: AtomicUsize,
-    ledger: Arc<Ledger>,
+    roots: Mutex<Roots<'r, u32>>,
     /// By class.
     copies: Box<[AtomicU64]>,
-    local_bytes: AtomicU64,
-    remote_bytes: AtomicU64,
-    faults: Faults,
-    /// Where workers note what they do, if the executor has a tracer.
-    opened: Option<Opened>,
 }
 
 /// The data of a task, or of the next one so far.
@@ -57,21 +48,18 @@ type Holding<'p, D> = SmallVec<[Held<'p, D>; FEW]>;
 const FEW: usize = 8;
 
 /// What a worker has in hand.
-struct Hand<'l> {
-    lane: &'l mut dyn Lane,
-    line: &'l Line,
-    tally: Tally,
-    /// What the lane wants to be told.
-    wants: Wants,
-    /// Places of roots that nobody else starts.
-    roots: Range<usize>,
+struct Hand<'p, D: Datum> {
+    /// Roots that nobody else starts, the next one last.
+    roots: Chunk<u32>,
+    /// The data of the task that runs, and those kept from the one before: by turns.
+    holding: [Holding<'p, D>; 2],
+    turn: usize,
     /// What runs, for reports of panics.
     running: Option<u32>,
-    /// Where it notes what it does, if the run is recorded.
-    track: Option<Track>,
-    /// When what runs began, by the track's clock; 0 if nothing does.
-    began: u64,
+    read: Bytes,
 }
+
+type At<'l, 'p, D> = Seat<'l, Hand<'p, D>>;
 
 /// Runs a program.
 pub(super) fn run<D: Datum>(
@@ -84,148 +72,118 @@ pub(super) fn run<D: Datum>(
     let start = Instant::now();
     let places = Places::take(&recorded.origins);
     let places = places.map_err(|datum| recorded.not_at_home(datum))?;
+    let n_tasks = recorded.n_tasks();
+    let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, false));
+    let tracer = on.tracer();
+    let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), Some(n_tasks)));
     let replay = Replay {
+        common: Common::new(ledger, opened.map(Arc::new)),
         recorded,
         order,
         places,
         waiting: order.countdowns(),
-        announced: AtomicUsize::new(0),
-        ledger: Arc::new(Ledger::new(on.n_workers(), recorded.n_tasks(), false)),
+        roots: Mutex::new(Roots::new(order.roots.iter().copied())),
         copies: recorded.classes.iter().map(|_| AtomicU64::new(0)).collect(),
-        local_bytes: AtomicU64::new(0),
-        remote_bytes: AtomicU64::new(0),
-        faults: Faults::default(),
-        opened: on
-            .tracer()
-            .and_then(|tracer| tracer.open(on.n_workers(), Some(recorded.n_tasks()))),
     };
-    {
-        let offered = Offered::new(&replay, Arc::default(), |replay: &Replay<'_, '_, D>| {
-            replay.ledger.stop();
-        });
-        monitor.watch(&replay.ledger, offered.job());
-        on.execute(offered.job());
-    }
+    drive(&replay, Arc::default(), &|_, _| {}, |job| {
+        monitor.watch(&replay.common.ledger, job);
+        on.execute(job);
+    });
     let seconds = start.elapsed().as_secs_f64();
     replay.close_trace();
     replay.finish(on, monitor, seconds)
 }
 
-impl<D: Datum> Work for Replay<'_, '_, D> {
-    fn work(&self, lane: &mut dyn Lane) -> u64 {
-        let line_of = lane.worker();
-        let line = self.ledger.line(line_of);
-        let mut hand = Hand {
-            tally: line.read(),
-            wants: lane.wants(),
-            lane,
-            line,
-            roots: 0..0,
+impl<D: Datum> Front for Replay<'_, '_, D> {
+    type Key = u64;
+    type Ready<'f>
+        = u32
+    where
+        Self: 'f;
+    type Hand<'f>
+        = Hand<'f, D>
+    where
+        Self: 'f;
+
+    #[inline(always)]
+    fn common(&self) -> &Common<u64> {
+        &self.common
+    }
+
+    fn enter(&self, _: usize) -> Hand<'_, D> {
+        Hand {
+            roots: Chunk::new(),
+            holding: [Holding::new(), Holding::new()],
+            turn: 0,
             running: None,
-            track: self
-                .opened
-                .as_ref()
-                .and_then(|opened| opened.enter(line_of)),
-            began: 0,
-        };
-        let before = hand.tally.executed;
-        if let Some(text) = guarded(|| self.visit(&mut hand)) {
-            let task = hand.running.map(|task| self.recorded.label(task));
-            let task = task.map(|label| format!("{label:?}"));
-            if let (Some(task), 1..) = (hand.running, hand.began) {
-                self.note_ran(task, Fate::Failed, &mut hand);
+            read: Bytes::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn unpack<'f>(&'f self, word: Word, _: &mut At<'_, 'f, D>) -> Option<u32> {
+        Some(word as u32)
+    }
+
+    #[inline(always)]
+    fn root<'f>(&'f self, seat: &mut At<'_, 'f, D>) -> Option<u32> {
+        seat.hand.roots.pop()
+    }
+
+    /// Roots that have a priority, or belong elsewhere, are queued.
+    fn announce<'f>(&'f self, seat: &mut At<'_, 'f, D>) -> Announced {
+        let announced = Roots::pull(&self.roots, &self.common.ledger, &mut seat.hand.roots);
+        let is_queued =
+            |&root: &u32| self.task(root).priority != 0 || self.goes_elsewhere(root, seat);
+        if seat.hand.roots.iter().any(is_queued) {
+            while let Some(root) = seat.hand.roots.pop() {
+                self.queue(root, seat);
             }
-            let text = format!("task panicked: {text}");
-            self.stop(Error::new(Kind::TaskPanicked, task, text));
         }
-        if let (Some(opened), Some(track)) = (&self.opened, hand.track.take()) {
-            opened.leave(line_of, track);
-        }
-        line.publish(&hand.tally);
-        hand.tally.executed - before
+        announced
     }
 
-    fn is_drained(&self) -> bool {
-        self.ledger.is_drained()
+    #[inline(always)]
+    fn step<'f>(&'f self, task: u32, seat: &mut At<'_, 'f, D>) -> Option<u32> {
+        self.hold(task, &mut seat.hand);
+        self.run_one(task, seat);
+        let next = self.release(task, seat);
+        seat.hand.turn = 1 - seat.hand.turn;
+        next
     }
 
-    fn refuse(&self, text: String) {
-        self.stop(Error::new(Kind::SchedulerFailed, None, text));
+    fn panicked<'f>(&'f self, seat: &mut At<'_, 'f, D>, text: &str) {
+        let task = seat.hand.running;
+        if let Some(task) = task {
+            seat.ends_by_panic(|_| (task.into(), self.class(task)));
+        }
+        let task = task.map(|task| format!("{:?}", self.recorded.label(task)));
+        let text = format!("task panicked: {text}");
+        self.stop(Error::new(Kind::TaskPanicked, task, text));
+    }
+
+    fn leave<'f>(&'f self, hand: Hand<'f, D>) {
+        self.common.note_read(hand.read);
+    }
+}
+
+impl<'p, D: Datum> Hand<'p, D> {
+    /// The data of the task that runs.
+    #[inline(always)]
+    fn held(&mut self) -> &mut Holding<'p, D> {
+        &mut self.holding[self.turn]
     }
 }
 
 impl<D: Datum> Replay<'_, '_, D> {
-    /// Ends the run: the first fault that does is reported.
-    #[cold]
-    fn stop(&self, error: Error) {
-        if !self.ledger.is_stopped() {
-            self.faults.stop(error);
-        }
-        self.ledger.stop();
-    }
-
-    /// Runs tasks until there is none; after each the most urgent of those that waited for it last.
-    fn visit(&self, hand: &mut Hand<'_>) {
-        let (mut held, mut kept) = (Holding::new(), Holding::new());
-        let (mut held, mut kept) = (&mut held, &mut kept);
-        while let Some(task) = self.next(hand) {
-            let mut next = Some(task);
-            while let Some(task) = next {
-                if self.ledger.is_stopped() {
-                    return;
-                }
-                self.hold(task, kept, held);
-                self.run_one(task, held, hand);
-                next = self.release(task, held, hand);
-                std::mem::swap(&mut held, &mut kept);
-                hand.tally.executed += 1;
-                hand.line.publish_executed(hand.tally.executed);
-            }
-        }
-    }
-
-    /// From near queues, else a root, else from another's queue.
-    fn next(&self, hand: &mut Hand<'_>) -> Option<u32> {
-        let word = loop {
-            if let Some(word) = hand.lane.pop() {
-                break word;
-            }
-            if let Some(root) = hand.roots.next() {
-                return Some(self.order.roots[root]);
-            }
-            if !self.announce(hand) {
-                break hand.lane.steal()?;
-            }
-        };
-        hand.tally.taken += 1;
-        Some(word as u32)
-    }
-
-    /// Takes some of the roots in hand, fewer towards the end; queues those that have a priority, or
-    /// belong elsewhere. False after the last.
-    fn announce(&self, hand: &mut Hand<'_>) -> bool {
-        let n = self.order.roots.len();
-        let left = n.saturating_sub(self.announced.load(Ordering::Relaxed));
-        let fair = left / (PART * self.ledger.n_workers());
-        let size = fair.clamp(1, LARGEST_CHUNK).min(left);
-        let first = self.announced.fetch_add(size, Ordering::Relaxed).min(n);
-        let end = (first + size).min(n);
-        if end == n {
-            self.ledger.all_announced();
-        }
-        let roots = &self.order.roots[first..end];
-        let is_queued =
-            |&root: &u32| self.task(root).priority != 0 || self.goes_elsewhere(root, hand);
-        match roots.iter().any(is_queued) {
-            true => roots.iter().for_each(|&root| self.queue(root, hand)),
-            false => hand.roots = first..end,
-        }
-        first < end
-    }
-
     /// Takes hold of the data of a task, as far as they were not kept.
     #[inline(always)]
-    fn hold<'p>(&'p self, task: u32, kept: &mut Holding<'p, D>, held: &mut Holding<'p, D>) {
+    fn hold<'f>(&'f self, task: u32, hand: &mut Hand<'f, D>) {
+        let [first, second] = &mut hand.holding;
+        let (held, kept) = match hand.turn {
+            0 => (first, second),
+            _ => (second, first),
+        };
         for &access in self.accesses(task) {
             let found = kept.iter().position(|kept| kept.access == access);
             held.push(match found {
@@ -237,36 +195,27 @@ impl<D: Datum> Replay<'_, '_, D> {
 
     /// Runs one task, unless what it accesses is spoilt.
     #[inline(always)]
-    fn run_one(&self, number: u32, held: &mut Holding<'_, D>, hand: &mut Hand<'_>) {
-        hand.running = Some(number);
-        let task = self.task(number);
-        let mut failed = held.iter().any(Held::is_spoilt);
-        let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
-        hand.began = hand.track.as_ref().map_or(0, |track| track.now());
-        if !failed && let Err(error) = self.call(task, held, hand) {
+    fn run_one<'f>(&'f self, number: u32, seat: &mut At<'_, 'f, D>) {
+        seat.hand.running = Some(number);
+        let is_spoilt = seat.hand.held().iter().any(Held::is_spoilt);
+        let mut fate = if is_spoilt { Fate::Skipped } else { Fate::Ran };
+        seat.begins();
+        if !is_spoilt && let Err(error) = self.call(number, seat) {
             let error = Error::of_task(&self.recorded.label(number), error);
-            self.faults.note(task.number, error);
-            (failed, fate) = (true, Fate::Failed);
+            self.common.note(self.task(number).number, error);
+            fate = Fate::Failed;
         }
-        self.note_ran(number, fate, hand);
-        if failed {
-            held.iter_mut().for_each(Held::spoil);
-        }
-    }
-
-    /// A task has run, if that is recorded.
-    #[inline(always)]
-    fn note_ran(&self, number: u32, fate: Fate, hand: &mut Hand<'_>) {
-        if let Some(track) = &mut hand.track {
-            let class = self.task(number).class as usize;
-            track.ran(number.into(), class, hand.began, fate);
-            hand.began = 0;
+        seat.ends(fate, |_| (number.into(), self.class(number)));
+        if fate != Fate::Ran {
+            seat.hand.held().iter_mut().for_each(Held::spoil);
         }
     }
 
     /// What was noted becomes a trace.
     fn close_trace(&self) {
-        let Some(opened) = &self.opened else { return };
+        let Some(opened) = &self.common.opened else {
+            return;
+        };
         let told = Told {
             name: self.recorded.name().to_string(),
             parameters: Vec::new(),
@@ -288,84 +237,75 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     /// Calls the body of a task.
-    fn call(
-        &self,
-        task: &Task<'_, D>,
-        held: &mut [Held<'_, D>],
-        hand: &mut Hand<'_>,
-    ) -> Result<(), TaskError> {
-        if hand.wants > Wants::Priorities {
-            self.tell_reads(held, hand.lane);
+    fn call<'f>(&'f self, number: u32, seat: &mut At<'_, 'f, D>) -> Result<(), TaskError> {
+        if seat.wants > Wants::Priorities {
+            self.tell_reads(seat);
         }
-        let Some(body) = &task.body else {
+        let Some(body) = &self.task(number).body else {
             unreachable!("what fetches a datum is no task of a run in place");
         };
-        let class = task.class as usize;
+        let class = self.class(number);
         let copied = || _ = self.copies[class].fetch_add(1, Ordering::Relaxed);
-        let mut loans = Loan::all(held.iter_mut().map(|held| held.lend(copied)));
-        let start = (hand.wants == Wants::Everything).then(Instant::now);
-        let result = body(&mut loans);
-        if let Some(start) = start {
-            hand.lane.measured(class, start.elapsed().as_secs_f64());
-        }
-        result
+        seat.timed(class, |seat| {
+            let held = seat.hand.held().iter_mut();
+            body(&mut Loan::all(held.map(|held| held.lend(copied))))
+        })
     }
 
     /// Tells those that wait for a task. Returns the most urgent of those that may run now, unless
     /// a queued one is more urgent still; what that one accesses too may be kept.
     #[inline(always)]
-    fn release(&self, task: u32, held: &mut Holding<'_, D>, hand: &mut Hand<'_>) -> Option<u32> {
+    fn release<'f>(&'f self, task: u32, seat: &mut At<'_, 'f, D>) -> Option<u32> {
         let heir = self.order.next_on_path(task);
         let heir = heir.filter(|&heir| self.waiting[heir as usize].is_one());
+        let held = seat.hand.held();
         match heir {
             // Where the lane is told of data they are looked at before the next task is chosen.
-            Some(heir) if hand.wants == Wants::Priorities && held.len() <= FEW => {
+            Some(heir) if seat.wants == Wants::Priorities && held.len() <= FEW => {
                 let accesses = self.accesses(heir);
                 held.retain(|held| accesses.contains(&held.access));
             }
             _ => held.clear(),
         }
-        let mut queue = |next, hand: &mut Hand<'_>| {
+        let queue = |next, seat: &mut At<'_, 'f, D>| {
             if heir == Some(next) {
-                held.clear();
+                seat.hand.held().clear();
             }
-            self.queue(next, hand);
+            self.queue(next, seat);
         };
-        let mut best: Option<u32> = None;
+        let mut best = Best::new();
         for &next in self.order.after(task) {
             if !self.waiting[next as usize].arrive() {
                 continue;
             }
-            let more_urgent = |best: u32| self.task(next).priority > self.task(best).priority;
-            if self.goes_elsewhere(next, hand) || best.is_some_and(|best| !more_urgent(best)) {
-                queue(next, hand);
-            } else if let Some(other) = best.replace(next) {
-                queue(other, hand);
+            let goes_elsewhere = self.goes_elsewhere(next, seat);
+            let offered = best.offer(next, self.task(next).priority, goes_elsewhere);
+            if let Some((other, _)) = offered.queued() {
+                queue(other, seat);
             }
         }
-        let best = best?;
-        if hand.lane.outranks(self.task(best).priority) {
-            queue(best, hand);
-            return None;
+        match best.next(seat.lane)? {
+            Next::Runs(best) => Some(best),
+            Next::Queued(best, _) => {
+                queue(best, seat);
+                None
+            }
         }
-        Some(best)
     }
 
-    fn queue(&self, number: u32, hand: &mut Hand<'_>) {
-        let (word, priority) = (Word::from(number), self.task(number).priority);
-        hand.tally.queued += 1;
-        if hand.wants > Wants::Priorities {
-            let ready = Ready::new(word, priority).with_hint(self.hint(number));
-            let class = self.task(number).class as usize;
-            hand.lane.push_ready(ready.with_class(class));
-        } else {
-            hand.lane.push(word, priority);
-        }
+    fn queue<'f>(&'f self, number: u32, seat: &mut At<'_, 'f, D>) {
+        let about = || (self.hint(number), self.class(number));
+        seat.push(Word::from(number), self.task(number).priority, about);
     }
 
     #[inline(always)]
     fn task(&self, number: u32) -> &Task<'_, D> {
         &self.recorded.tasks[number as usize]
+    }
+
+    #[inline(always)]
+    fn class(&self, number: u32) -> usize {
+        self.task(number).class as usize
     }
 
     #[inline(always)]
@@ -378,8 +318,8 @@ impl<D: Datum> Replay<'_, '_, D> {
 impl<D: Datum> Replay<'_, '_, D> {
     /// Whether a task that may run belongs elsewhere than with this worker.
     #[inline(always)]
-    fn goes_elsewhere(&self, number: u32, hand: &Hand<'_>) -> bool {
-        hand.wants > Wants::Priorities && hand.lane.goes_elsewhere(self.hint(number))
+    fn goes_elsewhere<'f>(&'f self, number: u32, seat: &At<'_, 'f, D>) -> bool {
+        seat.wants > Wants::Priorities && seat.lane.goes_elsewhere(self.hint(number))
     }
 
     /// Where the data of a task that may run lie.
@@ -392,46 +332,32 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     /// Tells what the task that is about to run reads, and from where.
-    fn tell_reads(&self, held: &[Held<'_, D>], lane: &mut dyn Lane) {
-        for datum in held.iter().map(Held::datum) {
+    fn tell_reads<'f>(&'f self, seat: &mut At<'_, 'f, D>) {
+        let Hand {
+            holding,
+            turn,
+            read,
+            ..
+        } = &mut seat.hand;
+        for datum in holding[*turn].iter().map(Held::datum) {
             if let Some(node) = datum.numa_node() {
-                let bytes = datum.bytes() as u64;
-                let count = match lane.reads(node, bytes) {
-                    true => &self.local_bytes,
-                    false => &self.remote_bytes,
-                };
-                count.fetch_add(bytes, Ordering::Relaxed);
+                read.read(seat.lane, node, datum.bytes() as u64);
             }
         }
     }
-}
 
-impl<D: Datum> Replay<'_, '_, D> {
     /// What became of the run, once nobody is inside. The data go home.
     fn finish(self, on: &dyn Executor, monitor: &Monitor, seconds: f64) -> Result<Report, Error> {
-        let (executed, count) = (self.ledger.executed(), self.ledger.count());
-        if let Some(error) = self.faults.take() {
-            return Err(error);
-        }
-        if executed < count {
-            let (kind, text) = match monitor.is_cancelled() {
-                true => (Kind::Cancelled, "cancelled after"),
-                false => (Kind::Stalled, "the executor has lost tasks: it ran"),
-            };
-            let text = format!("{text} {executed} of {count} tasks");
-            return Err(Error::new(kind, None, text));
-        }
+        let ledger = &self.common.ledger;
+        let is_complete = ledger.executed() >= ledger.count();
+        let ended = self.common.ended(is_complete, monitor.is_cancelled());
+        ended.map_err(|fault| fault.error)?;
         let classes = self.recorded.classes.iter().zip(&self.copies);
         Ok(Report {
-            tasks: executed,
-            seconds,
-            tasks_by_worker: self.ledger.executed_by_worker(),
             copies_by_class: classes
                 .map(|(class, copies)| (class.name.into(), copies.load(Ordering::Relaxed)))
                 .collect(),
-            local_bytes: self.local_bytes.load(Ordering::Relaxed),
-            remote_bytes: self.remote_bytes.load(Ordering::Relaxed),
-            uniform: on.is_uniform(),
+            ..self.common.report(on, seconds)
         })
     }
 }

@@ -1,0 +1,163 @@
+//! Common: what every run has, whatever way its program was written: counts, the failure that it
+//! reports, and what is noted of it.
+//!
+//! # Law
+//! What stopped a run goes before what bodies reported; of those the smallest by (index, key of the
+//! task) is kept, whatever the schedule.
+
+use super::{Ledger, Report};
+use crate::error::{Error, Kind};
+use crate::port::{Executor, Lane};
+use crate::sync::{AtomicU64, Ordering};
+use crate::trace::Opened;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// See the [module](self). `K` orders the failures of tasks.
+pub(crate) struct Common<K> {
+    pub ledger: Arc<Ledger>,
+    /// Where workers note what they do, if the executor has a tracer.
+    pub opened: Option<Arc<Opened>>,
+    /// What its tasks are called.
+    called: &'static str,
+    fault: Mutex<Option<Fault<K>>>,
+    local_bytes: AtomicU64,
+    remote_bytes: AtomicU64,
+}
+
+/// The failure to report, and its place in the order of failures.
+#[derive(Debug)]
+pub(crate) struct Fault<K> {
+    order: (bool, u64, Option<K>),
+    pub error: Error,
+}
+
+impl<K> Fault<K> {
+    /// What stopped the run.
+    pub fn stopping(error: Error) -> Self {
+        let order = (false, 0, None);
+        Fault { order, error }
+    }
+
+    /// The task that failed, if the run was not stopped.
+    pub fn task(&self) -> Option<&K> {
+        self.order.2.as_ref()
+    }
+}
+
+/// What a worker's tasks have read in one visit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bytes {
+    /// On its own NUMA node.
+    pub local: u64,
+    /// On others.
+    pub remote: u64,
+}
+
+impl Bytes {
+    /// The task that is about to run reads so many bytes on a node; the lane is told.
+    pub fn read(&mut self, lane: &mut dyn Lane, node: usize, bytes: u64) {
+        match lane.reads(node, bytes) {
+            true => self.local += bytes,
+            false => self.remote += bytes,
+        }
+    }
+}
+
+impl<K: Ord> Common<K> {
+    pub fn new(ledger: Arc<Ledger>, opened: Option<Arc<Opened>>) -> Self {
+        Common {
+            ledger,
+            opened,
+            called: "tasks",
+            fault: Mutex::new(None),
+            local_bytes: AtomicU64::new(0),
+            remote_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, of a run whose tasks are called so.
+    pub fn of(self, called: &'static str) -> Self {
+        Common { called, ..self }
+    }
+
+    /// The body of a task has failed: the smallest by (index, key) is reported.
+    #[cold]
+    pub fn note(&self, task: K, error: Error) {
+        let order = (true, error.index().unwrap_or(u64::MAX), Some(task));
+        self.keep(Fault { order, error });
+    }
+
+    /// The run ends for this: the first is reported.
+    #[cold]
+    pub fn stop(&self, error: Error) {
+        if !self.ledger.is_stopped() {
+            self.keep(Fault::stopping(error));
+        }
+        self.ledger.stop();
+    }
+
+    /// Whether anything has gone wrong so far.
+    pub fn has_failed(&self) -> bool {
+        self.fault().is_some()
+    }
+
+    /// Adds what was read in a visit.
+    pub fn note_read(&self, read: Bytes) {
+        let counts = [
+            (&self.local_bytes, read.local),
+            (&self.remote_bytes, read.remote),
+        ];
+        for (count, bytes) in counts.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            count.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn keep(&self, fault: Fault<K>) {
+        let mut kept = self.fault();
+        if kept.as_ref().is_none_or(|kept| fault.order < kept.order) {
+            *kept = Some(fault);
+        }
+    }
+
+    fn fault(&self) -> MutexGuard<'_, Option<Fault<K>>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Once nobody is inside: what stopped the run or failed in it, or that it was cancelled, or that
+    /// the executor did not run what it was given.
+    pub fn ended(&self, is_complete: bool, is_cancelled: bool) -> Result<(), Fault<K>> {
+        if let Some(fault) = self.fault().take() {
+            return Err(fault);
+        }
+        let (executed, called) = (self.ledger.executed(), self.called);
+        let (kind, text) = match () {
+            () if is_complete => return Ok(()),
+            () if is_cancelled => (Kind::Cancelled, "cancelled after".to_string()),
+            () if self.ledger.is_balanced() => return Ok(()),
+            () => (
+                Kind::Stalled,
+                format!("the executor has lost {called}: it ran"),
+            ),
+        };
+        // Of a recursion nobody knows how many calls there would have been.
+        let of = match self.ledger.count() {
+            0 => String::new(),
+            count => format!("of {count} "),
+        };
+        let text = format!("{text} {executed} {of}{called}");
+        Err(Fault::stopping(Error::new(kind, None, text)))
+    }
+
+    /// What the run did.
+    pub fn report(&self, on: &dyn Executor, seconds: f64) -> Report {
+        Report {
+            tasks: self.ledger.executed(),
+            seconds,
+            tasks_by_worker: self.ledger.executed_by_worker(),
+            copies_by_class: Vec::new(),
+            local_bytes: self.local_bytes.load(Ordering::Relaxed),
+            remote_bytes: self.remote_bytes.load(Ordering::Relaxed),
+            uniform: on.is_uniform(),
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Drive: a worker's visit to a run, the same whatever way its program was written: as a space, as a
+//! sequence, as a recorded sequence or as a recursion.
+//!
+//! # Law
+//! A visit ends with its line of the ledger published and what it noted given back, whatever a body
+//! did. Of the tasks that one task makes ready the [best](super::Best) runs next on the same worker. A
+//! run that is stopped starts no further task.
+
+use super::announce::Announced;
+use super::job::Bell;
+use super::ledger::{Line, Tally};
+use super::{Common, Idle, Job, Offered, guarded};
+use crate::error::{Error, Kind};
+use crate::port::{Hint, Lane, Ready, Wants, Word, Work};
+use crate::trace::{Fate, Opened, TaskNumber, Track};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A way to write programs, as the engine drives it.
+pub(crate) trait Front: Sync {
+    /// Orders the failures of tasks.
+    type Key: Ord + Send;
+    /// A task that may run.
+    type Ready<'f>
+    where
+        Self: 'f;
+    /// What a worker has in hand while it is inside, beside its [`Seat`].
+    type Hand<'f>
+    where
+        Self: 'f;
+
+    /// Whether lanes are told more of its tasks than their priorities, if they want it.
+    const TELLS: bool = true;
+
+    fn common(&self) -> &Common<Self::Key>;
+
+    /// A worker comes in.
+    fn enter(&self, worker: usize) -> Self::Hand<'_>;
+
+    /// The task of a word that the lane handed out. `None` if there is none; then the run is stopped.
+    fn unpack<'f>(
+        &'f self,
+        word: Word,
+        seat: &mut Seat<'_, Self::Hand<'f>>,
+    ) -> Option<Self::Ready<'f>>;
+
+    /// A root that the worker has in hand.
+    #[inline(always)]
+    fn root<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> Option<Self::Ready<'f>> {
+        None
+    }
+
+    /// Takes roots in hand, or queues them.
+    #[inline(always)]
+    fn announce<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> Announced {
+        Announced::AllBefore
+    }
+
+    /// Takes in what has arrived from other ranks; says whether there was anything.
+    #[inline(always)]
+    fn take_mail<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> bool {
+        false
+    }
+
+    /// Whether a worker without a task shall look again at once.
+    #[inline(always)]
+    fn lingers(&self, _since: &mut Option<Duration>) -> bool {
+        false
+    }
+
+    /// Whether no further task starts.
+    #[inline(always)]
+    fn is_stopped(&self) -> bool {
+        self.common().ledger.is_stopped()
+    }
+
+    /// What the worker looks at between two tasks; whether it goes on.
+    #[inline(always)]
+    fn goes_on<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> bool {
+        !self.is_stopped()
+    }
+
+    /// Runs one task and hands its outputs on. Answers the successor to run next.
+    fn step<'f>(
+        &'f self,
+        ready: Self::Ready<'f>,
+        seat: &mut Seat<'_, Self::Hand<'f>>,
+    ) -> Option<Self::Ready<'f>>;
+
+    /// The worker has run so many tasks.
+    #[inline(always)]
+    fn counts(&self, _executed: u64) {}
+
+    /// A task without a successor to run next has ended.
+    #[inline(always)]
+    fn rest<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) {}
+
+    /// A panic of this text has ended the visit: the run is stopped for it.
+    fn panicked<'f>(&'f self, seat: &mut Seat<'_, Self::Hand<'f>>, text: &str);
+
+    /// The run ends for this: the first is reported.
+    fn stop(&self, error: Error) {
+        self.common().stop(error);
+    }
+
+    /// The worker goes.
+    fn leave<'f>(&'f self, _hand: Self::Hand<'f>) {}
+}
+
+/// A worker inside a run.
+pub(crate) struct Seat<'l, H> {
+    pub lane: &'l mut dyn Lane,
+    line: &'l Line,
+    pub tally: Tally,
+    /// What the lane wants to be told.
+    pub wants: Wants,
+    /// Where it notes what it does, if the run is recorded.
+    pub track: Option<Box<Track>>,
+    /// When the task that runs began, by the track's clock; 0 if none does.
+    began: u64,
+    pub hand: H,
+}
+
+/// What the first worker does before it looks for tasks: runs the program that inserts them, calls the
+/// outermost call.
+pub(crate) type Begin<'b, F> =
+    &'b (dyn for<'l> Fn(&'b F, &mut Seat<'l, <F as Front>::Hand<'b>>) + Sync);
+
+/// Lets workers into a run until it is over, whatever `execute` does with the job.
+pub(crate) fn drive<'b, F: Front>(
+    front: &'b F,
+    bell: Arc<Bell>,
+    begin: Begin<'b, F>,
+    execute: impl FnOnce(&Arc<Job>),
+) {
+    let driven = Driven { front, begin };
+    let stop = |driven: &Driven<'_, F>| driven.front.common().ledger.stop();
+    let offered = Offered::new(&driven, bell, stop);
+    execute(offered.job());
+    // `Offered` ends here, and so the gate is closed: from now on the run is its owner's alone.
+}
+
+/// A run, as workers find it inside its job.
+struct Driven<'b, F: Front> {
+    front: &'b F,
+    begin: Begin<'b, F>,
+}
+
+impl<F: Front> Work for Driven<'_, F> {
+    fn work(&self, lane: &mut dyn Lane) -> u64 {
+        let (front, common, worker) = (self.front, self.front.common(), lane.worker());
+        let line = common.ledger.line(worker);
+        let opened = common.opened.as_deref();
+        let track = opened.and_then(|opened| opened.enter(worker)).map(Box::new);
+        let mut seat = Seat {
+            tally: line.read(),
+            wants: if F::TELLS {
+                lane.wants()
+            } else {
+                Wants::Priorities
+            },
+            lane,
+            line,
+            track,
+            began: 0,
+            hand: front.enter(worker),
+        };
+        let before = seat.tally.executed;
+        // One guard for the whole visit: bodies and whatever else the user wrote may panic.
+        let visit = || {
+            (self.begin)(front, &mut seat);
+            visit(front, &mut seat);
+        };
+        let panicked = guarded(visit);
+        seat.find_track(opened);
+        if let Some(text) = panicked {
+            front.panicked(&mut seat, &text);
+        }
+        let Seat {
+            tally, track, hand, ..
+        } = seat;
+        front.leave(hand);
+        line.publish(&tally);
+        if let (Some(opened), Some(track)) = (opened, track) {
+            opened.leave(worker, *track);
+        }
+        tally.executed - before
+    }
+
+    fn is_drained(&self) -> bool {
+        self.front.common().ledger.is_drained()
+    }
+
+    fn refuse(&self, text: String) {
+        let error = Error::new(Kind::SchedulerFailed, None, text);
+        self.front.stop(error);
+    }
+}
+
+/// Runs tasks until there is none. A function of its own, for whose loop the seat is nobody else's: a
+/// nanosecond a task.
+#[inline(never)]
+fn visit<'f, F: Front>(front: &'f F, seat: &mut Seat<'_, F::Hand<'f>>) {
+    while let Some(ready) = next(front, seat) {
+        if !chain(front, ready, seat) {
+            return;
+        }
+    }
+}
+
+/// Runs a task, after it the successor that it made ready, and so on. False if the run is stopped.
+#[inline(always)]
+pub(crate) fn chain<'f, F: Front>(
+    front: &'f F,
+    ready: F::Ready<'f>,
+    seat: &mut Seat<'_, F::Hand<'f>>,
+) -> bool {
+    let mut next = Some(ready);
+    while let Some(ready) = next {
+        if !front.goes_on(seat) {
+            return false;
+        }
+        next = front.step(ready, seat);
+        seat.tally.executed += 1;
+        seat.line.publish_executed(seat.tally.executed);
+        front.counts(seat.tally.executed);
+    }
+    front.rest(seat);
+    true
+}
+
+/// The next task: from near queues, else a root in hand or a new one, else from what has arrived, else
+/// from another's queue.
+#[inline(always)]
+pub(crate) fn next<'f, F: Front>(
+    front: &'f F,
+    seat: &mut Seat<'_, F::Hand<'f>>,
+) -> Option<F::Ready<'f>> {
+    let mut waits_since = None;
+    let mut idle = None;
+    loop {
+        if let Some(word) = seat.lane.pop() {
+            seat.tally.taken += 1;
+            return front.unpack(word, seat);
+        }
+        if let Some(root) = front.root(seat) {
+            return Some(root);
+        }
+        let announced = front.announce(seat);
+        if announced == Announced::Some {
+            continue;
+        }
+        let mail = front.take_mail(seat);
+        if front.is_stopped() {
+            return None;
+        }
+        if mail {
+            continue;
+        }
+        if let Some(word) = seat.lane.steal() {
+            seat.tally.taken += 1;
+            if let Some(track) = &mut seat.track {
+                track.stolen();
+            }
+            return front.unpack(word, seat);
+        }
+        if announced == Announced::ByAnother {
+            idle.get_or_insert_with(Idle::default).pause();
+        } else if !front.lingers(&mut waits_since) {
+            return None;
+        }
+    }
+}
+
+impl<H> Seat<'_, H> {
+    /// Queues a ready task. `about` is asked where its data lie and what class it is of, if the lane
+    /// wants to be told.
+    #[inline(always)]
+    pub fn push(&mut self, word: Word, priority: i64, about: impl FnOnce() -> (Hint, usize)) {
+        self.tally.queued += 1;
+        if self.wants > Wants::Priorities {
+            let (hint, class) = about();
+            let ready = Ready::new(word, priority).with_hint(hint);
+            self.lane.push_ready(ready.with_class(class));
+        } else {
+            self.lane.push(word, priority);
+        }
+    }
+
+    /// Runs the body of a task of this class; the lane is told how long it took, if it wants to know.
+    #[inline(always)]
+    pub fn timed<R>(&mut self, class: usize, body: impl FnOnce(&mut Self) -> R) -> R {
+        if self.wants != Wants::Everything {
+            return body(self);
+        }
+        let start = Instant::now();
+        let result = body(self);
+        self.lane.measured(class, start.elapsed().as_secs_f64());
+        result
+    }
+
+    /// A body begins, if that is recorded.
+    #[inline(always)]
+    pub fn begins(&mut self) {
+        if self.track.is_some() {
+            self.note_begin();
+        }
+    }
+
+    /// A body has ended, or was skipped, if that is recorded.
+    #[inline(always)]
+    pub fn ends(&mut self, fate: Fate, task: impl FnOnce(&mut Track) -> (TaskNumber, usize)) {
+        if self.track.is_some() {
+            self.note_end(fate, task);
+        }
+    }
+
+    /// A body has panicked, if one was running and that is recorded.
+    pub fn ends_by_panic(&mut self, task: impl FnOnce(&mut Track) -> (TaskNumber, usize)) {
+        if self.began > 0 {
+            self.ends(Fate::Failed, task);
+        }
+    }
+
+    /// Finds its notes again, if a body that panicked had put them aside.
+    pub fn find_track(&mut self, opened: Option<&Opened>) {
+        if let (Some(opened), None) = (opened, &self.track) {
+            self.track = opened.take(self.lane.worker()).map(Box::new);
+        }
+    }
+
+    // Not in the loop of those that are not recorded: there a nanosecond a task was seen (a chain,
+    // 3.4 to 4.4 ns).
+    #[cold]
+    #[inline(never)]
+    fn note_begin(&mut self) {
+        self.began = self.track.as_ref().map_or(0, |track| track.now());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_end(&mut self, fate: Fate, task: impl FnOnce(&mut Track) -> (TaskNumber, usize)) {
+        if let Some(track) = &mut self.track {
+            let (number, class) = task(track);
+            track.ran(number, class, self.began, fate);
+            self.began = 0;
+        }
+    }
+
+    /// The same seat with something else in hand, for a while: [`back`](Self::back) is to be called
+    /// with what is left of it.
+    pub fn with<I>(&mut self, hand: I) -> Seat<'_, I> {
+        Seat {
+            lane: &mut *self.lane,
+            line: self.line,
+            tally: self.tally,
+            wants: self.wants,
+            track: self.track.take(),
+            began: self.began,
+            hand,
+        }
+    }
+
+    /// What a seat [with](Self::with) something else in hand has left: counts and notes.
+    pub fn left(self) -> (Left, H) {
+        let Seat {
+            tally,
+            track,
+            began,
+            hand,
+            ..
+        } = self;
+        let left = Left {
+            tally,
+            track,
+            began,
+        };
+        (left, hand)
+    }
+
+    /// Takes it back.
+    pub fn back(&mut self, left: Left) {
+        (self.tally, self.track, self.began) = (left.tally, left.track, left.began);
+    }
+}
+
+/// See [`Seat::left`].
+pub(crate) struct Left {
+    tally: Tally,
+    track: Option<Box<Track>>,
+    began: u64,
+}

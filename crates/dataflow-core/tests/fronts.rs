@@ -1,0 +1,227 @@
+//! Four ways to write a program, one engine: what an executor is told, and what is said of one that
+//! loses tasks, is the same for spaces, sequences, recorded programs and recursions.
+
+mod specimen;
+
+use dataflow_core::error::Kind;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Executor, Inline, Job, Lane, Word};
+use dataflow_core::prelude::*;
+use dataflow_core::recursion::{Call, Recursive, recurse};
+use dataflow_core::sequence::record::record;
+use dataflow_core::sequence::{read, scope, scope_with, write};
+use dataflow_core::{Report, run};
+use specimen::curious::{Asking, Placed};
+use std::sync::Arc;
+
+/// The NUMA nodes on which four data lie.
+const NODES: [usize; 4] = [0, 0, 1, 0];
+
+/// What an executor was told: sorted hints, classes and priorities of what was queued; bytes read by
+/// node; bodies measured by class.
+type Told = (Vec<(Option<usize>, Option<usize>, i64)>, [u64; 2], [u64; 2]);
+
+/// What an executor is told of a run, which reports the same bytes.
+fn told(go: impl FnOnce(&dyn Executor) -> Report) -> Told {
+    let asking = Asking::default();
+    let report = go(&asking);
+    let mut curious = asking.0.into_inner().unwrap();
+    curious.queued.sort();
+    assert_eq!(curious.read, [report.local_bytes, report.remote_bytes]);
+    (curious.queued, curious.read, curious.measured)
+}
+
+/// Four tasks that change a datum each, and two that read one and change another.
+#[test]
+fn an_executor_is_told_the_same_of_a_space_of_a_run_in_place_and_of_a_sequence() {
+    let store = Store::new("placed", NODES.map(Placed));
+    let recorded = record("told", 1, |r| {
+        let homes = [0, 1, 2, 3].map(|at| r.home(&store, at, Rank(0)));
+        for home in &homes {
+            r.name("root").task(write(home), |_| ());
+        }
+        let [near, other, far, last] = &homes;
+        let own = r.name("both").priority(3);
+        own.task((write(near), read(last)), |_| ());
+        let away = r.name("both").priority(2);
+        away.task((write(far), read(other)), |_| ());
+    })
+    .unwrap();
+    let mut data = NODES.map(Placed);
+    let as_sequence = told(|on| {
+        let inserted = scope_with(on, &Monitor::new(), |s| {
+            let [near, other, far, last] = data.each_mut().map(|datum| s.datum_mut(datum));
+            for datum in [&near, &other, &far, &last] {
+                s.name("root").task(write(datum), |_| ());
+            }
+            let own = s.name("both").priority(3);
+            own.task((write(&near), read(&last)), |_| ());
+            let away = s.name("both").priority(2);
+            away.task((write(&far), read(&other)), |_| ());
+        });
+        inserted.unwrap().1
+    });
+    let in_place = told(|on| recorded.run(on).unwrap());
+    let as_space = told(|on| run(&recorded, on).unwrap());
+    assert_eq!(in_place, as_space);
+    let (queued, read, measured) = in_place;
+    assert!(queued.contains(&(Some(1), Some(1), 2)), "{queued:?}");
+    assert_eq!((read, measured), ([600, 200], [4, 2]));
+    // Whoever inserts runs nothing meanwhile: all that was ready when it came is queued.
+    assert_eq!((as_sequence.1, as_sequence.2), (read, measured));
+    for of_root in NODES.map(|node| (Some(node), Some(0), 0)) {
+        assert!(as_sequence.0.contains(&of_root), "{as_sequence:?}");
+    }
+    assert!(as_sequence.0.contains(&(Some(1), Some(1), 2)));
+}
+
+/// Calls n calls of n - 1, n - 2, …
+struct Subsets;
+
+impl Recursive for Subsets {
+    type Argument = u64;
+    type Value = u64;
+
+    fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+        Ok(Call::fork(0..n, |values| {
+            1 + values.into_iter().sum::<u64>()
+        }))
+    }
+}
+
+#[test]
+fn an_executor_is_told_of_calls_too() {
+    let (queued, read, measured) = told(|on| {
+        let (subsets, report) = recurse(&Subsets, 4, on).unwrap();
+        assert_eq!(subsets, 16);
+        report
+    });
+    // One call of a fork is kept, the others are queued.
+    assert_eq!(queued, [(None, Some(0), 0); 7]);
+    assert_eq!((read, measured), ([0; 2], [16, 0]));
+}
+
+/// One worker whose queue loses a word, the `loses`th; it gives up when it finds nothing any more.
+struct Loses(usize);
+
+#[derive(Default)]
+struct Leaky {
+    queue: Vec<Word>,
+    /// How many words may still be pushed until one is lost.
+    left: usize,
+}
+
+impl Lane for Leaky {
+    fn worker(&self) -> usize {
+        0
+    }
+    fn push(&mut self, word: Word, _: i64) {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                self.queue.push(word);
+            }
+            None => self.left = usize::MAX,
+        }
+    }
+    fn pop(&mut self) -> Option<Word> {
+        self.queue.pop()
+    }
+    fn steal(&mut self) -> Option<Word> {
+        None
+    }
+    fn outranks(&self, _: i64) -> bool {
+        false
+    }
+}
+
+impl Executor for Loses {
+    fn n_workers(&self) -> usize {
+        1
+    }
+    fn execute(&self, job: &Arc<Job>) {
+        let mut lane = Leaky {
+            left: self.0,
+            ..Leaky::default()
+        };
+        while let Some(entered) = job.enter()
+            && entered.work(&mut lane) > 0
+        {}
+    }
+}
+
+/// One worker that never comes.
+struct Closed;
+
+impl Executor for Closed {
+    fn n_workers(&self) -> usize {
+        1
+    }
+    fn execute(&self, _: &Arc<Job>) {}
+}
+
+/// What a run on an executor ends in, for each way to write a program; of more than one task that
+/// waits at once.
+fn ends(on: &dyn Executor) -> [dataflow_core::Error; 4] {
+    let store = Store::new("numbers", [0u64; 4]);
+    let recorded = record("lost", 1, |r| {
+        let homes = [0, 1, 2, 3].map(|at| r.home(&store, at, Rank(0)));
+        for home in &homes {
+            r.priority(1).task(write(home), |number| *number += 1);
+        }
+    })
+    .unwrap();
+    let mut numbers = [0u64; 4];
+    let inserted = scope(on, |s| {
+        for number in s.handles(numbers.iter_mut()) {
+            s.task(write(&number), |number| **number += 1);
+        }
+    });
+    [
+        run(&recorded, on).unwrap_err(),
+        recorded.run(on).unwrap_err(),
+        inserted.unwrap_err(),
+        recurse(&Subsets, 4, on).unwrap_err(),
+    ]
+}
+
+#[test]
+fn a_lost_task_is_called_lost_however_the_program_was_written() {
+    for (on, ran) in [
+        (
+            &Loses(2) as &dyn Executor,
+            ["3 of 4", "3 of 4", "3 of 4", ""],
+        ),
+        (&Closed, ["0 of 4", "0 of 4", "0", "0"]),
+    ] {
+        let errors = ends(on);
+        for (error, ran) in errors.iter().zip(ran) {
+            assert_eq!(error.kind(), Kind::Stalled, "{error}");
+            let text = error.message();
+            assert!(text.starts_with("the executor has lost "), "{text}");
+            assert!(text.contains(&format!("it ran {ran}")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_cancelled_says_so_however_the_program_was_written() {
+    let monitor = Monitor::new();
+    monitor.cancel();
+    let store = Store::new("numbers", [0u64]);
+    let recorded = record("cancelled", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.task(write(&home), |number| *number += 1);
+    })
+    .unwrap();
+    let ends = [
+        dataflow_core::run_with(&recorded, &Inline, &monitor).unwrap_err(),
+        recorded.run_watched(&Inline, &monitor).unwrap_err(),
+        scope_with(&Inline, &monitor, |s| s.task((), |()| ())).unwrap_err(),
+        dataflow_core::recursion::recurse_with(&Subsets, 4, &Inline, &monitor).unwrap_err(),
+    ];
+    for error in ends {
+        assert_eq!(error.kind(), Kind::Cancelled, "{error}");
+        assert!(error.message().starts_with("cancelled after 0"), "{error}");
+    }
+}
