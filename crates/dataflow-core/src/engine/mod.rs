@@ -31,7 +31,7 @@ pub(crate) use shelf::{Keeper, Place, Shelves};
 use crate::data::{Datum, RunNumber};
 use crate::error::{Error, Kind, shown};
 use crate::monitor::Monitor;
-use crate::port::{Courier, Executor, Failure, Line as OpenLine, Wire};
+use crate::port::{Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering};
@@ -86,7 +86,7 @@ impl Report {
     }
 }
 
-/// Runs all tasks of a space on one rank.
+/// Runs all tasks of a space on this rank, whatever others do.
 ///
 /// A body never waits for another run: one that calls `run` gets an error, and one that waits for a
 /// thread that does, on the same executor, may wait for ever, for it keeps its worker meanwhile.
@@ -95,49 +95,38 @@ impl Report {
 ///
 /// # Errors
 /// The smallest failure of a body by (index, task), the same under every schedule; or the fault
-/// of the space that was met first. The executor can be used again at once. If the environment has
+/// of the space that was met first; [`Kind::Cancelled`] by the executor's
+/// [monitor](Executor::monitor). The executor can be used again at once. If the environment has
 /// `DATAFLOW_VERIFY=1`, spaces of at most 100,000 tasks are [verified](crate::space::verify) before
 /// they run; of larger ones a line on stderr says that they were not.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
-    run_with(space, on, &Monitor::new())
-}
-
-/// Runs all tasks of a space on one rank, watched by a monitor.
-///
-/// # Errors
-/// As [`run`], and [`Kind::Cancelled`].
-pub fn run_with<S: TaskSpace>(
-    space: &S,
-    on: &dyn Executor,
-    monitor: &Monitor,
-) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     verify_if_asked(space, 1)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
     let mut run = Run::new(space, ledger, None);
     run.opened = record::open(space, Rank(0), on);
-    run.execute(on, Arc::default(), monitor, |_| {});
+    run.execute(on, Arc::default(), |_| {});
     let opened = run.opened.take();
-    let ended = run.finish(on, monitor, start);
+    let ended = run.finish(on, start);
     record::close(opened, space, Rank(0));
     ended.map_err(|fault| fault.error)
 }
 
-/// Runs the tasks that a space places on the courier's rank, together with the other ranks, which
-/// call this with the same space. On a single rank the same as [`run_with`].
+/// Runs the tasks that a space places on the rank of the executor's [courier](Executor::courier),
+/// together with the other ranks, which call this with the same space. On a single rank the same as
+/// [`run`].
 ///
 /// # Errors
-/// As [`run_with`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
+/// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
 /// [`Kind::RankLost`] if one is silent, [`Kind::Malformed`].
 pub fn run_across<S: TaskSpace<Datum: Wire>>(
     space: &S,
     on: &dyn Executor,
-    courier: &dyn Courier,
-    monitor: &Monitor,
 ) -> Result<Report, Error> {
+    let courier = on.courier();
     if courier.n_ranks() == 1 {
-        return run_with(space, on, monitor);
+        return run(space, on);
     }
     refuse_inside_a_body()?;
     verify_if_asked(space, courier.n_ranks() as u32)?;
@@ -155,9 +144,9 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     };
     let mut run = Run::new(space, ledger, Some(abroad));
     run.opened = record::open(space, rank, on);
-    run.execute(on, mail.bell().clone(), monitor, |job| mail.set_job(job));
+    run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
     let opened = run.opened.take();
-    let own = match run.finish(on, monitor, start) {
+    let own = match run.finish(on, start) {
         Ok(report) => Ok(report),
         Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
     };
@@ -261,16 +250,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// Lets the executor's workers in until the run is over.
-    fn execute(
-        &self,
-        on: &dyn Executor,
-        bell: Arc<Bell>,
-        monitor: &Monitor,
-        offer: impl FnOnce(&Arc<Job>),
-    ) {
+    fn execute(&self, on: &dyn Executor, bell: Arc<Bell>, offer: impl FnOnce(&Arc<Job>)) {
         let offered = Offered::new(self, bell, |run| run.ledger.stop());
         offer(offered.job());
-        monitor.watch(&self.ledger, offered.job());
+        if let Some(monitor) = on.monitor() {
+            monitor.watch(&self.ledger, offered.job());
+        }
         on.execute(offered.job());
         // `Offered` ends here, and so the gate is closed, whatever the executor did: from now on
         // the run is its owner's alone.
@@ -311,18 +296,14 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// What became of the run, once nobody is inside.
-    fn finish(
-        self,
-        on: &dyn Executor,
-        monitor: &Monitor,
-        start: Instant,
-    ) -> Result<Report, Fault<S::Task>> {
+    fn finish(self, on: &dyn Executor, start: Instant) -> Result<Report, Fault<S::Task>> {
         let seconds = start.elapsed().as_secs_f64();
         let executed = self.ledger.executed();
         if let Some(fault) = self.fault().take() {
             return Err(fault);
         }
-        if monitor.is_cancelled() && executed < self.ledger.count() {
+        let cancelled = on.monitor().is_some_and(Monitor::is_cancelled);
+        if cancelled && executed < self.ledger.count() {
             let text = format!(
                 "cancelled after {executed} of {} tasks",
                 self.ledger.count()

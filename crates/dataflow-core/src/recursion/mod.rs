@@ -39,9 +39,8 @@ mod run;
 
 pub use across::recurse_across;
 
-use crate::engine::{Report, is_inside, refuse_inside_a_body};
+use crate::engine::{Report, is_inside};
 use crate::error::{Error, TaskError};
-use crate::monitor::Monitor;
 use crate::port::{Executor, Job};
 use std::sync::Arc;
 
@@ -102,31 +101,20 @@ impl<P: Recursive + ?Sized> std::fmt::Debug for Call<P> {
 ///
 /// # Errors
 /// Of calls that failed the smallest by (index, way to the call), the same under every schedule; or
-/// a panic.
+/// a panic; or [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor, which
+/// watches no call inside a body.
 pub fn recurse<P: Recursive>(
     problem: &P,
     argument: P::Argument,
     on: &dyn Executor,
 ) -> Result<(P::Value, Report), Error> {
-    match is_inside() {
-        false => recurse_with(problem, argument, on, &Monitor::new()),
-        true => run::run(problem, argument, on, |_, job| on.execute_inside(job)),
+    if is_inside() {
+        return run::run(problem, argument, on, |_, job| on.execute_inside(job));
     }
-}
-
-/// The same, watched by a monitor.
-///
-/// # Errors
-/// As [`recurse`], and [`Kind::Cancelled`](crate::error::Kind::Cancelled).
-pub fn recurse_with<P: Recursive>(
-    problem: &P,
-    argument: P::Argument,
-    on: &dyn Executor,
-    monitor: &Monitor,
-) -> Result<(P::Value, Report), Error> {
-    refuse_inside_a_body()?;
     run::run(problem, argument, on, |ledger, job: &Arc<Job>| {
-        monitor.watch(ledger, job);
+        if let Some(monitor) = on.monitor() {
+            monitor.watch(ledger, job);
+        }
         on.execute(job);
     })
 }

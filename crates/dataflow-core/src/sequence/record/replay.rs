@@ -78,7 +78,6 @@ pub(super) fn run<D: Datum>(
     recorded: &Recorded<'_, D>,
     order: &Order,
     on: &dyn Executor,
-    monitor: &Monitor,
 ) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     let start = Instant::now();
@@ -103,12 +102,14 @@ pub(super) fn run<D: Datum>(
         let offered = Offered::new(&replay, Arc::default(), |replay: &Replay<'_, '_, D>| {
             replay.ledger.stop();
         });
-        monitor.watch(&replay.ledger, offered.job());
+        if let Some(monitor) = on.monitor() {
+            monitor.watch(&replay.ledger, offered.job());
+        }
         on.execute(offered.job());
     }
     let seconds = start.elapsed().as_secs_f64();
     replay.close_trace();
-    replay.finish(on, monitor, seconds)
+    replay.finish(on, seconds)
 }
 
 impl<D: Datum> Work for Replay<'_, '_, D> {
@@ -408,13 +409,13 @@ impl<D: Datum> Replay<'_, '_, D> {
 
 impl<D: Datum> Replay<'_, '_, D> {
     /// What became of the run, once nobody is inside. The data go home.
-    fn finish(self, on: &dyn Executor, monitor: &Monitor, seconds: f64) -> Result<Report, Error> {
+    fn finish(self, on: &dyn Executor, seconds: f64) -> Result<Report, Error> {
         let (executed, count) = (self.ledger.executed(), self.ledger.count());
         if let Some(error) = self.faults.take() {
             return Err(error);
         }
         if executed < count {
-            let (kind, text) = match monitor.is_cancelled() {
+            let (kind, text) = match on.monitor().is_some_and(Monitor::is_cancelled) {
                 true => (Kind::Cancelled, "cancelled after"),
                 false => (Kind::Stalled, "the executor has lost tasks: it ran"),
             };
