@@ -59,7 +59,7 @@ pub mod wire;
 
 #[doc(hidden)]
 pub use dataflow_macros as macros;
-pub use engine::{Report, run, run_across, run_with};
+pub use engine::{Report, run, run_across};
 pub use error::{Error, Kind, TaskError};
 
 /// What an author of a task space needs.

@@ -3,7 +3,7 @@
 use crate::engine::{Job, Ledger};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// Handed to [`run_with`](crate::run_with) and kept by whoever wants to watch or cancel the run.
+/// Given to a [`Context`](crate::port::Context) and kept by whoever wants to watch or cancel the runs.
 ///
 /// # Examples
 /// ```

@@ -4,10 +4,10 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
+use dataflow_core::run;
 use dataflow_core::space::Independent;
-use dataflow_core::{run, run_with};
 use specimen::{Number, within};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -234,7 +234,7 @@ fn a_run_that_was_cancelled_before_it_starts_runs_nothing() {
         let triangle = Triangle::new(5);
         let error = within(
             || "cancelled".into(),
-            || run_with(&triangle, &executor, &monitor),
+            || run(&triangle, &Context::new(&executor).watched_by(&monitor)),
         );
         assert_eq!(error.unwrap_err().kind(), Kind::Cancelled);
         assert!(triangle.ran().is_empty() && triangle.is_full());
@@ -265,7 +265,7 @@ fn a_run_is_cancelled_from_another_thread_and_its_progress_only_grows() {
             });
             within(
                 || "cancel".into(),
-                || run_with(&endless, &executor, &monitor),
+                || run(&endless, &Context::new(&executor).watched_by(&monitor)),
             )
         });
         let error = result.unwrap_err();
@@ -297,7 +297,7 @@ fn one_monitor_cancels_all_its_runs() {
         || "two runs".into(),
         || {
             std::thread::scope(|threads| {
-                let run = || run_with(&endless(), &Inline, &monitor);
+                let run = || run(&endless(), &Context::new(&Inline).watched_by(&monitor));
                 let runs = [threads.spawn(run), threads.spawn(run)];
                 while started.load(Ordering::Relaxed) < 2 {
                     std::thread::yield_now();
@@ -315,7 +315,11 @@ fn one_monitor_cancels_all_its_runs() {
 #[test]
 fn progress_is_complete_after_a_run() {
     let monitor = Monitor::new();
-    run_with(&Triangle::new(7), &Inline, &monitor).unwrap();
+    run(
+        &Triangle::new(7),
+        &Context::new(&Inline).watched_by(&monitor),
+    )
+    .unwrap();
     assert_eq!(
         (monitor.progress().done, monitor.progress().count),
         (28, 28)

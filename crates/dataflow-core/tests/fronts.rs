@@ -5,11 +5,11 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Executor, Inline, Job, Lane, Word};
+use dataflow_core::port::{Context, Executor, Inline, Job, Lane, Word};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
-use dataflow_core::sequence::{read, scope, scope_with, write};
+use dataflow_core::sequence::{read, scope, write};
 use dataflow_core::{Report, run};
 use specimen::curious::{Asking, Placed};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn an_executor_is_told_the_same_of_a_space_of_a_run_in_place_and_of_a_sequence()
     .unwrap();
     let mut data = NODES.map(Placed);
     let as_sequence = told(|on| {
-        let inserted = scope_with(on, &Monitor::new(), |s| {
+        let inserted = scope(on, |s| {
             let [near, other, far, last] = data.each_mut().map(|datum| s.datum_mut(datum));
             for datum in [&near, &other, &far, &last] {
                 s.name("root").task(write(datum), |_| ());
@@ -214,11 +214,12 @@ fn a_run_that_was_cancelled_says_so_however_the_program_was_written() {
         r.task(write(&home), |number| *number += 1);
     })
     .unwrap();
+    let on = Context::new(&Inline).watched_by(&monitor);
     let ends = [
-        dataflow_core::run_with(&recorded, &Inline, &monitor).unwrap_err(),
-        recorded.run_watched(&Inline, &monitor).unwrap_err(),
-        scope_with(&Inline, &monitor, |s| s.task((), |()| ())).unwrap_err(),
-        dataflow_core::recursion::recurse_with(&Subsets, 4, &Inline, &monitor).unwrap_err(),
+        run(&recorded, &on).unwrap_err(),
+        recorded.run(&on).unwrap_err(),
+        scope(&on, |s| s.task((), |()| ())).unwrap_err(),
+        recurse(&Subsets, 4, &on).unwrap_err(),
     ];
     for error in ends {
         assert_eq!(error.kind(), Kind::Cancelled, "{error}");

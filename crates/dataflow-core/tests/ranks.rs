@@ -3,8 +3,7 @@
 mod specimen;
 
 use dataflow_core::error::Kind;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run, run_across};
 use specimen::cholesky::Task;
@@ -53,7 +52,7 @@ fn across<S: Specimen<Datum = Number>>(
         on_ranks(n_ranks, (seed, fan_out), |courier: &dyn Courier| {
             let on = &executors(seed)[(seed as usize + courier.rank().0 as usize) % 3];
             let here = space();
-            let result = run_across(&here, &**on, courier, &Monitor::new());
+            let result = run_across(&here, &Context::new(&**on).across(courier));
             assert!(here.holes().is_empty(), "{:?}", here.holes());
             (result, here.outcome())
         })
@@ -140,7 +139,7 @@ fn the_smallest_of_several_failures_on_several_ranks_is_reported_everywhere() {
                         Some(task) => space.failing(task, false),
                         None => space,
                     };
-                    run_across(&space, &Inline, courier, &Monitor::new())
+                    run_across(&space, &Context::new(&Inline).across(courier))
                 })
             },
         );
@@ -264,7 +263,7 @@ fn a_task_without_data_crosses_ranks_too() {
         };
         verify(&space, n_ranks).unwrap();
         let (ended, crossed) = on_ranks(n_ranks, (9, 2), |courier| {
-            run_across(&space, &Inline, courier, &Monitor::new())
+            run_across(&space, &Context::new(&Inline).across(courier))
                 .unwrap()
                 .tasks
         });
@@ -272,7 +271,7 @@ fn a_task_without_data_crosses_ranks_too() {
         assert_eq!(crossed.data, 0);
         space.fails = Some((0, 0));
         let (ended, _) = on_ranks(n_ranks, (9, 2), |courier| {
-            run_across(&space, &Inline, courier, &Monitor::new()).unwrap_err()
+            run_across(&space, &Context::new(&Inline).across(courier)).unwrap_err()
         });
         assert!(ended.iter().all(|error| error.kind() == Kind::TaskFailed));
         assert_eq!(space.overtook.load(Ordering::Relaxed), 0);

@@ -6,7 +6,7 @@ mod specimen;
 use dataflow_core::Report;
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::{Monitor, Progress};
-use dataflow_core::port::{Alone, Executor, Inline, Job, Shuffled};
+use dataflow_core::port::{Context, Executor, Inline, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::sequence::record::{Home, Recorded, Recorder, record};
 use dataflow_core::sequence::{commute, read, scope, write};
@@ -253,7 +253,7 @@ proptest! {
                 let store = numbers();
                 let recorded = recorded((&program, &Failing::new()), n_ranks, &store);
                 let on = Shuffled::new(seed).with_threads(1 + courier.rank().0 as usize % 2);
-                recorded.run_across(&on, courier, &Monitor::new()).unwrap();
+                recorded.run_across(&Context::new(&on).across(courier)).unwrap();
                 values(&store)
             });
             let data = (0..N_DATA).map(|datum| parts[owner(datum, n_ranks)][datum]);
@@ -277,7 +277,7 @@ fn a_gathered_datum_is_on_every_rank_as_it_was_at_that_place() {
         });
         recorded
             .unwrap()
-            .run_across(&Inline, courier, &Monitor::new())
+            .run_across(&Context::new(&Inline).across(courier))
             .unwrap();
         gathered
             .iter()
@@ -362,9 +362,7 @@ fn what_a_recorded_body_ends_in_names_the_program_s_task() {
             assert_eq!(error.kind(), kind);
             assert_eq!(values(&store), [1; N_DATA], "all is at home again");
         }
-        let error = recorded
-            .run_across(&Inline, &Alone, &Monitor::new())
-            .unwrap_err();
+        let error = recorded.run_across(&Inline).unwrap_err();
         assert_eq!(error.task(), Some("bad 1"));
     }
 }
@@ -390,7 +388,7 @@ fn what_a_run_was_ended_in_is_at_home_as_its_tasks_have_left_it_and_runs_again()
         })
         .unwrap();
         let ended = monitors.each_ref().map(|monitor| {
-            let ended = recorded.run_watched(on, monitor);
+            let ended = recorded.run(&Context::new(on).watched_by(monitor));
             what.fetch_add(1, Ordering::Relaxed);
             let kind = ended.as_ref().map_err(|error| error.kind());
             let [a, b, ..] = values(&store)[..] else {

@@ -5,8 +5,8 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor, Inline, Shuffled};
-use dataflow_core::recursion::{Call, Recursive, recurse, recurse_across, recurse_with};
+use dataflow_core::port::{Context, Executor, Inline, Shuffled};
+use dataflow_core::recursion::{Call, Recursive, recurse, recurse_across};
 use dataflow_core::{TaskError, run, space::Independent};
 use specimen::ranks::on_ranks;
 use specimen::within;
@@ -137,9 +137,8 @@ fn across_ranks_the_same_on_every_rank_and_every_rank_has_calls() {
                     let tree = Tree::default();
                     let first = Node::new(N, &tree);
                     let on = Shuffled::new(9).with_threads(2);
-                    let monitor = Monitor::new();
-                    let ran = recurse_across(&Irregular(&tree), first, &on, courier, &monitor);
-                    let (value, report) = ran.unwrap();
+                    let on = Context::new(&on).across(courier);
+                    let (value, report) = recurse_across(&Irregular(&tree), first, &on).unwrap();
                     (value, report.tasks)
                 })
             },
@@ -190,7 +189,8 @@ fn depth_costs_no_stack_whether_it_ends_well_or_not() {
         monitor: &monitor,
         at: depth / 2,
     };
-    let error = recurse_with(&stopping, depth, &Inline, &monitor).unwrap_err();
+    let on = Context::new(&Inline).watched_by(&monitor);
+    let error = recurse(&stopping, depth, &on).unwrap_err();
     assert_eq!(error.kind(), Kind::Cancelled);
 }
 
@@ -271,27 +271,28 @@ fn a_failure_below_the_top_is_the_same_on_every_rank_and_one_at_the_top_comes_be
             false => Ok(()),
         }
     };
-    let (errors, _) = within(
-        || "2 ranks".into(),
-        || {
-            on_ranks(2, (3, 8), |courier| {
-                let (fails, monitor) = (fails(&[2, 0, 1]), Monitor::new());
-                let problem = Failing(4, &fails);
-                let ran = recurse_across(&problem, vec![], &Inline, courier, &monitor);
-                let error = ran.unwrap_err();
-                (error.name().to_string(), error.index(), error.to_string())
-            })
-        },
-    );
-    assert_eq!(errors[0], errors[1]);
-    assert_eq!((&*errors[0].0, errors[0].1), ("odd", Some(5)));
-    let (fails, monitor) = (fails(&[1]), Monitor::new());
-    let ran = recurse_across(&Failing(4, &fails), vec![], &Inline, &Alone, &monitor);
-    let error = ran.unwrap_err();
-    assert_eq!(
-        (error.name(), error.task()),
-        ("odd", Some("call at the top"))
-    );
+    let errors_of = |failing| {
+        let (errors, _) = within(
+            || "2 ranks".into(),
+            || {
+                on_ranks(2, (3, 8), |courier| {
+                    let (fails, on) = (fails(failing), Context::new(&Inline).across(courier));
+                    recurse_across(&Failing(4, &fails), vec![], &on).unwrap_err()
+                })
+            },
+        );
+        assert_eq!(errors[0].to_string(), errors[1].to_string());
+        errors
+    };
+    for error in errors_of(&[2, 0, 1]) {
+        assert_eq!((error.name(), error.index()), ("odd", Some(5)));
+    }
+    for error in errors_of(&[1]) {
+        assert_eq!(
+            (error.name(), error.task()),
+            ("odd", Some("call at the top"))
+        );
+    }
 }
 
 #[test]

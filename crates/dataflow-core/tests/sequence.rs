@@ -2,10 +2,10 @@
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::sequence::{
-    Handle, Reduce, Scope, Sifted, Window, commute, read, reduce, scope, scope_inside, scope_with,
-    update, write,
+    Handle, Reduce, Scope, Sifted, Window, commute, read, reduce, scope, scope_inside, update,
+    write,
 };
 use dataflow_core::{TaskError, run, space::Independent};
 use proptest::prelude::*;
@@ -313,7 +313,9 @@ fn a_scope_returns_what_its_program_does_and_lends_what_outlives_it() {
             }
             42
         });
-        assert_eq!((answer.unwrap(), lengths.into_inner()), (42, 80));
+        let (answer, report) = answer.unwrap();
+        assert_eq!((answer, report.tasks), (42, 10));
+        assert_eq!(lengths.into_inner(), 80);
     }
 }
 
@@ -455,14 +457,16 @@ fn a_scope_inside_a_body_or_a_program_is_refused() {
     for on in executors() {
         let inner = scope(&*on, |s| {
             s.task((), |()| {
-                scope(&Inline, |_| ()).map_err(|error| error.to_string())
+                let ended = scope(&Inline, |_| ());
+                ended.map(drop).map_err(|error| error.to_string())
             });
         });
         assert!(inner.unwrap_err().to_string().contains("body"));
         let inside = scope(&*on, |_| {
             run(&Independent::new("one", 1, |_| Ok(())), &Inline).map(drop)
         });
-        assert_eq!(inside.unwrap().unwrap_err().kind(), Kind::NestedRun);
+        let (inside, _) = inside.unwrap();
+        assert_eq!(inside.unwrap_err().kind(), Kind::NestedRun);
     }
 }
 
@@ -471,7 +475,7 @@ fn a_cancelled_scope_says_so_and_drops_what_waits() {
     for on in executors() {
         let monitor = Monitor::new();
         let held = std::sync::Arc::new(());
-        let cancelled = scope_with(&*on, &monitor, |s| {
+        let cancelled = scope(&Context::new(&*on).watched_by(&monitor), |s| {
             let n = s.handle(0);
             s.task(write(&n), |_| monitor.cancel());
             for _ in 0..10 {
@@ -596,7 +600,7 @@ fn a_parent_keeps_what_it_accesses_until_its_last_descendant_has_ended() {
         let ended = AtomicUsize::new(0);
         let mut numbers = [0u64; 8];
         let (mut seen, mut seen_too) = (0, 0);
-        let (_, report) = scope_with(&*on, &Monitor::new(), |s| {
+        let (_, report) = scope(&*on, |s| {
             let all = s.handle(&mut numbers[..]);
             let (after, beside) = (s.handle(&mut seen), s.handle(&mut seen_too));
             let ended = &ended;
@@ -727,10 +731,8 @@ fn a_program_that_leaves_early_runs_what_it_has_inserted() {
         let error = left.unwrap_err();
         assert_eq!(error.task(), Some("nested 4"), "{error}");
         assert_eq!(ran.into_inner(), 3);
-        assert_eq!(
-            scope(&*on, |_| Err::<(), _>("early")).unwrap(),
-            Err("early")
-        );
+        let (answer, _) = scope(&*on, |_| Err::<(), _>("early")).unwrap();
+        assert_eq!(answer, Err("early"));
     }
 }
 
@@ -744,7 +746,7 @@ fn whatever_a_program_forgets_its_scope_waits_for_all_that_it_has_inserted() {
     for on in executors() {
         let mut numbers = [1u64, 2, 3];
         let (first, rest) = numbers.split_at_mut(1);
-        let (_, report) = scope_with(&*on, &Monitor::new(), |s| {
+        let (_, report) = scope(&*on, |s| {
             let first = s.handle(&mut first[0]);
             forget(s.name("never inserted").priority(3));
             s.task(write(&first), |first| **first *= 10);
@@ -844,7 +846,7 @@ fn a_stopped_scope_drops_what_is_inserted_and_the_program_can_ask() {
         for cancels in [false, true] {
             let (held, kept) = (AtomicU64::new(0), AtomicU64::new(0));
             let monitor = Monitor::new();
-            let ended = scope_with(&*on, &monitor, |s| {
+            let ended = scope(&Context::new(&*on).watched_by(&monitor), |s| {
                 let n = s.handle(0u64);
                 s.task(write(&n), |_| assert!(cancels, "the first task panics"));
                 if cancels {
@@ -986,7 +988,7 @@ fn a_sifted_reduction_keeps_the_good_records_and_names_the_bad() {
 #[test]
 fn whoever_watches_a_scope_sees_how_much_was_inserted() {
     let monitor = Monitor::new();
-    scope_with(&Inline, &monitor, |s| {
+    scope(&Context::new(&Inline).watched_by(&monitor), |s| {
         for inserted in 1..=10 {
             s.task((), |()| ());
             assert_eq!(monitor.progress().count, inserted);

@@ -7,11 +7,11 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Executor, Inline, Shuffled, Traced};
+use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
-use dataflow_core::sequence::{Scope, read, scope_inside, scope_with, write};
+use dataflow_core::sequence::{Scope, read, scope, scope_inside, write};
 use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Trace, Tracer};
 use dataflow_core::{Report, run, run_across};
 use layered::{Layered, graphs};
@@ -29,7 +29,7 @@ const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
 /// A run with its trace.
 fn traced<S: TaskSpace>(space: &S, on: &dyn Executor) -> (Result<Report, Error>, Trace) {
     let tracer = Tracer::new(ROOM);
-    let result = run(space, &Traced::new(on, &tracer));
+    let result = run(space, &Context::new(on).traced_by(&tracer));
     let mut traces = tracer.take();
     assert_eq!(traces.len(), 1, "one run, one trace");
     (result, traces.remove(0))
@@ -138,8 +138,8 @@ fn a_trace_over_ranks_has_every_task_and_an_arrow_for_each_parcel() {
                 let tracer = Tracer::new(ROOM);
                 let on = Shuffled::new(seed).with_threads(1 + (seed % 2) as usize);
                 let space = Cholesky::new(7, (p, q));
-                let on = Traced::new(&on, &tracer);
-                let report = run_across(&space, &on, courier, &Monitor::new()).unwrap();
+                let on = Context::new(&on).across(courier).traced_by(&tracer);
+                let report = run_across(&space, &on).unwrap();
                 let trace = tracer.take().remove(0);
                 assert_eq!(trace.slices().count() as u64, report.tasks);
                 trace
@@ -216,8 +216,10 @@ fn a_run_that_failed_leaves_its_trace_with_the_failed_task_marked() {
 fn a_run_that_was_cancelled_leaves_its_trace() {
     let (tracer, monitor) = (Tracer::new(ROOM), Monitor::new());
     monitor.cancel();
-    let on = Traced::new(&Inline, &tracer);
-    let result = dataflow_core::run_with(&Cholesky::new(6, (1, 1)), &on, &monitor);
+    let on = Context::new(&Inline)
+        .traced_by(&tracer)
+        .watched_by(&monitor);
+    let result = run(&Cholesky::new(6, (1, 1)), &on);
     assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
     let trace = tracer.take().remove(0);
     assert_eq!(trace.slices().count(), 0);
@@ -230,7 +232,7 @@ fn what_does_not_fit_is_counted() {
     let tracer = Tracer::new(32 * CHUNK);
     let n = 2 * CHUNK + 904;
     let nothing = dataflow_core::space::Independent::new("many", n as u64, |_| Ok(()));
-    run(&nothing, &Traced::new(&Inline, &tracer)).unwrap();
+    run(&nothing, &Context::new(&Inline).traced_by(&tracer)).unwrap();
     let trace = tracer.take().remove(0);
     assert_eq!(
         trace.slices().count() as u64 + trace.ranks[0].missing,
@@ -242,7 +244,11 @@ fn what_does_not_fit_is_counted() {
     let missing = format!("{} records found no room", n + 1 - CHUNK);
     assert!(told.contains(&missing), "{told}");
     // The room is there again for the next.
-    run(&Cholesky::new(3, (1, 1)), &Traced::new(&Inline, &tracer)).unwrap();
+    run(
+        &Cholesky::new(3, (1, 1)),
+        &Context::new(&Inline).traced_by(&tracer),
+    )
+    .unwrap();
     assert_eq!(tracer.take()[0].ranks[0].missing, 0);
 }
 
@@ -250,10 +256,18 @@ fn what_does_not_fit_is_counted() {
 fn a_tracer_that_is_off_leaves_nothing() {
     let tracer = Tracer::new(ROOM);
     tracer.set_on(false);
-    run(&Cholesky::new(3, (1, 1)), &Traced::new(&Inline, &tracer)).unwrap();
+    run(
+        &Cholesky::new(3, (1, 1)),
+        &Context::new(&Inline).traced_by(&tracer),
+    )
+    .unwrap();
     assert!(tracer.take().is_empty());
     tracer.set_on(true);
-    run(&Cholesky::new(3, (1, 1)), &Traced::new(&Inline, &tracer)).unwrap();
+    run(
+        &Cholesky::new(3, (1, 1)),
+        &Context::new(&Inline).traced_by(&tracer),
+    )
+    .unwrap();
     assert_eq!(tracer.take().len(), 1);
 }
 
@@ -303,7 +317,7 @@ fn traced_scope<'env>(
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) + Send,
 ) -> (Result<Report, Error>, Trace) {
     let tracer = Tracer::new(ROOM);
-    let result = scope_with(&Traced::new(on, &tracer), &Monitor::new(), program);
+    let result = scope(&Context::new(on).traced_by(&tracer), program);
     let mut traces = tracer.take();
     assert_eq!(traces.len(), 1);
     (result.map(|(_, report)| report), traces.remove(0))
@@ -415,7 +429,7 @@ fn a_replay_leaves_its_tasks_and_for_whom_each_waited() {
     for threads in 0..3 {
         let tracer = Tracer::new(ROOM);
         let on = executor(threads, 1);
-        program.run(&Traced::new(&*on, &tracer)).unwrap();
+        program.run(&Context::new(&*on).traced_by(&tracer)).unwrap();
         let trace = tracer.take().remove(0);
         keeps_the_laws(&trace);
         assert_eq!(trace.slices().count(), 40);
@@ -443,7 +457,7 @@ fn a_recursion_leaves_its_calls() {
     for threads in 0..3 {
         let tracer = Tracer::new(ROOM);
         let on = executor(threads, 1);
-        let (value, report) = recurse(&Subsets, 8, &Traced::new(&*on, &tracer)).unwrap();
+        let (value, report) = recurse(&Subsets, 8, &Context::new(&*on).traced_by(&tracer)).unwrap();
         assert_eq!((value, report.tasks), (256, 256));
         let trace = tracer.take().remove(0);
         keeps_the_laws(&trace);
@@ -456,7 +470,7 @@ fn a_recursion_leaves_its_calls() {
 #[test]
 fn what_a_body_runs_inside_is_a_part_of_it() {
     let tracer = Tracer::new(ROOM);
-    let on = Traced::new(&Inline, &tracer);
+    let on = Context::new(&Inline).traced_by(&tracer);
     let space = dataflow_core::space::Independent::new("outer", 3, |_| {
         let mut sum = 0_u64;
         scope_inside(&on, |s| {

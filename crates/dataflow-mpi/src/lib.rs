@@ -10,7 +10,7 @@
 //! workers and understands MPI's launchers.
 //! ```
 //! use dataflow_core::prelude::*;
-//! use dataflow_core::{monitor::Monitor, port::{Heap, Inline}, run_across};
+//! use dataflow_core::{port::{Context, Heap, Inline}, run_across};
 //! use dataflow_mpi::{Machine, Messenger, Settings, transport::local};
 //! use std::sync::Arc;
 //!
@@ -33,7 +33,7 @@
 //! let ranks = local::connect(2).into_iter().map(|transport| std::thread::spawn(move || {
 //!     let courier = Messenger::new(Box::new(transport), Settings::default(), Machine::new(), Arc::new(Heap))?;
 //!     let chain = Chain { length: 10, n_ranks: 2, last: Store::new("last", [0]) };
-//!     run_across(&chain, &Inline, &courier, &Monitor::new())?;
+//!     run_across(&chain, &Context::new(&Inline).across(&courier))?;
 //!     Ok::<u64, Error>(*chain.last.get(0).unwrap())
 //! }));
 //! let sums: Vec<u64> = ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect::<Result<_, _>>()?;

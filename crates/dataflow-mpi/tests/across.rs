@@ -2,8 +2,7 @@
 
 mod engine;
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Block, Courier, Heap, Shuffled, Wire};
+use dataflow_core::port::{Block, Context, Courier, Heap, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::local;
@@ -162,7 +161,7 @@ fn run_here(
     on: &dyn dataflow_core::port::Executor,
     messenger: &Messenger,
 ) -> Ended {
-    let report = run_across(space, on, messenger, &Monitor::new());
+    let report = run_across(space, &Context::new(on).across(messenger));
     (report, space.corner.get(0).map_or(0, |corner| corner.0[0]))
 }
 

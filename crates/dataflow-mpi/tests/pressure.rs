@@ -1,7 +1,6 @@
 //! Back-pressure: a rank that makes data faster than another uses them does not fill its memory.
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Block, Head, Heap, Inline, Wire};
+use dataflow_core::port::{Block, Context, Head, Heap, Inline, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
 use dataflow_mpi::transport::tcp::{Mesh, Tcp, Token};
@@ -132,7 +131,7 @@ fn most_alive(stream: &Stream, settings: &Settings) -> usize {
     let run = |tcp: Tcp| {
         let tcp = Box::new(tcp);
         let messenger = Messenger::new(tcp, settings.clone(), Machine::new(), Arc::new(Heap));
-        let report = run_across(stream, &Inline, &messenger.unwrap(), &Monitor::new());
+        let report = run_across(stream, &Context::new(&Inline).across(&messenger.unwrap()));
         assert_eq!(report.unwrap().tasks, u64::from(stream.n));
     };
     thread::scope(|ranks| {

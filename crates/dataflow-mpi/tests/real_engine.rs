@@ -4,8 +4,7 @@
 
 mod engine;
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Courier;
+use dataflow_core::port::{Context, Courier};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
@@ -23,7 +22,7 @@ fn run(
     n_workers: usize,
 ) -> (Result<Report, Error>, Duration) {
     let workers = VirtualWorkers::new(world, messenger.rank(), n_workers);
-    let report = run_across(space, &workers, messenger, &Monitor::new());
+    let report = run_across(space, &Context::new(&workers).across(messenger));
     (report, space.worked())
 }
 

@@ -4,8 +4,7 @@
 #[allow(dead_code, reason = "sweeps of seeds are elsewhere")]
 mod world;
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Executor, Job, Traced};
+use dataflow_core::port::{Context, Executor, Job};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
 use dataflow_core::trace::{Cause, Clock, Doing, Trace, Tracer};
@@ -181,9 +180,7 @@ fn trace_of(row: &Row, weather: Weather, n_workers: usize, shares: Shares) -> Tr
         };
         run_across(
             &row,
-            &Traced::new(&*on, &tracer),
-            &messenger,
-            &Monitor::new(),
+            &Context::new(&*on).traced_by(&tracer).across(&messenger),
         )
         .unwrap();
         tracer.take().remove(0)
@@ -414,7 +411,7 @@ fn urgent_tasks_that_run_late_are_named() {
         let clock = Clock::given(move || clock.now().as_nanos() as u64);
         let tracer = Tracer::with_clock(1 << 22, clock);
         let on = VirtualWorkers::new(&inside, rank, 2);
-        dataflow_core::run(&ChainLast, &Traced::new(&on, &tracer)).unwrap();
+        dataflow_core::run(&ChainLast, &Context::new(&on).traced_by(&tracer)).unwrap();
         tracer.take().remove(0)
     });
     let told = verdict(&traces.unwrap()[0]);

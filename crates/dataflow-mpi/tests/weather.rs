@@ -5,8 +5,7 @@
 
 mod engine;
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Courier;
+use dataflow_core::port::{Context, Courier};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, spend};
@@ -57,7 +56,7 @@ fn tell_really(
             let runs = graphs.iter().map(|graph| {
                 let space = Drawn::new(graph, world);
                 let own = space.count(messenger.rank());
-                let report = run_across(&space, &workers, &messenger, &Monitor::new());
+                let report = run_across(&space, &Context::new(&workers).across(&messenger));
                 End::of_report(report, own, space.worked())
             });
             let ends: Vec<End> = runs.collect();

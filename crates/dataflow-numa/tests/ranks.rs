@@ -3,8 +3,7 @@
 #[path = "../../dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Inline;
+use dataflow_core::port::{Context, Inline};
 use dataflow_core::{run, run_across};
 use dataflow_numa::{Bind, Workers};
 use specimen::ranks::on_ranks;
@@ -22,7 +21,7 @@ fn ranks_of_sleeping_workers_factor_as_one_rank_does() {
                 let workers = Workers::builder().n_workers(n_workers).bind(Bind::None);
                 let workers = workers.build().unwrap();
                 let space = Cholesky::new(nt, (p, q));
-                run_across(&space, &workers, courier, &Monitor::new()).unwrap();
+                run_across(&space, &Context::new(&workers).across(courier)).unwrap();
                 space.outcome()
             })
         });

@@ -5,8 +5,9 @@
 //! What stopped a run goes before what bodies reported; of those the smallest by (index, key of the
 //! task) is kept, whatever the schedule.
 
-use super::{Ledger, Report};
+use super::{Job, Ledger, Report};
 use crate::error::{Error, Kind};
+use crate::monitor::Monitor;
 use crate::port::{Executor, Lane};
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::Opened;
@@ -123,29 +124,45 @@ impl<K: Ord> Common<K> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs the job on an executor, watched by its monitor, if it has one.
+    pub fn execute(&self, on: &dyn Executor, job: &Arc<Job>) {
+        if let Some(monitor) = on.monitor() {
+            monitor.watch(&self.ledger, job);
+        }
+        on.execute(job);
+    }
+
     /// Once nobody is inside: what stopped the run or failed in it, or that it was cancelled, or that
     /// the executor did not run what it was given.
-    pub fn ended(&self, is_complete: bool, is_cancelled: bool) -> Result<(), Fault<K>> {
+    pub fn ended(&self, is_complete: bool, on: &dyn Executor) -> Result<(), Fault<K>> {
         if let Some(fault) = self.fault().take() {
             return Err(fault);
         }
+        if is_complete {
+            return Ok(());
+        }
+        if on.monitor().is_some_and(Monitor::is_cancelled) {
+            return Err(self.cancelled());
+        }
+        let text = format!("the executor has lost {}: it ran", self.called);
+        Err(self.only(Kind::Stalled, &text))
+    }
+
+    /// The run was ended from outside.
+    pub fn cancelled(&self) -> Fault<K> {
+        self.only(Kind::Cancelled, "cancelled after")
+    }
+
+    /// So many ran, and no more.
+    fn only(&self, kind: Kind, text: &str) -> Fault<K> {
         let (executed, called) = (self.ledger.executed(), self.called);
-        let (kind, text) = match () {
-            () if is_complete => return Ok(()),
-            () if is_cancelled => (Kind::Cancelled, "cancelled after".to_string()),
-            () if self.ledger.is_balanced() => return Ok(()),
-            () => (
-                Kind::Stalled,
-                format!("the executor has lost {called}: it ran"),
-            ),
-        };
         // Of a recursion nobody knows how many calls there would have been.
         let of = match self.ledger.count() {
             0 => String::new(),
             count => format!("of {count} "),
         };
         let text = format!("{text} {executed} {of}{called}");
-        Err(Fault::stopping(Error::new(kind, None, text)))
+        Fault::stopping(Error::new(kind, None, text))
     }
 
     /// What the run did.

@@ -38,7 +38,7 @@ pub(crate) use shelf::{Keeper, Place, Shelves};
 use crate::data::{Datum, RunNumber};
 use crate::error::{Error, Kind, shown};
 use crate::monitor::Monitor;
-use crate::port::{Courier, Executor, Failure, Line as OpenLine, Wire};
+use crate::port::{Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// Runs all tasks of a space on one rank.
+/// Runs all tasks of a space on this rank, whatever others do.
 ///
 /// A body never waits for another run: one that calls `run` gets an error, and one that waits for a
 /// thread that does, on the same executor, may wait for ever, for it keeps its worker meanwhile.
@@ -100,48 +100,37 @@ impl Report {
 ///
 /// # Errors
 /// The smallest failure of a body by (index, task), the same under every schedule; or the fault
-/// of the space that was met first. The executor can be used again at once. If the environment has
+/// of the space that was met first; [`Kind::Cancelled`] by the executor's
+/// [monitor](Executor::monitor). The executor can be used again at once. If the environment has
 /// `DATAFLOW_VERIFY=1`, spaces of at most 100,000 tasks are [verified](crate::space::verify) before
 /// they run; of larger ones a line on stderr says that they were not.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
-    run_with(space, on, &Monitor::new())
-}
-
-/// Runs all tasks of a space on one rank, watched by a monitor.
-///
-/// # Errors
-/// As [`run`], and [`Kind::Cancelled`].
-pub fn run_with<S: TaskSpace>(
-    space: &S,
-    on: &dyn Executor,
-    monitor: &Monitor,
-) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     verify_if_asked(space, 1)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
     let opened = record::open(space, Rank(0), on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), None);
-    run.execute(on, Arc::default(), monitor, |_| {});
-    let ended = run.finish(on, monitor, start);
+    run.execute(on, Arc::default(), |_| {});
+    let ended = run.finish(on, start);
     record::close(opened, space, Rank(0));
     ended.map_err(|fault| fault.error)
 }
 
-/// Runs the tasks that a space places on the courier's rank, together with the other ranks, which
-/// call this with the same space. On a single rank the same as [`run_with`].
+/// Runs the tasks that a space places on the rank of the executor's [courier](Executor::courier),
+/// together with the other ranks, which call this with the same space. On a single rank the same as
+/// [`run`].
 ///
 /// # Errors
-/// As [`run_with`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
+/// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
 /// [`Kind::RankLost`] if one is silent, [`Kind::Malformed`].
 pub fn run_across<S: TaskSpace<Datum: Wire>>(
     space: &S,
     on: &dyn Executor,
-    courier: &dyn Courier,
-    monitor: &Monitor,
 ) -> Result<Report, Error> {
+    let courier = on.courier();
     if courier.n_ranks() == 1 {
-        return run_with(space, on, monitor);
+        return run(space, on);
     }
     refuse_inside_a_body()?;
     verify_if_asked(space, courier.n_ranks() as u32)?;
@@ -159,8 +148,8 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     };
     let opened = record::open(space, rank, on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
-    run.execute(on, mail.bell().clone(), monitor, |job| mail.set_job(job));
-    let own = match run.finish(on, monitor, start) {
+    run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
+    let own = match run.finish(on, start) {
         Ok(report) => Ok(report),
         Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
     };
@@ -242,17 +231,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// Lets the executor's workers in until the run is over.
-    fn execute(
-        &self,
-        on: &dyn Executor,
-        bell: Arc<Bell>,
-        monitor: &Monitor,
-        offer: impl FnOnce(&Arc<Job>),
-    ) {
+    fn execute(&self, on: &dyn Executor, bell: Arc<Bell>, offer: impl FnOnce(&Arc<Job>)) {
         drive(self, bell, &|_, _| {}, |job| {
             offer(job);
-            monitor.watch(&self.common.ledger, job);
-            on.execute(job);
+            self.common.execute(on, job);
         });
     }
 
@@ -273,17 +255,15 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// What became of the run, once nobody is inside.
-    fn finish(
-        self,
-        on: &dyn Executor,
-        monitor: &Monitor,
-        start: Instant,
-    ) -> Result<Report, Fault<S::Task>> {
+    fn finish(self, on: &dyn Executor, start: Instant) -> Result<Report, Fault<S::Task>> {
         let seconds = start.elapsed().as_secs_f64();
         let ledger = &self.common.ledger;
         let executed = ledger.executed();
+        // What stalls although all was run that was queued is explained below.
+        let cancelled = on.monitor().is_some_and(Monitor::is_cancelled);
+        let stalls = !cancelled && ledger.is_balanced();
         let is_complete = executed >= ledger.count();
-        (self.common).ended(is_complete, monitor.is_cancelled())?;
+        self.common.ended(is_complete || stalls, on)?;
         // The report asks the space about tasks that it may never have listed.
         let complete = AssertUnwindSafe(|| self.check_complete(executed));
         catch_unwind(complete)

@@ -8,8 +8,9 @@
 //! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
-use super::{Hint, Inline, Ready, Wants};
+use super::{Alone, Courier, Hint, Inline, Ready, Wants};
 pub use crate::engine::{Job, MANY_INSIDE};
+use crate::monitor::Monitor;
 use crate::trace::Tracer;
 use std::sync::Arc;
 
@@ -37,6 +38,16 @@ pub trait Executor: Send + Sync {
     /// byte that a task reads is local, and none is counted.
     fn is_uniform(&self) -> bool {
         false
+    }
+
+    /// Who reaches the other ranks, for runs [across](crate::run_across) them; nobody by default.
+    fn courier(&self) -> &dyn Courier {
+        &Alone
+    }
+
+    /// Who watches its runs, if anybody. What runs inside of a body is a part of that body.
+    fn monitor(&self) -> Option<&Monitor> {
+        None
     }
 
     /// Where its runs leave traces, if anywhere.

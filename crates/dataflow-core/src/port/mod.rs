@@ -1,6 +1,7 @@
 //! The ports of the engine: below it who runs ready tasks, beside it who reaches other ranks,
 //! under the data who gives memory.
 
+mod context;
 mod courier;
 mod executor;
 mod inline;
@@ -10,10 +11,10 @@ mod plain;
 mod rayon;
 mod shuffled;
 mod told;
-mod traced;
 
 pub use crate::engine::{Best, Next, Offer};
 pub use crate::wire::{Failure, Terms, WireName};
+pub use context::Context;
 pub use courier::{
     Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,
 };
@@ -24,4 +25,3 @@ pub use memory::{Block, Heap, Memory};
 pub use rayon::OnRayon;
 pub use shuffled::Shuffled;
 pub use told::{Hint, Ready, Wants, most_bytes};
-pub use traced::Traced;

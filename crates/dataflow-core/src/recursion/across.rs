@@ -10,8 +10,7 @@
 use super::{Call, Join, Recursive, recurse};
 use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
-use crate::monitor::Monitor;
-use crate::port::{Courier, Executor, Wire};
+use crate::port::{Executor, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
@@ -23,7 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PER_RANK: usize = 16;
 
 /// Calls a problem on all ranks, each of which calls this with the same one and the same argument;
-/// returns its value on each, and how many calls were made on this one.
+/// returns its value on each, and how many calls were made on this one. On a single rank the same as
+/// [`recurse`], but not inside a body.
 ///
 /// # Errors
 /// As [`recurse`], and what [`run_across`](crate::run_across) answers; the same on every rank.
@@ -31,14 +31,16 @@ pub fn recurse_across<P>(
     problem: &P,
     argument: P::Argument,
     on: &dyn Executor,
-    courier: &dyn Courier,
-    monitor: &Monitor,
 ) -> Result<(P::Value, Report), Error>
 where
     P: Recursive<Value: Wire>,
 {
     refuse_inside_a_body()?;
+    let courier = on.courier();
     let n_ranks = courier.n_ranks();
+    if n_ranks == 1 {
+        return recurse(problem, argument, on);
+    }
     let unfold = || Top::unfold(problem, argument, PER_RANK * n_ranks);
     let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
         let text = format!("call panicked: {}", buried(panic));
@@ -52,7 +54,7 @@ where
         calls: AtomicU64::new(0),
         value: Mutex::new(None),
     };
-    let report = run_across(&tree, on, courier, monitor)?;
+    let report = run_across(&tree, on)?;
     // The top was called everywhere, and counts once.
     let top = if courier.rank() == Rank(0) {
         tree.top.n_calls

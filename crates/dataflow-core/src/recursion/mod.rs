@@ -39,11 +39,9 @@ mod run;
 
 pub use across::recurse_across;
 
-use crate::engine::{Report, is_inside, refuse_inside_a_body};
+use crate::engine::{Report, is_inside};
 use crate::error::{Error, TaskError};
-use crate::monitor::Monitor;
-use crate::port::{Executor, Job};
-use std::sync::Arc;
+use crate::port::Executor;
 
 /// A problem that is solved by solving smaller ones.
 pub trait Recursive: Sync {
@@ -102,35 +100,15 @@ impl<P: Recursive + ?Sized> std::fmt::Debug for Call<P> {
 ///
 /// # Errors
 /// Of calls that failed the smallest by (index, way to the call), the same under every schedule; or
-/// a panic.
+/// a panic; or [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor, which
+/// watches no call inside a body.
 pub fn recurse<P: Recursive>(
     problem: &P,
     argument: P::Argument,
     on: &dyn Executor,
 ) -> Result<(P::Value, Report), Error> {
     match is_inside() {
-        false => recurse_with(problem, argument, on, &Monitor::new()),
-        true => {
-            let inside = |_: &_, job: &_| on.execute_inside(job);
-            run::run(problem, argument, on, inside, || false)
-        }
+        true => run::run(problem, argument, on, |_, job| on.execute_inside(job)),
+        false => run::run(problem, argument, on, |common, job| common.execute(on, job)),
     }
-}
-
-/// The same, watched by a monitor.
-///
-/// # Errors
-/// As [`recurse`], and [`Kind::Cancelled`](crate::error::Kind::Cancelled).
-pub fn recurse_with<P: Recursive>(
-    problem: &P,
-    argument: P::Argument,
-    on: &dyn Executor,
-    monitor: &Monitor,
-) -> Result<(P::Value, Report), Error> {
-    refuse_inside_a_body()?;
-    let watched = |ledger: &_, job: &Arc<Job>| {
-        monitor.watch(ledger, job);
-        on.execute(job);
-    };
-    run::run(problem, argument, on, watched, || monitor.is_cancelled())
 }

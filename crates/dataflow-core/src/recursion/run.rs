@@ -57,31 +57,31 @@ struct Hand<P: Recursive> {
 type At<'l, P> = Seat<'l, Hand<P>>;
 
 /// Calls a problem; whatever `execute` does with the job, it is over when this returns.
-/// `is_cancelled` is asked afterwards.
 pub(super) fn run<P: Recursive>(
     problem: &P,
     argument: P::Argument,
     on: &dyn Executor,
-    execute: impl FnOnce(&Arc<Ledger>, &Arc<Job>),
-    is_cancelled: impl FnOnce() -> bool,
+    execute: impl FnOnce(&Common<Vec<usize>>, &Arc<Job>),
 ) -> Result<(P::Value, Report), Error> {
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), 0, false));
     let tracer = on.tracer().filter(|_| !is_inside());
     let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
     let run = Run {
-        common: Common::new(ledger.clone(), opened.map(Arc::new)).of("calls"),
+        common: Common::new(ledger, opened.map(Arc::new)).of("calls"),
         problem,
         shelves: Shelves::new(on.n_workers()),
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
     };
     let begin = |run: &Run<'_, P>, seat: &mut At<'_, P>| run.call_outermost(seat);
-    drive(&run, Arc::default(), &begin, |job| execute(&ledger, job));
+    drive(&run, Arc::default(), &begin, |job| {
+        execute(&run.common, job)
+    });
     let seconds = start.elapsed().as_secs_f64();
     run.close_trace();
     let value = locked(&run.value).take();
-    let ended = run.common.ended(value.is_some(), is_cancelled());
+    let ended = run.common.ended(value.is_some(), on);
     ended.map_err(|fault| fault.error)?;
     match value {
         Some(value) => Ok((value, run.common.report(on, seconds))),

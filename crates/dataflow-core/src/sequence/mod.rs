@@ -121,11 +121,11 @@ pub use task::Outcome;
 
 use crate::engine::{Report, is_inside, refuse_inside_a_body};
 use crate::error::Error;
-use crate::monitor::Monitor;
 use crate::port::Executor;
 use run::{Level, conduct};
 
-/// Runs a program that inserts tasks, and all that it inserts; returns what it returned.
+/// Runs a program that inserts tasks, and all that it inserts, on this rank; returns what it returned,
+/// and what the run did.
 ///
 /// The program runs on a worker, which runs tasks too when more wait than its [`Window`] is wide
 /// (8192, unless [set](Scope::set_window)). Bodies may borrow whatever outlives the call. Once a task
@@ -134,30 +134,21 @@ use run::{Level, conduct};
 ///
 /// # Errors
 /// Of bodies that failed the smallest by (index, number of the task), the same under every
-/// schedule; what depends on them did not run. Or a panic; or two accesses of one task to one handle.
+/// schedule; what depends on them did not run. Or a panic; or two accesses of one task to one handle;
+/// or [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor.
 pub fn scope<'env, R: Send>(
     on: &dyn Executor,
-    program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
-) -> Result<R, Error> {
-    scope_with(on, &Monitor::new(), program).map(|(result, _)| result)
-}
-
-/// The same, watched by a monitor; tells also what the run did.
-///
-/// # Errors
-/// As [`scope()`], and [`Kind::Cancelled`](crate::error::Kind::Cancelled).
-pub fn scope_with<'env, R: Send>(
-    on: &dyn Executor,
-    monitor: &Monitor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<(R, Report), Error> {
     refuse_inside_a_body()?;
     let level = Level::outermost(on);
     let execute = |job: &_| {
-        monitor.watch(&level.ledger, job);
+        if let Some(monitor) = on.monitor() {
+            monitor.watch(&level.ledger, job);
+        }
         on.execute(job);
     };
-    let result = conduct(on, &level, program, execute, || monitor.is_cancelled());
+    let result = conduct(on, &level, program, execute);
     level.close_trace();
     let (result, report) = result?;
     let tasks = level.tasks();
@@ -165,7 +156,7 @@ pub fn scope_with<'env, R: Send>(
 }
 
 /// The same inside the body of a task, whatever kind of task that is: on the workers of `on`, the
-/// one that runs the body among them. Anywhere else the same as [`scope()`].
+/// one that runs the body among them. Anywhere else the same as [`scope()`], without its report.
 ///
 /// Inside a scope's own tasks [`Scope::nested`] does it, and names the way to the child that fails.
 ///
@@ -176,11 +167,11 @@ pub fn scope_inside<'env, R: Send>(
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<R, Error> {
     if !is_inside() {
-        return scope(on, program);
+        return scope(on, program).map(|(result, _)| result);
     }
     let level = Level::outermost(on);
     let execute = |job: &_| on.execute_inside(job);
-    let result = conduct(on, &level, program, execute, || false);
+    let result = conduct(on, &level, program, execute);
     level.close_trace();
     result.map(|(result, _)| result)
 }

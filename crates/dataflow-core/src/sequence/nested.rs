@@ -99,7 +99,7 @@ where
     };
     let result = inside.aside.during(|| {
         let execute = |job: &_| inside.on.execute_inside(job);
-        conduct(inside.on, &level, program, execute, || false)
+        conduct(inside.on, &level, program, execute)
     });
     inside.level.count_nested(level.tasks());
     match result {

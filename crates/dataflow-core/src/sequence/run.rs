@@ -583,13 +583,12 @@ impl<'env> Taken<'_, 'env> {
 }
 
 /// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
-/// over when this returns. `is_cancelled` is asked afterwards.
+/// over when this returns.
 pub(super) fn conduct<'env, P, R>(
     on: &dyn Executor,
     level: &Arc<Level>,
     program: P,
     execute: impl FnOnce(&Arc<Job>),
-    is_cancelled: impl FnOnce() -> bool,
 ) -> Result<(R, Report), Error>
 where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
@@ -620,9 +619,10 @@ where
     let ledger = &level.ledger;
     let ran_all = ledger.executed() == ledger.count() && !shared.drops.load(Ordering::Relaxed);
     let is_complete = result.is_some() && ran_all;
-    let is_cancelled =
-        is_cancelled() || level.outer.as_ref().is_some_and(|outer| outer.is_stopped());
-    let ended = shared.common.ended(is_complete, is_cancelled);
+    let ended = match &level.outer {
+        Some(outer) if !is_complete && outer.is_stopped() => Err(shared.common.cancelled()),
+        _ => shared.common.ended(is_complete, on),
+    };
     ended.map_err(|fault| fault.error)?;
     match result {
         Some(result) => Ok((result, shared.common.report(on, seconds))),

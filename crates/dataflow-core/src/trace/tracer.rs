@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::port::Traced;
+/// use dataflow_core::port::{Context, Inline};
 /// use dataflow_core::space::Independent;
 /// use dataflow_core::trace::Tracer;
 /// let tracer = Tracer::new(1 << 20);
-/// let on = Traced::new(&dataflow_core::port::Inline, &tracer);
+/// let on = Context::new(&Inline).traced_by(&tracer);
 /// dataflow_core::run(&Independent::new("nothing", 10, |_| Ok(())), &on)?;
 /// let traces = tracer.take();
 /// assert_eq!(traces[0].slices().count(), 10);

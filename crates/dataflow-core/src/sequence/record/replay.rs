@@ -18,7 +18,6 @@ use crate::engine::{
     refuse_inside_a_body,
 };
 use crate::error::{Error, Kind, TaskError};
-use crate::monitor::Monitor;
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
 use crate::sync::{AtomicU64, Ordering};
@@ -66,7 +65,6 @@ pub(super) fn run<D: Datum>(
     recorded: &Recorded<'_, D>,
     order: &Order,
     on: &dyn Executor,
-    monitor: &Monitor,
 ) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     let start = Instant::now();
@@ -86,12 +84,11 @@ pub(super) fn run<D: Datum>(
         copies: recorded.classes.iter().map(|_| AtomicU64::new(0)).collect(),
     };
     drive(&replay, Arc::default(), &|_, _| {}, |job| {
-        monitor.watch(&replay.common.ledger, job);
-        on.execute(job);
+        replay.common.execute(on, job);
     });
     let seconds = start.elapsed().as_secs_f64();
     replay.close_trace();
-    replay.finish(on, monitor, seconds)
+    replay.finish(on, seconds)
 }
 
 impl<D: Datum> Front for Replay<'_, '_, D> {
@@ -347,10 +344,10 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     /// What became of the run, once nobody is inside. The data go home.
-    fn finish(self, on: &dyn Executor, monitor: &Monitor, seconds: f64) -> Result<Report, Error> {
+    fn finish(self, on: &dyn Executor, seconds: f64) -> Result<Report, Error> {
         let ledger = &self.common.ledger;
         let is_complete = ledger.executed() >= ledger.count();
-        let ended = self.common.ended(is_complete, monitor.is_cancelled());
+        let ended = self.common.ended(is_complete, on);
         ended.map_err(|fault| fault.error)?;
         let classes = self.recorded.classes.iter().zip(&self.copies);
         Ok(Report {

@@ -10,10 +10,9 @@ use super::accesses::{Loan, Loans, Named};
 use super::order::Order;
 use super::replay;
 use crate::data::{Datum, Store};
-use crate::engine::{Report, run_across, run_with};
+use crate::engine::{self, Report};
 use crate::error::{Error, Kind, TaskError};
-use crate::monitor::Monitor;
-use crate::port::{Courier, Executor, Wire};
+use crate::port::{Executor, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::wire::WireName;
@@ -220,42 +219,28 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// for one.
     ///
     /// # Errors
-    /// As [`scope()`](super::super::scope()); and
-    /// [`Kind::HomeEmpty`] if a datum that it accesses is not in its slot.
+    /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`] if a datum that it accesses is not in its slot.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
-        self.run_watched(on, &Monitor::new())
-    }
-
-    /// The same, watched by a monitor.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run), and [`Kind::Cancelled`].
-    pub fn run_watched(&self, on: &dyn Executor, monitor: &Monitor) -> Result<Report, Error> {
         match &self.order {
-            Some(order) => replay::run(self, order, on, monitor),
-            None => run_with(self, on, monitor).map_err(|error| self.explained(error)),
+            Some(order) => replay::run(self, order, on),
+            None => engine::run(self, on).map_err(|error| self.explained(error)),
         }
     }
 
     /// Runs this rank's part of the program, together with the other ranks, which have recorded the
-    /// same one. On a single rank the same as [`run_watched`](Self::run_watched).
+    /// same one. On a single rank the same as [`run`](Self::run).
     ///
     /// # Errors
     /// As [`crate::run_across`], the same on every rank;
     /// [`Kind::ParametersDiffer`] names the number of tasks up to which ranks have recorded something
     /// else.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, Error>
+    pub fn run_across(&self, on: &dyn Executor) -> Result<Report, Error>
     where
         D: Wire,
     {
-        match courier.n_ranks() {
-            1 => self.run_watched(on, monitor),
-            _ => run_across(self, on, courier, monitor).map_err(|error| self.explained(error)),
+        match on.courier().n_ranks() {
+            1 => self.run(on),
+            _ => engine::run_across(self, on).map_err(|error| self.explained(error)),
         }
     }
 
