@@ -279,7 +279,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         for (flow, slot) in flows.iter().zip(&mut seat.hand.slots) {
             match (flow.mode, slot) {
                 (Mode::Update, Some(version)) if !poisoned => {
-                    if version.make_sole() {
+                    let copied = version.make_sole();
+                    if copied {
                         self.copies[task.class()].fetch_add(1, Ordering::Relaxed);
                         if let Some(track) = &mut seat.track {
                             track.copied();

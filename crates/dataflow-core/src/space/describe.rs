@@ -77,6 +77,12 @@ impl Description {
         }
     }
 
+    /// Appends the parameters and classes of another space.
+    pub(super) fn append(&mut self, other: &mut Description) {
+        self.parameters.append(&mut other.parameters);
+        self.classes.append(&mut other.classes);
+    }
+
     /// The space's name.
     pub fn space_name(&self) -> &str {
         &self.name

@@ -11,6 +11,7 @@ mod flows;
 mod independent;
 mod loops;
 mod name;
+mod then;
 mod verify;
 
 pub(crate) use asked::{Asked, Home};
@@ -25,6 +26,7 @@ pub use loops::dealt;
 pub use name::TaskName;
 #[doc(hidden)]
 pub use name::{pack_parameters, unpack_class, unpack_parameters};
+pub use then::{Either, Then};
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
 

@@ -20,6 +20,9 @@ pub(crate) const PACKED_BITS: u32 = 55;
     note = "`task_names!` makes an enum of names: `task_names! {{ pub enum Task {{ Tile {{ i, j }} }} }}`; unsigned integers and tuples of them are names too"
 )]
 pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
+    /// How many classes there are: indices are below.
+    const N_CLASSES: usize = 1;
+
     /// Index of the class, in the order in which [`describe`](super::TaskSpace::describe) names them.
     fn class(self) -> usize;
 
@@ -135,6 +138,8 @@ macro_rules! task_names {
             const N_CLASSES: u64 = [$(Class::$class as u64),+].len() as u64;
 
             impl $crate::space::TaskName for $name {
+                const N_CLASSES: usize = N_CLASSES as usize;
+
                 #[inline(always)]
                 fn class(self) -> usize {
                     match self { $(Self::$class { .. } => Class::$class as usize),+ }

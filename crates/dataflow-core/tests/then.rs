@@ -1,0 +1,269 @@
+//! Two spaces over the same data as one: it is proved, and does what one run of each after the other
+//! does, alone and over ranks; what nothing would order is refused.
+
+mod specimen;
+
+use dataflow_core::error::Kind;
+use dataflow_core::port::{Context, Executor, Inline, Shuffled};
+use dataflow_core::prelude::*;
+use dataflow_core::space::{Either, Then};
+use dataflow_core::{run, run_across};
+use proptest::prelude::*;
+use specimen::Number;
+use specimen::ranks::on_ranks;
+
+const N_SLOTS: usize = 5;
+
+/// A step changes a slot, and may read another.
+type Steps = Vec<(usize, Option<usize>)>;
+
+/// Steps one after the other as a space; a step runs where its slot is.
+struct Program<'s> {
+    steps: &'s Steps,
+    store: &'s Store<Number>,
+    n_ranks: u32,
+}
+
+const CHANGED: usize = 0;
+const READ: usize = 1;
+
+impl Program<'_> {
+    fn step(&self, i: u32) -> (usize, Option<usize>) {
+        self.steps[i as usize]
+    }
+
+    /// The last step before this one that changes a slot.
+    fn before(&self, i: u32, slot: usize) -> Option<u32> {
+        (0..i).rev().find(|&before| self.step(before).0 == slot)
+    }
+}
+
+impl TaskSpace for Program<'_> {
+    type Task = u32;
+    type Datum = Number;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("program");
+        about.class("Step").update("CHANGED").optional("READ");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+        dataflow_core::space::placed(self, on, 0..self.steps.len() as u32)
+    }
+
+    fn rank(&self, i: u32) -> Rank {
+        Rank(self.step(i).0 as u32 % self.n_ranks)
+    }
+
+    fn inputs(&self, i: u32, from: &mut impl Inputs<Self>) {
+        let (changed, read) = self.step(i);
+        for (flow, slot) in [(CHANGED, Some(changed)), (READ, read)] {
+            let Some(slot) = slot else { continue };
+            match self.before(i, slot) {
+                Some(before) => from.task(flow, before, CHANGED),
+                None => from.home(flow, self.store, slot),
+            }
+        }
+    }
+
+    fn successors(&self, i: u32, to: &mut impl Successors<Self>) {
+        let (slot, _) = self.step(i);
+        for after in i + 1..self.steps.len() as u32 {
+            let (changed, read) = self.step(after);
+            if read == Some(slot) {
+                to.task(CHANGED, after, READ);
+            }
+            if changed == slot {
+                return to.task(CHANGED, after, CHANGED);
+            }
+        }
+        to.home(CHANGED, self.store, slot);
+    }
+
+    fn run(&self, i: u32, flows: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        let mut slots = flows.iter();
+        let (changed, read) = (slots.next(), slots.next());
+        let read = read.and_then(|slot| slot.get().map(|number| number.0));
+        if let Some(changed) = changed {
+            let number = changed.update();
+            number.0 = (number.0 ^ read.unwrap_or(7)).wrapping_mul(0x9e37_79b9) + u64::from(i);
+        }
+        Ok(())
+    }
+}
+
+/// Steps of which those that read a slot which is changed come after the first that changes it: before,
+/// nothing would order them.
+fn steps(reads_from_home: bool) -> impl Strategy<Value = Steps> {
+    let step = (0..N_SLOTS, prop::option::of(0..N_SLOTS));
+    prop::collection::vec(step, 0..12).prop_map(move |mut steps| {
+        for i in 0..steps.len() {
+            let (changed, read) = steps[i];
+            let Some(slot) = read else { continue };
+            let is_changed_before = steps[..i].iter().any(|step| step.0 == slot);
+            let is_changed = steps.iter().any(|step| step.0 == slot);
+            let may_read = is_changed_before || !is_changed && reads_from_home;
+            if slot == changed || !may_read {
+                steps[i].1 = None;
+            }
+        }
+        steps
+    })
+}
+
+fn numbers() -> Store<Number> {
+    Store::new("numbers", (0..N_SLOTS as u64).map(Number))
+}
+
+fn values(store: &Store<Number>) -> Vec<u64> {
+    (0..N_SLOTS)
+        .map(|slot| store.get(slot).unwrap().0)
+        .collect()
+}
+
+fn program<'s>(steps: &'s Steps, store: &'s Store<Number>, n_ranks: u32) -> Program<'s> {
+    Program {
+        steps,
+        store,
+        n_ranks,
+    }
+}
+
+fn changes(steps: &Steps, slot: usize) -> bool {
+    steps.iter().any(|step| step.0 == slot)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 300 }))]
+
+    #[test]
+    fn one_space_after_another_is_proved_and_has_the_values_of_two_runs(
+        first in steps(true), second in steps(true), third in steps(true), seed: u64, threads in 0..3usize,
+    ) {
+        let on: Box<dyn Executor> = match threads {
+            0 => Box::new(Inline),
+            n => Box::new(Shuffled::new(seed).with_threads(n)),
+        };
+        let apart = numbers();
+        for steps in [&first, &second, &third] {
+            run(&program(steps, &apart, 1), &Inline).unwrap();
+        }
+        let joined = numbers();
+        let [a, b, c] = [&first, &second, &third].map(|steps| program(steps, &joined, 1));
+        let is_refused = |before: &[&Steps], after: &Steps| {
+            (0..N_SLOTS).any(|slot| {
+                let changed = before.iter().any(|steps| changes(steps, slot));
+                let read = before.iter().any(|steps| steps.iter().any(|step| step.1 == Some(slot)));
+                changes(after, slot) && read && !changed
+            })
+        };
+        let two = Then::new(&a, &b, 0..1);
+        prop_assert_eq!(two.is_err(), is_refused(&[&first], &second));
+        let Ok(two) = two else { return Ok(()) };
+        let three = Then::new(&two, &c, 0..1);
+        prop_assert_eq!(three.is_err(), is_refused(&[&first, &second], &third));
+        let Ok(three) = three else { return Ok(()) };
+        verify(&three, 1).unwrap();
+        let report = run(&three, &*on).unwrap();
+        prop_assert_eq!(report.tasks as usize, first.len() + second.len() + third.len());
+        prop_assert_eq!(values(&joined), values(&apart));
+    }
+
+    #[test]
+    fn over_ranks_too(first in steps(false), second in steps(false), n_ranks in 1..4u32, seed: u64) {
+        let apart = numbers();
+        for steps in [&first, &second] {
+            run(&program(steps, &apart, 1), &Inline).unwrap();
+        }
+        let expected = values(&apart);
+        let (stores, _) = on_ranks(n_ranks, (seed, 2), |courier| {
+            let store = numbers();
+            let (a, b) = (program(&first, &store, n_ranks), program(&second, &store, n_ranks));
+            let both = Then::new(&a, &b, 0..n_ranks).unwrap();
+            verify(&both, n_ranks).unwrap();
+            run_across(&both, &Context::new(&Inline).across(courier)).unwrap();
+            values(&store)
+        });
+        for (rank, values) in stores.iter().enumerate() {
+            for slot in (rank..N_SLOTS).step_by(n_ranks as usize) {
+                prop_assert_eq!(values[slot], expected[slot]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slot_that_the_first_only_reads_and_the_second_changes_is_refused_by_name() {
+    let (first, second) = (vec![(0, Some(3))], vec![(1, None), (3, None)]);
+    let store = numbers();
+    let (a, b) = (program(&first, &store, 1), program(&second, &store, 1));
+    let error = Then::new(&a, &b, 0..1).err().unwrap();
+    assert_eq!(error.kind(), Kind::Contradiction);
+    let text = error.message();
+    assert!(
+        text.starts_with("0 and then 1 touch slot 3 of numbers on rank 0"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_failure_in_the_first_names_its_task_and_skips_what_depends_on_it_in_the_second() {
+    struct Fails<'s>(Program<'s>);
+    impl TaskSpace for Fails<'_> {
+        type Task = u32;
+        type Datum = Number;
+        fn describe(&self, about: &mut Description) {
+            self.0.describe(about);
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+            self.0.tasks(on)
+        }
+        fn inputs(&self, _: u32, from: &mut impl Inputs<Self>) {
+            from.home(CHANGED, self.0.store, 2);
+        }
+        fn successors(&self, _: u32, to: &mut impl Successors<Self>) {
+            to.home(CHANGED, self.0.store, 2);
+        }
+        fn run(&self, _: u32, _: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+            Err("no".into())
+        }
+    }
+    let store = numbers();
+    let (first, second) = (vec![(2, None)], vec![(2, None), (4, None)]);
+    let (a, b) = (
+        Fails(program(&first, &store, 1)),
+        program(&second, &store, 1),
+    );
+    let both = Then::new(&a, &b, 0..1).unwrap();
+    let error = run(&both, &Inline).unwrap_err();
+    assert_eq!(error.task(), Some("0"), "{error}");
+    // Slot 2 is as it was, slot 4 was changed all the same.
+    assert_eq!(values(&store)[2], 2);
+    assert_ne!(values(&store)[4], 4);
+}
+
+#[test]
+fn names_of_both_are_told_apart_packed_or_on_the_wire() {
+    dataflow_core::task_names! { enum Four { A { i }, B { i, j }, C { i, j, k }, D {} } }
+    type Name = Either<Either<Four, u32>, Four>;
+    let first = |four| Name::First(Either::First(four));
+    let names = [
+        first(Four::A { i: 3 }),
+        first(Four::D {}),
+        Name::First(Either::Second(3)),
+        Name::Second(Four::A { i: 3 }),
+        Name::Second(Four::C { i: 1, j: 2, k: 3 }),
+    ];
+    assert_eq!(Name::N_CLASSES, 9);
+    assert_eq!(names.map(TaskName::class), [0, 3, 4, 5, 7]);
+    for name in names {
+        assert_eq!(Name::from_wire(&name.to_wire().unwrap()), Some(name));
+        if let Some(packed) = name.pack() {
+            assert_eq!(Name::unpack(packed), name);
+        }
+    }
+    assert!(names[0].pack().is_some(), "narrow names stay narrow");
+    let wires = names.map(|name| name.to_wire().unwrap());
+    assert!(wires.is_sorted(), "ordered as the names are");
+    assert_eq!(format!("{:?}", names[4]), "C { i: 1, j: 2, k: 3 }");
+}
