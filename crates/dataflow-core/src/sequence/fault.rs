@@ -1,13 +1,13 @@
 //! The failure that a run of a sequence reports.
 //!
 //! # Law
-//! What stopped the run goes before what bodies reported; of those the smallest by (index, number of
-//! the task) is kept, whatever the schedule.
+//! A fault that stopped the run is reported rather than errors of bodies; of those the smallest by
+//! (index, number of the task) is kept, whatever the schedule.
 
 use crate::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What has gone wrong so far, as far as it is reported.
+/// The failures so far that may be reported.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Mutex<Option<Fault>>);
 

@@ -49,12 +49,12 @@ impl Access {
     }
 }
 
-/// For how many others a task still waits.
+/// The number of tasks for which a task still waits.
 #[derive(Debug)]
 pub(super) struct Countdown(AtomicU32);
 
 impl Countdown {
-    /// Whether all but one have ended; whoever is the last to end may ask.
+    /// Whether all but one have ended; only the last to end may ask.
     #[inline(always)]
     pub fn is_one(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 1
