@@ -56,7 +56,7 @@ impl<D: Datum> Version<D> {
         }
     }
 
-    /// The datum for writing, if nobody else holds this version.
+    /// The datum for writing, if this is the only holder of the version.
     pub fn get_mut(&mut self) -> Option<&mut D> {
         Arc::get_mut(&mut self.lent)?.datum.as_mut()
     }

@@ -162,7 +162,7 @@ pub struct Posted {
     pub task: TaskNumber,
     /// When.
     pub at: u64,
-    /// To whom.
+    /// The rank that it went to.
     pub to: Rank,
     /// Bytes of data.
     pub bytes: u64,

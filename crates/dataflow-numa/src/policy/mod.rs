@@ -70,7 +70,7 @@ pub struct Policy {
     pub(crate) keep: usize,
 }
 
-/// From whom a worker that has nothing to do may steal.
+/// The workers from which an idle worker may steal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// From workers of its own NUMA node.
@@ -186,7 +186,7 @@ impl Policy {
         Policy::new(Queueing::Custom(scheduler))
     }
 
-    /// From whom an idle worker may steal.
+    /// The workers from which an idle worker may steal.
     pub fn reach(self, reach: Reach) -> Self {
         Policy { reach, ..self }
     }
@@ -200,8 +200,8 @@ impl Policy {
         }
     }
 
-    /// How many of a finished task's successors its worker keeps for itself: tasks that nobody
-    /// can steal (DAGuE's placeholder).
+    /// How many of a finished task's successors its worker keeps for itself: tasks that no other
+    /// worker can steal (DAGuE's placeholder).
     ///
     /// - 0: all are queued.
     /// - 1: the most urgent one runs next, unless something queued is more urgent.

@@ -50,7 +50,7 @@ pub struct Recorded<'env, D: Datum> {
     fingerprints: Vec<u64>,
     roots: Vec<u32>,
     counts: Vec<u64>,
-    /// Who waits for whom in place, if there is but one rank.
+    /// The waits between tasks of a run in place, if there is only one rank.
     order: Option<Order>,
 }
 
