@@ -1,4 +1,4 @@
-//! Collective: what all ranks do together beside running a graph, as task spaces.
+//! Collective: small operations of all ranks together, as task spaces: gathering bytes, comparing settings.
 
 use dataflow_core::port::{Block, Head, Wire};
 use dataflow_core::prelude::*;

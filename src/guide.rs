@@ -10,7 +10,7 @@
 //! | What is A⁻¹? | [`inverse`] |
 //! | What is A·B? | [`multiply`] |
 //! | How do I write my first graph? | [`graph`] |
-//! | The same as loops, and never stored? | [`loops`] |
+//! | How do I write a graph that is never stored? | [`loops`] |
 //! | How does my graph run on many machines? | [`ranks`] |
 //! | How do I work through a stream of records? | [`stream`] |
 //! | A sequence, loops, or a task space: what do I take? | [`which`] |
@@ -18,8 +18,7 @@
 //! | Why is it slow? | [`slow`] |
 //! | Which call is LAPACK's or ScaLAPACK's …? | [`names`] |
 //!
-//! On several ranks: the last program of each page, started in one of four ways
-//! (`docs/ranks.md` in the repository).
+//! `docs/ranks.md` in the repository says how programs are started on several ranks.
 
 #[doc = include_str!("../docs/guide/converge.md")]
 pub mod converge {}

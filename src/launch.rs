@@ -33,32 +33,32 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 ///
 /// Every rank runs the same program: runs across ranks must come in the same order on each.
 /// The program may fail with an error of its own type, into which an [`Error`] can be turned.
-/// A rank that ends early, by an error or a panic, is lost to the others, whose next run across
-/// ranks says so; an error on any rank of this process, or that this call has started, is returned.
+/// If a rank ends early, by an error or a panic, the next run across ranks of the others fails because
+/// that rank is lost. An error on any rank of this process, or that this call has started, is returned.
 ///
-/// # What else the processes do
-/// What stands before the call is done in every process: once if ranks are threads, once for each
-/// rank otherwise. What stands behind it:
+/// # Code around the call
+/// Code before the call runs in every process: once if ranks are threads, once for each rank otherwise.
+/// Code after it:
 ///
-/// | ranks are | how often it is done |
+/// | ranks are | how often it runs |
 /// |---|---|
 /// | threads of this process | once |
 /// | processes that this call starts | once, in this process |
 /// | processes started by hand or by an MPI launcher | once for each rank |
 ///
-/// A process that this call has started stays in its own call, when its part has ended well, and
-/// ends there with status 0 when this process ends, without the destructors of what stands around
-/// the call. If this process launches again, it returns from the call, with its own rank's answer,
-/// and does what comes up to the next, of which it is the same rank; so there must be as many ranks.
+/// A process that this call has started stays in its own call when its part has ended well, and ends
+/// there with status 0 when this process ends; destructors of values outside the call are not run.
+/// If this process launches again, the other returns from its call, with its own rank's result, and runs
+/// the code up to the next launch, in which it is the same rank; so there must be as many ranks.
 /// If its part has failed it returns the error, and is expected to end with another status than 0;
 /// nothing can be launched after that.
 ///
-/// This process returns when the parts of all ranks have ended, however long they take if its own has
-/// ended well. What the others print goes where this process prints.
+/// This process returns when the parts of all ranks have ended; if its own has ended well it waits for
+/// them without limit. What the others print goes where this process prints.
 ///
 /// # Errors
-/// What the runtime's settings or the program answer; of several ranks' errors the first that is
-/// not only the loss of another rank. If a process that this call has started fails, that it did.
+/// Wrong settings, or an error of the program; of several ranks' errors the first that is not only the
+/// loss of another rank. If a process that this call has started fails, an error that says so.
 ///
 /// # Panics
 /// If the program does on any rank of this process; the others have ended by then.

@@ -1,7 +1,7 @@
 //! A safe task-graph runtime: tasks run as their data become available, on all cores.
 //!
-//! A program is a set of tasks; a [task space](core::space::TaskSpace) says by formula who feeds
-//! whom. A [`Runtime`] runs it on pinned workers that steal from one another.
+//! A program is a set of tasks; a [task space](core::space::TaskSpace) gives the edges between them by
+//! formulas. A [`Runtime`] runs it on pinned workers that steal from one another.
 //!
 //! # Examples
 //! The sums of a triangle of numbers, each made of the two above it:
@@ -55,8 +55,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Answers without a graph of one's own: [`Dense`] on ndarray's arrays, [`Tiled`] on tiled matrices,
-//! and the [`guide`].
+//! For linear algebra no graph of your own is needed: [`Dense`] has calls on ndarray's arrays, [`Tiled`]
+//! on tiled matrices. The [`guide`] has a page for each question.
 //!
 //! # The parts
 //! | crate | here | what |

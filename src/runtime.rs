@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// Workers pinned to the cores that this process may use, and memory on huge pages.
 ///
-/// Cheap to keep and to share: idle workers sleep. Runs may follow one another or go on at once.
+/// Cheap to keep and to share: idle workers sleep. Runs may follow one another or overlap.
 ///
 /// # Examples
 /// ```
@@ -73,8 +73,8 @@ impl Runtime {
     }
 
     /// The runtime of the whole process, with the settings of the environment
-    /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. Who has a runtime
-    /// already does not need it; [`Dense`](crate::Dense) uses it.
+    /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. [`Dense`](crate::Dense)
+    /// uses it; a program with a runtime of its own does not need it.
     ///
     /// # Errors
     /// As [`from_env`](Self::from_env), the same at every call.
@@ -86,14 +86,14 @@ impl Runtime {
             .map_err(Error::clone)
     }
 
-    /// Settings to choose from.
+    /// A builder, to choose settings.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }
 
     /// The settings of the environment: `DATAFLOW_THREADS` (a number), `DATAFLOW_BIND`
-    /// (`cores`, `pus` or `none`), `DATAFLOW_POLICY` (the text of a [`Policy`]) and `DATAFLOW_TRACE` (a file:
-    /// the trace of the longest run of this process, of a kind that its extension tells).
+    /// (`cores`, `pus` or `none`), `DATAFLOW_POLICY` (the text of a [`Policy`]) and `DATAFLOW_TRACE` (a
+    /// file for the trace of the longest run of this process, in the format of its extension).
     ///
     /// # Errors
     /// If a variable is set to something else; the text names it, its value and what is allowed.
@@ -120,7 +120,7 @@ impl Runtime {
         builder.build()
     }
 
-    /// Runs all tasks of a space on this rank, whatever other ranks do.
+    /// Runs all tasks of a space on this rank alone.
     ///
     /// # Errors
     /// As [`dataflow_core::run`].
@@ -136,8 +136,8 @@ impl Runtime {
         run_with(space, self, monitor)
     }
 
-    /// Runs a program that inserts tasks on data with versions, and all that it inserts, on this
-    /// rank; returns what it returned. See [`sequence`](crate::sequence).
+    /// Runs a program that inserts tasks on data with versions, and all tasks that it inserts, on this
+    /// rank; returns the program's result. See [`sequence`](crate::sequence).
     ///
     /// # Errors
     /// As [`sequence::scope`].
@@ -182,18 +182,18 @@ impl Runtime {
         run_across(space, self, self.courier(), monitor)
     }
 
-    /// What each rank gives, by rank, on every rank. For a few numbers, not for data.
+    /// Returns on every rank what each rank has given, by rank. For a few numbers, not for large data.
     ///
     /// # Errors
-    /// If a rank is lost, or does something else instead.
+    /// If a rank is lost, or makes another call instead.
     pub fn gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
         let gather = Gather::new(own, self.n_ranks());
         self.run_across(&gather)?;
         Ok(gather.into_all())
     }
 
-    /// One value made of those of all ranks, on every rank: `op` folds them from the lowest rank to
-    /// the highest, on each rank for itself, so all get the same bits. A number, or an array of a few.
+    /// Combines the values of all ranks into one, on every rank: each folds them with `op` from the
+    /// lowest rank to the highest, so all get the same bits. For a number, or an array of a few.
     ///
     /// Costs a message from each rank to each other.
     ///
@@ -228,16 +228,16 @@ impl Runtime {
         Ok(values.into_iter().reduce(op).unwrap_or(own))
     }
 
-    /// Repeats a step on all ranks, each of which calls this, until it is done on every one: the step
-    /// gets the number of steps before it, and says whether its rank could stop. Returns how many
-    /// steps there were; `None` if there were `limit` and a rank would still go on.
+    /// Repeats a step on all ranks, each of which calls this, until every rank could stop: the step gets
+    /// the number of steps before it, and returns whether its rank could stop. Returns the number of
+    /// steps; `None` if there were `limit` and a rank would still go on.
     ///
-    /// What a step finds is what the last has left in place: in stores that a space takes from and
-    /// brings home to, in the data of a [replayed](Self::replay) program. A page of the guide shows
-    /// it: [`converge`](crate::guide::converge).
+    /// A step finds the data as the last has left them: in the stores of a space, or in the data of a
+    /// [replayed](Self::replay) program. The page [`converge`](crate::guide::converge) of the guide
+    /// shows it.
     ///
     /// # Errors
-    /// What a step returns, on its rank; the others are told which one it was. Or as
+    /// The error of a step, on its rank; the others' error names that rank. Or as
     /// [`all_reduce`](Self::all_reduce).
     pub fn repeat_until(
         &self,
@@ -299,8 +299,8 @@ impl Runtime {
         program.run_across(self, self.courier(), monitor)
     }
 
-    /// Calls a problem that solves itself by smaller ones, on all ranks, each of which calls this;
-    /// returns its value on each, and how many calls were made on this one. See
+    /// Solves a recursive problem on all ranks, each of which calls this; returns the value on each rank,
+    /// and the number of calls made on this one. See
     /// [`recursion`](crate::recursion).
     ///
     /// # Errors
@@ -347,7 +347,7 @@ impl Runtime {
         }
     }
 
-    /// Who reaches the other ranks.
+    /// The courier, which reaches the other ranks.
     pub fn courier(&self) -> &dyn Courier {
         match &self.messenger {
             None => &Alone,
@@ -355,7 +355,7 @@ impl Runtime {
         }
     }
 
-    /// What reaches the other ranks, if there are any.
+    /// The messenger, if there are other ranks.
     pub fn messenger(&self) -> Option<&Messenger> {
         self.messenger.as_ref()
     }
@@ -406,7 +406,8 @@ impl Runtime {
         self.memory.clone()
     }
 
-    /// What records this runtime's runs, if its builder was [asked](RuntimeBuilder::trace) for it.
+    /// The tracer that records this runtime's runs, if its builder was [asked](RuntimeBuilder::trace) for
+    /// one.
     pub fn tracer(&self) -> Option<&Tracer> {
         self.tracer.as_ref()
     }
@@ -598,33 +599,33 @@ impl RuntimeBuilder {
         RuntimeBuilder { drive, ..self }
     }
 
-    /// Every run is recorded, in at most so many bytes a rank: 32 for each task and message. Traces are
-    /// kept until they are taken: see [`Tracer`] and [`Runtime::traces`].
+    /// Records every run, in at most `bytes` on each rank: 32 for each task and message. Traces are kept
+    /// until they are taken: see [`Tracer`] and [`Runtime::traces`].
     pub fn trace(self, bytes: usize) -> Self {
         let tracer = Some(Tracer::new(bytes));
         RuntimeBuilder { tracer, ..self }
     }
 
-    /// How long a rank may say nothing before it is lost to the others, which fail then; by default
-    /// ten seconds. Ranks say at least four times as often that they live.
+    /// How long a rank may be silent before the others count it as lost, and fail; by default ten
+    /// seconds. Ranks send signs of life at least four times as often.
     pub fn silence(mut self, silence: Duration) -> Self {
         self.messages.silence = silence;
         self.messages.beat = self.messages.beat.min(silence / 4);
         self
     }
 
-    /// How long a thread that waits for messages keeps looking before it sleeps; by default 50 µs.
+    /// How long a thread that waits for messages polls before it sleeps; by default 50 µs.
     pub fn spin(mut self, spin: Duration) -> Self {
         self.messages.spin = spin;
         self
     }
 
-    /// What else can be chosen about communication; its `drive` is not looked at.
+    /// All other settings of communication; their `drive` is ignored.
     pub fn messages(self, messages: dataflow_mpi::Settings) -> Self {
         RuntimeBuilder { messages, ..self }
     }
 
-    /// Starts the workers of a rank that is alone.
+    /// Starts the workers of a single rank.
     ///
     /// # Errors
     /// If zero threads or more than one rank were asked for, or the system does not start them.

@@ -1,4 +1,4 @@
-//! What a run did when, why it was not faster, and files and pictures of it.
+//! Traces: what a run did when, why it was not faster, and files and pictures of it.
 //!
 //! # Examples
 //! ```

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why a task's body gives up: the fault of its data, named as the theory names it.
+/// Why a task's body failed: a fault of its data, named as the theory names it.
 ///
 /// The task's descendants are skipped; everything else runs. Of several failing tasks, the run
 /// reports the smallest by ([`index`](Self::with_index), task).
@@ -101,9 +101,9 @@ pub enum Kind {
     TaskPanicked,
     /// The run was cancelled from outside.
     Cancelled,
-    /// No task can run, yet not all have: some wait for inputs that nobody sends.
+    /// No task can run, yet not all have: some wait for inputs that no task sends.
     Stalled,
-    /// More tasks ran than the space counts: an edge leads to a task that is not listed.
+    /// More tasks ran than the space's count: an edge leads to a task that is not listed.
     CountExceeded,
     /// A task was fed twice through the same flow.
     FedTwice,
@@ -119,7 +119,7 @@ pub enum Kind {
     HomeEmpty,
     /// Two tasks put a datum into one slot in a run.
     PutTwice,
-    /// A datum was taken from home to be updated, and nobody put one in its place.
+    /// A datum was taken from its slot to be updated, and no task put one there again.
     NotBroughtBack,
     /// The space contradicts itself: found before it ran, by `DATAFLOW_VERIFY`.
     Contradiction,
@@ -133,7 +133,7 @@ pub enum Kind {
     SchedulerFailed,
     /// A task belongs to a class that the space does not describe.
     NotDescribed,
-    /// Ranks that were to run one space together do not agree what it is.
+    /// Ranks that were to run one space together have different spaces or parameters.
     ParametersDiffer,
     /// A rank is silent, or its messages do not arrive.
     RankLost,
@@ -144,7 +144,7 @@ pub enum Kind {
     WrongLauncher,
     /// MPI was initialised for fewer threads than are needed.
     MpiThreadLevel,
-    /// The runtime was asked for in a way that cannot be had: no workers, an unknown setting.
+    /// The settings of the runtime are not possible: no workers, an unknown name.
     WrongSettings,
 }
 
@@ -182,7 +182,7 @@ impl Kind {
         named.map_or("failed", |(_, name)| name)
     }
 
-    /// The kind of a name; names that are not the runtime's are those of bodies.
+    /// The kind that has this name; any other name is that of a failing body.
     fn of_name(name: &str) -> Kind {
         let named = NAMES.iter().find(|(_, named)| *named == name);
         named.map_or(Kind::TaskFailed, |(kind, _)| *kind)
@@ -212,12 +212,13 @@ impl Error {
         }
     }
 
-    /// Settings that cannot be had; the text says what, the value and what would be allowed.
+    /// Settings that are not possible; the text names the setting, its value and what is allowed.
     pub fn wrong_settings(message: impl Into<String>) -> Self {
         Error::new(Kind::WrongSettings, None, message)
     }
 
-    /// Not as many ranks as were started; the text says who started how many, and what to do.
+    /// The run has another number of ranks than were started; the text says which launcher started
+    /// how many, and what to do.
     pub fn wrong_launcher(message: impl Into<String>) -> Self {
         Error::new(Kind::WrongLauncher, None, message)
     }
@@ -250,14 +251,14 @@ impl Error {
         }
     }
 
-    /// The same, with another name for the task.
+    /// The same error, with another name for the task.
     pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
         let renamed = self.task.as_deref().and_then(rename);
         let task = renamed.or(self.task);
         Error { task, ..self }
     }
 
-    /// What happened to a task that ran inside the body of another, or to that itself.
+    /// The error of a task that ran inside the body of another, or of that other itself.
     pub(crate) fn within(outer: &impl fmt::Debug, error: Error) -> Self {
         let task = match &error.task {
             Some(inner) => format!("{outer:?} / {inner}"),
@@ -267,7 +268,7 @@ impl Error {
         Error { task, ..error }
     }
 
-    /// What another rank tells of its failure.
+    /// The error that another rank has sent.
     pub(crate) fn of_failure(failure: Failure) -> Self {
         let kind = Kind::of_name(&failure.kind);
         let task = (!failure.task.is_empty()).then_some(failure.task);
@@ -279,7 +280,7 @@ impl Error {
         }
     }
 
-    /// The same, told to other ranks.
+    /// The error in the form in which it is sent to other ranks.
     pub(crate) fn into_failure(self, name: WireName, rank: Rank) -> Failure {
         Failure {
             of_body: self.kind == Kind::TaskFailed,
@@ -297,18 +298,18 @@ impl Error {
         self.kind
     }
 
-    /// The kind in snake_case, as reports and `--json` show it; of a failing body the one that it
+    /// The kind in snake_case, as reports and `--json` show it; for a failing body the kind that it
     /// gave to [`TaskError::new`].
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The rank it happened on, of a run on several.
+    /// The rank on which it happened, if the run was on several.
     pub fn rank(&self) -> Option<Rank> {
         self.rank
     }
 
-    /// The task it happened in, as its `Debug` prints it.
+    /// The task in which it happened, as its `Debug` prints it.
     pub fn task(&self) -> Option<&str> {
         self.task.as_deref()
     }

@@ -1,9 +1,10 @@
 //! Tasks, versioned data, symbolic task spaces, and the engine that runs them.
 //!
-//! A program is a set of *tasks*; a [task space](space::TaskSpace) answers questions about them
-//! by formula (who feeds you, whom do you feed, how urgent are you), so the graph is never
-//! stored. The [engine] keeps the frontier only. Two [ports](port) connect it to the world: an
-//! [`Executor`](port::Executor) runs ready tasks, a [`Courier`](port::Courier) reaches other ranks.
+//! A program is a set of *tasks*; a [task space](space::TaskSpace) gives, by formulas, the inputs,
+//! successors and priority of each, so the graph is never stored. The [engine] keeps only the tasks
+//! that wait or run. Two [ports](port) connect it to the world: an [`Executor`](port::Executor) runs
+//! ready tasks, a [`Courier`](port::Courier) reaches other ranks. Tasks may also be inserted in
+//! program order, as a [sequence].
 //!
 //! This crate starts no threads of its own, opens no sockets and knows no matrices.
 //!

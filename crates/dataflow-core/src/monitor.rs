@@ -3,7 +3,7 @@
 use crate::engine::{Job, Ledger};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// Given to a [`Context`](crate::port::Context) and kept by whoever wants to watch or cancel the runs.
+/// Give it to a [`Context`](crate::port::Context) and keep a reference to watch or cancel the runs.
 ///
 /// # Examples
 /// ```
@@ -20,8 +20,7 @@ pub struct Monitor {
 #[derive(Debug, Default)]
 struct Watched {
     cancelled: bool,
-    /// Runs that may still go on, the one that started last at the end; that one also when it is
-    /// over.
+    /// Live runs, oldest first; the newest stays listed after its end, for `progress`.
     runs: Vec<(Arc<Ledger>, Weak<Job>)>,
 }
 
@@ -30,8 +29,8 @@ struct Watched {
 pub struct Progress {
     /// Tasks that have run (or were skipped).
     pub done: u64,
-    /// Tasks in all, on this rank; of a scope those that were inserted so far (to 64 or so), of a
-    /// recursion the calls that were made, since nobody knows how many there will be.
+    /// All tasks on this rank. For a scope, those that were inserted so far (up to 64 or so fewer);
+    /// for a recursion, the calls that were made so far, since their final number is not known.
     pub count: u64,
 }
 
@@ -41,7 +40,7 @@ impl Monitor {
         Self::default()
     }
 
-    /// Tasks done and tasks in all, of the run that started last.
+    /// The progress of the run that started last.
     pub fn progress(&self) -> Progress {
         match self.watched().runs.last() {
             Some((ledger, _)) => {
@@ -55,7 +54,7 @@ impl Monitor {
 
     /// Ends all runs with this monitor, those under way and any later one, with an error.
     ///
-    /// Bodies under way finish; no further task starts.
+    /// Bodies that are running finish; no further task starts.
     pub fn cancel(&self) {
         let mut watched = self.watched();
         watched.cancelled = true;

@@ -1,4 +1,4 @@
-//! What ranks tell one another about a run: names of tasks, terms, failures.
+//! What ranks send one another about a run: names of tasks, terms to agree on, failures.
 
 use crate::rank::Rank;
 use smallvec::SmallVec;
@@ -18,11 +18,12 @@ pub struct Terms {
 /// Why a run failed on some rank, in a form that travels.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failure {
-    /// False for what stopped the run at once, which goes before what bodies reported.
+    /// Whether a body failed. False for a fault that stopped the run at once; such a fault is
+    /// reported rather than those of bodies.
     pub of_body: bool,
     /// The index that a failing body gave, else the largest number.
     pub index: u64,
-    /// The task, so that of several the smallest is reported; empty if none.
+    /// The task, by which the smallest of several failures is found; empty if none.
     pub name: WireName,
     /// The rank it happened on.
     pub rank: Rank,

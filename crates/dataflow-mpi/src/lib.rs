@@ -2,7 +2,8 @@
 //!
 //! A [`Messenger`] is the [`Courier`](dataflow_core::port::Courier) of one rank. Below it lies a
 //! [`Transport`](transport::Transport): threads of one process ([`transport::local`]), processes over
-//! sockets ([`transport::tcp`]) or under an MPI launcher (`transport::mpi`, feature `mpi`), or a simulated network in virtual time ([`transport::simulated`]).
+//! sockets ([`transport::tcp`]) or under an MPI launcher (`transport::mpi`, feature `mpi`), or a
+//! simulated network in virtual time ([`transport::simulated`]).
 //!
 //! # Examples
 //! A chain of tasks that goes to and fro between two ranks, here threads. With the package
@@ -51,16 +52,16 @@
 //!                      ╚═══════════════════ DATA ══════════════► room ────────────────────┘
 //! ```
 //!
-//! 1. A task has finished; the engine [posts](dataflow_core::port::Line::post) one parcel per rank
-//!    that owes it something: the task's name and its flows, never its successors.
-//! 2. A datum that is small, and for which there is credit, goes along inline; of another only head
-//!    and size go, and the datum waits on the shelf.
-//! 3. The activation joins the open packet to that rank, which leaves as soon as none is under way.
+//! 1. A task has finished; the engine [posts](dataflow_core::port::Line::post) one parcel for the ranks
+//!    that need its outputs: the task's name and its flows, but not its successors.
+//! 2. If a datum is small, and there is credit for it, it goes along inline. Of any other datum only head
+//!    and size are sent, and the datum itself waits on the sender's shelf.
+//! 3. The activation joins the open packet to that rank, which is sent as soon as no other is under way.
 //! 4. At the receiver, packets become a stream of messages again: in order, each once.
-//! 5. A parcel whose data are there is delivered at once. For others the receiver makes room, most
-//!    urgent first, and asks (GET); the datum comes straight into that room (DATA).
-//! 6. Between all this: credit returns, beats tell that a rank lives, and when every rank has closed
-//!    one sum over a tree ends the run, with the same smallest failure on every rank.
+//! 5. A parcel whose data are there is delivered at once. For other data the receiver allocates room, the
+//!    most urgent first, and requests them (GET); a datum comes straight into that room (DATA).
+//! 6. Besides, credit is returned, *beats* show that a rank lives, and when every rank has closed its
+//!    line one sum over a tree ends the run, with the same smallest failure on every rank.
 //!
 //! Modules of the protocol are state machines without clock or threads, joined in [`depot`]; only
 //! `progress` touches a transport. What is written on the wire: [`wire`].

@@ -12,42 +12,44 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A datum of at most so many bytes travels inside its activation, credit permitting.
+    /// A datum of at most this many bytes travels inside its activation, if there is credit.
     pub inline_bytes: usize,
-    /// A packet is full at so many bytes; the transport's limit may be smaller.
+    /// Size of a full packet, in bytes; the transport's limit may be smaller.
     pub packet_bytes: usize,
     /// How many packets may be under way to one rank.
     pub packets_in_flight: usize,
     /// While a worker that moves messages has more to run, and its tasks are shorter than this,
-    /// packets to one rank leave no oftener; what is said in between goes along with the next.
+    /// packets to one rank leave at least this far apart; messages in between go with the next.
     pub hold: Duration,
     /// How many inline bytes may be under way from one rank to another. Agreed on by all ranks.
     pub credit_bytes: usize,
-    /// How many bytes this rank may have asked for and not got; one datum is always allowed. More
-    /// than the network needs to stay busy makes urgent data wait behind others.
+    /// How many bytes this rank may have requested and not yet received; one datum is always allowed.
+    /// If it is more than the network needs to stay busy, urgent data wait behind others.
     pub window_bytes: usize,
-    /// Of so many bytes of data that have come and that no task uses yet no more is asked for, but
-    /// for one datum at a time when no task can run: they stay with the rank that made them.
+    /// When this many bytes of data have come that no task uses yet, no more are requested, except for
+    /// one datum at a time when no task can run: the others stay with the rank that made them.
     pub held_bytes: usize,
-    /// To so many ranks a datum is sent by its root alone. Agreed on by all ranks.
+    /// To at most this many ranks a datum is sent directly; to more it goes along a tree. Agreed on by
+    /// all ranks.
     pub star_ranks: usize,
-    /// From so many bytes on a datum goes to at most two ranks from each. Agreed on by all ranks.
+    /// From this many bytes on, each rank of the tree sends a datum to at most two others. Agreed on by
+    /// all ranks.
     pub binary_bytes: usize,
-    /// Who has been silent towards a rank for so long says that it lives.
+    /// A rank that has sent another nothing for this long sends a sign of life.
     pub beat: Duration,
-    /// Whoever is not heard of for so long during a run, not even by a part of a message, is lost.
+    /// A rank from which not even a part of a message has come for this long during a run is lost.
     pub silence: Duration,
-    /// How long a run may wait for ranks that have not opened it yet and were never heard of. For
-    /// ranks that live it waits on, with a warning each time that this has passed.
+    /// How long a run waits for ranks that have not opened it yet and were never heard of. For ranks
+    /// that live it waits without limit, with a warning each time that this has passed.
     pub patience: Duration,
     /// Whether `post` waits until the receiver has the data: for comparison only.
     pub blocking: bool,
     /// Who moves messages.
     pub drive: Drive,
-    /// How long a thread that waits for messages keeps looking before it sleeps; of workers, if
-    /// they move messages.
+    /// How long a thread that waits for messages polls before it sleeps; workers do so too, if they
+    /// move messages.
     pub spin: Duration,
-    /// Who is told, in a line, of what is odd and no error; standard error, if nobody else is named.
+    /// Gets a line for each oddity that is no error; by default it is printed to standard error.
     pub warn: fn(&str),
 }
 
@@ -56,8 +58,8 @@ pub struct Settings {
 pub enum Drive {
     /// A thread of its own: for ranks with a core to spare.
     Dedicated,
-    /// Workers, between tasks; a helper takes over when none did for 200 µs, a millisecond
-    /// at most.
+    /// Workers, between tasks; a helper thread takes over when none has looked for 200 µs (up to a
+    /// millisecond, if workers looked all the time before).
     Workers,
 }
 

@@ -1,4 +1,4 @@
-//! Crew: the workers of a pool, where they sit, and whom each may take tasks from.
+//! Crew: the workers of a pool, where they run, and from which others each may take tasks.
 //!
 //! # Law
 //! A NUMA node's rings hold whom its workers may steal from, the nearest first, they themselves in

@@ -1,4 +1,4 @@
-//! Executor: a pool of pinned workers that lives as long as its owner likes and runs many jobs.
+//! Executor: a pool of pinned workers that runs many jobs, until its owner drops it.
 
 use crate::pages::{self, PagesError};
 use crate::pin::{PinError, allowed_pus, pin_current_thread};
@@ -22,11 +22,11 @@ use std::thread::{Builder, JoinHandle};
 /// several threads; then the earlier ones are served first: a job that comes later waits until a
 /// worker finds nothing to do in those before it.
 ///
-/// A job that arrives at a sleeping pool waits for a thread to be woken, some 5 to 50 µs, and 80 on a
-/// busy machine, of which a bare condition variable takes half; one
-/// that follows within 50 µs finds workers awake and waits for less than a microsecond. Callers
-/// do not work themselves. A body must not wait for a job that another thread gives to the same pool:
-/// it keeps its worker meanwhile, and may wait for ever.
+/// A job that arrives at a sleeping pool waits until a thread is woken: some 5 to 50 µs, and 80 on a
+/// busy machine, of which a bare condition variable takes half. A job that follows within 50 µs finds
+/// workers awake and waits for less than a microsecond. The calling thread runs no tasks. A body must
+/// not wait for a job that another thread gives to the same pool: the body occupies its worker meanwhile,
+/// and may wait for ever.
 ///
 /// ```
 /// use dataflow_core::port::Executor;
@@ -111,8 +111,8 @@ pub enum Warning {
     },
     /// Another pool of threads is to run on the same cores.
     Rival(Rival),
-    /// There are several NUMA nodes, and nobody may know which of them memory lies on: tasks are
-    /// not placed by their data.
+    /// There are several NUMA nodes, and the system does not allow asking on which of them memory lies:
+    /// tasks are not placed by their data.
     NoLocality(PagesError),
 }
 
@@ -166,8 +166,8 @@ impl fmt::Display for Warning {
 }
 
 impl Workers {
-    /// How many workers a pool has at most: as many processors as Linux knows on one machine. (More
-    /// than 32,767 could not be counted inside a job.)
+    /// How many workers a pool has at most: as many as Linux supports processors on one machine. (A job
+    /// cannot count more than 32,767 inside it.)
     pub const MOST: usize = 8192;
 
     /// Settings to choose from; [`build`](WorkersBuilder::build) starts the workers.
@@ -175,7 +175,7 @@ impl Workers {
         WorkersBuilder::default()
     }
 
-    /// What the workers were placed on.
+    /// The machine on which the workers were placed.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }

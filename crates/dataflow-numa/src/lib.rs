@@ -2,14 +2,14 @@
 //! there is nothing to do, and memory on huge pages.
 //!
 //! [`Workers`] implements the engine's port [`Executor`](dataflow_core::port::Executor),
-//! [`HugePages`] its port [`Memory`](dataflow_core::port::Memory). Nothing here knows what a
-//! task is.
+//! [`HugePages`] its port [`Memory`](dataflow_core::port::Memory). To this crate a task is only a
+//! number with a priority and hints.
 //!
 //! # How a task finds a worker
 //! As the [policy] says. By default a worker looks for ready tasks in its own queues and in those
 //! of its NUMA node, the most urgent first, then at its neighbours', the nearest first. It
-//! searches for some microseconds and falls asleep. Whoever queues a task while somebody sleeps
-//! who may take it wakes one worker at a time. What a policy would do on another machine can be
+//! searches for some microseconds and falls asleep. When a task is queued and a worker sleeps that may
+//! take it, one worker is woken at a time. How a policy behaves on another machine can be
 //! [simulated](simulate).
 //!
 //! # Examples

@@ -1,8 +1,8 @@
 //! Statistics: what workers did, counted where it costs nothing.
 //!
 //! # Law
-//! A worker's counts are written by that worker alone, on cache lines of its own; sums are made
-//! by whoever asks and may be a moment old.
+//! A worker's counts are written by that worker alone, on cache lines of its own; the thread that asks
+//! for sums computes them, and they may be a moment old.
 
 use crate::crew::Crew;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,8 +25,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The share of the bytes that were read on the NUMA node where they lay; `None` if nothing
-    /// is known of any byte.
+    /// The share of the bytes that were read on the NUMA node where they lay; `None` if that is not
+    /// known of any byte.
     ///
     /// ```
     /// # use dataflow_numa::Statistics;

@@ -5,7 +5,7 @@
 /// `Clone` is called only when a version is updated while others still read it; the engine
 /// counts these copies in [`Report::copies`](crate::Report::copies).
 ///
-/// Numbers and vectors of plain values are data already.
+/// Numbers and vectors of plain values implement it.
 ///
 /// A type of size zero, like `()`, means that edges carry no data and only order tasks.
 #[diagnostic::on_unimplemented(
@@ -19,11 +19,11 @@ pub trait Datum: Clone + Send + Sync + 'static {
         size_of::<Self>()
     }
 
-    /// The NUMA node on which the payload lies, as the executor numbers them; `None` if nobody
-    /// knows. A hint: tasks go to where most of their input lies.
+    /// The NUMA node on which the payload lies, as the executor numbers them; `None` if that is not
+    /// known. A hint: tasks run where most of their input lies.
     ///
-    /// Asked for every task that gets the datum on a machine of several NUMA nodes, now and then
-    /// while its store is locked: so it should be remembered, not looked up.
+    /// On a machine of several NUMA nodes it is called for every task that gets the datum, sometimes
+    /// while the store is locked. So return a remembered value; do not ask the system.
     fn numa_node(&self) -> Option<usize> {
         None
     }

@@ -1,4 +1,4 @@
-//! What flows along edges, and where it lives before and after a run.
+//! Data: what flows along edges, and the stores in which it lies before and after a run.
 
 mod datum;
 mod store;

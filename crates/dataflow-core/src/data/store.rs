@@ -1,9 +1,9 @@
 //! Stores: the home of data before and after a run.
 //!
 //! # Law
-//! A slot lends its datum to one updating lineage at a time; readers share it.
+//! A slot lends its datum for updating to one task at a time; readers share it.
 //! After a run every slot that was full before is full again. A slot remembers which run took its
-//! datum last, and which one put one there: so a run sees when it puts two, or forgets one.
+//! datum last, and which run put one there: so a run detects that it puts two, or brings none back.
 
 use super::{Datum, Version};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -31,15 +31,15 @@ struct Slot<D: Datum> {
     put_in: RunNumber,
 }
 
-/// What putting a datum into a slot in a run came to.
+/// What happened when a run put a datum into a slot.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// It is the first, and the run had not taken the datum that was there.
+    /// It is the run's first there, and the run had not taken the datum that was there.
     New,
     /// The run had taken the datum that was there.
     Back,
-    /// The run has put one there before. That one stays.
+    /// The run has put one there before, which stays.
     Twice,
 }
 
@@ -102,8 +102,8 @@ impl<D: Datum> Store<D> {
         lock(self.slots.get(index)?).version.clone()
     }
 
-    /// Looks at the datum in a slot without sharing it, so that whoever takes it meanwhile is its
-    /// sole holder; `None` if the index is outside or the slot is lent.
+    /// Looks at the datum in a slot without sharing it, so that a task which takes it meanwhile is
+    /// its sole holder; `None` if the index is outside or the slot is lent.
     pub(crate) fn peek<R>(&self, index: usize, look: impl FnOnce(&D) -> R) -> Option<R> {
         lock(self.slots.get(index)?).version.as_deref().map(look)
     }
@@ -111,13 +111,13 @@ impl<D: Datum> Store<D> {
     /// Takes the datum out of a slot for updating.
     ///
     /// The slot is empty until a version is put back or the one taken is dropped. If a reader
-    /// still holds it, the slot keeps it too, and whoever updates what was taken copies it.
+    /// still holds the version, the slot keeps it too, and an update of what was taken copies it.
     pub fn take(&self, index: usize) -> Option<Version<D>> {
         self.take_in(index, 0)
     }
 
-    /// The same for a run, which is to [put](Self::put_in) a datum there; `None` if it has before: then
-    /// what lies there is not what was to be taken.
+    /// The same for a run, which must later [put](Self::put_in) a datum there; `None` if it has put one
+    /// already: then the slot no longer has the datum that was to be taken.
     pub(crate) fn take_in(&self, index: usize, run: RunNumber) -> Option<Version<D>> {
         let mut slot = lock(self.slots.get(index)?);
         if run != 0 && slot.put_in == run {
@@ -135,7 +135,7 @@ impl<D: Datum> Store<D> {
         Some(version)
     }
 
-    /// Takes the version in a slot, for a time in which nobody else gets it; whoever does so puts it
+    /// Takes the version in a slot for a time in which nothing else gets it; the caller must put it
     /// back. `None` if the index is outside or the slot is lent.
     pub(crate) fn lift(&self, index: usize) -> Option<Version<D>> {
         lock(self.slots.get(index)?).version.take()
@@ -149,13 +149,13 @@ impl<D: Datum> Store<D> {
 
     /// Puts a version into a slot. `None` if the index is outside.
     ///
-    /// A version that was taken from another slot fills that one too, until something else is
-    /// put there: what goes to the wrong place leaves no hole behind.
+    /// A version that was taken from another slot fills that slot too, until something else is
+    /// put there: so a datum that goes to the wrong slot leaves no slot empty.
     pub fn put(&self, index: usize, version: Version<D>) -> Option<()> {
         self.put_in(index, version, 0).map(|_| ())
     }
 
-    /// The same for a run, which puts one datum into each slot at most.
+    /// The same for a run, which may put at most one datum into each slot.
     pub(crate) fn put_in(&self, index: usize, version: Version<D>, run: RunNumber) -> Option<Put> {
         let slot = self.slots.get(index)?;
         let elsewhere = version
@@ -184,7 +184,8 @@ impl<D: Datum> Store<D> {
         Some(put)
     }
 
-    /// Changes the datum of a slot outside of runs; copied first if a reader still holds it.
+    /// Changes the datum of a slot outside of runs; the datum is copied first if a reader still holds
+    /// it.
     /// `None` if the index is outside or the slot is lent.
     pub fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut D) -> R) -> Option<R> {
         let slots = std::slice::from_ref(self.slots.get(index)?);
@@ -196,7 +197,7 @@ impl<D: Datum> Store<D> {
         out.versions[0].get_mut().map(change)
     }
 
-    /// Takes all data out, in order, and puts them back when `use_them` is done, whatever it did.
+    /// Takes all data out, in order, and puts them back when `use_them` returns or panics.
     /// `None` if a slot is empty. Data that a reader still holds are copied first.
     ///
     /// # Examples
@@ -235,7 +236,7 @@ impl<D: Datum> Store<D> {
     }
 }
 
-/// The data of the first slots, while they are out; dropped, they go home.
+/// The data of the first slots, while they are taken out; when dropped, they go home.
 struct Out<'s, D: Datum> {
     slots: &'s Slots<D>,
     versions: Vec<Version<D>>,
@@ -255,7 +256,7 @@ impl<D: Datum> Origin<D> {
         self.index == index && std::ptr::addr_eq(self.slots.as_ptr(), Arc::as_ptr(slots))
     }
 
-    /// Brings a datum home that nobody put back: only into a slot that is still empty.
+    /// Brings home a datum that was not put back: only into a slot that is still empty.
     pub(super) fn bring_home(self, datum: D) {
         let Some(slots) = self.slots.upgrade() else {
             return;

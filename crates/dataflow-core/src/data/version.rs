@@ -1,9 +1,9 @@
-//! Versions: what a task reads is immutable and shared; what it updates is its own.
+//! Versions: tasks that read a datum share an immutable version; a task that updates it has its own.
 //!
 //! # Law
 //! A datum is changed in place only through its sole holder; otherwise it is copied first.
-//! A version that was taken from a [`Store`](super::Store) and is dropped before a successor of
-//! it was put back returns there: no store is left with a hole, whatever became of the run.
+//! A version that was taken from a [`Store`](super::Store) returns there if it is dropped before its
+//! slot was filled again: so no slot stays empty, however the run ended.
 
 use super::Datum;
 use super::store::Origin;
@@ -34,7 +34,7 @@ impl<D: Datum> Version<D> {
         Version::came(datum, 0)
     }
 
-    /// The first version here of a datum that came as so many bytes.
+    /// The first version on this rank of a datum that came from another as so many bytes.
     pub(crate) fn came(datum: D, bytes: usize) -> Self {
         Version {
             lent: Arc::new(Lent {
@@ -45,7 +45,8 @@ impl<D: Datum> Version<D> {
         }
     }
 
-    /// A task begins to use it: how many bytes came for it, if this is the first.
+    /// Notes that a task begins to use it; returns how many bytes came for it, if this task is the
+    /// first.
     pub(crate) fn begin_use(&self) -> u64 {
         let came = &self.lent.came;
         // Relaxed: nothing but the number is told. Nearly all have come from nowhere.
@@ -55,12 +56,12 @@ impl<D: Datum> Version<D> {
         }
     }
 
-    /// The datum for writing, if nobody else holds this version.
+    /// The datum for writing, if this is the only holder of the version.
     pub fn get_mut(&mut self) -> Option<&mut D> {
         Arc::get_mut(&mut self.lent)?.datum.as_mut()
     }
 
-    /// The datum itself; copied if other holders remain.
+    /// The datum itself, or a copy if there are other holders.
     pub fn into_datum(self) -> D {
         match Arc::try_unwrap(self.lent) {
             Ok(mut lent) => {
@@ -73,7 +74,7 @@ impl<D: Datum> Version<D> {
         }
     }
 
-    /// Takes the datum out of a sole version, for a time: whoever does so puts it back. `None` if it
+    /// Takes the datum out of a version with a sole holder; the caller must put it back. `None` if it
     /// is shared.
     pub(crate) fn lift(&mut self) -> Option<D> {
         Arc::get_mut(&mut self.lent)?.datum.take()
@@ -95,12 +96,12 @@ impl<D: Datum> Version<D> {
         shared
     }
 
-    /// Where it was taken from.
+    /// The slot that it was taken from.
     pub(super) fn origin(&self) -> Option<&Origin<D>> {
         self.lent.origin.as_ref()
     }
 
-    /// Notes where a sole version came from; false, and no note, if it is shared.
+    /// Notes the slot that it was taken from; returns false and notes nothing if it is shared.
     pub(super) fn note_origin(&mut self, origin: Origin<D>) -> bool {
         match Arc::get_mut(&mut self.lent) {
             Some(lent) => {

@@ -1,8 +1,8 @@
-//! The port beside the engine: who reaches other ranks.
+//! The port to other ranks.
 //!
-//! A rank that runs a space opens a [`Line`] with its [`Terms`]; the courier sees to it that all
-//! ranks agree on them. What a finished task owes to another rank leaves as one [`Parcel`] (task
-//! and flows, never its successors: the receiver evaluates those itself) and arrives in that
+//! A rank that runs a space opens a [`Line`] with its [`Terms`]; the courier checks that all
+//! ranks agree on them. The outputs of a finished task for another rank leave as one [`Parcel`] (the task
+//! and its flows, but not its successors: the receiver evaluates those itself) and arrive in that
 //! rank's [`Inbox`]. When a rank has nothing left to run it closes the line; closing returns the
 //! same [`Failure`] on every rank, or none.
 //!
@@ -20,15 +20,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is known of a datum before its payload comes: a few bytes.
+/// A few bytes that describe a datum, such as its shape; they come before the payload.
 pub type Head = SmallVec<[u8; 32]>;
 
 /// Some ranks.
 pub type Ranks = SmallVec<[Rank; 8]>;
 
-/// What the engine asks of communication.
+/// What the engine needs from communication.
 ///
-/// The reference member is [`Alone`]: one rank, nobody to talk to.
+/// The simplest implementation is [`Alone`], for a single rank.
 pub trait Courier: Send + Sync {
     /// This rank.
     fn rank(&self) -> Rank;
@@ -45,33 +45,34 @@ pub trait Courier: Send + Sync {
 
 /// The open line of one run on one rank.
 pub trait Line: Send + Sync {
-    /// Hands over what a finished task owes to other ranks. To many it may go through some of them:
-    /// that is the couriers' affair, and waits for no body there.
+    /// Hands over the outputs of a finished task for other ranks. The couriers may pass them on from
+    /// rank to rank; that waits for no body there.
     fn post(&self, parcel: Parcel);
 
-    /// A worker has a moment: moves messages, if no thread of the courier does. Cheap otherwise.
+    /// Called by a worker between tasks: moves messages, if no thread of the courier does. Cheap
+    /// otherwise.
     fn poll(&self);
 
-    /// A worker has nothing to do until something arrives, or, if `finished`, nothing at all: whether
-    /// it shall poll and look again at once, instead of leaving. `since` belongs to the line; it is
-    /// `None` when the wait begins.
+    /// Called by a worker that has nothing to do until something arrives, or, if `finished`, nothing at
+    /// all: whether it shall poll and look again at once, instead of leaving. The line keeps its state in
+    /// `since`, which is `None` when the wait begins.
     fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
         let _ = (finished, since);
         false
     }
 
-    /// This rank failed: every rank stops soon, and its inbox is told why.
+    /// This rank failed: every rank stops soon, and every inbox gets the reason.
     fn abort(&self, failure: &Failure);
 
-    /// This rank runs nothing any more. Waits until every rank has closed, serving them meanwhile;
-    /// returns the smallest failure of all, the same on every rank.
+    /// Called when this rank has nothing left to run. Waits until every rank has closed, and answers
+    /// their requests meanwhile; returns the smallest failure of all ranks, the same on every rank.
     ///
     /// # Errors
     /// A rank was lost.
     fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error>;
 }
 
-/// Where a run hears from other ranks.
+/// The side of a run that receives from other ranks.
 pub trait Inbox: Send + Sync {
     /// A parcel of another rank has arrived, complete.
     fn deliver(&self, from: Rank, arrival: Arrival);
@@ -79,10 +80,10 @@ pub trait Inbox: Send + Sync {
     /// How far this rank is.
     fn pulse(&self) -> Pulse;
 
-    /// The run fails for a reason that is not this rank's own; no further task starts.
+    /// The run fails for a reason outside this rank; no further task starts.
     fn stop(&self, failure: Failure);
 
-    /// No rank can run anything and nothing is under way: the run ends with a stall report.
+    /// No rank can run anything and no message is under way: the run ends with the report of a stall.
     fn stall(&self);
 }
 
@@ -99,9 +100,9 @@ pub struct Pulse {
     pub used: u64,
 }
 
-/// What one task owes to other ranks, to each of them the same.
+/// Outputs of one task for other ranks, the same for each of them.
 pub struct Parcel {
-    /// Who gets it, ascending.
+    /// The ranks that get it, ascending.
     pub to: Ranks,
     /// The task whose outputs these are.
     pub task: WireName,

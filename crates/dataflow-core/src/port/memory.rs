@@ -1,11 +1,11 @@
-//! The port to memory: who gives room to tiles and to receive buffers.
+//! The port to memory: blocks for tiles and for receive buffers.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// A source of large blocks of memory.
 ///
-/// The reference member is [`Heap`]; `dataflow-numa` offers an arena on huge pages.
+/// The simplest implementation is [`Heap`]; `dataflow-numa` offers an arena on huge pages.
 pub trait Memory: Send + Sync {
     /// A block of `bytes` bytes at a multiple of 64, its content unspecified (but initialised).
     ///
@@ -21,8 +21,8 @@ pub trait Block: Send + Sync {
     /// Its bytes, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
-    /// The NUMA node on which it lies, as the executor numbers them; `None` if nobody knows, or
-    /// it lies on several. Cheap: asked for every task that reads it.
+    /// The NUMA node on which it lies, as the executor numbers them; `None` if that is not known, or if
+    /// it lies on several. Must be cheap: it is called for every task that reads the block.
     fn numa_node(&self) -> Option<usize> {
         None
     }

@@ -1,5 +1,5 @@
-//! The ports of the engine: below it who runs ready tasks, beside it who reaches other ranks,
-//! under the data who gives memory.
+//! The ports of the engine, traits that connect it to the world: [`Executor`] runs ready tasks,
+//! [`Courier`] reaches other ranks, [`Memory`] gives memory to data.
 
 mod context;
 mod courier;

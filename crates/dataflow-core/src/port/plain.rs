@@ -1,4 +1,4 @@
-//! Plain data are data as they are: numbers, vectors of numbers, and nothing at all.
+//! Plain values as data: numbers, vectors of numbers, and `()`.
 
 use super::courier::{Head, Wire};
 use super::memory::Block;

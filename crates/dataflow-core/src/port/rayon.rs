@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Runs jobs on the threads of a pool.
 ///
-/// A thread of the pool that is busy elsewhere joins when it is free, or finds the job over; the
-/// job does not wait for it to start, but `execute` returns only when it has looked in.
+/// A thread of the pool that is busy elsewhere joins when it is free, or finds that the job is over. The
+/// job starts without it, but `execute` returns only when each thread has been there.
 ///
 /// # Examples
 /// ```

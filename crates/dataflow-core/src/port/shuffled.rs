@@ -1,4 +1,4 @@
-//! An executor for tests: any ready task may be next, decided by a seed.
+//! An executor for tests: it picks the next of all ready tasks at random, by a seed.
 
 use super::{Executor, Job, Lane, Word};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

@@ -1,32 +1,32 @@
-//! What the engine can tell an executor of a ready task, beyond its priority: where its data lie,
-//! what kind of task it is, how long such tasks took.
+//! Optional hints from the engine to an executor about a ready task, beyond its priority: where its data
+//! lie, what class of task it is, how long such tasks took.
 //!
 //! # Law
-//! All of it is meta-data, possibly wrong: it may decide when and where a task runs, never what
-//! it computes. NUMA nodes are numbered as the executor numbers them; data that do not know
-//! where they lie say so. Of spaces whose edges carry no data nothing is told.
+//! A hint may be wrong: it may decide when and where a task runs, never what it computes. NUMA nodes are
+//! numbered as the executor numbers them; data that do not know where they lie say so. For spaces whose
+//! edges carry no data there are no hints.
 
 use super::Word;
 
-/// How much a lane wants to be told of tasks. The less, the less each task costs.
+/// Which hints a lane wants. The fewer, the less each task costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wants {
-    /// Word and priority.
+    /// None: word and priority only.
     #[default]
     Priorities,
     /// Also where data lie: hints, and the bytes that tasks read.
     Places,
-    /// Also classes, and how long bodies took.
+    /// Also the classes of tasks, and how long bodies took.
     Everything,
 }
 
-/// What is known of where a task's data lie.
+/// Where a task's data lie, as far as that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hint {
-    /// Nothing: it stays with the worker that made it ready.
+    /// Not known: the task stays with the worker that made it ready.
     #[default]
     None,
-    /// It touches its data first: its node will be theirs.
+    /// The task touches its data first: they will lie on the node where it runs.
     Initialises,
     /// Most of its input bytes lie on this NUMA node.
     Node(usize),
@@ -36,7 +36,7 @@ pub enum Hint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {
-    /// Its name for the engine; means nothing to anybody else.
+    /// By which the engine knows it; opaque to all others.
     pub word: Word,
     /// Higher is more urgent; 0 is the default.
     pub priority: i64,
@@ -47,7 +47,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// A task of which nothing but its priority is known.
+    /// A task without hints.
     pub fn new(word: Word, priority: i64) -> Self {
         Ready {
             word,
@@ -57,7 +57,7 @@ impl Ready {
         }
     }
 
-    /// The same, with what is known of where its data lie.
+    /// The same, with a hint where its data lie.
     pub fn with_hint(self, hint: Hint) -> Self {
         Ready { hint, ..self }
     }

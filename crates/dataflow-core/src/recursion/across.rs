@@ -1,5 +1,5 @@
-//! Across ranks: every rank unfolds the top of the same tree of calls; what hangs below is called
-//! where it falls.
+//! Across ranks: every rank unfolds the top of the same tree of calls; the subtrees below are dealt out to
+//! the ranks.
 //!
 //! # Law
 //! Calls are pure, so all ranks see the same top: breadth first, until there are [`PER_RANK`] open
@@ -18,15 +18,15 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Open calls for each rank: enough that trees which are not even keep all ranks busy.
+/// Open calls for each rank: enough to keep all ranks busy if the tree is uneven.
 const PER_RANK: usize = 16;
 
 /// Calls a problem on all ranks, each of which calls this with the same one and the same argument;
-/// returns its value on each, and how many calls were made on this one. On a single rank the same as
-/// [`recurse`], but not inside a body.
+/// returns the value on each rank, and the number of calls made on this one. On a single rank it is the
+/// same as [`recurse`], but may not be used inside a body.
 ///
 /// # Errors
-/// As [`recurse`], and what [`run_across`](crate::run_across) answers; the same on every rank.
+/// As [`recurse`] and [`run_across`](crate::run_across); the same on every rank.
 pub fn recurse_across<P>(
     problem: &P,
     argument: P::Argument,

@@ -1,8 +1,8 @@
 //! Frames: calls that wait for the calls which they have forked into.
 //!
 //! # Law
-//! A frame is joined by whoever brings the last of its values, and by nobody else: values come, are
-//! counted and leave under one lock.
+//! A frame is joined only by the worker that brings the last of its values: values come, are counted and
+//! leave under one lock.
 
 use super::{Join, Recursive};
 use crate::sync::{SpinLock, lock};

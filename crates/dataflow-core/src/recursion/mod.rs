@@ -1,8 +1,9 @@
 //! Recursion: a call either has its result, or forks into calls whose results are joined.
 //!
-//! No call waits: a fork leaves a frame behind, and whoever brings the last result joins them all
-//! and goes on upwards. So neither the stack nor the number of workers limits the depth, and what
-//! waits at once is bounded by depth × calls of a fork × workers, for each worker goes down first.
+//! No worker waits inside a call: a fork leaves a frame behind, and the worker that brings the last
+//! result joins them all and goes on with the call above. So neither the stack nor the number of workers
+//! limits the depth; and at most depth × calls of a fork × workers calls wait at once, since each worker
+//! calls depth first.
 //!
 //! # Examples
 //! ```
@@ -45,32 +46,32 @@ use crate::port::Executor;
 
 /// A problem that is solved by solving smaller ones.
 pub trait Recursive: Sync {
-    /// What a call is given.
+    /// The argument of a call.
     type Argument: Send;
-    /// What it results in.
+    /// The result of a call.
     type Value: Send;
 
     /// One call: its result, or the calls that it takes. Across ranks it must be pure.
     ///
     /// # Errors
-    /// The call's own; what needs its value gets none, everything else is called.
+    /// The call's own. Calls that need its value are not joined; all others are made.
     fn call(&self, argument: Self::Argument) -> Result<Call<Self>, TaskError>;
 }
 
-/// What became of a call.
+/// The outcome of a call.
 pub enum Call<P: Recursive + ?Sized> {
-    /// It has its value.
+    /// The call has its value.
     Done(P::Value),
-    /// It has one when these calls have theirs.
+    /// The call has its value when these calls have theirs.
     Fork {
         /// Their arguments.
         arguments: Vec<P::Argument>,
-        /// Its value, of theirs in that order.
+        /// Makes its value of theirs, given in that order.
         join: Join<P>,
     },
 }
 
-/// The value of a call, of those of the calls that it has forked into.
+/// Makes the value of a call of the values of the calls that it has forked into.
 pub type Join<P> = Box<dyn FnOnce(Vec<<P as Recursive>::Value>) -> <P as Recursive>::Value + Send>;
 
 impl<P: Recursive + ?Sized> Call<P> {
@@ -95,13 +96,13 @@ impl<P: Recursive + ?Sized> std::fmt::Debug for Call<P> {
     }
 }
 
-/// Calls a problem with an argument, and all that this forks into; inside a body too. A task is a
-/// call.
+/// Calls a problem with an argument, and makes all calls that this forks into; each call is a task. May
+/// be used inside a body.
 ///
 /// # Errors
-/// Of calls that failed the smallest by (index, way to the call), the same under every schedule; or
-/// a panic; or [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor, which
-/// watches no call inside a body.
+/// If calls failed, the smallest error by (index, path to the call), the same under every schedule; or a
+/// panic; or [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor, which watches
+/// no call inside a body.
 pub fn recurse<P: Recursive>(
     problem: &P,
     argument: P::Argument,

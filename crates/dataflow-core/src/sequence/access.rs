@@ -1,4 +1,4 @@
-//! Accesses: what a task says it will do with which data, and what its body gets for it.
+//! Accesses: what a task declares to do with which data, and what its body gets for that.
 
 use super::law::Mode;
 use super::reduce::Series;
@@ -10,13 +10,14 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A datum as the tasks of a scope know it.
 ///
-/// `'c` is the scope's own: a handle can neither leave it nor be used in another.
+/// `'c` belongs to one scope: a handle can neither leave it nor be used in another.
 pub struct Handle<'c, T> {
     pub(super) cell: Arc<Cell<T>>,
     scope: PhantomData<fn(&'c ()) -> &'c ()>,
 }
 
-/// A datum and its versions. The lock never waits: the versions let in who may, and it proves it.
+/// A datum and its versions. The lock never waits: the versions decide which task may go on, and the
+/// lock only proves that they are right.
 pub(super) struct Cell<T> {
     pub versions: Versions,
     pub datum: RwLock<T>,
@@ -141,31 +142,31 @@ pub struct Write;
 #[derive(Clone, Copy, Debug)]
 pub struct Commute;
 
-/// The task looks at the datum as it is after all tasks inserted before that change it.
+/// The task reads the datum as it is after all tasks inserted before it that change the datum.
 pub fn read<H: Accessible>(handle: &H) -> Access<'_, H, Read> {
     Access::to(handle)
 }
 
-/// The task changes the datum, after all inserted before and before all inserted after it.
+/// The task changes the datum: after all tasks inserted before it that access the datum, and before all
+/// that are inserted later.
 pub fn write<H: Accessible>(handle: &H) -> Access<'_, H, Write> {
     Access::to(handle)
 }
 
-/// As [`write()`](write()); tells the reader of a program that the old value counts.
+/// The same as [`write()`](write()); for the reader of a program it says that the old value is used.
 pub fn update<H: Accessible>(handle: &H) -> Access<'_, H, Write> {
     write(handle)
 }
 
-/// The task changes the datum; tasks next to each other that commute do so in any order, one at a
-/// time. The result may depend on the schedule: by rounding, for instance.
+/// The task changes the datum; commuting accesses with no other access between them are made in any
+/// order, one at a time. The result may depend on the schedule: by rounding, for instance.
 pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
     Access::to(handle)
 }
 
 /// Accesses of one task: one, a tuple of up to eight sets, or a `Vec` of accesses of one kind.
 ///
-/// Its body gets references of the same shape: `&T`, `(&T, &mut T)`, `Vec<&T>`. Nobody else
-/// implements it.
+/// Its body gets references of the same shape: `&T`, `(&T, &mut T)`, `Vec<&T>`. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a task does with its data",
     label = "no access, no tuple of at most eight, no `Vec` of accesses of one kind",

@@ -1,14 +1,14 @@
 //! Sequences: tasks inserted in program order, on data with versions.
 //!
-//! The second way to write a program. [`scope()`] runs a program that inserts tasks; each says what
-//! it [reads](read), [writes](write()), changes in [any order](commute) or [adds to](reduce()), and
-//! depends on those inserted before it exactly as far as that requires. When the scope returns, all
-//! have run. A task may [insert tasks of its own](Scope::nested), on pieces of what it accesses.
+//! The alternative to a [space](crate::space). [`scope()`] runs a program that inserts tasks; each says
+//! which data it [reads](read), [writes](write()), changes in [any order](commute) or
+//! [adds to](reduce()), and waits only for those tasks before it that these accesses require. When the
+//! scope returns, all tasks have run. A task may [insert tasks of its own](Scope::nested), on pieces of
+//! what it accesses.
 //!
-//! A symbolic [space](crate::space) is never unrolled and costs less a task; a sequence needs no
-//! formulas, and its graph may depend on data. Results are the same under every schedule
-//! (commuting accesses excepted). A [recorded](record) sequence is a space: for programs that run
-//! many times, or across ranks.
+//! A space is never unrolled and costs less a task; a sequence needs no formulas, and its graph may
+//! depend on data. Results are the same under every schedule (commuting accesses excepted). A sequence
+//! can be [recorded](record), to be run many times or across ranks; it is then a space too.
 //!
 //! # Examples
 //! ```
@@ -45,13 +45,13 @@
 //! let mut kept: Option<&mut u64> = None;
 //! scope(&Inline, |s| { let n = s.handle(1); s.task(write(&n), |n| kept = Some(n)); });
 //! ```
-//! Data that other threads must not touch are no data for tasks:
+//! Tasks cannot use data that must stay on one thread:
 //! ```compile_fail,E0277
 //! use dataflow_core::port::Inline;
 //! use dataflow_core::sequence::scope;
 //! scope(&Inline, |s| { s.handle(std::rc::Rc::new(1)); });
 //! ```
-//! A handle alone does not say what is done with it, and neither do nine accesses in one tuple:
+//! A handle alone is no access, and a tuple of nine accesses is too long:
 //! ```compile_fail,E0277
 //! use dataflow_core::port::Inline;
 //! use dataflow_core::sequence::scope;
@@ -84,7 +84,7 @@
 //!     s.nested(write(&row), |s, row| { let _two = (s.handle(&mut row[0]), s.handle(&mut row[0])); });
 //! });
 //! ```
-//! What a parent was lent does not leave it by its children:
+//! Children cannot keep what their parent was lent:
 //! ```compile_fail,E0521
 //! use dataflow_core::port::Inline;
 //! use dataflow_core::sequence::{scope, write};
@@ -124,18 +124,18 @@ use crate::error::Error;
 use crate::port::Executor;
 use run::{Level, conduct};
 
-/// Runs a program that inserts tasks, and all that it inserts, on this rank; returns what it returned,
-/// and what the run did.
+/// Runs a program that inserts tasks, and all tasks that it inserts, on this rank; returns the program's
+/// result and the report of the run.
 ///
 /// The program runs on a worker, which runs tasks too when more wait than its [`Window`] is wide
 /// (8192, unless [set](Scope::set_window)). Bodies may borrow whatever outlives the call. Once a task
-/// has panicked, or the run was cancelled, what is inserted is dropped: a long program asks
-/// [`Scope::is_stopped`].
+/// has panicked, or the run was cancelled, further tasks are dropped; a long program should ask
+/// [`Scope::is_stopped`] and return.
 ///
 /// # Errors
-/// Of bodies that failed the smallest by (index, number of the task), the same under every
-/// schedule; what depends on them did not run. Or a panic; or two accesses of one task to one handle;
-/// or [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor.
+/// If bodies failed, the smallest error by (index, number of the task), the same under every schedule;
+/// tasks that depend on them did not run. If a body panicked, that; and if a task accesses one handle
+/// twice, that. [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor.
 pub fn scope<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
@@ -155,10 +155,10 @@ pub fn scope<'env, R: Send>(
     Ok((result, Report { tasks, ..report }))
 }
 
-/// The same inside the body of a task, whatever kind of task that is: on the workers of `on`, the
-/// one that runs the body among them. Anywhere else the same as [`scope()`], without its report.
+/// Runs a scope inside the body of a task of any kind, on the workers of `on`, including the one that
+/// runs the body. Outside of bodies it is the same as [`scope()`], without the report.
 ///
-/// Inside a scope's own tasks [`Scope::nested`] does it, and names the way to the child that fails.
+/// Inside tasks of a scope use [`Scope::nested`] instead; its errors name the path to the failed child.
 ///
 /// # Errors
 /// As [`scope()`].

@@ -1,9 +1,9 @@
 //! Nested tasks: a task that inserts tasks of its own, on pieces of what it accesses.
 //!
 //! # Law
-//! What a parent accesses is released when its last child has ended: what it was lent stays on the
-//! stack of the worker that runs it, and children borrow from there. That worker helps with
-//! descendants of the parent only. They depend on nothing outside the parent's accesses, so they
+//! A parent's accesses are released when its last child has ended: the references that it was lent stay
+//! on the stack of the worker that runs it, and children borrow from there. Meanwhile that worker runs
+//! only descendants of the parent. These depend on nothing outside the parent's accesses, so they
 //! end, and the stack is no deeper than the nesting.
 //!
 //! # Source
@@ -24,9 +24,9 @@ use std::sync::Arc;
 
 /// The scope of a parent's children.
 ///
-/// - `'c`: its own; handles of the parent's scope are of another
-/// - `'a`: as long as the parent holds what it accesses; children may borrow that, and what outlives
-///   the parent's scope (`'env`)
+/// - `'c`: belongs to this scope; handles of the parent's scope have another
+/// - `'a`: the time for which the parent holds what it accesses; children may borrow that, and whatever
+///   outlives the parent's scope (`'env`)
 pub struct Children<'s, 'c, 'a, 'env: 'a> {
     scope: &'s Scope<'c, 'a>,
     outer: PhantomData<&'a &'env ()>,

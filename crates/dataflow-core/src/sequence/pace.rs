@@ -2,13 +2,13 @@
 //!
 //! A task that runs elsewhere than where it was inserted costs both workers some hundred
 //! nanoseconds: its memory, and the versions of its data, travel from cache to cache. All workers
-//! but the one that inserts therefore look at how long bodies take, one of every [`SLICE`] tasks.
-//! Where they take less than [`FINE`] a worker leaves its tasks to the others for a while, after each
-//! slice: they run them in less time than they would lose.
+//! but the one that inserts therefore measure how long bodies take, one of every [`SLICE`] tasks.
+//! Where bodies take less than [`FINE`], such a worker rests for a while after each slice: the inserting
+//! worker runs the tasks in less time than it would lose.
 //!
 //! # Law
-//! A rest ends when no task is left, and after [`LONGEST`] anyway. Meanwhile whatever has become
-//! ready lies in queues, where others take it.
+//! A rest ends when no task is left, and after [`LONGEST`] in any case. Meanwhile ready tasks lie in
+//! queues, where other workers take them.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SLICE: u32 = 8;
 /// Shorter bodies are not worth taking: that costs the inserting worker as much as running them.
 const FINE: Duration = Duration::from_nanos(500);
-/// Slices that are worth it whatever the body was that was looked at: not all are alike.
+/// Slices that count as worth taking whatever the measured body took, since not all bodies are alike.
 const COARSE: Duration = Duration::from_micros(50);
 /// How long to rest, in times of the slice before: so what others lose is about a thirtieth.
 const REST: u32 = 32;
@@ -56,7 +56,7 @@ impl Pace {
         self.tasks >= SLICE
     }
 
-    /// Begins another slice; until when to rest before, if the one that is over was not worth it.
+    /// Begins another slice; returns until when to rest before it, if the last one was not worth taking.
     pub fn judge(&mut self) -> Option<Instant> {
         let Pace { begin, body, .. } = std::mem::take(self);
         let (begin, now) = (begin?, Instant::now());
@@ -66,7 +66,7 @@ impl Pace {
     }
 }
 
-/// How long one body took, without what the runtime does before and after; for ever if nobody says.
+/// How long one body took, without what the runtime does before and after; infinite if unknown.
 pub(super) struct Watch(Cell<Duration>);
 
 impl Watch {

@@ -7,11 +7,11 @@
 //! on the schedule, nor on the number of workers.
 //!
 //! A task that fails spoils its copy: the tasks after it in its group are skipped, its group is not
-//! merged, and neither is any later one. So when the scope returns its error the datum holds what the
-//! groups before were merged to, under every schedule. Where records may be bad without the whole
-//! being so, a [`Sifted`](super::Sifted) datum leaves those out and names them.
+//! merged, and neither is any later one. So when the scope returns the error, the datum holds what
+//! the groups before have added, under every schedule. If single records may be bad, a
+//! [`Sifted`](super::Sifted) datum leaves those out and names them.
 //!
-//! All of it is made of reads and writes: a copy is a datum of its own, and a task that the scope
+//! Reductions are made of reads and writes: a copy is a datum of its own, and a task that the scope
 //! inserts merges it when its group is full, or when the datum is accessed otherwise, or at the
 //! scope's end. A series begins with a task that reads what a copy is to start from.
 
@@ -28,7 +28,7 @@ use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 /// Tasks that share a copy.
 const GROUP: usize = 8;
 
-/// What tasks may build up in copies that are merged: numbers by addition, or a type of one's own.
+/// A type that tasks may build up in copies which are merged: numbers by addition, or your own type.
 ///
 /// # Examples
 /// ```
@@ -59,13 +59,13 @@ const GROUP: usize = 8;
     note = "numbers and `Vec`s of them are reduced by addition; a type of your own says how by `impl Reduce`"
 )]
 pub trait Reduce: Send + Sync {
-    /// What a task changes instead of the datum.
+    /// The type that a task changes instead of the datum.
     type Copy: Clone + Send + Sync + 'static;
 
-    /// The copy that every group begins with: merged, it would change nothing.
+    /// The copy with which every group begins: merging it changes nothing.
     fn neutral(&self) -> Self::Copy;
 
-    /// Takes in what a group has made of its copy.
+    /// Merges the copy of a group into the datum.
     fn merge(&mut self, copy: Self::Copy);
 }
 
@@ -113,13 +113,13 @@ impl<T: Reduce> Reduce for Vec<T> {
     }
 }
 
-/// The body gets `&mut T::Copy`: a copy that it shares with the seven tasks beside it at most.
+/// The body gets `&mut T::Copy`: a copy that it shares with at most seven neighbouring tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduced;
 
-/// The task adds to a copy of the datum, beside others that do; the result is the same under every
-/// schedule. If one fails, what its group of eight and all later ones add is lost, and the scope
-/// fails; see [`Sifted`](super::Sifted) for records that may be bad.
+/// The task adds to a copy of the datum, in parallel with others that reduce it; the result is the same
+/// under every schedule. If one fails, the scope fails, and the sums of its group of eight and of all
+/// later groups are lost; see [`Sifted`](super::Sifted) for records that may be bad.
 pub fn reduce<'h, 'c, T: Reduce>(handle: &'h Handle<'c, T>) -> Access<'h, Handle<'c, T>, Reduced> {
     Access::to(handle)
 }

@@ -11,10 +11,10 @@ use crate::error::Kind;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-/// Inserts tasks in program order; ends when all of them have.
+/// Inserts tasks in program order; the scope ends when all of them have ended.
 ///
-/// - `'c`: the scope's own; its handles carry it
-/// - `'env`: what bodies may borrow outlives it
+/// - `'c`: belongs to this scope and to its handles
+/// - `'env`: whatever bodies borrow must outlive it
 pub struct Scope<'c, 'env> {
     shared: &'c Shared<'c, 'env>,
     desk: RefCell<Desk<'c, 'env>>,
@@ -39,7 +39,7 @@ pub struct Ahead<'d, 'h, 'env> {
     priority: i64,
 }
 
-/// A task to be: its name and how urgent it is.
+/// A task that is about to be inserted, with its name and priority.
 pub struct Insertion<'s, 'c, 'env> {
     scope: &'s Scope<'c, 'env>,
     name: &'static str,
@@ -47,7 +47,7 @@ pub struct Insertion<'s, 'c, 'env> {
     bytes: u64,
 }
 
-/// How much may wait in a scope at once. When more does, whoever inserts runs tasks, or naps while
+/// How much may wait in a scope at once. When more waits, the inserting worker runs tasks, or naps while
 /// others do, until half as much is left; so the memory of a sequence does not grow with its length.
 ///
 /// # Examples
@@ -68,10 +68,10 @@ pub struct Insertion<'s, 'c, 'env> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Tasks that were inserted and have not ended: 8192 by default. It is looked at once in 64
-    /// insertions, so for a moment it may be as many more.
+    /// Tasks that were inserted and have not ended: 8192 by default. They are counted once in 64
+    /// insertions, so there may be up to 64 more for a moment.
     pub tasks: u64,
-    /// Bytes that waiting tasks hold, as far as they [say so](Insertion::bytes): 256 MiB by default.
+    /// Bytes that waiting tasks hold, as they [declare](Insertion::bytes): 256 MiB by default.
     pub bytes: u64,
 }
 
@@ -124,19 +124,19 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.desk.into_inner().seat
     }
 
-    /// Whether no further task of this scope will start: one has panicked, a fault of the program
-    /// was found, or the run was cancelled. What is inserted from now on is dropped; a program that
-    /// waits for something, or reads a stream, returns.
+    /// Whether no further task of this scope will start: because one has panicked, a fault of the
+    /// program was found, or the run was cancelled. Tasks inserted from now on are dropped; a program
+    /// that waits for something, or reads a stream, should return.
     ///
-    /// A body that *fails* stops only what depends on it, for the error that is reported must be the
-    /// same under every schedule: see [`has_failed`](Self::has_failed).
+    /// A body that *fails* stops only tasks that depend on it, since the error that is reported must be
+    /// the same under every schedule: see [`has_failed`](Self::has_failed).
     pub fn is_stopped(&self) -> bool {
         self.shared.is_stopped()
     }
 
-    /// Whether the scope will end with an error, as far as is known: it [is
-    /// stopped](Self::is_stopped), or a body has failed. A program that returns for this may end with
-    /// another error than if it had gone on.
+    /// Whether it is already known that the scope will end with an error: it [is
+    /// stopped](Self::is_stopped), or a body has failed. A program that returns for this reason may end
+    /// with another error than if it had gone on.
     pub fn has_failed(&self) -> bool {
         self.is_stopped() || self.shared.has_failed()
     }
@@ -146,13 +146,13 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.desk.borrow_mut().window = window;
     }
 
-    /// A datum for tasks of this scope: a value, or a borrowed `&mut T` whose owner finds what they
-    /// left when the scope has ended.
+    /// A handle for a datum: a value, or a borrowed `&mut T` whose owner finds the result when the scope
+    /// has ended.
     pub fn handle<T: Send + Sync + 'env>(&self, datum: T) -> Handle<'c, T> {
         Handle::new(datum)
     }
 
-    /// One for each of some data.
+    /// A handle for each of some data.
     pub fn handles<T: Send + Sync + 'env>(
         &self,
         data: impl IntoIterator<Item = T>,
@@ -186,11 +186,11 @@ impl<'c, 'env> Scope<'c, 'env> {
         Handle::of_borrowed(datum)
     }
 
-    /// Inserts a task: what it accesses, and what it does with that.
+    /// Inserts a task with its accesses and its body.
     ///
-    /// It runs when all tasks inserted before that it depends on have, and never if one of them
-    /// failed. A body returns nothing or a `Result`; of several errors the smallest by (index,
-    /// number of the task) ends the scope.
+    /// It runs when all earlier tasks that it depends on have run, and is skipped if one of them failed.
+    /// A body returns nothing or a `Result`; of several errors the scope returns the smallest by (index,
+    /// number of the task).
     pub fn task<A, F, O>(&self, accesses: A, body: F)
     where
         A: AccessSet<'c>,
@@ -201,13 +201,13 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.name("task").task(accesses, body);
     }
 
-    /// Inserts a task that inserts tasks of its own, on pieces of what it accesses, which it keeps
-    /// until the last of them has ended. A child may be nested too: a hundred scopes in one another, for
-    /// each lies on the stack of a worker; deeper ones end in an error. (A
+    /// Inserts a task that inserts tasks of its own, on pieces of what it accesses; it keeps its accesses
+    /// until the last child has ended. Children may be nested too, up to a hundred scopes in one another,
+    /// since each lies on the stack of a worker; deeper nesting is an error. (A
     /// [recursion](crate::recursion) may be as deep as memory allows.)
     ///
-    /// Errors of children are the task's own: of several the smallest by (index, number); a panic
-    /// ends the whole scope. The text names the way: `Block 3 / Potrf 0`.
+    /// An error of a child is an error of the task: of several the smallest by (index, number). A panic
+    /// ends the whole scope. The text names the path to the child: `Block 3 / Potrf 0`.
     ///
     /// # Examples
     /// ```
@@ -239,7 +239,7 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.name("nested").nested(accesses, body);
     }
 
-    /// The next task has this name in errors.
+    /// Names the next task, for errors.
     pub fn name(&self, name: &'static str) -> Insertion<'_, 'c, 'env> {
         Insertion {
             scope: self,
@@ -249,7 +249,7 @@ impl<'c, 'env> Scope<'c, 'env> {
         }
     }
 
-    /// The next task has this priority; higher runs earlier.
+    /// Sets the priority of the next task; higher runs earlier.
     pub fn priority(&self, priority: i64) -> Insertion<'_, 'c, 'env> {
         self.name("task").priority(priority)
     }
@@ -266,8 +266,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         Insertion { priority, ..self }
     }
 
-    /// The task holds so many bytes until it has run, in what its body owns: they count in the
-    /// [`Window`].
+    /// Declares how many bytes the body owns until it has run; they count in the [`Window`].
     pub fn bytes(self, bytes: usize) -> Self {
         let bytes = bytes as u64;
         Insertion { bytes, ..self }

@@ -1,4 +1,4 @@
-//! Sifted: a reduction that keeps what good records have made, and says which were bad.
+//! Sifted: a reduction that adds up good records and says which were bad.
 //!
 //! # Law
 //! A bad record leaves the copy as it was. Which are counted, and which are named, depends on the
@@ -13,9 +13,9 @@ const NAMED: usize = 16;
 /// A datum that is [reduced](super::reduce()) from records some of which may be bad.
 ///
 /// A task whose body *fails* spoils the copy that it shares with its neighbours, and with it the
-/// whole reduction. Here the body does not fail: it hands what it has made of its record to
-/// [`Sieve::take`], which adds it if it is good and leaves it out if it is not. The bodies' errors
-/// are no error of the scope; whoever wants them so looks at [`n_bad`](Self::n_bad).
+/// whole reduction. Here the body does not fail: it passes its result for the record to
+/// [`Sieve::take`], which adds a good one and leaves a bad one out. Bad records are no error of the
+/// scope; check [`n_bad`](Self::n_bad) if they should be.
 ///
 /// # Examples
 /// ```
@@ -38,12 +38,12 @@ const NAMED: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sifted<T> {
-    /// What the good records have made.
+    /// The value built up from the good records.
     pub good: T,
     tally: Tally,
 }
 
-/// What a task changes instead of a [`Sifted`] datum.
+/// The copy that a task changes instead of a [`Sifted`] datum.
 #[derive(Clone, Debug)]
 pub struct Sieve<C> {
     copy: C,
@@ -73,7 +73,7 @@ impl std::fmt::Display for Bad {
 }
 
 impl<T> Sifted<T> {
-    /// Before any record.
+    /// A value before any record was added.
     pub fn new(good: T) -> Self {
         let tally = Tally::default();
         Sifted { good, tally }
@@ -97,7 +97,7 @@ impl<T> Sifted<T> {
 
 impl<C> Sieve<C> {
     /// Adds a record to the copy if it is good; otherwise leaves the copy as it is and notes the
-    /// record's number and error. Costs nothing beside `add`.
+    /// record's number and error. Costs nothing beyond `add`.
     pub fn take<V, E: Into<TaskError>>(
         &mut self,
         record: u64,

@@ -74,7 +74,7 @@ pub(super) trait Inserted: Send {
     /// Runs the body.
     fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen>;
 
-    /// Counts its accesses as finished and lets go of its data; names those whom that wakes.
+    /// Counts its accesses as finished and drops its data; returns the tasks that this wakes.
     fn finish(&mut self, failed: bool, woken: &mut Woken);
 }
 
@@ -214,8 +214,8 @@ impl<H: Held, B> Task<H, B> {
         })
     }
 
-    /// Takes the rights to commute: all or none, for whoever held some while it waited could close a
-    /// circle.
+    /// Takes the rights to commute: all or none, for a task that held some while it waited for others
+    /// could close a circle of waits.
     fn begin_commuting(&mut self, woken: &mut Woken) -> Step {
         let mut missing = None;
         self.each(|at, shown, _| {

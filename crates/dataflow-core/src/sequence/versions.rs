@@ -1,13 +1,13 @@
-//! The versions of one datum: how many accesses have finished, and who waits for more.
+//! The versions of one datum: how many accesses have finished, and which tasks wait for more.
 //!
 //! # Law
-//! A task is in at most one of the two queues of at most one datum. Whoever parks looks again
-//! under the lock; whoever finishes counts and looks into the queue under the same lock: so nobody
-//! parks for what has come.
+//! A task is in at most one of the two queues of at most one datum. A task that parks reads the count
+//! again under the lock; an access that finishes is counted, and looks into the queue, under the same
+//! lock: so no task parks for what has come.
 //!
 //! # Orderings
-//! The count is written under the lock and read without it: a release and an acquire, so that
-//! whoever sees the count sees what the accesses counted did.
+//! The count is written under the lock and read without it: a release and an acquire, so that a task
+//! that sees the count also sees what the counted accesses did.
 
 use super::law::{Inserted, Mode};
 use crate::port::Word;
@@ -80,7 +80,7 @@ impl Versions {
         self.spoilt_from.load(Ordering::Relaxed) <= required
     }
 
-    /// Takes the right to commute, if nobody has it.
+    /// Takes the right to commute, if no task has it.
     pub fn try_begin_commuting(&self) -> bool {
         let mut state = lock(&self.state);
         let free = !state.busy;
@@ -105,7 +105,7 @@ impl Versions {
         woken.extend(state.commuters.pop_front());
     }
 
-    /// Whoever was woken to commute waits elsewhere now: the next one may try, if nobody is at work.
+    /// The task that was woken to commute waits elsewhere now: the next one may try, if none is at work.
     pub fn pass_on(&self, woken: &mut Woken) {
         let mut state = lock(&self.state);
         if !state.busy {

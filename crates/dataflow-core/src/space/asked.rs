@@ -1,9 +1,9 @@
-//! A space as steps ask it that run once, or when something is wrong.
+//! A space as seen by code that runs once a run, or only when something is wrong.
 //!
 //! # Law
-//! Through a table of functions: what asks so is compiled once for all spaces whose tasks have the
-//! same names, not once for each. The engine is compiled for every space, so what it does seldom
-//! costs every program time to build.
+//! Such code asks through a table of functions, so it is compiled once for all spaces with the same type
+//! of names, not once for each space. The engine itself is compiled for every space, so whatever is
+//! rare should not be part of it.
 
 use super::{Description, Inputs, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
@@ -11,7 +11,7 @@ use crate::rank::Rank;
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// Hears of tasks, one after the other, until it has heard enough.
+/// Receives tasks, one after the other, until it stops the enumeration.
 pub(crate) type Hear<'h, T> = dyn FnMut(T) -> ControlFlow<()> + 'h;
 
 /// The questions of [`TaskSpace`], each with an answer whose type is the same for every space.
@@ -76,7 +76,7 @@ impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
     }
 }
 
-/// Hears of the tasks that feed one.
+/// Receives the tasks that feed one.
 struct Heard<'h, T>(&'h mut dyn FnMut(T));
 
 impl<S: TaskSpace> Inputs<S> for Heard<'_, S::Task> {
@@ -87,7 +87,7 @@ impl<S: TaskSpace> Inputs<S> for Heard<'_, S::Task> {
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-/// What a space says of the edges of one task.
+/// The edges of one task.
 pub(crate) struct Ends<T> {
     /// (flow, source, source's flow)
     pub inputs: Vec<(usize, T, usize)>,

@@ -1,4 +1,4 @@
-//! What a space says about itself: names for errors and traces, modes for the engine.
+//! The description of a space: names for errors and traces, modes of flows for the engine.
 
 use crate::wire::Terms;
 use std::fmt;
@@ -20,7 +20,7 @@ pub struct Class {
     pub flows: Vec<Flow>,
 }
 
-/// One flow of a class: what passes through a task.
+/// One flow of a class: a place for a datum that passes through a task.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Its name, as errors show it.
@@ -36,9 +36,9 @@ pub struct Flow {
 pub enum Mode {
     /// Reads a version, and may hand it on.
     Read,
-    /// Reads a version if there is one: at a border of the space there may be none.
+    /// Reads a version if there is one; a task at a border of the space may have none.
     Optional,
-    /// Changes a version; in place if nobody else holds it.
+    /// Changes a version: in place if the task is its sole holder, else a copy.
     Update,
     /// Makes a datum of its own.
     New,
@@ -65,7 +65,7 @@ impl Description {
         self
     }
 
-    /// Adds the next class; its flows are added to what is returned.
+    /// Adds the next class and returns a builder for its flows.
     pub fn class(&mut self, name: impl Into<String>) -> ClassBuilder<'_> {
         self.classes.push(Class {
             name: name.into(),

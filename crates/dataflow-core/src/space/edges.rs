@@ -1,11 +1,11 @@
-//! Visitors of edges: what a space talks to when it is asked about a task.
+//! Callbacks that receive a task's edges when a space is asked for them.
 
 use super::{TaskName, TaskSpace};
 use crate::data::{Datum, Store};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 
-/// Hears where the flows of a task come from.
+/// Receives the inputs of a task: where each flow comes from.
 pub trait Inputs<S: TaskSpace> {
     /// `flow` comes from `source_flow` of the task `source`.
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize);
@@ -14,7 +14,7 @@ pub trait Inputs<S: TaskSpace> {
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize);
 }
 
-/// Hears where the flows of a task go.
+/// Receives the outputs of a task: where each flow goes.
 pub trait Successors<S: TaskSpace> {
     /// `flow` goes to `target_flow` of the task `target`.
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize);
@@ -88,7 +88,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// `None` if two tasks claim the same flow.
+    /// `None` if two tasks feed the same flow.
     pub fn of<S: TaskSpace>(space: &S, task: S::Task) -> Option<Self> {
         let by_flow = Vec::new();
         let mut sources = Sources { by_flow };
@@ -147,7 +147,8 @@ pub fn is_root<S: TaskSpace>(space: &S, task: S::Task) -> bool {
     Expected::of(space, task, usize::MAX, (task, 0)).count == 0
 }
 
-/// Hears only of inputs from home. Through a pointer: so a space is asked by one function, whoever hears.
+/// Passes on only inputs from home. It calls through a pointer, so that one function asks the space
+/// whatever is done with the answers.
 pub(crate) struct HomeInputs<'h, D: Datum>(pub &'h mut dyn FnMut(usize, &Store<D>, usize));
 
 impl<S: TaskSpace> Inputs<S> for HomeInputs<'_, S::Datum> {

@@ -1,12 +1,12 @@
-//! What a body gets: one slot per flow, each lent for reading, for changing or to be filled.
+//! The flows as a body gets them: one slot for each, lent to be read, changed or filled.
 
 use super::{Flow, Mode};
 use crate::data::{Datum, Version};
 
 /// The flows of one task while its body runs.
 ///
-/// Versions that are updated were made the body's own before; so each slot lends `&D` freely or
-/// `&mut D` once.
+/// Before the body runs, the task has become the sole holder of each datum that it updates; so a slot
+/// lends `&D` any number of times, or `&mut D` once.
 pub struct Flows<'a, D: Datum> {
     flows: &'a [Flow],
     versions: &'a mut [Option<Version<D>>],
@@ -27,8 +27,8 @@ impl<'a, D: Datum> Flows<'a, D> {
         self.versions.is_empty()
     }
 
-    /// The first `n` flows, all if there are fewer: for a space that adds flows of its own to those of
-    /// another, whose body shall not see them.
+    /// The first `n` flows, or all if there are fewer: for a space that adds flows to those of another
+    /// space and hides them from its body.
     pub fn first(&mut self, n: usize) -> Flows<'_, D> {
         let n = n.min(self.versions.len());
         Flows {
@@ -73,7 +73,7 @@ impl<'a, D: Datum> Slot<'a, D> {
     /// The datum, for reading.
     ///
     /// # Panics
-    /// If the flow is empty: it is new and was not put, or it only orders.
+    /// If the flow is empty: it is new and not filled yet, or it only orders.
     #[track_caller]
     pub fn read(self) -> &'a D {
         match self.version {
@@ -82,7 +82,7 @@ impl<'a, D: Datum> Slot<'a, D> {
         }
     }
 
-    /// The datum, if there is one: of a flow that need not be fed.
+    /// The datum, if there is one: for flows that need not be fed.
     pub fn get(self) -> Option<&'a D> {
         self.version.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The simplest space: a number of tasks that know nothing of each other.
+//! The simplest space: a number of tasks without edges.
 
 use super::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::error::TaskError;

@@ -6,8 +6,8 @@ use std::ops::Range;
 /// A task space from the loop nest of a textbook: both ends of every edge are derived at compile time,
 /// exactly, and nothing is unrolled.
 ///
-/// What it makes is the enum of the tasks' names and an ordinary [`TaskSpace`](crate::space::TaskSpace)
-/// for a type of yours.
+/// It makes the enum of the tasks' names, and implements [`TaskSpace`](crate::space::TaskSpace) for a
+/// type of yours.
 ///
 /// # Examples
 /// The tile Cholesky factorisation, A = L·Lᵀ, here with tiles of one number:
@@ -62,29 +62,29 @@ use std::ops::Range;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What is written
+/// # Grammar
 /// First the enum of the tasks' names with its documentation and visibility; then an `impl` with the
 /// generics that the type has. In it, in any order:
 ///
-/// - `type Datum = …;` what flows between tasks.
+/// - `type Datum = …;` the type of the data that flow between tasks.
 /// - `let nt = self.nt;` a parameter: an expression of type `u32`, the same for all tasks.
 /// - `data A[m, n] in STORE at SLOT on RANK of "kind";` a family of data. It comes from the slot of a
-///   [`Store`](crate::data::Store) and goes back there; without `in … at …` tasks make its data and
-///   they end with their last reader. `on` says where tasks run that write it first: a rank, or
-///   `on (m % p, n % q)` for a grid of p × q ranks, row by row, and `on m % p` for a row of them, of
-///   which each then lists and counts its own tasks without looking at the others'. `of` names the
+///   [`Store`](crate::data::Store) and goes back there; without `in … at …` tasks make its data, which
+///   are dropped after their last reader. `on` says where tasks run that write it first: a rank, or
+///   `on (m % p, n % q)` for a grid of p × q ranks, row by row, or `on m % p` for a row of ranks; with
+///   these forms each rank lists and counts its own tasks without visiting the others'. `of` names the
 ///   kind of datum for [`verify`](crate::space::verify). With `where CONDITION` before all this, the
 ///   compiler refuses every access outside. The expressions may use `self`, parameters, and the
 ///   subscripts as `u32`.
-/// - `order H[i, j];` a family that carries nothing and only orders tasks: they read, update and make it
-///   `new`; who reads what nobody wrote waits for nobody. What is made goes out by the flow of the
-///   first such datum that is read.
-/// - `dense;` or `dense if CONDITION;` tasks are numbered ([`index`](crate::space::TaskSpace::index)),
-///   statement by statement, where loops are left out by no condition and their parameters are so
-///   small that the number needs no more than 63 bits on the way; others have none.
-/// - functions of the trait to be taken as they are written: `rank`, `owner`, `priority`, `tasks`,
-///   `roots`, `count`, `index`; and those to which what is derived is added: `describe` the classes and their
-///   flows, `inputs` and `successors` all edges that are not of the function's own (see below).
+/// - `order H[i, j];` a family without data, which only orders tasks: they read and update its elements
+///   and make them `new`; a task that reads an element which no task has written waits for none. A new
+///   element leaves the task by the flow of the first such element that the task reads.
+/// - `dense;` or `dense if CONDITION;` numbers the tasks ([`index`](crate::space::TaskSpace::index)),
+///   statement by statement. Tasks have a number only where no condition leaves out iterations of a
+///   loop, and where the parameters are so small that its computation needs no more than 63 bits.
+/// - functions of the trait. `rank`, `owner`, `priority`, `tasks`, `roots`, `count` and `index` replace
+///   the derived ones. `describe`, `inputs` and `successors` are completed: the classes and their flows,
+///   and all derived edges, are added to what the function says (see below).
 /// - loops, `for k in 0..nt { … }`, `..=`, and backwards `for k in (0..nt).rev() { … }`;
 /// - conditions, `if m > k + 1 && n != k { … } else { … }`;
 /// - statements, `NAME { PARAMETERS }: ACCESSES, on RANK, priority URGENCY => BODY`, of which all but name
@@ -93,39 +93,40 @@ use std::ops::Range;
 ///
 /// Bounds, conditions and subscripts are affine: sums of loop variables and parameters, each times an
 /// integer, and of an integer. The parameters of a task are the variables of the loops around it, in
-/// any order; that in which neighbours differ belongs last
+/// any order; the one in which neighbours differ belongs last
 /// ([`TaskName::pack`](crate::space::TaskName::pack)). Several nests, one after the other, are one
 /// graph without a barrier.
 ///
 /// # Accesses
-/// Each is a flow of the task, numbered and named in the order of the text, and the body has the datum
-/// by the name that is given to it:
+/// Each is a flow of the task, numbered and named in the order of the text, and the body uses the datum
+/// by the name given here:
 ///
 /// | access | the body gets | what it means |
 /// |---|---|---|
 /// | `read x = A[i]` | `&Datum` | the version written last before, or the one at home |
-/// | `optional x = A[i]` | `Option<&Datum>` | the same of a family without a store, where somebody wrote it |
-/// | `update x = A[i]` | `&mut Datum` | changes it; who reads it later reads what became of it |
+/// | `optional x = A[i]` | `Option<&Datum>` | the same for a family without a store: `None` where no task wrote it |
+/// | `update x = A[i]` | `&mut Datum` | changes it; later reads get the changed version |
 /// | `new x = A[i]` | a [`Slot`](crate::space::Slot) to `put` it into | makes it |
 /// | `give x = A[i]` | `&Datum` | takes it from home for all who read it later, and changes nothing |
 ///
-/// `order done` is a flow without a datum, not of the loops: lines (below) say whom it waits for, or
-/// whom it lets go, and add edges to those of the loops: `Solve { k }.done -> Give { k: k + 4 }.after;`.
-/// Edges that are no formula (a grid, a table) are written in `inputs` and `successors`, both ends.
+/// `order done` is a flow without a datum whose edges do not follow from the loops. Relations (below)
+/// add them to those of the loops: `Solve { k }.done -> Give { k: k + 4 }.after;`. Edges for which there
+/// is no formula (a grid, a table) are written in `inputs` and `successors`, both ends.
 ///
-/// A task runs where what it writes first lives, or `on` the rank that it names. A store is read and
-/// filled on the rank where the task runs; so over ranks what others read is first given by a task of
-/// its owner. Tasks that read a version and the task that overwrites it do not wait for each other:
-/// whoever overwrites too early gets a copy.
+/// A task runs on the rank of the first datum that it writes, or `on` the rank that it names. It reads
+/// and fills stores of that rank only; so over ranks a datum that tasks of other ranks read must first be
+/// given by a task of its owner. A task that overwrites a version does not wait for the tasks that read
+/// it: if they still hold it, the overwriting task gets a copy.
 ///
 /// The body is a block or an expression of type `()`; `?` and `return Err(…)` fail the task with a
-/// [`TaskError`](crate::error::TaskError). It knows `self`, the parameters of the task and of the space.
+/// [`TaskError`](crate::error::TaskError). It can use `self` and the parameters of task and space.
 ///
 /// # Relations
-/// A graph that is no loop nest is written as relations: its statements carry their own loops, and a
-/// line for each family of edges says who feeds whom; both ends follow. The names in a line that are no
-/// parameters are its own variables; a line holds wherever both tasks are in the space, and `for` and
-/// `if` narrow that. What no line feeds comes from home; what goes there is said. Two lines of Cholesky:
+/// A graph that is no loop nest is written as relations: each statement has its own loops, and a line for
+/// each family of edges gives their source and target; both ends are derived from it. Names in a line
+/// that are no parameters are variables of the line. A line holds wherever both tasks are in the space,
+/// and `for` and `if` narrow that. A flow that no line feeds comes from home; a flow that goes home needs a
+/// line. A statement of Cholesky and two lines:
 /// ```text
 /// Gemm { m, n, k } for k in 0..nt, m in k + 1..nt, n in k + 1..m:
 ///     update tile = A[m, n], read left, read right => tile.0 -= left.0 * right.0;
@@ -134,17 +135,17 @@ use std::ops::Range;
 /// Trsm { m, k }.tile -> home;
 /// ```
 ///
-/// # What is made
-/// All of the trait: inputs and successors, with ranges where a datum is broadcast; `roots` by formula,
-/// and `count`: where a rank has all tasks a polynomial if there is one, on a grid of ranks a sum of
-/// lengths of loops; `rank`; `index` if asked for. The formulas stand in the documentation of the enum,
-/// and `formulas()` and `relations()` of the enum return them.
+/// # What is derived
+/// All methods of the trait: inputs and successors, with ranges where a datum is broadcast; `roots` by
+/// formula; `count`, where a rank has all tasks as a polynomial if there is one, and on a grid of ranks
+/// as a sum of lengths of loops; `rank`; and `index` if asked for. The formulas stand in the documentation
+/// of the enum, and its functions `formulas()` and `relations()` return them.
 #[macro_export]
 macro_rules! task_space {
     ($($written:tt)*) => { $crate::macros::task_space! { $crate $($written)* } };
 }
 
-/// The numbers of a range that are dealt to one of `places`: those that leave `place` over. Used by
+/// The numbers of a range whose remainder by `places` is `place`: those of one rank. Used by
 /// `task_space!`.
 #[doc(hidden)]
 pub fn dealt(range: Range<u32>, place: u32, places: u32) -> StepBy<Range<u32>> {

@@ -2,7 +2,7 @@
 //!
 //! A space says for each task where its inputs come from and where its outputs go. Both ends of
 //! every edge are written down, so that [`verify`] can prove that they agree; the in-degree is
-//! derived. Nothing is unrolled: the engine asks when a task has run.
+//! derived. The graph is never unrolled: the engine asks for a task's edges when the task has run.
 
 mod asked;
 mod describe;
@@ -39,14 +39,15 @@ use std::iter;
 
 /// A parameterised set of tasks and the edges between them.
 ///
-/// All questions are pure: the same task gets the same answer, on every rank, at any time.
+/// All methods but `run` must be pure: for the same task they answer the same, on every rank, at any
+/// time.
 /// A space that contradicts itself is never unsound. Its run ends in a named error if an edge has
-/// one end only or a wrong one, a flow is fed twice or not at all, tasks wait for one another, counts
-/// or ranks are wrong, a slot of a store is put twice, or taken and not brought back.
-/// What a run cannot see [`verify`] proves beforehand, naming the edge: that data are brought back
-/// as what became of them, that a slot that is read is not replaced meanwhile, that kinds agree, and
-/// that two names never pack to one number. `DATAFLOW_VERIFY=1` has small spaces verified before
-/// they run.
+/// one end only or a wrong one, if a flow is fed twice or not at all, if tasks wait for one another in
+/// a circle, if counts or ranks are wrong, or if a slot of a store is filled twice, or taken from and
+/// not filled again. [`verify`] proves beforehand what a run cannot see, and names the edge: that the
+/// datum brought back to a slot is the last version of the one taken from it, that a slot is not
+/// replaced while it is read, that kinds agree, and that no two names pack to one number.
+/// `DATAFLOW_VERIFY=1` has small spaces verified before they run.
 ///
 /// # Examples
 /// See the [crate] for a chain, the example `alignment` for a wavefront, and
@@ -54,7 +55,7 @@ use std::iter;
 pub trait TaskSpace: Sync + Sized {
     /// The name of a task: a class and its parameters; see [`task_names!`](crate::task_names).
     type Task: TaskName;
-    /// What flows along the edges; `()` if they only order tasks.
+    /// The type of the data that flow along the edges; `()` if edges only order tasks.
     type Datum: Datum;
 
     /// Names the space, its parameters, its classes and their flows.
@@ -69,31 +70,32 @@ pub trait TaskSpace: Sync + Sized {
     /// Where each flow of a task goes: to tasks, or home.
     fn successors(&self, task: Self::Task, to: &mut impl Successors<Self>);
 
-    /// What the task does. The body never sees the engine and never blocks.
+    /// The body of the task. It has no access to the engine, and must not block.
     ///
     /// # Errors
-    /// The data's fault; descendants of the task are skipped, everything else runs.
+    /// A fault of the data. Descendants of the task are then skipped; all other tasks run.
     fn run(&self, task: Self::Task, flows: &mut Flows<'_, Self::Datum>) -> Result<(), TaskError>;
 
-    /// Where the task runs.
+    /// The rank on which the task runs.
     fn rank(&self, _task: Self::Task) -> Rank {
         Rank(0)
     }
 
     /// The rank whose store has the datum that a flow of the task takes from home or brings there. It
-    /// must be the task's own, since a task sees no other's: [`verify`] says where it is not. By
-    /// default nothing is known, and it is taken for the task's.
+    /// must be the task's own rank, since a task cannot reach other ranks' stores; [`verify`] names the
+    /// flows where it is not. By default nothing is known, and the task's rank is assumed.
     fn owner(&self, task: Self::Task, _flow: usize) -> Rank {
         self.rank(task)
     }
 
-    /// How urgent the task is; higher runs earlier. Never changes results.
+    /// How urgent the task is: of ready tasks the one with the higher number runs earlier. Results do
+    /// not depend on it.
     fn priority(&self, _task: Self::Task) -> i64 {
         0
     }
 
-    /// The tasks of a rank that wait for no other task. By default found among
-    /// [`tasks`](Self::tasks), which takes time in proportion to their number (not memory).
+    /// The tasks of a rank that wait for no other task. By default they are searched among
+    /// [`tasks`](Self::tasks), which takes time, but no memory, in proportion to their number.
     fn roots(&self, on: Rank) -> impl Iterator<Item = Self::Task> + Send {
         let mut tasks = self.tasks(on);
         iter::from_fn(move || {
@@ -106,7 +108,7 @@ pub trait TaskSpace: Sync + Sized {
         })
     }
 
-    /// How many tasks a rank has. By default counted, one by one.
+    /// How many tasks a rank has. By default they are counted one by one.
     fn count(&self, on: Rank) -> u64 {
         self.tasks(on).count() as u64
     }
@@ -114,17 +116,18 @@ pub trait TaskSpace: Sync + Sized {
     /// Optional: a number of the task in a dense range from 0, injective over the space.
     ///
     /// Where edges carry no data, the engine then counts arrivals in an array of one byte a task
-    /// (allocated by pages when first touched) instead of a hash table of waiting tasks only:
-    /// faster, for memory in proportion to the space. A number of 2³⁶ or more counts as none.
+    /// (allocated by pages when first touched) instead of a hash table of the waiting tasks. That is
+    /// faster, and takes memory in proportion to the space. A number of 2³⁶ or more counts as none.
     fn index(&self, _task: Self::Task) -> Option<usize> {
         None
     }
 }
 
-/// Those of these tasks that a space places on a rank: what [`TaskSpace::tasks`] lists, of all.
+/// Selects the tasks that a space places on a rank: write [`TaskSpace::tasks`] with it, from an
+/// iterator of all tasks.
 ///
-/// As `filter` would do it, but for the time to compile: `filter` brings the loops of every iterator
-/// inside of it, once for each way to ask.
+/// It does what `filter` does and compiles faster: `filter` is compiled with the loops of the iterator
+/// inside it, once for each of the ways in which an iterator is consumed.
 ///
 /// # Examples
 /// ```

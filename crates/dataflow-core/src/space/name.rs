@@ -1,4 +1,4 @@
-//! Names of tasks: small values that tell a task from every other.
+//! Names of tasks: small values, each of which identifies one task.
 
 use crate::wire::WireName;
 use std::fmt::Debug;
@@ -12,8 +12,8 @@ pub(crate) const PACKED_BITS: u32 = 55;
 /// [`task_names!`](crate::task_names) makes an enum of classes into one; integers and tuples of
 /// integers are names of spaces with a single class.
 ///
-/// Names of at most 55 bits travel through queues as they are; wider ones still work, through a
-/// table under a lock that each step of such a task has to ask.
+/// Names of at most 55 bits travel through queues as they are. Wider names work too, but each step of
+/// such a task looks the name up in a table under a lock.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `TaskName`: it cannot name tasks",
     label = "no name of a task",
@@ -26,16 +26,17 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     /// Index of the class, in the order in which [`describe`](super::TaskSpace::describe) names them.
     fn class(self) -> usize;
 
-    /// The name as a number below 2⁵⁵, injective; `None` if it does not fit. Names that differ
-    /// only in the last four bits (three, if tasks have more than three flows) share a record
-    /// while they wait: so the parameter in which neighbouring tasks differ belongs last.
+    /// The name as a number below 2⁵⁵, a different one for each name; `None` if it does not fit.
+    /// Waiting tasks whose names differ only in the last four bits (three, if tasks have more than
+    /// three flows) share a record, which is faster: so the parameter in which neighbouring tasks differ
+    /// belongs last.
     fn pack(self) -> Option<u64>;
 
     /// The inverse of [`pack`](Self::pack).
     fn unpack(packed: u64) -> Self;
 
-    /// The name as other ranks read it, ordered as the tasks are; `None` if it cannot travel. By
-    /// default made of what [`pack`](Self::pack) gives.
+    /// The name as other ranks read it, in an order that agrees with that of the tasks; `None` if it
+    /// cannot be sent. By default it is made from [`pack`](Self::pack).
     fn to_wire(self) -> Option<WireName> {
         self.pack().map(words)
     }

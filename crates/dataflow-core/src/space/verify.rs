@@ -3,8 +3,8 @@
 //! Everything is enumerated, so a proof takes memory in proportion to the space: use small
 //! parameters, such as four tiles a side on a grid of 2 × 3. Each space has this as its first test.
 //!
-//! What a space says is read once, its tasks as numbers; what follows knows no space, and is compiled
-//! once for all.
+//! All answers of a space are read once, with its tasks as numbers; the checks after that do not depend
+//! on the type of the space, and are compiled once.
 
 use super::asked::{Asked, Ends, Home};
 use super::name::PACKED_BITS;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// A contradiction in a task space, with the edge it concerns and both opinions.
+/// A contradiction in a task space: the edge that it concerns, and what either end says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     text: String,
@@ -35,12 +35,11 @@ fn fault<T>(text: String) -> Result<T, Fault> {
 
 /// Checks a space on `n_ranks` ranks.
 ///
-/// What is proved: every task is listed once, on its rank, and has a name (and an index, if it has
-/// one) that is no other's; every input names an output that
-/// names it back, and the reverse; both ends agree on the kind of datum; every flow that is read
-/// or updated is fed once; what is taken from home is taken by one task and brought back by one,
-/// as what became of it, not as another datum;
-/// `roots` and `count` are right; there is no cycle.
+/// It proves that every task is listed once, on its rank; that no two tasks share a name or an index;
+/// that every input names an output that names it back, and the reverse; that both ends agree on the
+/// kind of datum; that every flow that is read or updated is fed once; that a datum which is taken from
+/// a slot for updating is taken by one task, and its last version brought back by one;
+/// that `roots` and `count` are right; and that there is no cycle.
 ///
 /// # Errors
 /// The first contradiction found.
@@ -51,7 +50,7 @@ pub fn verify<S: TaskSpace>(space: &S, n_ranks: u32) -> Result<(), Fault> {
     read(space, n_ranks)?.check()
 }
 
-/// What is said of a task that is listed where it is not placed. Also said of a run that stalls.
+/// The text for a task that is listed on a rank where it is not placed; a stalled run uses it too.
 pub(crate) fn misplaced<T: TaskName>(space: &dyn Asked<T>, task: T, on: Rank) -> String {
     let placed = space.placed(task);
     let forgotten = match placed {
@@ -179,7 +178,7 @@ impl<T: TaskName> Reader<'_, T> {
         }
     }
 
-    /// What a task takes from home or brings there lies on its own rank.
+    /// Checks that the slots from which a task takes, or into which it puts, lie on its own rank.
     fn check_owners(&self, task: T, on: Rank, ends: &Ends<T>) -> Result<(), Fault> {
         let taken = ends.taken.iter().map(|end| (end, "takes", "give"));
         let put = ends.put.iter().map(|end| (end, "brings home", "take"));

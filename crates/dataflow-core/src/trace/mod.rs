@@ -1,15 +1,15 @@
 //! Trace: what a run did when, and why it was not faster.
 //!
 //! An [executor](crate::port::Executor) may have a [`Tracer`]; then every run on it leaves a
-//! [`Trace`]: who ran which task from when to when, what it waited for, what came from other ranks.
-//! All that can be worked out afterwards is worked out afterwards: when a task became ready, which
-//! input was the last, why a worker had nothing to do.
+//! [`Trace`]: which worker ran which task when, what the task waited for, what came from other ranks.
+//! All that can be computed after the run is computed then: when a task became ready, which input was the
+//! last, why a worker had nothing to do.
 //!
 //! # Law
-//! Nothing is written or allocated in a run but into room that was made before it; what does not fit
-//! is counted ([`RankTrace::missing`]). What a worker does sums up to its time, to the nanosecond.
-//! Nested tasks of a sequence are slices of their own inside of their parent's; a scope or a recursion
-//! that any other body runs is a part of that body.
+//! A run writes notes only into memory that was allocated before it; notes that do not fit are counted
+//! ([`RankTrace::missing`]). The parts of a worker's time sum up to the whole, to the nanosecond.
+//! Nested tasks of a sequence are slices of their own inside their parent's; a scope or a recursion that
+//! any other body runs is a part of that body.
 //!
 //! # Elsewhere
 //! Files and pictures: the crate `dataflow-trace`.
@@ -115,11 +115,11 @@ impl Span {
 pub struct WorkerTrace {
     /// Its slices, in those of its rank.
     pub slices: Range<usize>,
-    /// When it was in the engine: elsewhen it slept, or the run had not come to it.
+    /// When it was in the engine; at other times it slept, or had not entered the run yet.
     pub visits: Vec<Span>,
 }
 
-/// What became of a task.
+/// Whether a task ran, failed or was skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
     /// Its body ran.
@@ -146,8 +146,8 @@ pub struct Slice {
     pub worker: u16,
     /// What became of it.
     pub fate: Fate,
-    /// Whether the worker took it from another's queue, having none of its own. Of several that it took
-    /// at once, the one that it ran first.
+    /// Whether the worker took it from another worker's queue, having no task of its own. If it took
+    /// several at once, only the first that it ran is marked.
     pub stolen: bool,
     /// Whether a datum was copied for it.
     pub copied: bool,
@@ -162,13 +162,13 @@ pub struct Posted {
     pub task: TaskNumber,
     /// When.
     pub at: u64,
-    /// To whom.
+    /// The rank that it went to.
     pub to: Rank,
     /// Bytes of data.
     pub bytes: u64,
 }
 
-/// Outputs of a task of another rank, as a worker took them in.
+/// Outputs of a task of another rank, taken in by a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
     /// Of which task.
@@ -197,7 +197,7 @@ pub struct At {
     pub slice: usize,
 }
 
-/// A message: what one task owed to another rank, from post to taking in.
+/// A message: outputs of one task for another rank, from posting until a worker took them in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Of which task.
@@ -213,7 +213,7 @@ pub struct Message {
 }
 
 impl Trace {
-    /// A trace of one run from those of its ranks; what it can tell is worked out here.
+    /// A trace of one run from those of its ranks; all that is computed from the notes is computed here.
     ///
     /// Costs n·log n for n tasks and edges.
     pub fn of_ranks(mut parts: Vec<Trace>) -> Trace {
@@ -279,7 +279,7 @@ impl Trace {
         self.links.last_input(at)
     }
 
-    /// What ranks sent each other, by the time it was taken in.
+    /// The messages between ranks, ordered by the time at which they were taken in.
     pub fn messages(&self) -> &[Message] {
         self.links.messages()
     }

@@ -4,7 +4,7 @@ use super::{Named, RankTrace, Slice, Span, Trace, is_wide, number};
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace};
 
-/// A run on one rank as a simulation has found it, or somebody on paper.
+/// A run on one rank, as a simulation has computed it or a person has written it down.
 ///
 /// # Examples
 /// Two tasks on two workers, half a microsecond each.

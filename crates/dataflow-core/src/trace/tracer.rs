@@ -1,4 +1,4 @@
-//! Tracer: where runs leave their traces, and the room they have for it.
+//! Tracer: memory for the notes of runs, and the traces made of them.
 
 use super::clock::{Moment, Scale};
 use super::record::{CHUNK, COPIED, FAILED, Kind, Noted, Record, SKIPPED, STOLEN, Track};

@@ -1,4 +1,4 @@
-//! Travel: a rank's trace as bytes, for whoever puts all of them together.
+//! Travel: a rank's trace as bytes, to be sent to the rank that merges all of them.
 //!
 //! The receiver is the same program; what it needs to show tasks it has itself.
 

@@ -1,8 +1,8 @@
-//! Start: how the ranks of a job come to be, and which of them this process is.
+//! Start: how the ranks of a job are started, and which of them this process is.
 //!
-//! A launcher (`mpirun`, `srun`) starts the ranks and tells each in its environment: [`Place`].
-//! Without one, a process starts the others itself and becomes rank 0 ([`start`]), or is given its
-//! [`Seat`] by hand: over sockets, no MPI needed.
+//! A launcher (`mpirun`, `srun`) starts the ranks and tells each in its environment which it is:
+//! [`Place`]. Without one, ranks talk over sockets and need no MPI: a process starts the others itself
+//! and becomes rank 0 ([`start`]), or each is started by hand and given its [`Seat`].
 
 mod place;
 mod processes;

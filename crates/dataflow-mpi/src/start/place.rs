@@ -43,7 +43,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// What the environment says, asked for by name; none if no launcher was there.
+    /// Reads the launcher's variables through `variable`; `None` if there was no launcher.
     ///
     /// # Errors
     /// If it contradicts itself (`wrong_launcher`): the variable, its value and what is allowed.
@@ -195,10 +195,10 @@ pub struct Mpi {
     pub library: String,
 }
 
-/// Whether the ranks that were started are the ranks that there are: a program that was started by
-/// a launcher it does not know would run as so many jobs of one rank.
+/// Checks that MPI has as many ranks as were started: a program that was started by the launcher of
+/// another MPI would run as several jobs of one rank each.
 ///
-/// `expected` is what `cargo mpirun` says it starts.
+/// `expected` is the number that `cargo mpirun` says it starts.
 ///
 /// # Errors
 /// `wrong_launcher`: who started how many, what the program found, and what to do.

@@ -22,7 +22,7 @@ const ENDING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The other ranks, processes that this one has started. None of them is left when it is dropped:
-/// who has not ended by itself in five seconds is killed.
+/// a process that has not ended by itself in five seconds is killed.
 pub struct Processes {
     others: Vec<(Rank, Child)>,
     /// Where the others find rank 0, for as long as this lives.
@@ -103,7 +103,8 @@ impl Processes {
         })
     }
 
-    /// Rank 0's part has ended well: waits until those of all others have, however long that takes.
+    /// To be called when rank 0's part has ended well: waits until those of all others have, however long
+    /// that takes.
     ///
     /// # Errors
     /// If one failed (`rank_lost`): the first such rank, and how its process ended.
@@ -146,7 +147,7 @@ impl Staying {
         self.processes.others.len() + 1
     }
 
-    /// The others go on: what they do next is the same launch as this.
+    /// Lets the others go on to the next launch, together with this process.
     ///
     /// # Errors
     /// If the process of one has ended meanwhile (`rank_lost`).

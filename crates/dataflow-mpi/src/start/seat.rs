@@ -31,7 +31,7 @@ pub struct Seat {
     pub root: Vec<SocketAddr>,
     /// Where this rank listens: at the first of these that it can; port 0 is any.
     pub listen: Vec<SocketAddr>,
-    /// The ports of which it takes one where any would do, for firewalls.
+    /// The range from which it chooses its port where any would do, for firewalls.
     pub ports: Option<RangeInclusive<u16>>,
     /// What all ranks know.
     pub token: Token,
@@ -48,7 +48,7 @@ const TOKEN: &str = "DATAFLOW_TOKEN";
 const STARTED: &str = "DATAFLOW_TCP_STARTED";
 
 impl Seat {
-    /// What the environment says, asked for by name; none if it says nothing of a rank.
+    /// Reads the seat from the environment through `variable`; `None` if no rank is set there.
     ///
     /// `DATAFLOW_TCP_RANK`, `DATAFLOW_TCP_RANKS`, `DATAFLOW_TCP_ROOT` (address and port of rank 0),
     /// `DATAFLOW_TOKEN` (64 hexadecimal digits) and, unless it is this machine alone,
@@ -152,7 +152,7 @@ impl Seat {
             .collect()
     }
 
-    /// A range of ports in words like `4001-4100`; none if it is no such words.
+    /// A range of ports from text like `4001-4100`; `None` if it is anything else.
     ///
     /// # Examples
     /// ```
@@ -191,7 +191,7 @@ impl Seat {
         Ok(self)
     }
 
-    /// Takes it: waits until all ranks are there, at most as long as the settings' patience.
+    /// Takes the seat: waits until all ranks are there, at most as long as the settings' patience.
     ///
     /// # Errors
     /// As [`Mesh::lead`] and [`Mesh::join`].
@@ -217,10 +217,10 @@ impl Seat {
         }
     }
 
-    /// This rank's part has ended well: stays until rank 0 launches again, and returns with the
-    /// connections for that; none if rank 0's process has ended.
+    /// To be called when this rank's part has ended well: waits until rank 0 launches again, and returns
+    /// the connections for that; `None` if rank 0's process has ended.
     ///
-    /// Only of processes that rank 0 [has started](Self::is_started).
+    /// Only for processes that rank 0 [has started](Self::is_started).
     pub fn stay(&self) -> Option<Tcp> {
         let listener = self.listen().ok()?;
         let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);

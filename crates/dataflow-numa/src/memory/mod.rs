@@ -53,7 +53,7 @@ pub enum Placing {
 }
 
 impl HugePages {
-    /// One arena whose pages lie with whoever touches them first; its blocks do not know where.
+    /// One arena whose pages lie on the node that touches them first; its blocks do not know where.
     pub fn new() -> Self {
         HugePages::one(Site::Anywhere)
     }

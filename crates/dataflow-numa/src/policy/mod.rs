@@ -1,4 +1,4 @@
-//! Policy: how ready tasks are queued, where they are placed, and who may steal them.
+//! Policy: how ready tasks are queued, where they are placed, and which workers may steal them.
 //!
 //! A policy is a value. The named ones are combinations of four decisions, each of which can be
 //! set by itself:
@@ -12,13 +12,13 @@
 //! | `fifo`, `lifo` | a queue per NUMA node, in the order in which tasks became ready | yes | all, by distance |
 //!
 //! # Placing by data
-//! On machines of several NUMA nodes the engine tells where a task's data lie, as far as
-//! [they know](dataflow_core::data::Datum::numa_node): a task waits where most of its input bytes
-//! lie, and one that makes data without reading any that lie somewhere goes round robin over the
-//! nodes and touches them first. What carries no data stays where it became ready; so under
-//! `distance-no-steal` such tasks use only the NUMA nodes that a root comes to. On one node nobody
-//! asks. A [`Scheduler`] of the user's own learns hint, class and how long bodies took, on any machine;
-//! but of spaces without data word and priority only.
+//! On machines of several NUMA nodes the engine reports where a task's data lie, as far as the
+//! [data know](dataflow_core::data::Datum::numa_node). A task is queued on the node where most of its
+//! input bytes lie. Tasks that make data without reading any are dealt round robin over the nodes, and
+//! touch their data there first. Tasks without data stay where they became ready; so under
+//! `distance-no-steal` they use only the NUMA nodes where a root starts. On a machine with one node
+//! none of this is computed. A user's own [`Scheduler`] gets hint, class and the time of bodies on any
+//! machine; for spaces without data it gets only word and priority.
 //!
 //! # Law
 //! Policies decide when and where a task runs, never what it computes. Whatever the policy, a
@@ -27,7 +27,7 @@
 //!
 //! On one worker priorities are honoured exactly (`fifo` and `lifo` apart). On several,
 //! `distance` honours them approximately: a worker runs the most urgent of its own and looks at
-//! its neighbours' every few microseconds. `priority` and `oblivious` honour them exactly among
+//! its neighbours' most urgent every few microseconds. `priority` and `oblivious` honour them exactly among
 //! the workers that share a queue, and pay for it with a lock that those workers share.
 //!
 //! # Source
@@ -70,14 +70,14 @@ pub struct Policy {
     pub(crate) keep: usize,
 }
 
-/// From whom a worker that has nothing to do may steal.
+/// The workers from which an idle worker may steal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// From workers of its own NUMA node.
     Own,
     /// From the nearest other NUMA nodes too: those at the smallest distance in its row.
     Adjacent,
-    /// From everybody, the nearest first.
+    /// From all workers, the nearest first.
     All,
 }
 
@@ -147,7 +147,7 @@ impl Policy {
         }
     }
 
-    /// Tasks go to where their data lie, and to whoever is idle, the nearest first.
+    /// Tasks go to where their data lie; idle workers steal them, from the nearest first.
     pub fn distance() -> Self {
         Policy::new(Queueing::Workers)
     }
@@ -170,29 +170,29 @@ impl Policy {
         Policy::new(Queueing::Nodes(Order::Priority))
     }
 
-    /// A queue per NUMA node: what became ready first runs first; priorities count for nothing.
+    /// A queue per NUMA node: what became ready first runs first; priorities are ignored.
     /// Tasks that one task made ready count as ready at the same time.
     pub fn fifo() -> Self {
         Policy::new(Queueing::Nodes(Order::Fifo)).keep(0)
     }
 
-    /// A stack per NUMA node: what became ready last runs first; priorities count for nothing.
+    /// A stack per NUMA node: what became ready last runs first; priorities are ignored.
     pub fn lifo() -> Self {
         Policy::new(Queueing::Nodes(Order::Lifo)).keep(0)
     }
 
-    /// The user's own queues. Reach and patience are theirs to decide.
+    /// The user's own queues, which also decide reach and patience.
     pub fn custom(scheduler: Arc<dyn Scheduler>) -> Self {
         Policy::new(Queueing::Custom(scheduler))
     }
 
-    /// From whom an idle worker may steal.
+    /// The workers from which an idle worker may steal.
     pub fn reach(self, reach: Reach) -> Self {
         Policy { reach, ..self }
     }
 
-    /// How many rounds an idle worker looks at its own NUMA node only before it steals from
-    /// others; 0: it steals at once. Patience buys locality with idle time.
+    /// For how many rounds an idle worker looks only at its own NUMA node before it steals from
+    /// others; 0: it steals at once. Patience gains locality at the price of idle time.
     pub fn patience(self, rounds: u32) -> Self {
         Policy {
             patience: rounds,
@@ -200,13 +200,13 @@ impl Policy {
         }
     }
 
-    /// How many of a finished task's successors its worker keeps for itself: tasks that nobody
-    /// can steal (DAGuE's placeholder).
+    /// How many of a finished task's successors its worker keeps for itself: tasks that no other
+    /// worker can steal (DAGuE's placeholder).
     ///
     /// - 0: all are queued.
     /// - 1: the most urgent one runs next, unless something queued is more urgent.
-    /// - more: so many less one wait on the worker, the most urgent first. They wait as long as
-    ///   a body takes, even if others are idle; bodies must not wait for one another.
+    /// - n > 1: n − 1 more wait on the worker, the most urgent first. They wait as long as a body
+    ///   takes, even if other workers are idle; bodies must not wait for one another.
     pub fn keep(self, tasks: usize) -> Self {
         Policy {
             keep: tasks,

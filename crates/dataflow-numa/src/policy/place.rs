@@ -1,9 +1,9 @@
 //! Place: the NUMA node in whose queue a ready task waits.
 //!
 //! # Law
-//! Initialising tasks, which read nothing that lies somewhere yet, go round robin over the NUMA
-//! nodes that have workers; any other goes to the node that holds most of its input bytes.
-//! Nobody is sent to a node without workers: the nearest one that has some stands in for it.
+//! Initialising tasks, whose inputs do not lie on any node yet, go round robin over the NUMA nodes that
+//! have workers; any other goes to the node that holds most of its input bytes. No task is sent to a
+//! node without workers: the nearest node that has some stands in for it.
 
 use super::Policy;
 use dataflow_core::port::Hint;

@@ -4,7 +4,7 @@
 //! A scheduler orders tasks and never changes a result. One that loses a task, hands one out twice,
 //! holds tasks back or panics ends the run with
 //! [`Kind::SchedulerFailed`](dataflow_core::Kind::SchedulerFailed) and its name: no body runs twice,
-//! and nothing hangs. What it learns of a task is meta-data: a hint, possibly wrong.
+//! and nothing hangs. What it is told about a task is only a hint, possibly wrong.
 //!
 //! # Source
 //! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution* (Thyme):
@@ -69,10 +69,10 @@ pub trait Scheduler: Send + Sync + std::fmt::Debug {
 /// The queues of one job, shared by all workers.
 ///
 /// # Law
-/// Every task that was pushed is taken once, and *every* worker can take it: a worker to whom
-/// `take` answers `None` while `is_empty` says false asks again at once.
-/// `is_empty` sees what the calling thread pushed. A scheduler that gives out none of its tasks for
-/// a second, while nobody else is at its queues, fails the run.
+/// Every task that was pushed is taken once, and *every* worker can take it: a worker that gets `None`
+/// from `take` while `is_empty` returns false asks again at once.
+/// `is_empty` takes account of what the calling thread has pushed. The run fails if the scheduler gives
+/// out none of its tasks for a second, while no other worker uses its queues.
 pub trait ReadyQueue: Send + Sync {
     /// A task became ready on a worker.
     fn push(&self, worker: usize, task: Ready);

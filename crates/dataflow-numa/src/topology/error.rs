@@ -1,4 +1,4 @@
-//! What can go wrong when a machine is described: values that name what was asked for.
+//! Errors of reading a machine's description; each names the file, text or PUs that were asked for.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Topology: the cores this process may use, the NUMA nodes they lie on, and how far apart.
 //!
-//! One type, filled by a source: [`system`] reads the operating system's own files, and with the
-//! feature `hwloc` the library hwloc tells of this machine, of an XML file, or of a synthetic
-//! description. [`share`] cuts out the part of one rank among several on a machine.
+//! There is one type, which several sources can fill: [`system`] reads the operating system's own files;
+//! with the feature `hwloc` the library hwloc describes this machine, an XML file, or a synthetic
+//! description. [`share`] selects the part of one rank among several on a machine.
 //!
 //! # Law
 //! NUMA nodes and cores are numbered from 0 without gaps; the operating system's numbers are
@@ -68,9 +68,8 @@ pub struct Cache {
 }
 
 impl Topology {
-    /// As [`discover`](Self::discover); but what cannot be read there is left out, so that there
-    /// is always an answer: then the cores of the calling thread's affinity mask, from `/sys`
-    /// where there is one.
+    /// As [`discover`](Self::discover), but it never fails: if that returns an error, it uses the cores
+    /// of the calling thread's affinity mask, as `/sys` describes them if it exists.
     ///
     /// ```
     /// let topology = dataflow_numa::Topology::of_this_process();
@@ -197,8 +196,7 @@ impl Topology {
 
     /// A machine of cores with one PU each on one NUMA node, by ascending number.
     ///
-    /// This is what is left to say where the system does not describe itself.
-    /// Without any PU there is still core 0.
+    /// It is used where the system does not describe itself. Without any PU there is still core 0.
     pub fn flat(pus: &[usize]) -> Topology {
         let mut pus = if pus.is_empty() {
             vec![0]
@@ -214,7 +212,7 @@ impl Topology {
         Topology::new(cores.collect(), vec![NumaNode { os_index: 0 }], None)
     }
 
-    /// The cores keep their order; a matrix whose side is not the number of NUMA nodes is none.
+    /// The cores keep their order; a matrix whose side is not the number of NUMA nodes is ignored.
     pub(crate) fn new(
         cores: Vec<Core>,
         numa_nodes: Vec<NumaNode>,
@@ -240,8 +238,8 @@ impl Topology {
         Topology { caches, ..self }
     }
 
-    /// The same, with how fast each PU is beside the others; unless that is known of every core,
-    /// all count as alike.
+    /// The same, with the relative speed of each PU; if that is not known of every core, all count as
+    /// alike.
     pub(crate) fn with_speeds(self, speed: impl Fn(usize) -> Option<u64>) -> Topology {
         let of_core = |core: &Core| speed(core.pus[0]);
         let Some(speeds) = self.cores.iter().map(of_core).collect::<Option<Vec<u64>>>() else {
@@ -292,8 +290,8 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The cores `part` of `n_parts` equal runs of cores that follow one another; if there are
-    /// more parts than cores, several parts have the same one.
+    /// Part number `part` of `n_parts` equal parts, each of neighbouring cores; if there are more parts
+    /// than cores, several parts have the same core.
     ///
     /// # Panics
     /// If `part` is not below `n_parts`.

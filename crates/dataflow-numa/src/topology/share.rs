@@ -1,14 +1,14 @@
 //! Share: several ranks on one machine each take a part of its cores.
 //!
 //! # Law
-//! If a launcher gave a rank a smaller mask than the machine has, it has divided already, and the
-//! rank uses the whole mask. Where more ranks came than such masks fit (all have the mask of the
-//! whole machine, or of one package), those of one mask cut its cores into equal runs.
-//! As long as ranks do not outnumber cores, no two of them share one, provided that
-//! the launcher goes round packages in turn where it gives one mask to several ranks; and that
-//! it, not the user before it, made the mask smaller.
+//! If a launcher gave a rank a smaller mask than the machine has, it has divided the cores already, and
+//! the rank uses the whole mask. If there are more ranks than such masks (all have the mask of the whole
+//! machine, or of one package), the ranks with one mask divide its cores into equal, contiguous parts.
+//! If there are at least as many cores as ranks, no two ranks share a core, provided that a launcher that
+//! gives one mask to several ranks goes round the packages in turn, and that the launcher, not the user
+//! before it, made the mask smaller.
 //!
-//! Two launches on one machine do not know of each other.
+//! Two launches on one machine are not aware of each other.
 
 use super::{Topology, system};
 use std::path::Path;
@@ -29,8 +29,8 @@ const LAUNCHERS: [[&str; 2]; 2] = [
 ];
 
 impl LocalRank {
-    /// What the launcher says in the environment, asked for one `variable` at a time. `None`
-    /// if there is no launcher, or if it says nothing that makes sense.
+    /// Reads the launcher's variables through `variable`, which returns the value of a name. `None` if
+    /// there is no launcher, or if its variables make no sense.
     ///
     /// Understands Open MPI, MPICH, Intel MPI and `srun` of Slurm.
     ///

@@ -4,7 +4,7 @@
 //! Read are `cpu/cpu*/topology/{thread_siblings_list,core_id,physical_package_id}`,
 //! `cpu/cpu*/cache/index*/{type,level,size,shared_cpu_list}`, `node/node*/{cpulist,distance}`, and,
 //! where cores are of several kinds, `cpu/cpu*/cpu_capacity` or the list `../cpu_atom/cpus` of slow ones.
-//! What is missing or malformed is taken as not said: a PU without siblings is a core of its
+//! What is missing or malformed is ignored: a PU without siblings is a core of its
 //! own, PUs that no NUMA node lists lie on the first, a matrix that is not square is no matrix.
 //! So a container without `/sys` has one NUMA node with a core per allowed PU.
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 
 /// Accesses of one recorded task: one, a tuple of up to eight sets, or a `Vec` of accesses of one
-/// kind. Nobody else implements it.
+/// kind. The trait is sealed.
 pub trait HomeSet<'c, D: Datum>: Sealed {
     /// Turns data into what a body gets, in the shape of the set.
     #[doc(hidden)]

@@ -1,25 +1,25 @@
 //! Recorded programs: a sequence as a task space, to be run many times, or across ranks.
 //!
 //! [`record()`] runs a program that inserts tasks on data that live in [stores](Store), and finds
-//! the edges; nothing is run yet. What it returns is a [`TaskSpace`](crate::space::TaskSpace): the
-//! engine runs it as often as one likes, and [across ranks](crate::run_across), where every rank
-//! records the same program. A task runs on the rank that owns what it writes; each version of a
+//! the edges; no task runs yet. It returns a [`TaskSpace`](crate::space::TaskSpace) that can be run any
+//! number of times, also [across ranks](crate::run_across), where every rank records the same program.
+//! A task runs on the rank that owns what it writes; each version of a
 //! datum goes once to each rank that reads it, and is freed when its last reader there has ended.
 //!
 //! # Law
-//! A task gets each datum as the last task before it that changes the datum has left it. Accesses that
-//! commute are made in the order of insertion.
+//! A task gets each datum as it was left by the last task before it that changes the datum. Accesses
+//! that commute are made in the order of insertion.
 //!
 //! Recorded for one rank, a program [runs](Recorded::run) *in place*: a write waits for the reads
-//! before it, and nothing is copied, unless somebody outside of the run holds a version. Across ranks
+//! before it, and nothing is copied, unless a version is held outside of the run. Across ranks
 //! data *flow*, as in any space (on one rank too, if [`run`](crate::run) is given the program): a write
 //! does not wait for readers, it gets a copy if one still holds the version before. That takes more
 //! memory and more time a task, and more tasks can run at once. The values are the same.
 //!
-//! A body that fails leaves what it changes as it is then; tasks that need that are skipped, all
-//! others run. After a run all data are at home, and the program can run again. One that was ended by
-//! a panic or cancelled leaves them as far as tasks have come in place, and else perhaps as they were
-//! before.
+//! If a body fails, the data that it changes stay as they are then; tasks that need them are skipped, all
+//! others run. After a run all data are at home, and the program can run again. After a panic or a
+//! cancellation data of a run in place are as its tasks have left them; of any other run they may also be
+//! as they were before it.
 //!
 //! The whole program is kept, on every rank: some 70 bytes a task beside what its body holds, 30 an
 //! access, and in place 4 a wait, of which there are at most two an access.
@@ -43,8 +43,8 @@
 //! assert_eq!(*store.get(1).unwrap(), 144);
 //! # Ok::<(), dataflow_core::Error>(())
 //! ```
-//! Only handles of a scope can be [reduced](super::reduce()); a recorded program writes its copies
-//! and merges out:
+//! Only handles of a scope can be [reduced](super::reduce()); in a recorded program write the copies
+//! and the merging tasks yourself. This does not compile:
 //! ```compile_fail,E0308
 //! # use dataflow_core::prelude::*;
 //! # use dataflow_core::sequence::{record::record, reduce};
@@ -56,8 +56,8 @@
 //! ```
 //!
 //! # Source
-//! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §4 (paper 001): whoever
-//! knows the whole program knows who will read, so nobody has to ask.
+//! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §4 (paper 001): a rank that
+//! knows the whole program knows which ranks will read a datum, so none has to ask for it.
 
 mod accesses;
 mod order;
@@ -78,8 +78,8 @@ use crate::error::Error;
 /// Records a program for so many ranks.
 ///
 /// # Errors
-/// Of the first task that accesses one datum twice, writes data of two owners, or belongs to a rank
-/// that does not exist.
+/// The first task that accesses one datum twice, writes data of two owners, or belongs to a rank that
+/// does not exist.
 pub fn record<'env, D: Datum>(
     name: impl Into<String>,
     n_ranks: usize,

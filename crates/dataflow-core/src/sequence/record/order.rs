@@ -27,7 +27,7 @@ pub(super) struct Order {
     next_on_path: Vec<u32>,
     /// The accesses of each, one after the other, as the record has its flows.
     accesses: Vec<Access>,
-    /// Those that wait for nobody.
+    /// Tasks that wait for no other.
     pub roots: Vec<u32>,
 }
 
@@ -49,12 +49,12 @@ impl Access {
     }
 }
 
-/// For how many others a task still waits.
+/// The number of tasks for which a task still waits.
 #[derive(Debug)]
 pub(super) struct Countdown(AtomicU32);
 
 impl Countdown {
-    /// Whether all but one have ended; whoever is the last to end may ask.
+    /// Whether all but one have ended; only the last to end may ask.
     #[inline(always)]
     pub fn is_one(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 1
@@ -106,7 +106,7 @@ impl Order {
         order
     }
 
-    /// For whom each waits.
+    /// The tasks for which each waits.
     pub fn before_each(&self) -> Vec<Vec<u32>> {
         let mut before = vec![Vec::new(); self.n_before.len()];
         for source in 0..self.n_before.len() as u32 {
@@ -138,7 +138,7 @@ impl Order {
         }
     }
 
-    /// Lays out who waits for whom, by whom; how many for each is known.
+    /// Lays out the waits, grouped by the task waited for; how many there are for each is known.
     fn sort(&mut self, waits: &[(u32, u32)]) {
         let mut n = 0;
         for first in &mut self.first_after {

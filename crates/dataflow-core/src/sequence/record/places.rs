@@ -2,8 +2,8 @@
 //!
 //! # Law
 //! A datum is taken from its slot when the run begins and brought back when it ends, whatever became
-//! of the run, as its tasks have left it. The [order](super::order) lets in who may; the cell in which
-//! a datum lies proves it, and never waits.
+//! of the run, as its tasks have left it. The [order](super::order) decides which task may go on; the
+//! cell in which a datum lies only proves that it is right, and never waits.
 
 use super::accesses::Loan;
 use super::order::Access;

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Inserts tasks in program order, on data at home in stores.
 ///
-/// - `'c`: its own; the data that it names carry it
-/// - `'env`: stores, and what bodies borrow, outlive it
+/// - `'c`: belongs to this recording and to the data that it names
+/// - `'env`: stores, and whatever bodies borrow, must outlive it
 pub struct Recorder<'c, 'env, D: Datum> {
     recording: RefCell<Recording<'env, D>>,
     own: PhantomData<fn(&'c ()) -> &'c ()>,
@@ -32,7 +32,7 @@ pub struct Home<'c, D> {
 impl<D> Sealed for Home<'_, D> {}
 impl<D> Accessible for Home<'_, D> {}
 
-/// A task to be: its name, how urgent it is, and where it runs.
+/// A task that is about to be recorded, with its name, priority and rank.
 pub struct Inserting<'r, 'c, 'env, D: Datum> {
     recorder: &'r Recorder<'c, 'env, D>,
     name: &'static str,
@@ -40,14 +40,14 @@ pub struct Inserting<'r, 'c, 'env, D: Datum> {
     on: Option<Rank>,
 }
 
-/// A datum as the program leaves it at one place, on every rank.
+/// The value of a datum at one point of the program, available on every rank.
 #[derive(Clone, Debug)]
 pub struct Gathered<D> {
     value: Arc<Mutex<Option<D>>>,
 }
 
 impl<D> Gathered<D> {
-    /// The datum; `None` if the program has not come so far.
+    /// The datum; `None` if the program has not come to that point.
     pub fn take(&self) -> Option<D> {
         self.value().take()
     }
@@ -96,8 +96,8 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         self.recording.borrow().recorded.n_ranks
     }
 
-    /// A datum that `owner` keeps in a slot of its store; other ranks do not look at store and
-    /// index. A slot is named once.
+    /// A datum that `owner` keeps in a slot of its store; other ranks ignore store and index. Each slot
+    /// may be named only once.
     pub fn home(&self, store: &'env Store<D>, index: usize, owner: Rank) -> Home<'c, D> {
         let mut recording = self.recording.borrow_mut();
         let origins = &mut recording.recorded.origins;
@@ -114,7 +114,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         }
     }
 
-    /// Inserts a task: what it accesses, and what it does with that each time that the program runs.
+    /// Inserts a task with its accesses and its body, which runs each time that the program runs.
     pub fn task<S, F, O>(&self, accesses: S, body: F)
     where
         S: HomeSet<'c, D>,
@@ -124,7 +124,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         self.name("task").task(accesses, body);
     }
 
-    /// The next task has this name in errors.
+    /// Names the next task, for errors.
     pub fn name(&self, name: &'static str) -> Inserting<'_, 'c, 'env, D> {
         Inserting {
             recorder: self,
@@ -134,7 +134,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         }
     }
 
-    /// The next task has this priority; higher runs earlier.
+    /// Sets the priority of the next task; higher runs earlier.
     pub fn priority(&self, priority: i64) -> Inserting<'_, 'c, 'env, D> {
         self.name("task").priority(priority)
     }

@@ -2,8 +2,8 @@
 //!
 //! # Law
 //! Every flow has one source: a flow of an earlier task that changed the datum, or home. The flows
-//! that get a version are a list through the flows themselves, readers first, whoever changes it
-//! next at the end. The last version of a datum goes home.
+//! that get a version form a linked list: readers first, and the flow that changes it next at the end.
+//! The last version of a datum goes home.
 
 use super::super::task::Label;
 use super::accesses::{Loan, Loans, Named};
@@ -49,7 +49,7 @@ pub struct Recorded<'env, D: Datum> {
     fingerprints: Vec<u64>,
     roots: Vec<u32>,
     counts: Vec<u64>,
-    /// Who waits for whom in place, if there is but one rank.
+    /// The waits between tasks of a run in place, if there is only one rank.
     order: Option<Order>,
 }
 
@@ -199,13 +199,13 @@ impl<'env, D: Datum> Recorded<'env, D> {
         &self.name
     }
 
-    /// What the program calls a task: its name and its number there.
+    /// The name of a task in the program, and its number there.
     pub fn name_of(&self, step: Step) -> (&'static str, u64) {
         let Label { name, number, .. } = self.label(step.number);
         (name, number)
     }
 
-    /// The same, of the task that is recorded as number so and so.
+    /// The same for the task with a given number in the record.
     pub(super) fn label(&self, number: u32) -> Label {
         let task = &self.tasks[number as usize];
         Label {
@@ -215,8 +215,8 @@ impl<'env, D: Datum> Recorded<'env, D> {
         }
     }
 
-    /// Runs the program on one rank, as often as one likes; [in place](super#law), if it was recorded
-    /// for one.
+    /// Runs the program on one rank, any number of times; [in place](super#law), if it was recorded for
+    /// one rank.
     ///
     /// # Errors
     /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`] if a datum that it accesses is not in its slot.
@@ -232,8 +232,8 @@ impl<'env, D: Datum> Recorded<'env, D> {
     ///
     /// # Errors
     /// As [`crate::run_across`], the same on every rank;
-    /// [`Kind::ParametersDiffer`] names the number of tasks up to which ranks have recorded something
-    /// else.
+    /// [`Kind::ParametersDiffer`] names a number of tasks within which ranks have recorded different
+    /// ones.
     pub fn run_across(&self, on: &dyn Executor) -> Result<Report, Error>
     where
         D: Wire,
