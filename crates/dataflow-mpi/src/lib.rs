@@ -65,6 +65,9 @@
 //! Modules of the protocol are state machines without clock or threads, joined in [`depot`]; only
 //! `progress` touches a transport. What is written on the wire: [`wire`].
 
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod agreement;
 mod broadcast;
 mod counters;

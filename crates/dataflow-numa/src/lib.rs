@@ -22,13 +22,16 @@
 //! # Ok::<(), dataflow_numa::WorkersError>(())
 //! ```
 
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod barrier;
 mod crew;
 mod executor;
+mod lacks;
 mod memory;
 pub mod nearest;
 pub mod pages;
-mod lacks;
 pub mod pin;
 mod place;
 pub mod policy;
@@ -43,9 +46,14 @@ pub mod topology;
 mod worker;
 
 pub use executor::{Warning, Workers, WorkersBuilder, WorkersError};
+pub use lacks::Lack;
 pub use memory::{HugePages, Placing};
 pub use place::{Bind, Place};
 pub use policy::Policy;
-pub use lacks::Lack;
 pub use statistics::{Statistics, Traffic, WorkerStatistics};
 pub use topology::{Cache, Core, NumaNode, Topology, TopologyError};
+
+/// The example of the README, compiled and run like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
