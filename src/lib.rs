@@ -67,6 +67,9 @@
 //! | `dataflow-linalg` | [`linalg`] | tiled matrices, kernels, decompositions, products |
 //! | `dataflow-trace` | [`trace`] | files and pictures of what a run did |
 
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod clocks;
 mod collective;
 mod dense;

@@ -5,7 +5,7 @@
 //! Without it, or without the feature `hwloc`, the collection is not looked at, and that is said
 //! aloud.
 
-use dataflow::numa::pin::{allowed_pus, pin_current_thread};
+use dataflow::numa::pin::allowed_pus;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -105,7 +105,7 @@ fn this_machine_is_shown_with_a_worker_on_every_core() {
 fn under_a_mask_of_one_processor_there_is_one_core() {
     for pu in allowed_pus() {
         let masked = std::thread::spawn(move || {
-            pin_current_thread(&[pu]).unwrap();
+            dataflow::numa::pin::pin_current_thread(&[pu]).unwrap();
             machine(&[])
         });
         let found = masked.join().unwrap();

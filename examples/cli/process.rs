@@ -3,27 +3,17 @@
 // Each example and bench uses its part.
 #![allow(dead_code)]
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::time::{ClockId, clock_gettime};
 use std::fs;
-use std::time::Duration;
 
 /// User and system time of all threads so far, seconds; 0 where the system does not tell.
 pub fn cpu_seconds() -> f64 {
-    // The clock, not `getrusage`: that one is behind by up to a tick for threads that are running.
-    let clock = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from);
-    clock.map_or(0.0, |time| time.as_secs_f64())
+    system::cpu_seconds().unwrap_or(0.0)
 }
 
-/// The largest resident set so far, bytes; since the last [`restart_peak`] if there was one.
+/// The largest resident set so far, bytes; since the last [`restart_peak`] if there was one. 0 where
+/// the system does not tell.
 pub fn max_rss_bytes() -> u64 {
-    // Linux counts in KiB, macOS in bytes.
-    let unit = if cfg!(target_vendor = "apple") {
-        1
-    } else {
-        1024
-    };
-    getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss() as u64 * unit)
+    system::max_rss_bytes().unwrap_or(0)
 }
 
 /// Makes the peak of the resident set start anew from what is resident now, and returns that, in
@@ -32,4 +22,40 @@ pub fn restart_peak() -> u64 {
     // 5 asks for just that; a kernel that refuses leaves the old peak standing.
     let _refused = fs::write("/proc/self/clear_refs", "5");
     max_rss_bytes()
+}
+
+#[cfg(unix)]
+mod system {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::time::{ClockId, clock_gettime};
+    use std::time::Duration;
+
+    pub fn cpu_seconds() -> Option<f64> {
+        // The clock, not `getrusage`: that one is behind by up to a tick for threads that are running.
+        let clock = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).ok()?;
+        Some(Duration::from(clock).as_secs_f64())
+    }
+
+    pub fn max_rss_bytes() -> Option<u64> {
+        // Linux counts in KiB, macOS in bytes.
+        let unit = if cfg!(target_vendor = "apple") {
+            1
+        } else {
+            1024
+        };
+        let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+        Some(usage.max_rss() as u64 * unit)
+    }
+}
+
+/// Windows would tell in calls of its own, which are `unsafe`, and this is no room for that.
+#[cfg(not(unix))]
+mod system {
+    pub fn cpu_seconds() -> Option<f64> {
+        None
+    }
+
+    pub fn max_rss_bytes() -> Option<u64> {
+        None
+    }
 }

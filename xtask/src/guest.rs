@@ -12,7 +12,6 @@ use crate::packages::in_path;
 use crate::steps;
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -109,7 +108,7 @@ impl Guest {
         }
         for folder in usr {
             fs::create_dir_all(root.join("usr").join(folder)).map_err(made)?;
-            symlink(format!("usr/{folder}"), root.join(folder)).map_err(made)?;
+            unix::symlink(format!("usr/{folder}"), root.join(folder)).map_err(made)?;
         }
         let busybox = in_path("busybox").ok_or("busybox is not there")?;
         fs::copy(busybox, root.join("usr/bin/busybox")).map_err(made)?;
@@ -136,7 +135,7 @@ impl Guest {
         let _ = writeln!(command, "exec /program {}", words.join(" "));
         fs::write(root.join("command"), command).map_err(made)?;
         fs::write(root.join("init"), INIT).map_err(made)?;
-        fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755)).map_err(made)?;
+        unix::may_run(&root.join("init")).map_err(made)?;
         let archive = "find . | cpio -o -H newc -R 0:0 --quiet >../initramfs";
         let mut shell = Command::new("sh");
         shell.args(["-c", archive]).current_dir(&root);
@@ -237,6 +236,34 @@ impl Guest {
             Distances::Full => 10 + 10 * gap.min(1),
             Distances::Ring => 10 + 10 * gap.min(self.nodes - gap),
         }
+    }
+}
+
+/// What only the file systems of Unix know.
+#[cfg(unix)]
+mod unix {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+    pub use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    pub fn may_run(file: &Path) -> std::io::Result<()> {
+        std::fs::set_permissions(file, Permissions::from_mode(0o755))
+    }
+}
+
+/// Elsewhere no guest comes as far as this: it needs a [`kernel`], which needs Linux.
+#[cfg(not(unix))]
+mod unix {
+    use std::io::{ErrorKind, Result};
+    use std::path::{Path, PathBuf};
+
+    pub fn symlink(_: String, _: PathBuf) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    pub fn may_run(_: &Path) -> Result<()> {
+        Err(ErrorKind::Unsupported.into())
     }
 }
 

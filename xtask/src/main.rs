@@ -15,7 +15,9 @@ mod mpich;
 mod mpirun;
 mod numa_vm;
 mod packages;
+mod platforms;
 mod programs;
+mod release;
 mod repeat;
 mod smoke;
 mod steps;
@@ -45,6 +47,8 @@ enum Command {
     Hidden(hidden::Options),
     Compare(compare::Options),
     Viewers,
+    Platforms,
+    Release,
 }
 
 const HELP: &str = "\
@@ -80,6 +84,12 @@ cargo xtask COMMAND
                                 by class of tasks and cause of idleness, what changed most first
   viewers                       files of a traced run read by others' programs: pj_dump, Perfetto's bindings, a
                                 headless browser (a minute; installs them)
+  platforms                     libraries, examples and tests built for Linux on x86-64 and AArch64, macOS and Windows,
+                                warnings are faults; the tests of core and workers run for AArch64 under QEMU; a
+                                table of it (minutes; adds standard libraries by rustup, installs QEMU and a linker)
+  release                       could this be published? What lies in the packages, each feature alone, the lowest
+                                Rust version, the documentation of docs.rs, dependencies, cargo deny, cargo
+                                semver-checks (minutes; publishes nothing)
   help                          this text
 ";
 
@@ -108,6 +118,8 @@ fn main() -> ExitCode {
         Command::Tsan { filter } => wide::command("tsan", |steps| wide::tsan(steps, filter)),
         Command::NumaVm => numa_vm::run(),
         Command::Compare(options) => compare::command(&options),
+        Command::Platforms => platforms::command(),
+        Command::Release => release::command(),
         Command::Viewers => wide::command("viewers", viewers::viewers),
     }
 }
@@ -138,10 +150,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         "tsan" => Ok(Command::Tsan {
             filter: parse_filter(arguments)?,
         }),
-        "numa-vm" => match arguments.next() {
-            Some(extra) => Err(format!("`numa-vm` does not know `{extra}`")),
-            None => Ok(Command::NumaVm),
-        },
+        "numa-vm" => parse_nothing(arguments, "numa-vm").map(|()| Command::NumaVm),
+        "platforms" => parse_nothing(arguments, "platforms").map(|()| Command::Platforms),
+        "release" => parse_nothing(arguments, "release").map(|()| Command::Release),
         "mpich" => Ok(Command::Mpich {
             times: parse_times(arguments)?,
         }),
@@ -153,11 +164,15 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
             }
             _ => Err("`compare` takes two files".to_string()),
         },
-        "viewers" => match arguments.next() {
-            Some(extra) => Err(format!("`viewers` does not know `{extra}`")),
-            None => Ok(Command::Viewers),
-        },
+        "viewers" => parse_nothing(arguments, "viewers").map(|()| Command::Viewers),
         other => Err(format!("there is no command `{other}`")),
+    }
+}
+
+fn parse_nothing(mut arguments: impl Iterator<Item = String>, name: &str) -> Result<(), String> {
+    match arguments.next() {
+        Some(extra) => Err(format!("`{name}` does not know `{extra}`")),
+        None => Ok(()),
     }
 }
 
@@ -267,6 +282,8 @@ mod tests {
         assert_eq!(parsed("lapack"), Ok(Command::Lapack { programs: false }));
         let programs = Command::Lapack { programs: true };
         assert_eq!(parsed("lapack --programs"), Ok(programs));
+        assert_eq!(parsed("platforms"), Ok(Command::Platforms));
+        assert_eq!(parsed("release"), Ok(Command::Release));
         assert_eq!(parsed("weather"), Ok(Command::Weather { seeds: 10_000 }));
         assert_eq!(parsed("repeat"), Ok(Command::Repeat { times: 1000 }));
         assert_eq!(
@@ -288,6 +305,8 @@ mod tests {
             ("loom --release", "`--release`"),
             ("miri a b", "`b`"),
             ("numa-vm 4", "`4`"),
+            ("platforms haiku", "`haiku`"),
+            ("release --now", "`--now`"),
             ("lapack potrf", "`potrf`"),
             ("mpich often", "`often`"),
             ("mpirun --example cholesky", "-n"),

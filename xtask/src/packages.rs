@@ -63,6 +63,10 @@ const TABLE: &[Package] = &[
     Package { feature: "viewers", thing: "pj_dump", probes: &[Probe::Command("pj_dump")], names: ["pajeng", "pajeng", "pajeng", "pajeng"] },
     Package { feature: "viewers", thing: "Python", probes: &[Probe::Command("python3")], names: ["python3-venv", "python3", "python", "python"] },
     Package { feature: "viewers", thing: "Chromium", probes: &[Probe::Command("chromium")], names: ["chromium", "chromium", "chromium", "chromium"] },
+    // Not a feature: what `cargo xtask platforms` runs programs for another processor with.
+    Package { feature: "aarch64", thing: "QEMU for programs of AArch64", probes: &[Probe::Command("qemu-aarch64-static"), Probe::Command("qemu-aarch64")], names: ["qemu-user-static", "qemu-user-static", "qemu-user-static", "qemu"] },
+    Package { feature: "aarch64", thing: "a linker for AArch64", probes: &[Probe::Command("aarch64-linux-gnu-gcc")], names: ["gcc-aarch64-linux-gnu", "gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-gcc"] },
+    Package { feature: "aarch64", thing: "the C library for AArch64", probes: &[Probe::Archive("../aarch64-linux-gnu/lib/libc.so.6")], names: ["libc6-dev-arm64-cross", "gcc-aarch64-linux-gnu", "aarch64-linux-gnu-glibc", "aarch64-linux-gnu-glibc"] },
     // Not a feature: what `cargo xtask mpich` needs.
     Package { feature: "mpich", thing: "MPICH's compiler (mpicc.mpich)", probes: &[Probe::Command("mpicc.mpich")], names: ["libmpich-dev", "mpich-devel", "mpich", "mpich"] },
     Package { feature: "mpich", thing: "MPICH's launcher (mpirun.mpich)", probes: &[Probe::Command("mpirun.mpich")], names: ["mpich", "mpich", "mpich", "mpich"] },

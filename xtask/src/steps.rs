@@ -69,6 +69,11 @@ impl Steps {
         Ok(())
     }
 
+    /// How the latest step ended.
+    pub fn last(&self) -> Option<&Outcome> {
+        self.done.last().map(|(_, outcome, _)| outcome)
+    }
+
     /// A step that is one command; its output passes through.
     pub fn command(&mut self, name: &str, command: &mut Command) {
         self.step(name, || status(command));

@@ -91,14 +91,14 @@ fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
 }
 
 /// Asks the compiler about programs: nothing of ours runs in it, and it wants its usual flags.
-const STARTS_A_COMPILER: &str = "mistakes";
+pub const STARTS_A_COMPILER: &str = "mistakes";
 
 /// What a test says that starts processes, which Miri does not.
 const NOT_FOR_MIRI: &str = "#![cfg(not(miri))]";
 
 /// The integration tests of a package that are one file, by name: those with a name and a text that are
 /// wanted.
-fn test_binaries(package: &str, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
+pub fn test_binaries(package: &str, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let folder = steps::root().join("crates").join(package).join("tests");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = files.map(|file| file.path());
@@ -138,7 +138,7 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
 }
 
 /// Runs tests, after making sure that there are any.
-fn tests(mut command: Command) -> Outcome {
+pub fn tests(mut command: Command) -> Outcome {
     let mut list = Command::new(command.get_program());
     list.args(command.get_args())
         .args(["--", "--list"])
@@ -211,7 +211,7 @@ fn missing_components(components: &[&str]) -> Option<Vec<String>> {
     out.status.success().then(|| missing.collect())
 }
 
-fn rustup(arguments: &[&str]) -> Command {
+pub fn rustup(arguments: &[&str]) -> Command {
     let mut rustup = Command::new("rustup");
     rustup.args(arguments).current_dir(steps::root());
     rustup
@@ -219,7 +219,12 @@ fn rustup(arguments: &[&str]) -> Command {
 
 /// A command of the nightly toolchain, unburdened by what the running cargo told its children.
 fn nightly(arguments: &[&str]) -> Command {
-    let mut command = rustup(&["run", "nightly"]);
+    toolchain("nightly", arguments)
+}
+
+/// The same of any toolchain.
+pub fn toolchain(name: &str, arguments: &[&str]) -> Command {
+    let mut command = rustup(&["run", name]);
     command.args(arguments);
     for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
         command.env_remove(variable);

@@ -151,3 +151,8 @@ fn assemble(
     }
     Ok(Derived { tasks })
 }
+
+/// The example of the README, compiled and run like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -45,6 +45,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod data;
 pub mod engine;
 pub mod error;
@@ -72,3 +75,8 @@ pub mod prelude {
     pub use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, verify};
     pub use crate::{task_names, task_space};
 }
+
+/// The example of the README, compiled and run like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -11,6 +11,9 @@
 //! # Elsewhere
 //! Running a graph: `dataflow_core`. Threads and huge pages: `dataflow-numa`.
 
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // Named once, so that the linker keeps the library.
 #[cfg(feature = "openblas")]
 extern crate blas_src as _;
@@ -40,3 +43,8 @@ mod scales;
 
 pub use error::LinalgError;
 pub use succession::Where;
+
+/// The example of the README, compiled and run like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

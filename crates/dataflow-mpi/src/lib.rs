@@ -66,6 +66,9 @@
 //! Modules of the protocol are state machines without clock or threads, joined in [`depot`]; only
 //! `progress` touches a transport. What is written on the wire: [`wire`].
 
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod agreement;
 mod broadcast;
 mod counters;
@@ -149,12 +152,16 @@ fn vector_features() -> String {
     String::new()
 }
 
-#[cfg(test)]
+/// The example of the README, compiled and run like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     fn ranks_tell_the_vector_features_that_the_kernel_tells() {
         let told = wire_settings(2);
         let told = told.iter().find(|(name, _)| name == "vector features");

@@ -28,6 +28,11 @@ impl Barrier {
         }
     }
 
+    /// Whether light barriers cost nothing here.
+    pub fn is_asymmetric(&self) -> bool {
+        self.asymmetric
+    }
+
     /// For those who are many and in a hurry.
     #[inline(always)]
     pub fn light(&self) {

@@ -1,5 +1,6 @@
 //! Executor: a pool of pinned workers that runs many jobs, until its owner drops it.
 
+use crate::lacks::{self, Lack};
 use crate::pages::{self, PagesError};
 use crate::pin::{PinError, allowed_pus, pin_current_thread};
 use crate::place::{Bind, Place};
@@ -114,6 +115,8 @@ pub enum Warning {
     /// There are several NUMA nodes, and the system does not allow asking on which of them memory lies:
     /// tasks are not placed by their data.
     NoLocality(PagesError),
+    /// The system has not all that workers use where it is there; said once for all of them.
+    Lacks(Vec<Lack>),
 }
 
 impl fmt::Display for WorkersError {
@@ -160,6 +163,10 @@ impl fmt::Display for Warning {
             Warning::Rival(rival) => rival.fmt(f),
             Warning::NoLocality(error) => {
                 write!(f, "tasks are not placed by their data: {error}")
+            }
+            Warning::Lacks(lacks) => {
+                let lacks: Vec<String> = lacks.iter().map(Lack::to_string).collect();
+                write!(f, "{} has {}", std::env::consts::OS, lacks.join(", "))
             }
         }
     }
@@ -334,8 +341,7 @@ impl Workers {
         drop(report);
         let mut unpinned: Vec<(usize, PinError)> = reports.iter().collect();
         unpinned.sort_by_key(|&(worker, _)| worker);
-        let warning = |(worker, error)| Warning::NotPinned { worker, error };
-        self.warnings.extend(unpinned.into_iter().map(warning));
+        self.warnings.extend(unpinned_and_lacking(unpinned));
         Ok(())
     }
 }
@@ -357,6 +363,17 @@ fn crowding(topology: &Topology, n_workers: usize, capacity: usize) -> Vec<Warni
         .flatten();
     let warnings = warnings.into_iter().flatten().chain(rivals);
     warnings.chain(unknown.map(Warning::NoLocality)).collect()
+}
+
+/// What to say of workers that were not pinned, and of all that is lacking here. That the system
+/// cannot pin is the same for each worker, and said once.
+fn unpinned_and_lacking(unpinned: Vec<(usize, PinError)>) -> Vec<Warning> {
+    let unsupported = |(_, error): &(usize, PinError)| *error == PinError::Unsupported;
+    let lacks = lacks::here(!unpinned.iter().any(unsupported));
+    let warning = |(worker, error)| Warning::NotPinned { worker, error };
+    let each = unpinned.into_iter().filter(|pin| !unsupported(pin));
+    let once = (!lacks.is_empty()).then_some(Warning::Lacks(lacks));
+    each.map(warning).chain(once).collect()
 }
 
 /// A thread's life. What cannot be pinned is reported; dropping `report` says that it runs.
@@ -396,6 +413,26 @@ mod tests {
     use super::*;
     use dataflow_core::sequence::{scope, write};
     use dataflow_core::space::Independent;
+
+    #[test]
+    fn what_the_system_cannot_do_is_said_once_for_all_workers() {
+        let unpinned = |error: PinError| vec![(0, error.clone()), (1, error)];
+        let said = unpinned_and_lacking(unpinned(PinError::Unsupported));
+        assert_eq!(said.len(), 1, "{said:?}");
+        let text = said[0].to_string();
+        assert!(
+            text.contains("no pinning") && text.contains(std::env::consts::OS),
+            "{text}"
+        );
+        let refused = unpinned_and_lacking(unpinned(PinError::NoProcessor));
+        let of_workers = |warning: &&Warning| matches!(warning, Warning::NotPinned { .. });
+        assert_eq!(refused.iter().filter(of_workers).count(), 2);
+        assert!(
+            !refused
+                .iter()
+                .any(|warning| warning.to_string().contains("no pinning"))
+        );
+    }
 
     /// What stays on offer is looked at by every worker for ever, and keeps its queues.
     #[test]

@@ -22,9 +22,13 @@
 //! # Ok::<(), dataflow_numa::WorkersError>(())
 //! ```
 
+// On docs.rs each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod barrier;
 mod crew;
 mod executor;
+mod lacks;
 mod memory;
 pub mod nearest;
 pub mod pages;
@@ -42,8 +46,14 @@ pub mod topology;
 mod worker;
 
 pub use executor::{Warning, Workers, WorkersBuilder, WorkersError};
+pub use lacks::Lack;
 pub use memory::{HugePages, Placing};
 pub use place::{Bind, Place};
 pub use policy::Policy;
 pub use statistics::{Statistics, Traffic, WorkerStatistics};
 pub use topology::{Cache, Core, NumaNode, Topology, TopologyError};
+
+/// The example of the README, compiled and run like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

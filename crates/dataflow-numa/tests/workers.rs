@@ -6,8 +6,7 @@ use dataflow_core::prelude::*;
 use dataflow_core::sequence::{commute, read, scope, scope_inside, write};
 use dataflow_core::space::Independent;
 use dataflow_core::{Kind, run};
-use dataflow_numa::pin::allowed_pus;
-use dataflow_numa::{Bind, Topology, Warning, Workers, WorkersError};
+use dataflow_numa::{Topology, Warning, Workers, WorkersError};
 use fan::Fan;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -270,6 +269,7 @@ fn a_pool_can_be_dropped_idle_just_started_or_after_a_panic() {
 #[test]
 #[cfg(target_os = "linux")]
 fn pinned_workers_are_where_they_were_placed() {
+    use dataflow_numa::{Bind, pin::allowed_pus};
     let before = allowed_pus();
     let topology = Topology::of_this_process();
     for bind in [Bind::Cores, Bind::Pus, Bind::None] {
@@ -293,7 +293,13 @@ fn pinned_workers_are_where_they_were_placed() {
             );
         }
         assert_eq!(seen.lock().unwrap().len(), workers.places().len());
-        assert_eq!(workers.warnings(), []);
+        // What the system lacks is no matter of binding.
+        let lacks = |warning: &Warning| matches!(warning, Warning::Lacks(_));
+        assert!(
+            workers.warnings().iter().all(lacks),
+            "{:?}",
+            workers.warnings()
+        );
         assert_eq!(workers.topology(), &topology);
     }
     assert_eq!(

@@ -232,3 +232,8 @@ impl std::error::Error for WriteError {
         }
     }
 }
+
+/// The example of the README, compiled and run like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

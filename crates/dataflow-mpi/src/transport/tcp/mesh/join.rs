@@ -173,10 +173,12 @@ impl<'a> Joiner<'a> {
         }
         self.told = now;
         let own = self.tcp.mesh.rank;
-        let text = match &self.tcp.peers[0] {
-            Peer::Known(line) if let Link::Called(call) = &line.link => {
-                format!("{own} waits for rank 0 at {}", call.told())
-            }
+        let link = match &self.tcp.peers[0] {
+            Peer::Known(line) => Some(&line.link),
+            _ => None,
+        };
+        let text = match link {
+            Some(Link::Called(call)) => format!("{own} waits for rank 0 at {}", call.told()),
             _ if self.meets == Some(true) && !self.is_ready => {
                 format!("{own} waits for {}", named(&self.missing()))
             }

@@ -1,7 +1,6 @@
 //! Room for sockets: how many the operating system lets a process have, and how many may knock.
 
 use super::{Fault, Mesh};
-use dataflow_core::rank::Rank;
 use std::net::TcpListener;
 
 /// Sockets and files beside those to other ranks: strangers at the door, and the program's own.
@@ -16,6 +15,7 @@ const BESIDE: u64 = 128;
 #[cfg(unix)]
 pub fn for_sockets(mesh: &Mesh) -> Result<(), Fault> {
     use dataflow_core::error::Error;
+    use dataflow_core::rank::Rank;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let needed = mesh.n_ranks as u64 + BESIDE;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {

@@ -1,0 +1,432 @@
+//! `cargo xtask release`: whether the packages could be published as they are.
+//!
+//! What lies in each package, each feature alone, the documentation as docs.rs builds it, the lowest
+//! Rust version that is promised, dependencies that nothing uses; then `cargo deny` and
+//! `cargo semver-checks`, where they are installed. Nothing is published.
+
+use crate::packages::{self, in_path};
+use crate::steps::{self, Outcome, Steps};
+use crate::wide;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// A package that is published.
+#[derive(Debug)]
+struct Package {
+    name: String,
+    folder: PathBuf,
+    rust_version: String,
+    features: Vec<String>,
+    /// What docs.rs is told to build.
+    documented: Vec<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug)]
+struct Dependency {
+    /// As the manifest calls it.
+    name: String,
+    /// For tests, benches and examples only.
+    is_for_tests: bool,
+}
+
+/// Runs the command; see `cargo xtask help`.
+pub fn command() -> ExitCode {
+    println!("a release is looked at for minutes; nothing is published");
+    let mut steps = Steps::default();
+    let packages = match published() {
+        Ok(packages) => packages,
+        Err(fault) => {
+            eprintln!("error: {fault}");
+            return ExitCode::FAILURE;
+        }
+    };
+    steps.step("what lies in the packages", || {
+        faults(&packages, |package| contents(&package.name))
+    });
+    steps.step("unused dependencies", || faults(&packages, unused));
+    let features = packages.iter().flat_map(|package| package.features.clone());
+    if let Err(line) = packages::ensure(&features.collect()) {
+        steps.step("system packages", || Outcome::failed(line));
+    }
+    for package in &packages {
+        alone(&mut steps, package);
+    }
+    lowest(&mut steps, &packages);
+    for package in &packages {
+        documentation(&mut steps, package);
+    }
+    steps.command(
+        "packages build from what lies in them",
+        &mut packed(&packages),
+    );
+    tool(&mut steps, "deny", &["check"]);
+    semver(&mut steps);
+    steps.close()
+}
+
+fn faults(packages: &[Package], look: impl Fn(&Package) -> Vec<String>) -> Outcome {
+    Outcome::from_faults(packages.iter().flat_map(look).collect())
+}
+
+// ── What is published ────────────────────────────────────────────────────────────────────────────
+
+fn published() -> Result<Vec<Package>, String> {
+    let out = output(&mut steps::cargo(&[
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+    ]))?;
+    let metadata: Value =
+        serde_json::from_str(&out).map_err(|fault| format!("cargo metadata: {fault}"))?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    // `publish = false` is an empty list of registries.
+    let packages = packages.filter(|package| package["publish"].is_null());
+    let packages: Option<Vec<Package>> = packages.map(package).collect();
+    packages.ok_or_else(|| "cargo metadata describes a package otherwise than expected".into())
+}
+
+fn package(told: &Value) -> Option<Package> {
+    let dependency = |told: &Value| {
+        let renamed = told["rename"].as_str();
+        Some(Dependency {
+            name: renamed.or(told["name"].as_str())?.into(),
+            is_for_tests: told["kind"] == "dev",
+        })
+    };
+    let manifest = Path::new(told["manifest_path"].as_str()?);
+    let documented = told["metadata"]["docs"]["rs"]["features"].as_array();
+    let documented = documented.into_iter().flatten().filter_map(Value::as_str);
+    let features = told["features"].as_object()?.keys();
+    let features = features.filter(|feature| *feature != "default");
+    let dependencies = told["dependencies"].as_array()?.iter();
+    Some(Package {
+        name: told["name"].as_str()?.into(),
+        folder: manifest.parent()?.into(),
+        rust_version: told["rust_version"].as_str().unwrap_or_default().into(),
+        features: features.cloned().collect(),
+        documented: documented.map(String::from).collect(),
+        dependencies: dependencies.map(dependency).collect::<Option<_>>()?,
+    })
+}
+
+fn output(command: &mut Command) -> Result<String, String> {
+    let out = command.stderr(Stdio::piped()).output();
+    let out = out.map_err(|fault| format!("{}: {fault}", steps::shown(command)))?;
+    match out.status.success() {
+        true => Ok(String::from_utf8_lossy(&out.stdout).into_owned()),
+        false => Err(format!(
+            "{}: {}",
+            steps::shown(command),
+            String::from_utf8_lossy(&out.stderr).trim()
+        )),
+    }
+}
+
+// ── What lies in it ──────────────────────────────────────────────────────────────────────────────
+
+/// Folders whose files belong into a package: what is built from it, and what is read beside it.
+const FOLDERS: [&str; 3] = ["src/", "examples/", "docs/guide/"];
+
+/// Files that every package has, those first that are ours to bring.
+const FILES: [&str; 8] = [
+    "README.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+    "Cargo.toml",
+    "Cargo.toml.orig",
+    "Cargo.lock",
+    ".cargo_vcs_info.json",
+    "CHANGELOG.md",
+];
+const N_OURS: usize = 3;
+
+fn contents(package: &str) -> Vec<String> {
+    let mut list = steps::cargo(&["package", "--list", "--allow-dirty", "-p", package]);
+    match output(&mut list) {
+        Ok(list) => misplaced(package, &list),
+        Err(fault) => vec![fault],
+    }
+}
+
+/// Files that do not belong into a package, and those that are not there.
+fn misplaced(package: &str, list: &str) -> Vec<String> {
+    let files: Vec<String> = list.lines().map(|file| file.replace('\\', "/")).collect();
+    let belongs =
+        |file: &str| FILES.contains(&file) || FOLDERS.iter().any(|folder| file.starts_with(folder));
+    let strangers = files.iter().filter(|file| !belongs(file));
+    let strangers = strangers.map(|file| format!("{package}: {file} does not belong into it"));
+    let is_missing = |file: &&&str| !files.iter().any(|listed| listed == **file);
+    let missing = FILES[..N_OURS].iter().filter(is_missing);
+    let missing = missing.map(|file| format!("{package}: {file} is missing"));
+    strangers.chain(missing).collect()
+}
+
+/// Packs all and builds each from its package, as who downloads it does.
+fn packed(packages: &[Package]) -> Command {
+    let mut cargo = steps::cargo(&["package", "--allow-dirty"]);
+    let names = packages.iter().flat_map(|package| ["-p", &package.name]);
+    cargo.args(names);
+    cargo
+}
+
+// ── Dependencies ─────────────────────────────────────────────────────────────────────────────────
+
+/// Dependencies that no line names, and why they are there all the same.
+const UNNAMED: [(&str, &str); 1] = [(
+    "openblas-src",
+    "its feature `system` says which OpenBLAS blas-src links",
+)];
+
+/// Dependencies that no source of the package names.
+fn unused(package: &Package) -> Vec<String> {
+    let read = |folders: &[&str]| -> String {
+        let folders = folders.iter().map(|folder| package.folder.join(folder));
+        folders.map(|folder| sources(&folder)).collect()
+    };
+    let shipped = read(&["src"]);
+    let all = read(&["src", "tests", "benches", "examples"]);
+    let is_unused = |dependency: &&Dependency| {
+        let text = if dependency.is_for_tests {
+            &all
+        } else {
+            &shipped
+        };
+        let excused = UNNAMED.iter().any(|(name, _)| *name == dependency.name);
+        !excused && !names(text, &dependency.name.replace('-', "_"))
+    };
+    let unused = package.dependencies.iter().filter(is_unused);
+    let said =
+        unused.map(|dependency| format!("{}: nothing uses {}", package.name, dependency.name));
+    said.collect()
+}
+
+/// Whether a line of code names a crate: in a path, a `use` or an `extern crate`.
+fn names(text: &str, name: &str) -> bool {
+    let lines = text.lines().map(str::trim_start);
+    let code = lines.filter(|line| !line.starts_with("//"));
+    code.into_iter().any(|line| {
+        line.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + name.len()..]);
+            let begins = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let is_named = ["use ", "extern crate "]
+                .iter()
+                .any(|word| before.ends_with(word))
+                && !after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            begins && (after.starts_with("::") || is_named)
+        })
+    })
+}
+
+/// All Rust below a folder.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            text.push_str(&sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&fs::read_to_string(path).unwrap_or_default());
+        }
+    }
+    text
+}
+
+// ── Builds ───────────────────────────────────────────────────────────────────────────────────────
+
+/// Without features, and with each of them and no other.
+fn alone(steps: &mut Steps, package: &Package) {
+    let name = &package.name;
+    steps.command(&format!("{name}, no feature"), &mut checked(name, None));
+    for feature in &package.features {
+        let step = format!("{name}, {feature} alone");
+        steps.command(&step, &mut checked(name, Some(feature)));
+    }
+}
+
+fn checked(package: &str, feature: Option<&str>) -> Command {
+    let mut cargo = steps::cargo(&["check", "--lib", "-p", package, "--no-default-features"]);
+    cargo.args(feature.iter().flat_map(|feature| ["--features", feature]));
+    cargo
+}
+
+/// Libraries and examples by the compiler that `rust-version` names.
+fn lowest(steps: &mut Steps, packages: &[Package]) {
+    let version = packages.first().map(|package| package.rust_version.clone());
+    let version = version.unwrap_or_default();
+    let name = format!("libraries and examples by Rust {version}");
+    steps.step(&name, || {
+        if in_path("rustup").is_none() {
+            return Outcome::Skipped("there is no rustup to ask for another compiler".into());
+        }
+        let install = ["toolchain", "install", &version, "--profile", "minimal"];
+        if steps::status(&mut wide::rustup(&install)) != Outcome::Passed {
+            return Outcome::Skipped(format!("rustup could not bring Rust {version}"));
+        }
+        let mut cargo = wide::toolchain(&version, &["cargo", "check", "--lib", "--examples"]);
+        let names = packages.iter().flat_map(|package| ["-p", &package.name]);
+        cargo
+            .args(names)
+            .args(["--features", "dataflow-runtime/full"]);
+        cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("lowest"));
+        steps::status(&mut cargo)
+    });
+}
+
+/// The documentation as docs.rs builds it, where a nightly compiler marks what needs a feature.
+fn documentation(steps: &mut Steps, package: &Package) {
+    steps.step(
+        &format!("{}, documentation of docs.rs", package.name),
+        || {
+            if !has_nightly() {
+                return Outcome::Skipped(
+                    "needs a nightly toolchain (rustup toolchain install nightly)".into(),
+                );
+            }
+            let mut cargo = wide::toolchain("nightly", &["cargo", "doc", "--no-deps", "--lib"]);
+            cargo.args([
+                "-p",
+                &package.name,
+                "--features",
+                &package.documented.join(","),
+            ]);
+            cargo.env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
+            // As there: openblas-src then looks for no library, and nothing finds one.
+            cargo.env("DOCS_RS", "1").env("PKG_CONFIG", "false");
+            cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("docs.rs"));
+            steps::status(&mut cargo)
+        },
+    );
+}
+
+fn has_nightly() -> bool {
+    let mut rustc = wide::toolchain("nightly", &["rustc", "--version"]);
+    in_path("rustup").is_some() && output(&mut rustc).is_ok()
+}
+
+// ── Tools ────────────────────────────────────────────────────────────────────────────────────────
+
+/// A subcommand of cargo that one installs, if it is installed.
+fn tool(steps: &mut Steps, name: &str, arguments: &[&str]) {
+    steps.step(&format!("cargo {name}"), || match missing(name) {
+        Some(reason) => Outcome::Skipped(reason),
+        None => steps::status(steps::cargo(&[name]).args(arguments)),
+    });
+}
+
+fn missing(tool: &str) -> Option<String> {
+    let program = format!("cargo-{tool}");
+    let install = format!("{program} is not installed (cargo install --locked {program})");
+    in_path(program).is_none().then_some(install)
+}
+
+/// What a user of the latest release would have to change, by its tag.
+fn semver(steps: &mut Steps) {
+    let mut git = Command::new("git");
+    git.args(["describe", "--tags", "--abbrev=0", "--match", "v*"])
+        .current_dir(steps::root());
+    match output(&mut git) {
+        Ok(tag) => tool(
+            steps,
+            "semver-checks",
+            &["--workspace", "--baseline-rev", tag.trim()],
+        ),
+        Err(_) => steps.step("cargo semver-checks", || {
+            Outcome::Skipped(
+                "no release has been tagged (v*) that this one could differ from".into(),
+            )
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_packages_hold_what_belongs_into_them() {
+        let packages = published().unwrap();
+        assert_eq!(packages.len(), 8, "{packages:?}");
+        let faults: Vec<String> = packages
+            .iter()
+            .flat_map(|package| contents(&package.name))
+            .collect();
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn every_dependency_is_used() {
+        let faults: Vec<String> = published().unwrap().iter().flat_map(unused).collect();
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn tests_and_results_do_not_belong_into_a_package_and_a_readme_does() {
+        let list = "src/lib.rs\nexamples/a.rs\ntests/a.rs\n.ci/run\nLICENSE-MIT\nLICENSE-APACHE\n";
+        let expected = [
+            "p: tests/a.rs does not belong into it",
+            "p: .ci/run does not belong into it",
+            "p: README.md is missing",
+        ];
+        assert_eq!(misplaced("p", list), expected);
+    }
+
+    #[test]
+    fn a_crate_is_named_by_a_path_or_a_use_and_not_by_a_word_or_a_comment() {
+        for (line, expected) in [
+            ("use rand::Rng;", true),
+            ("    let x = rand::random();", true),
+            ("pub use rand as dice;", true),
+            ("extern crate rand as _;", true),
+            ("use rand_chacha::ChaCha8Rng;", false),
+            ("use other_rand::Rng;", false),
+            ("let rand = 1;", false),
+            ("// rand::random() would do", false),
+        ] {
+            assert_eq!(names(line, "rand"), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_feature_is_checked_alone() {
+        assert_eq!(
+            steps::shown(&checked("p", Some("f"))),
+            "cargo check --lib -p p --no-default-features --features f"
+        );
+        assert!(!steps::shown(&checked("p", None)).contains("--features"));
+    }
+
+    #[test]
+    fn what_is_not_published_is_left_out_and_a_package_is_told_whole() {
+        let told = serde_json::json!({
+            "name": "p", "manifest_path": "/w/p/Cargo.toml", "rust_version": "1.90",
+            "features": { "default": [], "f": [] },
+            "metadata": { "docs": { "rs": { "features": ["f"] } } },
+            "dependencies": [{ "name": "a", "rename": "b", "kind": "dev" }, { "name": "c" }],
+        });
+        let package = package(&told).unwrap();
+        assert_eq!(
+            (package.features, package.documented),
+            (vec!["f".to_string()], vec!["f".to_string()])
+        );
+        let names = package
+            .dependencies
+            .iter()
+            .map(|of| (of.name.as_str(), of.is_for_tests));
+        assert_eq!(names.collect::<Vec<_>>(), [("b", true), ("c", false)]);
+        let all = published().unwrap();
+        assert!(all.iter().all(|package| package.name != "xtask"), "{all:?}");
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_told_with_the_way_to_get_it() {
+        let told = missing("no-such-tool").unwrap();
+        assert!(
+            told.ends_with("(cargo install --locked cargo-no-such-tool)"),
+            "{told}"
+        );
+    }
+}
