@@ -26,6 +26,21 @@ const ROOM: usize = if cfg!(miri) { 1 << 16 } else { 1 << 22 };
 /// Records in a chunk of room, which one worker fills.
 const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
 
+/// Sizes; few and small under Miri, where every law that is looked at costs seconds.
+mod sizes {
+    /// Workers; 0: inline.
+    pub const THREADS: &[usize] = if cfg!(miri) { &[2] } else { &[0, 1, 2, 3] };
+    pub const GRIDS: &[(u32, u32)] = match cfg!(miri) {
+        true => &[(2, 1)],
+        false => &[(1, 2), (2, 2), (2, 3)],
+    };
+    /// Tiles a side, over ranks and on one.
+    pub const TILES: u32 = if cfg!(miri) { 4 } else { 7 };
+    pub const STEPS: u64 = if cfg!(miri) { 4 } else { 50 };
+    /// Things, of subsets.
+    pub const N: u64 = if cfg!(miri) { 4 } else { 8 };
+}
+
 /// A run with its trace.
 fn traced<S: TaskSpace>(space: &S, on: &dyn Executor) -> (Result<Report, Error>, Trace) {
     let tracer = Tracer::new(ROOM);
@@ -132,12 +147,12 @@ proptest! {
 
 #[test]
 fn a_trace_over_ranks_has_every_task_and_an_arrow_for_each_parcel() {
-    for (p, q) in [(1, 2), (2, 2), (2, 3)] {
+    for &(p, q) in sizes::GRIDS {
         for seed in 0..if cfg!(miri) { 1 } else { 10 } {
             let (parts, crossed) = on_ranks(p * q, (seed, 2), |courier| {
                 let tracer = Tracer::new(ROOM);
                 let on = Shuffled::new(seed).with_threads(1 + (seed % 2) as usize);
-                let space = Cholesky::new(7, (p, q));
+                let space = Cholesky::new(sizes::TILES, (p, q));
                 let on = Context::new(&on).across(courier).traced_by(&tracer);
                 let report = run_across(&space, &on).unwrap();
                 let trace = tracer.take().remove(0);
@@ -150,7 +165,10 @@ fn a_trace_over_ranks_has_every_task_and_an_arrow_for_each_parcel() {
             let others: Vec<&[u8]> = others.iter().map(|part| &part[..]).collect();
             let trace = first.joined(others).unwrap();
             keeps_the_laws(&trace);
-            assert_eq!(trace.slices().count() as u64, Cholesky::n_tasks(7));
+            assert_eq!(
+                trace.slices().count() as u64,
+                Cholesky::n_tasks(sizes::TILES.into())
+            );
             // Broadcasts go through others: who gets it is the same, and so is how much.
             let told = trace.messages().iter();
             let mut told: Vec<_> = told.map(|message| message.to as u32).collect();
@@ -161,7 +179,7 @@ fn a_trace_over_ranks_has_every_task_and_an_arrow_for_each_parcel() {
             let bytes: u64 = trace.messages().iter().map(|message| message.bytes).sum();
             assert_eq!(bytes, crossed.bytes);
             // Potrf { k } is fed by one, Trsm by one or two, and so on: as many as in one's own run.
-            let alone = traced(&Cholesky::new(7, (1, 1)), &Inline).1;
+            let alone = traced(&Cholesky::new(sizes::TILES, (1, 1)), &Inline).1;
             let edges = |trace: &Trace| -> usize {
                 trace.slices().map(|(at, _)| trace.inputs(at).count()).sum()
             };
@@ -325,11 +343,11 @@ fn traced_scope<'env>(
 
 #[test]
 fn a_sequence_leaves_its_tasks_by_name_and_who_made_each_ready() {
-    for threads in 0..4 {
+    for &threads in sizes::THREADS {
         let (mut sums, on) = ([0_u64; 4], executor(threads, 3));
         let (report, trace) = traced_scope(&*on, |s| {
             let handles = s.handles(&mut sums);
-            for step in 0..50 {
+            for step in 0..sizes::STEPS {
                 for handle in &handles {
                     s.name("add").task(write(handle), move |sum| **sum += step);
                 }
@@ -339,7 +357,8 @@ fn a_sequence_leaves_its_tasks_by_name_and_who_made_each_ready() {
         });
         let report = report.unwrap();
         keeps_the_laws(&trace);
-        assert_eq!((trace.slices().count() as u64, report.tasks), (201, 201));
+        let n = 4 * sizes::STEPS + 1;
+        assert_eq!((trace.slices().count() as u64, report.tasks), (n, n));
         assert_eq!(sums, [1225; 4]);
         let mut classes = trace.classes.clone();
         classes.sort_unstable();
@@ -348,17 +367,19 @@ fn a_sequence_leaves_its_tasks_by_name_and_who_made_each_ready() {
             .slices()
             .find(|(_, slice)| trace.class(slice) == "look")
             .unwrap();
-        assert_eq!(trace.shown(look.0), "look 200");
+        let n = 4 * sizes::STEPS;
+        assert_eq!(trace.shown(look.0), format!("look {n}"));
         // Whoever ended last before it, if it had to wait at all.
         if let Some(last) = trace.last_input(look.0) {
-            assert!(["add 196", "add 199"].contains(&&trace.shown(last)[..]));
+            let of_last_step = [n - 4, n - 1].map(|number| format!("add {number}"));
+            assert!(of_last_step.contains(&trace.shown(last)));
         }
     }
 }
 
 #[test]
 fn nested_tasks_are_slices_of_their_own_inside_of_their_parents() {
-    for threads in 0..3 {
+    for &threads in sizes::THREADS {
         let (mut data, on) = (vec![0_u64; 64], executor(threads, 5));
         let (report, trace) = traced_scope(&*on, |s| {
             let whole = s.handle(&mut data);
@@ -426,7 +447,7 @@ fn a_replay_leaves_its_tasks_and_for_whom_each_waited() {
         }
     })
     .unwrap();
-    for threads in 0..3 {
+    for &threads in sizes::THREADS {
         let tracer = Tracer::new(ROOM);
         let on = executor(threads, 1);
         program.run(&Context::new(&*on).traced_by(&tracer)).unwrap();
@@ -454,16 +475,18 @@ impl Recursive for Subsets {
 
 #[test]
 fn a_recursion_leaves_its_calls() {
-    for threads in 0..3 {
+    for &threads in sizes::THREADS {
         let tracer = Tracer::new(ROOM);
         let on = executor(threads, 1);
-        let (value, report) = recurse(&Subsets, 8, &Context::new(&*on).traced_by(&tracer)).unwrap();
-        assert_eq!((value, report.tasks), (256, 256));
+        let (value, report) =
+            recurse(&Subsets, sizes::N, &Context::new(&*on).traced_by(&tracer)).unwrap();
+        let n = 1 << sizes::N;
+        assert_eq!((value, report.tasks), (n, n));
         let trace = tracer.take().remove(0);
         keeps_the_laws(&trace);
-        assert_eq!(trace.slices().count(), 256);
+        assert_eq!(trace.slices().count() as u64, n);
         let numbers: BTreeSet<_> = trace.slices().map(|(_, slice)| slice.task).collect();
-        assert_eq!(numbers.len(), 256);
+        assert_eq!(numbers.len() as u64, n);
     }
 }
 
