@@ -220,7 +220,7 @@ fn with_fate(trace: &Trace, fate: Fate) -> Vec<String> {
 fn a_run_that_failed_leaves_its_trace_with_the_failed_task_marked() {
     for panics in [false, true] {
         let failing = Task::Trsm { m: 3, k: 1 };
-        let space = Cholesky::new(6, (1, 1)).failing(failing, panics);
+        let space = Cholesky::new(sizes::TILES, (1, 1)).failing(failing, panics);
         let (result, trace) = traced(&space, &Shuffled::new(1).with_threads(2));
         let kind = result.unwrap_err().kind();
         assert_eq!(kind == Kind::TaskPanicked, panics);
@@ -237,7 +237,7 @@ fn a_run_that_was_cancelled_leaves_its_trace() {
     let on = Context::new(&Inline)
         .traced_by(&tracer)
         .watched_by(&monitor);
-    let result = run(&Cholesky::new(6, (1, 1)), &on);
+    let result = run(&Cholesky::new(sizes::TILES, (1, 1)), &on);
     assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
     let trace = tracer.take().remove(0);
     assert_eq!(trace.slices().count(), 0);
@@ -291,7 +291,7 @@ fn a_tracer_that_is_off_leaves_nothing() {
 
 #[test]
 fn the_last_input_is_the_one_that_was_there_last() {
-    let (_, trace) = traced(&Cholesky::new(6, (1, 1)), &Shuffled::new(7));
+    let (_, trace) = traced(&Cholesky::new(sizes::TILES, (1, 1)), &Shuffled::new(7));
     for (at, slice) in trace.slices() {
         let ends = trace.inputs(at).map(|input| trace.slice(input).span.end);
         let last = trace
@@ -304,7 +304,7 @@ fn the_last_input_is_the_one_that_was_there_last() {
 
 #[test]
 fn a_worker_alone_is_never_idle_between_tasks_that_wait() {
-    let (_, trace) = traced(&Cholesky::new(8, (1, 1)), &Inline);
+    let (_, trace) = traced(&Cholesky::new(sizes::TILES, (1, 1)), &Inline);
     let first = trace.slices().next().unwrap().1.span.begin;
     let last = trace.ranks[0].slices.last().unwrap().span.end;
     for activity in trace.activities(0, 0) {
