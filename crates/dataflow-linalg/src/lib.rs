@@ -39,4 +39,3 @@ pub mod refine;
 mod scales;
 
 pub use error::LinalgError;
-pub use succession::Where;
