@@ -19,6 +19,7 @@ use Task::Tile;
 use cli::settings::Grid;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::port::{Block, Head, Wire};
+use dataflow::core::run_across;
 use dataflow::prelude::*;
 use dataflow::{Monitor, Runtime};
 use needletail::parse_fastx_reader;
@@ -668,7 +669,7 @@ pub fn align(
 
     let alignment = Alignment::new(first, second, settings.own, nb, grid)?;
     let runs = (0..settings.repeat).map(|_| {
-        let run = |monitor: &Monitor| runtime.run_across_with(&alignment, monitor);
+        let run = |monitor: &Monitor| run_across(&alignment, &runtime.watched_by(monitor));
         settings.measure(runtime, run)
     });
     outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);

@@ -43,7 +43,7 @@ impl definite::Method for BySpace {
         if let Format::SubTiled { .. } = a.format() {
             space = space.in_two_levels(runtime);
         }
-        Ok(space.run_across(runtime, runtime.courier(), monitor)?)
+        Ok(space.run(&runtime.watched_by(monitor))?)
     }
 }
 

@@ -98,7 +98,7 @@ impl definite::Method for BySequence {
             let homes: Vec<_> = homes.collect();
             insert(s, nt, nb, backend, |m, n| &homes[m * (m + 1) / 2 + n]);
         })?;
-        Ok(runtime.replay_with(&factorisation, monitor)?)
+        Ok(factorisation.run_across(&runtime.watched_by(monitor))?)
     }
 }
 

@@ -15,6 +15,7 @@ mod cli;
 use blocks::Blocks;
 use cli::settings::Grid;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::f64::consts::PI;
 use std::process::ExitCode;
@@ -134,7 +135,9 @@ fn heat(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> R
         bands.fill(&u, runtime.rank(), |i, columns| {
             columns.map(move |j| wave(1.0, i) * wave(2.0, j))
         });
-        settings.measure(runtime, |monitor| runtime.run_across_with(&plate, monitor))
+        settings.measure(runtime, |monitor| {
+            run_across(&plate, &runtime.watched_by(monitor))
+        })
     });
     outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
     outcome.digest = Some(bands.digest(&u, runtime)?);

@@ -9,7 +9,6 @@ mod problem;
 
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Settings};
-use dataflow::core::port::{Courier, Executor};
 use dataflow::linalg::cholesky::Inverse;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
@@ -113,9 +112,9 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     for _ in 0..settings.repeat {
         // Each tile near the worker that makes it.
         a.fill(&original, runtime)?;
-        a.scan(runtime, runtime.courier())?;
+        a.scan(runtime)?;
         let inverse = Inverse::new(&a, backend)?;
-        let run = |monitor: &Monitor| inverse.run_across(runtime, runtime.courier(), monitor);
+        let run = |monitor: &Monitor| inverse.run(&runtime.watched_by(monitor));
         runs.push(settings.measure(runtime, run)?);
     }
     problem.outcome.measured = Measured::median(runs);
@@ -145,10 +144,8 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
         drop(inverse.take());
         let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
         a.fill(&original, runtime)?;
-        a.scan(runtime, runtime.courier())?;
         let run = |monitor: &Monitor| -> Result<Report, Failure> {
-            let at: (&dyn Executor, &dyn Courier, _) = (runtime, runtime.courier(), monitor);
-            let (made, report) = lu::inverse_across(a, backend, at)?;
+            let (made, report) = lu::inverse(a, backend, &runtime.watched_by(monitor))?;
             inverse = Some(made);
             Ok(report)
         };
@@ -201,7 +198,7 @@ fn conclude<T: Scalar>(
             Method::Cholesky => (before, after),
             Method::Lu => (after, before),
         };
-        let residual = residual(left, right, &rest, runtime, runtime.courier())?;
+        let residual = residual(left, right, &rest, runtime)?;
         judge(Some(residual.over(n)), outcome)?;
     }
     if !settings.json {

@@ -13,6 +13,7 @@ mod cli;
 
 use blocks::Blocks;
 use cli::{Example, Failure, Measured, NoFlags, Outcome, Settings};
+use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::process::ExitCode;
 
@@ -155,7 +156,9 @@ fn ldlt(
         tiles.fill(&a, runtime.rank(), |i, columns| {
             columns.map(move |j| entry(i, j))
         });
-        settings.measure(runtime, |monitor| runtime.run_across_with(&space, monitor))
+        settings.measure(runtime, |monitor| {
+            run_across(&space, &runtime.watched_by(monitor))
+        })
     });
     outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
     outcome.digest = Some(tiles.digest(&a, runtime)?);

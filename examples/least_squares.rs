@@ -11,18 +11,18 @@ mod problem;
 
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Settings};
+use dataflow::Monitor;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::matrix::generate::Random;
-use dataflow::linalg::matrix::norm::{Norm, norm_across};
+use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::qr::{
-    Options, Tree, Where, default_rcond, default_tile_order, least_squares,
-    least_squares_minimum_norm, least_squares_ratio, solution_ratio,
+    Options, Tree, default_rcond, default_tile_order, least_squares, least_squares_minimum_norm,
+    least_squares_ratio, solution_ratio,
 };
 use dataflow::linalg::scalar::Scalar;
-use dataflow::{Monitor, Runtime};
 use problem::{
     File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
     is_checked, is_plan_only, judge, kept, over_ranks, say_more,
@@ -169,7 +169,7 @@ impl InAnyPrecision for Problem<'_, Own> {
             };
             let mut deficient = None;
             let by_qr = |monitor: &Monitor| -> Result<_, Failure> {
-                let solved = least_squares(&a, &b, options, backend, at(runtime, monitor));
+                let solved = least_squares(&a, &b, options, backend, &runtime.watched_by(monitor));
                 if let Err(LinalgError::RankDeficient { rank, .. }) = &solved {
                     deficient = Some(*rank);
                 }
@@ -187,9 +187,9 @@ impl InAnyPrecision for Problem<'_, Own> {
             }
             if method == Method::Gelsy || method == Method::Auto && deficient.is_some() {
                 let by_gelsy = |monitor: &Monitor| -> Result<_, Failure> {
-                    let at = at(runtime, monitor);
+                    let on = &runtime.watched_by(monitor);
                     let (x, rank, report) =
-                        least_squares_minimum_norm(&a, &b, rcond, options, backend, at)?;
+                        least_squares_minimum_norm(&a, &b, rcond, options, backend, on)?;
                     solution = Some((x, Some(rank)));
                     Ok(report)
                 };
@@ -208,25 +208,18 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.set("rank", rank.unwrap_or(m.min(n)));
         outcome.set("method", if rank.is_some() { "gelsy" } else { "qr" });
         if is_checked(settings, m.max(n)) {
-            let courier = runtime.courier();
             a.fill(&original, runtime)?;
             b.fill(&sides, runtime)?;
             let ratio = match rank {
-                None => solution_ratio(&a, &b, &x, runtime, courier)?,
+                None => solution_ratio(&a, &b, &x, runtime)?,
                 Some(rank) => {
                     outcome.say(format!("rank {rank} of {}", m.min(n)));
                     let rcond = rcond.unwrap_or_else(|| default_rcond::<T>(m, n));
-                    least_squares_ratio(&a, &b, &x, rcond, (runtime, courier))?
+                    least_squares_ratio(&a, &b, &x, rcond, runtime)?
                 }
             };
-            outcome.set(
-                "residual_norm",
-                norm_across(&b, Norm::Frobenius, runtime, courier)?,
-            );
-            outcome.set(
-                "solution_norm",
-                norm_across(&x, Norm::Frobenius, runtime, courier)?,
-            );
+            outcome.set("residual_norm", norm(&b, Norm::Frobenius, runtime)?);
+            outcome.set("solution_norm", norm(&x, Norm::Frobenius, runtime)?);
             judge(Some(ratio), outcome)?;
         }
         if !settings.json {
@@ -234,14 +227,6 @@ impl InAnyPrecision for Problem<'_, Own> {
             say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
         }
         Ok(())
-    }
-}
-
-fn at<'a>(runtime: &'a Runtime, monitor: &'a Monitor) -> Where<'a> {
-    Where {
-        on: runtime,
-        courier: runtime.courier(),
-        monitor,
     }
 }
 

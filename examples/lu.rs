@@ -153,7 +153,7 @@ impl InAnyPrecision for Problem<'_, Own> {
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
             lu.fill(&original, runtime)?;
-            lu.scan(runtime, runtime.courier())?;
+            lu.scan(runtime)?;
             let run = |monitor: &Monitor| match settings.own.pivoting {
                 Pivoting::Partial => {
                     by_columns(Factor::new(&lu, &pivots, backend)?, runtime, monitor)
@@ -175,7 +175,7 @@ impl InAnyPrecision for Problem<'_, Own> {
             _ => pivots.digest(),
         };
         outcome.digest = Some((digest(&lu, runtime)? + of_all(beside, runtime)?).to_string());
-        let regular = expect_regular(&lu, runtime, runtime.courier());
+        let regular = expect_regular(&lu, runtime);
         if !is_checked(settings, m.max(n)) {
             // Nobody asks.
         } else if settings.own.pivoting == Pivoting::Incremental {
@@ -197,7 +197,7 @@ impl InAnyPrecision for Problem<'_, Own> {
             }
         } else {
             let check = Check::new(&original, &lu, &pivots)?;
-            check.run_across(runtime, runtime.courier())?;
+            check.run(runtime)?;
             judge(check.residual(), outcome)?;
         }
         if !settings.json {
@@ -213,7 +213,7 @@ fn by_columns<T: Scalar>(
     runtime: &Runtime,
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
-    Ok(factor.run_across(runtime, runtime.courier(), monitor)?)
+    Ok(factor.run(&runtime.watched_by(monitor))?)
 }
 
 fn incremental<T: Scalar>(
@@ -224,7 +224,7 @@ fn incremental<T: Scalar>(
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
     let factor = Incremental::new(a, exchanges, backend)?;
-    Ok(factor.run_across(runtime, runtime.courier(), monitor)?)
+    Ok(factor.run(&runtime.watched_by(monitor))?)
 }
 
 fn without<T: Scalar>(
@@ -235,7 +235,7 @@ fn without<T: Scalar>(
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
     let factor = Unpivoted::new(a, pivots, backend)?;
-    Ok(factor.run_across(runtime, runtime.courier(), monitor)?)
+    Ok(factor.run(&runtime.watched_by(monitor))?)
 }
 
 /// What that takes beside the factors: the solution, the matrix, and what is left of the right-hand
@@ -266,15 +266,11 @@ fn solution<T: Scalar>(
         Ok(side)
     };
     let (x, b) = (side()?, side()?);
-    Replay::new(lu, exchanges, &x, backend)?.run_across(
-        runtime,
-        runtime.courier(),
-        &Monitor::new(),
-    )?;
+    Replay::new(lu, exchanges, &x, backend)?.run(runtime)?;
     let a = TiledMatrix::<T>::vacant(*lu.layout(), runtime.memory());
     a.fill(original, runtime)?;
     let (a, x) = (Operand::plain(&a), Operand::plain(&x));
-    Ok(residual(a, x, &b, runtime, runtime.courier())?.over(lu.rows()))
+    Ok(residual(a, x, &b, runtime)?.over(lu.rows()))
 }
 
 /// The sum of all ranks' digests, the same on every rank.

@@ -156,7 +156,7 @@ impl InAnyPrecision for Problem<'_> {
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
             c.fill(&|_: usize, _: usize| T::zero(), runtime)?;
-            let (one, zero, courier) = (T::one(), T::zero(), runtime.courier());
+            let (one, zero) = (T::one(), T::zero());
             if settings.variant != Variant::Graph {
                 use variants::in_f64;
                 let matrices = [in_f64(matrices.0)?, in_f64(matrices.1)?, in_f64(&c)?];
@@ -170,13 +170,13 @@ impl InAnyPrecision for Problem<'_> {
                 Algorithm::Summa => {
                     let product = Gemm::new(one, a, b, zero, &c, backend)?;
                     settings.measure(runtime, |monitor: &Monitor| {
-                        product.run_across(runtime, courier, monitor)
+                        product.run(&runtime.watched_by(monitor))
                     })?
                 }
                 Algorithm::Torus => {
                     let product = Torus::new(one, a, b, zero, &c, backend)?;
                     settings.measure(runtime, |monitor: &Monitor| {
-                        product.run_across(runtime, courier, monitor)
+                        product.run(&runtime.watched_by(monitor))
                     })?
                 }
             });
@@ -190,7 +190,7 @@ impl InAnyPrecision for Problem<'_> {
         }
         // What `ideal` computes is wrong.
         if checked && settings.variant != Variant::Ideal {
-            let defect = defect((a, &left), (b, &right), &c, runtime, runtime.courier())?;
+            let defect = defect((a, &left), (b, &right), &c, runtime)?;
             judge(Some(defect.over(k + 2)), outcome)?;
         }
         if !settings.json {
@@ -245,7 +245,7 @@ fn tell_sums<T: Scalar>(
             .for_each(|(sum, more)| *sum += more);
         Ok(())
     });
-    sums.run_across(runtime, runtime.courier())?;
+    sums.run(runtime)?;
     drop(sums);
     let own = own.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (name, of_rank) in ["trace", "sum", "sum_of_squares"].into_iter().zip(own) {

@@ -12,6 +12,7 @@ mod spread;
 use clap::ValueEnum;
 use cli::{Example, Failure, Measured, Outcome, Settings, process};
 use dataflow::core::port::Wire;
+use dataflow::core::{self, run_across};
 use dataflow::{Monitor, Runtime};
 use shapes::{
     Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, Wavefront,
@@ -134,7 +135,7 @@ fn run<S: Dealt>(
     let shape = shape();
     let runs = match runtime.n_ranks() {
         1 => repeated(settings, runtime, |monitor| {
-            runtime.run_with(&shape, monitor)
+            core::run(&shape, &runtime.watched_by(monitor))
         }),
         n_ranks => {
             let (n_ranks, rows) = (n_ranks as u32, grid.rows as u32);
@@ -144,7 +145,7 @@ fn run<S: Dealt>(
                 rows,
             };
             repeated(settings, runtime, |monitor| {
-                runtime.run_across_with(&space, monitor)
+                run_across(&space, &runtime.watched_by(monitor))
             })
         }
     };

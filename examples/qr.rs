@@ -92,16 +92,16 @@ impl InAnyPrecision for Problem<'_, Own> {
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
             a.fill(&original, runtime)?;
-            a.scan(runtime, runtime.courier())?;
+            a.scan(runtime)?;
             let factor = Factor::new(&a, &q, backend)?;
-            let run = |monitor: &Monitor| factor.run_across(runtime, runtime.courier(), monitor);
+            let run = |monitor: &Monitor| factor.run(&runtime.watched_by(monitor));
             runs.push(settings.measure(runtime, run)?);
         }
         outcome.measured = Measured::median(runs);
 
         outcome.digest = Some(digest_of_upper(&a, runtime)?.to_string());
         if is_checked(settings, m.max(n)) {
-            let ratios = check(&original, &a, &q, runtime, runtime.courier())?;
+            let ratios = check(&original, &a, &q, runtime)?;
             outcome.set("orthogonality", ratios.orthogonality);
             judge(Some(ratios.residual), outcome)?;
             expect_orthogonal(ratios.orthogonality)?;

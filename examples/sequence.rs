@@ -9,7 +9,7 @@ use cli::{Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::core::rank::Rank;
 use dataflow::prelude::Store;
 use dataflow::sequence::record::record;
-use dataflow::sequence::{commute, read, reduce, scope_with, update, write};
+use dataflow::sequence::{commute, read, reduce, scope, update, write};
 use dataflow::{Error, Monitor, Report, Runtime};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ const EXAMPLE: Example = Example {
 /// Reads run side by side; a write waits for all before it, and all after it wait for the write.
 fn reading_and_writing(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Error> {
     let (mut numbers, mut sum) = ([1, 2, 3, 4], 0);
-    let ((), report) = scope_with(runtime, monitor, |s| {
+    let ((), report) = scope(&runtime.watched_by(monitor), |s| {
         let numbers = s.handles(&mut numbers);
         let sum = s.handle(&mut sum);
         for number in &numbers {
@@ -45,7 +45,7 @@ fn reading_and_writing(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, 
 /// something else meanwhile.
 fn commuting(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Error> {
     let (mut even, mut odd) = (Vec::new(), Vec::new());
-    let ((), report) = scope_with(runtime, monitor, |s| {
+    let ((), report) = scope(&runtime.watched_by(monitor), |s| {
         let (even, odd) = (s.handle(&mut even), s.handle(&mut odd));
         for number in 0..100 {
             let list = if number % 2 == 0 { &even } else { &odd };
@@ -67,7 +67,7 @@ fn commuting(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), E
 /// commuting, and the same bits each time.
 fn reducing(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Error> {
     let mut pi = 0.0;
-    let ((), report) = scope_with(runtime, monitor, |s| {
+    let ((), report) = scope(&runtime.watched_by(monitor), |s| {
         let pi = s.handle(&mut pi);
         for part in 0..100 {
             s.task(reduce(&pi), move |pi| {
@@ -95,7 +95,7 @@ fn reducing(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Er
 fn nesting(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Error> {
     let mut blocks = vec![[3u64, 1, 2]; 4];
     let mut total = 0;
-    let ((), report) = scope_with(runtime, monitor, |s| {
+    let ((), report) = scope(&runtime.watched_by(monitor), |s| {
         let blocks = s.handles(&mut blocks);
         let total = s.handle(&mut total);
         for block in &blocks {
@@ -135,7 +135,7 @@ fn recording(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), E
     })?;
     let mut report = Report::default();
     for _ in 0..STEPS {
-        let one = runtime.replay_with(&step, monitor)?;
+        let one = step.run_across(&runtime.watched_by(monitor))?;
         report.tasks += one.tasks;
         report.seconds += one.seconds;
         report.uniform = one.uniform;

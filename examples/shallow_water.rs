@@ -303,7 +303,7 @@ impl Problem {
                 let data = Data::new(blocks, state);
                 let (mesh, physics) = (&self.mesh, &self.physics);
                 let program = sequence::program(mesh, pattern, blocks, physics, &data, taken)?;
-                let run = |monitor: &Monitor| runtime.replay_with(&program, monitor);
+                let run = |monitor: &Monitor| program.run_across(&runtime.watched_by(monitor));
                 let measured = settings.measure(runtime, run)?;
                 Ok((measured, self.own(&data.own)))
             }

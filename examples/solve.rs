@@ -25,14 +25,14 @@ use dataflow::core::rank::Rank;
 use dataflow::linalg::condition::inverse_norm;
 use dataflow::linalg::kernel::{Backend, Op};
 use dataflow::linalg::matrix::market::{Reader, Storage, Symmetry, write};
-use dataflow::linalg::matrix::norm::{Norm, norm_across};
+use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::transfer::{Turn, transfer};
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::refine::{Outcome as Refinement, bounds};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::linalg::{LinalgError, Where, cholesky, flops, lu, qr};
+use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
 use dataflow::{Monitor, Runtime};
 use factors::{By, Factors, Method, both, gathered};
 use problem::{
@@ -162,7 +162,7 @@ impl InAnyPrecision for Problem<'_> {
             Some(file) => b.fill(&Matrix::<T>::read(file, of_sides, 3, runtime)?, runtime)?,
             None => b.fill(&ones, runtime)?,
         };
-        b.scan(runtime, runtime.courier())?;
+        b.scan(runtime)?;
 
         let mut task = Task {
             settings,
@@ -199,7 +199,7 @@ impl InAnyPrecision for Problem<'_> {
         };
         tell_method(method, factors.outcome(), outcome);
         if let Factors::Lu(lu, _) = &factors {
-            lu::expect_regular(lu, runtime, runtime.courier())?;
+            lu::expect_regular(lu, runtime)?;
         }
         outcome.digest = Some(digest(&x, runtime)?.to_string());
         task.tell_determinant(&factors, outcome)?;
@@ -442,24 +442,23 @@ impl<T: Scalar> Task<'_, T> {
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
         let ((m, n), runtime) = (self.shape, self.runtime);
-        let courier = runtime.courier();
         let whole = self.layout(Method::Lu)?;
         let a = TiledMatrix::vacant(whole, runtime.memory());
         a.fill(self.original, runtime)?;
         let b = self.sides()?;
         if m != n {
             tell_trust(None, outcome);
-            let ratio = qr::solution_ratio(&a, &b, x, runtime, courier)?;
+            let ratio = qr::solution_ratio(&a, &b, x, runtime)?;
             return judge(Some(ratio), outcome);
         }
-        let norm = norm_across(&a, Norm::One, runtime, courier)?;
+        let norm = norm(&a, Norm::One, runtime)?;
         let condition = match n {
             0 => 1.0,
             _ => norm * self.inverse_norm(factors)?,
         };
         let [forward, backward] = self.bounds(&a, factors, (&b, x))?;
         tell_trust(Some([condition, forward, backward]), outcome);
-        let residual = residual(Operand::plain(&a), Operand::plain(x), &b, runtime, courier)?;
+        let residual = residual(Operand::plain(&a), Operand::plain(x), &b, runtime)?;
         judge(Some(residual.over(n)), outcome)
     }
 
@@ -471,18 +470,13 @@ impl<T: Scalar> Task<'_, T> {
         (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
     ) -> Result<[f64; 2], Failure> {
         let (runtime, monitor) = (self.runtime, Monitor::new());
-        let at = Where {
-            on: runtime,
-            courier: runtime.courier(),
-            monitor: &monitor,
-        };
         let mut solve = |op: Op, b: &TiledMatrix<T>| {
             let side = TiledMatrix::vacant(*b.layout(), runtime.memory());
             side.fill(b, runtime).map_err(LinalgError::Run)?;
             let (solution, _) = factors.solve(op, side, self.by(&monitor))?;
-            transfer(&solution, Turn::Plain, b, runtime, runtime.courier())
+            transfer(&solution, Turn::Plain, b, runtime)
         };
-        let columns = bounds(a, (b, x), self.backend, at, &mut solve)?;
+        let columns = bounds(a, (b, x), self.backend, runtime, &mut solve)?;
         // A NaN is larger than any number.
         let largest = |of: &dyn Fn(usize) -> f64| {
             let numbers = (0..columns.len()).map(of);
@@ -517,8 +511,7 @@ impl<T: Scalar> Task<'_, T> {
         let one_tile = over_ranks(one_tile, self.settings, self.runtime)?;
         let whole = TiledMatrix::vacant(one_tile, self.runtime.memory());
         whole.fill(&|_: usize, _: usize| T::zero(), self.runtime)?;
-        let courier = self.runtime.courier();
-        transfer(x, Turn::Plain, &whole, self.runtime, courier)?;
+        transfer(x, Turn::Plain, &whole, self.runtime)?;
         if self.runtime.rank() != Rank(0) {
             return Ok(());
         }

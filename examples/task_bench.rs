@@ -15,6 +15,7 @@ pub(crate) mod pattern;
 pub(crate) mod space;
 
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::core::run_across;
 use dataflow::{Monitor, Runtime};
 use kernel::{Kernel, Kind};
 use metg::{Run, metg};
@@ -178,7 +179,7 @@ impl Bench<'_> {
     ) -> Result<Measured, Failure> {
         let (runtime, bytes) = (self.runtime, self.settings.own.bytes as usize);
         let space = TaskBench::new(self.graph, runtime.n_ranks(), bytes, kernel);
-        let run = |monitor: &Monitor| runtime.run_across_with(&space, monitor);
+        let run = |monitor: &Monitor| run_across(&space, &runtime.watched_by(monitor));
         let runs = (0..times).map(|_| self.settings.measure(runtime, run));
         let runs: Result<_, _> = runs.collect();
         let errors = runtime.gather(space.errors().to_le_bytes().into());

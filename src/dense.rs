@@ -10,12 +10,13 @@
 //! In place, from files: [`linalg`](crate::linalg).
 
 use crate::Runtime;
-use crate::tiled::{At, expect_square};
-use dataflow_core::port::{Alone, Executor, Heap, Inline, Memory};
+use crate::tiled::{AUTO, expect_square, factor_lu, form_qr, options, solve_by_lu};
+use dataflow_core::port::{Executor, Heap, Inline, Memory};
 use dataflow_linalg::LinalgError;
-use dataflow_linalg::kernel::{Backend, LARGEST_WHOLE, Op, potrf_whole, trsm_left};
+use dataflow_linalg::kernel::{LARGEST_WHOLE, Op, potrf_whole, trsm_left};
 use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::{Entries, Format, Layout, LayoutError, Tile, TiledMatrix};
+use dataflow_linalg::product::{Operand, gemm};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu, qr};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder};
@@ -210,7 +211,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         }
         let place = Place::of::<T>(self.nrows().max(self.ncols()))?;
         let a = place.lower(self.view())?;
-        place.at().cholesky(&a)?;
+        cholesky::factor(&a, AUTO, place.on())?;
         array(&a)
     }
 
@@ -225,7 +226,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
         let a = place.general(self.view())?;
-        let pivots = place.at().lu(&a)?;
+        let pivots = factor_lu(&a, place.on())?;
         let mut rows: Vec<usize> = (0..m).collect();
         for (row, pivot) in pivots.rows() {
             rows.swap(row, pivot);
@@ -246,7 +247,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn qr(&self) -> Result<(Array2<T>, Array2<T>), LinalgError> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let (q, r) = place.at().qr(&place.general(self.view())?)?;
+        let (q, r) = form_qr(&place.general(self.view())?, place.on())?;
         Ok((array(&q)?, array(&r)?))
     }
 
@@ -256,7 +257,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     ) -> Result<Array<T, D>, LinalgError> {
         of_columns(b, |b| {
             let (place, a, b) = sides(self.view(), b)?;
-            array(&place.at().least_squares(&a, &b)?)
+            let (x, _) = qr::least_squares(&a, &b, options(&a), AUTO, place.on())?;
+            array(&x)
         })
     }
 
@@ -268,7 +270,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         let mut rank = 0;
         let x = of_columns(b, |b| {
             let (place, a, b) = sides(self.view(), b)?;
-            let (x, found) = place.at().least_squares_minimum_norm(&a, &b, rcond)?;
+            let (options, on) = (options(&a), place.on());
+            let (x, found, _) = qr::least_squares_minimum_norm(&a, &b, rcond, options, AUTO, on)?;
             rank = found;
             array(&x)
         })?;
@@ -278,15 +281,15 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        place.at().rank(&place.general(self.view())?, rcond)
+        let a = place.general(self.view())?;
+        Ok(qr::pivoted(&a, rcond, options(&a), AUTO, place.on())?.rank())
     }
 
     fn pseudo_inverse(&self, rcond: Option<f64>) -> Result<Array2<T>, LinalgError> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let inverse = place
-            .at()
-            .pseudo_inverse(&place.general(self.view())?, rcond)?;
+        let a = place.general(self.view())?;
+        let (inverse, ..) = qr::pseudo_inverse(&a, rcond, options(&a), AUTO, place.on())?;
         array(&inverse)
     }
 
@@ -295,8 +298,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         if is_definite_at_a_glance(self.view()) {
             let place = Place::of::<T>(n)?;
             let a = place.lower(self.view())?;
-            match place.at().invert_definite(&a) {
-                Ok(()) => {
+            match cholesky::inverse(&a, AUTO, place.on()) {
+                Ok(_) => {
                     let whole = place.tiles(Layout::general(n, n, a.nb()), &a)?;
                     return array(&whole);
                 }
@@ -318,7 +321,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         let c = place.tiles(Layout::general(m, n, place.nb), &|_: usize, _: usize| {
             T::zero()
         })?;
-        place.at().multiply(&a, &b, &c)?;
+        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
+        gemm(T::one(), a, b, T::zero(), &c, AUTO, place.on())?;
         array(&c)
     }
 }
@@ -353,13 +357,6 @@ impl Place {
         match self.runtime {
             Some(runtime) => runtime,
             None => &Inline,
-        }
-    }
-
-    fn at(&self) -> At<'_> {
-        At {
-            on: self.on(),
-            courier: &Alone,
         }
     }
 
@@ -454,8 +451,8 @@ fn solve_at_once<T: Scalar>(
     for (j, column) in columns.enumerate() {
         b.column(0..rows, j, column);
     }
-    trsm_left(Backend::Auto, &factor, Op::NoTranspose, &mut x);
-    trsm_left(Backend::Auto, &factor, Op::ConjTranspose, &mut x);
+    trsm_left(AUTO, &factor, Op::NoTranspose, &mut x);
+    trsm_left(AUTO, &factor, Op::ConjTranspose, &mut x);
     Some(array_of((rows, cols), x.as_slice().to_vec()))
 }
 
@@ -480,10 +477,10 @@ fn solve<T: Scalar>(
         }
         let place = Place::of::<T>(a.nrows().max(shape.1))?;
         let l = place.lower(a)?;
-        match place.at().cholesky(&l) {
-            Ok(()) => {
+        match cholesky::factor(&l, AUTO, place.on()) {
+            Ok(_) => {
                 let x = place.tiles(Layout::general(shape.0, shape.1, place.nb), b)?;
-                place.at().solve_with_cholesky(&l, &x)?;
+                cholesky::solve(&l, &x, AUTO, place.on())?;
                 return array(&x);
             }
             Err(LinalgError::NotPositiveDefinite { .. }) => {}
@@ -506,7 +503,7 @@ fn by_lu<T: Scalar>(
     }
     let place = Place::of::<T>(n.max(cols))?;
     let x = place.tiles(Layout::general(n, cols, place.nb), b)?;
-    place.at().solve_by_lu(&place.general(a)?, &x)?;
+    solve_by_lu(&place.general(a)?, &x, place.on())?;
     array(&x)
 }
 

@@ -4,14 +4,14 @@ use crate::clocks::Clocks;
 use crate::collective::{Agreement, Gather};
 use crate::launch::Transport;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor, Job, Memory, Wire};
+use dataflow_core::port::{Alone, Context, Courier, Executor, Job, Memory, Wire};
 use dataflow_core::rank::Rank;
-use dataflow_core::recursion::{Recursive, recurse_across, recurse_with};
+use dataflow_core::recursion::{Recursive, recurse_across};
 use dataflow_core::sequence::record::Recorded;
 use dataflow_core::sequence::{self, Scope};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::trace::{Skew, Trace, Tracer};
-use dataflow_core::{Error, Report, run_across, run_with};
+use dataflow_core::{Error, Report, run, run_across};
 use dataflow_mpi::start::Seat;
 use dataflow_mpi::transport::Transport as Carrier;
 use dataflow_mpi::{Counters, Drive, Machine, Messenger};
@@ -125,19 +125,11 @@ impl Runtime {
     /// # Errors
     /// As [`dataflow_core::run`].
     pub fn run<S: TaskSpace>(&self, space: &S) -> Result<Report, Error> {
-        self.run_with(space, &Monitor::new())
-    }
-
-    /// Runs all tasks of a space, watched by a monitor that can tell progress and cancel.
-    ///
-    /// # Errors
-    /// As [`dataflow_core::run_with`].
-    pub fn run_with<S: TaskSpace>(&self, space: &S, monitor: &Monitor) -> Result<Report, Error> {
-        run_with(space, self, monitor)
+        run(space, self)
     }
 
     /// Runs a program that inserts tasks on data with versions, and all tasks that it inserts, on this
-    /// rank; returns the program's result. See [`sequence`](crate::sequence).
+    /// rank; returns the program's result and the report of the run. See [`sequence`](crate::sequence).
     ///
     /// # Errors
     /// As [`sequence::scope`].
@@ -157,7 +149,7 @@ impl Runtime {
     pub fn scope<'env, R: Send>(
         &self,
         program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
-    ) -> Result<R, Error> {
+    ) -> Result<(R, Report), Error> {
         sequence::scope(self, program)
     }
 
@@ -167,19 +159,7 @@ impl Runtime {
     /// # Errors
     /// As [`dataflow_core::run_across`], the same on every rank.
     pub fn run_across<S: TaskSpace<Datum: Wire>>(&self, space: &S) -> Result<Report, Error> {
-        self.run_across_with(space, &Monitor::new())
-    }
-
-    /// The same, watched by a monitor that can tell progress and cancel.
-    ///
-    /// # Errors
-    /// As [`run_across`](Self::run_across).
-    pub fn run_across_with<S: TaskSpace<Datum: Wire>>(
-        &self,
-        space: &S,
-        monitor: &Monitor,
-    ) -> Result<Report, Error> {
-        run_across(space, self, self.courier(), monitor)
+        run_across(space, self)
     }
 
     /// Returns on every rank what each rank has given, by rank. For a few numbers, not for large data.
@@ -284,19 +264,7 @@ impl Runtime {
     /// # Errors
     /// As [`Recorded::run_across`], the same on every rank.
     pub fn replay<D: Wire>(&self, program: &Recorded<'_, D>) -> Result<Report, Error> {
-        self.replay_with(program, &Monitor::new())
-    }
-
-    /// The same, watched by a monitor that can tell progress and cancel.
-    ///
-    /// # Errors
-    /// As [`replay`](Self::replay).
-    pub fn replay_with<D: Wire>(
-        &self,
-        program: &Recorded<'_, D>,
-        monitor: &Monitor,
-    ) -> Result<Report, Error> {
-        program.run_across(self, self.courier(), monitor)
+        program.run_across(self)
     }
 
     /// Solves a recursive problem on all ranks, each of which calls this; returns the value on each rank,
@@ -328,23 +296,24 @@ impl Runtime {
         problem: &P,
         argument: P::Argument,
     ) -> Result<(P::Value, Report), Error> {
-        self.recurse_with(problem, argument, &Monitor::new())
+        recurse_across(problem, argument, self)
     }
 
-    /// The same, watched by a monitor that can tell progress and cancel.
+    /// This runtime with a monitor, which can tell progress and cancel: for whatever takes an
+    /// executor.
     ///
-    /// # Errors
-    /// As [`recurse`](Self::recurse).
-    pub fn recurse_with<P: Recursive<Value: Wire>>(
-        &self,
-        problem: &P,
-        argument: P::Argument,
-        monitor: &Monitor,
-    ) -> Result<(P::Value, Report), Error> {
-        match &self.messenger {
-            None => recurse_with(problem, argument, self, monitor),
-            Some(messenger) => recurse_across(problem, argument, self, messenger, monitor),
-        }
+    /// # Examples
+    /// ```
+    /// use dataflow::core::space::Independent;
+    /// use dataflow::{Monitor, Runtime, core::run_across};
+    /// let (runtime, monitor) = (Runtime::new()?, Monitor::new());
+    /// let space = Independent::new("nothing", 1000, |_| Ok(()));
+    /// run_across(&space, &runtime.watched_by(&monitor))?;
+    /// assert_eq!(monitor.progress().done, 1000);
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn watched_by<'a>(&'a self, monitor: &'a Monitor) -> Context<'a> {
+        Context::new(self).watched_by(monitor)
     }
 
     /// The courier, which reaches the other ranks.
@@ -452,7 +421,8 @@ impl Runtime {
             return Ok(());
         }
         let clocks = Clocks::new(self.n_ranks());
-        run_across(&clocks, &self.workers, self.courier(), &Monitor::new())?;
+        // The workers have no tracer.
+        run_across(&clocks, &Context::new(&self.workers).across(self.courier()))?;
         if self.rank() == Rank(0) {
             let skews = self.skews.lock();
             clocks.add_to(&mut skews.unwrap_or_else(PoisonError::into_inner));
@@ -515,6 +485,10 @@ impl Executor for Runtime {
 
     fn is_uniform(&self) -> bool {
         self.workers.is_uniform()
+    }
+
+    fn courier(&self) -> &dyn Courier {
+        self.courier()
     }
 
     fn tracer(&self) -> Option<&Tracer> {

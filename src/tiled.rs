@@ -9,14 +9,16 @@
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
 use crate::Runtime;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::{Backend, Op};
 use dataflow_linalg::matrix::{Entries, Layout, LayoutError, Structure, TiledMatrix};
-use dataflow_linalg::product::{Gemm, Operand};
+use dataflow_linalg::product::{Operand, gemm};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu, qr};
+
+/// The kernels of all calls.
+pub(crate) const AUTO: Backend = Backend::Auto;
 
 /// Linear algebra on tiled matrices; nothing is changed in place, results are cut and spread like
 /// the matrix.
@@ -120,21 +122,20 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             alike(self, Layout::lower(self.rows(), self.nb()))?,
             runtime,
         )?;
-        At::of(runtime).cholesky(&l)?;
+        cholesky::factor(&l, AUTO, runtime)?;
         Ok(l)
     }
 
     fn solve(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
         expect_square((self.rows(), self.cols()))?;
-        let at = At::of(runtime);
         if self.structure() == Structure::Lower {
             // Shapes that do not fit are told before the work.
-            cholesky::Solve::new(self, b, Backend::Auto)?;
+            cholesky::Solve::new(self, b, AUTO)?;
             let l = copy(self, *self.layout(), runtime)?;
-            match at.cholesky(&l) {
-                Ok(()) => {
+            match cholesky::factor(&l, AUTO, runtime) {
+                Ok(_) => {
                     let x = copy(b, *b.layout(), runtime)?;
-                    at.solve_with_cholesky(&l, &x)?;
+                    cholesky::solve(&l, &x, AUTO, runtime)?;
                     return Ok(x);
                 }
                 Err(LinalgError::NotPositiveDefinite { .. }) if runtime.n_ranks() == 1 => {}
@@ -142,18 +143,18 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             }
         }
         let x = copy(b, *b.layout(), runtime)?;
-        at.solve_by_lu(&whole(self, runtime)?, &x)?;
+        solve_by_lu(&whole(self, runtime)?, &x, runtime)?;
         Ok(x)
     }
 
     fn lu(&self, runtime: &Runtime) -> Result<(lu::Pivots<T>, Self), LinalgError> {
         let a = copy(self, *self.layout(), runtime)?;
-        let pivots = At::of(runtime).lu(&a)?;
+        let pivots = factor_lu(&a, runtime)?;
         Ok((pivots, a))
     }
 
     fn qr(&self, runtime: &Runtime) -> Result<(Self, Self), LinalgError> {
-        At::of(runtime).qr(&copy(self, *self.layout(), runtime)?)
+        form_qr(&copy(self, *self.layout(), runtime)?, runtime)
     }
 
     fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
@@ -161,7 +162,8 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             copy(self, *self.layout(), runtime)?,
             copy(b, *b.layout(), runtime)?,
         );
-        At::of(runtime).least_squares(&a, &b)
+        let (x, _) = qr::least_squares(&a, &b, options(self), AUTO, runtime)?;
+        Ok(x)
     }
 
     fn least_squares_minimum_norm(
@@ -174,25 +176,29 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             copy(self, *self.layout(), runtime)?,
             copy(b, *b.layout(), runtime)?,
         );
-        At::of(runtime).least_squares_minimum_norm(&a, &b, rcond)
+        let options = options(self);
+        let solved = qr::least_squares_minimum_norm(&a, &b, rcond, options, AUTO, runtime);
+        solved.map(|(x, rank, _)| (x, rank))
     }
 
     fn rank(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<usize, LinalgError> {
-        At::of(runtime).rank(&copy(self, *self.layout(), runtime)?, rcond)
+        let a = copy(self, *self.layout(), runtime)?;
+        Ok(qr::pivoted(&a, rcond, options(self), AUTO, runtime)?.rank())
     }
 
     fn pseudo_inverse(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<Self, LinalgError> {
-        At::of(runtime).pseudo_inverse(&copy(self, *self.layout(), runtime)?, rcond)
+        let a = copy(self, *self.layout(), runtime)?;
+        let (x, ..) = qr::pseudo_inverse(&a, rcond, options(self), AUTO, runtime)?;
+        Ok(x)
     }
 
     fn inverse(&self, runtime: &Runtime) -> Result<Self, LinalgError> {
         let n = self.rows();
         expect_square((n, self.cols()))?;
-        let at = At::of(runtime);
         if self.structure() == Structure::Lower {
             let a = copy(self, *self.layout(), runtime)?;
-            match at.invert_definite(&a) {
-                Ok(()) => return Ok(a),
+            match cholesky::inverse(&a, AUTO, runtime) {
+                Ok(_) => return Ok(a),
                 Err(LinalgError::NotPositiveDefinite { .. }) if runtime.n_ranks() == 1 => {}
                 Err(error) => return Err(error),
             }
@@ -203,7 +209,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             &unit,
             runtime,
         )?;
-        at.solve_by_lu(&whole(self, runtime)?, &x)?;
+        solve_by_lu(&whole(self, runtime)?, &x, runtime)?;
         match self.structure() {
             Structure::General => Ok(x),
             Structure::Lower => copy(&x, *self.layout(), runtime),
@@ -213,7 +219,8 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     fn dot_tiled(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
         let layout = alike(self, Layout::general(self.rows(), b.cols(), self.nb()))?;
         let c = filled(layout, &|_: usize, _: usize| T::zero(), runtime)?;
-        At::of(runtime).multiply(self, b, &c)?;
+        let (a, b) = (Operand::plain(self), Operand::plain(b));
+        gemm(T::one(), a, b, T::zero(), &c, AUTO, runtime)?;
         Ok(c)
     }
 }
@@ -269,150 +276,40 @@ pub(crate) fn expect_square((m, n): (usize, usize)) -> Result<(), LinalgError> {
     }
 }
 
-/// Who runs a step, and the way to other ranks. The steps overwrite what they are given.
-#[derive(Clone, Copy)]
-pub(crate) struct At<'a> {
-    pub on: &'a dyn Executor,
-    pub courier: &'a dyn Courier,
+/// A ← L\U, whether singular or not
+pub(crate) fn factor_lu<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<lu::Pivots<T>, LinalgError> {
+    let pivots = lu::Pivots::new(a);
+    let factor = lu::Factor::new(a, &pivots, AUTO)?;
+    a.scan(on)?;
+    factor.run(on)?;
+    Ok(pivots)
 }
 
-impl<'a> At<'a> {
-    fn of(runtime: &'a Runtime) -> Self {
-        At {
-            on: runtime,
-            courier: runtime.courier(),
-        }
-    }
+/// A ← L\U, B ← X of A·X = B
+pub(crate) fn solve_by_lu<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    let pivots = factor_lu(a, on)?;
+    lu::solve(a, &pivots, Op::NoTranspose, b, AUTO, on)?;
+    Ok(())
+}
 
-    /// A ← L
-    pub fn cholesky<T: Scalar>(self, a: &TiledMatrix<T>) -> Result<(), LinalgError> {
-        let factor = cholesky::Factor::new(a, Backend::Auto)?;
-        factor.scan_across(self.on, self.courier)?;
-        factor.run_across(self.on, self.courier, &Monitor::new())?;
-        Ok(())
-    }
+/// Q and R; of A reflectors are left.
+pub(crate) fn form_qr<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
+    let (q, _) = qr::factor(a, options(a), AUTO, on)?;
+    let formed = qr::form(a, &q, a.rows().min(a.cols()), AUTO, on)?;
+    Ok((formed, qr::triangle(a, on)?))
+}
 
-    /// B ← X of L·Lᴴ·X = B
-    pub fn solve_with_cholesky<T: Scalar>(
-        self,
-        l: &TiledMatrix<T>,
-        b: &TiledMatrix<T>,
-    ) -> Result<(), LinalgError> {
-        let solve = cholesky::Solve::new(l, b, Backend::Auto)?;
-        solve.run_across(self.on, self.courier, &Monitor::new())?;
-        Ok(())
-    }
-
-    /// A ← A⁻¹ of a definite matrix
-    pub fn invert_definite<T: Scalar>(self, a: &TiledMatrix<T>) -> Result<(), LinalgError> {
-        let inverse = cholesky::Inverse::new(a, Backend::Auto)?;
-        a.scan(self.on, self.courier)?;
-        inverse.run_across(self.on, self.courier, &Monitor::new())?;
-        Ok(())
-    }
-
-    /// A ← L\U, whether singular or not
-    pub fn lu<T: Scalar>(self, a: &TiledMatrix<T>) -> Result<lu::Pivots<T>, LinalgError> {
-        let pivots = lu::Pivots::new(a);
-        let factor = lu::Factor::new(a, &pivots, Backend::Auto)?;
-        a.scan(self.on, self.courier)?;
-        factor.run_across(self.on, self.courier, &Monitor::new())?;
-        Ok(pivots)
-    }
-
-    /// A ← L\U, B ← X of A·X = B
-    pub fn solve_by_lu<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        b: &TiledMatrix<T>,
-    ) -> Result<(), LinalgError> {
-        let pivots = self.lu(a)?;
-        let solve = lu::Solve::new(a, &pivots, Op::NoTranspose, b, Backend::Auto)?;
-        lu::expect_regular(a, self.on, self.courier)?;
-        solve.run_across(self.on, self.courier, &Monitor::new())?;
-        Ok(())
-    }
-
-    /// Q and R; of A reflectors are left.
-    pub fn qr<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-    ) -> Result<(TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
-        let q = qr::Reflectors::new(a.layout(), qr::Options::of_order(a.nb()));
-        let factor = qr::Factor::new(a, &q, Backend::Auto)?;
-        a.scan(self.on, self.courier)?;
-        factor.run_across(self.on, self.courier, &Monitor::new())?;
-        let k = a.rows().min(a.cols());
-        let formed = qr::form(a, &q, k, Backend::Auto, self.on, self.courier)?;
-        Ok((formed, qr::triangle(a, self.on)?))
-    }
-
-    /// The X that makes ‖B − A·X‖ least; A and B are overwritten.
-    pub fn least_squares<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        b: &TiledMatrix<T>,
-    ) -> Result<TiledMatrix<T>, LinalgError> {
-        let options = qr::Options::of_order(a.nb());
-        let monitor = Monitor::new();
-        let (x, _) = qr::least_squares(a, b, options, Backend::Auto, self.seen_by(&monitor))?;
-        Ok(x)
-    }
-
-    /// The shortest of the X that make ‖B − A·X‖ least, and the rank of A; both are overwritten.
-    pub fn least_squares_minimum_norm<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        b: &TiledMatrix<T>,
-        rcond: Option<f64>,
-    ) -> Result<(TiledMatrix<T>, usize), LinalgError> {
-        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
-        let at = self.seen_by(&monitor);
-        let solved = qr::least_squares_minimum_norm(a, b, rcond, options, Backend::Auto, at);
-        solved.map(|(x, rank, _)| (x, rank))
-    }
-
-    /// The rank of A, which is overwritten.
-    pub fn rank<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        rcond: Option<f64>,
-    ) -> Result<usize, LinalgError> {
-        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
-        let at = self.seen_by(&monitor);
-        Ok(qr::pivoted(a, rcond, options, Backend::Auto, at)?.rank())
-    }
-
-    /// A⁺; A is overwritten.
-    pub fn pseudo_inverse<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        rcond: Option<f64>,
-    ) -> Result<TiledMatrix<T>, LinalgError> {
-        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
-        let at = self.seen_by(&monitor);
-        let (x, ..) = qr::pseudo_inverse(a, rcond, options, Backend::Auto, at)?;
-        Ok(x)
-    }
-
-    fn seen_by(self, monitor: &'a Monitor) -> qr::Where<'a> {
-        qr::Where {
-            on: self.on,
-            courier: self.courier,
-            monitor,
-        }
-    }
-
-    /// C ← A·B
-    pub fn multiply<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        b: &TiledMatrix<T>,
-        c: &TiledMatrix<T>,
-    ) -> Result<(), LinalgError> {
-        let (a, b) = (Operand::plain(a), Operand::plain(b));
-        let product = Gemm::new(T::one(), a, b, T::zero(), c, Backend::Auto)?;
-        product.run_across(self.on, self.courier, &Monitor::new())?;
-        Ok(())
-    }
+/// Trees and blocks for tiles of the order of A's.
+pub(crate) fn options<T: Scalar>(a: &TiledMatrix<T>) -> qr::Options {
+    qr::Options::of_order(a.nb())
 }

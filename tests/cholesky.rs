@@ -5,10 +5,9 @@
 //! The graphs themselves: the unit tests of `cholesky/` and `tests/spaces.rs`. Real matrices: the
 //! collection, `crates/dataflow-linalg/tests/collection.rs`.
 
-use dataflow::Monitor;
 use dataflow::Runtime;
 use dataflow::core::data::Version;
-use dataflow::core::port::{Alone, Executor, Inline, Shuffled};
+use dataflow::core::port::{Executor, Inline, Shuffled};
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::cholesky::residual;
 use dataflow::linalg::cholesky::{Factor, factor, solve};
@@ -272,9 +271,7 @@ fn info_of_a_nan_is_its_row_even_without_the_scan() {
                 for on in schedules {
                     let a = lower::<T>(N, nb, &entries);
                     let space = Factor::new(&a, Backend::Auto).unwrap();
-                    let failed = space
-                        .run_across(&**on, &Alone, &Monitor::new())
-                        .unwrap_err();
+                    let failed = space.run(&**on).unwrap_err();
                     assert_eq!(
                         failed.index(),
                         Some(row as u64 + 1),

@@ -1,8 +1,11 @@
 //! The calls on ndarray's arrays: right answers for every shape and memory order, and the named
 //! errors; small problems wake no thread.
 
+use dataflow::core::port::{Alone, Context};
+use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::digest;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
+use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr};
@@ -547,6 +550,44 @@ fn tiled_matrices_have_the_same_answers_over_ranks() {
         launch(settings, answers).unwrap()
     }
     assert_eq!(digests(3), digests(1));
+}
+
+#[test]
+fn a_condition_is_the_same_over_ranks_and_a_rank_computes_alone_if_it_says_so() {
+    fn conditions(ranks: usize) -> [u64; 3] {
+        let answers = |runtime: &Runtime| {
+            let (n, nb, auto) = (30, 7, Backend::Auto);
+            let (triangle, whole) = (Layout::lower(n, nb), Layout::general(n, n, nb));
+            let definite = PositiveDefinite::new(n, 1);
+            let l: TiledMatrix<f64> = spread(triangle.unwrap(), &definite, runtime);
+            let of_l = norm(&l, Norm::One, runtime).unwrap();
+            cholesky::factor(&l, auto, runtime).unwrap();
+            let of_l = cholesky::condition(&l, of_l, auto, runtime).unwrap();
+            let lu: TiledMatrix<f64> = spread(whole.unwrap(), &Random::new(2), runtime);
+            let (of_lu, pivots) = (norm(&lu, Norm::One, runtime).unwrap(), lu::Pivots::new(&lu));
+            lu::factor(&lu, &pivots, auto, runtime).unwrap();
+            let of_lu = lu::condition(&lu, &pivots, of_lu, auto, runtime).unwrap();
+            let mut own = 0.0;
+            if runtime.rank() == Rank(0) {
+                // The others know nothing of it.
+                let on = Context::new(runtime).across(&Alone);
+                let l = TiledMatrix::<f64>::from_entries(triangle.unwrap(), &definite);
+                own = norm(&l, Norm::One, &on).unwrap();
+                cholesky::factor(&l, auto, &on).unwrap();
+                own = cholesky::condition(&l, own, auto, &on).unwrap();
+            }
+            let same = runtime.all_reduce([of_l, of_lu], |a, b| {
+                assert_eq!(a, b);
+                a
+            })?;
+            Ok::<_, dataflow::Error>([same[0], same[1], own].map(f64::to_bits))
+        };
+        let settings = Runtime::builder().threads(1).ranks(ranks);
+        launch(settings, answers).unwrap()
+    }
+    let [of_l, of_lu, own] = conditions(1);
+    assert_eq!(conditions(3), [of_l, of_lu, own]);
+    assert_eq!(of_l, own);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 #[path = "../benches/overlap/world.rs"]
 mod world;
 
-use dataflow::core::port::{Block, Courier, Heap, Memory};
+use dataflow::core::port::{Block, Context, Courier, Heap, Memory};
 use dataflow::core::run_across;
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
@@ -16,7 +16,7 @@ use dataflow::linalg::matrix::generate::PositiveDefinite;
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
 use dataflow::mpi::{Counters, Settings};
-use dataflow::{Monitor, prelude::*};
+use dataflow::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,7 +116,7 @@ fn sent(size: (usize, usize), grid: (usize, usize)) -> Counters {
             let a = part(size, grid, rank, Arc::new(Heap));
             let factor = Factor::new(&a, Backend::Faer).unwrap();
             let workers = VirtualWorkers::new(world, rank, 2);
-            run_across(&factor, &workers, messenger, &Monitor::new()).unwrap();
+            run_across(&factor, &Context::new(&workers).across(messenger)).unwrap();
             messenger.totals()
         },
     );
@@ -216,7 +216,7 @@ fn resident(weather: Weather, size: (usize, usize), settings: &Settings) -> Vec<
         let own = counting.alive.load(Ordering::SeqCst);
         let factor = Factor::new(&a, Backend::Faer).unwrap();
         let workers = VirtualWorkers::new(world, rank, 2);
-        run_across(&factor, &workers, messenger, &Monitor::new()).unwrap();
+        run_across(&factor, &Context::new(&workers).across(messenger)).unwrap();
         assert_eq!(
             counting.alive.load(Ordering::SeqCst),
             own,

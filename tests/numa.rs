@@ -3,7 +3,7 @@
 //! On one NUMA node most of it holds trivially. `cargo xtask numa-vm` runs the same program in
 //! guests that have several, and says in `DATAFLOW_NUMA_NODES` how many must be found.
 
-use dataflow::core::port::{Alone, Executor, Memory};
+use dataflow::core::port::{Executor, Memory};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::generate::PositiveDefinite;
@@ -167,9 +167,7 @@ fn tiles_are_made_round_robin_over_the_nodes_and_lie_where_they_say() {
     assert!(most - least <= 1, "36 tiles in turn: {tiles:?}");
     // And so everybody has work, though there is but one root.
     let report = Factor::new(&a, Backend::Auto).unwrap();
-    let report = report
-        .run_across(&runtime, &Alone, &dataflow::Monitor::new())
-        .unwrap();
+    let report = report.run(&runtime).unwrap();
     for (worker, tasks) in report.tasks_by_worker.iter().enumerate() {
         let place = &runtime.workers().places()[worker];
         let places = runtime.workers().places().iter();
@@ -224,7 +222,7 @@ impl<'a> TaskSpace for Asking<'a> {
                 .fetch_add(bytes * near / n_pages as u64, Ordering::Relaxed);
             self.all.fetch_add(bytes, Ordering::Relaxed);
         }
-        self.factor.run(task, flows)
+        TaskSpace::run(&self.factor, task, flows)
     }
 }
 

@@ -4,13 +4,13 @@
 #[allow(dead_code)] // its `main`
 mod task_bench;
 
-use dataflow::core::port::{Courier, Heap, Shuffled};
+use dataflow::Error;
+use dataflow::core::port::{Context, Courier, Heap, Shuffled};
 use dataflow::core::space::verify;
 use dataflow::core::{Report, run_across};
 use dataflow::mpi::transport::local;
 use dataflow::mpi::wire::Message;
 use dataflow::mpi::{Machine, Messenger, Settings};
-use dataflow::{Error, Monitor};
 use std::sync::Arc;
 use std::thread;
 use task_bench::cli::{Answer, answer};
@@ -152,7 +152,7 @@ fn on_threads(
         prepare(&messenger);
         let space = TaskBench::new(graph, n_ranks, bytes, EMPTY);
         let on = Shuffled::new(messenger.rank().0.into()).with_threads(2);
-        let report = run_across(&space, &on, &messenger, &Monitor::new());
+        let report = run_across(&space, &Context::new(&on).across(&messenger));
         (report, space.errors())
     };
     thread::scope(|ranks| {

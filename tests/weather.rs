@@ -18,7 +18,7 @@ mod space;
 mod world;
 
 use clap::ValueEnum;
-use dataflow::core::port::{Courier, Executor, Inline};
+use dataflow::core::port::{Context, Courier, Executor, Inline};
 use dataflow::core::run_across;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::cholesky::{Factor, factor};
@@ -29,7 +29,7 @@ use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Recorded, record};
 use dataflow::sequence::{read, write};
-use dataflow::{Error, Monitor, Report};
+use dataflow::{Error, Report};
 use dataflow_mpi::Counters;
 use dataflow_mpi::transport::simulated::{Faults, VirtualWorkers, Weather, spend};
 use kernel::{Kernel, Kind};
@@ -114,12 +114,13 @@ impl Program {
     }
 
     /// Runs one rank's part.
-    fn run(&self, on: &dyn Executor, courier: &dyn Courier) -> Ended {
+    fn run(&self, on: &dyn Executor) -> Ended {
+        let courier = on.courier();
         match *self {
             Program::Cholesky { n, nb, grid } => {
                 let a = matrix(n, nb, grid, courier.rank());
                 let factor = Factor::new(&a, Backend::Faer).unwrap();
-                let report = factor.run_across(on, courier, &Monitor::new());
+                let report = factor.run(on);
                 let tasks = report.map_err(of_the_run)?.tasks;
                 let digest = digest(&a).unwrap();
                 Ok(Left {
@@ -130,7 +131,7 @@ impl Program {
             }
             Program::TaskBench { graph, bytes } => {
                 let space = TaskBench::new(graph, courier.n_ranks(), bytes, EMPTY);
-                let tasks = run_across(&space, on, courier, &Monitor::new())?.tasks;
+                let tasks = run_across(&space, on)?.tasks;
                 let errors = space.errors();
                 Ok(Left {
                     tasks,
@@ -144,7 +145,7 @@ impl Program {
                     seed,
                     n_ranks,
                     owner,
-                    |program| program.run_across(on, courier, &Monitor::new()),
+                    |program| program.run_across(on),
                     |datum| owner(datum) == courier.rank(),
                 )
             }
@@ -279,7 +280,7 @@ fn tell(seed: u64, weather: &Weather) -> (Vec<(Ended, Counters)>, Faults) {
         &settings(seed),
         move |messenger, world| {
             let workers = VirtualWorkers::new(world, messenger.rank(), n_workers);
-            let ended = program.run(&workers, &messenger);
+            let ended = program.run(&Context::new(&workers).across(&messenger));
             spend(Duration::from_secs(2)); // what is still under way arrives
             (ended, messenger.counters())
         },

@@ -6,10 +6,10 @@
 use crate::shapes::{Chain, Independent, Updated, Wavefront};
 use crate::statistics::quartiles;
 use crate::{Crew, Outcome};
-use dataflow::Monitor;
 use dataflow::Runtime;
 use dataflow::core::Report;
-use dataflow::core::sequence::{scope_with, write};
+use dataflow::core::port::{Context, Inline};
+use dataflow::core::sequence::{scope, write};
 use dataflow::prelude::*;
 use dataflow::trace::{self, Format, Tracer};
 use std::hint::black_box;
@@ -76,7 +76,7 @@ pub fn measure(crews: &[Crew], count: u64, rounds: u32) -> Outcome {
 /// Inserts tasks that each change one of a few data.
 fn inserted(runtime: &Runtime, count: u64) -> Result<Report, Error> {
     let mut data = [0_u64; 64];
-    let inserted = scope_with(runtime, &Monitor::new(), |s| {
+    let inserted = scope(runtime, |s| {
         let handles = s.handles(&mut data);
         for task in 0..count {
             s.task(write(&handles[task as usize % 64]), |datum| **datum += 1);
@@ -144,7 +144,7 @@ impl io::Write for Counted {
 /// How fast each kind of file is made of a trace of so many tasks.
 fn files(count: u64) -> Outcome {
     let tracer = Tracer::new(2 << 30);
-    let on = dataflow::core::port::Traced::new(&dataflow::core::port::Inline, &tracer);
+    let on = Context::new(&Inline).traced_by(&tracer);
     let tasks = 10 * count;
     dataflow::core::run(&Independent { count: tasks }, &on)?;
     let trace = tracer.take().pop().ok_or("no trace")?;

@@ -3,9 +3,8 @@
 
 use super::spaces::{Cholesky, N_RANKS, Stencil};
 use super::world::{Outcome, on_ranks};
-use dataflow::Monitor;
 use dataflow::prelude::TaskSpace;
-use dataflow_core::port::{Courier, Heap, Memory, Wire};
+use dataflow_core::port::{Context, Courier, Heap, Memory, Wire};
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather};
@@ -104,7 +103,7 @@ where
     let ran = on_ranks(weather, N_RANKS, settings, heap, move |world, messenger| {
         let workers = VirtualWorkers::new(world, messenger.rank(), N_WORKERS);
         let space = make(messenger.rank())?;
-        run_across(&space, &workers, messenger, &Monitor::new())?;
+        run_across(&space, &Context::new(&workers).across(messenger))?;
         Outcome::Ok((world.now(), messenger.totals()))
     })?;
     let ran = ran.into_iter().collect::<Outcome<Vec<_>>>()?;

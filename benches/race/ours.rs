@@ -2,8 +2,6 @@
 
 use super::{Bench, Contestant, Dense, Outcome, Routine, Shared, Times, locked, seconds};
 use dataflow::core::TaskError;
-use dataflow::core::monitor::Monitor;
-use dataflow::core::port::Alone;
 use dataflow::core::space::Independent;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{ColumnMajor, Layout, TiledMatrix};
@@ -71,20 +69,20 @@ impl<'b> Ours<'b> {
     /// Runs the routine on the tiles, on the clock; of LU the order of rows comes with it.
     fn factor(&self) -> Outcome<(f64, Vec<usize>)> {
         let (a, backend, on) = (&self.a, self.backend, &self.bench.runtime);
-        let (monitor, mut rows) = (Monitor::new(), Vec::new());
+        let mut rows = Vec::new();
         let (factor, report) = match self.routine {
             Routine::Potrf => {
                 let space = cholesky::Factor::new(a, backend)?;
-                seconds(|| space.run_across(on, &Alone, &monitor))
+                seconds(|| space.run(on))
             }
             Routine::Inverse => {
                 let space = cholesky::Inverse::new(a, backend)?;
-                seconds(|| space.run_across(on, &Alone, &monitor))
+                seconds(|| space.run(on))
             }
             Routine::Getrf => {
                 let pivots = lu::Pivots::new(a);
                 let space = lu::Factor::new(a, &pivots, backend)?;
-                let timed = seconds(|| space.run_across(on, &Alone, &monitor));
+                let timed = seconds(|| space.run(on));
                 rows = (0..a.rows()).collect();
                 pivots.rows().for_each(|(row, other)| rows.swap(row, other));
                 timed
@@ -92,14 +90,14 @@ impl<'b> Ours<'b> {
             Routine::Geqrf => {
                 let q = qr::Reflectors::new(a.layout(), self.options);
                 let space = qr::Factor::new(a, &q, backend)?;
-                seconds(|| space.run_across(on, &Alone, &monitor))
+                seconds(|| space.run(on))
             }
             Routine::Gemm => {
                 let zero = |_: usize, _: usize| 0.0;
                 self.product.fill(&zero, on)?;
                 let a = Operand::plain(a);
                 let space = Gemm::new(1.0, a, a, 0.0, &self.product, backend)?;
-                seconds(|| space.run_across(on, &Alone, &monitor))
+                seconds(|| space.run(on))
             }
         };
         report?;
@@ -111,7 +109,7 @@ impl Contestant for Ours<'_> {
     fn run(&mut self, matrix: &Dense) -> Outcome<Times> {
         let (to_tiles, filled) = seconds(|| self.fill(matrix.as_slice()));
         filled?;
-        let (scan, scanned) = seconds(|| self.a.scan(&self.bench.runtime, &Alone));
+        let (scan, scanned) = seconds(|| self.a.scan(&self.bench.runtime));
         scanned?;
         let (factor, rows) = self.factor()?;
         let mut room = locked(&self.room);

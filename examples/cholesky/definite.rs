@@ -146,7 +146,7 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         for _ in 0..settings.repeat {
             // Each tile near the worker that makes it.
             l.fill(&original, runtime)?;
-            Factor::new(&l, backend)?.scan_across(runtime, runtime.courier())?;
+            Factor::new(&l, backend)?.scan(runtime)?;
             let run = |monitor: &Monitor| method.factor(&mut l, backend, runtime, monitor);
             runs.push(settings.measure(runtime, run)?);
         }
@@ -155,7 +155,7 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         outcome.digest = Some(digest(&l, runtime)?.to_string());
         if is_checked(settings, n) {
             let check = Check::new(&original, &l);
-            check.run_across(runtime, runtime.courier())?;
+            check.run(runtime)?;
             judge(check.residual(), outcome)?;
         }
         if !settings.json {

@@ -73,7 +73,7 @@ fn added_up<T: Scalar>(
         own.fetch_add(of_tile, Ordering::Relaxed);
         Ok(())
     });
-    digest.run_across(runtime, runtime.courier())?;
+    digest.run(runtime)?;
     drop(digest);
     let all = runtime.gather(own.into_inner().to_le_bytes().to_vec())?;
     Ok(in_numbers(&all).map(Digest).sum())

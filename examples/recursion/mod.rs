@@ -2,7 +2,7 @@
 
 use super::cli::{Failure, Outcome, Settings};
 use clap::Args;
-use dataflow::recursion::Recursive;
+use dataflow::recursion::{Recursive, recurse_across};
 use dataflow::{Monitor, Runtime};
 use std::sync::{Mutex, PoisonError};
 
@@ -30,7 +30,7 @@ pub fn measure<R: Recursive<Argument = u64, Value = u64>, Own: Args>(
     outcome.n = Some(n);
     let found = Mutex::new(0);
     let run = |monitor: &Monitor| -> Result<_, dataflow::Error> {
-        let (value, report) = runtime.recurse_with(problem, n as u64, monitor)?;
+        let (value, report) = recurse_across(problem, n as u64, &runtime.watched_by(monitor))?;
         *found.lock().unwrap_or_else(PoisonError::into_inner) = value;
         Ok(report)
     };

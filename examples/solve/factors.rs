@@ -8,7 +8,7 @@ use dataflow::linalg::determinant::Determinant;
 use dataflow::linalg::kernel::{Backend, Op, Side};
 use dataflow::linalg::matrix::{Entries, Layout, LayoutError, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
-use dataflow::linalg::qr::{self, Apply, Options, Reflectors, Triangular, Where};
+use dataflow::linalg::qr::{self, Apply, Options, Reflectors, Triangular};
 use dataflow::linalg::refine::{self, Outcome};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, lu};
@@ -112,7 +112,7 @@ impl<T: Scalar> Factors<T> {
         let a = TiledMatrix::vacant(layout, runtime.memory());
         // Each tile near the worker that makes it.
         a.fill(original, runtime)?;
-        a.scan(runtime, runtime.courier())?;
+        a.scan(runtime)?;
         let options = Options::of_order(layout.nb());
         Ok(match method {
             Method::Cholesky => Factors::Cholesky(a),
@@ -128,17 +128,11 @@ impl<T: Scalar> Factors<T> {
 
     /// Overwrites A by its factors, if they do not come with the first solution.
     pub fn factor(&self, by: By<'_>) -> Result<Report, LinalgError> {
-        let (on, courier, monitor) = (by.runtime, by.runtime.courier(), by.monitor);
+        let on = &by.runtime.watched_by(by.monitor);
         match self {
-            Factors::Cholesky(a) => {
-                cholesky::Factor::new(a, by.backend)?.run_across(on, courier, monitor)
-            }
-            Factors::Lu(a, pivots) => {
-                lu::Factor::new(a, pivots, by.backend)?.run_across(on, courier, monitor)
-            }
-            Factors::Qr(a, q) => {
-                qr::Factor::new(a, q, by.backend)?.run_across(on, courier, monitor)
-            }
+            Factors::Cholesky(a) => cholesky::Factor::new(a, by.backend)?.run(on),
+            Factors::Lu(a, pivots) => lu::Factor::new(a, pivots, by.backend)?.run(on),
+            Factors::Qr(a, q) => qr::Factor::new(a, q, by.backend)?.run(on),
             Factors::Wide(..) | Factors::Mixed(..) => Ok(Report::default()),
         }
     }
@@ -151,38 +145,26 @@ impl<T: Scalar> Factors<T> {
         b: TiledMatrix<T>,
         by: By<'_>,
     ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
-        let (on, courier, monitor) = (by.runtime, by.runtime.courier(), by.monitor);
+        let on = &by.runtime.watched_by(by.monitor);
         match self {
             Factors::Cholesky(l) => {
                 let solve = cholesky::Solve::new(l, &b, by.backend)?;
-                let report = solve.run_across(on, courier, monitor)?;
+                let report = solve.run(on)?;
                 Ok((b, report))
             }
             Factors::Lu(lu, pivots) => {
                 let solve = lu::Solve::new(lu, pivots, op, &b, by.backend)?;
-                let report = solve.run_across(on, courier, monitor)?;
+                let report = solve.run(on)?;
                 Ok((b, report))
             }
             Factors::Qr(r, q) => by_qr((r, q), op, b, by),
-            Factors::Wide(a, options) => {
-                let at = Where {
-                    on,
-                    courier,
-                    monitor,
-                };
-                qr::least_squares(a, &b, *options, by.backend, at)
-            }
+            Factors::Wide(a, options) => qr::least_squares(a, &b, *options, by.backend, on),
             Factors::Mixed(a, found) => {
-                let at = Where {
-                    on,
-                    courier,
-                    monitor,
-                };
                 if let Some((_, factors)) = found.get() {
-                    let report = factors.solve(a, op, &b, by.backend, at)?;
+                    let report = factors.solve(a, op, &b, by.backend, on)?;
                     return Ok((b, report));
                 }
-                let solved = refine::solve(a, &b, by.backend, at)?;
+                let solved = refine::solve(a, &b, by.backend, on)?;
                 // Nothing was found before.
                 let _ = found.set((solved.outcome, solved.factors));
                 Ok((solved.x, solved.report))
@@ -241,7 +223,7 @@ fn by_qr<T: Scalar>(
     b: TiledMatrix<T>,
     by: By<'_>,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
-    let (on, courier, monitor) = (by.runtime, by.runtime.courier(), by.monitor);
+    let on = &by.runtime.watched_by(by.monitor);
     let wrong = |error| LinalgError::Shape(format!("{error}"));
     let layout = Layout::general(r.cols(), b.cols(), b.nb()).map_err(wrong)?;
     let layout = layout.distributed(*b.distribution(), b.rank());
@@ -256,23 +238,16 @@ fn by_qr<T: Scalar>(
     let turn = Apply::new(r, q, (turned.0, turned.1), turned.2, by.backend)?;
     let reports = match op {
         Op::NoTranspose => {
-            let turn = turn.run_across(on, courier, monitor)?;
+            let turn = turn.run(on)?;
             let look = match r.rows() > r.cols() {
-                true => {
-                    let at = Where {
-                        on,
-                        courier,
-                        monitor,
-                    };
-                    qr::expect_full_rank(r, q.options(), by.backend, at)?
-                }
-                false => solve.expect_regular(on, courier)?,
+                true => qr::expect_full_rank(r, q.options(), by.backend, on)?,
+                false => solve.expect_regular(on)?,
             };
-            (both(turn, look), solve.run_across(on, courier, monitor)?)
+            (both(turn, look), solve.run(on)?)
         }
         Op::Transpose | Op::ConjTranspose => {
-            let solve = solve.run_across(on, courier, monitor)?;
-            (solve, turn.run_across(on, courier, monitor)?)
+            let solve = solve.run(on)?;
+            (solve, turn.run(on)?)
         }
     };
     Ok((x, both(fill, both(reports.0, reports.1))))

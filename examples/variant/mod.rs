@@ -28,6 +28,7 @@ pub use ideal::Ideal;
 use super::cli::settings::Variant;
 use super::cli::{Failure, Flags, Measured};
 use dataflow::core::port::Wire;
+use dataflow::core::run_across;
 use dataflow::prelude::*;
 use dataflow::{Monitor, Report, Runtime};
 
@@ -59,9 +60,9 @@ pub fn run_variant<S: Rounds<Datum: Wire>>(
     monitor: &Monitor,
 ) -> Result<Report, Error> {
     match variant {
-        Variant::Graph => runtime.run_across_with(space, monitor),
-        Variant::Base => runtime.run_across_with(&Base::new(space), monitor),
-        Variant::Ideal => runtime.run_across_with(&Ideal(space), monitor),
+        Variant::Graph => run_across(space, &runtime.watched_by(monitor)),
+        Variant::Base => run_across(&Base::new(space), &runtime.watched_by(monitor)),
+        Variant::Ideal => run_across(&Ideal(space), &runtime.watched_by(monitor)),
     }
 }
 

@@ -59,15 +59,15 @@ fn case<T: Scalar>(
     (upper, nb): (bool, usize),
     what: &str,
 ) {
-    let (n, on, courier) = (a.rows, world.runtime, world.runtime.courier());
+    let (n, on) = (a.rows, world.runtime);
     let l = lower::<T>(world, a, upper, nb);
     let factor = Factor::new(&l, Backend::Auto).unwrap();
-    factor.scan_across(on, courier).unwrap();
-    let factored = info(factor.run_across(on, courier, &world.monitor));
+    factor.scan(on).unwrap();
+    let factored = info(factor.run(on));
     tally.info("potrf", factored, *expected, what);
     let inverse = lower::<T>(world, a, upper, nb);
     let run = Inverse::new(&inverse, Backend::Auto).unwrap();
-    let inverted = info(run.run_across(on, courier, &world.monitor));
+    let inverted = info(run.run(on));
     tally.info("potri", inverted, *expected, what);
     assert_eq!((factored, inverted), (*expected, *expected), "{what}");
     if *expected > 0 {
@@ -99,7 +99,7 @@ fn case<T: Scalar>(
         let b = a.times(&exact).rounded::<T>();
         let x = world.general::<T>(&b, nb);
         let solve = Solve::new(&l, &x, Backend::Auto).unwrap();
-        solve.run_across(on, courier, &world.monitor).unwrap();
+        solve.run(on).unwrap();
         let x = world.gather(&x);
         if world.leads() {
             let rest = b.minus(&a.times(&x));

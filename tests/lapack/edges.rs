@@ -9,7 +9,7 @@ use dataflow::linalg::LinalgError;
 use dataflow::linalg::cholesky::Inverse;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
-use dataflow::linalg::qr::{Factor, Options, Reflectors, Where, least_squares, triangle};
+use dataflow::linalg::qr::{Factor, Options, Reflectors, least_squares, triangle};
 use dataflow::linalg::scalar::c64;
 
 const NB: usize = 3;
@@ -20,12 +20,7 @@ fn solved(
     a: &TiledMatrix<f64>,
     b: &TiledMatrix<f64>,
 ) -> Result<TiledMatrix<f64>, LinalgError> {
-    let at = Where {
-        on: world.runtime,
-        courier: world.runtime.courier(),
-        monitor: &world.monitor,
-    };
-    let solution = least_squares(a, b, Options::of_order(NB), Backend::Auto, at);
+    let solution = least_squares(a, b, Options::of_order(NB), Backend::Auto, world.runtime);
     solution.map(|(x, _)| x)
 }
 
@@ -45,7 +40,7 @@ fn an_entry_that_is_not_finite_is_named_on_every_rank_in_whatever_tile_it_lies()
         .collect();
     for grid in GRIDS {
         World::each(grid, |world| {
-            let (on, courier) = (world.runtime, world.runtime.courier());
+            let on = world.runtime;
             for &((row, col), wrong) in &cases {
                 let mut a = regular::<f64>(4, n, n);
                 a.set(row, col, wrong.into());
@@ -57,7 +52,7 @@ fn an_entry_that_is_not_finite_is_named_on_every_rank_in_whatever_tile_it_lies()
                 // Who does not look first gets an answer, too, and it does not hide what is wrong.
                 let q = Reflectors::new(spoiled.layout(), Options::of_order(NB));
                 let factor = Factor::new(&spoiled, &q, Backend::Auto).unwrap();
-                factor.run_across(on, courier, &world.monitor).unwrap();
+                factor.run(on).unwrap();
                 let r = world.gather(&triangle(&spoiled, on).unwrap());
                 assert!(!r.norm().is_finite(), "({row}, {col}) {wrong}: {r:?}");
             }
@@ -74,15 +69,15 @@ fn an_inverse_of_what_is_not_finite_is_refused_or_failed_on_every_rank() {
         .collect();
     for grid in GRIDS {
         World::each(grid, |world| {
-            let (on, courier) = (world.runtime, world.runtime.courier());
+            let on = world.runtime;
             for &((row, col), wrong) in &cases {
                 let (mut a, _) = definite::<f64>(2, n).unwrap();
                 a.set(row, col, wrong.into());
                 let entries = |i: usize, j: usize| a.entry::<f64>(i, j);
                 let tiles = world.spread(Layout::lower(n, NB).unwrap(), &entries);
-                expect_named(tiles.scan(on, courier), (row, col));
+                expect_named(tiles.scan(on), (row, col));
                 let inverse = Inverse::new(&tiles, Backend::Auto).unwrap();
-                let run = inverse.run_across(on, courier, &world.monitor);
+                let run = inverse.run(on);
                 // It reaches the pivot of its row, as in LAPACK; an infinite pivot is positive.
                 match run {
                     Err(failed) => assert_eq!(failed.name(), "not_positive_definite", "{failed}"),
@@ -138,8 +133,8 @@ fn nothing_and_next_to_nothing_have_solutions_and_inverses_on_every_grid() {
                 let two = |_: usize, _: usize| 2.0;
                 let a = world.spread::<f64>(Layout::lower(n, NB).unwrap(), &two);
                 let inverse = Inverse::new(&a, Backend::Auto).unwrap();
-                let (on, courier) = (world.runtime, world.runtime.courier());
-                inverse.run_across(on, courier, &world.monitor).unwrap();
+                let on = world.runtime;
+                inverse.run(on).unwrap();
                 let inverse = world.gather(&a).norm();
                 assert!((inverse - 0.5 * n as f64).abs() < 1e-15, "{inverse}");
             }

@@ -78,7 +78,7 @@ fn factored<T: Scalar>(
     a: &Dense,
     (pivoting, nb): (Pivoting, usize),
 ) -> (TiledMatrix<T>, Pivots<T>, u64) {
-    let (on, courier) = (world.runtime, world.runtime.courier());
+    let on = world.runtime;
     let factors = world.general::<T>(a, nb);
     let pivots = Pivots::new(&factors);
     let factor = Factor::new(&factors, &pivots, Backend::Auto).unwrap();
@@ -86,14 +86,14 @@ fn factored<T: Scalar>(
         Pivoting::Tournament => factor.by_tournament(GROUPS),
         _ => factor,
     };
-    factor.run_across(on, courier, &world.monitor).unwrap();
+    factor.run(on).unwrap();
     let info = info(world, &factors);
     (factors, pivots, info)
 }
 
 /// The first pivot that is zero, from 1; 0 if none is.
 fn info<T: Scalar>(world: &World, factors: &TiledMatrix<T>) -> u64 {
-    let found = expect_regular(factors, world.runtime, world.runtime.courier());
+    let found = expect_regular(factors, world.runtime);
     found
         .err()
         .map_or(0, |error| error.index().unwrap_or(u64::MAX))
@@ -146,21 +146,16 @@ fn solves<T: Scalar>(
     what: &str,
 ) {
     let n = a.rows;
-    let (on, courier) = (world.runtime, world.runtime.courier());
+    let on = world.runtime;
     let solve = |op, b: &Dense| {
         let x = world.general::<T>(b, turn.1);
         let solve = Solve::new(factors, pivots, op, &x, Backend::Auto).unwrap();
-        solve.run_across(on, courier, &world.monitor).unwrap();
+        solve.run(on).unwrap();
         world.gather(&x)
     };
     // 2: I − A⁻¹·A
     let (used_up, swaps, _) = factored::<T>(world, a, turn);
-    let inverted = invert(
-        used_up,
-        &swaps,
-        Backend::Auto,
-        (on, courier, &world.monitor),
-    );
+    let inverted = invert(used_up, &swaps, Backend::Auto, on);
     let inverse = world.gather(&inverted.unwrap().0);
     if world.leads() {
         let off = Dense::unit(n).minus(&inverse.times(a)).norm();
@@ -201,11 +196,11 @@ fn incremental<T: Scalar>(
     nb: usize,
     what: &str,
 ) {
-    let (on, courier) = (world.runtime, world.runtime.courier());
+    let on = world.runtime;
     let factors = world.general::<T>(a, nb);
     let exchanges = Exchanges::new(&factors);
     let factor = Incremental::new(&factors, &exchanges, Backend::Auto).unwrap();
-    factor.run_across(on, courier, &world.monitor).unwrap();
+    factor.run(on).unwrap();
     let found = info(world, &factors);
     tally.info("getrf", found, expected, what);
     assert_eq!(found, expected, "{what}");
@@ -215,7 +210,7 @@ fn incremental<T: Scalar>(
     let solve = |b: &Dense| {
         let x = world.general::<T>(b, nb);
         let replay = Replay::new(&factors, &exchanges, &x, Backend::Auto).unwrap();
-        replay.run_across(on, courier, &world.monitor).unwrap();
+        replay.run(on).unwrap();
         world.gather(&x)
     };
     let condition = a.norm() * solve(&Dense::unit(a.rows)).norm();

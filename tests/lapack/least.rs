@@ -7,7 +7,7 @@ use crate::world::World;
 use crate::{EXTENTS, RIGHT_HAND_SIDES, is_sane};
 use dataflow::linalg::kernel::{Backend, Op, Side};
 use dataflow::linalg::qr::{
-    Apply, Factor, Options, Reduction, Reflectors, Tree, Where, form, least_squares, triangle,
+    Apply, Factor, Options, Reduction, Reflectors, Tree, form, least_squares, triangle,
 };
 use dataflow::linalg::scalar::Scalar;
 
@@ -53,13 +53,13 @@ fn case<T: Scalar>(
     what: &str,
 ) {
     let (m, n) = (a.rows, a.cols);
-    let (on, courier) = (world.runtime, world.runtime.courier());
+    let on = world.runtime;
     let tiles = world.general::<T>(a, nb);
     let q = Reflectors::new(tiles.layout(), options);
     let factor = Factor::new(&tiles, &q, Backend::Auto).unwrap();
-    factor.run_across(on, courier, &world.monitor).unwrap();
+    factor.run(on).unwrap();
     let r = world.gather(&triangle(&tiles, on).unwrap());
-    let formed = form(&tiles, &q, m, Backend::Auto, on, courier).unwrap();
+    let formed = form(&tiles, &q, m, Backend::Auto, on).unwrap();
     let formed = world.gather(&formed);
     let of_m = |scale: f64| m as f64 * scale * T::EPSILON;
     if world.leads() {
@@ -82,7 +82,7 @@ fn case<T: Scalar>(
             let c = Noise::new(3).matrix::<T>(rows, cols);
             let applied = world.general::<T>(&c, nb);
             let apply = Apply::new(&tiles, &q, (side, op), &applied, Backend::Auto).unwrap();
-            apply.run_across(on, courier, &world.monitor).unwrap();
+            apply.run(on).unwrap();
             let applied = world.gather(&applied);
             if world.leads() {
                 let of_op = match op {
@@ -104,12 +104,7 @@ fn case<T: Scalar>(
         for n_rhs in RIGHT_HAND_SIDES {
             let b = a.times(&Noise::new(5).matrix::<T>(n, n_rhs)).rounded::<T>();
             let (left, right) = (world.general::<T>(a, nb), world.general::<T>(&b, nb));
-            let at = Where {
-                on,
-                courier,
-                monitor: &world.monitor,
-            };
-            let (x, _) = least_squares(&left, &right, options, Backend::Auto, at).unwrap();
+            let (x, _) = least_squares(&left, &right, options, Backend::Auto, on).unwrap();
             let x = world.gather(&x);
             if world.leads() {
                 let off = b.minus(&a.times(&x)).norm() / a.norm();

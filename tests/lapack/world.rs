@@ -7,12 +7,11 @@ use dataflow::linalg::matrix::{
     Distribution, Entries, Format, Grid, Layout, Structure, TiledMatrix,
 };
 use dataflow::linalg::scalar::{Scalar, c64};
-use dataflow::{Bind, Monitor, Runtime, launch};
+use dataflow::{Bind, Runtime, launch};
 
 /// One rank, with all that it needs to compute with the others.
 pub struct World<'a> {
     pub runtime: &'a Runtime,
-    pub monitor: Monitor,
     grid: (u32, u32),
 }
 
@@ -23,7 +22,6 @@ impl World<'_> {
         let on_rank = |runtime: &Runtime| {
             Ok::<_, dataflow::Error>(program(&World {
                 runtime,
-                monitor: Monitor::new(),
                 grid: (p, q),
             }))
         };

@@ -18,12 +18,8 @@ use crate::qr::{
     Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Triangular as QrSolve,
 };
 use crate::scalar::{Scalar, c32, c64};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::{Error, Report, run_across};
-
-/// Who runs a space: an executor, with the other ranks, watched.
-type By<'a> = (&'a dyn Executor, &'a dyn Courier, &'a Monitor);
 
 macro_rules! compiled {
     ($($run:ident of $space:ident),+ $(,)?) => {
@@ -31,7 +27,7 @@ macro_rules! compiled {
         pub trait Compiled: Sized {
             $(
                 #[doc = concat!("Runs this rank's part of [`", stringify!($space), "`].")]
-                fn $run(space: &$space<'_, Self>, by: By<'_>) -> Result<Report, Error>
+                fn $run(space: &$space<'_, Self>, on: &dyn Executor) -> Result<Report, Error>
                 where
                     Self: Scalar;
             )+
@@ -45,9 +41,8 @@ macro_rules! compiled {
     ($scalar:ident: $($run:ident of $space:ident),+) => {
         impl Compiled for $scalar {
             $(
-                fn $run(space: &$space<'_, Self>, by: By<'_>) -> Result<Report, Error> {
-                    let (on, courier, monitor) = by;
-                    run_across(space, on, courier, monitor)
+                fn $run(space: &$space<'_, Self>, on: &dyn Executor) -> Result<Report, Error> {
+                    run_across(space, on)
                 }
             )+
         }

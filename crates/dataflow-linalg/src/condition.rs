@@ -130,7 +130,7 @@ mod tests {
         let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
         let inverse = TiledMatrix::from_fn(Layout::general(n, n, a.nb()).unwrap(), unit);
         solve(&inverse);
-        norm_of(a, Norm::One).unwrap() * norm_of(&inverse, Norm::One).unwrap()
+        norm_of(a, Norm::One, &Inline).unwrap() * norm_of(&inverse, Norm::One, &Inline).unwrap()
     }
 
     fn check_lu<T: Scalar>(n: usize, entries: &impl Entries<T>) {
@@ -144,7 +144,7 @@ mod tests {
         let exact = exact(&a, |b| {
             lu::solve(&lu, &pivots, Op::NoTranspose, b, Backend::Auto, &Inline).unwrap();
         });
-        let norm = norm_of(&a, Norm::One).unwrap();
+        let norm = norm_of(&a, Norm::One, &Inline).unwrap();
         let estimate = lu::condition(&lu, &pivots, norm, Backend::Auto, &Inline).unwrap();
         expect_estimate(estimate, exact, &format!("LU of {} {n}", T::PRECISION));
     }
@@ -159,7 +159,7 @@ mod tests {
         let exact = exact(&a, |b| {
             cholesky::solve(&l, b, Backend::Auto, &Inline).unwrap();
         });
-        let norm = norm_of(&a, Norm::One).unwrap();
+        let norm = norm_of(&a, Norm::One, &Inline).unwrap();
         let estimate = cholesky::condition(&l, norm, Backend::Auto, &Inline).unwrap();
         expect_estimate(
             estimate,

@@ -42,8 +42,6 @@ pub mod refine;
 mod scales;
 
 pub use error::LinalgError;
-pub use succession::Where;
-
 /// The example of the README, compiled and run like those of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

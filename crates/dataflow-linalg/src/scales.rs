@@ -17,9 +17,7 @@ use crate::product::{Operand, residual};
 use crate::qr::{Options, least_squares};
 use crate::refine::{self, Cause, Outcome};
 use crate::scalar::{Scalar, c32, c64};
-use crate::succession::Where;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Inline};
+use dataflow_core::port::Inline;
 
 const BACKEND: Backend = Backend::Faer;
 
@@ -117,16 +115,10 @@ fn a_general_system_keeps_its_digits_at_every_scale() {
         let ratio = lu::residual(&a, &factors, &pivots).unwrap();
         assert!(ratio < 30.0, "{scale:e}: {ratio}");
         let solve = lu::Solve::new(&factors, &pivots, Op::NoTranspose, &x, BACKEND).unwrap();
-        solve.run_across(&Inline, &Alone, &Monitor::new()).unwrap();
+        solve.run(&Inline).unwrap();
         expect_near(&x, expected, 2e-12, &format!("{scale:e} {of_side:e}"));
         let (whole, rest) = (general(3, 3, &a), general(3, 1, &side));
-        let left = residual(
-            Operand::plain(&whole),
-            Operand::plain(&x),
-            &rest,
-            &Inline,
-            &Alone,
-        );
+        let left = residual(Operand::plain(&whole), Operand::plain(&x), &rest, &Inline);
         let ratio = left.unwrap().over(3);
         assert!(ratio < 30.0, "{scale:e}: {ratio}");
     }
@@ -144,32 +136,30 @@ fn least_squares_keep_their_digits_at_every_scale() {
         (1e300, 1e300),
         (1e300, 1e-5),
     ] {
-        here(|at| {
-            let ratio = of_b / of_a;
-            let within = if f64::min(of_a, of_b) < 1e-307 {
-                1e-9
-            } else {
-                1e-13
-            };
-            let case = format!("{of_a:e} {of_b:e}");
-            let tall = general::<f64>(3, 2, &|i: usize, j: usize| [1.0, i as f64][j] * of_a);
-            let b = general::<f64>(3, 1, &|i: usize, _: usize| [1.0, 2.0, 6.0][i] * of_b);
-            let (x, _) = least_squares(&tall, &b, Options::of_order(2), BACKEND, at)
-                .unwrap_or_else(|error| panic!("{case}: {error}"));
-            for (i, expected) in [0.5, 2.5].into_iter().enumerate() {
-                let found = x.get(i, 0).unwrap() / ratio;
-                assert!((found - expected).abs() < within, "{case}: {found}");
-            }
-            let wide = general::<f64>(2, 3, &|i: usize, j: usize| [1.0, j as f64][i] * of_a);
-            let b = general::<f64>(2, 1, &|i: usize, _: usize| [3.0, 5.0][i] * of_b);
-            let (x, _) = least_squares(&wide, &b, Options::of_order(2), BACKEND, at)
-                .unwrap_or_else(|error| panic!("{case}, wide: {error}"));
-            for i in 0..3 {
-                let found = x.get(i, 0).unwrap() / ratio;
-                let shortest = [0.0, 1.0, 2.0][i];
-                assert!((found - shortest).abs() < within, "{case}, wide: {found}");
-            }
-        });
+        let ratio = of_b / of_a;
+        let within = if f64::min(of_a, of_b) < 1e-307 {
+            1e-9
+        } else {
+            1e-13
+        };
+        let case = format!("{of_a:e} {of_b:e}");
+        let tall = general::<f64>(3, 2, &|i: usize, j: usize| [1.0, i as f64][j] * of_a);
+        let b = general::<f64>(3, 1, &|i: usize, _: usize| [1.0, 2.0, 6.0][i] * of_b);
+        let (x, _) = least_squares(&tall, &b, Options::of_order(2), BACKEND, &Inline)
+            .unwrap_or_else(|error| panic!("{case}: {error}"));
+        for (i, expected) in [0.5, 2.5].into_iter().enumerate() {
+            let found = x.get(i, 0).unwrap() / ratio;
+            assert!((found - expected).abs() < within, "{case}: {found}");
+        }
+        let wide = general::<f64>(2, 3, &|i: usize, j: usize| [1.0, j as f64][i] * of_a);
+        let b = general::<f64>(2, 1, &|i: usize, _: usize| [3.0, 5.0][i] * of_b);
+        let (x, _) = least_squares(&wide, &b, Options::of_order(2), BACKEND, &Inline)
+            .unwrap_or_else(|error| panic!("{case}, wide: {error}"));
+        for i in 0..3 {
+            let found = x.get(i, 0).unwrap() / ratio;
+            let shortest = [0.0, 1.0, 2.0][i];
+            assert!((found - shortest).abs() < within, "{case}, wide: {found}");
+        }
     }
 }
 
@@ -200,35 +190,24 @@ fn checks_of_subnormal_matrices_accept_what_is_right_and_nothing_else() {
     assert!(ratio > 1e3 && ratio.is_finite(), "{ratio}");
 }
 
-fn here(work: impl FnOnce(Where<'_>)) {
-    let monitor = Monitor::new();
-    work(Where {
-        on: &Inline,
-        courier: &Alone,
-        monitor: &monitor,
-    });
-}
-
 /// Attack N6: X overflows in the lower precision, and Inf ≤ Inf was called done.
 #[test]
 fn an_infinite_solution_is_not_refined_but_made_in_full_precision() {
     for structure in [Structure::Lower, Structure::General] {
-        here(|at| {
-            let entry = |_: usize, _: usize| 1e-30;
-            let a = match structure {
-                Structure::Lower => lower::<f64>(1, &entry),
-                Structure::General => general::<f64>(1, 1, &entry),
-            };
-            let b = general::<f64>(1, 1, &|_: usize, _: usize| 1e30);
-            let solved = refine::solve(&a, &b, BACKEND, at).unwrap();
-            assert!(
-                matches!(solved.outcome, Outcome::FellBack(Cause::Overflow)),
-                "{}",
-                solved.outcome
-            );
-            let x = solved.x.get(0, 0).unwrap();
-            assert!((x / 1e60 - 1.0).abs() < 1e-14, "{x:e}");
-        });
+        let entry = |_: usize, _: usize| 1e-30;
+        let a = match structure {
+            Structure::Lower => lower::<f64>(1, &entry),
+            Structure::General => general::<f64>(1, 1, &entry),
+        };
+        let b = general::<f64>(1, 1, &|_: usize, _: usize| 1e30);
+        let solved = refine::solve(&a, &b, BACKEND, &Inline).unwrap();
+        assert!(
+            matches!(solved.outcome, Outcome::FellBack(Cause::Overflow)),
+            "{}",
+            solved.outcome
+        );
+        let x = solved.x.get(0, 0).unwrap();
+        assert!((x / 1e60 - 1.0).abs() < 1e-14, "{x:e}");
     }
 }
 
@@ -238,28 +217,26 @@ fn an_infinite_solution_is_not_refined_but_made_in_full_precision() {
 #[test]
 fn the_condition_from_lower_factors_is_that_of_the_matrix() {
     for structure in [Structure::Lower, Structure::General] {
-        here(|at| {
-            let a = match structure {
-                Structure::Lower => lower::<f64>(5, &Hilbert),
-                Structure::General => general::<f64>(5, 5, &Hilbert),
-            };
-            let b = general::<f64>(5, 1, &|_: usize, _: usize| 1.0);
-            let solved = refine::solve(&a, &b, BACKEND, at).unwrap();
-            assert!(solved.outcome.iter() > 0, "{}", solved.outcome);
-            // Right-hand sides of any size, as weights of bounds are.
-            for scale in [1.0, 1e-60, 1e200] {
-                let norm = inverse_norm(5, |op, x: &mut [f64]| {
-                    let side = general::<f64>(5, 1, &|i: usize, _: usize| x[i] * scale);
-                    solved.factors.solve(&a, op, &side, BACKEND, at)?;
-                    (0..5).for_each(|i| x[i] = side.get(i, 0).unwrap() / scale);
-                    Ok::<_, crate::error::LinalgError>(())
-                });
-                let norm = norm.unwrap();
-                assert!(
-                    (norm / 413_280.0 - 1.0).abs() < 1e-9,
-                    "{structure:?} {scale:e}: {norm}"
-                );
-            }
-        });
+        let a = match structure {
+            Structure::Lower => lower::<f64>(5, &Hilbert),
+            Structure::General => general::<f64>(5, 5, &Hilbert),
+        };
+        let b = general::<f64>(5, 1, &|_: usize, _: usize| 1.0);
+        let solved = refine::solve(&a, &b, BACKEND, &Inline).unwrap();
+        assert!(solved.outcome.iter() > 0, "{}", solved.outcome);
+        // Right-hand sides of any size, as weights of bounds are.
+        for scale in [1.0, 1e-60, 1e200] {
+            let norm = inverse_norm(5, |op, x: &mut [f64]| {
+                let side = general::<f64>(5, 1, &|i: usize, _: usize| x[i] * scale);
+                solved.factors.solve(&a, op, &side, BACKEND, &Inline)?;
+                (0..5).for_each(|i| x[i] = side.get(i, 0).unwrap() / scale);
+                Ok::<_, crate::error::LinalgError>(())
+            });
+            let norm = norm.unwrap();
+            assert!(
+                (norm / 413_280.0 - 1.0).abs() < 1e-9,
+                "{structure:?} {scale:e}: {norm}"
+            );
+        }
     }
 }

@@ -1,19 +1,6 @@
-//! Graphs one after the other: where they run, and what they cost together.
+//! Graphs one after the other: what they cost together.
 
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
-
-/// Where the graphs of a solution run; every rank says so of itself.
-#[derive(Clone, Copy)]
-pub struct Where<'a> {
-    /// The workers.
-    pub on: &'a dyn Executor,
-    /// The way to other ranks.
-    pub courier: &'a dyn Courier,
-    /// Who watches.
-    pub monitor: &'a Monitor,
-}
 
 /// What several graphs, one after the other, cost together.
 pub(crate) fn joined(reports: impl IntoIterator<Item = Report>) -> Report {

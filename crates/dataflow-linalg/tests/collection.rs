@@ -7,8 +7,7 @@
 //! # Elsewhere
 //! Every kind of awkward file, written for the purpose: the tests of `matrix/market`.
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Heap, Inline};
+use dataflow_core::port::{Heap, Inline};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::cholesky;
 use dataflow_linalg::determinant::Determinant;
@@ -17,7 +16,7 @@ use dataflow_linalg::lu::{self, Pivots};
 use dataflow_linalg::matrix::market::{Counts, Header, ReadError, Reader, physical_memory};
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Format, Layout, TiledMatrix};
-use dataflow_linalg::qr::{self, Options, Tree, Where};
+use dataflow_linalg::qr::{self, Options, Tree};
 use dataflow_linalg::scalar::{Scalar, c32, c64};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -139,7 +138,7 @@ fn check_fact(file: &str, key: &str, expected: &Value, read: &Read) {
         counts,
         matrix,
     } = read;
-    let norm = |which| norm(matrix, which).unwrap();
+    let norm = |which| norm(matrix, which, &Inline).unwrap();
     match key {
         "rows" => assert_eq!(header.rows, expected.as_u64().unwrap() as usize, "{file}"),
         "cols" => assert_eq!(header.cols, expected.as_u64().unwrap() as usize, "{file}"),
@@ -226,7 +225,7 @@ fn factored<T: Scalar>(path: &Path, nb: usize) -> Result<(Determinant, f64), Lin
     let layout = layout.with_format(Format::sub_tiled::<T>());
     let a = reader.read_tiled::<T>(layout, Arc::new(Heap), physical_memory());
     let a = a.unwrap();
-    let norm = norm(&a, Norm::One).unwrap();
+    let norm = norm(&a, Norm::One, &Inline).unwrap();
     cholesky::factor(&a, Backend::Auto, &Inline)?;
     let condition = cholesky::condition(&a, norm, Backend::Auto, &Inline)?;
     Ok((cholesky::determinant(&a).unwrap(), condition))
@@ -370,7 +369,7 @@ fn check_lu<T: Scalar>(folder: &Path, fact: &Value, groups: Option<NonZeroU32>) 
     let a: TiledMatrix<T> = reader
         .read_tiled(layout, Arc::new(Heap), physical_memory())
         .unwrap();
-    let (pivots, norm) = (Pivots::new(&a), norm(&a, Norm::One).unwrap());
+    let (pivots, norm) = (Pivots::new(&a), norm(&a, Norm::One, &Inline).unwrap());
     let factored = match groups {
         None => lu::factor(&a, &pivots, Backend::Auto, &Inline),
         Some(n) => lu::factor_by_tournament(&a, &pivots, n, Backend::Auto, &Inline),
@@ -492,21 +491,21 @@ fn check_qr<T: Scalar>(file: &str, read: &TiledMatrix<c64>, fact: &Value, condit
         let a = TiledMatrix::from_fn(layout(m, n), entry);
         let side = |i: usize, _: usize| T::from_real(of_row(i as f64, m as f64));
         let b = TiledMatrix::from_fn(layout(m, 1), side);
-        let monitor = Monitor::new();
-        let at = Where {
-            on: &Inline,
-            courier: &Alone,
-            monitor: &monitor,
-        };
-        let (x, _) = qr::least_squares(&a, &b, options, Backend::Auto, at).unwrap();
+        let (x, _) = qr::least_squares(&a, &b, options, Backend::Auto, &Inline).unwrap();
         let rest = TiledMatrix::from_fn(layout(m, 1), |i, j| {
             (0..n).fold(side(i, j), |rest, k| {
                 rest - entry(i, k) * x.get(k, 0).unwrap()
             })
         });
         for (name, found) in [
-            ("residual_norm", norm(&rest, Norm::Frobenius).unwrap()),
-            ("min_norm_solution_norm", norm(&x, Norm::Frobenius).unwrap()),
+            (
+                "residual_norm",
+                norm(&rest, Norm::Frobenius, &Inline).unwrap(),
+            ),
+            (
+                "min_norm_solution_norm",
+                norm(&x, Norm::Frobenius, &Inline).unwrap(),
+            ),
         ] {
             let expected = expected[name].as_f64().unwrap();
             let bound = 10.0 * m.max(n) as f64 * f64::EPSILON * condition * expected.max(1.0);

@@ -8,8 +8,7 @@ mod ranks;
 #[path = "traffic/mod.rs"]
 mod traffic;
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Inline, Shuffled};
+use dataflow_core::port::{Context, Courier, Inline, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::LinalgError;
@@ -17,7 +16,7 @@ use dataflow_linalg::cholesky::{Check, Factor, Inverse, Solve, factor, residual}
 use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::matrix::digest::{Digest, digest};
 use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
-use dataflow_linalg::matrix::norm::{Norm, norm, norm_across};
+use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::transfer::{Turn, transfer};
 use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, Triangular, TriangularOperand};
@@ -58,11 +57,11 @@ fn residual_across<T: Scalar>(p: u32, q: u32, seed: u64) -> f64 {
     let part = |courier: &dyn Courier| &parts[courier.rank().0 as usize];
     on_ranks(p * q, (seed, 2), |courier| {
         let factor = Factor::new(part(courier), Backend::Faer).unwrap();
-        factor.run_across(&Shuffled::new(seed), courier, &Monitor::new())
+        factor.run(&Context::new(&Shuffled::new(seed)).across(courier))
     });
     let (residuals, _) = on_ranks(p * q, (seed, 2), |courier| {
         let check = Check::new(&original, part(courier));
-        run_across(&check, &Shuffled::new(seed), courier, &Monitor::new()).unwrap();
+        run_across(&check, &Context::new(&Shuffled::new(seed)).across(courier)).unwrap();
         check.residual()
     });
     assert!(residuals[1..].iter().all(Option::is_none));
@@ -90,7 +89,7 @@ fn across<T: Scalar>(p: u32, q: u32, seed: u64) -> (Digest, Crossed) {
         let a = TiledMatrix::<T>::from_entries(layout, &PositiveDefinite::new(N, 3));
         let factor = Factor::new(&a, Backend::Faer).unwrap();
         let on = Shuffled::new(seed).with_threads(2);
-        let report = factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        let report = factor.run(&Context::new(&on).across(courier)).unwrap();
         assert_eq!(report.copies(), 0);
         digest(&a).unwrap()
     });
@@ -151,7 +150,7 @@ fn a_matrix_that_is_not_positive_definite_is_the_same_error_on_every_rank() {
                 .unwrap();
             let a = TiledMatrix::from_fn(layout, spoiled);
             let factor = Factor::new(&a, Backend::Faer).unwrap();
-            factor.run_across(&Shuffled::new(seed), courier, &Monitor::new())
+            factor.run(&Context::new(&Shuffled::new(seed)).across(courier))
         });
         for result in results {
             let error = result.unwrap_err();
@@ -194,7 +193,7 @@ fn inverted<T: Scalar>(grid: (u32, u32), seed: u64) -> (Digest, Crossed) {
         let layout = Layout::lower(N, NB).unwrap();
         let a = part::<T>(layout, grid, courier.rank(), &original);
         let inverse = Inverse::new(&a, Backend::Faer).unwrap();
-        let report = inverse.run_across(&on, courier, &Monitor::new()).unwrap();
+        let report = inverse.run(&Context::new(&on).across(courier)).unwrap();
         // L, the product with it, what it is solved with, and its inverse: each is read by others
         // before it is overwritten.
         let most = 4 * a.n_slots() as u64;
@@ -286,7 +285,7 @@ fn solved<T: Scalar>(columns: usize, grid: (u32, u32), seed: u64) -> (Digest, Cr
         let layout = Layout::lower(N, NB).unwrap();
         let a = part::<T>(layout, grid, courier.rank(), &PositiveDefinite::new(N, 3));
         let factor = Factor::new(&a, Backend::Faer).unwrap();
-        factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        factor.run(&Context::new(&on).across(courier)).unwrap();
         a
     });
     let (digests, crossed) = on_ranks(grid.0 * grid.1, (seed, 2), |courier| {
@@ -294,7 +293,7 @@ fn solved<T: Scalar>(columns: usize, grid: (u32, u32), seed: u64) -> (Digest, Cr
         let sides = Layout::general(N, columns, NB).unwrap();
         let b = part::<T>(sides, grid, courier.rank(), &Random::new(8));
         let solve = Solve::new(l, &b, Backend::Faer).unwrap();
-        let report = solve.run_across(&on, courier, &Monitor::new()).unwrap();
+        let report = solve.run(&Context::new(&on).across(courier)).unwrap();
         assert_eq!(report.copies(), 0);
         digest(&b).unwrap()
     });
@@ -351,7 +350,7 @@ fn an_inversion_that_fails_is_the_same_error_on_every_rank() {
             &spoiled,
         );
         let inverse = Inverse::new(&a, Backend::Faer).unwrap();
-        inverse.run_across(&Shuffled::new(3), courier, &Monitor::new())
+        inverse.run(&Context::new(&Shuffled::new(3)).across(courier))
     });
     for result in results {
         assert_eq!(result.unwrap_err().index(), Some(38));
@@ -403,11 +402,11 @@ fn multiplied(
         let report = match by {
             By::Summa => {
                 let product = Gemm::new(alpha, a, b, beta, &c, Backend::Faer).unwrap();
-                product.run_across(&on, courier, &Monitor::new())
+                product.run(&Context::new(&on).across(courier))
             }
             By::Torus => {
                 let product = Torus::new(alpha, a, b, beta, &c, Backend::Faer).unwrap();
-                product.run_across(&on, courier, &Monitor::new())
+                product.run(&Context::new(&on).across(courier))
             }
         };
         assert_eq!(report.unwrap().copies(), 0);
@@ -516,7 +515,7 @@ fn applied(
             true => Triangular::solve(side, alpha, triangle, &b, Backend::Faer).unwrap(),
             false => Triangular::multiply(side, alpha, triangle, &b, Backend::Faer).unwrap(),
         };
-        let report = space.run_across(&on, courier, &Monitor::new()).unwrap();
+        let report = space.run(&Context::new(&on).across(courier)).unwrap();
         let most = if solves { 0 } else { b.n_slots() as u64 };
         assert!(
             report.copies() <= most,
@@ -607,7 +606,7 @@ fn squared(
             false => Operand::plain(&a),
         };
         let square = Herk::new(0.5, operand, -1.0, &c, Backend::Faer).unwrap();
-        let report = square.run_across(&on, courier, &Monitor::new()).unwrap();
+        let report = square.run(&Context::new(&on).across(courier)).unwrap();
         assert_eq!(report.copies(), 0);
         digest(&c).unwrap()
     });
@@ -646,11 +645,11 @@ fn every_rank_is_told_the_norms_of_one_rank_to_the_bit() {
         let whole = part::<c64>(layout, (1, 1), Rank(0), &Random::new(4));
         // The Frobenius norm takes two runs, more than this post delivers.
         for which in [Norm::One, Norm::Infinity, Norm::Max] {
-            let expected = norm(&whole, which).unwrap();
+            let expected = norm(&whole, which, &Inline).unwrap();
             for grid in GRIDS {
                 let (norms, _) = on_ranks(grid.0 * grid.1, (5, 2), |courier| {
                     let a = part::<c64>(layout, grid, courier.rank(), &Random::new(4));
-                    norm_across(&a, which, &Shuffled::new(2), courier).unwrap()
+                    norm(&a, which, &Context::new(&Shuffled::new(2)).across(courier)).unwrap()
                 });
                 let told = norms.iter().all(|norm| *norm == expected);
                 assert!(told, "{which:?} on {grid:?}");
@@ -674,7 +673,7 @@ fn qr_across<T: Scalar>((p, q): (u32, u32), tree: Tree, seed: u64) -> [Digest; 3
         let a = part(courier.rank(), (m, n));
         let reflectors = Reflectors::new(a.layout(), options);
         let factor = qr::Factor::new(&a, &reflectors, Backend::Faer).unwrap();
-        let report = factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        let report = factor.run(&Context::new(&on).across(courier)).unwrap();
         assert_eq!(report.copies(), 0);
         (a, reflectors)
     });
@@ -683,7 +682,7 @@ fn qr_across<T: Scalar>((p, q): (u32, u32), tree: Tree, seed: u64) -> [Digest; 3
             let (a, reflectors) = &factored[courier.rank().0 as usize];
             let c = part(courier.rank(), shape);
             let apply = qr::Apply::new(a, reflectors, way, &c, Backend::Faer).unwrap();
-            let report = apply.run_across(&on, courier, &Monitor::new()).unwrap();
+            let report = apply.run(&Context::new(&on).across(courier)).unwrap();
             assert_eq!(report.copies(), 0);
             digest(&c).unwrap()
         });
@@ -747,18 +746,13 @@ fn shortest_across<T: Scalar>(
     let (found, _) = on_ranks(p * q, (seed, 2), |courier| {
         let a = part(courier.rank(), (m, n), &entry);
         let b = part(courier.rank(), (m, 5), &Random::new(5));
-        let monitor = Monitor::new();
-        let at = qr::Where {
-            on: &on,
-            courier,
-            monitor: &monitor,
-        };
         let options = Options {
             tree: Tree::Greedy,
             ib: 3,
         };
-        let factors = qr::pivoted(&a, None, options, Backend::Faer, at).unwrap();
-        let (x, _) = factors.solve(&b, Backend::Faer, at).unwrap();
+        let on = Context::new(&on).across(courier);
+        let factors = qr::pivoted(&a, None, options, Backend::Faer, &on).unwrap();
+        let (x, _) = factors.solve(&b, Backend::Faer, &on).unwrap();
         (
             digest(&x).unwrap(),
             (factors.rank(), factors.order().to_vec()),
@@ -801,7 +795,13 @@ fn a_matrix_moves_between_grids_and_each_tile_once_to_each_rank_it_overlaps() {
             let target = part::<c64>(layout(11), to, courier.rank(), &|_: usize, _: usize| {
                 c64::default()
             });
-            transfer(&source, Turn::Plain, &target, &Shuffled::new(3), courier).unwrap();
+            transfer(
+                &source,
+                Turn::Plain,
+                &target,
+                &Context::new(&Shuffled::new(3)).across(courier),
+            )
+            .unwrap();
             digest(&target).unwrap()
         });
         assert_eq!(digests.into_iter().sum::<Digest>(), digest(&whole).unwrap());

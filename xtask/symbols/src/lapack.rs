@@ -1,11 +1,7 @@
 //! LAPACK: Cholesky and LU with what follows from them, triangles, least squares.
 
 use crate::call::{Call, given, is_unit, length, op, spans, taken, triangle};
-use crate::tiles::{
-    done, general, info as info_of, lower, nb, put, put_lower, with_workers, workers,
-};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Alone;
+use crate::tiles::{done, general, info as info_of, lower, nb, put, put_lower, workers};
 use dataflow_linalg::cholesky;
 use dataflow_linalg::kernel::{Backend, Op, Side, Triangle};
 use dataflow_linalg::lu::{self, Pivots};
@@ -66,7 +62,7 @@ fn potrf<T: Scalar>(name: &str, uplo: &u8, n: &i32, a: *mut T, lda: &i32, info: 
     let how = (stored, Op::ConjTranspose);
     let factor = lower(n, how, |i, j| a[i + j * lda]);
     let space = done(cholesky::Factor::new(&factor, Backend::Auto));
-    *info = info_of(space.run_across(workers(), &Alone, &Monitor::new()));
+    *info = info_of(space.run(workers()));
     put_lower(&factor, how, (a, lda));
 }
 
@@ -163,8 +159,8 @@ fn getrf<T: Scalar>(
     let factors = general(m, n, |i, j| a[i + j * lda]);
     let found = Pivots::new(&factors);
     let space = done(lu::Factor::new(&factors, &found, Backend::Auto));
-    done(space.run_across(workers(), &Alone, &Monitor::new()));
-    *info = info_of(lu::expect_regular(&factors, workers(), &Alone));
+    done(space.run(workers()));
+    *info = info_of(lu::expect_regular(&factors, workers()));
     put(&factors, (a, lda), |_, _| true);
     for (row, other) in found.rows() {
         pivots[row] = other as i32 + 1;
@@ -220,7 +216,7 @@ fn getrs<T: Scalar>(
     let pivots = unsafe { swaps(&factors, pivots) };
     let x = general(n, nrhs, |i, j| b[i + j * ldb]);
     let space = done(lu::Solve::new(&factors, &pivots, op, &x, Backend::Auto));
-    done(space.run_across(workers(), &Alone, &Monitor::new()));
+    done(space.run(workers()));
     put(&x, (b, ldb), |_, _| true);
 }
 
@@ -260,10 +256,7 @@ fn getri<T: Scalar>(
     let factors = general(n, n, |i, j| a[i + j * lda]);
     // SAFETY: as above
     let pivots = unsafe { swaps(&factors, pivots) };
-    let (inverse, _) = done(with_workers(|at| {
-        let by = (at.on, at.courier, at.monitor);
-        lu::invert(factors, &pivots, Backend::Auto, by)
-    }));
+    let (inverse, _) = done(lu::invert(factors, &pivots, Backend::Auto, workers()));
     put(&inverse, (a, lda), |_, _| true);
 }
 
@@ -399,9 +392,13 @@ fn gels<T: Scalar>(
     };
     let sides = general(matrix.rows(), nrhs, |i, j| b[i + j * ldb]);
     let options = Options::of_order(nb());
-    let (x, _) = done(with_workers(|at| {
-        qr::least_squares(&matrix, &sides, options, Backend::Auto, at)
-    }));
+    let (x, _) = done(qr::least_squares(
+        &matrix,
+        &sides,
+        options,
+        Backend::Auto,
+        workers(),
+    ));
     // Below X what no solution removes.
     put(&sides, (&mut *b, ldb), |i, _| i >= x.rows());
     put(&x, (b, ldb), |_, _| true);

@@ -1,12 +1,10 @@
 //! Tiles and workers: where matrices of the caller's are computed with.
 
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Alone;
+use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::{Op, Triangle};
 use dataflow_linalg::matrix::{Layout, TiledMatrix};
 use dataflow_linalg::product::Operand;
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{LinalgError, Where};
 use dataflow_numa::Workers;
 use std::sync::OnceLock;
 
@@ -16,16 +14,6 @@ pub(crate) fn workers() -> &'static Workers {
     WORKERS.get_or_init(|| match Workers::builder().n_workers(2).build() {
         Ok(workers) => workers,
         Err(error) => panic!("no workers: {error}"),
-    })
-}
-
-/// Where a routine of several graphs runs.
-pub(crate) fn with_workers<R>(run: impl FnOnce(Where<'_>) -> R) -> R {
-    let monitor = Monitor::new();
-    run(Where {
-        on: workers(),
-        courier: &Alone,
-        monitor: &monitor,
     })
 }
 

@@ -20,8 +20,7 @@ use crate::matrix::tiled::{column_major, gather};
 use crate::matrix::{Entries, Layout, Piece, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor, Inline};
+use dataflow_core::port::{Executor, Inline};
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
 
@@ -48,7 +47,7 @@ pub fn residual<T: Scalar>(
     l: &TiledMatrix<T>,
 ) -> Result<f64, dataflow_core::Error> {
     let check = Check::new(original, l);
-    check.run_across(&Inline, &Alone)?;
+    check.run(&Inline)?;
     Ok(check.residual().unwrap_or(f64::NAN))
 }
 
@@ -106,12 +105,8 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// # Errors
     /// If a tile of the factor is not at hand; and what [`run_across`](dataflow_core::run_across)
     /// answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-    ) -> Result<Report, dataflow_core::Error> {
-        T::run_check(self, (on, courier, &Monitor::new()))
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, dataflow_core::Error> {
+        T::run_check(self, on)
     }
 
     /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
@@ -443,7 +438,7 @@ mod tests {
         for seed in 0..20 {
             let check = Check::new(&a, &l);
             let on = Shuffled::new(seed).with_threads(2);
-            check.run_across(&on, &Alone).unwrap();
+            check.run(&on).unwrap();
             assert_eq!(check.residual(), Some(residual(&a, &l).unwrap()));
         }
     }

@@ -15,8 +15,7 @@ use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
 use crate::matrix::{Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use std::fmt;
 
@@ -46,7 +45,7 @@ pub fn factor<T: Scalar>(
 ) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, backend)?;
     factor.scan(on)?;
-    factor.run_across(on, &Alone, &Monitor::new())
+    factor.run(on)
 }
 
 impl<'a, T: Scalar> Factor<'a, T> {
@@ -82,36 +81,23 @@ impl<'a, T: Scalar> Factor<'a, T> {
         Factor { inside, ..self }
     }
 
-    /// Looks for an entry that is not finite, all tiles in parallel.
+    /// Looks for an entry that is not finite, all tiles in parallel; every rank looks through its own.
     ///
     /// # Errors
-    /// [`LinalgError::NotFinite`]: the first in column order.
+    /// [`LinalgError::NotFinite`]: the first in column order, the same on every rank; and what
+    /// [`run_across`](dataflow_core::run_across) answers.
     pub fn scan(&self, on: &dyn Executor) -> Result<(), LinalgError> {
-        self.scan_across(on, &Alone)
-    }
-
-    /// The same on all ranks, each of which looks through its tiles.
-    ///
-    /// # Errors
-    /// As [`scan`](Self::scan), the same on every rank.
-    pub fn scan_across(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<(), LinalgError> {
-        self.a.scan(on, courier).map(drop)
+        self.a.scan(on).map(drop)
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
     /// Sends each final tile once to each rank that needs it, diagonal tiles as triangles. Does not
-    /// look for entries that are not finite ([`scan_across`](Self::scan_across)).
+    /// look for entries that are not finite ([`scan`](Self::scan)).
     ///
     /// # Errors
     /// As [`factor`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_factor(self, (on, courier, monitor))
-            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_factor(self, on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 }
 
@@ -379,10 +365,7 @@ mod tests {
                     TiledMatrix::<T>::from_entries(Layout::lower(n, nb).unwrap(), &matrix),
                 );
                 let space = Factor::new(&blocks, Backend::Faer).unwrap();
-                space
-                    .in_two_levels(on)
-                    .run_across(on, &Alone, &Monitor::new())
-                    .unwrap();
+                space.in_two_levels(on).run(on).unwrap();
                 factor(&tiles, Backend::Faer, &Inline).unwrap();
                 let bits = |a: &TiledMatrix<T>| {
                     let elements = a.to_column_major().unwrap();
@@ -394,9 +377,7 @@ mod tests {
             let layout = layout.with_format(Format::SubTiled { order: 3 });
             let hilbert = TiledMatrix::<T>::from_entries(layout, &Hilbert);
             let space = Factor::new(&hilbert, Backend::Faer).unwrap();
-            let failed = space
-                .in_two_levels(on)
-                .run_across(on, &Alone, &Monitor::new());
+            let failed = space.in_two_levels(on).run(on);
             let failed = failed.unwrap_err();
             let hilbert = TiledMatrix::<T>::from_entries(layout, &Hilbert);
             let expected = factor(&hilbert, Backend::Faer, &Inline).unwrap_err();

@@ -25,8 +25,7 @@ use crate::kernel::{
 use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of the inversion: nt(nt+1)(nt+2)/2 tasks for nt tiles a side.
@@ -62,8 +61,8 @@ pub fn inverse<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let inverse = Inverse::new(a, backend)?;
-    a.scan(on, &Alone)?;
-    inverse.run_across(on, &Alone, &Monitor::new())
+    a.scan(on)?;
+    inverse.run(on)
 }
 
 impl<'a, T: Scalar> Inverse<'a, T> {
@@ -82,14 +81,8 @@ impl<'a, T: Scalar> Inverse<'a, T> {
     ///
     /// # Errors
     /// As [`inverse`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_inverse(self, (on, courier, monitor))
-            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_inverse(self, on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 }
 

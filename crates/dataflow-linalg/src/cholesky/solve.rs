@@ -12,8 +12,7 @@ use crate::kernel::{Backend, gemm_op, trsm_left};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// How many steps before it is needed a tile of L may be given.
@@ -44,8 +43,7 @@ pub fn solve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let solve = Solve::new(l, b, backend)?;
-    T::run_solve(&solve, (on, &Alone, &Monitor::new())).map_err(LinalgError::Run)
+    Solve::new(l, b, backend)?.run(on)
 }
 
 impl<'a, T: Scalar> Solve<'a, T> {
@@ -92,13 +90,8 @@ impl<'a, T: Scalar> Solve<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_solve(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_solve(self, on).map_err(LinalgError::Run)
     }
 }
 

@@ -5,17 +5,17 @@ use crate::condition::inverse_norm;
 use crate::determinant::{Determinant, of_diagonal};
 use crate::error::{LinalgError, TileError};
 use crate::kernel::{Backend, Op};
+use crate::matrix::norm::entries;
 use crate::matrix::{Layout, LayoutError, TiledMatrix};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
-use crate::succession::Where;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 
 /// κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3; 1 for an empty matrix.
 ///
-/// - `l`: what [`factor`](super::factor) left, all tiles on this rank
-/// - `norm`: ‖A‖₁, taken [before](crate::matrix::norm::norm) A was overwritten
+/// - `l`: what [`factor`](super::factor) left; each rank gives its part, and gets the same
+/// - `norm`: ‖A‖₁, taken [before](crate::matrix::norm::norm()) A was overwritten
 ///
 /// At most 11 solutions of one column, mostly 4 or 5.
 ///
@@ -33,7 +33,7 @@ use dataflow_core::port::Executor;
 /// use dataflow_linalg::cholesky::{condition, factor};
 /// // A = [4 2; 2 2], A⁻¹ = [½ −½; −½ 1]
 /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 2.0], [2.0, 2.0]][i][j]);
-/// let norm = norm(&a, Norm::One)?;
+/// let norm = norm(&a, Norm::One, &Inline)?;
 /// factor(&a, Backend::Auto, &Inline)?;
 /// assert!((condition(&a, norm, Backend::Auto, &Inline)? - 9.0).abs() < 1e-14);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -48,13 +48,15 @@ pub fn condition<T: Scalar>(
         return Ok(1.0);
     }
     let column = Layout::general(l.rows(), 1, l.nb());
-    let column = column.map_err(|error: LayoutError| LinalgError::Shape(error.to_string()))?;
+    let column = column
+        .and_then(|column| column.distributed(*l.distribution(), l.layout().rank()))
+        .map_err(|error: LayoutError| LinalgError::Shape(error.to_string()))?;
     let estimate = inverse_norm(l.rows(), |_: Op, x: &mut [T]| {
         // A is its own adjoint.
         let b = TiledMatrix::from_fn(column, |row, _| x[row]);
         solve(l, &b, backend, on)?;
-        let written = b.write_column_major(x, l.rows());
-        written.map_err(|error| LinalgError::Shape(error.to_string()))
+        x.copy_from_slice(&entries(&b, on).map_err(LinalgError::Run)?);
+        Ok::<_, LinalgError>(())
     })?;
     Ok(norm * estimate)
 }
@@ -95,22 +97,21 @@ pub fn determinant<T: Scalar>(l: &TiledMatrix<T>) -> Result<Determinant, TileErr
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
-/// use dataflow_linalg::{Where, cholesky, kernel::Backend};
+/// use dataflow_linalg::{cholesky, kernel::Backend};
 /// let entry = |i: usize, j: usize| [[4.0, 2.0], [2.0, 2.0]][i][j];
 /// let (a, l) = (Layout::lower(2, 1)?, Layout::lower(2, 1)?);
 /// let (a, l) = (TiledMatrix::from_fn(a, entry), TiledMatrix::from_fn(l, entry));
 /// cholesky::factor(&l, Backend::Auto, &Inline)?;
 /// let side = Layout::general(2, 1, 1)?;
 /// let b = TiledMatrix::from_fn(side, |i, _| [6.0, 4.0][i]);
-/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
 ///
 /// // The solution is (1, 1): this is 0.001 away from it, and corrected at once.
 /// let x = TiledMatrix::from_fn(side, |i, _| [1.001, 1.0][i]);
-/// let far = cholesky::error_bounds(&a, &l, (&b, &x), Backend::Auto, here)?;
+/// let far = cholesky::error_bounds(&a, &l, (&b, &x), Backend::Auto, &Inline)?;
 /// assert!((0.00099..0.01).contains(&far[0].forward) && far[0].backward > 1e-4);
-/// let near = cholesky::improve(&a, &l, (&b, &x), Backend::Auto, here)?;
+/// let near = cholesky::improve(&a, &l, (&b, &x), Backend::Auto, &Inline)?;
 /// assert!(near[0].forward < 1e-14 && near[0].backward < 1e-15);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -119,9 +120,9 @@ pub fn error_bounds<T: Scalar>(
     l: &TiledMatrix<T>,
     (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
-    refine::bounds(a, (b, x), backend, at, &mut solver(l, backend, at))
+    refine::bounds(a, (b, x), backend, on, &mut solver(l, backend, on))
 }
 
 /// Corrects `x` by its residual, at most 5 times and as long as that helps; then says how far it is
@@ -137,16 +138,16 @@ pub fn improve<T: Scalar>(
     l: &TiledMatrix<T>,
     (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
-    refine::improve(a, (b, x), backend, at, &mut solver(l, backend, at))
+    refine::improve(a, (b, x), backend, on, &mut solver(l, backend, on))
 }
 
 /// Solves with A, which is its own adjoint.
 fn solver<'a, T: Scalar>(
     l: &'a TiledMatrix<T>,
     backend: Backend,
-    at: Where<'a>,
+    on: &'a dyn Executor,
 ) -> impl FnMut(Op, &TiledMatrix<T>) -> Result<Report, LinalgError> + 'a {
-    move |_, b| Solve::new(l, b, backend)?.run_across(at.on, at.courier, at.monitor)
+    move |_, b| Solve::new(l, b, backend)?.run(on)
 }

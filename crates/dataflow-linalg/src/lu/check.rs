@@ -23,8 +23,7 @@ use crate::matrix::tiled::{column_major, empty_tile, fill};
 use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::data::Version;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor, Inline};
+use dataflow_core::port::{Executor, Inline};
 use dataflow_core::prelude::*;
 use dataflow_core::space::{Slot, placed};
 use dataflow_core::{Report, task_names};
@@ -56,7 +55,7 @@ pub fn residual<T: Scalar>(
     pivots: &Pivots<T>,
 ) -> Result<f64, LinalgError> {
     let check = Check::new(original, lu, pivots)?;
-    check.run_across(&Inline, &Alone)?;
+    check.run(&Inline)?;
     Ok(check.residual().unwrap_or(f64::NAN))
 }
 
@@ -143,12 +142,8 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// # Errors
     /// If a tile of the factors is not at hand; and what
     /// [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-    ) -> Result<Report, LinalgError> {
-        T::run_lu_check(self, (on, courier, &Monitor::new())).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_lu_check(self, on).map_err(LinalgError::Run)
     }
 
     /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.

@@ -29,8 +29,7 @@ use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::{ClassBuilder, placed};
 use dataflow_core::{Report, task_names};
@@ -107,9 +106,9 @@ pub fn factor<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, pivots, backend)?;
-    a.scan(on, &Alone)?;
-    let report = factor.run_across(on, &Alone, &Monitor::new())?;
-    expect_regular(a, on, &Alone)?;
+    a.scan(on)?;
+    let report = factor.run(on)?;
+    expect_regular(a, on)?;
     Ok(report)
 }
 
@@ -145,9 +144,9 @@ pub fn factor_by_tournament<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, pivots, backend)?.by_tournament(groups);
-    a.scan(on, &Alone)?;
-    let report = factor.run_across(on, &Alone, &Monitor::new())?;
-    expect_regular(a, on, &Alone)?;
+    a.scan(on)?;
+    let report = factor.run(on)?;
+    expect_regular(a, on)?;
     Ok(report)
 }
 
@@ -156,12 +155,8 @@ pub fn factor_by_tournament<T: Scalar>(
 /// # Errors
 /// [`LinalgError::Singular`] with the first that is, the same on every rank; and what
 /// [`run_across`](dataflow_core::run_across) answers.
-pub fn expect_regular<T: Scalar>(
-    a: &TiledMatrix<T>,
-    on: &dyn Executor,
-    courier: &dyn Courier,
-) -> Result<(), LinalgError> {
-    a.expect_regular(on, courier).map(drop)
+pub fn expect_regular<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
+    a.expect_regular(on).map(drop)
 }
 
 impl<'a, T: Scalar> Factor<'a, T> {
@@ -200,13 +195,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_lu(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_lu(self, on).map_err(LinalgError::Run)
     }
 
     /// How many panels there are.

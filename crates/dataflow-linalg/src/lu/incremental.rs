@@ -27,8 +27,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, ssssm, trsm_op, tstrf};
 use crate::matrix::{Format, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -101,9 +100,9 @@ pub fn factor_incremental<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let factor = Incremental::new(a, exchanges, backend)?;
-    a.scan(on, &Alone)?;
-    let report = factor.run_across(on, &Alone, &Monitor::new())?;
-    expect_regular(a, on, &Alone)?;
+    a.scan(on)?;
+    let report = factor.run(on)?;
+    expect_regular(a, on)?;
     Ok(report)
 }
 
@@ -133,13 +132,8 @@ impl<'a, T: Scalar> Incremental<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_lu_incremental(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_lu_incremental(self, on).map_err(LinalgError::Run)
     }
 
     /// Who has the tile of row k in column n next, after row m of step k, and by which flow.

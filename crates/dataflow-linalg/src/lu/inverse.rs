@@ -18,10 +18,10 @@ use crate::qr::Adjoint;
 use crate::scalar::Scalar;
 use crate::succession::joined;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 
-/// A⁻¹ of a square matrix, all tiles on this rank; uses up `a`. 2n³ flops.
+/// A⁻¹ of a square matrix, of which each rank gives its part and gets that of A⁻¹; and what the
+/// graphs cost together. Uses up `a`. 2n³ flops.
 ///
 /// # Errors
 /// The first entry that is not finite. [`LinalgError::Singular`] if a pivot is zero. If the matrix is
@@ -32,7 +32,7 @@ use dataflow_core::port::{Alone, Courier, Executor};
 /// use dataflow_core::port::Inline;
 /// use dataflow_linalg::{kernel::Backend, lu, matrix::{Layout, TiledMatrix}};
 /// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
-/// let inverse = lu::inverse(a, Backend::Auto, &Inline)?;
+/// let (inverse, _) = lu::inverse(a, Backend::Auto, &Inline)?;
 /// assert_eq!(inverse.to_column_major()?, [-1.0, 0.25, 0.5, 0.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -40,26 +40,12 @@ pub fn inverse<T: Scalar>(
     a: TiledMatrix<T>,
     backend: Backend,
     on: &dyn Executor,
-) -> Result<TiledMatrix<T>, LinalgError> {
-    a.scan(on, &Alone)?;
-    let (inverse, _) = inverse_across(a, backend, (on, &Alone, &Monitor::new()))?;
-    Ok(inverse)
-}
-
-/// The same on all ranks, each of which calls it with its part of the matrix; does not look for
-/// entries that are not finite. Answers this rank's part, and what the graphs cost together.
-///
-/// # Errors
-/// As [`inverse`].
-pub fn inverse_across<T: Scalar>(
-    a: TiledMatrix<T>,
-    backend: Backend,
-    (on, courier, monitor): (&dyn Executor, &dyn Courier, &Monitor),
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     let pivots = Pivots::new(&a);
-    let factored = Factor::new(&a, &pivots, backend)?.run_across(on, courier, monitor)?;
-    expect_regular(&a, on, courier)?;
-    let (inverse, report) = invert(a, &pivots, backend, (on, courier, monitor))?;
+    a.scan(on)?;
+    let factored = Factor::new(&a, &pivots, backend)?.run(on)?;
+    expect_regular(&a, on)?;
+    let (inverse, report) = invert(a, &pivots, backend, on)?;
     Ok((inverse, joined([factored, report])))
 }
 
@@ -75,15 +61,15 @@ pub fn invert<T: Scalar>(
     lu: TiledMatrix<T>,
     pivots: &Pivots<T>,
     backend: Backend,
-    (on, courier, monitor): (&dyn Executor, &dyn Courier, &Monitor),
+    on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     let adjoint = TiledMatrix::vacant(*lu.layout(), lu.memory().clone());
     let solve = Solve::of_unit(&lu, pivots, &adjoint, backend)?;
     let unit = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
     let made = adjoint.fill(&unit, on).map_err(LinalgError::Run)?;
-    let solved = solve.run_across(on, courier, monitor)?;
+    let solved = solve.run(on)?;
     drop(lu);
     let turn = Adjoint::new(&adjoint)?;
-    let turned = T::run_adjoint(&turn, (on, courier, monitor)).map_err(LinalgError::Run)?;
+    let turned = T::run_adjoint(&turn, on).map_err(LinalgError::Run)?;
     Ok((turn.into_matrix(), joined([made, solved, turned])))
 }

@@ -45,7 +45,7 @@ pub use exchanges::Exchanges;
 pub use factor::{Factor, Task, expect_regular, factor, factor_by_tournament};
 pub(crate) use incremental::INNER_BLOCK;
 pub use incremental::{Incremental, IncrementalTask, factor_incremental};
-pub use inverse::{inverse, inverse_across, invert};
+pub use inverse::{inverse, invert};
 pub use order::default_tile_order;
 pub use pivots::Pivots;
 pub use replay::{Replay, ReplayTask, solve_incremental};

@@ -14,8 +14,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, ssssm, trsm_op};
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
@@ -68,8 +67,8 @@ pub fn solve_incremental<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let solve = Replay::new(lu, exchanges, b, backend)?;
-    expect_regular(lu, on, &Alone)?;
-    solve.run_across(on, &Alone, &Monitor::new())
+    expect_regular(lu, on)?;
+    solve.run(on)
 }
 
 impl<'a, T: Scalar> Replay<'a, T> {
@@ -102,13 +101,8 @@ impl<'a, T: Scalar> Replay<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_lu_replay(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_lu_replay(self, on).map_err(LinalgError::Run)
     }
 
     /// Who changes tile (m, j) in step k on the way down, and by which flow.

@@ -14,8 +14,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, trsm_op};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::{Slot, placed};
 use dataflow_core::{Report, task_names};
@@ -89,8 +88,8 @@ pub fn solve<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let solve = Solve::new(lu, pivots, op, b, backend)?;
-    expect_regular(lu, on, &Alone)?;
-    solve.run_across(on, &Alone, &Monitor::new())
+    expect_regular(lu, on)?;
+    solve.run(on)
 }
 
 /// Refuses factors that are not square, and right-hand sides that are not cut and spread alike.
@@ -178,13 +177,8 @@ impl<'a, T: Scalar> Solve<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_lu_solve(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_lu_solve(self, on).map_err(LinalgError::Run)
     }
 
     /// Tile rows and columns of the factors.

@@ -7,8 +7,7 @@ use crate::matrix::check::solve_backward_error;
 use crate::matrix::generate::Random;
 use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, Tile, TiledMatrix};
 use crate::scalar::{Scalar, c32, c64};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Heap, Inline, Memory, Shuffled};
+use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
 use dataflow_core::prelude::*;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -131,7 +130,7 @@ fn what_is_not_finite_is_factored_to_a_residual_that_is_below_nothing() {
                 space = space.by_tournament(n);
             }
             // Without the search for such entries before it.
-            space.run_across(&Inline, &Alone, &Monitor::new()).unwrap();
+            space.run(&Inline).unwrap();
             assert!(pivots.rows().all(|(i, pivot)| i <= pivot && pivot < 5));
             let ratio = residual(&entry, &a, &pivots).unwrap();
             assert!(
@@ -619,7 +618,7 @@ fn what_is_not_finite_is_named_before_an_inverse_or_incremental_pivoting_and_end
             assert_eq!((r, c), (row as u64, col as u64));
         }
         let space = Incremental::new(&a, &exchanges, Backend::Auto).unwrap();
-        space.run_across(&Inline, &Alone, &Monitor::new()).unwrap();
+        space.run(&Inline).unwrap();
         let nan = a.to_column_major().unwrap().into_iter().any(f64::is_nan);
         assert!(nan, "({row}, {col})");
     }

@@ -21,8 +21,7 @@ use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::data::Version;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side.
@@ -46,9 +45,9 @@ pub fn factor_unpivoted<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let factor = Unpivoted::new(a, pivots, backend)?;
-    a.scan(on, &Alone)?;
-    let report = factor.run_across(on, &Alone, &Monitor::new())?;
-    expect_regular(a, on, &Alone)?;
+    a.scan(on)?;
+    let report = factor.run(on)?;
+    expect_regular(a, on)?;
     Ok(report)
 }
 
@@ -87,13 +86,8 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_lu_unpivoted(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_lu_unpivoted(self, on).map_err(LinalgError::Run)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Each tile: a body called for every tile, on the rank that owns it.
 
 use super::Layout;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, Report, run_across};
 use std::fmt;
@@ -11,7 +10,7 @@ use std::fmt;
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::port::{Alone, Inline};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::matrix::{EachTile, Layout};
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
@@ -20,7 +19,7 @@ use std::fmt;
 ///     elements.fetch_add(layout.tile_rows(i) * layout.tile_cols(j), Relaxed);
 ///     Ok(())
 /// });
-/// assert_eq!(count.run_across(&Inline, &Alone)?.tasks, 6);
+/// assert_eq!(count.run(&Inline)?.tasks, 6);
 /// drop(count);
 /// assert_eq!(elements.into_inner(), 35);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -49,8 +48,8 @@ impl<'a> EachTile<'a> {
     ///
     /// # Errors
     /// A body's; and what [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<Report, Error> {
-        run_across(self, on, courier, &Monitor::new())
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
+        run_across(self, on)
     }
 }
 

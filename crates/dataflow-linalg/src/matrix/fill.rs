@@ -8,8 +8,7 @@
 use super::tiled::{empty_tile, fill};
 use super::{Entries, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor};
+use dataflow_core::port::{Alone, Context, Executor};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, Report};
 
@@ -47,7 +46,8 @@ impl<T: Scalar> TiledMatrix<T> {
             entries,
             tiles,
         };
-        T::run_fill(&fill, (on, &Alone, &Monitor::new()))
+        // No other rank has a part in it.
+        T::run_fill(&fill, &Context::new(on).across(&Alone))
     }
 }
 

@@ -11,8 +11,8 @@
 
 mod across;
 
-pub use across::norm_across;
-pub(crate) use across::{Measure, entries_across, infinity_norm_across, peaks_across};
+pub use across::norm;
+pub(crate) use across::{Measure, entries, infinity_norm, peaks};
 
 use super::layout::Structure;
 use super::tiled::column_major;
@@ -52,30 +52,6 @@ impl Part {
             Structure::Lower if i == j => Part::Triangle,
             Structure::Lower => Part::Mirrored,
         }
-    }
-}
-
-/// A norm of a matrix whose tiles are all on this rank; 0 if it is empty. One pass, or two for
-/// Frobenius.
-///
-/// # Errors
-/// If a stored tile is not at hand.
-///
-/// # Examples
-/// ```
-/// use dataflow_linalg::matrix::{Layout, TiledMatrix, norm::{Norm, norm}};
-/// // [3 −4; −4 0], of which the lower triangle is stored
-/// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[3.0, 9.9], [-4.0, 0.0]][i][j]);
-/// assert_eq!(norm(&a, Norm::One)?, 7.0);
-/// assert_eq!(norm(&a, Norm::Frobenius)?, 41f64.sqrt());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn norm<T: Scalar>(a: &TiledMatrix<T>, which: Norm) -> Result<f64, TileError> {
-    match which {
-        Norm::One => Ok(sums(a)?.columns.into_iter().fold(0.0, larger)),
-        Norm::Infinity => Ok(sums(a)?.rows.into_iter().fold(0.0, larger)),
-        Norm::Max => norm_max(a),
-        Norm::Frobenius => norm_frobenius(a),
     }
 }
 
@@ -149,44 +125,6 @@ pub fn tile_sums<T: Scalar>(tile: &Tile<T>, part: Part) -> Sums {
     Sums::of_block(block, tile.rows(), tile.cols(), part)
 }
 
-/// Sums of moduli of all columns and rows.
-///
-/// # Errors
-/// If a stored tile is not at hand.
-pub fn sums<T: Scalar>(a: &TiledMatrix<T>) -> Result<Sums, TileError> {
-    let mut sums = Sums::new(a.rows(), a.cols());
-    for_each_tile(a, |tile, i, j, part| {
-        let (row, col) = (a.row_range(i).start, a.col_range(j).start);
-        sums.add(&tile_sums(tile, part), row, col, part);
-    })?;
-    Ok(sums)
-}
-
-fn norm_max<T: Scalar>(a: &TiledMatrix<T>) -> Result<f64, TileError> {
-    let mut largest = 0.0;
-    for_each_tile(a, |tile, _, _, part| {
-        largest = of_tile(tile, part, largest, |largest, size, _| {
-            larger(largest, size)
-        });
-    })?;
-    Ok(largest)
-}
-
-fn norm_frobenius<T: Scalar>(a: &TiledMatrix<T>) -> Result<f64, TileError> {
-    let largest = norm_max(a)?;
-    let Some(scale) = scale_of(largest) else {
-        return Ok(largest);
-    };
-    let mut total = 0.0;
-    for_each_tile(a, |tile, _, _, part| {
-        total += of_tile(tile, part, 0.0, |sum, size, times| {
-            let scaled = size / scale;
-            sum + times * scaled * scaled
-        });
-    })?;
-    Ok(scale * f64::sqrt(total))
-}
-
 /// The power of two below the largest modulus: dividing by it is exact. `None` if the norm is the
 /// largest modulus itself: zero, infinite or NaN.
 fn scale_of(largest: f64) -> Option<f64> {
@@ -254,19 +192,6 @@ pub fn tile_first_not_finite<T: Scalar>(tile: &Tile<T>, part: Part) -> Option<No
     })
 }
 
-/// Calls with every stored tile in column order.
-fn for_each_tile<T: Scalar>(
-    a: &TiledMatrix<T>,
-    mut visit: impl FnMut(&Tile<T>, usize, usize, Part),
-) -> Result<(), TileError> {
-    for j in 0..a.nt() {
-        for i in (0..a.mt()).filter(|i| a.stores(*i, j)) {
-            visit(&*a.tile_at(i, j)?, i, j, Part::of(a.structure(), i, j));
-        }
-    }
-    Ok(())
-}
-
 /// Folds the moduli of the entries of a tile that count, each with the number of its occurrences.
 fn of_tile<T: Scalar>(
     tile: &Tile<T>,
@@ -319,6 +244,7 @@ mod tests {
     use crate::matrix::generate::Random;
     use crate::matrix::{Entries, Format, Layout};
     use crate::scalar::{c32, c64};
+    use dataflow_core::port::Inline;
     use proptest::prelude::*;
 
     /// By the definitions, from the full matrix.
@@ -354,7 +280,7 @@ mod tests {
         };
         let a = TiledMatrix::from_fn(layout, entry);
         for (which, expected) in NORMS.into_iter().zip(by_definition(&a)) {
-            let found = norm(&a, which).unwrap();
+            let found = norm(&a, which, &Inline).unwrap();
             assert!(
                 (found - expected).abs() <= 1e-13 * expected,
                 "{which:?} of {a:?}: {found}, expected {expected}"
@@ -413,7 +339,7 @@ mod tests {
                     if i + 3 * j == position { bad } else { 1e9 }
                 });
                 for which in NORMS {
-                    let found = norm(&a, which).unwrap();
+                    let found = norm(&a, which, &Inline).unwrap();
                     assert!(is_bad(found), "{which:?} {bad} at {position}: {found}");
                 }
             }
@@ -424,7 +350,7 @@ mod tests {
     fn the_frobenius_norm_neither_overflows_nor_vanishes() {
         for size in [1e300, 1e-300, f64::MIN_POSITIVE / 8.0, f64::MAX / 4.0] {
             let a = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), |_, _| size);
-            assert_eq!(norm(&a, Norm::Frobenius).unwrap(), 2.0 * size);
+            assert_eq!(norm(&a, Norm::Frobenius, &Inline).unwrap(), 2.0 * size);
         }
     }
 
@@ -432,8 +358,8 @@ mod tests {
     fn what_lies_above_the_diagonal_of_a_lower_matrix_does_not_count() {
         let mut a = TiledMatrix::from_fn(Layout::lower(3, 3).unwrap(), |_, _| 1.0);
         a.store_mut().update(0, |tile| tile.set(0, 2, f64::NAN));
-        assert_eq!(norm(&a, Norm::One).unwrap(), 3.0);
-        assert_eq!(norm(&a, Norm::Max).unwrap(), 1.0);
+        assert_eq!(norm(&a, Norm::One, &Inline).unwrap(), 3.0);
+        assert_eq!(norm(&a, Norm::Max, &Inline).unwrap(), 1.0);
         assert_eq!(first_not_finite(&a).unwrap(), None);
     }
 
@@ -442,7 +368,8 @@ mod tests {
         let a = TiledMatrix::<f64>::zeros(Layout::lower(4, 2).unwrap());
         let _held = a.store().take(1);
         for which in NORMS {
-            assert_eq!(norm(&a, which), Err(TileError::Absent { i: 1, j: 0 }));
+            let absent = TileError::Absent { i: 1, j: 0 }.to_string();
+            assert_eq!(norm(&a, which, &Inline).unwrap_err().message(), absent);
         }
     }
 

@@ -6,7 +6,7 @@ use super::{EachTile, Structure, TiledMatrix};
 use crate::error::LinalgError;
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 
 impl<T: Scalar> TiledMatrix<T> {
     /// Looks for an entry that is NaN or infinite; every rank looks through its own tiles.
@@ -19,15 +19,15 @@ impl<T: Scalar> TiledMatrix<T> {
     ///
     /// # Examples
     /// ```
-    /// use dataflow_core::port::{Alone, Inline};
+    /// use dataflow_core::port::Inline;
     /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
     /// let entry = |i: usize, j: usize| if (i, j) == (4, 1) { f64::NAN } else { 1.0 };
     /// let a = TiledMatrix::from_fn(Layout::general(5, 3, 2)?, entry);
-    /// let found = a.scan(&Inline, &Alone).unwrap_err();
+    /// let found = a.scan(&Inline).unwrap_err();
     /// assert!(found.to_string().contains("entry (4, 1)"));
     /// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
     /// ```
-    pub fn scan(&self, on: &dyn Executor, courier: &dyn Courier) -> Result<Report, LinalgError> {
+    pub fn scan(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let lower = self.structure() == Structure::Lower;
         let scan = EachTile::new("scan", self.layout(), |i, j| {
             let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
@@ -46,7 +46,7 @@ impl<T: Scalar> TiledMatrix<T> {
                 self.rows(),
             ))
         });
-        let found = scan.run_across(on, courier);
+        let found = scan.run(on);
         found.map_err(|error| LinalgError::of_run(error, self.rows()))
     }
 
@@ -55,11 +55,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// # Errors
     /// [`LinalgError::Singular`]: the first, the same on every rank; and what
     /// [`run_across`](dataflow_core::run_across) answers.
-    pub(crate) fn expect_regular(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-    ) -> Result<Report, LinalgError> {
+    pub(crate) fn expect_regular(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let search = EachTile::new("search for zero pivots", self.layout(), |i, j| {
             if i != j {
                 return Ok(());
@@ -73,7 +69,7 @@ impl<T: Scalar> TiledMatrix<T> {
                 None => Ok(()),
             }
         });
-        let found = search.run_across(on, courier);
+        let found = search.run(on);
         found.map_err(|error| LinalgError::of_run(error, self.rows()))
     }
 }

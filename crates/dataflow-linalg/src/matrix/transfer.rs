@@ -8,8 +8,7 @@
 use super::{Structure, Tile, TiledMatrix};
 use crate::error::LinalgError;
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across, task_names};
 use std::ops::Range;
@@ -55,11 +54,11 @@ pub struct Transfer<'a, T: Scalar> {
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::port::{Alone, Inline};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix, transfer::{Turn, transfer}};
 /// let a = TiledMatrix::from_fn(Layout::general(5, 3, 2)?, |i, j| (10 * i + j) as f64);
 /// let transposed = TiledMatrix::zeros(Layout::general(3, 5, 4)?);
-/// transfer(&a, Turn::Transposed, &transposed, &Inline, &Alone)?;
+/// transfer(&a, Turn::Transposed, &transposed, &Inline)?;
 /// assert_eq!(transposed.get(2, 4), Some(42.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -68,10 +67,9 @@ pub fn transfer<T: Scalar>(
     turn: Turn,
     to: &TiledMatrix<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<Report, LinalgError> {
     let transfer = Transfer::new(from, turn, to)?;
-    run_across(&transfer, on, courier, &Monitor::new()).map_err(LinalgError::Run)
+    run_across(&transfer, on).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Transfer<'a, T> {
@@ -251,7 +249,7 @@ mod tests {
     use super::*;
     use crate::matrix::{Distribution, Format, Grid, Layout};
     use crate::scalar::c64;
-    use dataflow_core::port::{Alone, Heap, Shuffled};
+    use dataflow_core::port::{Heap, Shuffled};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -275,7 +273,7 @@ mod tests {
             let (rows, cols) = if turn == Turn::Plain { (m, n) } else { (n, m) };
             let target = TiledMatrix::zeros(Layout::general(rows, cols, to).unwrap());
             let on = Shuffled::new(seed).with_threads(2);
-            let report = transfer(&source, turn, &target, &on, &Alone).unwrap();
+            let report = transfer(&source, turn, &target, &on).unwrap();
             prop_assert_eq!(report.copies(), 0);
             for (i, j) in (0..cols).flat_map(|j| (0..rows).map(move |i| (i, j))) {
                 let expected = match turn {

@@ -296,7 +296,7 @@ pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Nee
     run.beside(matrix::<T>(lu).and(matrix::<T>(b)))
 }
 
-/// [`lu::inverse_across`](crate::lu::inverse_across): the factors and A⁻ᴴ, then that and A⁻¹.
+/// [`lu::inverse`](crate::lu::inverse()): the factors and A⁻ᴴ, then that and A⁻¹.
 pub fn lu_inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
     let solved = lu_solve::<T>([layout; 2], Op::ConjTranspose, workers);

@@ -15,12 +15,11 @@ use super::{Gemm, Operand};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::check::{Block, Form, Rounding, backward_error, subtract};
-use crate::matrix::norm::{Norm, norm_across};
+use crate::matrix::norm::{Norm, norm};
 use crate::matrix::tiled::gather;
 use crate::matrix::{EachTile, Entries, Layout, LayoutError, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 
 /// How far S is from op(A)·op(X), in 1-norms.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,13 +54,13 @@ impl Residual {
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::port::{Alone, Inline};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
 /// use dataflow_linalg::product::{Operand, residual};
 /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 2.0], [2.0, 2.0]][i][j]);
 /// let x = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [1.0, -1.0][i]);
 /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [2.0, 0.5][i]);
-/// let residual = residual(Operand::plain(&a), Operand::plain(&x), &b, &Inline, &Alone)?;
+/// let residual = residual(Operand::plain(&a), Operand::plain(&x), &b, &Inline)?;
 /// assert_eq!((residual.difference, residual.a, residual.x), (0.5, 6.0, 2.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -70,11 +69,10 @@ pub fn residual<T: Scalar>(
     x: Operand<'_, T>,
     s: &TiledMatrix<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<Residual, LinalgError> {
     let product = Gemm::new(-T::one(), a, x, T::one(), s, Backend::Faer)?;
-    product.run_across(on, courier, &Monitor::new())?;
-    measured(a, x, s, on, courier)
+    product.run(on)?;
+    measured(a, x, s, on)
 }
 
 /// How far `c` is from op(A)·op(X), of which `a` and `x` are also given by entries that every rank can
@@ -90,7 +88,6 @@ pub fn defect<T: Scalar>(
     (x, of_x): (Operand<'_, T>, &impl Entries<T>),
     c: &TiledMatrix<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<Residual, LinalgError> {
     // The same refusals as for the product.
     Gemm::new(T::one(), a, x, T::zero(), c, Backend::Faer)?;
@@ -116,8 +113,8 @@ pub fn defect<T: Scalar>(
         let filled = rest.fill_tile(i, j, &entries);
         filled.map_err(|absent| absent.to_string().into())
     });
-    each.run_across(on, courier).map_err(LinalgError::Run)?;
-    measured(a, x, &rest, on, courier)
+    each.run(on).map_err(LinalgError::Run)?;
+    measured(a, x, &rest, on)
 }
 
 /// A matrix of this shape in tiles of the order of those of `c`, all on one rank.
@@ -135,13 +132,12 @@ fn measured<T: Scalar>(
     x: Operand<'_, T>,
     rest: &TiledMatrix<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<Residual, LinalgError> {
     let of = |operand: Operand<'_, T>| {
-        let norm = norm_across(operand.matrix, operand.one_norm(), on, courier);
+        let norm = norm(operand.matrix, operand.one_norm(), on);
         norm.map_err(LinalgError::Run)
     };
-    let difference = norm_across(rest, Norm::One, on, courier);
+    let difference = norm(rest, Norm::One, on);
     Ok(Residual {
         difference: difference.map_err(LinalgError::Run)?,
         a: of(a)?,
@@ -156,7 +152,7 @@ mod tests {
     use super::*;
     use crate::matrix::generate::{PositiveDefinite, Random};
     use crate::product::gemm;
-    use dataflow_core::port::{Alone, Inline, Shuffled};
+    use dataflow_core::port::{Inline, Shuffled};
 
     #[test]
     fn a_right_product_has_a_defect_of_rounding_errors_and_one_wrong_entry_anywhere_shows() {
@@ -170,7 +166,7 @@ mod tests {
         gemm(1.0, a, b, 0.0, &c, Backend::Auto, &Inline).unwrap();
         let defect = |c: &TiledMatrix<f64>| {
             let on = Shuffled::new(1).with_threads(2);
-            let found = defect((a, &of_a), (b, &of_b), c, &on, &Alone).unwrap();
+            let found = defect((a, &of_a), (b, &of_b), c, &on).unwrap();
             found.over(k + 2)
         };
         assert!(defect(&c) < 1.0, "{}", defect(&c));
@@ -205,7 +201,7 @@ mod tests {
         let judged = |x: &TiledMatrix<f64>| {
             let rest = TiledMatrix::from_fn(general(), unit);
             let (a, x) = (Operand::plain(&a), Operand::plain(x));
-            residual(a, x, &rest, &Inline, &Alone).unwrap()
+            residual(a, x, &rest, &Inline).unwrap()
         };
         let found = judged(&x);
         assert!((found.difference / expected - 1.0).abs() < 1e-12);

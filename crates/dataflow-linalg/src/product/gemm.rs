@@ -16,8 +16,7 @@ use crate::kernel::{Backend, gemm_add, scale};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// How many steps before its first use a tile may be given to other ranks: it bounds what a rank
@@ -59,7 +58,7 @@ pub fn gemm<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Gemm::new(alpha, a, b, beta, c, backend)?.run_across(on, &Alone, &Monitor::new())
+    Gemm::new(alpha, a, b, beta, c, backend)?.run(on)
 }
 
 impl<'a, T: Scalar> Gemm<'a, T> {
@@ -99,13 +98,8 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_gemm(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_gemm(self, on).map_err(LinalgError::Run)
     }
 
     /// The update that a tile first used at (m, k) of op(A), or at (k, n) of op(B), waits for: on the

@@ -13,8 +13,7 @@ use crate::kernel::{Backend, Op, gemm_add, herk_add, scale};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// How many steps before its first use a tile may be given to other ranks.
@@ -69,7 +68,7 @@ pub fn herk<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Herk::new(alpha, a, beta, c, backend)?.run_across(on, &Alone, &Monitor::new())
+    Herk::new(alpha, a, beta, c, backend)?.run(on)
 }
 
 /// Overwrites the lower triangle of `c` by that of α·op(A)·op(A)ᵀ + β·C, with op(A) = A or Aᵀ: for
@@ -88,7 +87,7 @@ pub fn syrk<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Herk::symmetric(alpha, a, beta, c, backend)?.run_across(on, &Alone, &Monitor::new())
+    Herk::symmetric(alpha, a, beta, c, backend)?.run(on)
 }
 
 impl<'a, T: Scalar> Herk<'a, T> {
@@ -156,13 +155,8 @@ impl<'a, T: Scalar> Herk<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_herk(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_herk(self, on).map_err(LinalgError::Run)
     }
 }
 

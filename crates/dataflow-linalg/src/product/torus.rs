@@ -19,8 +19,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm_add, scale};
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -129,13 +128,8 @@ impl<'a, T: Scalar> Torus<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_torus(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_torus(self, on).map_err(LinalgError::Run)
     }
 
     /// Where tiles of A of step k enter their row of ranks, and tiles of B their column.

@@ -17,8 +17,7 @@ use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_add, scale, trmm
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// How many turns before its first use a tile of A may be given to other ranks.
@@ -114,7 +113,7 @@ pub fn trsm<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Triangular::solve(side, alpha, a, b, backend)?.run_across(on, &Alone, &Monitor::new())
+    Triangular::solve(side, alpha, a, b, backend)?.run(on)
 }
 
 /// Overwrites `b` by α·op(A)·B, or by α·B·op(A). n·m² flops on the left, m·n² on the right; copies
@@ -132,7 +131,7 @@ pub fn trmm<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Triangular::multiply(side, alpha, a, b, backend)?.run_across(on, &Alone, &Monitor::new())
+    Triangular::multiply(side, alpha, a, b, backend)?.run(on)
 }
 
 impl<'a, T: Scalar> Triangular<'a, T> {
@@ -190,13 +189,8 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_triangular(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_triangular(self, on).map_err(LinalgError::Run)
     }
 
     /// The row that has a turn.

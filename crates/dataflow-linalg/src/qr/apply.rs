@@ -12,8 +12,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side, gemqrt, tpmqrt};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
@@ -64,8 +63,7 @@ pub fn apply<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let apply = Apply::new(a, q, way, c, backend)?;
-    T::run_qr_apply(&apply, (on, &Alone, &Monitor::new())).map_err(LinalgError::Run)
+    Apply::new(a, q, way, c, backend)?.run(on)
 }
 
 impl<'a, T: Scalar> Apply<'a, T> {
@@ -120,13 +118,8 @@ impl<'a, T: Scalar> Apply<'a, T> {
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_qr_apply(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_qr_apply(self, on).map_err(LinalgError::Run)
     }
 
     /// Whether the steps run in the order of the factorisation.

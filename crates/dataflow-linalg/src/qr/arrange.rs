@@ -8,8 +8,7 @@ use super::reflectors::alike;
 use crate::error::LinalgError;
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
 
@@ -66,12 +65,11 @@ impl<T: Scalar> Clone for Arrange<'_, T> {
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
 /// use dataflow_linalg::qr::{Lines, arrange};
 /// let a = TiledMatrix::from_fn(Layout::general(2, 3, 2)?, |i, j| (10 * i + j) as f64);
-/// let by = (&Inline as _, &Alone as _, &Monitor::new());
-/// let (turned, _) = arrange(&a, Lines::Columns, &[2, 0, 1], by)?;
+/// let (turned, _) = arrange(&a, Lines::Columns, &[2, 0, 1], &Inline)?;
 /// assert_eq!(turned.to_column_major()?, [2.0, 12.0, 0.0, 10.0, 1.0, 11.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -79,12 +77,12 @@ pub fn arrange<T: Scalar>(
     a: &TiledMatrix<T>,
     lines: Lines,
     order: &[usize],
-    (on, courier, monitor): (&dyn Executor, &dyn Courier, &Monitor),
+    on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     let layout = alike(a.layout(), (a.rows(), a.cols()))?;
     let made = TiledMatrix::vacant(layout, a.memory().clone());
     let space = Arrange::new(a, lines, order, &made)?;
-    let report = T::run_arrange(&space, (on, courier, monitor)).map_err(LinalgError::Run)?;
+    let report = T::run_arrange(&space, on).map_err(LinalgError::Run)?;
     Ok((made, report))
 }
 

@@ -14,11 +14,11 @@ use super::reflectors::{Reflectors, alike};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::check::ratio;
-use crate::matrix::norm::{Norm, norm_across};
+use crate::matrix::norm::{Norm, norm};
 use crate::matrix::{Entries, TiledMatrix};
 use crate::product::{Operand, residual};
 use crate::scalar::Scalar;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 
 /// How good a factorisation is, in 1-norms over ε; below 30 for a backward stable one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,19 +43,18 @@ pub fn check<T: Scalar>(
     a: &TiledMatrix<T>,
     q: &Reflectors<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<Ratios, LinalgError> {
     let (m, k) = (a.rows(), a.rows().min(a.cols()));
     let rest = TiledMatrix::vacant(*a.layout(), a.memory().clone());
     rest.fill(original, on).map_err(LinalgError::Run)?;
-    let norm = norm_across(&rest, Norm::One, on, courier).map_err(LinalgError::Run)?;
-    let (formed, r) = (form(a, q, k, Backend::Faer, on, courier)?, triangle(a, on)?);
+    let norm = norm(&rest, Norm::One, on).map_err(LinalgError::Run)?;
+    let (formed, r) = (form(a, q, k, Backend::Faer, on)?, triangle(a, on)?);
     // A ← A − Q·R
     let of = Operand::plain(&formed);
-    let left = residual(of, Operand::plain(&r), &rest, on, courier)?;
+    let left = residual(of, Operand::plain(&r), &rest, on)?;
     // I ← I − Qᴴ·Q
     let gram = unit(a, (k, k), on)?;
-    let turned = residual(Operand::adjoint(&formed), of, &gram, on, courier)?;
+    let turned = residual(Operand::adjoint(&formed), of, &gram, on)?;
     let m = m as f64;
     Ok(Ratios {
         residual: ratio(left.difference, m * norm * T::EPSILON),
@@ -77,13 +76,12 @@ pub fn solution_ratio<T: Scalar>(
     b: &TiledMatrix<T>,
     x: &TiledMatrix<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<f64, LinalgError> {
     if a.rows() < a.cols() {
-        let rest = residual(Operand::plain(a), Operand::plain(x), b, on, courier)?;
+        let rest = residual(Operand::plain(a), Operand::plain(x), b, on)?;
         return Ok(rest.over(a.cols()));
     }
-    least_squares_ratio(a, b, x, 0.0, (on, courier))
+    least_squares_ratio(a, b, x, 0.0, on)
 }
 
 /// How far what X leaves of B is from orthogonal to A, whatever the shape and the rank: in 1-norms
@@ -108,15 +106,15 @@ pub fn least_squares_ratio<T: Scalar>(
     b: &TiledMatrix<T>,
     x: &TiledMatrix<T>,
     tolerance: f64,
-    (on, courier): (&dyn Executor, &dyn Courier),
+    on: &dyn Executor,
 ) -> Result<f64, LinalgError> {
     let (m, n, nrhs) = (a.rows(), a.cols(), b.cols());
-    let right = norm_across(b, Norm::One, on, courier).map_err(LinalgError::Run)?;
-    let rest = residual(Operand::plain(a), Operand::plain(x), b, on, courier)?;
+    let right = norm(b, Norm::One, on).map_err(LinalgError::Run)?;
+    let rest = residual(Operand::plain(a), Operand::plain(x), b, on)?;
     let none = TiledMatrix::vacant(alike(a.layout(), (n, nrhs))?, a.memory().clone());
     none.fill(&|_, _| T::zero(), on).map_err(LinalgError::Run)?;
     // 0 ← 0 − Aᴴ·(B − A·X)
-    let left = residual(Operand::adjoint(a), Operand::plain(b), &none, on, courier)?;
+    let left = residual(Operand::adjoint(a), Operand::plain(b), &none, on)?;
     let rounding = (m.max(n).max(nrhs) as f64 * T::EPSILON).max(tolerance);
     let scale = rounding * rest.a * (rest.a * rest.x + right);
     Ok(ratio(left.difference, scale))

@@ -24,8 +24,7 @@ use crate::kernel::{Backend, Op, Side, gemqrt, geqrt, strongest_columns};
 use crate::lu::first_entrant;
 use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
@@ -88,11 +87,11 @@ impl<T: Scalar> Copy for Choice<'_, T> {}
 pub fn choose<T: Scalar>(
     a: &TiledMatrix<T>,
     backend: Backend,
-    (on, courier, monitor): (&dyn Executor, &dyn Courier, &Monitor),
+    on: &dyn Executor,
 ) -> Result<(Vec<usize>, Report), LinalgError> {
     let order = OnceLock::new();
     let choice = Choice::new(a, &order, backend)?;
-    let report = T::run_choice(&choice, (on, courier, monitor)).map_err(LinalgError::Run)?;
+    let report = T::run_choice(&choice, on).map_err(LinalgError::Run)?;
     // A run that ended well has told every rank.
     Ok((order.into_inner().unwrap_or_default(), report))
 }

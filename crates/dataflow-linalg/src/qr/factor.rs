@@ -22,8 +22,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
 use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
@@ -70,8 +69,8 @@ pub fn factor<T: Scalar>(
 ) -> Result<(Reflectors<T>, Report), LinalgError> {
     let q = Reflectors::new(a.layout(), options);
     let factor = Factor::new(a, &q, backend)?;
-    a.scan(on, &Alone)?;
-    let report = factor.run_across(on, &Alone, &Monitor::new())?;
+    a.scan(on)?;
+    let report = factor.run(on)?;
     Ok((q, report))
 }
 
@@ -112,13 +111,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// As [`factor`], the same on every rank; and what
     /// [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_qr(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_qr(self, on).map_err(LinalgError::Run)
     }
 
     /// The rows of tiles that a task changes, by flow.

@@ -6,8 +6,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::{Entries, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use std::ops::Range;
 
 /// The first `columns` columns of Q, spread like the matrix that was factored; every rank calls it
@@ -24,7 +23,6 @@ pub fn form<T: Scalar>(
     columns: usize,
     backend: Backend,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<TiledMatrix<T>, LinalgError> {
     let m = a.rows();
     if columns > m {
@@ -33,7 +31,7 @@ pub fn form<T: Scalar>(
     }
     let made = unit(a, (m, columns), on)?;
     let apply = Apply::new(a, q, (Side::Left, Op::NoTranspose), &made, backend)?;
-    apply.run_across(on, courier, &Monitor::new())?;
+    apply.run(on)?;
     Ok(made)
 }
 

@@ -18,8 +18,7 @@ use super::choice::{number, set_number};
 use crate::error::LinalgError;
 use crate::matrix::{Format, Tile, TiledMatrix};
 use crate::scalar::{Scalar, c64};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
@@ -81,11 +80,11 @@ pub struct Leading<'a, T: Scalar> {
 pub(super) fn leading<T: Scalar>(
     r: &TiledMatrix<T>,
     (compare, rcond): (Compare, f64),
-    (on, courier, monitor): (&dyn Executor, &dyn Courier, &Monitor),
+    on: &dyn Executor,
 ) -> Result<(Found, Report), LinalgError> {
     let found = OnceLock::new();
     let space = Leading::new(r, (compare, rcond), &found);
-    let report = T::run_leading(&space, (on, courier, monitor)).map_err(LinalgError::Run)?;
+    let report = T::run_leading(&space, on).map_err(LinalgError::Run)?;
     // A run that ended well has told every rank.
     Ok((found.into_inner().unwrap_or_default(), report))
 }

@@ -22,8 +22,9 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::TiledMatrix;
 use crate::scalar::Scalar;
-use crate::succession::{Where, joined};
+use crate::succession::joined;
 use dataflow_core::Report;
+use dataflow_core::port::Executor;
 
 /// The least-squares solution of A·X = B for m ≥ n, the shortest solution for m < n; and what all
 /// graphs cost together.
@@ -42,15 +43,14 @@ use dataflow_core::Report;
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::kernel::Backend;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
-/// use dataflow_linalg::qr::{Options, Where, least_squares};
+/// use dataflow_linalg::qr::{Options, least_squares};
 /// // The line nearest to (0, 1), (1, 2), (2, 6)
 /// let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0, i as f64][j]);
 /// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, 2.0, 6.0][i]);
-/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
-/// let (x, _) = least_squares(&a, &b, Options::of_order(2), Backend::Auto, here)?;
+/// let (x, _) = least_squares(&a, &b, Options::of_order(2), Backend::Auto, &Inline)?;
 /// assert!((x.get(0, 0).unwrap() - 0.5).abs() < 1e-14);
 /// assert!((x.get(1, 0).unwrap() - 2.5).abs() < 1e-14);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,16 +60,16 @@ pub fn least_squares<T: Scalar>(
     b: &TiledMatrix<T>,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     expect_fit(a, b)?;
-    let looks = [a.scan(at.on, at.courier)?, b.scan(at.on, at.courier)?];
+    let looks = [a.scan(on)?, b.scan(on)?];
     let solution = alike(b.layout(), (a.cols(), b.cols()))?;
     let x = TiledMatrix::vacant(solution, b.memory().clone());
-    let fill = x.fill(&|_, _| T::zero(), at.on).map_err(LinalgError::Run)?;
+    let fill = x.fill(&|_, _| T::zero(), on).map_err(LinalgError::Run)?;
     let reports = match a.rows() >= a.cols() {
-        true => tall(a, b, &x, options, backend, at)?,
-        false => wide(a, b, &x, (options, backend), Look::First, at)?,
+        true => tall(a, b, &x, options, backend, on)?,
+        false => wide(a, b, &x, (options, backend), Look::First, on)?,
     };
     let all = looks.into_iter().chain([fill]).chain(reports);
     Ok((x, joined(all)))
@@ -109,18 +109,17 @@ pub fn expect_full_rank<T: Scalar>(
     r: &TiledMatrix<T>,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let (m, n) = (r.rows(), r.cols());
     // What rounding errors leave of a column that depends on others, over its length.
     let tolerance = 2.0 * T::EPSILON * (m.max(n) as f64).sqrt();
-    let by = (at.on, at.courier, at.monitor);
-    let (found, report) = leading(r, (Compare::ByDirection, tolerance), by)?;
+    let (found, report) = leading(r, (Compare::ByDirection, tolerance), on)?;
     if found.rank == n {
         return Ok(report);
     }
     let rcond = default_rcond::<T>(m, n);
-    let rank = rank_of_triangle(r, rcond, options, backend, at)?;
+    let rank = rank_of_triangle(r, rcond, options, backend, on)?;
     Err(LinalgError::RankDeficient {
         rank: rank.min(n - 1) as u64,
         full: n as u64,
@@ -143,20 +142,15 @@ fn tall<T: Scalar>(
     x: &TiledMatrix<T>,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Vec<Report>, LinalgError> {
-    let Where {
-        on,
-        courier,
-        monitor,
-    } = at;
     let q = Reflectors::new(a.layout(), options);
-    let factor = Factor::new(a, &q, backend)?.run_across(on, courier, monitor)?;
-    let look = expect_full_rank(a, options, backend, at)?;
+    let factor = Factor::new(a, &q, backend)?.run(on)?;
+    let look = expect_full_rank(a, options, backend, on)?;
     let turn = Apply::new(a, &q, (Side::Left, Op::ConjTranspose), b, backend)?;
-    let turn = turn.run_across(on, courier, monitor)?;
+    let turn = turn.run(on)?;
     let solve = Triangular::new(a, Op::NoTranspose, b, x, backend)?;
-    let solve = solve.run_across(on, courier, monitor)?;
+    let solve = solve.run(on)?;
     Ok(vec![factor, look, turn, solve])
 }
 
@@ -167,27 +161,22 @@ pub(super) fn wide<T: Scalar>(
     x: &TiledMatrix<T>,
     (options, backend): (Options, Backend),
     look: Look,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Vec<Report>, LinalgError> {
-    let Where {
-        on,
-        courier,
-        monitor,
-    } = at;
     let adjoint = Adjoint::new(a)?;
-    let make = T::run_adjoint(&adjoint, (on, courier, monitor));
+    let make = T::run_adjoint(&adjoint, on);
     let make = make.map_err(LinalgError::Run)?;
     let adjoint = adjoint.into_matrix();
     let q = Reflectors::new(adjoint.layout(), options);
-    let factor = Factor::new(&adjoint, &q, backend)?.run_across(on, courier, monitor)?;
+    let factor = Factor::new(&adjoint, &q, backend)?.run(on)?;
     let solve = Triangular::new(&adjoint, Op::ConjTranspose, b, x, backend)?;
     let look = match look {
-        Look::First => Some(expect_full_rank(&adjoint, options, backend, at)?),
+        Look::First => Some(expect_full_rank(&adjoint, options, backend, on)?),
         Look::Never => None,
     };
-    let solve = solve.run_across(on, courier, monitor)?;
+    let solve = solve.run(on)?;
     let turn = Apply::new(&adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
-    let turn = turn.run_across(on, courier, monitor)?;
+    let turn = turn.run(on)?;
     let look = look.into_iter();
     Ok(look.chain([make, factor, solve, turn]).collect())
 }

@@ -9,7 +9,7 @@
 //!
 //! # Examples
 //! ```
-//! use dataflow_core::port::{Alone, Inline};
+//! use dataflow_core::port::Inline;
 //! use dataflow_linalg::kernel::Backend;
 //! use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Random};
 //! use dataflow_linalg::qr::{self, Options, Tree};
@@ -18,7 +18,7 @@
 //! let a = TiledMatrix::<f64>::from_entries(Layout::general(50, 20, 8)?, &random);
 //! let options = Options::of_order(8).with_tree(Tree::Greedy);
 //! let (q, _) = qr::factor(&a, options, Backend::Auto, &Inline)?;
-//! let ratios = qr::check(&random, &a, &q, &Inline, &Alone)?;
+//! let ratios = qr::check(&random, &a, &q, &Inline)?;
 //! assert!(ratios.residual < 10.0 && ratios.orthogonality < 10.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -40,7 +40,6 @@ mod reflectors;
 mod solve;
 mod tree;
 
-pub use crate::succession::Where;
 pub use adjoint::{Adjoint, AdjointTask};
 pub use apply::{Apply, ApplyTask, apply};
 pub use arrange::{Arrange, ArrangeTask, Lines, arrange};

@@ -30,8 +30,9 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::{Entries, TiledMatrix};
 use crate::scalar::Scalar;
-use crate::succession::{Where, joined};
+use crate::succession::joined;
 use dataflow_core::Report;
+use dataflow_core::port::Executor;
 use std::ops::Range;
 
 /// A·P = Q·R, and the rank of A.
@@ -72,16 +73,15 @@ pub fn default_rcond<T: Scalar>(m: usize, n: usize) -> f64 {
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::kernel::Backend;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
-/// use dataflow_linalg::qr::{Options, Where, pivoted};
+/// use dataflow_linalg::qr::{Options, pivoted};
 /// // The second column is twice the first.
 /// let a = TiledMatrix::from_fn(Layout::general(3, 3, 2)?, |i, j| {
 ///     [[1.0, 2.0, 0.0], [1.0, 2.0, 3.0], [1.0, 2.0, 0.0]][i][j]
 /// });
-/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
-/// let factors = pivoted(&a, None, Options::of_order(2), Backend::Auto, here)?;
+/// let factors = pivoted(&a, None, Options::of_order(2), Backend::Auto, &Inline)?;
 /// assert_eq!((factors.rank(), factors.order()), (2, &[1, 2, 0][..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -90,7 +90,7 @@ pub fn pivoted<'a, T: Scalar>(
     rcond: Option<f64>,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Pivoted<'a, T>, LinalgError> {
     let rcond = rcond.unwrap_or_else(|| default_rcond::<T>(a.rows(), a.cols()));
     if !(0.0..1.0).contains(&rcond) {
@@ -98,15 +98,15 @@ pub fn pivoted<'a, T: Scalar>(
         return Err(LinalgError::Argument(text));
     }
     let outer = Reflectors::new(a.layout(), options);
-    let mut reports = vec![a.scan(at.on, at.courier)?];
+    let mut reports = vec![a.scan(on)?];
     let is_tall = a.rows() > a.cols();
     if is_tall {
         let factor = Factor::new(a, &outer, backend)?;
-        reports.push(factor.run_across(at.on, at.courier, at.monitor)?);
+        reports.push(factor.run(on)?);
     }
     let strongest = match is_tall {
-        true => strongest_first(&triangle(a, at.on)?, rcond, options, backend, at)?,
-        false => strongest_first(a, rcond, options, backend, at)?,
+        true => strongest_first(&triangle(a, on)?, rcond, options, backend, on)?,
+        false => strongest_first(a, rcond, options, backend, on)?,
     };
     let Strongest {
         matrix,
@@ -142,15 +142,14 @@ fn strongest_first<T: Scalar>(
     rcond: f64,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Strongest<T>, LinalgError> {
-    let by = (at.on, at.courier, at.monitor);
-    let (order, choice) = choose(s, backend, by)?;
-    let (matrix, moved) = arrange(s, Lines::Columns, &order, by)?;
+    let (order, choice) = choose(s, backend, on)?;
+    let (matrix, moved) = arrange(s, Lines::Columns, &order, on)?;
     let reflectors = Reflectors::new(matrix.layout(), options);
     let factor = Factor::new(&matrix, &reflectors, backend)?;
-    let factor = factor.run_across(at.on, at.courier, at.monitor)?;
-    let (found, search) = leading(&matrix, (Compare::AsTheyAre, rcond), by)?;
+    let factor = factor.run(on)?;
+    let (found, search) = leading(&matrix, (Compare::AsTheyAre, rcond), on)?;
     Ok(Strongest {
         matrix,
         reflectors,
@@ -167,9 +166,9 @@ pub(super) fn rank_of_triangle<T: Scalar>(
     rcond: f64,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<usize, LinalgError> {
-    let found = strongest_first(&triangle(r, at.on)?, rcond, options, backend, at)?;
+    let found = strongest_first(&triangle(r, on)?, rcond, options, backend, on)?;
     Ok(found.found.rank)
 }
 
@@ -203,24 +202,24 @@ impl<T: Scalar> Pivoted<'_, T> {
     ///
     /// # Errors
     /// If the run fails.
-    pub fn r(&self, at: Where<'_>) -> Result<TiledMatrix<T>, LinalgError> {
-        triangle(&self.inner, at.on)
+    pub fn r(&self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
+        triangle(&self.inner, on)
     }
 
     /// The first min(m, n) columns of Q; spread like A.
     ///
     /// # Errors
     /// If the run fails.
-    pub fn q(&self, backend: Backend, at: Where<'_>) -> Result<TiledMatrix<T>, LinalgError> {
+    pub fn q(&self, backend: Backend, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
         let k = self.inner.rows();
-        let inner = form(&self.inner, &self.q, k, backend, at.on, at.courier)?;
+        let inner = form(&self.inner, &self.q, k, backend, on)?;
         let Some(outer) = &self.outer else {
             return Ok(inner);
         };
-        let q = copy(&Top(&inner), self.a, (self.a.rows(), k), at)?;
+        let q = copy(&Top(&inner), self.a, (self.a.rows(), k), on)?;
         let way = (Side::Left, Op::NoTranspose);
         let turn = Apply::new(self.a, outer, way, &q, backend)?;
-        turn.run_across(at.on, at.courier, at.monitor)?;
+        turn.run(on)?;
         Ok(q)
     }
 
@@ -235,38 +234,37 @@ impl<T: Scalar> Pivoted<'_, T> {
         &self,
         b: &TiledMatrix<T>,
         backend: Backend,
-        at: Where<'_>,
+        on: &dyn Executor,
     ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
         expect_fit(self.a, b)?;
         let (k, n, nrhs) = (self.inner.rows(), self.a.cols(), b.cols());
         let mut reports = Vec::new();
         let mut turn = |matrix: &TiledMatrix<T>, q, c: &TiledMatrix<T>| {
             let turn = Apply::new(matrix, q, (Side::Left, Op::ConjTranspose), c, backend)?;
-            reports.push(turn.run_across(at.on, at.courier, at.monitor)?);
+            reports.push(turn.run(on)?);
             Ok::<_, LinalgError>(())
         };
         if let Some(outer) = &self.outer {
             turn(self.a, outer, b)?;
         }
-        let c = copy(&Top(b), b, (k, nrhs), at)?;
+        let c = copy(&Top(b), b, (k, nrhs), on)?;
         turn(&self.inner, &self.q, &c)?;
-        let y = copy(&|_: usize, _: usize| T::zero(), b, (n, nrhs), at)?;
+        let y = copy(&|_: usize, _: usize| T::zero(), b, (n, nrhs), on)?;
         if self.rank() == n {
             let solve = Triangular::new(&self.inner, Op::NoTranspose, &c, &y, backend)?;
-            reports.push(solve.run_across(at.on, at.courier, at.monitor)?);
+            reports.push(solve.run(on)?);
         } else if self.rank() > 0 {
             // [R₁ R₂]·Y = C, by the factors of the adjoint
-            let r = triangle(&self.inner, at.on)?;
-            let r = copy(&Top(&r), &self.inner, (self.rank(), n), at)?;
-            let c = copy(&Top(&c), b, (self.rank(), nrhs), at)?;
+            let r = triangle(&self.inner, on)?;
+            let r = copy(&Top(&r), &self.inner, (self.rank(), n), on)?;
+            let c = copy(&Top(&c), b, (self.rank(), nrhs), on)?;
             let options = self.q.options();
-            reports.extend(wide(&r, &c, &y, (options, backend), Look::Never, at)?);
+            reports.extend(wide(&r, &c, &y, (options, backend), Look::Never, on)?);
         }
         let mut places = vec![0; n];
         let ordered = self.order.iter().enumerate();
         ordered.for_each(|(at, &column)| places[column] = at);
-        let by = (at.on, at.courier, at.monitor);
-        let (x, moved) = arrange(&y, Lines::Rows, &places, by)?;
+        let (x, moved) = arrange(&y, Lines::Rows, &places, on)?;
         reports.push(moved);
         Ok((x, joined(reports)))
     }
@@ -291,16 +289,15 @@ impl<T: Scalar> Pivoted<'_, T> {
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::kernel::Backend;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
-/// use dataflow_linalg::qr::{Options, Where, least_squares_minimum_norm};
+/// use dataflow_linalg::qr::{Options, least_squares_minimum_norm};
 /// // x + y = 1, three times: the shortest solution is (½, ½).
 /// let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |_, _| 1.0);
 /// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |_, _| 1.0);
-/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
 /// let options = Options::of_order(2);
-/// let (x, rank, _) = least_squares_minimum_norm(&a, &b, None, options, Backend::Auto, here)?;
+/// let (x, rank, _) = least_squares_minimum_norm(&a, &b, None, options, Backend::Auto, &Inline)?;
 /// assert_eq!(rank, 1);
 /// assert!((0..2).all(|i| (x.get(i, 0).unwrap() - 0.5_f64).abs() < 1e-14));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -311,12 +308,12 @@ pub fn least_squares_minimum_norm<T: Scalar>(
     rcond: Option<f64>,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, usize, Report), LinalgError> {
     expect_fit(a, b)?;
-    let look = b.scan(at.on, at.courier)?;
-    let factors = pivoted(a, rcond, options, backend, at)?;
-    let (x, solved) = factors.solve(b, backend, at)?;
+    let look = b.scan(on)?;
+    let factors = pivoted(a, rcond, options, backend, on)?;
+    let (x, solved) = factors.solve(b, backend, on)?;
     let rank = factors.rank();
     Ok((x, rank, joined([look, factors.report, solved])))
 }
@@ -329,13 +326,12 @@ pub fn least_squares_minimum_norm<T: Scalar>(
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::kernel::Backend;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
-/// use dataflow_linalg::qr::{Options, Where, pseudo_inverse};
+/// use dataflow_linalg::qr::{Options, pseudo_inverse};
 /// let a = TiledMatrix::from_fn(Layout::general(2, 2, 2)?, |i, _| [2.0, 0.0][i]);
-/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
-/// let (inverse, rank, _) = pseudo_inverse(&a, None, Options::of_order(2), Backend::Auto, here)?;
+/// let (inverse, rank, _) = pseudo_inverse(&a, None, Options::of_order(2), Backend::Auto, &Inline)?;
 /// assert_eq!(rank, 1);
 /// let expected = [[0.25, 0.0], [0.25, 0.0]];
 /// let off = |i: usize, j: usize| (inverse.get(i, j).unwrap() - expected[i][j] as f64).abs();
@@ -347,12 +343,12 @@ pub fn pseudo_inverse<T: Scalar>(
     rcond: Option<f64>,
     options: Options,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, usize, Report), LinalgError> {
     let m = a.rows();
     let one = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
-    let unit = copy(&one, a, (m, m), at)?;
-    least_squares_minimum_norm(a, &unit, rcond, options, backend, at)
+    let unit = copy(&one, a, (m, m), on)?;
+    least_squares_minimum_norm(a, &unit, rcond, options, backend, on)
 }
 
 /// A matrix of another shape that is cut and spread like one, with entries of which each rank knows
@@ -361,10 +357,10 @@ fn copy<T: Scalar>(
     entries: &impl Entries<T>,
     like: &TiledMatrix<T>,
     shape: (usize, usize),
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
     let copy = TiledMatrix::vacant(alike(like.layout(), shape)?, like.memory().clone());
-    copy.fill(entries, at.on).map_err(LinalgError::Run)?;
+    copy.fill(entries, on).map_err(LinalgError::Run)?;
     Ok(copy)
 }
 

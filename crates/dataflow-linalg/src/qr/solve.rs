@@ -9,8 +9,7 @@ use crate::kernel::{Backend, Op, gemm_op, solve_leading};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Executor};
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of X ← R⁻¹·B, or R⁻ᴴ·B, for the R of a factored matrix.
@@ -88,25 +87,16 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     /// # Errors
     /// [`LinalgError::Singular`] with the first zero, the same on every rank; what
     /// [`run_across`](dataflow_core::run_across) answers.
-    pub fn expect_regular(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-    ) -> Result<Report, LinalgError> {
-        self.a.expect_regular(on, courier)
+    pub fn expect_regular(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        self.a.expect_regular(on)
     }
 
     /// Solves with an R that has no zero on its diagonal; every rank calls it with its part.
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
-    pub fn run_across(
-        &self,
-        on: &dyn Executor,
-        courier: &dyn Courier,
-        monitor: &Monitor,
-    ) -> Result<Report, LinalgError> {
-        T::run_qr_solve(self, (on, courier, monitor)).map_err(LinalgError::Run)
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_qr_solve(self, on).map_err(LinalgError::Run)
     }
 
     /// Whether the last rows are solved first.

@@ -11,12 +11,12 @@ use super::entrywise::{by_columns, combine, fits, mapped, moduli, rest};
 use crate::condition::inverse_norm;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
-use crate::matrix::norm::{entries_across, peaks_across};
+use crate::matrix::norm::{entries, peaks};
 use crate::matrix::{Layout, LayoutError, TiledMatrix};
 use crate::product::{Gemm, Operand};
 use crate::scalar::{Scalar, smallest_normal};
-use crate::succession::Where;
 use dataflow_core::Report;
+use dataflow_core::port::Executor;
 
 /// LAPACK's ITMAX.
 const MOST_CORRECTIONS: usize = 5;
@@ -53,10 +53,10 @@ pub fn bounds<T: Scalar>(
     a: &TiledMatrix<T>,
     (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
     solve: &mut Solves<'_, T>,
 ) -> Result<Vec<Bounds>, LinalgError> {
-    let system = System::new(a, (b, x), backend, at)?;
+    let system = System::new(a, (b, x), backend, on)?;
     let judged = system.judged()?;
     system.bounded(judged, solve)
 }
@@ -73,10 +73,10 @@ pub fn improve<T: Scalar>(
     a: &TiledMatrix<T>,
     (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
     solve: &mut Solves<'_, T>,
 ) -> Result<Vec<Bounds>, LinalgError> {
-    let system = System::new(a, (b, x), backend, at)?;
+    let system = System::new(a, (b, x), backend, on)?;
     let mut last = vec![3.0; b.cols()];
     let mut judged = system.judged()?;
     for _ in 0..MOST_CORRECTIONS {
@@ -86,14 +86,14 @@ pub fn improve<T: Scalar>(
         if is_done.iter().all(|done| *done) {
             break;
         }
-        by_columns("clear columns", &judged.rest, at, |x, col| {
+        by_columns("clear columns", &judged.rest, on, |x, col| {
             match is_done[col] {
                 true => T::zero(),
                 false => x,
             }
         })?;
         solve(Op::NoTranspose, &judged.rest)?;
-        combine("correct", x, &judged.rest, at, |x, correction| {
+        combine("correct", x, &judged.rest, on, |x, correction| {
             x + correction
         })?;
         last = judged.backward;
@@ -108,7 +108,7 @@ struct System<'a, T: Scalar> {
     b: &'a TiledMatrix<T>,
     x: &'a TiledMatrix<T>,
     backend: Backend,
-    at: Where<'a>,
+    on: &'a dyn Executor,
     /// |A|
     moduli: TiledMatrix<T>,
     /// Sums of up to n + 1 terms below this say nothing.
@@ -130,7 +130,7 @@ impl<'a, T: Scalar> System<'a, T> {
         a: &'a TiledMatrix<T>,
         (b, x): (&'a TiledMatrix<T>, &'a TiledMatrix<T>),
         backend: Backend,
-        at: Where<'a>,
+        on: &'a dyn Executor,
     ) -> Result<Self, LinalgError> {
         fits(a, &[b, x])?;
         Ok(System {
@@ -138,30 +138,30 @@ impl<'a, T: Scalar> System<'a, T> {
             b,
             x,
             backend,
-            at,
-            moduli: moduli(a, at)?,
+            on,
+            moduli: moduli(a, on)?,
             negligible: (a.rows() + 1) as f64 * smallest_normal::<T>(),
         })
     }
 
     /// R, W and the backward errors.
     fn judged(&self) -> Result<Judged<T>, LinalgError> {
-        let at = self.at;
-        let (rest, _) = rest(Operand::plain(self.a), self.b, self.x, self.backend, at)?;
-        let (scale, of_x) = (moduli(self.b, at)?, moduli(self.x, at)?);
+        let on = self.on;
+        let (rest, _) = rest(Operand::plain(self.a), self.b, self.x, self.backend, on)?;
+        let (scale, of_x) = (moduli(self.b, on)?, moduli(self.x, on)?);
         let (a, x) = (Operand::plain(&self.moduli), Operand::plain(&of_x));
         let product = Gemm::new(T::one(), a, x, T::one(), &scale, self.backend)?;
-        product.run_across(at.on, at.courier, at.monitor)?;
-        let (ratios, _) = mapped("moduli", &rest, at, |r: T| T::from_real(r.modulus()))?;
+        product.run(on)?;
+        let (ratios, _) = mapped("moduli", &rest, on, |r: T| T::from_real(r.modulus()))?;
         let (least, negligible) = (self.negligible / T::EPSILON, self.negligible);
-        combine("backward errors", &ratios, &scale, at, |r, w| {
+        combine("backward errors", &ratios, &scale, on, |r, w| {
             T::from_real(match w.re() > least {
                 true => r.re() / w.re(),
                 // NaN stays NaN.
                 false => (r.re() + negligible) / (w.re() + negligible),
             })
         })?;
-        let (backward, _) = peaks_across(&ratios, at.on, at.courier).map_err(LinalgError::Run)?;
+        let (backward, _) = peaks(&ratios, on).map_err(LinalgError::Run)?;
         Ok(Judged {
             rest,
             scale,
@@ -175,16 +175,16 @@ impl<'a, T: Scalar> System<'a, T> {
         judged: Judged<T>,
         solve: &mut Solves<'_, T>,
     ) -> Result<Vec<Bounds>, LinalgError> {
-        let (at, n) = (self.at, self.a.rows());
+        let (on, n) = (self.on, self.a.rows());
         let (least, negligible) = (self.negligible / T::EPSILON, self.negligible);
         let terms = (n + 1) as f64 * T::EPSILON;
         let weights = judged.scale;
-        combine("weights", &weights, &judged.rest, at, |w, r| {
+        combine("weights", &weights, &judged.rest, on, |w, r| {
             let small = if w.re() > least { 0.0 } else { negligible };
             T::from_real(r.modulus() + terms * w.re() + small)
         })?;
-        let weights = entries_across(&weights, at.on, at.courier).map_err(LinalgError::Run)?;
-        let (sizes, _) = peaks_across(self.x, at.on, at.courier).map_err(LinalgError::Run)?;
+        let weights = entries(&weights, on).map_err(LinalgError::Run)?;
+        let (sizes, _) = peaks(self.x, on).map_err(LinalgError::Run)?;
         if n == 0 {
             let (forward, backward) = (0.0, 0.0);
             return Ok(vec![Bounds { forward, backward }; self.b.cols()]);
@@ -204,7 +204,7 @@ impl<'a, T: Scalar> System<'a, T> {
         weights: &[T],
         solve: &mut Solves<'_, T>,
     ) -> Result<f64, LinalgError> {
-        let (at, n) = (self.at, self.a.rows());
+        let (on, n) = (self.on, self.a.rows());
         let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
         let of_b = self.b.layout();
         let column = Layout::general(n, 1, of_b.nb()).map_err(wrong)?;
@@ -214,10 +214,10 @@ impl<'a, T: Scalar> System<'a, T> {
         let mut solved = |op: Op, x: &mut [T]| {
             let b = TiledMatrix::vacant(column, self.b.memory().clone());
             let from: &[T] = x;
-            b.fill(&|row: usize, _: usize| from[row], at.on)
+            b.fill(&|row: usize, _: usize| from[row], on)
                 .map_err(LinalgError::Run)?;
             solve(op, &b)?;
-            let solution = entries_across(&b, at.on, at.courier).map_err(LinalgError::Run)?;
+            let solution = entries(&b, on).map_err(LinalgError::Run)?;
             x.copy_from_slice(&solution);
             Ok::<_, LinalgError>(())
         };

@@ -6,8 +6,8 @@ use crate::matrix::norm::{Part, tile_first_not_finite};
 use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
 use crate::product::{Gemm, Operand};
 use crate::scalar::Scalar;
-use crate::succession::Where;
 use dataflow_core::data::Version;
+use dataflow_core::port::Executor;
 use dataflow_core::{Report, TaskError};
 
 /// What a body says of an entry that the lower precision does not hold.
@@ -17,7 +17,7 @@ const OVERFLOW: &str = "overflow";
 fn each<T: Scalar>(
     name: &'static str,
     to: &TiledMatrix<T>,
-    at: Where<'_>,
+    on: &dyn Executor,
     of: impl Fn(usize, usize) -> Result<Tile<T>, TaskError> + Sync,
 ) -> Result<Report, LinalgError> {
     let each = EachTile::new(name, to.layout(), |i, j| {
@@ -26,7 +26,7 @@ fn each<T: Scalar>(
         let put = to.store().put(slot, Version::new(tile));
         put.ok_or_else(|| "a tile without a slot".into())
     });
-    let run = each.run_across(at.on, at.courier);
+    let run = each.run(on);
     run.map_err(LinalgError::Run)
 }
 
@@ -51,11 +51,11 @@ fn like<T: Scalar, U: Scalar>(a: &TiledMatrix<T>) -> TiledMatrix<U> {
 pub(super) fn mapped<T: Scalar, U: Scalar>(
     name: &'static str,
     a: &TiledMatrix<T>,
-    at: Where<'_>,
+    on: &dyn Executor,
     of: impl Fn(T) -> U + Sync,
 ) -> Result<(TiledMatrix<U>, Report), LinalgError> {
     let to = like(a);
-    let report = each(name, &to, at, |i, j| Ok(read(a, i, j)?.map(&of)))?;
+    let report = each(name, &to, on, |i, j| Ok(read(a, i, j)?.map(&of)))?;
     Ok((to, report))
 }
 
@@ -65,10 +65,10 @@ type Lowered<T> = (TiledMatrix<<T as Scalar>::Lower>, Report);
 /// The matrix in the lower precision, each entry rounded; `None` if one becomes infinite there.
 pub(super) fn lowered<T: Scalar>(
     a: &TiledMatrix<T>,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Option<Lowered<T>>, LinalgError> {
     let to = like(a);
-    let made = each("lower", &to, at, |i, j| {
+    let made = each("lower", &to, on, |i, j| {
         let tile = read(a, i, j)?.map(lower);
         match tile_first_not_finite(&tile, Part::of(a.structure(), i, j)) {
             None => Ok(tile),
@@ -95,10 +95,10 @@ pub(super) fn raised<T: Scalar>(x: T::Lower) -> T {
 /// |A|, with the moduli of the entries.
 pub(super) fn moduli<T: Scalar>(
     a: &TiledMatrix<T>,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
     let to = like(a);
-    each("moduli", &to, at, |i, j| {
+    each("moduli", &to, on, |i, j| {
         let tile = read(a, i, j)?;
         let mut moduli = tile.map(|x: T| T::from_real(x.modulus()));
         if a.structure() == Structure::Lower && i == j {
@@ -117,10 +117,10 @@ pub(super) fn combine<T: Scalar, U: Scalar>(
     name: &'static str,
     to: &TiledMatrix<T>,
     with: &TiledMatrix<U>,
-    at: Where<'_>,
+    on: &dyn Executor,
     of: impl Fn(T, U) -> T + Sync,
 ) -> Result<Report, LinalgError> {
-    each(name, to, at, |i, j| {
+    each(name, to, on, |i, j| {
         let (mut tile, other) = (taken(to, i, j)?, read(with, i, j)?);
         let pairs = tile.as_mut_slice().iter_mut().zip(other.as_slice());
         pairs.for_each(|(x, y)| *x = of(*x, *y));
@@ -132,10 +132,10 @@ pub(super) fn combine<T: Scalar, U: Scalar>(
 pub(super) fn by_columns<T: Scalar>(
     name: &'static str,
     a: &TiledMatrix<T>,
-    at: Where<'_>,
+    on: &dyn Executor,
     of: impl Fn(T, usize) -> T + Sync,
 ) -> Result<Report, LinalgError> {
-    each(name, a, at, |i, j| {
+    each(name, a, on, |i, j| {
         let mut tile = taken(a, i, j)?;
         for (y, col) in a.col_range(j).enumerate() {
             (0..tile.rows()).for_each(|x| tile.set(x, y, of(tile.get(x, y), col)));
@@ -150,11 +150,11 @@ pub(super) fn rest<T: Scalar>(
     b: &TiledMatrix<T>,
     x: &TiledMatrix<T>,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, [Report; 2]), LinalgError> {
-    let (rest, copy) = mapped("copy", b, at, |x: T| x)?;
+    let (rest, copy) = mapped("copy", b, on, |x: T| x)?;
     let product = Gemm::new(-T::one(), a, Operand::plain(x), T::one(), &rest, backend)?;
-    let product = product.run_across(at.on, at.courier, at.monitor)?;
+    let product = product.run(on)?;
     Ok((rest, [copy, product]))
 }
 

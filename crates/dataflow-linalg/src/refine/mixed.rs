@@ -11,12 +11,13 @@ use crate::cholesky;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::lu::{self, Pivots};
-use crate::matrix::norm::{Norm, infinity_norm_across, norm_across, peaks_across};
+use crate::matrix::norm::{Norm, infinity_norm, norm, peaks};
 use crate::matrix::{Structure, TiledMatrix};
 use crate::product::Operand;
 use crate::scalar::Scalar;
-use crate::succession::{Where, joined};
+use crate::succession::joined;
 use dataflow_core::Report;
+use dataflow_core::port::Executor;
 use std::fmt;
 
 /// LAPACK's ITERMAX.
@@ -127,13 +128,13 @@ impl<T: Scalar> Factors<T> {
         op: Op,
         b: &TiledMatrix<T>,
         backend: Backend,
-        at: Where<'_>,
+        on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
         match self {
-            Factors::Full(pivots) => solve_with((a, pivots.as_ref()), op, b, backend, at),
+            Factors::Full(pivots) => solve_with((a, pivots.as_ref()), op, b, backend, on),
             Factors::Lower(factors, pivots) => {
                 let with = (factors, pivots.as_ref());
-                refined_with(with, (a, op), b, backend, at)
+                refined_with(with, (a, op), b, backend, on)
             }
         }
     }
@@ -146,21 +147,21 @@ fn refined_with<T: Scalar>(
     (a, op): (&TiledMatrix<T>, Op),
     b: &TiledMatrix<T>,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let (operand, norm) = match op {
+    let (operand, which) = match op {
         Op::NoTranspose => (Operand::plain(a), Norm::Infinity),
         Op::Transpose => (Operand::transposed(a), Norm::One),
         Op::ConjTranspose => (Operand::adjoint(a), Norm::One),
     };
-    let norm = norm_across(a, norm, at.on, at.courier).map_err(LinalgError::Run)?;
+    let norm = norm(a, which, on).map_err(LinalgError::Run)?;
     let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
-    let (side, copy) = mapped("copy", b, at, |x: T| x)?;
-    let (mut left, again) = mapped("copy", b, at, |x: T| x)?;
-    let clear = by_columns("clear", b, at, |_, _| T::zero())?;
+    let (side, copy) = mapped("copy", b, on, |x: T| x)?;
+    let (mut left, again) = mapped("copy", b, on, |x: T| x)?;
+    let clear = by_columns("clear", b, on, |_, _| T::zero())?;
     let mut reports = vec![copy, again, clear];
     for corrections in 0.. {
-        let (done, cost) = are_done(b, &left, tolerance, at)?;
+        let (done, cost) = are_done(b, &left, tolerance, on)?;
         reports.extend(cost);
         if done {
             return Ok(joined(reports));
@@ -169,21 +170,21 @@ fn refined_with<T: Scalar>(
             break;
         }
         // X ← X + 2ᵉ·A⁻¹·(R/2ᵉ)
-        let (sizes, measure) = peaks_across(&left, at.on, at.courier).map_err(LinalgError::Run)?;
-        let down = by_columns("shrink", &left, at, |x, col| {
+        let (sizes, measure) = peaks(&left, on).map_err(LinalgError::Run)?;
+        let down = by_columns("shrink", &left, on, |x, col| {
             let by = power_of_two(sizes[col]);
             T::from_parts(x.re() / by, x.im() / by)
         })?;
-        let (low, lower) = mapped("lower", &left, at, lower::<T>)?;
-        let solved = solve_with(with, op, &low, backend, at)?;
-        let (correction, raise) = mapped("raise", &low, at, raised::<T>)?;
-        let up = by_columns("grow", &correction, at, |x, col| {
+        let (low, lower) = mapped("lower", &left, on, lower::<T>)?;
+        let solved = solve_with(with, op, &low, backend, on)?;
+        let (correction, raise) = mapped("raise", &low, on, raised::<T>)?;
+        let up = by_columns("grow", &correction, on, |x, col| {
             let by = power_of_two(sizes[col]);
             T::from_parts(x.re() * by, x.im() * by)
         })?;
-        let correct = combine("correct", b, &correction, at, |x, y| x + y)?;
+        let correct = combine("correct", b, &correction, on, |x, y| x + y)?;
         reports.extend([measure, down, lower, solved, raise, up, correct]);
-        let (rest, cost) = rest(operand, &side, b, backend, at)?;
+        let (rest, cost) = rest(operand, &side, b, backend, on)?;
         reports.extend(cost);
         left = rest;
     }
@@ -207,9 +208,9 @@ fn are_done<T: Scalar>(
     x: &TiledMatrix<T>,
     rest: &TiledMatrix<T>,
     tolerance: f64,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<(bool, [Report; 2]), LinalgError> {
-    let peaks = |a| peaks_across(a, at.on, at.courier).map_err(LinalgError::Run);
+    let peaks = |a| peaks(a, on).map_err(LinalgError::Run);
     let ((of_x, first), (of_rest, second)) = (peaks(x)?, peaks(rest)?);
     let mut columns = of_x.into_iter().zip(of_rest);
     let is_done =
@@ -238,15 +239,14 @@ fn are_done<T: Scalar>(
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::{monitor::Monitor, port::{Alone, Inline}};
+/// use dataflow_core::port::Inline;
 /// use dataflow_linalg::kernel::Backend;
 /// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Laplacian};
-/// use dataflow_linalg::{Where, refine};
+/// use dataflow_linalg::refine;
 /// let laplacian = Laplacian { width: 6, height: 5 };
 /// let a = TiledMatrix::<f64>::from_entries(Layout::lower(30, 8)?, &laplacian);
 /// let b = TiledMatrix::from_fn(Layout::general(30, 1, 8)?, |_, _| 1.0);
-/// let here = Where { on: &Inline, courier: &Alone, monitor: &Monitor::new() };
-/// let solved = refine::solve(&a, &b, Backend::Auto, here)?;
+/// let solved = refine::solve(&a, &b, Backend::Auto, &Inline)?;
 /// assert!(solved.outcome.iter() > 0, "{}", solved.outcome);    // refined
 /// let x = |i| solved.x.get(i, 0).unwrap();
 /// assert!((4.0 * x(0) - x(1) - x(6) - 1.0).abs() < 1e-14);
@@ -256,15 +256,15 @@ pub fn solve<T: Scalar>(
     a: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Mixed<T>, LinalgError> {
     fits(a, &[b])?;
-    let looks = vec![a.scan(at.on, at.courier)?, b.scan(at.on, at.courier)?];
+    let looks = vec![a.scan(on)?, b.scan(on)?];
     let mut attempt = Attempt {
         a,
         b,
         backend,
-        at,
+        on,
         reports: looks,
     };
     let (x, outcome, factors) = match attempt.refined() {
@@ -300,22 +300,22 @@ struct Attempt<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     b: &'a TiledMatrix<T>,
     backend: Backend,
-    at: Where<'a>,
+    on: &'a dyn Executor,
     reports: Vec<Report>,
 }
 
 impl<T: Scalar> Attempt<'_, T> {
     /// X from factors in the lower precision, the number of corrections, and the factors.
     fn refined(&mut self) -> Result<(TiledMatrix<T>, u32, Factors<T>), Stop> {
-        let (a, b, backend, at) = (self.a, self.b, self.backend, self.at);
+        let (a, b, backend, on) = (self.a, self.b, self.backend, self.on);
         // ‖A‖_∞·ε·√n
-        let norm = infinity_norm_across(a, at.on, at.courier).map_err(LinalgError::Run);
+        let norm = infinity_norm(a, on).map_err(LinalgError::Run);
         let (norm, measure) = norm?;
         self.reports.push(measure);
         let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
         let side = self.lowered(b)?;
         let factors = self.lowered(a)?;
-        let pivots = match factor(&factors, backend, at) {
+        let pivots = match factor(&factors, backend, on) {
             Ok((pivots, report)) => {
                 self.reports.push(report);
                 pivots
@@ -326,13 +326,13 @@ impl<T: Scalar> Attempt<'_, T> {
             Err(error) => return Err(error.into()),
         };
         let with = (&factors, pivots.as_ref());
-        let solved = solve_with(with, Op::NoTranspose, &side, backend, at)?;
-        let (x, raise) = mapped("raise", &side, at, raised::<T>)?;
+        let solved = solve_with(with, Op::NoTranspose, &side, backend, on)?;
+        let (x, raise) = mapped("raise", &side, on, raised::<T>)?;
         self.reports.extend([solved, raise]);
         for corrections in 0.. {
-            let (rest, cost) = rest(Operand::plain(a), b, &x, backend, at)?;
+            let (rest, cost) = rest(Operand::plain(a), b, &x, backend, on)?;
             self.reports.extend(cost);
-            let (done, cost) = are_done(&x, &rest, tolerance, at)?;
+            let (done, cost) = are_done(&x, &rest, tolerance, on)?;
             self.reports.extend(cost);
             if done {
                 return Ok((x, corrections, Factors::Lower(factors, pivots)));
@@ -341,9 +341,9 @@ impl<T: Scalar> Attempt<'_, T> {
                 break;
             }
             let correction = self.lowered(&rest)?;
-            let solved = solve_with(with, Op::NoTranspose, &correction, backend, at)?;
+            let solved = solve_with(with, Op::NoTranspose, &correction, backend, on)?;
             let correct = |x, correction| x + raised::<T>(correction);
-            let corrected = combine("correct", &x, &correction, at, correct)?;
+            let corrected = combine("correct", &x, &correction, on, correct)?;
             self.reports.extend([solved, corrected]);
         }
         Err(Stop::FallBack(Cause::NotConverged))
@@ -351,7 +351,7 @@ impl<T: Scalar> Attempt<'_, T> {
 
     /// A matrix in the lower precision.
     fn lowered(&mut self, a: &TiledMatrix<T>) -> Result<TiledMatrix<T::Lower>, Stop> {
-        let made = lowered(a, self.at)?.ok_or(Stop::FallBack(Cause::Overflow));
+        let made = lowered(a, self.on)?.ok_or(Stop::FallBack(Cause::Overflow));
         made.map(|(matrix, report)| {
             self.reports.push(report);
             matrix
@@ -360,10 +360,10 @@ impl<T: Scalar> Attempt<'_, T> {
 
     /// X from factors in full precision, which A becomes.
     fn in_full(&mut self) -> Result<(TiledMatrix<T>, Option<Pivots<T>>), LinalgError> {
-        let (a, backend, at) = (self.a, self.backend, self.at);
-        let (pivots, factored) = factor(a, backend, at)?;
-        let (x, copy) = mapped("copy", self.b, at, |x: T| x)?;
-        let solved = solve_with((a, pivots.as_ref()), Op::NoTranspose, &x, backend, at)?;
+        let (a, backend, on) = (self.a, self.backend, self.on);
+        let (pivots, factored) = factor(a, backend, on)?;
+        let (x, copy) = mapped("copy", self.b, on, |x: T| x)?;
+        let solved = solve_with((a, pivots.as_ref()), Op::NoTranspose, &x, backend, on)?;
         self.reports.extend([factored, copy, solved]);
         Ok((x, pivots))
     }
@@ -373,20 +373,15 @@ impl<T: Scalar> Attempt<'_, T> {
 fn factor<T: Scalar>(
     a: &TiledMatrix<T>,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<(Option<Pivots<T>>, Report), LinalgError> {
-    let Where {
-        on,
-        courier,
-        monitor,
-    } = at;
     if a.structure() == Structure::Lower {
         let factor = cholesky::Factor::new(a, backend)?;
-        return Ok((None, factor.run_across(on, courier, monitor)?));
+        return Ok((None, factor.run(on)?));
     }
     let pivots = Pivots::new(a);
-    let report = lu::Factor::new(a, &pivots, backend)?.run_across(on, courier, monitor)?;
-    let look = a.expect_regular(on, courier)?;
+    let report = lu::Factor::new(a, &pivots, backend)?.run(on)?;
+    let look = a.expect_regular(on)?;
     Ok((Some(pivots), joined([report, look])))
 }
 
@@ -396,19 +391,14 @@ fn solve_with<T: Scalar>(
     op: Op,
     b: &TiledMatrix<T>,
     backend: Backend,
-    at: Where<'_>,
+    on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let Where {
-        on,
-        courier,
-        monitor,
-    } = at;
     match pivots {
-        Some(pivots) => lu::Solve::new(a, pivots, op, b, backend)?.run_across(on, courier, monitor),
+        Some(pivots) => lu::Solve::new(a, pivots, op, b, backend)?.run(on),
         None if op == Op::Transpose && T::IS_COMPLEX => {
             let text = "the plain transpose of a Hermitian matrix is not solved with here";
             Err(LinalgError::Shape(text.to_owned()))
         }
-        None => cholesky::Solve::new(a, b, backend)?.run_across(on, courier, monitor),
+        None => cholesky::Solve::new(a, b, backend)?.run(on),
     }
 }

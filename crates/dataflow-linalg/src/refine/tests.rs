@@ -9,22 +9,10 @@ use crate::matrix::generate::{Conditioned, PositiveDefinite, Random};
 use crate::matrix::norm::{Norm, norm};
 use crate::matrix::{Entries, Format, Layout, Structure, TiledMatrix};
 use crate::scalar::{Scalar, c32, c64};
-use crate::succession::Where;
 use crate::{cholesky, refine};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor, Inline, Shuffled};
+use dataflow_core::port::{Executor, Inline, Shuffled};
 
 const AUTO: Backend = Backend::Auto;
-
-/// What is done on this rank by an executor.
-fn on<R>(executor: &dyn Executor, work: impl FnOnce(Where<'_>) -> R) -> R {
-    let monitor = Monitor::new();
-    work(Where {
-        on: executor,
-        courier: &Alone,
-        monitor: &monitor,
-    })
-}
 
 /// A square matrix, stored as its lower triangle or whole.
 fn square<T: Scalar>(structure: Structure, n: usize, entries: &impl Entries<T>) -> TiledMatrix<T> {
@@ -94,7 +82,7 @@ fn what_is_refined_is_as_good_as_factors_in_full_precision_under_every_schedule(
         let solved = |executor: &dyn Executor| {
             let matrix = square(structure, n, a);
             let before = bits(&matrix);
-            let solved = on(executor, |at| solve(&matrix, &b, AUTO, at)).unwrap();
+            let solved = solve(&matrix, &b, AUTO, executor).unwrap();
             let iter = solved.outcome.iter();
             // Of one or two unknowns rounding alone may leave more than LAPACK's rule allows.
             assert!(
@@ -141,7 +129,7 @@ fn a_column_that_is_right_at_once_does_not_stop_the_others() {
     let b = sides(20, 3, &side);
     for structure in [Structure::Lower, Structure::General] {
         let a = square(structure, 20, &entry);
-        let solved = on(&Inline, |at| solve(&a, &b, AUTO, at)).unwrap();
+        let solved = solve(&a, &b, AUTO, &Inline).unwrap();
         assert!(solved.outcome.iter() > 0, "{}", solved.outcome);
         let error = backward_error(&entry, &b, &solved.x);
         assert!(error < 7.0, "{structure:?}: {error}");
@@ -158,15 +146,15 @@ fn what_half_the_precision_cannot_do_falls_back_to_the_bits_of_the_full_one_and_
             T::from_real(side * (1 + i) as f64)
         });
         let [x, factors] = in_full(&a, &b);
-        let solved = on(&Inline, |at| solve(&a, &b, AUTO, at)).unwrap();
+        let solved = solve(&a, &b, AUTO, &Inline).unwrap();
         let case = format!("{} {structure:?}: {}", T::PRECISION, solved.outcome);
         assert!(expected.contains(&solved.outcome.iter()), "{case}");
         assert_eq!([bits(&solved.x), bits(&a)], [x, factors], "{case}");
         // The factors solve on.
         let again = sides(n, 2, &b);
-        let solution = on(&Inline, |at| {
-            solved.factors.solve(&a, Op::NoTranspose, &again, AUTO, at)
-        });
+        let solution = solved
+            .factors
+            .solve(&a, Op::NoTranspose, &again, AUTO, &Inline);
         solution.unwrap();
         assert_eq!(bits(&again), x, "{case}");
     }
@@ -215,7 +203,7 @@ fn what_has_no_factor_at_all_or_does_not_fit_is_an_error() {
     let failed = |structure, entry: &dyn Entries<f64>, b: &TiledMatrix<f64>| {
         let entry = |i: usize, j: usize| entry.entry(i, j);
         let a = square(structure, 10, &entry);
-        let solved = on(&Inline, |at| solve(&a, b, AUTO, at));
+        let solved = solve(&a, b, AUTO, &Inline);
         solved.err().unwrap()
     };
     let b = sides(10, 1, &|_: usize, _: usize| 1.0);
@@ -301,24 +289,24 @@ impl<T: Scalar> Known<T> {
 
     fn bounds(&self, executor: &dyn Executor) -> Vec<Bounds> {
         let (a, of_x) = (&self.a, (&self.b, &self.x));
-        let bounds = on(executor, |at| match &self.pivots {
-            None => cholesky::error_bounds(a, &self.factors, of_x, AUTO, at),
-            Some(pivots) => lu::error_bounds(a, (&self.factors, pivots), of_x, AUTO, at),
-        });
+        let bounds = match &self.pivots {
+            None => cholesky::error_bounds(a, &self.factors, of_x, AUTO, executor),
+            Some(pivots) => lu::error_bounds(a, (&self.factors, pivots), of_x, AUTO, executor),
+        };
         bounds.unwrap()
     }
 
     fn improve(&self) -> Vec<Bounds> {
         let (a, of_x) = (&self.a, (&self.b, &self.x));
-        let bounds = on(&Inline, |at| match &self.pivots {
-            None => cholesky::improve(a, &self.factors, of_x, AUTO, at),
-            Some(pivots) => lu::improve(a, (&self.factors, pivots), of_x, AUTO, at),
-        });
+        let bounds = match &self.pivots {
+            None => cholesky::improve(a, &self.factors, of_x, AUTO, &Inline),
+            Some(pivots) => lu::improve(a, (&self.factors, pivots), of_x, AUTO, &Inline),
+        };
         bounds.unwrap()
     }
 
     fn condition(&self) -> f64 {
-        let norm = norm(&self.a, Norm::One).unwrap();
+        let norm = norm(&self.a, Norm::One, &Inline).unwrap();
         let condition = match &self.pivots {
             None => cholesky::condition(&self.factors, norm, AUTO, &Inline),
             Some(pivots) => lu::condition(&self.factors, pivots, norm, AUTO, &Inline),
@@ -545,8 +533,6 @@ fn an_empty_system_has_bounds_of_zero_and_nan_stays_nan() {
     );
     let side = sides::<f64>(8, 1, &Random::new(1));
     let mut never = |_: Op, _: &TiledMatrix<f64>| panic!("nothing is solved");
-    let refused = on(&Inline, |at| {
-        refine::bounds(&known.a, (&known.b, &side), AUTO, at, &mut never)
-    });
+    let refused = refine::bounds(&known.a, (&known.b, &side), AUTO, &Inline, &mut never);
     assert_eq!(refused.unwrap_err().name(), "wrong_shape");
 }

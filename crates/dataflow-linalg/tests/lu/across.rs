@@ -1,8 +1,7 @@
 //! What becomes of a matrix that is spread over ranks is, bit for bit, what one rank makes of it.
 
 use crate::ranks::on_ranks;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Shuffled};
+use dataflow_core::port::{Context, Courier, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_linalg::kernel::{Backend, Op};
 use dataflow_linalg::lu::{self, Exchanges, Pivots};
@@ -57,7 +56,7 @@ fn lu_across<T: Scalar>(
         if let Some(groups) = groups {
             factor = factor.by_tournament(groups);
         }
-        let report = factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        let report = factor.run(&Context::new(&on).across(courier)).unwrap();
         // A tile of L that still is on its way to another rank is copied before its rows move.
         let may_copy = m < n || n_ranks > 1;
         assert!(
@@ -71,7 +70,7 @@ fn lu_across<T: Scalar>(
         let (a, pivots, _) = part(courier);
         let original = Random::new(3);
         let check = lu::Check::new(&original, a, pivots).unwrap();
-        check.run_across(&on, courier).unwrap();
+        check.run(&Context::new(&on).across(courier)).unwrap();
         check.residual()
     });
     let ops = [Op::NoTranspose, Op::Transpose, Op::ConjTranspose];
@@ -79,7 +78,7 @@ fn lu_across<T: Scalar>(
         let (digests, _) = on_ranks(n_ranks, (seed, 2), |courier| {
             let (a, pivots, b) = part(courier);
             let solve = lu::Solve::new(a, pivots, op, b, Backend::Faer).unwrap();
-            let report = solve.run_across(&on, courier, &Monitor::new()).unwrap();
+            let report = solve.run(&Context::new(&on).across(courier)).unwrap();
             assert_eq!(report.copies(), 0);
             digest(b).unwrap()
         });
@@ -92,7 +91,7 @@ fn lu_across<T: Scalar>(
             let (a, pivots, _) = part(courier);
             let unit = &units[courier.rank().0 as usize];
             let solve = lu::Solve::of_unit(a, pivots, unit, Backend::Faer).unwrap();
-            solve.run_across(&on, courier, &Monitor::new()).unwrap();
+            solve.run(&Context::new(&on).across(courier)).unwrap();
             digest(unit).unwrap()
         });
         solved.push(digests.into_iter().sum());
@@ -157,10 +156,13 @@ fn a_zero_pivot_is_the_same_error_on_every_rank() {
     on_ranks(6, (3, 1), |courier| {
         let (pivots, a) = &parts[courier.rank().0 as usize];
         let factor = lu::Factor::new(a, pivots, Backend::Faer).unwrap();
-        factor.run_across(&on, courier, &Monitor::new()).unwrap();
+        factor.run(&Context::new(&on).across(courier)).unwrap();
     });
     let (results, _) = on_ranks(6, (3, 1), |courier| {
-        lu::expect_regular(&parts[courier.rank().0 as usize].1, &on, courier)
+        lu::expect_regular(
+            &parts[courier.rank().0 as usize].1,
+            &Context::new(&on).across(courier),
+        )
     });
     for result in results {
         let error = result.unwrap_err();
@@ -181,13 +183,13 @@ fn incremental_pivoting_has_the_bits_of_one_rank_on_every_grid() {
         let (digests, _) = on_ranks(p * q, (7, 2), |courier| {
             let (exchanges, a, _) = &parts[courier.rank().0 as usize];
             let factor = lu::Incremental::new(a, exchanges, Backend::Faer).unwrap();
-            factor.run_across(&on, courier, &Monitor::new()).unwrap();
+            factor.run(&Context::new(&on).across(courier)).unwrap();
             digest(a).unwrap() + exchanges.digest()
         });
         let (solutions, _) = on_ranks(p * q, (7, 2), |courier| {
             let (exchanges, a, b) = &parts[courier.rank().0 as usize];
             let solve = lu::Replay::new(a, exchanges, b, Backend::Faer).unwrap();
-            solve.run_across(&on, courier, &Monitor::new()).unwrap();
+            solve.run(&Context::new(&on).across(courier)).unwrap();
             digest(b).unwrap()
         });
         digests.into_iter().chain(solutions).sum::<Digest>()

@@ -2,10 +2,8 @@
 //! ranks send by the post.
 
 use crate::ranks::on_ranks;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Block, Courier, Executor, Heap, Inline, Memory, Shuffled};
+use dataflow_core::port::{Block, Context, Courier, Executor, Heap, Inline, Memory, Shuffled};
 use dataflow_core::rank::Rank;
-use dataflow_linalg::Where;
 use dataflow_linalg::cholesky::{self, Factor, Inverse};
 use dataflow_linalg::kernel::{Backend, Op, Side, Triangle};
 use dataflow_linalg::lu::{self, Exchanges, Pivots};
@@ -82,22 +80,18 @@ impl<'a> Seat<'a> {
         self.matrix(layout, &Random::new(1))
     }
 
-    /// Tasks in the order of their priorities on one rank, on which that bounds what is there at once;
-    /// in any order over ranks.
-    fn by_priority<'w>(&self, any: &'w Shuffled) -> &'w dyn Executor {
-        match self.grid {
-            (1, 1) => &Inline,
-            _ => any,
-        }
+    /// The executor, and the way to the other ranks.
+    fn across<'w>(&'w self, on: &'w dyn Executor) -> Context<'w> {
+        Context::new(on).across(self.courier)
     }
 
-    /// Where the graphs of a routine run, one after the other.
-    fn at<'w>(&'w self, on: &'w Shuffled, monitor: &'w Monitor) -> Where<'w> {
-        Where {
-            on: self.by_priority(on),
-            courier: self.courier,
-            monitor,
-        }
+    /// Tasks in the order of their priorities on one rank, on which that bounds what is there at once;
+    /// in any order over ranks.
+    fn by_priority<'w>(&'w self, any: &'w Shuffled) -> Context<'w> {
+        self.across(match self.grid {
+            (1, 1) => &Inline,
+            _ => any,
+        })
     }
 }
 
@@ -158,7 +152,6 @@ const BACKEND: Backend = Backend::Faer;
 
 #[test]
 fn no_rank_takes_more_memory_than_it_was_told_to_need() {
-    let monitor = Monitor::new();
     let on = Shuffled::new(1);
     for (n, nb) in [(96, 16), (75, 10)] {
         let (definite, lower) = (PositiveDefinite::new(n, 3), Layout::lower(n, nb).unwrap());
@@ -166,14 +159,13 @@ fn no_rank_takes_more_memory_than_it_was_told_to_need() {
         compare("cholesky", told, |seat| {
             let a = seat.matrix(lower, &definite);
             let factor = Factor::new(&a, BACKEND).unwrap();
-            factor.run_across(&on, seat.courier, &monitor).unwrap();
+            factor.run(&seat.across(&on)).unwrap();
         });
         let told = |grid, rank| needs::inverse::<f64>(&seen(lower, grid, rank), 1);
         compare("inverse", told, |seat| {
             let a = seat.matrix(lower, &definite);
             let inverse = Inverse::new(&a, BACKEND).unwrap();
-            let on = seat.by_priority(&on);
-            inverse.run_across(on, seat.courier, &monitor).unwrap();
+            inverse.run(&seat.by_priority(&on)).unwrap();
         });
     }
     for (m, n) in [(96, 96), (121, 60), (60, 121)] {
@@ -183,8 +175,7 @@ fn no_rank_takes_more_memory_than_it_was_told_to_need() {
             let a = seat.matrix(layout, &Random::new(1));
             let pivots = Pivots::new(&a);
             let factor = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
-            let on = seat.by_priority(&on);
-            factor.run_across(on, seat.courier, &monitor).unwrap();
+            factor.run(&seat.by_priority(&on)).unwrap();
         });
         for tree in [Tree::Flat, Tree::Binary, Tree::Greedy] {
             let options = Options { tree, ib: 4 };
@@ -193,7 +184,7 @@ fn no_rank_takes_more_memory_than_it_was_told_to_need() {
                 let a = seat.matrix(layout, &Random::new(1));
                 let q = Reflectors::new(a.layout(), options);
                 let factor = qr::Factor::new(&a, &q, BACKEND).unwrap();
-                factor.run_across(&on, seat.courier, &monitor).unwrap();
+                factor.run(&seat.across(&on)).unwrap();
             });
         }
         let k = 70;
@@ -206,7 +197,7 @@ fn no_rank_takes_more_memory_than_it_was_told_to_need() {
             let [a, b, c] = layouts.map(|layout| seat.matrix(layout, &Random::new(1)));
             let (a, b) = (Operand::plain(&a), Operand::plain(&b));
             let product = Gemm::new(1.0, a, b, 0.0, &c, BACKEND).unwrap();
-            product.run_across(&on, seat.courier, &monitor).unwrap();
+            product.run(&seat.across(&on)).unwrap();
         });
     }
 }
@@ -217,7 +208,7 @@ fn general(m: usize, n: usize) -> Layout {
 
 #[test]
 fn no_way_of_pivoting_takes_more_memory_than_it_was_told_to_need() {
-    let (monitor, on) = (Monitor::new(), Shuffled::new(1));
+    let on = Shuffled::new(1);
     for (m, n) in [(96, 96), (121, 60), (60, 121)] {
         let layout = general(m, n);
         for groups in [1, 2, 3].map(|groups| NonZeroU32::new(groups).unwrap()) {
@@ -228,8 +219,7 @@ fn no_way_of_pivoting_takes_more_memory_than_it_was_told_to_need() {
                 let pivots = Pivots::new(&a);
                 let factor = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
                 let factor = factor.by_tournament(groups);
-                let on = seat.by_priority(&on);
-                factor.run_across(on, seat.courier, &monitor).unwrap();
+                factor.run(&seat.by_priority(&on)).unwrap();
             });
         }
         let told = |grid, rank| needs::lu_unpivoted::<f64>(&seen(layout, grid, rank), 1);
@@ -237,14 +227,14 @@ fn no_way_of_pivoting_takes_more_memory_than_it_was_told_to_need() {
             let a = seat.random(layout);
             let pivots = Pivots::new(&a);
             let factor = lu::Unpivoted::new(&a, &pivots, BACKEND).unwrap();
-            factor.run_across(&on, seat.courier, &monitor).unwrap();
+            factor.run(&seat.across(&on)).unwrap();
         });
         let told = |grid, rank| needs::lu_incremental::<f64>(&seen(layout, grid, rank), 1);
         let incremental = |seat: &Seat| {
             let a = seat.random(layout);
             let exchanges = Exchanges::new(&a);
             let factor = lu::Incremental::new(&a, &exchanges, BACKEND).unwrap();
-            factor.run_across(&on, seat.courier, &monitor).unwrap();
+            factor.run(&seat.across(&on)).unwrap();
             (a, exchanges)
         };
         compare("incremental", told, |seat| drop(incremental(seat)));
@@ -259,14 +249,14 @@ fn no_way_of_pivoting_takes_more_memory_than_it_was_told_to_need() {
         compare_after("replay", told, incremental, |seat, (a, exchanges)| {
             let b = seat.random(sides);
             let solve = lu::Replay::new(&a, &exchanges, &b, BACKEND).unwrap();
-            solve.run_across(&on, seat.courier, &monitor).unwrap();
+            solve.run(&seat.across(&on)).unwrap();
         });
     }
 }
 
 #[test]
 fn no_solution_takes_more_memory_than_it_was_told_to_need() {
-    let (monitor, on) = (Monitor::new(), Shuffled::new(1));
+    let on = Shuffled::new(1);
     for (n, nb, nrhs) in [(96, 16, 40), (75, 10, 1), (32, 16, 120)] {
         let (definite, lower) = (PositiveDefinite::new(n, 3), Layout::lower(n, nb).unwrap());
         let [whole, sides] = [n, nrhs].map(|cols| Layout::general(n, cols, nb).unwrap());
@@ -277,13 +267,13 @@ fn no_solution_takes_more_memory_than_it_was_told_to_need() {
         compare("solve by Cholesky", told, |seat| {
             let (l, b) = (seat.matrix(lower, &definite), seat.random(sides));
             let solve = cholesky::Solve::new(&l, &b, BACKEND).unwrap();
-            solve.run_across(&on, seat.courier, &monitor).unwrap();
+            solve.run(&seat.across(&on)).unwrap();
         });
         let factored = |seat: &Seat| {
             let a = seat.random(whole);
             let pivots = Pivots::new(&a);
             let factor = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
-            factor.run_across(&on, seat.courier, &monitor).unwrap();
+            factor.run(&seat.across(&on)).unwrap();
             (a, pivots)
         };
         for op in [Op::NoTranspose, Op::ConjTranspose] {
@@ -294,7 +284,7 @@ fn no_solution_takes_more_memory_than_it_was_told_to_need() {
             compare_after("solve by LU", told, factored, |seat, (a, pivots)| {
                 let b = seat.random(sides);
                 let solve = lu::Solve::new(&a, &pivots, op, &b, BACKEND).unwrap();
-                solve.run_across(&on, seat.courier, &monitor).unwrap();
+                solve.run(&seat.across(&on)).unwrap();
             });
         }
     }
@@ -302,7 +292,7 @@ fn no_solution_takes_more_memory_than_it_was_told_to_need() {
 
 #[test]
 fn no_product_with_a_triangle_or_square_takes_more_memory_than_it_was_told_to_need() {
-    let (monitor, on) = (Monitor::new(), Shuffled::new(1));
+    let on = Shuffled::new(1);
     let (n, other) = (96, 40);
     let (whole, lower) = (general(n, n), Layout::lower(n, 16).unwrap());
     for (side, solves) in [Side::Left, Side::Right]
@@ -334,7 +324,7 @@ fn no_product_with_a_triangle_or_square_takes_more_memory_than_it_was_told_to_ne
                     false => Product::multiply(side, 1.0, of_a, &b, BACKEND),
                 };
                 let product = product.unwrap();
-                product.run_across(&on, seat.courier, &monitor).unwrap();
+                product.run(&seat.across(&on)).unwrap();
             });
         }
         // A Hermitian factor is stored as its triangle.
@@ -350,7 +340,7 @@ fn no_product_with_a_triangle_or_square_takes_more_memory_than_it_was_told_to_ne
             let [a, b, c] = [a, b, sides].map(|layout| seat.random(layout));
             let (a, b) = (Operand::plain(&a), Operand::plain(&b));
             let product = Gemm::new(1.0, a, b, 0.0, &c, BACKEND).unwrap();
-            product.run_across(&on, seat.courier, &monitor).unwrap();
+            product.run(&seat.across(&on)).unwrap();
         });
     }
     for op in [Op::NoTranspose, Op::ConjTranspose] {
@@ -369,14 +359,14 @@ fn no_product_with_a_triangle_or_square_takes_more_memory_than_it_was_told_to_ne
                 _ => Operand::adjoint(&a),
             };
             let square = Herk::new(1.0, a, 0.0, &c, BACKEND).unwrap();
-            square.run_across(&on, seat.courier, &monitor).unwrap();
+            square.run(&seat.across(&on)).unwrap();
         });
     }
 }
 
 #[test]
 fn neither_q_nor_least_squares_take_more_memory_than_they_were_told_to_need() {
-    let (monitor, on) = (Monitor::new(), Shuffled::new(1));
+    let on = Shuffled::new(1);
     for ((m, n), tree) in [
         ((121, 60), Tree::Flat),
         ((96, 96), Tree::Greedy),
@@ -388,7 +378,7 @@ fn neither_q_nor_least_squares_take_more_memory_than_they_were_told_to_need() {
             let a = seat.random(layout);
             let q = Reflectors::new(a.layout(), options);
             let factor = qr::Factor::new(&a, &q, BACKEND).unwrap();
-            factor.run_across(&on, seat.courier, &monitor).unwrap();
+            factor.run(&seat.across(&on)).unwrap();
             (a, q)
         };
         for (side, c) in [(Side::Left, sides), (Side::Right, general(40, m))] {
@@ -399,13 +389,13 @@ fn neither_q_nor_least_squares_take_more_memory_than_they_were_told_to_need() {
             compare_after("Q applied", told, factored, |seat, (a, q)| {
                 let c = seat.random(c);
                 let apply = Apply::new(&a, &q, (side, Op::ConjTranspose), &c, BACKEND).unwrap();
-                apply.run_across(&on, seat.courier, &monitor).unwrap();
+                apply.run(&seat.across(&on)).unwrap();
             });
         }
         let told =
             |grid, rank| needs::qr_check::<f64>(&seen(layout, grid, rank), options, 1).unwrap();
         compare_after("the check of Q and R", told, factored, |seat, (a, q)| {
-            qr::check(&Random::new(1), &a, &q, &on, seat.courier).unwrap();
+            qr::check(&Random::new(1), &a, &q, &seat.across(&on)).unwrap();
         });
         let told = |grid, rank| {
             let [a, b] = [layout, sides].map(|layout| seen(layout, grid, rank));
@@ -413,8 +403,7 @@ fn neither_q_nor_least_squares_take_more_memory_than_they_were_told_to_need() {
         };
         compare("least squares", told, |seat| {
             let (a, b) = (seat.random(layout), seat.random(sides));
-            let at = seat.at(&on, &monitor);
-            qr::least_squares(&a, &b, options, BACKEND, at).unwrap();
+            qr::least_squares(&a, &b, options, BACKEND, &seat.by_priority(&on)).unwrap();
         });
         let told = |grid, rank| {
             let [a, b] = [layout, sides].map(|layout| seen(layout, grid, rank));
@@ -424,8 +413,16 @@ fn neither_q_nor_least_squares_take_more_memory_than_they_were_told_to_need() {
         for rcond in [0.0, 0.3] {
             compare("the shortest solution", told, |seat| {
                 let (a, b) = (seat.random(layout), seat.random(sides));
-                let (at, rcond) = (seat.at(&on, &monitor), Some(rcond));
-                qr::least_squares_minimum_norm(&a, &b, rcond, options, BACKEND, at).unwrap();
+                let rcond = Some(rcond);
+                qr::least_squares_minimum_norm(
+                    &a,
+                    &b,
+                    rcond,
+                    options,
+                    BACKEND,
+                    &seat.by_priority(&on),
+                )
+                .unwrap();
             });
         }
         let told = |grid, rank| {
@@ -438,21 +435,20 @@ fn neither_q_nor_least_squares_take_more_memory_than_they_were_told_to_need() {
                 seat.random(sides),
                 seat.random(general(n, 40)),
             );
-            qr::solution_ratio(&a, &b, &x, &on, seat.courier).unwrap();
+            qr::solution_ratio(&a, &b, &x, &seat.across(&on)).unwrap();
         });
     }
 }
 
 #[test]
 fn what_is_many_graphs_takes_no_more_memory_than_it_was_told_to_need() {
-    let (monitor, on) = (Monitor::new(), Shuffled::new(1));
+    let on = Shuffled::new(1);
     let (n, nrhs) = (96, 40);
     let definite = PositiveDefinite::new(n, 3);
     let (whole, sides) = (general(n, n), general(n, nrhs));
     let told = |grid, rank| needs::lu_inverse::<f64>(&seen(whole, grid, rank), 1);
     compare("the inverse by LU", told, |seat| {
-        let at = (seat.by_priority(&on), seat.courier, &monitor);
-        lu::inverse_across(seat.random(whole), BACKEND, at).unwrap();
+        lu::inverse(seat.random(whole), BACKEND, &seat.by_priority(&on)).unwrap();
     });
     for layout in [whole, Layout::lower(n, 16).unwrap()] {
         let told = |grid, rank| {
@@ -461,8 +457,7 @@ fn what_is_many_graphs_takes_no_more_memory_than_it_was_told_to_need() {
         };
         compare("mixed precision", told, |seat| {
             let (a, b) = (seat.matrix(layout, &definite), seat.random(sides));
-            let at = seat.at(&on, &monitor);
-            let solved = refine::solve(&a, &b, BACKEND, at).unwrap();
+            let solved = refine::solve(&a, &b, BACKEND, &seat.by_priority(&on)).unwrap();
             assert!(solved.outcome.iter() >= 0, "{}", solved.outcome);
         });
         let told = |grid, rank| {
@@ -472,9 +467,8 @@ fn what_is_many_graphs_takes_no_more_memory_than_it_was_told_to_need() {
         compare("bounds of errors", told, |seat| {
             let a = seat.matrix(layout, &definite);
             let (b, x) = (seat.random(sides), seat.random(sides));
-            let at = seat.at(&on, &monitor);
             let mut solve = |_: Op, _: &TiledMatrix<f64>| Ok(Default::default());
-            refine::bounds(&a, (&b, &x), BACKEND, at, &mut solve).unwrap();
+            refine::bounds(&a, (&b, &x), BACKEND, &seat.by_priority(&on), &mut solve).unwrap();
         });
     }
 }

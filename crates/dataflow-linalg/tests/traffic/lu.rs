@@ -2,8 +2,7 @@
 
 use super::{Loops, NB, extent, part, unit_lower, upper, whole, words};
 use crate::ranks::on_ranks;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Shuffled;
+use dataflow_core::port::{Context, Shuffled};
 use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::lu::{self, Exchanges, Incremental, Pivots, Unpivoted};
 use std::collections::BTreeSet;
@@ -41,7 +40,7 @@ fn lu_without_pivoting_sends_the_diagonal_as_triangles_each_its_way() {
             let (_, crossed) = on_ranks(grid.0 * grid.1, (7, 2), |courier| {
                 let a = part(shape, grid, courier, 64.0);
                 let factor = Unpivoted::new(&a, &Pivots::new(&a), Backend::Faer).unwrap();
-                let report = factor.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                let report = factor.run(&Context::new(&Shuffled::new(5)).across(courier));
                 assert_eq!(report.unwrap().copies(), 0);
             });
             lu_loops(shape, grid).expect::<f64>(&crossed, &format!("{shape:?} on {grid:?}"));
@@ -278,7 +277,7 @@ fn lu_with_pivoting_sends_l_of_the_diagonal_along_its_row_and_rows_that_move() {
                     if let Some(groups) = NonZeroU32::new(groups) {
                         factor = factor.by_tournament(groups);
                     }
-                    let run = factor.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                    let run = factor.run(&Context::new(&Shuffled::new(5)).across(courier));
                     run.unwrap();
                     pivots.rows().collect::<Vec<_>>()
                 });
@@ -339,7 +338,7 @@ fn lu_with_incremental_pivoting_sends_u_of_the_diagonal_down_its_column() {
                 let a = part(shape, grid, courier, 0.0);
                 let exchanges = Exchanges::new(&a);
                 let factor = Incremental::new(&a, &exchanges, Backend::Faer).unwrap();
-                let report = factor.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                let report = factor.run(&Context::new(&Shuffled::new(5)).across(courier));
                 report.unwrap();
             });
             let loops = incremental_loops(shape, grid);

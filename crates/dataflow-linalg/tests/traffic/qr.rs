@@ -2,8 +2,7 @@
 
 use super::{Loops, NB, Read, extent, part, unit_lower, upper, whole};
 use crate::ranks::{Crossed, on_ranks};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::Shuffled;
+use dataflow_core::port::{Context, Shuffled};
 use dataflow_linalg::kernel::{Backend, Below};
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 
@@ -70,7 +69,7 @@ fn qr_crossed(shape: (usize, usize), grid: (u32, u32), tree: Tree) -> Crossed {
         let a = part(shape, grid, courier, 0.0);
         let q = Reflectors::new(a.layout(), Options { tree, ib: IB });
         let factor = qr::Factor::new(&a, &q, Backend::Faer).unwrap();
-        let report = factor.run_across(&Shuffled::new(5), courier, &Monitor::new());
+        let report = factor.run(&Context::new(&Shuffled::new(5)).across(courier));
         assert_eq!(report.unwrap().copies(), 0);
     });
     crossed

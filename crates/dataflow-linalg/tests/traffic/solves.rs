@@ -4,8 +4,7 @@ use super::lu::{moving_loops, order_of, steps_of};
 use super::qr::{IB, blocks};
 use super::{Loops, NB, extent, part, unit_lower, upper, whole, words};
 use crate::ranks::on_ranks;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Courier, Shuffled};
+use dataflow_core::port::{Context, Courier, Shuffled};
 use dataflow_core::run_across;
 use dataflow_linalg::kernel::{Backend, Below, Op, Side};
 use dataflow_linalg::lu::{self, Exchanges, Incremental, Pivots, Replay, Solve};
@@ -95,7 +94,7 @@ fn solving_with_lu_sends_each_tile_once_to_each_rank_and_rows_that_move() {
                 let a = part((n, n), grid, courier, 0.0);
                 let pivots = Pivots::new(&a);
                 let factor = lu::Factor::new(&a, &pivots, Backend::Faer).unwrap();
-                let run = factor.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                let run = factor.run(&Context::new(&Shuffled::new(5)).across(courier));
                 run.unwrap();
                 (a, pivots)
             };
@@ -109,7 +108,7 @@ fn solving_with_lu_sends_each_tile_once_to_each_rank_and_rows_that_move() {
                 };
                 let run = solve
                     .unwrap()
-                    .run_across(&Shuffled::new(5), courier, &Monitor::new());
+                    .run(&Context::new(&Shuffled::new(5)).across(courier));
                 run.unwrap();
             });
             let swaps = parts.iter().flat_map(|(_, pivots)| pivots.rows());
@@ -159,7 +158,7 @@ fn solving_after_incremental_pivoting_sends_steps_along_rows_and_sides_down_colu
                 let a = part((n, n), grid, courier, 0.0);
                 let exchanges = Exchanges::new(&a);
                 let factor = Incremental::new(&a, &exchanges, Backend::Faer).unwrap();
-                let run = factor.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                let run = factor.run(&Context::new(&Shuffled::new(5)).across(courier));
                 run.unwrap();
                 (a, exchanges)
             });
@@ -167,7 +166,7 @@ fn solving_after_incremental_pivoting_sends_steps_along_rows_and_sides_down_colu
                 let (a, exchanges) = &parts[courier.rank().0 as usize];
                 let b = sides((n, columns), grid, courier);
                 let solve = Replay::new(a, exchanges, &b, Backend::Faer).unwrap();
-                let run = solve.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                let run = solve.run(&Context::new(&Shuffled::new(5)).across(courier));
                 run.unwrap();
             });
             let what = format!("{n}, {columns} columns on {grid:?}");
@@ -269,7 +268,7 @@ fn applying_q_and_solving_with_r_send_v_t_and_r_in_parts() {
                 let a = part((m, n), grid, courier, 0.0);
                 let q = Reflectors::new(a.layout(), Options { tree, ib: IB });
                 let factor = qr::Factor::new(&a, &q, Backend::Faer).unwrap();
-                let run = factor.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                let run = factor.run(&Context::new(&Shuffled::new(5)).across(courier));
                 run.unwrap();
                 (a, q)
             });
@@ -285,7 +284,7 @@ fn applying_q_and_solving_with_r_send_v_t_and_r_in_parts() {
                     let (a, q) = here(courier);
                     let c = sides(shape, grid, courier);
                     let apply = Apply::new(a, q, way, &c, Backend::Faer).unwrap();
-                    let run = apply.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                    let run = apply.run(&Context::new(&Shuffled::new(5)).across(courier));
                     assert_eq!(run.unwrap().copies(), 0);
                 });
                 let what = format!("{way:?} of {m} x {n}, {tree} on {grid:?}");
@@ -301,7 +300,7 @@ fn applying_q_and_solving_with_r_send_v_t_and_r_in_parts() {
                         (short, tall)
                     };
                     let solve = Triangular::new(a, op, &b, &x, Backend::Faer).unwrap();
-                    let run = solve.run_across(&Shuffled::new(5), courier, &Monitor::new());
+                    let run = solve.run(&Context::new(&Shuffled::new(5)).across(courier));
                     assert_eq!(run.unwrap().copies(), 0);
                 });
                 let what = format!("R of {m} x {n}, {op:?} on {grid:?}");
@@ -320,7 +319,7 @@ fn a_matrix_is_turned_by_sending_each_tile_once_to_where_it_will_lie() {
         let (_, crossed) = on_ranks(grid.0 * grid.1, (7, 2), |courier| {
             let a = part((m, n), grid, courier, 0.0);
             let turn = Adjoint::new(&a).unwrap();
-            run_across(&turn, &Shuffled::new(5), courier, &Monitor::new()).unwrap();
+            run_across(&turn, &Context::new(&Shuffled::new(5)).across(courier)).unwrap();
         });
         let mut loops = Loops::on(grid);
         for (i, j) in super::each(m.div_ceil(NB), n.div_ceil(NB)) {

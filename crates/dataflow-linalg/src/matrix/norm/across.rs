@@ -1,43 +1,37 @@
-//! Norms of a matrix that is spread over ranks: each tile is measured by its owner, rank 0 adds up,
-//! every rank is told.
+//! Norms as graphs: each tile is measured by its owner, rank 0 adds up, every rank is told.
 //!
 //! # Law
 //! What the tiles contribute is added in the order of the layout's slots, whatever the grid: the
-//! bits are those of [`norm`](super::norm) on one rank.
+//! bits are those of a plain loop over the tiles.
 
 use super::{Norm, Part, Sums, larger, of_tile, scale_of, tile_sums};
 use crate::matrix::tiled::column_major;
 use crate::matrix::{Layout, Tile as TileOf, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Block, Courier, Executor, Head, Wire};
+use dataflow_core::port::{Block, Executor, Head, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, Report, task_names};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// A norm of a matrix, of which each rank gives its tiles; the same on every rank. One pass, or two
-/// for Frobenius.
+/// A norm of a matrix, of which each rank gives its tiles; the same on every rank, 0 if it is empty.
+/// One pass, or two for Frobenius.
 ///
 /// # Errors
 /// If a stored tile is not at hand; what [`run_across`](dataflow_core::run_across) answers.
 ///
 /// # Examples
 /// ```
-/// use dataflow_core::port::{Alone, Inline};
-/// use dataflow_linalg::matrix::{Layout, TiledMatrix, norm::{Norm, norm_across}};
-/// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[3.0, -1.0], [4.0, 0.0]][i][j]);
-/// assert_eq!(norm_across(&a, Norm::One, &Inline, &Alone)?, 7.0);
-/// assert_eq!(norm_across(&a, Norm::Frobenius, &Inline, &Alone)?, 26f64.sqrt());
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, norm::{Norm, norm}};
+/// // [3 −4; −4 0], of which the lower triangle is stored
+/// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[3.0, 9.9], [-4.0, 0.0]][i][j]);
+/// assert_eq!(norm(&a, Norm::One, &Inline)?, 7.0);
+/// assert_eq!(norm(&a, Norm::Frobenius, &Inline)?, 41f64.sqrt());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn norm_across<T: Scalar>(
-    a: &TiledMatrix<T>,
-    which: Norm,
-    on: &dyn Executor,
-    courier: &dyn Courier,
-) -> Result<f64, Error> {
-    let measured = |what| Ok::<_, Error>(measured(a, what, on, courier)?.0);
+pub fn norm<T: Scalar>(a: &TiledMatrix<T>, which: Norm, on: &dyn Executor) -> Result<f64, Error> {
+    let measured = |what| Ok::<_, Error>(measured(a, what, on)?.0);
     let largest = |sums: &[f64]| sums.iter().copied().fold(0.0, larger);
     match which {
         Norm::One => Ok(largest(&measured(What::Columns)?.columns)),
@@ -57,35 +51,29 @@ pub fn norm_across<T: Scalar>(
 }
 
 /// ‖A‖_∞ and what it cost.
-pub(crate) fn infinity_norm_across<T: Scalar>(
+pub(crate) fn infinity_norm<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<(f64, Report), Error> {
-    let (Sums { rows, .. }, report) = measured(a, What::Rows, on, courier)?;
+    let (Sums { rows, .. }, report) = measured(a, What::Rows, on)?;
     Ok((rows.into_iter().fold(0.0, larger), report))
 }
 
 /// The largest modulus in each column of a matrix that is stored as
 /// [`Structure::General`](crate::matrix::Structure), NaN where there is one, the same on every rank;
 /// and what they cost.
-pub(crate) fn peaks_across<T: Scalar>(
+pub(crate) fn peaks<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<(Vec<f64>, Report), Error> {
-    let (peaks, report) = measured(a, What::Peaks, on, courier)?;
+    let (peaks, report) = measured(a, What::Peaks, on)?;
     Ok((peaks.columns, report))
 }
 
 /// All entries of a matrix that is stored as [`Structure::General`](crate::matrix::Structure),
 /// column-major, on every rank: for vectors.
-pub(crate) fn entries_across<T: Scalar>(
-    a: &TiledMatrix<T>,
-    on: &dyn Executor,
-    courier: &dyn Courier,
-) -> Result<Vec<T>, Error> {
-    let (Sums { columns, rows }, _) = measured(a, What::Entries, on, courier)?;
+pub(crate) fn entries<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<Vec<T>, Error> {
+    let (Sums { columns, rows }, _) = measured(a, What::Entries, on)?;
     let parts = columns.into_iter().zip(rows);
     Ok(parts.map(|(re, im)| T::from_parts(re, im)).collect())
 }
@@ -95,10 +83,9 @@ fn measured<T: Scalar>(
     a: &TiledMatrix<T>,
     what: What,
     on: &dyn Executor,
-    courier: &dyn Courier,
 ) -> Result<(Sums, Report), Error> {
     let measure = Measure::new(a, what);
-    let report = T::run_measure(&measure, (on, courier, &Monitor::new()))?;
+    let report = T::run_measure(&measure, on)?;
     // A run that ended well has told every rank; of an empty matrix there is nothing to tell.
     let told = measure.told.into_inner();
     let sums = told.unwrap_or_else(|| what.start(a.layout()));
@@ -382,11 +369,39 @@ impl Wire for Sums {
 mod tests {
     use super::*;
     use crate::matrix::generate::Random;
-    use crate::matrix::norm::norm;
     use crate::matrix::{Distribution, Grid};
     use crate::scalar::c64;
-    use dataflow_core::port::{Alone, Heap, Memory, Shuffled};
+    use dataflow_core::port::{Heap, Memory, Shuffled};
     use std::sync::Arc;
+
+    /// A norm by a plain loop over the tiles in the order of slots.
+    fn by_a_loop<T: Scalar>(a: &TiledMatrix<T>, which: Norm) -> f64 {
+        let mut sums = Sums::new(a.rows(), a.cols());
+        let (mut peak, mut squares) = (0.0, 0.0);
+        let stored = (0..a.nt()).flat_map(|j| (0..a.mt()).map(move |i| (i, j)));
+        let stored: Vec<_> = stored.filter(|(i, j)| a.stores(*i, *j)).collect();
+        for &(i, j) in &stored {
+            let (tile, part) = (a.tile_at(i, j).unwrap(), Part::of(a.structure(), i, j));
+            let (row, col) = (a.row_range(i).start, a.col_range(j).start);
+            sums.add(&tile_sums(&tile, part), row, col, part);
+            peak = of_tile(&tile, part, peak, |peak, size, _| larger(peak, size));
+        }
+        let Some(scale) = scale_of(peak) else {
+            return peak;
+        };
+        for (i, j) in stored {
+            let (tile, part) = (a.tile_at(i, j).unwrap(), Part::of(a.structure(), i, j));
+            squares += of_tile(&tile, part, 0.0, |sum, size, times| {
+                sum + times * (size / scale) * (size / scale)
+            });
+        }
+        match which {
+            Norm::One => sums.columns.into_iter().fold(0.0, larger),
+            Norm::Infinity => sums.rows.into_iter().fold(0.0, larger),
+            Norm::Max => peak,
+            Norm::Frobenius => scale * f64::sqrt(squares),
+        }
+    }
 
     #[test]
     fn the_space_is_proved_for_every_shape_on_every_grid() {
@@ -404,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_norm_in_tasks_is_the_norm_to_the_bit() {
+    fn a_norm_in_tasks_is_that_of_a_plain_loop_to_the_bit() {
         for layout in [
             Layout::general(13, 9, 4),
             Layout::lower(11, 3),
@@ -412,10 +427,10 @@ mod tests {
         ] {
             let a = TiledMatrix::<c64>::from_entries(layout.unwrap(), &Random::new(2));
             for which in [Norm::One, Norm::Infinity, Norm::Frobenius, Norm::Max] {
-                let expected = norm(&a, which).unwrap();
+                let expected = by_a_loop(&a, which);
                 for seed in 0..5 {
                     let on = Shuffled::new(seed).with_threads(2);
-                    let found = norm_across(&a, which, &on, &Alone).unwrap();
+                    let found = norm(&a, which, &on).unwrap();
                     assert_eq!(found.to_bits(), expected.to_bits(), "{which:?}");
                 }
             }
@@ -431,7 +446,7 @@ mod tests {
         let on = Shuffled::new(1).with_threads(2);
         for (m, n) in [(0, 3), (7, 0), (7, 4)] {
             let a = TiledMatrix::from_fn(Layout::general(m, n, 3).unwrap(), entry);
-            let (peaks, _) = peaks_across(&a, &on, &Alone).unwrap();
+            let (peaks, _) = peaks(&a, &on).unwrap();
             assert_eq!(peaks.len(), n);
             for (j, peak) in peaks.into_iter().enumerate() {
                 let expected = (0..m).map(|i| entry(i, j).modulus()).fold(0.0, larger);
@@ -441,7 +456,7 @@ mod tests {
                     "column {j} of {m} x {n}"
                 );
             }
-            let entries = entries_across(&a, &on, &Alone).unwrap();
+            let entries = entries(&a, &on).unwrap();
             assert_eq!(entries.len(), m * n);
             for (at, found) in entries.into_iter().enumerate() {
                 assert_eq!(found.bits(), entry(at % m, at / m).bits());

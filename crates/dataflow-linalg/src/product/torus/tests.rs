@@ -7,7 +7,7 @@ use crate::matrix::{Entries, Layout};
 use crate::product::cases::{GRIDS, OPS, cut, general, prove, stored, vacant};
 use crate::product::gemm;
 use crate::scalar::c32;
-use dataflow_core::port::{Alone, Inline, Shuffled};
+use dataflow_core::port::{Inline, Shuffled};
 use proptest::prelude::*;
 
 fn operand<T: Scalar>(matrix: &TiledMatrix<T>, op: Op) -> Operand<'_, T> {
@@ -37,7 +37,7 @@ proptest! {
         let (alpha, beta) = (c32::new(factors.0 as f32, 0.5), c32::new(factors.1 as f32, 0.0));
         let torus = Torus::new(alpha, a, b, beta, &ours, Backend::Auto).unwrap();
         let on = Shuffled::new(seed).with_threads(2);
-        prop_assert_eq!(torus.run_across(&on, &Alone, &Monitor::new()).unwrap().copies(), 0);
+        prop_assert_eq!(torus.run(&on).unwrap().copies(), 0);
         gemm(alpha, a, b, beta, &expected, Backend::Auto, &Inline).unwrap();
         prop_assert_eq!(ours.to_column_major().unwrap(), expected.to_column_major().unwrap());
     }

@@ -5,7 +5,7 @@ use crate::matrix::generate::Random;
 use crate::matrix::{Entries, Layout};
 use crate::product::cases::{GRIDS, OPS, applied, cut, general, prove, vacant};
 use crate::scalar::{c32, c64};
-use dataflow_core::port::{Alone, Inline, Shuffled};
+use dataflow_core::port::{Inline, Shuffled};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -119,7 +119,7 @@ impl Case {
         let before = |i: usize, j: usize| -> T { Random::new(9).entry(i, j) };
         let b = TiledMatrix::from_fn(general(m, n, cut), before);
         let space = self.space(alpha, &a, &b);
-        let report = space.run_across(on, &Alone, &Monitor::new()).unwrap();
+        let report = space.run(on).unwrap();
         let most = if self.solves { 0 } else { b.n_slots() as u64 };
         prop_assert!(report.copies() <= most, "{} copies", report.copies());
         let after = |i: usize, j: usize| b.get(i, j).unwrap();

@@ -7,25 +7,15 @@ use crate::matrix::generate::Random;
 use crate::matrix::{Entries, Layout, TiledMatrix};
 use crate::qr::leading::{Compare, leading};
 use crate::qr::{
-    Options, Tree, Where, choose, default_rcond, factor, least_squares, least_squares_minimum_norm,
+    Options, Tree, choose, default_rcond, factor, least_squares, least_squares_minimum_norm,
     least_squares_ratio, pivoted, pseudo_inverse, solution_ratio,
 };
 use crate::scalar::{Scalar, c32, c64};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Executor, Inline, Shuffled};
+use dataflow_core::port::{Executor, Inline, Shuffled};
 use faer::Mat;
 
 /// LAPACK's threshold.
 const LARGEST_RATIO: f64 = 30.0;
-
-pub(super) fn here<R>(on: &dyn Executor, work: impl FnOnce(Where<'_>) -> R) -> R {
-    let monitor = Monitor::new();
-    work(Where {
-        on,
-        courier: &Alone,
-        monitor: &monitor,
-    })
-}
 
 /// Real numbers, uniform in (−½, ½).
 pub(super) fn random(m: usize, n: usize, seed: u64) -> Mat<c64> {
@@ -148,10 +138,10 @@ fn expect_shortest<T: Scalar>(what: &str, a: &Mat<c64>, rcond: f64, nb: usize) {
     let (expected, rank) = by_values(&a, &b, rcond);
     let what = format!("{what}, {m} x {n} in tiles of {nb}, {}", T::PRECISION);
     let options = Options::of_order(nb).with_tree(Tree::Greedy);
-    let (x, found, _) = here(&Inline, |at| {
-        let (a, b) = (tiled::<T>(&a, nb), tiled::<T>(&b, nb));
-        least_squares_minimum_norm(&a, &b, Some(rcond), options, Backend::Auto, at).unwrap()
-    });
+    let (left, right) = (tiled::<T>(&a, nb), tiled::<T>(&b, nb));
+    let solved =
+        least_squares_minimum_norm(&left, &right, Some(rcond), options, Backend::Auto, &Inline);
+    let (x, found, _) = solved.unwrap();
     assert_eq!(found, rank, "{what}");
     let [first, last, next] = around_the_gap(&a, rank);
     if first == 0.0 {
@@ -168,11 +158,8 @@ fn expect_shortest<T: Scalar>(what: &str, a: &Mat<c64>, rcond: f64, nb: usize) {
         off <= bound,
         "{what}: X is off by {off:e}, more than {bound:e}"
     );
-    let ratio = here(&Inline, |at| {
-        let (a, b) = (tiled::<T>(&a, nb), tiled::<T>(&b, nb));
-        let by = (at.on, at.courier);
-        least_squares_ratio(&a, &b, &x, rcond, by).unwrap()
-    });
+    let (left, right) = (tiled::<T>(&a, nb), tiled::<T>(&b, nb));
+    let ratio = least_squares_ratio(&left, &right, &x, rcond, &Inline).unwrap();
     assert!(ratio < LARGEST_RATIO, "{what}: ratio {ratio}");
 }
 
@@ -244,17 +231,15 @@ fn graded_kahan_and_hilbert_have_the_rank_of_their_values_where_that_is_clear() 
 fn pivoted_factors_are_those_of_the_matrix_with_the_strongest_columns_first() {
     fn check<T: Scalar>((m, n): (usize, usize), nb: usize) {
         let a = turned::<T>(&random(m, n, 3));
-        let (q, r, order) = here(&Inline, |at| {
-            let tiles = tiled::<T>(&a, nb);
-            let factors = pivoted(&tiles, None, Options::of_order(nb), Backend::Auto, at).unwrap();
-            assert_eq!(factors.rank(), m.min(n));
-            let q = factors.q(Backend::Auto, at).unwrap();
-            (
-                plain(&q),
-                plain(&factors.r(at).unwrap()),
-                factors.order().to_vec(),
-            )
-        });
+        let tiles = tiled::<T>(&a, nb);
+        let factors = pivoted(&tiles, None, Options::of_order(nb), Backend::Auto, &Inline).unwrap();
+        assert_eq!(factors.rank(), m.min(n));
+        let q = factors.q(Backend::Auto, &Inline).unwrap();
+        let (q, r, order) = (
+            plain(&q),
+            plain(&factors.r(&Inline).unwrap()),
+            factors.order().to_vec(),
+        );
         let what = format!("{m} x {n} in tiles of {nb}, {}", T::PRECISION);
         let moved = Mat::from_fn(m, n, |i, j| a[(i, order[j])]);
         let scale = m.max(n) as f64 * T::EPSILON;
@@ -289,11 +274,10 @@ fn pivoted_factors_are_those_of_the_matrix_with_the_strongest_columns_first() {
 fn a_pseudo_inverse_fulfils_the_four_conditions_of_penrose() {
     fn check<T: Scalar>(a: &Mat<c64>, rank: usize) {
         let a = turned::<T>(a);
-        let (inverse, found, _) = here(&Inline, |at| {
-            let rcond = Some(T::EPSILON.sqrt());
-            let options = Options::of_order(4);
-            pseudo_inverse(&tiled::<T>(&a, 4), rcond, options, Backend::Auto, at).unwrap()
-        });
+        let rcond = Some(T::EPSILON.sqrt());
+        let options = Options::of_order(4);
+        let (inverse, found, _) =
+            pseudo_inverse(&tiled::<T>(&a, 4), rcond, options, Backend::Auto, &Inline).unwrap();
         assert_eq!(found, rank);
         let p = plain(&inverse);
         let (left, right) = (&p * &a, &a * &p);
@@ -329,15 +313,13 @@ fn a_pseudo_inverse_fulfils_the_four_conditions_of_penrose() {
 fn solved<T: Scalar>(a: &Mat<c64>, nb: usize, tree: Tree) -> Result<TiledMatrix<T>, LinalgError> {
     let (a, b) = (tiled::<T>(a, nb), tiled::<T>(&random(a.nrows(), 2, 99), nb));
     let options = Options::of_order(nb).with_tree(tree);
-    let solved = here(&Inline, |at| {
-        least_squares(&a, &b, options, Backend::Auto, at)
-    });
+    let solved = least_squares(&a, &b, options, Backend::Auto, &Inline);
     solved.map(|(x, _)| x)
 }
 
 fn ratio_of<T: Scalar>(a: &Mat<c64>, x: &TiledMatrix<T>, nb: usize) -> f64 {
     let (a, b) = (tiled::<T>(a, nb), tiled::<T>(&random(a.nrows(), 2, 99), nb));
-    solution_ratio(&a, &b, x, &Inline, &Alone).unwrap()
+    solution_ratio(&a, &b, x, &Inline).unwrap()
 }
 
 /// Attack N1: the ratio knew nothing of ‖A‖·‖X‖, and called right answers of ill-conditioned problems
@@ -422,11 +404,9 @@ fn estimates_of_singular_values_are_within_a_factor_of_them() {
     ] {
         for nb in [3, 32] {
             let tiles = tiled::<c64>(&a, nb);
-            let (found, condition) = here(&Inline, |at| {
-                let how = (Some(0.0), Options::of_order(nb));
-                let factors = pivoted(&tiles, how.0, how.1, Backend::Auto, at).unwrap();
-                (factors.rank(), factors.condition())
-            });
+            let how = (Some(0.0), Options::of_order(nb));
+            let factors = pivoted(&tiles, how.0, how.1, Backend::Auto, &Inline).unwrap();
+            let (found, condition) = (factors.rank(), factors.condition());
             let [first, last, _] = around_the_gap(&a, a.ncols());
             let ratio = first / last / condition;
             assert_eq!(found, a.ncols());
@@ -443,10 +423,9 @@ fn rank_and_bits_are_the_same_under_every_schedule_and_every_column_has_its_plac
     fn bits<T: Scalar>(on: &dyn Executor) -> (Vec<[u64; 2]>, usize) {
         let (a, b) = (of_rank(19, 26, 11, 1), random(19, 3, 2));
         let (a, b) = (tiled::<T>(&a, 4), tiled::<T>(&b, 4));
-        let (x, rank, _) = here(on, |at| {
-            let options = Options::of_order(4);
-            least_squares_minimum_norm(&a, &b, None, options, Backend::Auto, at).unwrap()
-        });
+        let options = Options::of_order(4);
+        let (x, rank, _) =
+            least_squares_minimum_norm(&a, &b, None, options, Backend::Auto, on).unwrap();
         let entries = x.to_column_major().unwrap();
         (entries.into_iter().map(Scalar::bits).collect(), rank)
     }
@@ -458,10 +437,7 @@ fn rank_and_bits_are_the_same_under_every_schedule_and_every_column_has_its_plac
     }
     check::<f64>();
     check::<c32>();
-    let (mut order, _) = here(&Inline, |at| {
-        let by = (at.on, at.courier, at.monitor);
-        choose(&tiled::<f64>(&ones(3, 11), 2), Backend::Auto, by).unwrap()
-    });
+    let (mut order, _) = choose(&tiled::<f64>(&ones(3, 11), 2), Backend::Auto, &Inline).unwrap();
     order.sort_unstable();
     assert_eq!(order, (0..11).collect::<Vec<_>>());
 }
@@ -470,22 +446,24 @@ fn rank_and_bits_are_the_same_under_every_schedule_and_every_column_has_its_plac
 fn empty_matrices_have_rank_0_and_other_settings_are_refused() {
     for (m, n) in [(0, 0), (0, 3), (3, 0)] {
         let (a, b) = (tiled::<f64>(&ones(m, n), 2), tiled::<f64>(&ones(m, 1), 2));
-        let (x, rank, _) = here(&Inline, |at| {
-            let options = Options::of_order(2);
-            least_squares_minimum_norm(&a, &b, None, options, Backend::Auto, at).unwrap()
-        });
+        let options = Options::of_order(2);
+        let (x, rank, _) =
+            least_squares_minimum_norm(&a, &b, None, options, Backend::Auto, &Inline).unwrap();
         assert_eq!((rank, x.rows(), x.cols()), (0, n, 1));
         assert!((0..n).all(|i| x.get(i, 0) == Some(0.0)));
-        let (x, _) = here(&Inline, |at| {
-            least_squares(&a, &b, Options::of_order(2), Backend::Auto, at).unwrap()
-        });
+        let (x, _) = least_squares(&a, &b, Options::of_order(2), Backend::Auto, &Inline).unwrap();
         assert_eq!(x.rows(), n);
     }
     let a = tiled::<f64>(&ones(3, 3), 2);
     for rcond in [-1.0, 1.0, f64::NAN] {
-        let refused = here(&Inline, |at| {
-            pivoted(&a, Some(rcond), Options::of_order(2), Backend::Auto, at).unwrap_err()
-        });
+        let refused = pivoted(
+            &a,
+            Some(rcond),
+            Options::of_order(2),
+            Backend::Auto,
+            &Inline,
+        )
+        .unwrap_err();
         assert!(
             refused.to_string().contains(&format!("rcond is {rcond}")),
             "{refused}"
@@ -501,9 +479,7 @@ fn what_is_refused_lies_between_rounding_errors_and_what_lapack_solves() {
     let smallest = |a: &Mat<c64>, nb: usize| {
         let tiles = tiled::<f64>(a, nb);
         factor(&tiles, Options::of_order(nb), Backend::Auto, &Inline).unwrap();
-        let monitor = Monitor::new();
-        let by = (&Inline as &dyn Executor, &Alone as _, &monitor);
-        let (found, _) = leading(&tiles, (Compare::ByDirection, 0.0), by).unwrap();
+        let (found, _) = leading(&tiles, (Compare::ByDirection, 0.0), &Inline).unwrap();
         let limit = 2.0 * f64::EPSILON / 2.0 * (a.nrows().max(a.ncols()) as f64).sqrt();
         match found.rank == a.ncols() {
             true => found.smallest / found.largest / limit,

@@ -40,13 +40,13 @@ fn expect_agreement<T: Scalar>(what: &str, a: &Mat<c64>, rcond: f64, nb: usize) 
     for (b, fits) in sides.into_iter().zip([false, true]) {
         let b = rounded::<T>(&b);
         let options = Options::of_order(nb).with_tree(Tree::Greedy);
-        let (x, rank) = here(&Inline, |at| {
+        let (x, rank) = {
             let (a, b) = (tiled::<T>(&a, nb), tiled::<T>(&b, nb));
             let (x, rank, _) =
-                least_squares_minimum_norm(&a, &b, Some(rcond), options, Backend::Auto, at)
+                least_squares_minimum_norm(&a, &b, Some(rcond), options, Backend::Auto, &Inline)
                     .unwrap();
             (plain(&x), rank)
-        });
+        };
         let (theirs, their_rank) = by_lapack::<T>(&a, &b, rcond);
         let side = if fits { "that fits" } else { "at random" };
         let what = format!(

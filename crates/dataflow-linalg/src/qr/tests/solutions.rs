@@ -3,10 +3,9 @@
 use crate::kernel::Backend;
 use crate::matrix::generate::Random;
 use crate::matrix::{Entries, Format, Layout, TiledMatrix};
-use crate::qr::{Options, Tree, Where, factor, form, least_squares};
+use crate::qr::{Options, Tree, factor, form, least_squares};
 use crate::scalar::{Scalar, c32, c64};
-use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Alone, Inline, Shuffled};
+use dataflow_core::port::{Inline, Shuffled};
 
 /// LAPACK's threshold.
 const LARGEST_RATIO: f64 = 30.0;
@@ -127,7 +126,7 @@ fn factored<T: Scalar>(on: &dyn dataflow_core::port::Executor) -> Vec<[u64; 2]> 
     };
     let (q, report) = factor(&a, options, Backend::Auto, on).unwrap();
     assert_eq!(report.copies(), 0);
-    let q = form(&a, &q, 37, Backend::Auto, on, &Alone).unwrap();
+    let q = form(&a, &q, 37, Backend::Auto, on).unwrap();
     let entries = [a.to_column_major().unwrap(), q.to_column_major().unwrap()].concat();
     entries.into_iter().map(Scalar::bits).collect()
 }
@@ -163,12 +162,6 @@ fn an_entry_that_is_not_finite_is_named() {
 #[test]
 fn the_shortest_solution_is_orthogonal_to_what_the_matrix_forgets() {
     fn check<T: Scalar>() {
-        let monitor = Monitor::new();
-        let here = Where {
-            on: &Inline,
-            courier: &Alone,
-            monitor: &monitor,
-        };
         let (m, n, nb) = (7, 17, 4);
         let a = Dense::random::<T>(m, n, 1);
         let b = Dense::random::<T>(m, 3, 2);
@@ -177,7 +170,7 @@ fn the_shortest_solution_is_orthogonal_to_what_the_matrix_forgets() {
             tiled::<T>(&b, nb, Format::ColumnMajor),
         );
         let options = Options::of_order(nb).with_tree(Tree::Binary);
-        let (x, report) = least_squares(&tiles, &sides, options, Backend::Auto, here).unwrap();
+        let (x, report) = least_squares(&tiles, &sides, options, Backend::Auto, &Inline).unwrap();
         assert!(report.tasks > 0);
         let x = Dense::of(&x);
         // x lies in the range of Aᴴ: what is left of it there is nothing.
@@ -200,12 +193,6 @@ fn the_shortest_solution_is_orthogonal_to_what_the_matrix_forgets() {
 #[test]
 fn what_no_solution_removes_is_orthogonal_to_the_matrix() {
     fn check<T: Scalar>() {
-        let monitor = Monitor::new();
-        let here = Where {
-            on: &Inline,
-            courier: &Alone,
-            monitor: &monitor,
-        };
         let (m, n, nb) = (23, 9, 4);
         let (a, b) = (Dense::random::<T>(m, n, 1), Dense::random::<T>(m, 3, 2));
         let (tiles, sides) = (
@@ -213,7 +200,7 @@ fn what_no_solution_removes_is_orthogonal_to_the_matrix() {
             tiled::<T>(&b, nb, Format::ColumnMajor),
         );
         let options = Options::of_order(nb).with_tree(Tree::Fibonacci);
-        let (x, _) = least_squares(&tiles, &sides, options, Backend::Auto, here).unwrap();
+        let (x, _) = least_squares(&tiles, &sides, options, Backend::Auto, &Inline).unwrap();
         let rest = b.minus(&a.times(&Dense::of(&x)));
         let off = a.adjoint().times(&rest).norm();
         let scale = m as f64 * a.norm() * b.norm() * T::EPSILON;
