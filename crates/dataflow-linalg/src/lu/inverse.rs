@@ -84,6 +84,6 @@ pub fn invert<T: Scalar>(
     let solved = solve.run_across(on, courier, monitor)?;
     drop(lu);
     let turn = Adjoint::new(&adjoint)?;
-    let turned = T::run_adjoint(&turn, (on, courier, monitor)).map_err(LinalgError::Run)?;
+    let turned = turn.run_across(on, courier, monitor)?;
     Ok((turn.into_matrix(), joined([made, solved, turned])))
 }

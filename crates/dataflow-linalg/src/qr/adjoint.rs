@@ -5,6 +5,9 @@ use super::reflectors::alike;
 use crate::error::LinalgError;
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
+use dataflow_core::monitor::Monitor;
+use dataflow_core::port::{Courier, Executor};
 use dataflow_core::prelude::*;
 
 /// The task space of Aᴴ: two tasks for each tile.
@@ -24,6 +27,19 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
         let layout = alike(a.layout(), (a.cols(), a.rows()))?;
         let made = TiledMatrix::vacant(layout, a.memory().clone());
         Ok(Adjoint { a, made })
+    }
+
+    /// Runs this rank's part; every rank calls it with its part of A.
+    ///
+    /// # Errors
+    /// What [`run_across`](dataflow_core::run_across) answers.
+    pub fn run_across(
+        &self,
+        on: &dyn Executor,
+        courier: &dyn Courier,
+        monitor: &Monitor,
+    ) -> Result<Report, LinalgError> {
+        T::run_adjoint(self, (on, courier, monitor)).map_err(LinalgError::Run)
     }
 
     /// This rank's part of Aᴴ, once the space has run.

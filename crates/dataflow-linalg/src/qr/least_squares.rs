@@ -175,8 +175,7 @@ pub(super) fn wide<T: Scalar>(
         monitor,
     } = at;
     let adjoint = Adjoint::new(a)?;
-    let make = T::run_adjoint(&adjoint, (on, courier, monitor));
-    let make = make.map_err(LinalgError::Run)?;
+    let make = adjoint.run_across(on, courier, monitor)?;
     let adjoint = adjoint.into_matrix();
     let q = Reflectors::new(adjoint.layout(), options);
     let factor = Factor::new(&adjoint, &q, backend)?.run_across(on, courier, monitor)?;
