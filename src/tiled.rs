@@ -2,24 +2,27 @@
 //! the steps that both take.
 //!
 //! # Law
-//! Nothing is changed in place: a call copies what it overwrites, tile by tile. Over ranks every
+//! Nothing is changed in place: a call copies what it overwrites, tile by tile; a factor that is kept
+//! takes its matrix. Over ranks every
 //! rank calls it with its parts, and gets its part of the answer or the same error.
 //!
 //! # Elsewhere
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
 use crate::Runtime;
+use crate::factored::{Factors, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, options};
+use crate::place::expect_rows;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Courier, Executor};
 use dataflow_linalg::LinalgError;
-use dataflow_linalg::kernel::{Backend, Op};
+use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::{Entries, Layout, LayoutError, Structure, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Operand};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu, qr};
 
-/// Linear algebra on tiled matrices; nothing is changed in place, results are cut and spread like
-/// the matrix.
+/// Linear algebra on tiled matrices; nothing is changed in place (factors that are kept take the
+/// matrix), results are cut and spread like the matrix.
 ///
 /// A matrix that is stored as [`Structure::Lower`] stands for the Hermitian one.
 ///
@@ -42,6 +45,42 @@ pub trait Tiled<T: Scalar>: Sized {
     /// # Errors
     /// If A is not square, not finite or not positive definite; then the index is LAPACK's INFO.
     fn cholesky(&self, runtime: &Runtime) -> Result<Self, LinalgError>;
+
+    /// L, kept to solve with as often as there are right-hand sides, for the inverse, the determinant
+    /// and the condition. In place of A if that is stored as [`Structure::Lower`].
+    ///
+    /// # Errors
+    /// As [`cholesky`](Self::cholesky); A is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+    /// let factor = a.cholesky_factor(&runtime)?;
+    /// for (b, x) in [([8.0, 22.0], [1.0, 2.0]), ([6.0, 12.0], [1.0, 1.0])] {
+    ///     let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| b[i]);
+    ///     assert_eq!(factor.solve(&b)?.to_column_major()?, x);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn cholesky_factor(self, runtime: &Runtime) -> Result<TiledCholeskyFactor<'_, T>, LinalgError>;
+
+    /// P, L and U in place of A, kept to solve with as often as there are right-hand sides, for the
+    /// inverse, the determinant and the condition.
+    ///
+    /// # Errors
+    /// As [`lu`](Self::lu); A is lost.
+    fn lu_factor(self, runtime: &Runtime) -> Result<TiledLuFactor<'_, T>, LinalgError>;
+
+    /// Q and R in place of A, kept to solve problems of least squares with as often as there are
+    /// right-hand sides; of a wide A the adjoint is made and factored.
+    ///
+    /// # Errors
+    /// As [`qr`](Self::qr); A is lost.
+    fn qr_factor(self, runtime: &Runtime) -> Result<TiledQrFactor<'_, T>, LinalgError>;
 
     /// X with A·X = B: by Cholesky if A is stored as [`Structure::Lower`], by LU with partial
     /// pivoting otherwise.
@@ -142,8 +181,20 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             }
         }
         let x = copy(b, *b.layout(), runtime)?;
-        at.solve_by_lu(&whole(self, runtime)?, &x)?;
+        Factors::new(whole(self, runtime)?, at)?.solve(&x, at)?;
         Ok(x)
+    }
+
+    fn cholesky_factor(self, runtime: &Runtime) -> Result<TiledCholeskyFactor<'_, T>, LinalgError> {
+        TiledCholeskyFactor::new(self, runtime)
+    }
+
+    fn lu_factor(self, runtime: &Runtime) -> Result<TiledLuFactor<'_, T>, LinalgError> {
+        TiledLuFactor::new(self, runtime)
+    }
+
+    fn qr_factor(self, runtime: &Runtime) -> Result<TiledQrFactor<'_, T>, LinalgError> {
+        TiledQrFactor::new(self, runtime)
     }
 
     fn lu(&self, runtime: &Runtime) -> Result<(lu::Pivots<T>, Self), LinalgError> {
@@ -157,11 +208,9 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
-        let (a, b) = (
-            copy(self, *self.layout(), runtime)?,
-            copy(b, *b.layout(), runtime)?,
-        );
-        At::of(runtime).least_squares(&a, &b)
+        expect_rows((b.rows(), b.cols()), self.rows())?;
+        let a = copy(self, *self.layout(), runtime)?;
+        TiledQrFactor::new(a, runtime)?.least_squares(b)
     }
 
     fn least_squares_minimum_norm(
@@ -186,8 +235,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn inverse(&self, runtime: &Runtime) -> Result<Self, LinalgError> {
-        let n = self.rows();
-        expect_square((n, self.cols()))?;
+        expect_square((self.rows(), self.cols()))?;
         let at = At::of(runtime);
         if self.structure() == Structure::Lower {
             let a = copy(self, *self.layout(), runtime)?;
@@ -197,13 +245,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
                 Err(error) => return Err(error),
             }
         }
-        let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
-        let x = filled(
-            alike(self, Layout::general(n, n, self.nb()))?,
-            &unit,
-            runtime,
-        )?;
-        at.solve_by_lu(&whole(self, runtime)?, &x)?;
+        let x = Factors::new(whole(self, runtime)?, at)?.inverse(at)?;
         match self.structure() {
             Structure::General => Ok(x),
             Structure::Lower => copy(&x, *self.layout(), runtime),
@@ -219,7 +261,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
 }
 
 /// A layout, cut into tiles of the same format and spread over the same grid as a matrix.
-fn alike<T: Scalar>(
+pub(crate) fn alike<T: Scalar>(
     a: &TiledMatrix<T>,
     layout: Result<Layout, LayoutError>,
 ) -> Result<Layout, LinalgError> {
@@ -242,7 +284,7 @@ fn filled<T: Scalar>(
 }
 
 /// The entries of a matrix in tiles of another layout, all of whose entries are on this rank.
-fn copy<T: Scalar>(
+pub(crate) fn copy<T: Scalar>(
     a: &TiledMatrix<T>,
     layout: Layout,
     runtime: &Runtime,
@@ -277,11 +319,16 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    fn of(runtime: &'a Runtime) -> Self {
+    pub fn of(runtime: &'a Runtime) -> Self {
         At {
             on: runtime,
             courier: runtime.courier(),
         }
+    }
+
+    /// Fails if an entry is not finite.
+    pub fn scan<T: Scalar>(self, a: &TiledMatrix<T>) -> Result<(), LinalgError> {
+        a.scan(self.on, self.courier).map(drop)
     }
 
     /// A ← L
@@ -320,43 +367,14 @@ impl<'a> At<'a> {
         Ok(pivots)
     }
 
-    /// A ← L\U, B ← X of A·X = B
-    pub fn solve_by_lu<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        b: &TiledMatrix<T>,
-    ) -> Result<(), LinalgError> {
-        let pivots = self.lu(a)?;
-        let solve = lu::Solve::new(a, &pivots, Op::NoTranspose, b, Backend::Auto)?;
-        lu::expect_regular(a, self.on, self.courier)?;
-        solve.run_across(self.on, self.courier, &Monitor::new())?;
-        Ok(())
-    }
-
     /// Q and R; of A reflectors are left.
     pub fn qr<T: Scalar>(
         self,
         a: &TiledMatrix<T>,
     ) -> Result<(TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
-        let q = qr::Reflectors::new(a.layout(), qr::Options::of_order(a.nb()));
-        let factor = qr::Factor::new(a, &q, Backend::Auto)?;
-        a.scan(self.on, self.courier)?;
-        factor.run_across(self.on, self.courier, &Monitor::new())?;
-        let k = a.rows().min(a.cols());
-        let formed = qr::form(a, &q, k, Backend::Auto, self.on, self.courier)?;
-        Ok((formed, qr::triangle(a, self.on)?))
-    }
-
-    /// The X that makes ‖B − A·X‖ least; A and B are overwritten.
-    pub fn least_squares<T: Scalar>(
-        self,
-        a: &TiledMatrix<T>,
-        b: &TiledMatrix<T>,
-    ) -> Result<TiledMatrix<T>, LinalgError> {
-        let options = qr::Options::of_order(a.nb());
-        let monitor = Monitor::new();
-        let (x, _) = qr::least_squares(a, b, options, Backend::Auto, self.seen_by(&monitor))?;
-        Ok(x)
+        self.scan(a)?;
+        let q = self.factor_by_qr(a)?;
+        Ok((self.form_q((a, &q))?, self.triangle(a)?))
     }
 
     /// The shortest of the X that make ‖B − A·X‖ least, and the rank of A; both are overwritten.
@@ -366,7 +384,7 @@ impl<'a> At<'a> {
         b: &TiledMatrix<T>,
         rcond: Option<f64>,
     ) -> Result<(TiledMatrix<T>, usize), LinalgError> {
-        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
+        let (options, monitor) = (options(a), Monitor::new());
         let at = self.seen_by(&monitor);
         let solved = qr::least_squares_minimum_norm(a, b, rcond, options, Backend::Auto, at);
         solved.map(|(x, rank, _)| (x, rank))
@@ -378,7 +396,7 @@ impl<'a> At<'a> {
         a: &TiledMatrix<T>,
         rcond: Option<f64>,
     ) -> Result<usize, LinalgError> {
-        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
+        let (options, monitor) = (options(a), Monitor::new());
         let at = self.seen_by(&monitor);
         Ok(qr::pivoted(a, rcond, options, Backend::Auto, at)?.rank())
     }
@@ -389,7 +407,7 @@ impl<'a> At<'a> {
         a: &TiledMatrix<T>,
         rcond: Option<f64>,
     ) -> Result<TiledMatrix<T>, LinalgError> {
-        let (options, monitor) = (qr::Options::of_order(a.nb()), Monitor::new());
+        let (options, monitor) = (options(a), Monitor::new());
         let at = self.seen_by(&monitor);
         let (x, ..) = qr::pseudo_inverse(a, rcond, options, Backend::Auto, at)?;
         Ok(x)
