@@ -73,6 +73,18 @@ pub trait Tiled<T: Scalar>: Sized {
     ///
     /// # Errors
     /// As [`lu`](Self::lu); A is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 10.0][i]);
+    /// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn lu_factor(self, runtime: &Runtime) -> Result<TiledLuFactor<'_, T>, LinalgError>;
 
     /// Q and R in place of A, kept to solve problems of least squares with as often as there are
@@ -80,6 +92,19 @@ pub trait Tiled<T: Scalar>: Sized {
     ///
     /// # Errors
     /// As [`qr`](Self::qr); A is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, 2.0, 6.0][i]);
+    /// let x = factor.least_squares(&b)?.to_column_major()?;
+    /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     fn qr_factor(self, runtime: &Runtime) -> Result<TiledQrFactor<'_, T>, LinalgError>;
 
     /// X with A·X = B: by Cholesky if A is stored as [`Structure::Lower`], by LU with partial

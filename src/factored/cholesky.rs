@@ -205,6 +205,18 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     ///
     /// # Errors
     /// If shapes or tile orders disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+    /// let factor = a.cholesky_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [8.0, 22.0][i]);
+    /// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn solve(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         self.solve_into(copy(b, *b.layout(), self.runtime)?)
     }
@@ -296,6 +308,17 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     }
 
     /// L, stored as [`Structure::Lower`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+    /// let factor = a.cholesky_factor(&runtime)?;
+    /// assert_eq!(factor.l().to_column_major()?, [2.0, 1.0, 0.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn l(&self) -> &TiledMatrix<T> {
         &self.l
     }

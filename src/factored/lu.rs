@@ -285,6 +285,18 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Errors
     /// [`LinalgError::Singular`] with the first zero on the diagonal of U; if A is not square; if
     /// shapes, tile orders or grids disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 10.0][i]);
+    /// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn solve(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         self.solve_of(Op::NoTranspose, b)
     }
@@ -293,6 +305,18 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [2.0, 12.0][i]);
+    /// assert_eq!(factor.solve_transposed(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn solve_transposed(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         self.solve_of(Op::Transpose, b)
     }
@@ -357,6 +381,17 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.inverse()?.to_column_major()?, [-1.0, 0.25, 0.5, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
         self.solvable.clone()?;
         let Factors { lu, pivots } = &self.factors;
@@ -369,6 +404,18 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     ///
     /// # Errors
     /// If A is not square, or the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let determinant = factor.determinant()?;
+    /// assert_eq!((determinant.log_abs, determinant.phase.re), (8f64.ln(), -1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
         self.factors.determinant(At::of(self.runtime))
     }
@@ -377,17 +424,50 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.condition()?, 15.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
         self.solvable.clone()?;
         self.factors.condition(self.norm, At::of(self.runtime))
     }
 
     /// L, unit lower, below the diagonal, and U on and above it.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.lu().to_column_major()?, [2.0, 0.0, 8.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn lu(&self) -> &TiledMatrix<T> {
         &self.factors.lu
     }
 
     /// Which rows were swapped.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.pivots().rows().collect::<Vec<_>>(), [(0, 1), (1, 1)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pivots(&self) -> &lu::Pivots<T> {
         &self.factors.pivots
     }

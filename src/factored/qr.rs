@@ -170,6 +170,19 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     ///
     /// # Errors
     /// As [`QrFactor::least_squares`]; if tile orders or grids disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, 2.0, 6.0][i]);
+    /// let x = factor.least_squares(&b)?.to_column_major()?;
+    /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn least_squares(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         let b = copy(b, *b.layout(), self.runtime)?;
         self.factors.least_squares(&b, At::of(self.runtime))
@@ -179,6 +192,18 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     ///
     /// # Errors
     /// If A has more columns than rows, or the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// let q = factor.q()?;
+    /// assert_eq!((q.rows(), q.cols()), (3, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn q(&self) -> Result<TiledMatrix<T>, LinalgError> {
         self.factors.q(At::of(self.runtime))
     }
@@ -187,6 +212,17 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     ///
     /// # Errors
     /// As [`q`](Self::q).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// assert!((factor.r()?.get(0, 0).unwrap().abs() - 3f64.sqrt()).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn r(&self) -> Result<TiledMatrix<T>, LinalgError> {
         self.factors.r(At::of(self.runtime))
     }
