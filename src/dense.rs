@@ -2,29 +2,23 @@
 //!
 //! # Law
 //! Small problems are one tile on the calling thread: no thread is started or woken. Larger ones are
-//! graphs on [`Runtime::shared`]. Which it is, and how the matrix is cut, depends on its shape and
-//! kind of number alone, and so do the bits of the answer.
+//! graphs on [`Runtime::shared`](crate::Runtime::shared). How the matrix is cut depends on its shape
+//! and kind of number alone, and so do the bits of the answer.
 //!
 //! # Elsewhere
+//! Factors that are kept: [`factored`](crate::factored). Arrays into tiles and back:
+//! [`place`](crate::place).
 //! The same calls on tiled matrices, with a runtime of one's own and over ranks: [`Tiled`](crate::Tiled).
 //! In place, from files: [`linalg`](crate::linalg).
 
-use crate::Runtime;
-use crate::tiled::{AUTO, expect_square, factor_lu, form_qr, options, solve_by_lu};
-use dataflow_core::port::{Executor, Heap, Inline, Memory};
+use crate::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
+use crate::place::{Place, array, array_of, expect_rows, of_columns};
+use crate::tiled::{AUTO, expect_square};
 use dataflow_linalg::LinalgError;
-use dataflow_linalg::kernel::{LARGEST_WHOLE, Op, potrf_whole, trsm_left};
-use dataflow_linalg::matrix::convert::NdarrayEntries;
-use dataflow_linalg::matrix::{Entries, Format, Layout, LayoutError, Tile, TiledMatrix};
-use dataflow_linalg::product::{Operand, gemm};
+use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{cholesky, lu, qr};
-use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder};
-use std::cmp::Ordering;
-use std::sync::Arc;
-
-/// Up to this extent a problem is one tile.
-const SMALL: usize = LARGEST_WHOLE;
+use dataflow_linalg::{cholesky, qr};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, Ix2};
 
 /// What [`Dense::lu`] answers: the order of rows P, then L and U.
 pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
@@ -53,7 +47,26 @@ pub trait Dense<T: Scalar> {
     /// If A is not square, not finite or not positive definite; then the index is LAPACK's INFO.
     fn cholesky(&self) -> Result<Array2<T>, LinalgError>;
 
-    /// X with A·X = B, for a vector or the columns of a matrix.
+    /// L, kept to solve with as often as there are right-hand sides, for the inverse, the determinant
+    /// and the condition. Only the lower triangle of A is read; n³/3 operations.
+    ///
+    /// # Errors
+    /// As [`cholesky`](Self::cholesky).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[4.0, 2.0], [2.0, 10.0]].cholesky_factor()?;
+    /// assert_eq!(factor.solve(&array![8.0, 22.0])?, array![1.0, 2.0]);
+    /// assert_eq!(factor.solve(&array![6.0, 12.0])?, array![1.0, 1.0]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn cholesky_factor(&self) -> Result<CholeskyFactor<T>, LinalgError>;
+
+    /// X with A·X = B, for a vector or the columns of a matrix. For many B one after the other:
+    /// [`cholesky_factor`](Self::cholesky_factor), [`lu_factor`](Self::lu_factor).
     ///
     /// If A is Hermitian to the bit with a positive diagonal, Cholesky is tried first; if A is not
     /// positive definite after all, and otherwise, LU with partial pivoting solves.
@@ -88,6 +101,24 @@ pub trait Dense<T: Scalar> {
     /// ```
     fn lu(&self) -> Result<Lu<T>, LinalgError>;
 
+    /// P, L and U, kept to solve with as often as there are right-hand sides, for the inverse, the
+    /// determinant and the condition. 2n³/3 operations.
+    ///
+    /// # Errors
+    /// As [`lu`](Self::lu): a singular matrix has factors, and solving with them is an error.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
+    /// assert_eq!(factor.solve(&array![4.0, 10.0])?, array![1.0, 1.0]);
+    /// assert_eq!(factor.determinant()?.phase.re, -1.0);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn lu_factor(&self) -> Result<LuFactor<T>, LinalgError>;
+
     /// Q and R with A = Q·R, for any shape: Q is m × k with orthonormal columns, R k × n and upper
     /// triangular, k = min(m, n).
     ///
@@ -106,6 +137,25 @@ pub trait Dense<T: Scalar> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     fn qr(&self) -> Result<(Array2<T>, Array2<T>), LinalgError>;
+
+    /// Q and R, kept to solve problems of least squares with as often as there are right-hand sides.
+    /// 2·n²·(m − n/3) operations, of a wide matrix with both exchanged.
+    ///
+    /// # Errors
+    /// As [`qr`](Self::qr): a matrix that has not full rank has factors, and solving with them is an
+    /// error.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[1.0_f64, 0.0], [1.0, 1.0], [1.0, 2.0]].qr_factor()?;
+    /// let x = factor.least_squares(&array![1.0, 2.0, 6.0])?;
+    /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    fn qr_factor(&self) -> Result<QrFactor<T>, LinalgError>;
 
     /// The X that makes ‖B − A·X‖₂ least, for a vector or the columns of a matrix; the shortest of
     /// all solutions if A has more columns than rows. By QR; A must have full rank.
@@ -206,49 +256,43 @@ pub trait Dense<T: Scalar> {
 
 impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn cholesky(&self) -> Result<Array2<T>, LinalgError> {
-        if let Some(l) = factor_at_once(self.view()) {
+        if let Some(l) = factored::factor_at_once(self.view()) {
             return Ok(array_of(self.dim(), l));
         }
         let place = Place::of::<T>(self.nrows().max(self.ncols()))?;
         let a = place.lower(self.view())?;
         cholesky::factor(&a, AUTO, place.on())?;
-        array(&a)
+        Ok(array(&a))
+    }
+
+    fn cholesky_factor(&self) -> Result<CholeskyFactor<T>, LinalgError> {
+        CholeskyFactor::new(self.view())
     }
 
     fn solve<R: Data<Elem = T>, D: Dimension>(
         &self,
         b: &ArrayBase<R, D>,
     ) -> Result<Array<T, D>, LinalgError> {
-        of_columns(b, |b| solve(self.view(), (b.dim(), &NdarrayEntries(b))))
+        of_columns(b, |b| solve(self.view(), b))
     }
 
     fn lu(&self) -> Result<Lu<T>, LinalgError> {
-        let (m, n) = self.dim();
-        let place = Place::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
-        let a = place.general(self.view())?;
-        let pivots = factor_lu(&a, place.on())?;
-        let mut rows: Vec<usize> = (0..m).collect();
-        for (row, pivot) in pivots.rows() {
-            rows.swap(row, pivot);
-        }
-        let (both, k) = (array(&a)?, m.min(n));
-        let l = Array2::from_shape_fn((m, k).f(), |(i, j)| match i.cmp(&j) {
-            Ordering::Less => T::zero(),
-            Ordering::Equal => T::one(),
-            Ordering::Greater => both[(i, j)],
-        });
-        let u = Array2::from_shape_fn((k, n).f(), |(i, j)| match i > j {
-            true => T::zero(),
-            false => both[(i, j)],
-        });
-        Ok((rows, l, u))
+        Ok(Factors::of(self.view())?.parts())
+    }
+
+    fn lu_factor(&self) -> Result<LuFactor<T>, LinalgError> {
+        LuFactor::new(self.view())
     }
 
     fn qr(&self) -> Result<(Array2<T>, Array2<T>), LinalgError> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let (q, r) = form_qr(&place.general(self.view())?, place.on())?;
-        Ok((array(&q)?, array(&r)?))
+        let (q, r) = steps::qr(&place.general(self.view())?, place.on())?;
+        Ok((array(&q), array(&r)))
+    }
+
+    fn qr_factor(&self) -> Result<QrFactor<T>, LinalgError> {
+        QrFactor::new(self.view())
     }
 
     fn least_squares<R: Data<Elem = T>, D: Dimension>(
@@ -256,9 +300,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         b: &ArrayBase<R, D>,
     ) -> Result<Array<T, D>, LinalgError> {
         of_columns(b, |b| {
-            let (place, a, b) = sides(self.view(), b)?;
-            let (x, _) = qr::least_squares(&a, &b, options(&a), AUTO, place.on())?;
-            array(&x)
+            expect_rows(b.dim(), self.nrows())?;
+            QrFactor::new(self.view())?.solved(b)
         })
     }
 
@@ -270,10 +313,9 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         let mut rank = 0;
         let x = of_columns(b, |b| {
             let (place, a, b) = sides(self.view(), b)?;
-            let (options, on) = (options(&a), place.on());
-            let (x, found, _) = qr::least_squares_minimum_norm(&a, &b, rcond, options, AUTO, on)?;
+            let (x, found) = steps::least_squares_minimum_norm((&a, &b), rcond, place.on())?;
             rank = found;
-            array(&x)
+            Ok(array(&x))
         })?;
         Ok((x, rank))
     }
@@ -281,34 +323,25 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let a = place.general(self.view())?;
-        Ok(qr::pivoted(&a, rcond, options(&a), AUTO, place.on())?.rank())
+        steps::rank(&place.general(self.view())?, rcond, place.on())
     }
 
     fn pseudo_inverse(&self, rcond: Option<f64>) -> Result<Array2<T>, LinalgError> {
         let (m, n) = self.dim();
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let a = place.general(self.view())?;
-        let (inverse, ..) = qr::pseudo_inverse(&a, rcond, options(&a), AUTO, place.on())?;
-        array(&inverse)
+        let inverse = steps::pseudo_inverse(&place.general(self.view())?, rcond, place.on())?;
+        Ok(array(&inverse))
     }
 
     fn inverse(&self) -> Result<Array2<T>, LinalgError> {
-        let n = self.nrows();
+        expect_square(self.dim())?;
         if is_definite_at_a_glance(self.view()) {
-            let place = Place::of::<T>(n)?;
-            let a = place.lower(self.view())?;
-            match cholesky::inverse(&a, AUTO, place.on()) {
-                Ok(_) => {
-                    let whole = place.tiles(Layout::general(n, n, a.nb()), &a)?;
-                    return array(&whole);
-                }
+            match factored::inverted(self.view()) {
                 Err(LinalgError::NotPositiveDefinite { .. }) => {}
-                Err(error) => return Err(error),
+                answer => return answer,
             }
         }
-        let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
-        by_lu(self.view(), ((n, n), &unit))
+        Factors::of(self.view())?.inverse_array()
     }
 
     fn dot_tiled<R: Data<Elem = T>>(
@@ -318,98 +351,10 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         let ((m, k), (l, n)) = (self.dim(), b.dim());
         let place = Place::of::<T>(m.max(n).max(k).max(l))?;
         let (a, b) = (place.general(self.view())?, place.general(b.view())?);
-        let c = place.tiles(Layout::general(m, n, place.nb), &|_: usize, _: usize| {
-            T::zero()
-        })?;
-        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
-        gemm(T::one(), a, b, T::zero(), &c, AUTO, place.on())?;
-        array(&c)
+        let c = place.zeros((m, n))?;
+        steps::multiply((&a, &b), &c, place.on())?;
+        Ok(array(&c))
     }
-}
-
-/// Where a problem is worked on, and in tiles of which order.
-struct Place {
-    runtime: Option<&'static Runtime>,
-    nb: usize,
-}
-
-impl Place {
-    /// For a matrix of which no extent is larger than `extent`.
-    fn of<T: Scalar>(extent: usize) -> Result<Self, LinalgError> {
-        Place::with_order(extent, cholesky::default_tile_order::<T>(extent))
-    }
-
-    /// The same with tiles of this order, if the matrix is more than one tile.
-    fn with_order(extent: usize, nb: usize) -> Result<Self, LinalgError> {
-        Ok(match extent <= SMALL {
-            true => Place {
-                runtime: None,
-                nb: extent.max(1),
-            },
-            false => Place {
-                runtime: Some(Runtime::shared().map_err(LinalgError::Run)?),
-                nb,
-            },
-        })
-    }
-
-    fn on(&self) -> &dyn Executor {
-        match self.runtime {
-            Some(runtime) => runtime,
-            None => &Inline,
-        }
-    }
-
-    /// Tiles with the given entries.
-    fn tiles<T: Scalar>(
-        &self,
-        layout: Result<Layout, LayoutError>,
-        entries: &impl Entries<T>,
-    ) -> Result<TiledMatrix<T>, LinalgError> {
-        let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
-        let Some(runtime) = self.runtime else {
-            return Ok(TiledMatrix::from_entries_in(layout, heap(), entries));
-        };
-        let tiles = TiledMatrix::vacant(layout, runtime.memory());
-        tiles.fill(entries, runtime).map_err(LinalgError::Run)?;
-        Ok(tiles)
-    }
-
-    /// A whole array.
-    fn general<T: Scalar>(&self, a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
-        let layout = Layout::general(a.nrows(), a.ncols(), self.nb);
-        self.tiles(layout, &NdarrayEntries(a))
-    }
-
-    /// The lower triangle of a square array.
-    fn lower<T: Scalar>(&self, a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
-        expect_square(a.dim())?;
-        self.tiles(Layout::lower(a.nrows(), self.nb), &NdarrayEntries(a))
-    }
-}
-
-/// What is computed from the columns of a matrix, or from a vector as the only one.
-fn of_columns<T: Scalar, R: Data<Elem = T>, D: Dimension>(
-    b: &ArrayBase<R, D>,
-    solve: impl FnOnce(ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError>,
-) -> Result<Array<T, D>, LinalgError> {
-    let wrong = |_| {
-        let text = format!(
-            "right-hand sides of {} dimensions (1 or 2 are solved)",
-            b.ndim()
-        );
-        LinalgError::Shape(text)
-    };
-    let columns = match b.ndim() {
-        1 => b.view().into_dyn().insert_axis(Axis(1)),
-        _ => b.view().into_dyn(),
-    };
-    let x = solve(columns.into_dimensionality::<Ix2>().map_err(wrong)?)?;
-    let x = match b.ndim() {
-        1 => x.index_axis_move(Axis(1), 0).into_dyn(),
-        _ => x.into_dyn(),
-    };
-    x.into_dimensionality::<D>().map_err(wrong)
 }
 
 /// Whether a square array is its own adjoint to the bit, with a positive diagonal.
@@ -423,88 +368,18 @@ fn is_definite_at_a_glance<T: Scalar>(a: ArrayView2<'_, T>) -> bool {
     a.is_square() && (0..a.nrows()).all(is_positive) && (0..a.ncols()).all(is_own_mirror)
 }
 
-/// L of a small matrix, column-major, by one call of the kernels' library. `None` if it is not
-/// small, or there is no L: then the graph says why.
-fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<T>> {
-    let n = a.nrows();
-    if !a.is_square() || n > SMALL {
-        return None;
-    }
-    let entries = NdarrayEntries(a);
-    // What is not finite fails too: a NaN or an infinity below the diagonal reaches a pivot.
-    potrf_whole(n, |j, column| entries.column(j..n, j, column))
-}
-
-/// X of A·X = B for a small definite matrix. `None` as for [`factor_at_once`].
-fn solve_at_once<T: Scalar>(
-    a: ArrayView2<'_, T>,
-    ((rows, cols), b): ((usize, usize), &impl Entries<T>),
-) -> Option<Array2<T>> {
-    if rows.max(cols) > SMALL {
-        return None;
-    }
-    let l = factor_at_once(a)?;
-    let tile = |rows, cols| Tile::new(rows, cols, Format::ColumnMajor, &heap());
-    let (mut factor, mut x) = (tile(rows, rows), tile(rows, cols));
-    factor.as_mut_slice().copy_from_slice(&l);
-    let columns = x.as_mut_slice().chunks_exact_mut(rows.max(1));
-    for (j, column) in columns.enumerate() {
-        b.column(0..rows, j, column);
-    }
-    trsm_left(AUTO, &factor, Op::NoTranspose, &mut x);
-    trsm_left(AUTO, &factor, Op::ConjTranspose, &mut x);
-    Some(array_of((rows, cols), x.as_slice().to_vec()))
-}
-
-fn heap() -> Arc<dyn Memory> {
-    Arc::new(Heap)
-}
-
-/// Column-major elements as an array.
-fn array_of<T>(shape: (usize, usize), elements: Vec<T>) -> Array2<T> {
-    let array = Array2::from_shape_vec(shape.f(), elements);
-    array.unwrap_or_else(|error| unreachable!("rows · cols elements: {error}"))
-}
-
-/// X of A·X = B, with B of the given shape and entries.
-fn solve<T: Scalar>(
-    a: ArrayView2<'_, T>,
-    (shape, b): ((usize, usize), &impl Entries<T>),
-) -> Result<Array2<T>, LinalgError> {
-    if is_definite_at_a_glance(a) && shape.0 == a.nrows() {
-        if let Some(x) = solve_at_once(a, (shape, b)) {
-            return Ok(x);
-        }
-        let place = Place::of::<T>(a.nrows().max(shape.1))?;
-        let l = place.lower(a)?;
-        match cholesky::factor(&l, AUTO, place.on()) {
-            Ok(_) => {
-                let x = place.tiles(Layout::general(shape.0, shape.1, place.nb), b)?;
-                cholesky::solve(&l, &x, AUTO, place.on())?;
-                return array(&x);
-            }
+/// X of A·X = B: by Cholesky if A looks definite and is, by LU otherwise.
+fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    expect_square(a.dim())?;
+    expect_rows(b.dim(), a.nrows())?;
+    if is_definite_at_a_glance(a) {
+        match factored::factored(a) {
+            Ok(l) => return factored::solved(&l, b),
             Err(LinalgError::NotPositiveDefinite { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    by_lu(a, (shape, b))
-}
-
-/// The same by LU with partial pivoting.
-fn by_lu<T: Scalar>(
-    a: ArrayView2<'_, T>,
-    ((rows, cols), b): ((usize, usize), &impl Entries<T>),
-) -> Result<Array2<T>, LinalgError> {
-    expect_square(a.dim())?;
-    let n = a.nrows();
-    if rows != n {
-        let text = format!("right-hand sides of {rows} x {cols} for a matrix of order {n}");
-        return Err(LinalgError::Shape(text));
-    }
-    let place = Place::of::<T>(n.max(cols))?;
-    let x = place.tiles(Layout::general(n, cols, place.nb), b)?;
-    solve_by_lu(&place.general(a)?, &x, place.on())?;
-    array(&x)
+    Factors::of(a)?.solve_array(b)
 }
 
 /// Both sides of a problem of least squares in tiles, and where it is worked on.
@@ -512,30 +387,11 @@ fn sides<T: Scalar>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
 ) -> Result<(Place, TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
-    let ((m, n), (rows, cols)) = (a.dim(), b.dim());
-    let extent = m.max(n).max(rows).max(cols);
-    let place = Place::with_order(extent, qr::default_tile_order::<T>(m, n))?;
-    let (a, b) = (place.general(a)?, place.general(b)?);
+    let (m, n) = a.dim();
+    expect_rows(b.dim(), m)?;
+    let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+    let a = place.general(a)?;
+    let place = Place::beside(&a, b.ncols())?;
+    let b = place.general(b)?;
     Ok((place, a, b))
-}
-
-/// The entries as a column-major array.
-fn array<T: Scalar>(tiles: &TiledMatrix<T>) -> Result<Array2<T>, LinalgError> {
-    // All tiles are at hand: the run that used them is over.
-    Ok(tiles
-        .to_ndarray()
-        .unwrap_or_else(|absent| unreachable!("{absent}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_small_problem_knows_no_runtime_and_a_large_one_does() {
-        let small = Place::of::<f64>(SMALL).unwrap();
-        assert!(small.runtime.is_none() && small.on().n_workers() == 1);
-        assert_eq!(small.nb, SMALL);
-        assert!(Place::of::<f64>(SMALL + 1).unwrap().runtime.is_some());
-    }
 }

@@ -73,8 +73,10 @@
 mod clocks;
 mod collective;
 mod dense;
+mod factored;
 pub mod guide;
 mod launch;
+mod place;
 mod runtime;
 mod tiled;
 pub mod trace;
@@ -91,6 +93,9 @@ pub use dataflow_core::monitor::{Monitor, Progress};
 pub use dataflow_core::{Report, task_names, task_space};
 pub use dataflow_numa::{Bind, Placing, Policy};
 pub use dense::{Dense, Lu};
+pub use factored::{
+    CholeskyFactor, LuFactor, QrFactor, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor,
+};
 pub use launch::{Transport, launch};
 pub use runtime::{Runtime, RuntimeBuilder};
 pub use tiled::Tiled;

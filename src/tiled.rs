@@ -2,26 +2,27 @@
 //! the steps that both take.
 //!
 //! # Law
-//! Nothing is changed in place: a call copies what it overwrites, tile by tile. Over ranks every
+//! Nothing is changed in place: a call copies what it overwrites, tile by tile; a factor that is kept
+//! takes its matrix. Over ranks every
 //! rank calls it with its parts, and gets its part of the answer or the same error.
 //!
 //! # Elsewhere
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
 use crate::Runtime;
-use dataflow_core::port::Executor;
+use crate::factored::{Factors, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
+use crate::place::expect_rows;
 use dataflow_linalg::LinalgError;
-use dataflow_linalg::kernel::{Backend, Op};
+use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::{Entries, Layout, LayoutError, Structure, TiledMatrix};
-use dataflow_linalg::product::{Operand, gemm};
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{cholesky, lu, qr};
+use dataflow_linalg::{cholesky, lu};
 
 /// The kernels of all calls.
 pub(crate) const AUTO: Backend = Backend::Auto;
 
-/// Linear algebra on tiled matrices; nothing is changed in place, results are cut and spread like
-/// the matrix.
+/// Linear algebra on tiled matrices; nothing is changed in place (factors that are kept take the
+/// matrix), results are cut and spread like the matrix.
 ///
 /// A matrix that is stored as [`Structure::Lower`] stands for the Hermitian one.
 ///
@@ -44,6 +45,67 @@ pub trait Tiled<T: Scalar>: Sized {
     /// # Errors
     /// If A is not square, not finite or not positive definite; then the index is LAPACK's INFO.
     fn cholesky(&self, runtime: &Runtime) -> Result<Self, LinalgError>;
+
+    /// L, kept to solve with as often as there are right-hand sides, for the inverse, the determinant
+    /// and the condition. In place of A if that is stored as [`Structure::Lower`].
+    ///
+    /// # Errors
+    /// As [`cholesky`](Self::cholesky); A is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+    /// let factor = a.cholesky_factor(&runtime)?;
+    /// for (b, x) in [([8.0, 22.0], [1.0, 2.0]), ([6.0, 12.0], [1.0, 1.0])] {
+    ///     let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| b[i]);
+    ///     assert_eq!(factor.solve(&b)?.to_column_major()?, x);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn cholesky_factor(self, runtime: &Runtime) -> Result<TiledCholeskyFactor<'_, T>, LinalgError>;
+
+    /// P, L and U in place of A, kept to solve with as often as there are right-hand sides, for the
+    /// inverse, the determinant and the condition.
+    ///
+    /// # Errors
+    /// As [`lu`](Self::lu); A is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 10.0][i]);
+    /// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn lu_factor(self, runtime: &Runtime) -> Result<TiledLuFactor<'_, T>, LinalgError>;
+
+    /// Q and R in place of A, kept to solve problems of least squares with as often as there are
+    /// right-hand sides; of a wide A the adjoint is made and factored.
+    ///
+    /// # Errors
+    /// As [`qr`](Self::qr); A is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, 2.0, 6.0][i]);
+    /// let x = factor.least_squares(&b)?.to_column_major()?;
+    /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn qr_factor(self, runtime: &Runtime) -> Result<TiledQrFactor<'_, T>, LinalgError>;
 
     /// X with A·X = B: by Cholesky if A is stored as [`Structure::Lower`], by LU with partial
     /// pivoting otherwise.
@@ -130,7 +192,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
         expect_square((self.rows(), self.cols()))?;
         if self.structure() == Structure::Lower {
             // Shapes that do not fit are told before the work.
-            cholesky::Solve::new(self, b, AUTO)?;
+            cholesky::Solve::new(self, b, Backend::Auto)?;
             let l = copy(self, *self.layout(), runtime)?;
             match cholesky::factor(&l, AUTO, runtime) {
                 Ok(_) => {
@@ -143,27 +205,36 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             }
         }
         let x = copy(b, *b.layout(), runtime)?;
-        solve_by_lu(&whole(self, runtime)?, &x, runtime)?;
+        Factors::new(whole(self, runtime)?, runtime)?.solve(&x, runtime)?;
         Ok(x)
+    }
+
+    fn cholesky_factor(self, runtime: &Runtime) -> Result<TiledCholeskyFactor<'_, T>, LinalgError> {
+        TiledCholeskyFactor::new(self, runtime)
+    }
+
+    fn lu_factor(self, runtime: &Runtime) -> Result<TiledLuFactor<'_, T>, LinalgError> {
+        TiledLuFactor::new(self, runtime)
+    }
+
+    fn qr_factor(self, runtime: &Runtime) -> Result<TiledQrFactor<'_, T>, LinalgError> {
+        TiledQrFactor::new(self, runtime)
     }
 
     fn lu(&self, runtime: &Runtime) -> Result<(lu::Pivots<T>, Self), LinalgError> {
         let a = copy(self, *self.layout(), runtime)?;
-        let pivots = factor_lu(&a, runtime)?;
+        let pivots = steps::factor_by_lu(&a, runtime)?;
         Ok((pivots, a))
     }
 
     fn qr(&self, runtime: &Runtime) -> Result<(Self, Self), LinalgError> {
-        form_qr(&copy(self, *self.layout(), runtime)?, runtime)
+        steps::qr(&copy(self, *self.layout(), runtime)?, runtime)
     }
 
     fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
-        let (a, b) = (
-            copy(self, *self.layout(), runtime)?,
-            copy(b, *b.layout(), runtime)?,
-        );
-        let (x, _) = qr::least_squares(&a, &b, options(self), AUTO, runtime)?;
-        Ok(x)
+        expect_rows((b.rows(), b.cols()), self.rows())?;
+        let a = copy(self, *self.layout(), runtime)?;
+        TiledQrFactor::new(a, runtime)?.least_squares(b)
     }
 
     fn least_squares_minimum_norm(
@@ -176,25 +247,19 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             copy(self, *self.layout(), runtime)?,
             copy(b, *b.layout(), runtime)?,
         );
-        let options = options(self);
-        let solved = qr::least_squares_minimum_norm(&a, &b, rcond, options, AUTO, runtime);
-        solved.map(|(x, rank, _)| (x, rank))
+        steps::least_squares_minimum_norm((&a, &b), rcond, runtime)
     }
 
     fn rank(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<usize, LinalgError> {
-        let a = copy(self, *self.layout(), runtime)?;
-        Ok(qr::pivoted(&a, rcond, options(self), AUTO, runtime)?.rank())
+        steps::rank(&copy(self, *self.layout(), runtime)?, rcond, runtime)
     }
 
     fn pseudo_inverse(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<Self, LinalgError> {
-        let a = copy(self, *self.layout(), runtime)?;
-        let (x, ..) = qr::pseudo_inverse(&a, rcond, options(self), AUTO, runtime)?;
-        Ok(x)
+        steps::pseudo_inverse(&copy(self, *self.layout(), runtime)?, rcond, runtime)
     }
 
     fn inverse(&self, runtime: &Runtime) -> Result<Self, LinalgError> {
-        let n = self.rows();
-        expect_square((n, self.cols()))?;
+        expect_square((self.rows(), self.cols()))?;
         if self.structure() == Structure::Lower {
             let a = copy(self, *self.layout(), runtime)?;
             match cholesky::inverse(&a, AUTO, runtime) {
@@ -203,13 +268,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
                 Err(error) => return Err(error),
             }
         }
-        let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
-        let x = filled(
-            alike(self, Layout::general(n, n, self.nb()))?,
-            &unit,
-            runtime,
-        )?;
-        solve_by_lu(&whole(self, runtime)?, &x, runtime)?;
+        let x = Factors::new(whole(self, runtime)?, runtime)?.inverse(runtime)?;
         match self.structure() {
             Structure::General => Ok(x),
             Structure::Lower => copy(&x, *self.layout(), runtime),
@@ -219,14 +278,13 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     fn dot_tiled(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
         let layout = alike(self, Layout::general(self.rows(), b.cols(), self.nb()))?;
         let c = filled(layout, &|_: usize, _: usize| T::zero(), runtime)?;
-        let (a, b) = (Operand::plain(self), Operand::plain(b));
-        gemm(T::one(), a, b, T::zero(), &c, AUTO, runtime)?;
+        steps::multiply((self, b), &c, runtime)?;
         Ok(c)
     }
 }
 
 /// A layout, cut into tiles of the same format and spread over the same grid as a matrix.
-fn alike<T: Scalar>(
+pub(crate) fn alike<T: Scalar>(
     a: &TiledMatrix<T>,
     layout: Result<Layout, LayoutError>,
 ) -> Result<Layout, LinalgError> {
@@ -249,7 +307,7 @@ fn filled<T: Scalar>(
 }
 
 /// The entries of a matrix in tiles of another layout, all of whose entries are on this rank.
-fn copy<T: Scalar>(
+pub(crate) fn copy<T: Scalar>(
     a: &TiledMatrix<T>,
     layout: Layout,
     runtime: &Runtime,
@@ -274,42 +332,4 @@ pub(crate) fn expect_square((m, n): (usize, usize)) -> Result<(), LinalgError> {
             "matrix is {m} x {n} (must be square)"
         ))),
     }
-}
-
-/// A ← L\U, whether singular or not
-pub(crate) fn factor_lu<T: Scalar>(
-    a: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<lu::Pivots<T>, LinalgError> {
-    let pivots = lu::Pivots::new(a);
-    let factor = lu::Factor::new(a, &pivots, AUTO)?;
-    a.scan(on)?;
-    factor.run(on)?;
-    Ok(pivots)
-}
-
-/// A ← L\U, B ← X of A·X = B
-pub(crate) fn solve_by_lu<T: Scalar>(
-    a: &TiledMatrix<T>,
-    b: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    let pivots = factor_lu(a, on)?;
-    lu::solve(a, &pivots, Op::NoTranspose, b, AUTO, on)?;
-    Ok(())
-}
-
-/// Q and R; of A reflectors are left.
-pub(crate) fn form_qr<T: Scalar>(
-    a: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<(TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
-    let (q, _) = qr::factor(a, options(a), AUTO, on)?;
-    let formed = qr::form(a, &q, a.rows().min(a.cols()), AUTO, on)?;
-    Ok((formed, qr::triangle(a, on)?))
-}
-
-/// Trees and blocks for tiles of the order of A's.
-pub(crate) fn options<T: Scalar>(a: &TiledMatrix<T>) -> qr::Options {
-    qr::Options::of_order(a.nb())
 }

@@ -5,10 +5,10 @@
 //! both in turn, batches of calls. A round is the least of its batches.
 
 use super::race::{Outcome, machine, quartiles, seconds};
-use dataflow::Dense;
 use dataflow::linalg::matrix::Entries;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
-use faer::linalg::solvers::Solve;
+use dataflow::{Dense, LuFactor};
+use faer::linalg::solvers::{PartialPivLu, Solve};
 use faer::{MatRef, Par, Side};
 use ndarray::{Array1, Array2, ShapeBuilder};
 use std::hint::black_box;
@@ -25,10 +25,10 @@ pub fn measure(quick: bool) -> Outcome {
     );
     println!("call          n  memory order    dataflow     ±      faer     ±   difference     ±");
     let rounds = if quick { 3 } else { 41 };
-    for call in ["cholesky", "lu", "qr", "solve", "solve, LU"] {
+    for call in ["cholesky", "lu", "qr", "solve", "solve, LU", "kept LU"] {
         for n in [10, 50, 100, 200] {
             for columns in [true, false] {
-                let arrays = Arrays::new(call, n, columns);
+                let arrays = Arrays::new(call, n, columns)?;
                 arrays.race(call, rounds, columns)?;
             }
         }
@@ -41,30 +41,25 @@ struct Arrays {
     a: Array2<f64>,
     b: Array1<f64>,
     columns: bool,
+    /// Factors of A, for the calls that solve with what is kept.
+    kept: (LuFactor<f64>, PartialPivLu<f64>),
 }
 
 impl Arrays {
-    fn new(call: &str, n: usize, columns: bool) -> Self {
+    fn new(call: &str, n: usize, columns: bool) -> Outcome<Self> {
         let (definite, random) = (PositiveDefinite::new(n, 1), Random::new(1));
         let is_definite = ["cholesky", "solve"].contains(&call);
-        Arrays {
-            a: Array2::from_shape_fn((n, n).set_f(columns), |(i, j)| match is_definite {
-                true => definite.entry(i, j),
-                false => random.entry(i, j),
-            }),
+        let a = Array2::from_shape_fn((n, n).set_f(columns), |(i, j)| match is_definite {
+            true => definite.entry(i, j),
+            false => random.entry(i, j),
+        });
+        let kept = (a.lu_factor()?, view_of(&a, columns).partial_piv_lu());
+        Ok(Arrays {
+            a,
             b: Array1::from_shape_fn(n, |i| random.entry(i, n)),
             columns,
-        }
-    }
-
-    /// The same array, as faer sees it.
-    fn view(&self) -> MatRef<'_, f64> {
-        let (n, elements) = (self.a.nrows(), self.a.as_slice_memory_order());
-        let elements = elements.expect("an array of its own has no gaps");
-        match self.columns {
-            true => MatRef::from_column_major_slice(elements, n, n),
-            false => MatRef::from_row_major_slice(elements, n, n),
-        }
+            kept,
+        })
     }
 
     /// One number of our answer.
@@ -77,13 +72,14 @@ impl Arrays {
                 let (q, r) = a.qr()?;
                 q[(0, 0)] * r[(0, 0)]
             }
+            "kept LU" => self.kept.0.solve(&self.b)?[last],
             _ => a.solve(&self.b)?[last],
         })
     }
 
     /// The same number of faer's.
     fn theirs(&self, call: &str) -> Outcome<f64> {
-        let (a, last) = (self.view(), self.a.nrows() - 1);
+        let (a, last) = (view_of(&self.a, self.columns), self.a.nrows() - 1);
         let definite = || {
             let llt = a.llt(Side::Lower);
             llt.map_err(|error| format!("faer: {error:?}"))
@@ -98,6 +94,7 @@ impl Arrays {
                 qr.compute_thin_Q()[(0, 0)] * qr.thin_R()[(0, 0)]
             }
             "solve" => definite()?.solve(b())[(last, 0)],
+            "kept LU" => self.kept.1.solve(b())[(last, 0)],
             _ => a.partial_piv_lu().solve(b())[(last, 0)],
         })
     }
@@ -142,5 +139,15 @@ impl Arrays {
             more.1
         );
         Ok(())
+    }
+}
+
+/// An array as faer sees it.
+fn view_of(a: &Array2<f64>, columns: bool) -> MatRef<'_, f64> {
+    let (n, elements) = (a.nrows(), a.as_slice_memory_order());
+    let elements = elements.expect("an array of its own has no gaps");
+    match columns {
+        true => MatRef::from_column_major_slice(elements, n, n),
+        false => MatRef::from_row_major_slice(elements, n, n),
     }
 }

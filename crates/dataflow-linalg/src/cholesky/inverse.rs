@@ -28,12 +28,15 @@ use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
-/// The task space of the inversion: nt(nt+1)(nt+2)/2 tasks for nt tiles a side.
+/// The task space of the inversion: nt(nt+1)(nt+2)/2 tasks for nt tiles a side, nt(nt+1)(2nt+7)/6
+/// from the factor.
 #[derive(Clone, Copy, Debug)]
 pub struct Inverse<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     backend: Backend,
     nt: u32,
+    /// Whether the matrix holds L already.
+    is_factored: bool,
 }
 
 /// Overwrites the lower triangle of `a` by that of A⁻¹. n³ flops; copies a tile that is
@@ -72,8 +75,40 @@ impl<'a, T: Scalar> Inverse<'a, T> {
     /// If the matrix is stored otherwise.
     pub fn new(a: &'a TiledMatrix<T>, backend: Backend) -> Result<Self, LinalgError> {
         Factor::new(a, backend)?;
-        let nt = a.nt() as u32;
-        Ok(Inverse { a, backend, nt })
+        Ok(Inverse {
+            a,
+            backend,
+            nt: a.nt() as u32,
+            is_factored: false,
+        })
+    }
+
+    /// The space without its first stage: overwrites L, as [`factor`](super::factor) left it, by A⁻¹,
+    /// with the bits that [`inverse`] gives. 2n³/3 flops.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_linalg::{cholesky, kernel::Backend, matrix::{Layout, TiledMatrix}};
+    /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 2.0], [2.0, 2.0]][i][j]);
+    /// cholesky::factor(&a, Backend::Auto, &Inline)?;
+    /// let inverse = cholesky::Inverse::of_factor(&a, Backend::Auto)?;
+    /// inverse.run(&Inline)?;
+    /// assert_eq!([a.get(0, 0), a.get(1, 0), a.get(1, 1)], [Some(0.5), Some(-0.5), Some(1.0)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Source
+    /// LAPACK's `potri`.
+    pub fn of_factor(l: &'a TiledMatrix<T>, backend: Backend) -> Result<Self, LinalgError> {
+        let whole = Inverse::new(l, backend)?;
+        Ok(Inverse {
+            is_factored: true,
+            ..whole
+        })
     }
 
     /// Runs this rank's part of the inversion; every rank calls it with its part of the matrix. Does
@@ -93,30 +128,40 @@ task_space! {
     impl<T: Scalar> TaskSpace for Inverse<'_, T> {
         type Datum = Tile<T>;
         let nt = self.nt;
+        let factored = u32::from(self.is_factored);
         let p = self.a.grid().0;
         let q = self.a.grid().1;
         data A[m, n] where n <= m && m < nt
             in self.a.store() at self.a.place(m, n)
             on (m % p, n % q);
 
-        // A = L · Lᴴ
-        for k in 0..nt {
-            // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
-            Potrf { k }: update tile = A[k, k] => self.potrf(k, tile)?;
-            for m in k + 1..nt {
-                // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
-                Trsm { m, k }: update tile = A[m, k], read triangle = A[k, k]
-                    => trsm(self.backend, triangle, tile);
+        if factored > 0 {
+            for n in 0..nt {
+                for m in n..nt {
+                    // L[m,n], as it is, for all who read it before it is overwritten
+                    Hand { m, n }: update A[m, n];
+                }
             }
-            for m in k + 1..nt {
-                // A[m,m] ← A[m,m] − L[m,k] · L[m,k]ᴴ
-                Herk { m, k }: update tile = A[m, m], read left = A[m, k]
-                    => herk(self.backend, left, tile);
-                for n in k + 1..m {
-                    // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
-                    Gemm { m, n, k }:
-                        update tile = A[m, n], read left = A[m, k], read right = A[n, k]
-                        => gemm(self.backend, left, right, tile);
+        } else {
+            // A = L · Lᴴ
+            for k in 0..nt {
+                // A[k,k] ← L[k,k] with A[k,k] = L[k,k] · L[k,k]ᴴ
+                Potrf { k }: update tile = A[k, k] => self.potrf(k, tile)?;
+                for m in k + 1..nt {
+                    // A[m,k] ← A[m,k] · L[k,k]⁻ᴴ
+                    Trsm { m, k }: update tile = A[m, k], read triangle = A[k, k]
+                        => trsm(self.backend, triangle, tile);
+                }
+                for m in k + 1..nt {
+                    // A[m,m] ← A[m,m] − L[m,k] · L[m,k]ᴴ
+                    Herk { m, k }: update tile = A[m, m], read left = A[m, k]
+                        => herk(self.backend, left, tile);
+                    for n in k + 1..m {
+                        // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
+                        Gemm { m, n, k }:
+                            update tile = A[m, n], read left = A[m, k], read right = A[n, k]
+                            => gemm(self.backend, left, right, tile);
+                    }
                 }
             }
         }
@@ -178,6 +223,9 @@ task_space! {
             self.a.layout().describe(about);
             about.parameter("precision", T::PRECISION);
             about.parameter("backend", self.backend);
+            if self.is_factored {
+                about.parameter("of", "factor");
+            }
         }
 
         /// About the longest way to the end in units of nb³/3 flops: exact for the last two stages,
@@ -186,7 +234,7 @@ task_space! {
         fn priority(&self, task: InverseTask) -> i64 {
             let left = |k: u32| i64::from(self.nt) - i64::from(k);
             match task {
-                Potrf { k } => 9 * left(k) + 4,
+                Hand { n, .. } | Potrf { k: n } => 9 * left(n) + 4,
                 Trsm { k, .. } => 9 * left(k) + 3,
                 Herk { m, k } => {
                     let before_trsm_right = 6 * left(k) + 7;
@@ -202,16 +250,22 @@ task_space! {
             }
         }
 
-        /// Each tile is written nt + 2 times.
+        /// Each tile is written nt + 2 times, n + 1 times of these by the first stage.
         fn count(&self, on: Rank) -> u64 {
-            let here = self.a.layout().seen_from(on);
-            let tiles = here.map_or(0, |here| here.n_slots() as u64);
-            tiles * (u64::from(self.nt) + 2)
+            let Some(here) = self.a.layout().seen_from(on) else {
+                return 0;
+            };
+            let all = u64::from(self.nt) + 2;
+            match self.is_factored {
+                true => here.tiles().map(|(_, n)| all - n as u64).sum(),
+                false => here.n_slots() as u64 * all,
+            }
         }
     }
 }
 use InverseTask::{
-    Gemm, Herk, Invert, Lauum, Multiply, Potrf, Square, Trmm, Trsm, TrsmLeft, TrsmRight, Trtri,
+    Gemm, Hand, Herk, Invert, Lauum, Multiply, Potrf, Square, Trmm, Trsm, TrsmLeft, TrsmRight,
+    Trtri,
 };
 
 const LOWER: (Triangle, Diagonal) = (Triangle::Lower, Diagonal::NonUnit);
@@ -246,6 +300,11 @@ mod tests {
         nt * (nt + 1) * (nt + 2) / 2
     }
 
+    /// From the factor: two stages, and a task for each tile.
+    fn n_tasks_of_factor(nt: u64) -> u64 {
+        nt * (nt + 1) * (nt + 2) / 3 + nt * (nt + 1) / 2
+    }
+
     #[test]
     fn the_space_is_proved_for_0_to_9_tiles_on_every_grid() {
         for (p, q) in [(1, 1), (2, 2), (2, 3)] {
@@ -256,6 +315,11 @@ mod tests {
                     .unwrap_or_else(|fault| panic!("nt = {nt} on {p} x {q}: {fault}"));
                 let count: u64 = (0..p * q).map(|on| space.count(Rank(on))).sum();
                 assert_eq!(count, n_tasks(nt as u64), "nt = {nt} on {p} x {q}");
+                let of_factor = Inverse::of_factor(&a, Backend::Auto).unwrap();
+                verify(&of_factor, p * q)
+                    .unwrap_or_else(|fault| panic!("L of nt = {nt} on {p} x {q}: {fault}"));
+                let count: u64 = (0..p * q).map(|on| of_factor.count(Rank(on))).sum();
+                assert_eq!(count, n_tasks_of_factor(nt as u64), "L of nt = {nt}");
             }
         }
     }
@@ -331,16 +395,19 @@ mod tests {
     fn no_task_is_less_urgent_than_those_that_wait_for_it() {
         for nt in 1..=9 {
             let a = vacant(nt, (1, 1));
-            let space = Inverse::new(&a, Backend::Auto).unwrap();
-            for task in space.tasks(Rank(0)) {
-                let mut fed = Fed::default();
-                space.successors(task, &mut fed);
-                for next in fed.0 {
-                    let (own, of_next) = (space.priority(task), space.priority(next));
-                    assert!(
-                        own >= of_next,
-                        "{task:?} {own}, {next:?} {of_next}, nt = {nt}"
-                    );
+            let whole = Inverse::new(&a, Backend::Auto).unwrap();
+            let of_factor = Inverse::of_factor(&a, Backend::Auto).unwrap();
+            for space in [whole, of_factor] {
+                for task in space.tasks(Rank(0)) {
+                    let mut fed = Fed::default();
+                    space.successors(task, &mut fed);
+                    for next in fed.0 {
+                        let (own, of_next) = (space.priority(task), space.priority(next));
+                        assert!(
+                            own >= of_next,
+                            "{task:?} {own}, {next:?} {of_next}, nt = {nt}"
+                        );
+                    }
                 }
             }
         }

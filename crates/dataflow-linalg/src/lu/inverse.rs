@@ -70,6 +70,6 @@ pub fn invert<T: Scalar>(
     let solved = solve.run(on)?;
     drop(lu);
     let turn = Adjoint::new(&adjoint)?;
-    let turned = T::run_adjoint(&turn, on).map_err(LinalgError::Run)?;
+    let turned = turn.run(on)?;
     Ok((turn.into_matrix(), joined([made, solved, turned])))
 }

@@ -5,6 +5,8 @@ use super::reflectors::alike;
 use crate::error::LinalgError;
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::Report;
+use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of Aᴴ: two tasks for each tile.
@@ -24,6 +26,14 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
         let layout = alike(a.layout(), (a.cols(), a.rows()))?;
         let made = TiledMatrix::vacant(layout, a.memory().clone());
         Ok(Adjoint { a, made })
+    }
+
+    /// Runs this rank's part; every rank calls it with its part of A.
+    ///
+    /// # Errors
+    /// What [`run_across`](dataflow_core::run_across) answers.
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_adjoint(self, on).map_err(LinalgError::Run)
     }
 
     /// This rank's part of Aᴴ, once the space has run.

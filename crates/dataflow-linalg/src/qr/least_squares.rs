@@ -164,8 +164,7 @@ pub(super) fn wide<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Vec<Report>, LinalgError> {
     let adjoint = Adjoint::new(a)?;
-    let make = T::run_adjoint(&adjoint, on);
-    let make = make.map_err(LinalgError::Run)?;
+    let make = adjoint.run(on)?;
     let adjoint = adjoint.into_matrix();
     let q = Reflectors::new(adjoint.layout(), options);
     let factor = Factor::new(&adjoint, &q, backend)?.run(on)?;

@@ -1,0 +1,441 @@
+//! The Cholesky factor L of a Hermitian positive definite matrix, kept: of an array, and of a matrix
+//! in tiles.
+
+use super::steps;
+use crate::Runtime;
+use crate::place::{
+    Place, SMALL, array, array_of, array_of_hermitian, expect_rows, heap, of_columns,
+};
+use crate::tiled::{AUTO, alike, copy, expect_square};
+use dataflow_core::data::Version;
+use dataflow_core::port::Executor;
+use dataflow_linalg::determinant::Determinant;
+use dataflow_linalg::kernel::{Backend, Op, potrf_whole, trsm_left};
+use dataflow_linalg::matrix::convert::NdarrayEntries;
+use dataflow_linalg::matrix::{Entries, Format, Layout, Structure, Tile, TiledMatrix};
+use dataflow_linalg::scalar::Scalar;
+use dataflow_linalg::{LinalgError, cholesky};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension};
+use std::fmt;
+
+/// L with A = L·Lᴴ of an array, to solve with as often as there are right-hand sides:
+/// [`Dense::cholesky_factor`](crate::Dense::cholesky_factor).
+///
+/// Nothing of it is changed: threads may share one. What takes how long is said for order n.
+///
+/// # Examples
+/// ```
+/// use dataflow::prelude::*;
+/// use ndarray::array;
+///
+/// let factor = array![[4.0, 2.0], [2.0, 10.0]].cholesky_factor()?;
+/// for (b, x) in [(array![8.0, 22.0], array![1.0, 2.0]), (array![6.0, 12.0], array![1.0, 1.0])] {
+///     assert_eq!(factor.solve(&b)?, x);
+/// }
+/// # Ok::<(), dataflow::linalg::LinalgError>(())
+/// ```
+pub struct CholeskyFactor<T: Scalar> {
+    l: TiledMatrix<T>,
+    /// ‖A‖₁
+    norm: f64,
+}
+
+impl<T: Scalar> CholeskyFactor<T> {
+    pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
+        let place = Place::of::<T>(a.nrows().max(a.ncols()))?;
+        let tiles = place.lower(a)?;
+        let norm = steps::one_norm(&tiles, place.on())?;
+        let l = match factor_at_once(a) {
+            Some(l) => in_one_tile(a.nrows(), &l)?,
+            None => {
+                cholesky::factor(&tiles, AUTO, place.on())?;
+                tiles
+            }
+        };
+        Ok(CholeskyFactor { l, norm })
+    }
+
+    /// X with A·X = B, for a vector or the columns of a matrix. 2n² operations for each column.
+    ///
+    /// The bits are those of [`Dense::solve`](crate::Dense::solve) where that goes by Cholesky.
+    ///
+    /// # Errors
+    /// If the shapes disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[4.0, 2.0], [2.0, 10.0]].cholesky_factor()?;
+    /// let x = factor.solve(&array![[8.0, 6.0], [22.0, 12.0]])?;
+    /// assert_eq!(x, array![[1.0, 1.0], [2.0, 1.0]]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn solve<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        of_columns(b, |b| solved(&self.l, b))
+    }
+
+    /// A⁻¹. 2n³/3 operations and a copy of L; for A⁻¹·B take [`solve`](Self::solve).
+    ///
+    /// # Errors
+    /// If the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[4.0, 2.0], [2.0, 2.0]].cholesky_factor()?;
+    /// assert_eq!(factor.inverse()?, array![[0.5, -0.5], [-0.5, 1.0]]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn inverse(&self) -> Result<Array2<T>, LinalgError> {
+        let place = Place::beside(&self.l, 0)?;
+        let inverse = place.tiles(Ok(*self.l.layout()), &self.l)?;
+        steps::invert_with_cholesky(&inverse, place.on())?;
+        array_of_hermitian(&inverse, &place)
+    }
+
+    /// The determinant of A, as logarithm and phase: it neither overflows nor vanishes. n logarithms.
+    ///
+    /// # Errors
+    /// If the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[4.0_f64, 2.0], [2.0, 10.0]].cholesky_factor()?;
+    /// let determinant = factor.determinant()?;
+    /// assert!((determinant.log_abs.exp() - 36.0).abs() < 1e-12);
+    /// assert_eq!(determinant.phase.re, 1.0);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn determinant(&self) -> Result<Determinant, LinalgError> {
+        let place = Place::beside(&self.l, 0)?;
+        Ok(steps::determinant(&self.l, place.on())?.of_square())
+    }
+
+    /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
+    /// solution loses about as many digits as it has. Mostly 4 or 5 solutions.
+    ///
+    /// # Errors
+    /// If the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[4.0_f64, 2.0], [2.0, 2.0]].cholesky_factor()?;
+    /// assert!((factor.condition()? - 9.0).abs() < 1e-13);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn condition(&self) -> Result<f64, LinalgError> {
+        condition(Place::beside(&self.l, 1)?.on(), &self.l, self.norm)
+    }
+
+    /// L itself, zeros above the diagonal.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let a = array![[4.0, 2.0], [2.0, 10.0]];
+    /// assert_eq!(a.cholesky_factor()?.l(), array![[2.0, 0.0], [1.0, 3.0]]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn l(&self) -> Array2<T> {
+        array(&self.l)
+    }
+}
+
+impl<T: Scalar> fmt::Debug for CholeskyFactor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CholeskyFactor")
+            .field("l", &self.l)
+            .finish_non_exhaustive()
+    }
+}
+
+/// L with A = L·Lᴴ of a matrix in tiles, factored in place:
+/// [`Tiled::cholesky_factor`](crate::Tiled::cholesky_factor).
+///
+/// Over ranks every rank calls each method with its parts, in the same order, and gets its part of
+/// the answer or the same error.
+///
+/// # Examples
+/// ```
+/// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow::prelude::*;
+///
+/// let runtime = Runtime::builder().threads(2).build()?;
+/// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+/// let factor = a.cholesky_factor(&runtime)?;
+/// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [8.0, 22.0][i]);
+/// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TiledCholeskyFactor<'r, T: Scalar> {
+    l: TiledMatrix<T>,
+    norm: f64,
+    runtime: &'r Runtime,
+}
+
+impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
+    pub(crate) fn new(a: TiledMatrix<T>, runtime: &'r Runtime) -> Result<Self, LinalgError> {
+        expect_square((a.rows(), a.cols()))?;
+        let l = match a.structure() {
+            Structure::Lower => a,
+            Structure::General => {
+                let lower = alike(&a, Layout::lower(a.rows(), a.nb()))?;
+                copy(&a, lower, runtime)?
+            }
+        };
+        let norm = steps::one_norm(&l, runtime)?;
+        cholesky::factor(&l, AUTO, runtime)?;
+        Ok(TiledCholeskyFactor { l, norm, runtime })
+    }
+
+    /// X with A·X = B. 2n² operations for each column; copies B.
+    ///
+    /// # Errors
+    /// If shapes or tile orders disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+    /// let factor = a.cholesky_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [8.0, 22.0][i]);
+    /// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn solve(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        self.solve_into(copy(b, *b.layout(), self.runtime)?)
+    }
+
+    /// The same in the place of B.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve); B is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [8.0, 22.0][i]);
+    /// let x = a.cholesky_factor(&runtime)?.solve_into(b)?;
+    /// assert_eq!(x.to_column_major()?, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn solve_into(&self, b: TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        cholesky::solve(&self.l, &b, AUTO, self.runtime)?;
+        Ok(b)
+    }
+
+    /// A⁻¹, stored as [`Structure::Lower`]. 2n³/3 operations and a copy of L.
+    ///
+    /// # Errors
+    /// If the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 2.0]][i][j]);
+    /// let inverse = a.cholesky_factor(&runtime)?.inverse()?;
+    /// assert_eq!([inverse.get(0, 0), inverse.get(1, 0)], [Some(0.5), Some(-0.5)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
+        let inverse = copy(&self.l, *self.l.layout(), self.runtime)?;
+        steps::invert_with_cholesky(&inverse, self.runtime)?;
+        Ok(inverse)
+    }
+
+    /// The determinant of A, the same on every rank; n logarithms, and over ranks a message from each
+    /// to each other.
+    ///
+    /// # Errors
+    /// If the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix, generate::Laplacian};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let laplacian = Laplacian { width: 6, height: 5 };
+    /// let a = TiledMatrix::<f64>::from_entries(Layout::lower(30, 8)?, &laplacian);
+    /// let determinant = a.cholesky_factor(&runtime)?.determinant()?;
+    /// assert!((determinant.log_abs - laplacian.log_det()).abs() < 1e-10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn determinant(&self) -> Result<Determinant, LinalgError> {
+        Ok(steps::determinant(&self.l, self.runtime)?.of_square())
+    }
+
+    /// The condition, as [`CholeskyFactor::condition`]; the same on every rank.
+    ///
+    /// # Errors
+    /// If the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 2.0]][i][j]);
+    /// let condition: f64 = a.cholesky_factor(&runtime)?.condition()?;
+    /// assert!((condition - 9.0).abs() < 1e-13);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn condition(&self) -> Result<f64, LinalgError> {
+        condition(self.runtime, &self.l, self.norm)
+    }
+
+    /// L, stored as [`Structure::Lower`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 0.0], [2.0, 10.0]][i][j]);
+    /// let factor = a.cholesky_factor(&runtime)?;
+    /// assert_eq!(factor.l().to_column_major()?, [2.0, 1.0, 0.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn l(&self) -> &TiledMatrix<T> {
+        &self.l
+    }
+}
+
+impl<T: Scalar> fmt::Debug for TiledCholeskyFactor<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TiledCholeskyFactor")
+            .field("l", &self.l)
+            .finish_non_exhaustive()
+    }
+}
+
+fn condition<T: Scalar>(
+    on: &dyn Executor,
+    l: &TiledMatrix<T>,
+    norm: f64,
+) -> Result<f64, LinalgError> {
+    // A is its own adjoint.
+    steps::condition(
+        (l, norm),
+        |_, b| cholesky::solve(l, b, AUTO, on).map(drop),
+        on,
+    )
+}
+
+/// L of an array.
+pub(crate) fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
+    if let Some(l) = factor_at_once(a) {
+        return in_one_tile(a.nrows(), &l);
+    }
+    let place = Place::of::<T>(a.nrows().max(a.ncols()))?;
+    let tiles = place.lower(a)?;
+    cholesky::factor(&tiles, AUTO, place.on())?;
+    Ok(tiles)
+}
+
+/// X of L·Lᴴ·X = B.
+pub(crate) fn solved<T: Scalar>(
+    l: &TiledMatrix<T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    expect_rows(b.dim(), l.rows())?;
+    if b.nrows().max(b.ncols()) <= SMALL
+        && let Some(l) = l.tile(0, 0)
+    {
+        return Ok(solved_by_tile(&l, b));
+    }
+    let place = Place::beside(l, b.ncols())?;
+    let x = place.general(b)?;
+    cholesky::solve(l, &x, AUTO, place.on())?;
+    Ok(array(&x))
+}
+
+/// A⁻¹ of an array, of which a large one is factored and inverted in one graph.
+pub(crate) fn inverted<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    let place = Place::of::<T>(a.nrows())?;
+    let inverse = match factor_at_once(a) {
+        Some(l) => {
+            let l = in_one_tile(a.nrows(), &l)?;
+            steps::invert_with_cholesky(&l, place.on())?;
+            l
+        }
+        None => {
+            let a = place.lower(a)?;
+            cholesky::inverse(&a, AUTO, place.on())?;
+            a
+        }
+    };
+    array_of_hermitian(&inverse, &place)
+}
+
+/// L of a small matrix, column-major, by one call of the kernels' library. `None` if it is not
+/// small, or there is no L: then the graph says why.
+pub(crate) fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<T>> {
+    let n = a.nrows();
+    if !a.is_square() || n > SMALL {
+        return None;
+    }
+    let entries = NdarrayEntries(a);
+    // What is not finite fails too: a NaN or an infinity below the diagonal reaches a pivot.
+    potrf_whole(n, |j, column| entries.column(j..n, j, column))
+}
+
+/// A small L as the only tile of a matrix.
+fn in_one_tile<T: Scalar>(n: usize, l: &[T]) -> Result<TiledMatrix<T>, LinalgError> {
+    let layout = Layout::lower(n, SMALL).map_err(|error| LinalgError::Shape(error.to_string()))?;
+    let matrix = TiledMatrix::vacant(layout, heap());
+    if n > 0 {
+        let mut tile = Tile::new(n, n, Format::ColumnMajor, matrix.memory());
+        tile.as_mut_slice().copy_from_slice(l);
+        // There is a slot: the matrix is not empty.
+        let _ = matrix.store().put(0, Version::new(tile));
+    }
+    Ok(matrix)
+}
+
+/// X of L·Lᴴ·X = B, both small: no graph for two calls of a kernel.
+fn solved_by_tile<T: Scalar>(l: &Tile<T>, b: ArrayView2<'_, T>) -> Array2<T> {
+    let mut x = tile_of(b);
+    trsm_left(Backend::Auto, l, Op::NoTranspose, &mut x);
+    trsm_left(Backend::Auto, l, Op::ConjTranspose, &mut x);
+    array_of(b.dim(), x.as_slice().to_vec())
+}
+
+/// A small array as a tile.
+pub(super) fn tile_of<T: Scalar>(b: ArrayView2<'_, T>) -> Tile<T> {
+    let (rows, cols) = b.dim();
+    let (entries, mut tile) = (
+        NdarrayEntries(b),
+        Tile::new(rows, cols, Format::ColumnMajor, &heap()),
+    );
+    let columns = tile.as_mut_slice().chunks_exact_mut(rows.max(1));
+    for (j, column) in columns.enumerate() {
+        entries.column(0..rows, j, column);
+    }
+    tile
+}

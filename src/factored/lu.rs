@@ -1,0 +1,653 @@
+//! The factors P, L and U of a matrix, kept: of an array, and of a matrix in tiles.
+
+use super::cholesky::tile_of;
+use super::steps;
+use crate::Runtime;
+use crate::place::{Place, SMALL, array, array_of, expect_rows, of_columns};
+use crate::tiled::{copy, expect_square};
+use dataflow_core::port::Executor;
+use dataflow_linalg::determinant::Determinant;
+use dataflow_linalg::kernel::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
+use dataflow_linalg::matrix::{Tile, TiledMatrix};
+use dataflow_linalg::scalar::Scalar;
+use dataflow_linalg::{LinalgError, lu};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, ShapeBuilder};
+use std::cmp::Ordering;
+use std::fmt;
+
+/// P, L and U of an array, to solve with as often as there are right-hand sides:
+/// [`Dense::lu_factor`](crate::Dense::lu_factor).
+///
+/// A matrix that is singular, or not square, has factors, too; what it has not is solutions, an
+/// inverse, a condition: these are errors. Nothing of a factor is changed: threads may share one.
+/// What takes how long is said for order n.
+///
+/// # Examples
+/// ```
+/// use dataflow::prelude::*;
+/// use ndarray::array;
+///
+/// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
+/// for (b, x) in [(array![4.0, 10.0], array![1.0, 1.0]), (array![4.0, 8.0], array![0.0, 1.0])] {
+///     assert_eq!(factor.solve(&b)?, x);
+/// }
+/// let singular = array![[1.0, 2.0], [2.0, 4.0]].lu_factor()?;
+/// assert_eq!(singular.solve(&array![1.0, 1.0]).unwrap_err().index(), Some(2));
+/// # Ok::<(), dataflow::linalg::LinalgError>(())
+/// ```
+pub struct LuFactor<T: Scalar> {
+    factors: Factors<T>,
+    /// ‖A‖₁
+    norm: f64,
+    /// Whether there are solutions.
+    solvable: Result<(), LinalgError>,
+}
+
+impl<T: Scalar> LuFactor<T> {
+    pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
+        let (place, tiles) = Factors::tiles_of(a)?;
+        let (factors, norm, solvable) = kept(tiles, place.on())?;
+        Ok(LuFactor {
+            factors,
+            norm,
+            solvable,
+        })
+    }
+
+    /// X with A·X = B, for a vector or the columns of a matrix. 2n² operations for each column.
+    ///
+    /// The bits are those of [`Dense::solve`](crate::Dense::solve) where that goes by LU.
+    ///
+    /// # Errors
+    /// [`LinalgError::Singular`] with the first zero on the diagonal of U; if A is not square, or the
+    /// shapes disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
+    /// let x = factor.solve(&array![[4.0, 4.0], [10.0, 8.0]])?;
+    /// assert_eq!(x, array![[1.0, 0.0], [1.0, 1.0]]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn solve<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        self.solve_of(Op::NoTranspose, b)
+    }
+
+    /// X with Aᵀ·X = B.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
+    /// assert_eq!(factor.solve_transposed(&array![2.0, 12.0])?, array![1.0, 1.0]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn solve_transposed<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        self.solve_of(Op::Transpose, b)
+    }
+
+    /// X with Aᴴ·X = B.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::scalar::c64;
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let i = c64::new(0.0, 1.0);
+    /// assert_eq!(array![[i]].lu_factor()?.solve_adjoint(&array![i])?, array![-c64::new(1.0, 0.0)]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn solve_adjoint<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        self.solve_of(Op::ConjTranspose, b)
+    }
+
+    fn solve_of<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        op: Op,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        self.solvable.clone()?;
+        of_columns(b, |b| self.factors.solved(op, b))
+    }
+
+    /// A⁻¹. 4n³/3 operations and a copy of the factors; for A⁻¹·B take [`solve`](Self::solve).
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
+    /// assert_eq!(factor.inverse()?, array![[-1.0, 0.5], [0.25, 0.0]]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn inverse(&self) -> Result<Array2<T>, LinalgError> {
+        self.solvable.clone()?;
+        let Factors { lu, pivots } = &self.factors;
+        let place = Place::beside(lu, 0)?;
+        let copy = place.tiles(Ok(*lu.layout()), lu)?;
+        Ok(array(&steps::invert_with_lu(copy, pivots, place.on())?))
+    }
+
+    /// The determinant of A, as logarithm and phase: it neither overflows nor vanishes. n logarithms;
+    /// that of a singular matrix is 0.
+    ///
+    /// # Errors
+    /// If A is not square.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let determinant = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?.determinant()?;
+    /// assert_eq!((determinant.log_abs, determinant.phase.re), (8f64.ln(), -1.0));
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn determinant(&self) -> Result<Determinant, LinalgError> {
+        let place = Place::beside(&self.factors.lu, 0)?;
+        self.factors.determinant(place.on())
+    }
+
+    /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
+    /// solution loses about as many digits as it has. Mostly 4 or 5 solutions.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// assert_eq!(array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?.condition()?, 15.0);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn condition(&self) -> Result<f64, LinalgError> {
+        self.solvable.clone()?;
+        let place = Place::beside(&self.factors.lu, 1)?;
+        self.factors.condition(self.norm, place.on())
+    }
+
+    /// The order of rows P: row `i` of L·U is row `p[i]` of A.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// assert_eq!(array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?.permutation(), [1, 0]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn permutation(&self) -> Vec<usize> {
+        self.factors.permutation()
+    }
+
+    /// L, m × min(m, n), with ones on the diagonal and zeros above it.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// assert_eq!(array![[1.0, 4.0], [2.0, 4.0]].lu_factor()?.l(), array![[1.0, 0.0], [0.5, 1.0]]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn l(&self) -> Array2<T> {
+        l_of(&array(&self.factors.lu))
+    }
+
+    /// U, min(m, n) × n, with zeros below the diagonal.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// assert_eq!(array![[1.0, 4.0], [2.0, 4.0]].lu_factor()?.u(), array![[2.0, 4.0], [0.0, 2.0]]);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn u(&self) -> Array2<T> {
+        u_of(&array(&self.factors.lu))
+    }
+}
+
+impl<T: Scalar> fmt::Debug for LuFactor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LuFactor")
+            .field("lu", &self.factors.lu)
+            .field("solvable", &self.solvable)
+            .finish_non_exhaustive()
+    }
+}
+
+/// P, L and U of a matrix in tiles, factored in place: [`Tiled::lu_factor`](crate::Tiled::lu_factor).
+///
+/// Over ranks every rank calls each method with its parts, in the same order, and gets its part of
+/// the answer or the same error.
+///
+/// # Examples
+/// ```
+/// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow::prelude::*;
+///
+/// let runtime = Runtime::builder().threads(2).build()?;
+/// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+/// let factor = a.lu_factor(&runtime)?;
+/// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 10.0][i]);
+/// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 1.0]);
+/// assert_eq!((factor.condition()?, factor.determinant()?.phase.re), (15.0, -1.0));
+/// assert_eq!(factor.inverse()?.to_column_major()?, [-1.0, 0.25, 0.5, 0.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TiledLuFactor<'r, T: Scalar> {
+    factors: Factors<T>,
+    norm: f64,
+    solvable: Result<(), LinalgError>,
+    runtime: &'r Runtime,
+}
+
+impl<'r, T: Scalar> TiledLuFactor<'r, T> {
+    pub(crate) fn new(a: TiledMatrix<T>, runtime: &'r Runtime) -> Result<Self, LinalgError> {
+        let (factors, norm, solvable) = kept(a, runtime)?;
+        Ok(TiledLuFactor {
+            factors,
+            norm,
+            solvable,
+            runtime,
+        })
+    }
+
+    /// X with A·X = B. 2n² operations for each column; copies B.
+    ///
+    /// # Errors
+    /// [`LinalgError::Singular`] with the first zero on the diagonal of U; if A is not square; if
+    /// shapes, tile orders or grids disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 10.0][i]);
+    /// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn solve(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        self.solve_of(Op::NoTranspose, b)
+    }
+
+    /// X with Aᵀ·X = B.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [2.0, 12.0][i]);
+    /// assert_eq!(factor.solve_transposed(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn solve_transposed(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        self.solve_of(Op::Transpose, b)
+    }
+
+    /// X with Aᴴ·X = B.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [2.0, 12.0][i]);
+    /// assert_eq!(factor.solve_transposed(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// assert_eq!(factor.solve_adjoint(&b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn solve_adjoint(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        self.solve_of(Op::ConjTranspose, b)
+    }
+
+    fn solve_of(&self, op: Op, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        self.solvable.clone()?;
+        let x = copy(b, *b.layout(), self.runtime)?;
+        self.solve_in(op, &x)?;
+        Ok(x)
+    }
+
+    /// X with A·X = B in the place of B.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve); B is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 10.0][i]);
+    /// assert_eq!(a.lu_factor(&runtime)?.solve_into(b)?.to_column_major()?, [1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn solve_into(&self, b: TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        self.solvable.clone()?;
+        self.solve_in(Op::NoTranspose, &b)?;
+        Ok(b)
+    }
+
+    fn solve_in(&self, op: Op, b: &TiledMatrix<T>) -> Result<(), LinalgError> {
+        let Factors { lu, pivots } = &self.factors;
+        steps::solve_with_lu((lu, pivots), op, b, self.runtime)
+    }
+
+    /// A⁻¹. 4n³/3 operations and a copy of the factors.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.inverse()?.to_column_major()?, [-1.0, 0.25, 0.5, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
+        self.solvable.clone()?;
+        let Factors { lu, pivots } = &self.factors;
+        let lu = copy(lu, *lu.layout(), self.runtime)?;
+        steps::invert_with_lu(lu, pivots, self.runtime)
+    }
+
+    /// The determinant of A, the same on every rank; n logarithms, and over ranks two messages from
+    /// each to each other.
+    ///
+    /// # Errors
+    /// If A is not square, or the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// let determinant = factor.determinant()?;
+    /// assert_eq!((determinant.log_abs, determinant.phase.re), (8f64.ln(), -1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn determinant(&self) -> Result<Determinant, LinalgError> {
+        self.factors.determinant(self.runtime)
+    }
+
+    /// The condition, as [`LuFactor::condition`]; the same on every rank.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.condition()?, 15.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn condition(&self) -> Result<f64, LinalgError> {
+        self.solvable.clone()?;
+        self.factors.condition(self.norm, self.runtime)
+    }
+
+    /// L, unit lower, below the diagonal, and U on and above it.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.lu().to_column_major()?, [2.0, 0.0, 8.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lu(&self) -> &TiledMatrix<T> {
+        &self.factors.lu
+    }
+
+    /// Which rows were swapped.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let factor = a.lu_factor(&runtime)?;
+    /// assert_eq!(factor.pivots().rows().collect::<Vec<_>>(), [(0, 1), (1, 1)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pivots(&self) -> &lu::Pivots<T> {
+        &self.factors.pivots
+    }
+}
+
+impl<T: Scalar> fmt::Debug for TiledLuFactor<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TiledLuFactor")
+            .field("lu", &self.factors.lu)
+            .field("solvable", &self.solvable)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The factors of a matrix, which is overwritten; ‖A‖₁; and whether there are solutions.
+type Kept<T> = (Factors<T>, f64, Result<(), LinalgError>);
+
+fn kept<T: Scalar>(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Kept<T>, LinalgError> {
+    let norm = steps::one_norm(&a, on)?;
+    let factors = Factors::new(a, on)?;
+    let solvable = match factors.expect_solvable(on) {
+        Err(error @ LinalgError::Run(_)) => return Err(error),
+        solvable => solvable,
+    };
+    Ok((factors, norm, solvable))
+}
+
+/// L\U in tiles, and the rows that were swapped.
+pub(crate) struct Factors<T: Scalar> {
+    lu: TiledMatrix<T>,
+    pivots: lu::Pivots<T>,
+}
+
+impl<T: Scalar> Factors<T> {
+    /// Of an array.
+    pub fn of(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
+        let (place, tiles) = Factors::tiles_of(a)?;
+        Factors::new(tiles, place.on())
+    }
+
+    fn tiles_of(a: ArrayView2<'_, T>) -> Result<(Place, TiledMatrix<T>), LinalgError> {
+        let (m, n) = a.dim();
+        let place = Place::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
+        let tiles = place.general(a)?;
+        Ok((place, tiles))
+    }
+
+    /// Of a matrix in tiles, which is overwritten.
+    pub fn new(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Self, LinalgError> {
+        let pivots = steps::factor_by_lu(&a, on)?;
+        Ok(Factors { lu: a, pivots })
+    }
+
+    fn expect_solvable(&self, on: &dyn Executor) -> Result<(), LinalgError> {
+        expect_square((self.lu.rows(), self.lu.cols()))?;
+        steps::expect_regular(&self.lu, on)
+    }
+
+    /// B ← X of A·X = B, if there is one.
+    pub fn solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
+        self.expect_solvable(on)?;
+        steps::solve_with_lu((&self.lu, &self.pivots), Op::NoTranspose, b, on)
+    }
+
+    /// A⁻¹, if there is one; the factors are used up.
+    pub fn inverse(self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
+        self.expect_solvable(on)?;
+        steps::invert_with_lu(self.lu, &self.pivots, on)
+    }
+
+    /// X of A·X = B for arrays, if there is one.
+    pub fn solve_array(&self, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+        self.expect_solvable(Place::beside(&self.lu, 0)?.on())?;
+        self.solved(Op::NoTranspose, b)
+    }
+
+    /// A⁻¹ as an array, if there is one; the factors are used up.
+    pub fn inverse_array(self) -> Result<Array2<T>, LinalgError> {
+        let on = Place::beside(&self.lu, 0)?.on();
+        Ok(array(&self.inverse(on)?))
+    }
+
+    /// P, L and U.
+    pub fn parts(&self) -> (Vec<usize>, Array2<T>, Array2<T>) {
+        let both = array(&self.lu);
+        (self.permutation(), l_of(&both), u_of(&both))
+    }
+
+    /// X of op(A)·X = B.
+    fn solved(&self, op: Op, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+        expect_rows(b.dim(), self.lu.rows())?;
+        if b.nrows().max(b.ncols()) <= SMALL
+            && let Some(lu) = self.lu.tile(0, 0)
+        {
+            return Ok(solved_by_tile((&lu, &self.permutation()), op, b));
+        }
+        let place = Place::beside(&self.lu, b.ncols())?;
+        let x = place.general(b)?;
+        steps::solve_with_lu((&self.lu, &self.pivots), op, &x, place.on())?;
+        Ok(array(&x))
+    }
+
+    /// Row `i` of L·U is which one of A; all steps are on this rank.
+    fn permutation(&self) -> Vec<usize> {
+        let mut rows: Vec<usize> = (0..self.lu.rows()).collect();
+        for (row, pivot) in self.pivots.rows() {
+            rows.swap(row, pivot);
+        }
+        rows
+    }
+
+    fn determinant(&self, on: &dyn Executor) -> Result<Determinant, LinalgError> {
+        expect_square((self.lu.rows(), self.lu.cols()))?;
+        let of_u = steps::determinant(&self.lu, on)?;
+        Ok(of_u.swapped(steps::is_odd(&self.pivots, on)?.into()))
+    }
+
+    fn condition(&self, norm: f64, on: &dyn Executor) -> Result<f64, LinalgError> {
+        steps::condition(
+            (&self.lu, norm),
+            |op, b| steps::solve_with_lu((&self.lu, &self.pivots), op, b, on),
+            on,
+        )
+    }
+}
+
+/// X of op(A)·X = B, both small: no graph for two calls of a kernel.
+fn solved_by_tile<T: Scalar>(
+    (lu, rows): (&Tile<T>, &[usize]),
+    op: Op,
+    b: ArrayView2<'_, T>,
+) -> Array2<T> {
+    let lower = (op, (Triangle::Lower, Diagonal::Unit), lu);
+    let upper = (op, (Triangle::Upper, Diagonal::NonUnit), lu);
+    let mut x = tile_of(b);
+    match op {
+        Op::NoTranspose => {
+            move_rows(&mut x, rows);
+            trsm_op(Backend::Auto, Side::Left, lower, &mut x);
+            trsm_op(Backend::Auto, Side::Left, upper, &mut x);
+        }
+        Op::Transpose | Op::ConjTranspose => {
+            trsm_op(Backend::Auto, Side::Left, upper, &mut x);
+            trsm_op(Backend::Auto, Side::Left, lower, &mut x);
+            let mut back = vec![0; rows.len()];
+            rows.iter().enumerate().for_each(|(i, row)| back[*row] = i);
+            move_rows(&mut x, &back);
+        }
+    }
+    array_of(b.dim(), x.as_slice().to_vec())
+}
+
+/// Row `i` ← row `from[i]`.
+fn move_rows<T: Scalar>(x: &mut Tile<T>, from: &[usize]) {
+    let mut before = vec![T::zero(); from.len()];
+    for column in x.as_mut_slice().chunks_exact_mut(from.len().max(1)) {
+        before.copy_from_slice(column);
+        for (to, &from) in column.iter_mut().zip(from) {
+            *to = before[from];
+        }
+    }
+}
+
+/// L of both factors in one array.
+fn l_of<T: Scalar>(both: &Array2<T>) -> Array2<T> {
+    let (m, n) = both.dim();
+    Array2::from_shape_fn((m, m.min(n)).f(), |(i, j)| match i.cmp(&j) {
+        Ordering::Less => T::zero(),
+        Ordering::Equal => T::one(),
+        Ordering::Greater => both[(i, j)],
+    })
+}
+
+/// U of both factors in one array.
+fn u_of<T: Scalar>(both: &Array2<T>) -> Array2<T> {
+    let (m, n) = both.dim();
+    Array2::from_shape_fn((m.min(n), n).f(), |(i, j)| match i > j {
+        true => T::zero(),
+        false => both[(i, j)],
+    })
+}

@@ -1,0 +1,22 @@
+//! Factored: a matrix that was factored once, to be solved with as often as there are right-hand
+//! sides.
+//!
+//! # Law
+//! A factor owns what it needs and changes nothing of it: threads may share one. Its answers have the
+//! bits of the calls in one go ([`Dense`](crate::Dense), [`Tiled`](crate::Tiled)), which are made of
+//! the same steps.
+//!
+//! # Elsewhere
+//! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
+
+mod cholesky;
+mod lu;
+mod qr;
+pub(crate) mod steps;
+
+pub use cholesky::{CholeskyFactor, TiledCholeskyFactor};
+pub use lu::{LuFactor, TiledLuFactor};
+pub use qr::{QrFactor, TiledQrFactor};
+
+pub(crate) use cholesky::{factor_at_once, factored, inverted, solved};
+pub(crate) use lu::Factors;

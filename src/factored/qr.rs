@@ -1,0 +1,345 @@
+//! The factors Q and R of a matrix, kept: of an array, and of a matrix in tiles.
+//!
+//! # Law
+//! Of a tall matrix A = Q·R is kept. Of a wide one it is Aᴴ = Q·R, the LQ factorisation of A, as
+//! LAPACK's `gels` takes it: least squares need no other.
+
+use super::steps;
+use super::steps::options;
+use crate::Runtime;
+use crate::place::{Place, array, expect_rows, of_columns};
+use crate::tiled::{alike, copy};
+use dataflow_core::port::Executor;
+use dataflow_linalg::kernel::Op;
+use dataflow_linalg::matrix::{Layout, TiledMatrix};
+use dataflow_linalg::scalar::Scalar;
+use dataflow_linalg::{LinalgError, qr};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension};
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Q and R of an array, to solve problems of least squares with as often as there are right-hand
+/// sides: [`Dense::qr_factor`](crate::Dense::qr_factor).
+///
+/// Nothing of it is changed: threads may share one. What takes how long is said for m × n, m ≥ n, and
+/// with both exchanged it holds for a wide matrix.
+///
+/// # Examples
+/// ```
+/// use dataflow::prelude::*;
+/// use ndarray::array;
+///
+/// // Lines nearest to points above 0, 1, 2
+/// let factor = array![[1.0_f64, 0.0], [1.0, 1.0], [1.0, 2.0]].qr_factor()?;
+/// for (heights, line) in [([1.0, 2.0, 6.0], [0.5, 2.5]), ([1.0, 3.0, 5.0], [1.0, 2.0])] {
+///     let x = factor.least_squares(&ndarray::arr1(&heights))?;
+///     assert!((x[0] - line[0]).abs() < 1e-14 && (x[1] - line[1]).abs() < 1e-14);
+/// }
+/// # Ok::<(), dataflow::linalg::LinalgError>(())
+/// ```
+pub struct QrFactor<T: Scalar> {
+    factors: Orthogonal<T>,
+}
+
+impl<T: Scalar> QrFactor<T> {
+    pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
+        let (m, n) = a.dim();
+        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        let factors = Orthogonal::new(place.general(a)?, place.on())?;
+        Ok(QrFactor { factors })
+    }
+
+    /// The X that makes ‖B − A·X‖₂ least, for a vector or the columns of a matrix; the shortest of all
+    /// solutions if A has more columns than rows. 4·m·n operations for each column.
+    ///
+    /// The bits are those of [`Dense::least_squares`](crate::Dense::least_squares).
+    ///
+    /// # Errors
+    /// If the shapes disagree or B is not finite; [`LinalgError::RankDeficient`] with the rank of A if
+    /// it is not full, which the first call finds out (4·n² operations more).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::LinalgError;
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// // The shortest solution of x + y = 2
+    /// let x = array![[1.0_f64, 1.0]].qr_factor()?.least_squares(&array![2.0])?;
+    /// assert!((x[0] - 1.0).abs() < 1e-15 && (x[1] - 1.0).abs() < 1e-15);
+    ///
+    /// let twice = array![[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]].qr_factor()?;
+    /// let refused = twice.least_squares(&array![1.0, 2.0, 3.0]).unwrap_err();
+    /// assert!(matches!(refused, LinalgError::RankDeficient { rank: 1, full: 2 }));
+    /// # Ok::<(), LinalgError>(())
+    /// ```
+    pub fn least_squares<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        of_columns(b, |b| self.solved(b))
+    }
+
+    /// Solves for the columns of an array.
+    pub(crate) fn solved(&self, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+        expect_rows(b.dim(), self.factors.n_equations())?;
+        let place = Place::beside(&self.factors.a, b.ncols())?;
+        let b = place.general(b)?;
+        Ok(array(&self.factors.least_squares(&b, place.on())?))
+    }
+
+    /// Q of a matrix with at least as many rows as columns: m × n, with orthonormal columns.
+    /// 2·m·n² operations.
+    ///
+    /// # Errors
+    /// If A has more columns than rows: [`Dense::qr`](crate::Dense::qr) has Q and R of such a matrix.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let a = array![[3.0_f64, 1.0], [4.0, 2.0], [0.0, 5.0]];
+    /// let factor = a.qr_factor()?;
+    /// let (q, r) = (factor.q()?, factor.r()?);
+    /// assert!((q.dot(&r) - &a).iter().all(|rest| rest.abs() < 1e-14));
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn q(&self) -> Result<Array2<T>, LinalgError> {
+        let place = Place::beside(&self.factors.a, 0)?;
+        Ok(array(&self.factors.q(place.on())?))
+    }
+
+    /// R of a matrix with at least as many rows as columns: n × n, with zeros below the diagonal.
+    ///
+    /// # Errors
+    /// As [`q`](Self::q).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::prelude::*;
+    /// use ndarray::array;
+    ///
+    /// let r = array![[3.0_f64, 1.0], [4.0, 2.0], [0.0, 5.0]].qr_factor()?.r()?;
+    /// assert!((r[(0, 0)].abs() - 5.0).abs() < 1e-14 && r[(1, 0)] == 0.0);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn r(&self) -> Result<Array2<T>, LinalgError> {
+        let place = Place::beside(&self.factors.a, 0)?;
+        Ok(array(&self.factors.r(place.on())?))
+    }
+}
+
+impl<T: Scalar> fmt::Debug for QrFactor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.factors.show("QrFactor", f)
+    }
+}
+
+/// Q and R of a matrix in tiles, a tall one factored in place:
+/// [`Tiled::qr_factor`](crate::Tiled::qr_factor).
+///
+/// Over ranks every rank calls each method with its parts, in the same order, and gets its part of
+/// the answer or the same error.
+///
+/// # Examples
+/// ```
+/// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow::prelude::*;
+///
+/// let runtime = Runtime::builder().threads(2).build()?;
+/// let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+/// let factor = a.qr_factor(&runtime)?;
+/// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, 2.0, 6.0][i]);
+/// let x = factor.least_squares(&b)?.to_column_major()?;
+/// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
+/// assert_eq!((factor.q()?.rows(), factor.r()?.rows()), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TiledQrFactor<'r, T: Scalar> {
+    factors: Orthogonal<T>,
+    runtime: &'r Runtime,
+}
+
+impl<'r, T: Scalar> TiledQrFactor<'r, T> {
+    pub(crate) fn new(a: TiledMatrix<T>, runtime: &'r Runtime) -> Result<Self, LinalgError> {
+        let factors = Orthogonal::new(a, runtime)?;
+        Ok(TiledQrFactor { factors, runtime })
+    }
+
+    /// The X that makes ‖B − A·X‖₂ least, the shortest of all solutions if A has more columns than
+    /// rows. 4·m·n operations for each column; copies B.
+    ///
+    /// # Errors
+    /// As [`QrFactor::least_squares`]; if tile orders or grids disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, 2.0, 6.0][i]);
+    /// let x = factor.least_squares(&b)?.to_column_major()?;
+    /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn least_squares(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        let b = copy(b, *b.layout(), self.runtime)?;
+        self.factors.least_squares(&b, self.runtime)
+    }
+
+    /// Q, as [`QrFactor::q`]; spread like A.
+    ///
+    /// # Errors
+    /// If A has more columns than rows, or the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// let q = factor.q()?;
+    /// assert_eq!((q.rows(), q.cols()), (3, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn q(&self) -> Result<TiledMatrix<T>, LinalgError> {
+        self.factors.q(self.runtime)
+    }
+
+    /// R, as [`QrFactor::r`]; spread like A.
+    ///
+    /// # Errors
+    /// As [`q`](Self::q).
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// assert!((factor.r()?.get(0, 0).unwrap().abs() - 3f64.sqrt()).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn r(&self) -> Result<TiledMatrix<T>, LinalgError> {
+        self.factors.r(self.runtime)
+    }
+}
+
+impl<T: Scalar> fmt::Debug for TiledQrFactor<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.factors.show("TiledQrFactor", f)
+    }
+}
+
+/// R with reflectors, of A or of Aᴴ.
+struct Orthogonal<T: Scalar> {
+    a: TiledMatrix<T>,
+    q: qr::Reflectors<T>,
+    /// Whether it is Aᴴ that was factored.
+    is_adjoint: bool,
+    /// Whether the rank is full, once that was asked for.
+    full_rank: OnceLock<Result<(), LinalgError>>,
+}
+
+impl<T: Scalar> Orthogonal<T> {
+    fn new(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Self, LinalgError> {
+        a.scan(on)?;
+        let is_adjoint = a.rows() < a.cols();
+        let a = match is_adjoint {
+            true => steps::adjoint(&a, on)?,
+            false => a,
+        };
+        let q = steps::factor_by_qr(&a, on)?;
+        Ok(Orthogonal {
+            a,
+            q,
+            is_adjoint,
+            full_rank: OnceLock::new(),
+        })
+    }
+
+    /// Rows of A.
+    fn n_equations(&self) -> usize {
+        match self.is_adjoint {
+            true => self.a.cols(),
+            false => self.a.rows(),
+        }
+    }
+
+    /// The nearest, or the shortest, solution; B is overwritten.
+    fn least_squares(
+        &self,
+        b: &TiledMatrix<T>,
+        on: &dyn Executor,
+    ) -> Result<TiledMatrix<T>, LinalgError> {
+        expect_rows((b.rows(), b.cols()), self.n_equations())?;
+        b.scan(on)?;
+        let n_unknowns = match self.is_adjoint {
+            true => self.a.rows(),
+            false => self.a.cols(),
+        };
+        let layout = alike(b, Layout::general(n_unknowns, b.cols(), b.nb()))?;
+        let x = TiledMatrix::vacant(layout, b.memory().clone());
+        x.fill(&|_: usize, _: usize| T::zero(), on)
+            .map_err(LinalgError::Run)?;
+        self.expect_full_rank(on)?;
+        let factors = (&self.a, &self.q);
+        match self.is_adjoint {
+            // R·X = Qᴴ·B
+            false => {
+                steps::apply_q(factors, Op::ConjTranspose, b, on)?;
+                steps::solve_triangle(&self.a, Op::NoTranspose, (b, &x), on)?;
+            }
+            // Rᴴ·Y = B, X = Q·Y
+            true => {
+                steps::solve_triangle(&self.a, Op::ConjTranspose, (b, &x), on)?;
+                steps::apply_q(factors, Op::NoTranspose, &x, on)?;
+            }
+        }
+        Ok(x)
+    }
+
+    /// Looks once.
+    fn expect_full_rank(&self, on: &dyn Executor) -> Result<(), LinalgError> {
+        if let Some(known) = self.full_rank.get() {
+            return known.clone();
+        }
+        match steps::expect_full_rank(&self.a, on) {
+            Err(error @ LinalgError::Run(_)) => Err(error),
+            found => self.full_rank.get_or_init(|| found).clone(),
+        }
+    }
+
+    fn expect_tall(&self) -> Result<(), LinalgError> {
+        if !self.is_adjoint {
+            return Ok(());
+        }
+        let (n, m) = (self.a.rows(), self.a.cols());
+        Err(LinalgError::Shape(format!(
+            "of a matrix of {m} x {n} the adjoint was factored (`qr` answers Q and R of a wide one)"
+        )))
+    }
+
+    fn q(&self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
+        self.expect_tall()?;
+        steps::form_q((&self.a, &self.q), on)
+    }
+
+    fn r(&self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
+        self.expect_tall()?;
+        steps::triangle(&self.a, on)
+    }
+
+    fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("a", &self.a)
+            .field("is_adjoint", &self.is_adjoint)
+            .field("options", &options(&self.a))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,299 @@
+//! Steps: what is done with factors, on one rank or many. The only calls into
+//! [`linalg`](crate::linalg) of this room.
+
+use crate::collective::Gather;
+use crate::tiled::{AUTO, alike};
+use dataflow_core::port::Executor;
+use dataflow_core::rank::Rank;
+use dataflow_core::run_across;
+use dataflow_linalg::condition::inverse_norm;
+use dataflow_linalg::determinant::Determinant;
+use dataflow_linalg::error::TileError;
+use dataflow_linalg::kernel::{Op, Side};
+use dataflow_linalg::matrix::norm::{Norm, norm};
+use dataflow_linalg::matrix::{Layout, TiledMatrix};
+use dataflow_linalg::product::{Operand, gemm};
+use dataflow_linalg::scalar::Scalar;
+use dataflow_linalg::{LinalgError, cholesky, lu, qr};
+
+/// ‖A‖₁
+pub(crate) fn one_norm<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<f64, LinalgError> {
+    norm(a, Norm::One, on).map_err(LinalgError::Run)
+}
+
+/// L ← A⁻¹
+pub(crate) fn invert_with_cholesky<T: Scalar>(
+    l: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    let inverse = cholesky::Inverse::of_factor(l, AUTO)?;
+    inverse.run(on)?;
+    Ok(())
+}
+
+/// A ← L\U, whether singular or not
+pub(crate) fn factor_by_lu<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<lu::Pivots<T>, LinalgError> {
+    let pivots = lu::Pivots::new(a);
+    let factor = lu::Factor::new(a, &pivots, AUTO)?;
+    a.scan(on)?;
+    factor.run(on)?;
+    Ok(pivots)
+}
+
+/// Fails if a pivot is zero.
+pub(crate) fn expect_regular<T: Scalar>(
+    lu: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    lu::expect_regular(lu, on)
+}
+
+/// B ← X of op(A)·X = B; does not look for zero pivots.
+pub(crate) fn solve_with_lu<T: Scalar>(
+    (lu, pivots): (&TiledMatrix<T>, &lu::Pivots<T>),
+    op: Op,
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    let solve = lu::Solve::new(lu, pivots, op, b, AUTO)?;
+    solve.run(on)?;
+    Ok(())
+}
+
+/// A⁻¹ from factors, which are used up; does not look for zero pivots.
+pub(crate) fn invert_with_lu<T: Scalar>(
+    lu: TiledMatrix<T>,
+    pivots: &lu::Pivots<T>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let (inverse, _) = lu::invert(lu, pivots, AUTO, on)?;
+    Ok(inverse)
+}
+
+/// A ← R, with reflectors below; and what else Q is made of.
+pub(crate) fn factor_by_qr<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<qr::Reflectors<T>, LinalgError> {
+    let q = qr::Reflectors::new(a.layout(), options(a));
+    let factor = qr::Factor::new(a, &q, AUTO)?;
+    factor.run(on)?;
+    Ok(q)
+}
+
+/// Q and R; of A reflectors are left.
+pub(crate) fn qr<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
+    a.scan(on)?;
+    let q = factor_by_qr(a, on)?;
+    Ok((form_q((a, &q), on)?, triangle(a, on)?))
+}
+
+/// The first min(m, n) columns of Q.
+pub(crate) fn form_q<T: Scalar>(
+    (a, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let k = a.rows().min(a.cols());
+    qr::form(a, q, k, AUTO, on)
+}
+
+/// The shortest of the X that make ‖B − A·X‖ least, and the rank of A; both are overwritten.
+pub(crate) fn least_squares_minimum_norm<T: Scalar>(
+    (a, b): (&TiledMatrix<T>, &TiledMatrix<T>),
+    rcond: Option<f64>,
+    on: &dyn Executor,
+) -> Result<(TiledMatrix<T>, usize), LinalgError> {
+    let solved = qr::least_squares_minimum_norm(a, b, rcond, options(a), AUTO, on);
+    solved.map(|(x, rank, _)| (x, rank))
+}
+
+/// The rank of A, which is overwritten.
+pub(crate) fn rank<T: Scalar>(
+    a: &TiledMatrix<T>,
+    rcond: Option<f64>,
+    on: &dyn Executor,
+) -> Result<usize, LinalgError> {
+    Ok(qr::pivoted(a, rcond, options(a), AUTO, on)?.rank())
+}
+
+/// A⁺; A is overwritten.
+pub(crate) fn pseudo_inverse<T: Scalar>(
+    a: &TiledMatrix<T>,
+    rcond: Option<f64>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let (x, ..) = qr::pseudo_inverse(a, rcond, options(a), AUTO, on)?;
+    Ok(x)
+}
+
+/// C ← A·B
+pub(crate) fn multiply<T: Scalar>(
+    (a, b): (&TiledMatrix<T>, &TiledMatrix<T>),
+    c: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    let (a, b) = (Operand::plain(a), Operand::plain(b));
+    gemm(T::one(), a, b, T::zero(), c, AUTO, on)?;
+    Ok(())
+}
+
+/// R with its zeros.
+pub(crate) fn triangle<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    qr::triangle(a, on)
+}
+
+/// Fails unless all columns of a factored matrix, m ≥ n, are independent.
+pub(crate) fn expect_full_rank<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    qr::expect_full_rank(a, options(a), AUTO, on).map(drop)
+}
+
+/// C ← op(Q)·C
+pub(crate) fn apply_q<T: Scalar>(
+    (a, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
+    op: Op,
+    c: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    let apply = qr::Apply::new(a, q, (Side::Left, op), c, AUTO)?;
+    apply.run(on)?;
+    Ok(())
+}
+
+/// X ← op(R)⁻¹·B in the leading rows; B is overwritten.
+pub(crate) fn solve_triangle<T: Scalar>(
+    a: &TiledMatrix<T>,
+    op: Op,
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    let solve = qr::Triangular::new(a, op, b, x, AUTO)?;
+    solve.run(on)?;
+    Ok(())
+}
+
+/// Aᴴ
+pub(crate) fn adjoint<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let adjoint = qr::Adjoint::new(a)?;
+    adjoint.run(on)?;
+    Ok(adjoint.into_matrix())
+}
+
+/// The determinant of the triangle of a factored matrix, on every rank.
+pub(crate) fn determinant<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<Determinant, LinalgError> {
+    let mut own = Vec::new();
+    let steps = a.mt().min(a.nt());
+    for k in (0..steps).filter(|&k| a.slot(k, k).is_some()) {
+        let tile = a.tile_at(k, k).map_err(absent)?;
+        own.extend((0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d)));
+    }
+    let parts = (0..steps).map(|k| (a.rank_of(k, k), a.tile_rows(k).min(a.tile_cols(k))));
+    Ok(Determinant::of_triangle(gathered(own, parts, on)?))
+}
+
+/// Whether the rows were swapped an odd number of times, on every rank.
+pub(crate) fn is_odd<T: Scalar>(
+    pivots: &lu::Pivots<T>,
+    on: &dyn Executor,
+) -> Result<bool, LinalgError> {
+    let own = pivots.rows().filter(|(row, pivot)| row != pivot).count() % 2;
+    let ranks = (0..on.courier().n_ranks()).map(|rank| (Rank(rank as u32), 1));
+    let all = gathered(vec![T::from_real(own as f64)], ranks, on)?;
+    Ok(all.into_iter().filter(|odd| *odd != T::zero()).count() % 2 == 1)
+}
+
+/// ‖A‖₁·‖A⁻¹‖₁, estimated, on every rank; 1 for an empty matrix.
+///
+/// - `solve`: overwrites a column by op(A)⁻¹ times it
+pub(crate) fn condition<T: Scalar>(
+    (a, norm): (&TiledMatrix<T>, f64),
+    solve: impl Fn(Op, &TiledMatrix<T>) -> Result<(), LinalgError>,
+    on: &dyn Executor,
+) -> Result<f64, LinalgError> {
+    if a.rows() == 0 {
+        return Ok(1.0);
+    }
+    let layout = alike(a, Layout::general(a.rows(), 1, a.nb()))?;
+    let estimate = inverse_norm(a.rows(), |op: Op, x: &mut [T]| {
+        let entries = |row: usize, _: usize| x[row];
+        let b = TiledMatrix::from_entries_in(layout, a.memory().clone(), &entries);
+        solve(op, &b)?;
+        x.copy_from_slice(&first_column(&b, on)?);
+        Ok::<_, LinalgError>(())
+    })?;
+    Ok(norm * estimate)
+}
+
+/// The first column of a matrix, on every rank.
+fn first_column<T: Scalar>(b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Vec<T>, LinalgError> {
+    let mut own = Vec::new();
+    for i in (0..b.mt()).filter(|&i| b.slot(i, 0).is_some()) {
+        let tile = b.tile_at(i, 0).map_err(absent)?;
+        own.extend((0..tile.rows()).map(|row| tile.get(row, 0)));
+    }
+    let parts = (0..b.mt()).map(|i| (b.rank_of(i, 0), b.tile_rows(i)));
+    gathered(own, parts, on)
+}
+
+/// Numbers of which each rank has some, on every rank; `parts` says whose come next, and how many.
+fn gathered<T: Scalar>(
+    own: Vec<T>,
+    parts: impl Iterator<Item = (Rank, usize)>,
+    on: &dyn Executor,
+) -> Result<Vec<T>, LinalgError> {
+    if on.courier().n_ranks() == 1 {
+        return Ok(own);
+    }
+    let words = own.into_iter().flat_map(|x| [x.re(), x.im()]);
+    let bytes = words.flat_map(f64::to_le_bytes).collect();
+    let gather = Gather::new(bytes, on.courier().n_ranks());
+    run_across(&gather, on).map_err(LinalgError::Run)?;
+    let all = gather.into_all();
+    let mut numbers: Vec<_> = all.iter().map(|bytes| numbers(bytes)).collect();
+    let mut gathered = Vec::new();
+    for (Rank(rank), count) in parts {
+        let next = numbers[rank as usize].by_ref().take(count);
+        gathered.extend(next.map(|(re, im)| T::from_parts(re, im)));
+    }
+    Ok(gathered)
+}
+
+/// The real and imaginary parts that a rank gave.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = (f64, f64)> + '_ {
+    let mut words = bytes.chunks_exact(8).map(|word| {
+        let word = word.try_into();
+        f64::from_le_bytes(word.unwrap_or_else(|_| unreachable!("chunks of 8 bytes")))
+    });
+    std::iter::from_fn(move || Some((words.next()?, words.next()?)))
+}
+
+/// How a matrix is factored by QR.
+pub(crate) fn options<T: Scalar>(a: &TiledMatrix<T>) -> qr::Options {
+    // A tile that is not full needs no larger inner blocks than it has columns.
+    qr::Options::of_order(a.nb().min(a.rows().max(a.cols())))
+}
+
+/// A tile is not at hand between runs: the matrix was handed over without it.
+fn absent(error: TileError) -> LinalgError {
+    LinalgError::Shape(error.to_string())
+}
