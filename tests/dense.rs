@@ -557,13 +557,14 @@ fn a_condition_is_the_same_over_ranks_and_a_rank_computes_alone_if_it_says_so() 
     fn conditions(ranks: usize) -> [u64; 3] {
         let answers = |runtime: &Runtime| {
             let (n, nb, auto) = (30, 7, Backend::Auto);
-            let (triangle, whole) = (Layout::lower(n, nb), Layout::general(n, n, nb));
+            let triangle = Layout::lower(n, nb).unwrap();
+            let whole = Layout::general(n, n, nb).unwrap();
             let definite = PositiveDefinite::new(n, 1);
-            let l: TiledMatrix<f64> = spread(triangle.unwrap(), &definite, runtime);
+            let l: TiledMatrix<f64> = spread(triangle, &definite, runtime);
             let of_l = norm(&l, Norm::One, runtime).unwrap();
             cholesky::factor(&l, auto, runtime).unwrap();
             let of_l = cholesky::condition(&l, of_l, auto, runtime).unwrap();
-            let lu: TiledMatrix<f64> = spread(whole.unwrap(), &Random::new(2), runtime);
+            let lu: TiledMatrix<f64> = spread(whole, &Random::new(2), runtime);
             let (of_lu, pivots) = (norm(&lu, Norm::One, runtime).unwrap(), lu::Pivots::new(&lu));
             lu::factor(&lu, &pivots, auto, runtime).unwrap();
             let of_lu = lu::condition(&lu, &pivots, of_lu, auto, runtime).unwrap();
@@ -571,7 +572,7 @@ fn a_condition_is_the_same_over_ranks_and_a_rank_computes_alone_if_it_says_so() 
             if runtime.rank() == Rank(0) {
                 // The others know nothing of it.
                 let on = Context::new(runtime).across(&Alone);
-                let l = TiledMatrix::<f64>::from_entries(triangle.unwrap(), &definite);
+                let l = TiledMatrix::<f64>::from_entries(triangle, &definite);
                 own = norm(&l, Norm::One, &on).unwrap();
                 cholesky::factor(&l, auto, &on).unwrap();
                 own = cholesky::condition(&l, own, auto, &on).unwrap();
