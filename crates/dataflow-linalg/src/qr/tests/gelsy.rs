@@ -1,8 +1,8 @@
 //! Ranks, shortest solutions and what they leave, beside those of LAPACK's `gelsy`.
 
 use super::deficient::{
-    around_the_gap, by_values, graded, here, hilbert, kahan, minus_ones, of_rank, plain, random,
-    rounded, tiled, turned, with_clear_rank,
+    around_the_gap, by_values, graded, hilbert, kahan, minus_ones, of_rank, plain, random, rounded,
+    tiled, turned, with_clear_rank,
 };
 use crate::kernel::{Backend, openblas};
 use crate::qr::{Options, Tree, least_squares_minimum_norm};
@@ -40,13 +40,11 @@ fn expect_agreement<T: Scalar>(what: &str, a: &Mat<c64>, rcond: f64, nb: usize) 
     for (b, fits) in sides.into_iter().zip([false, true]) {
         let b = rounded::<T>(&b);
         let options = Options::of_order(nb).with_tree(Tree::Greedy);
-        let (x, rank) = {
-            let (a, b) = (tiled::<T>(&a, nb), tiled::<T>(&b, nb));
-            let (x, rank, _) =
-                least_squares_minimum_norm(&a, &b, Some(rcond), options, Backend::Auto, &Inline)
-                    .unwrap();
-            (plain(&x), rank)
-        };
+        let (left, right) = (tiled::<T>(&a, nb), tiled::<T>(&b, nb));
+        let solved =
+            least_squares_minimum_norm(&left, &right, Some(rcond), options, Backend::Auto, &Inline);
+        let (x, rank, _) = solved.unwrap();
+        let x = plain(&x);
         let (theirs, their_rank) = by_lapack::<T>(&a, &b, rcond);
         let side = if fits { "that fits" } else { "at random" };
         let what = format!(
