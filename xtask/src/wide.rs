@@ -138,7 +138,7 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
 }
 
 /// Runs tests, after making sure that there are any.
-pub fn tests(mut command: Command) -> Outcome {
+fn tests(mut command: Command) -> Outcome {
     let mut list = Command::new(command.get_program());
     list.args(command.get_args())
         .args(["--", "--list"])

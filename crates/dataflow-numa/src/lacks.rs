@@ -16,7 +16,7 @@ pub enum Lack {
     /// Threads cannot be pinned: they run where the system puts them.
     Pinning,
     /// The system runs no fence in all threads at the request of one (`membarrier(2)`): whoever
-    /// queues a task runs a fence of its own, some 30 ns.
+    /// queues a task runs a fence of its own, which may double the time of an empty task.
     Membarrier,
     /// Memory comes on small pages.
     HugePages,
@@ -36,7 +36,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// What is lacking here, where threads can or cannot be pinned. Some 20 µs.
+/// What is lacking here, where threads can or cannot be pinned. Reads two files of the system's.
 pub(crate) fn here(can_pin: bool) -> Vec<Lack> {
     let has_topology = cfg!(feature = "hwloc") || Path::new(system::ROOT).exists();
     let has_huge_pages = cfg!(target_os = "linux") && has_huge_pages(Path::new(MEMORY));
