@@ -194,12 +194,9 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
             // Shapes that do not fit are told before the work.
             cholesky::Solve::new(self, b, Backend::Auto)?;
             let l = copy(self, *self.layout(), runtime)?;
-            match cholesky::factor(&l, AUTO, runtime) {
-                Ok(_) => {
-                    let x = copy(b, *b.layout(), runtime)?;
-                    cholesky::solve(&l, &x, AUTO, runtime)?;
-                    return Ok(x);
-                }
+            let x = copy(b, *b.layout(), runtime)?;
+            match cholesky::factor_and_solve(&l, &x, AUTO, runtime) {
+                Ok(_) => return Ok(x),
                 Err(LinalgError::NotPositiveDefinite { .. }) if runtime.n_ranks() == 1 => {}
                 Err(error) => return Err(error),
             }

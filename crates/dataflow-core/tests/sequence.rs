@@ -16,8 +16,8 @@ mod size {
     use std::time::Duration;
 
     /// Random programs, and of how many steps each has fewer.
-    pub const N_PROGRAMS: u32 = if cfg!(miri) { 3 } else { 300 };
-    pub const N_STEPS: usize = if cfg!(miri) { 12 } else { 60 };
+    pub const N_PROGRAMS: u32 = if cfg!(miri) { 2 } else { 300 };
+    pub const N_STEPS: usize = if cfg!(miri) { 8 } else { 60 };
     pub const N_SEEDS: u64 = if cfg!(miri) { 2 } else { 50 };
     pub const N_PAIRS: usize = if cfg!(miri) { 20 } else { 2000 };
     pub const N_INSIDE: u64 = if cfg!(miri) { 200 } else { 10_000 };

@@ -7,7 +7,7 @@
 //! # Elsewhere
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
 
-use crate::cholesky::{Check, Factor, Inverse, Solve};
+use crate::cholesky::{Check, Factor, FactorSolve, Inverse, Solve};
 use crate::lu::{
     Check as LuCheck, Factor as LuFactor, Incremental, Replay, Solve as LuSolve, Unpivoted,
 };
@@ -53,6 +53,7 @@ compiled!(
     run_fill of Fill,
     run_factor of Factor,
     run_solve of Solve,
+    run_factor_solve of FactorSolve,
     run_inverse of Inverse,
     run_check of Check,
     run_measure of Measure,
