@@ -99,7 +99,7 @@ pub(crate) fn steals(view: &View<'_>) -> Option<Picture> {
             marked: cell.stolen as f64 / cell.tasks as f64,
         })
     };
-    Some(matrix.drawn(["made ready by ↓", "run by worker →"], name, square))
+    Some(matrix.drawn(["from worker ↓", "to worker →"], name, square))
 }
 
 /// What one worker ran that another, or it itself, had made ready.
