@@ -12,7 +12,9 @@ use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
 use dataflow_core::sequence::{Scope, read, scope, scope_inside, write};
-use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Trace, Tracer};
+use dataflow_core::trace::{
+    Activity, At, Cause, Doing, Fate, RankTrace, Slice, Span, Trace, Tracer,
+};
 use dataflow_core::{Report, run, run_across};
 use layered::{Layered, graphs};
 use proptest::prelude::*;
@@ -289,6 +291,35 @@ fn a_tracer_that_is_off_leaves_nothing() {
     assert_eq!(tracer.take().len(), 1);
 }
 
+/// A rank whose few tasks hand tiles on was slow, since each took thirteen times as long as elsewhere:
+/// microseconds, while the other rank had all the work.
+#[test]
+fn a_rank_with_little_to_do_is_not_slow() {
+    let slice = |task: u64, class, begin, length| Slice {
+        task,
+        class,
+        span: Span {
+            begin,
+            end: begin + length,
+        },
+        ..Slice::default()
+    };
+    let span = Span {
+        begin: 0,
+        end: 1001,
+    };
+    let gemms = (0..10).map(|task| slice(task, 0, 100 * task, 100));
+    let busy = gemms.chain([slice(10, 1, 1000, 1)]).collect();
+    let idle = (11..15).map(|task| slice(task, 1, 13 * (task - 11), 13));
+    let ranks = vec![
+        RankTrace::new(Rank(0), span, vec![busy]),
+        RankTrace::new(Rank(1), span, vec![idle.collect()]),
+    ];
+    let told = Trace::new("a bad grid", ["Gemm", "Give"], ranks).explanation();
+    let begins = "The work is spread unevenly: rank 0 has ";
+    assert!(told.verdict().starts_with(begins), "{told}");
+}
+
 #[test]
 fn the_last_input_is_the_one_that_was_there_last() {
     let (_, trace) = traced(&Cholesky::new(sizes::TILES, (1, 1)), &Shuffled::new(7));
@@ -458,6 +489,18 @@ fn a_replay_leaves_its_tasks_and_for_whom_each_waited() {
         let edges: usize = trace.slices().map(|(at, _)| trace.inputs(at).count()).sum();
         assert_eq!(edges, 36, "four chains of ten");
     }
+}
+
+#[test]
+fn a_recorded_program_shows_no_fingerprints() {
+    let store = Store::new("sums", [specimen::Number(0)]);
+    let program = record("sums", 1, |r| {
+        let sum = r.home(&store, 0, Rank(0));
+        r.name("add").task(write(&sum), |sum| sum.0 += 1);
+    });
+    let (_, trace) = traced(&program.unwrap(), &Inline);
+    let parameters = trace.parameters.iter().map(|(name, _)| &name[..]);
+    assert_eq!(parameters.collect::<Vec<_>>(), ["ranks", "tasks"]);
 }
 
 /// Subsets of n things.

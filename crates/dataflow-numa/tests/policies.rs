@@ -4,14 +4,16 @@
 mod fan;
 mod machine;
 
+use dataflow_core::port::Context;
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
+use dataflow_core::trace::{Trace, Tracer};
 use dataflow_core::{Kind, run};
 use dataflow_numa::policy::{Crew, Ready, ReadyQueue, Scheduler};
 use dataflow_numa::{Bind, Policy, Workers};
 use fan::Fan;
 use machine::{in_a_row, workers};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
@@ -268,6 +270,107 @@ fn nobody_steals_from_beyond_its_reach() {
             }
         }
     }
+}
+
+/// What a run on the workers leaves.
+fn recorded(space: &impl TaskSpace, workers: &Workers) -> Trace {
+    let tracer = Tracer::new(1 << 20);
+    run(space, &Context::new(workers).traced_by(&tracer)).unwrap();
+    tracer.take().remove(0)
+}
+
+#[test]
+fn what_is_taken_from_elsewhere_is_marked_in_the_trace_under_every_policy() {
+    let topology = in_a_row("marked", &[2, 2]);
+    for policy in POLICIES {
+        let workers = workers(&topology, policy);
+        for _ in 0..3 {
+            let before = workers.statistics().steals;
+            let space = Wavefront {
+                side: 20,
+                priority: |task| task as i64 % 7 - 3,
+                runs: (0..400).map(|_| AtomicU64::new(0)).collect(),
+            };
+            let trace = recorded(&space, &workers);
+            let steals = workers.statistics().steals - before;
+            let marked = trace.slices().filter(|(_, slice)| slice.stolen).count() as u64;
+            // Of several tasks that are taken at once the one that runs first is marked.
+            let is_right = marked <= steals && (marked > 0) == (steals > 0);
+            assert!(is_right, "{policy}: {marked} of {steals}");
+        }
+    }
+}
+
+/// Each root frees two tasks: 0 the urgent 2 and 3, 1 the others.
+struct Twins<B>(B);
+
+impl<B: Fn(u64) + Sync> TaskSpace for Twins<B> {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.name("twins").class("Task").order("ROOT");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..6
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task > 1 {
+            from.task(0, task / 2 - 1, 0);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task < 2 {
+            (2 * task + 2..2 * task + 4).for_each(|twin| to.task(0, twin, 0));
+        }
+    }
+
+    fn priority(&self, task: u64) -> i64 {
+        [0, 0, 9, 8, 2, 1][task as usize]
+    }
+
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        (self.0)(task);
+        Ok(())
+    }
+}
+
+/// In traces a task was not stolen that a worker had taken before less urgent ones of its own.
+///
+/// one worker: 0 ─ 2, until 3 has begun          the other: 1, until 2 has begun ─ 4 ─ 3 ─ 5
+#[test]
+fn help_for_a_neighbour_is_marked_in_the_trace() {
+    let began: [AtomicBool; 6] = Default::default();
+    let wait_for = |task: usize| {
+        while !began[task].load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    };
+    let space = Twins(|task: u64| {
+        began[task as usize].store(true, Ordering::Release);
+        match task {
+            0 => wait_for(1),
+            1 => wait_for(2),
+            2 => wait_for(3),
+            _ => {}
+        }
+    });
+    let trace = recorded(&space, &workers(&in_a_row("help", &[2]), "distance"));
+    let worker_of_5 = trace
+        .slices()
+        .find(|(_, slice)| slice.task == 5)
+        .unwrap()
+        .1
+        .worker;
+    let ran: Vec<(u64, bool)> = trace
+        .slices()
+        .filter(|(_, slice)| slice.worker == worker_of_5)
+        .map(|(_, slice)| (slice.task, slice.stolen))
+        .collect();
+    assert_eq!(ran, [(1, false), (4, false), (3, true), (5, false)]);
 }
 
 /// Each leaf waits for the others, so all workers of the NUMA node are needed; those of the other

@@ -6,6 +6,7 @@
 use crate::chart;
 use crate::draw::{Picture, style};
 use crate::gantt;
+use crate::matrix;
 use crate::message::arrows;
 use crate::svg::{machine, parameters};
 use crate::text::xml;
@@ -31,9 +32,14 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     page.numbers(view)?;
     page.section("How long bodies took", HISTOGRAMS, chart::histograms(view))?;
     page.section(
+        "Who ran what another made ready",
+        STEALS,
+        matrix::steals(view),
+    )?;
+    page.section(
         "Who sent how much to whom",
-        MATRIX,
-        chart::matrix(view, &arrows),
+        MESSAGES,
+        matrix::messages(view, &arrows),
     )?;
     page.text("</body>\n</html>\n")?;
     page.out.flush()
@@ -46,7 +52,8 @@ const READY: &str =
     "Tasks that were ready and did not run yet. Where this is nothing for long, workers starve.";
 const HELD: &str = "Bytes from other ranks, from their arrival until their last reader had ended.";
 const HISTOGRAMS: &str = "The times of each class's bodies, by where their data lay. A second hump to the right is what distance costs.";
-const MATRIX: &str = "Messages and their bytes by pair of ranks.";
+const STEALS: &str = "From the worker whose task made another ready, as its last input, to the worker that ran it, on the same rank. The bar is the part that was taken from another's queue; what moved without that was queued where others take from.";
+const MESSAGES: &str = "Messages and their bytes by pair of ranks.";
 
 struct Page<'a> {
     out: &'a mut dyn io::Write,

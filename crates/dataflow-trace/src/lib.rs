@@ -38,6 +38,7 @@ mod dot;
 mod draw;
 mod gantt;
 mod html;
+mod matrix;
 mod message;
 mod moment;
 mod paje;

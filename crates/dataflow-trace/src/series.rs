@@ -17,7 +17,8 @@ pub(crate) struct Step {
 pub(crate) fn ready(view: &View<'_>, rank: usize) -> Vec<Step> {
     let slices = view.trace.ranks[rank].slices.iter();
     let waits = slices.filter(|slice| slice.ready < slice.span.begin);
-    let changes = waits.flat_map(|slice| [(slice.ready, 1), (slice.span.begin, -1)]);
+    let begin = waits.clone().map(|slice| (slice.span.begin, -1));
+    let changes = waits.map(|slice| (slice.ready, 1)).chain(begin);
     seen(view, steps(changes.collect()))
 }
 
@@ -45,7 +46,8 @@ pub(crate) fn sum<'s>(series: impl Iterator<Item = &'s Vec<Step>>) -> Vec<Step> 
 }
 
 fn steps(mut changes: Vec<(u64, i64)>) -> Vec<Step> {
-    changes.sort_unstable_by_key(|(time, _)| *time);
+    // Stable, since that merges what is sorted already: what each worker began.
+    changes.sort_by_key(|(time, _)| *time);
     let mut steps = Vec::new();
     let mut value = 0;
     for same in changes.chunk_by(|(one, _), (other, _)| one == other) {

@@ -241,6 +241,9 @@ pub(crate) fn next<'f, F: Front>(
     loop {
         if let Some(word) = seat.lane.pop() {
             seat.tally.taken += 1;
+            if seat.track.is_some() {
+                seat.note_help();
+            }
             return front.unpack(word, seat);
         }
         if let Some(root) = front.root(seat) {
@@ -326,6 +329,15 @@ impl<H> Seat<'_, H> {
     pub fn find_track(&mut self, opened: Option<&Opened>) {
         if let (Some(opened), None) = (opened, &self.track) {
             self.track = opened.take(self.lane.worker()).map(Box::new);
+        }
+    }
+
+    /// A task was taken from near queues: whether another's was among them, the lane knows.
+    #[cold]
+    #[inline(never)]
+    fn note_help(&mut self) {
+        if let (true, Some(track)) = (self.lane.has_helped(), &mut self.track) {
+            track.stolen();
         }
     }
 

@@ -84,6 +84,12 @@ pub trait Lane {
     /// A task from another worker's queue.
     fn steal(&mut self) -> Option<Word>;
 
+    /// Whether the task that `pop` has just given came from another worker's queue all the same.
+    /// Asked in runs that are recorded, after each `pop` that gave one; by default it never does.
+    fn has_helped(&mut self) -> bool {
+        false
+    }
+
     /// Whether a queued task is known to be more urgent than `priority`; if so, the engine
     /// queues its best successor instead of running it next.
     fn outranks(&self, priority: i64) -> bool;

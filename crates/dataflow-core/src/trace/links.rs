@@ -62,18 +62,26 @@ impl Links {
 
     /// The longest way through slices that `takes` accepts: its time in bodies, and its tasks.
     pub fn longest(&self, ranks: &[RankTrace], takes: impl Fn(At) -> bool) -> (u64, Vec<At>) {
-        let order = self.order.iter().copied().filter(|&at| takes(at));
-        let mut ways: Vec<Vec<(u64, Option<At>)>> = ranks
-            .iter()
-            .map(|of| vec![(0, None); of.slices.len()])
-            .collect();
+        // All slices of all ranks in a row: where each rank begins. Twelve bytes a slice.
+        let mut n = 0;
+        let mut begins = Vec::with_capacity(ranks.len());
+        for of in ranks {
+            begins.push(n);
+            n += of.slices.len();
+        }
+        let place = |at: At| begins[at.rank] + at.slice;
+        let mut ways = vec![0_u64; n];
+        let mut froms = vec![NO_INPUT; n];
         let mut best: Option<(u64, At)> = None;
-        for at in order {
-            let before = self.inputs(at).iter().filter(|&&input| takes(input));
-            let before = before.map(|&input| (ways[input.rank][input.slice].0, Some(input)));
-            let (way, from) = before.max_by_key(|way| way.0).unwrap_or((0, None));
-            let way = way + ranks[at.rank].slices[at.slice].span.length();
-            ways[at.rank][at.slice] = (way, from);
+        for &at in self.order.iter().filter(|&&at| takes(at)) {
+            let (mut way, mut from) = (0, NO_INPUT);
+            for (number, &input) in self.inputs(at).iter().enumerate() {
+                if takes(input) && ways[place(input)] >= way {
+                    (way, from) = (ways[place(input)], number as u32);
+                }
+            }
+            way += ranks[at.rank].slices[at.slice].span.length();
+            (ways[place(at)], froms[place(at)]) = (way, from);
             if best.is_none_or(|(most, _)| way > most) {
                 best = Some((way, at));
             }
@@ -81,12 +89,15 @@ impl Links {
         let Some((length, last)) = best else {
             return (0, Vec::new());
         };
-        let way = std::iter::successors(Some(last), |at| ways[at.rank][at.slice].1);
-        let mut tasks: Vec<At> = way.collect();
+        let before = |at: &At| self.inputs(*at).get(froms[place(*at)] as usize).copied();
+        let mut tasks: Vec<At> = std::iter::successors(Some(last), before).collect();
         tasks.reverse();
         (length, tasks)
     }
 }
+
+/// In place of the number of an input: a way begins here.
+const NO_INPUT: u32 = u32::MAX;
 
 /// All slices by their ends.
 fn order(ranks: &[RankTrace]) -> Vec<At> {

@@ -146,8 +146,8 @@ pub struct Slice {
     pub worker: u16,
     /// What became of it.
     pub fate: Fate,
-    /// Whether the worker took it from another worker's queue, having no task of its own. If it took
-    /// several at once, only the first that it ran is marked.
+    /// Whether the worker took it from another worker's queue: it had no task of its own, or none as
+    /// urgent. If it took several at once, only the first that it ran is marked.
     pub stolen: bool,
     /// Whether a datum was copied for it.
     pub copied: bool,

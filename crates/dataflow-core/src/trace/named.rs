@@ -24,6 +24,12 @@ pub(crate) fn is_wide(task: TaskNumber) -> bool {
     task & WIDE != 0
 }
 
+/// Whether a parameter tells a reader something: fingerprints of recorded programs are for ranks, which
+/// compare them.
+fn is_told((name, _): &&(String, String)) -> bool {
+    !name.starts_with("fingerprint of ")
+}
+
 /// A space, and its wide names by their numbers.
 pub(crate) struct Named<'s, T> {
     space: &'s dyn Asked<T>,
@@ -53,7 +59,7 @@ impl<'s, T: TaskName> Named<'s, T> {
         let shown = |(number, task): (&TaskNumber, &T)| (*number, format!("{task:?}"));
         Told {
             name: about.space_name().to_string(),
-            parameters: about.parameters().to_vec(),
+            parameters: about.parameters().iter().filter(is_told).cloned().collect(),
             classes: classes.map(|class| class.name.clone()).collect(),
             rank: self.rank,
             text: |task| format!("{:?}", T::unpack(task)),

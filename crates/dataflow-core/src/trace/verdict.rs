@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 /// From this part of the workers' time on, something is worth a sentence.
 const MUCH: f64 = 0.1;
-/// A rank is slow if its bodies take so many times as long as the same bodies elsewhere.
+/// A rank is slow if its bodies take so many times as long as the same bodies elsewhere, and much of its
+/// time for that.
 const SLOW: f64 = 1.5;
 
 /// What costs most, and where.
@@ -69,6 +70,9 @@ fn busy(told: &Explanation) -> String {
 
 /// The rank whose bodies take longer than the same bodies of the others.
 fn slow_rank(trace: &Trace) -> Option<String> {
+    if trace.ranks.len() < 2 {
+        return None;
+    }
     // By class and rank, how long each took.
     let mut bodies: BTreeMap<u16, Vec<Vec<u64>>> = BTreeMap::new();
     for (at, slice) in trace.slices() {
@@ -92,7 +96,10 @@ fn slow_rank(trace: &Trace) -> Option<String> {
                 would += n * other;
             }
         }
-        (would > 0).then(|| took as f64 / would as f64)
+        // A few short bodies explain nothing, however much longer they take.
+        let time = trace.length() * trace.ranks[rank].workers.len() as u64;
+        let is_much = part(took.saturating_sub(would), time) >= MUCH;
+        (would > 0 && is_much).then(|| took as f64 / would as f64)
     };
     let ratios = (0..trace.ranks.len()).filter_map(|rank| Some((rank, ratio(rank)?)));
     let (rank, ratio) = ratios.max_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -57,6 +57,10 @@ impl Lane for KeepingLane<'_> {
         self.lane.steal()
     }
 
+    fn has_helped(&mut self) -> bool {
+        self.lane.has_helped()
+    }
+
     fn outranks(&self, priority: i64) -> bool {
         self.none || self.top().is_some_and(|top| top > priority) || self.lane.outranks(priority)
     }

@@ -100,6 +100,8 @@ pub(crate) struct WorkersLane<'q, 'p> {
     glances: Glances,
     /// On its way from a victim to this worker; empty otherwise.
     loot: Vec<Entry>,
+    /// Whether it has helped a neighbour since it was last asked.
+    helped: bool,
 }
 
 impl<'q, 'p> WorkersLane<'q, 'p> {
@@ -123,6 +125,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
             stay: Stay::begin(seat, risen),
             glances: Glances::new(seat.is_real),
             loot: Vec::new(),
+            helped: false,
         }
     }
 
@@ -186,6 +189,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
             .filter(|queue| queue.top() > mine)
             .find_map(|queue| queue.try_pop_above(mine))?;
         self.stay.stole(seat.numa_node, 1);
+        self.helped = true;
         Some(word)
     }
 
@@ -323,6 +327,10 @@ impl Lane for WorkersLane<'_, '_> {
                 }
             }
         }
+    }
+
+    fn has_helped(&mut self) -> bool {
+        std::mem::take(&mut self.helped)
     }
 
     #[inline]

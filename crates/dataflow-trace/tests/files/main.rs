@@ -9,7 +9,7 @@ mod traces;
 mod xml;
 
 use dataflow_core::rank::Rank;
-use dataflow_core::trace::{Came, Posted, RankTrace, Slice, Span, Trace};
+use dataflow_core::trace::{At, Came, Posted, RankTrace, Slice, Span, Trace};
 use dataflow_trace::{Format, View, Window, WriteError, write};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -381,6 +381,81 @@ fn many_tasks_are_a_small_picture() {
     let (svg, html) = (text(&view, Format::Svg), text(&view, Format::Html));
     assert!(svg.len() < 700_000, "{} bytes", svg.len());
     assert!(html.len() < 1_500_000, "{} bytes", html.len());
+}
+
+/// Of each pair of workers in a page's steal map: who made tasks ready, who ran them, how many, and how
+/// many of them were stolen.
+fn steal_map(trace: &Trace) -> BTreeMap<(String, String), (u64, u64)> {
+    let page = xml::read(&text(&View::of(trace), Format::Html));
+    let square = |title: &str| {
+        let (pair, counts) = title.split_once(": ")?;
+        let (from, to) = pair.split_once(" to ")?;
+        let (tasks, stolen) = counts.split_once(", ")?;
+        let (tasks, stolen) = (
+            tasks.split_once(" task")?.0,
+            stolen.strip_suffix(" stolen")?,
+        );
+        let counts = (tasks.parse().ok()?, stolen.parse().ok()?);
+        Some(((from.to_string(), to.to_string()), counts))
+    };
+    let titles = page.iter().filter(|it| it.name == "title");
+    titles.filter_map(|it| square(&it.text)).collect()
+}
+
+#[test]
+fn the_steal_map_counts_what_a_worker_ran_and_another_made_ready() {
+    for (grid, workers) in [((1, 1), 3), ((1, 2), 3)] {
+        let trace = cholesky::trace(8, grid, workers);
+        let name = |at: At| match trace.ranks.len() {
+            1 => trace.slice(at).worker.to_string(),
+            _ => format!("{}.{}", trace.ranks[at.rank].rank.0, trace.slice(at).worker),
+        };
+        let mut expected: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for (at, slice) in trace.slices() {
+            if let Some(last) = trace.last_input(at).filter(|last| last.rank == at.rank) {
+                let counts = expected.entry((name(last), name(at))).or_default();
+                *counts = (counts.0 + 1, counts.1 + u64::from(slice.stolen));
+            }
+        }
+        let moved = expected.iter().filter(|((from, to), _)| from != to);
+        assert!(moved.count() > 1 && expected.values().any(|counts| counts.1 > 0));
+        assert_eq!(steal_map(&trace), expected, "{grid:?}");
+    }
+}
+
+/// So many workers, each with a task that the worker before it has made ready.
+fn relay(workers: u64) -> Trace {
+    let slice = |task: u64| Slice {
+        task,
+        span: Span {
+            begin: 10 * task,
+            end: 10 * task + 10,
+        },
+        ..Slice::default()
+    };
+    let span = Span {
+        begin: 0,
+        end: 10 * workers,
+    };
+    let own = (0..workers).map(|task| vec![slice(task)]).collect();
+    let rank = RankTrace::new(Rank(0), span, own);
+    let before = |slice: &Slice| slice.task.checked_sub(1).map(|task| (task, Rank(0)));
+    let rank = rank.with_inputs(|_, slice| before(slice).into_iter().collect());
+    Trace::new("relay", ["Task"], vec![rank])
+}
+
+#[test]
+fn a_steal_map_is_there_if_tasks_change_workers_and_has_few_squares_for_many() {
+    assert!(steal_map(&relay(1)).is_empty());
+    let pair = |from: &str, to: &str| (from.to_string(), to.to_string());
+    assert_eq!(steal_map(&relay(2)), [(pair("0", "1"), (1, 0))].into());
+    let map = steal_map(&relay(130));
+    assert_eq!(map.values().map(|counts| counts.0).sum::<u64>(), 129);
+    let page = xml::read(&text(&View::of(&relay(130)), Format::Html));
+    let squares = page
+        .iter()
+        .filter(|it| it.attributes.get("class").is_some_and(|of| of == "q"));
+    assert!(squares.count() <= 64 * 64);
 }
 
 #[test]
