@@ -140,7 +140,7 @@ pub trait Tiled<T: Scalar>: Sized {
     fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError>;
 
     /// The shortest of the X that make ‖B − A·X‖₂ least, whatever the rank of A; and that rank. By QR
-    /// with column pivoting; what `rcond` is: [`qr::pivoted`].
+    /// with column pivoting; what `rcond` is: [`qr::pivoted`](dataflow_linalg::qr::pivoted).
     ///
     /// # Errors
     /// If shapes or tile orders disagree, A or B is not finite, or `rcond` is not allowed.
@@ -151,13 +151,13 @@ pub trait Tiled<T: Scalar>: Sized {
         runtime: &Runtime,
     ) -> Result<(Self, usize), LinalgError>;
 
-    /// How many columns of A are independent: [`qr::pivoted`].
+    /// How many columns of A are independent: [`qr::pivoted`](dataflow_linalg::qr::pivoted).
     ///
     /// # Errors
     /// If A is not finite, not stored as [`Structure::General`], or `rcond` is not allowed.
     fn rank(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<usize, LinalgError>;
 
-    /// A⁺, the pseudo-inverse: [`qr::pseudo_inverse`].
+    /// A⁺, the pseudo-inverse: [`qr::pseudo_inverse`](dataflow_linalg::qr::pseudo_inverse).
     ///
     /// # Errors
     /// As [`rank`](Self::rank).
