@@ -37,6 +37,7 @@ pub mod needs;
 pub mod product;
 pub mod qr;
 pub mod refine;
+pub mod weight;
 
 #[cfg(test)]
 mod scales;

@@ -5,8 +5,10 @@
 //! parent; the root has none. A rank is told who is below it, so it passes on without knowing anything
 //! of the task.
 
+use crate::settings::Settings;
 use dataflow_core::port::Ranks;
 use dataflow_core::rank::Rank;
+use dataflow_core::space::counts::Sending;
 use smallvec::SmallVec;
 
 /// The form of a tree over positions `0..n`, 0 being the root.
@@ -99,6 +101,52 @@ impl Shape {
     }
 }
 
+impl Settings {
+    /// The tree for a parcel, by the number of those who get it and by its size.
+    pub(crate) fn shape(&self, n_receivers: usize, bytes: usize) -> Shape {
+        if n_receivers <= self.star_ranks {
+            Shape::Star
+        } else if bytes >= self.binary_bytes {
+            Shape::Binary
+        } else {
+            Shape::Binomial
+        }
+    }
+
+    /// Who passes a parcel on to whom, from and to, as ranks with these settings do: a
+    /// [`Route`](dataflow_core::space::counts::Route) for counting a space.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::rank::Rank;
+    /// use dataflow_core::space::counts::Sending;
+    /// use dataflow_mpi::Settings;
+    /// let to: Vec<Rank> = (1..8).map(Rank).collect();
+    /// let sending = Sending { from: Rank(0), task: &[1, 5], to: &to, bytes: 1 << 20 };
+    /// let (mut sent, mut reached) = ([0; 8], 0);
+    /// Settings::default().each_hop(&sending, &mut |from, _| {
+    ///     sent[from.0 as usize] += 1;
+    ///     reached += 1;
+    /// });
+    /// assert_eq!((reached, sent[0], sent.iter().max()), (7, 2, Some(&2)));
+    /// ```
+    pub fn each_hop(&self, sending: &Sending<'_>, hear: &mut dyn FnMut(Rank, Rank)) {
+        let bytes = usize::try_from(sending.bytes).unwrap_or(usize::MAX);
+        let shape = self.shape(sending.to.len(), bytes);
+        let mut to = Ranks::from_slice(sending.to);
+        if shape != Shape::Star {
+            turn(&mut to, sending.task);
+        }
+        for (at, rank) in to.iter().enumerate() {
+            // Positions count from the root.
+            match shape.above(at + 1) {
+                None | Some(0) => hear(sending.from, *rank),
+                Some(above) => hear(to[above - 1], *rank),
+            }
+        }
+    }
+}
+
 /// Turns the receivers so that the task's name decides who is first: those high in the tree pass on,
 /// and with one order for all tasks they would always be the same ranks.
 ///
@@ -151,6 +199,38 @@ mod tests {
                 assert!(ascending > 2.0, "{side}, {shape:?}: {ascending}");
                 assert!(turned <= 1.3, "{side}, {shape:?}: {turned}");
             }
+        }
+    }
+
+    #[test]
+    fn the_hops_that_are_told_are_those_of_the_branches() {
+        let settings = Settings::default();
+        for (n, bytes) in (1..40).flat_map(|n| [(n, 0), (n, settings.binary_bytes as u64)]) {
+            let to: Vec<Rank> = (1..=n).map(Rank).collect();
+            let (from, task) = (Rank(0), &[2, n][..]);
+            let mut told = Vec::new();
+            let sending = Sending {
+                from,
+                task,
+                to: &to,
+                bytes,
+            };
+            settings.each_hop(&sending, &mut |from, to| told.push((from, to)));
+            let (mut hops, shape) = (Vec::new(), settings.shape(to.len(), bytes as usize));
+            let mut turned = Ranks::from_slice(&to);
+            if shape != Shape::Star {
+                turn(&mut turned, task);
+            }
+            let mut next = vec![(from, turned)];
+            while let Some((from, below)) = next.pop() {
+                for Branch { to, below } in shape.branches(&below) {
+                    hops.push((from, to));
+                    next.push((to, below));
+                }
+            }
+            told.sort();
+            hops.sort();
+            assert_eq!(told, hops, "{n} receivers, {bytes} bytes: {shape:?}");
         }
     }
 

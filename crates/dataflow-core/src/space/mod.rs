@@ -5,6 +5,7 @@
 //! derived. The graph is never unrolled: the engine asks for a task's edges when the task has run.
 
 mod asked;
+pub mod counts;
 mod describe;
 mod edges;
 mod flows;

@@ -29,7 +29,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-fn fault<T>(text: String) -> Result<T, Fault> {
+pub(super) fn fault<T>(text: String) -> Result<T, Fault> {
     Err(Fault { text })
 }
 

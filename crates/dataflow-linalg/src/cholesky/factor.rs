@@ -22,7 +22,7 @@ use std::fmt;
 /// The task space of the factorisation: nt(nt+1)(nt+2)/6 tasks for nt tiles a side.
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
+    pub(crate) a: &'a TiledMatrix<T>,
     backend: Backend,
     nt: u32,
     /// Who runs the tasks inside of tasks, if there are any.

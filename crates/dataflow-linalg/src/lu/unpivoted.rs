@@ -27,7 +27,7 @@ use dataflow_core::prelude::*;
 /// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side.
 #[derive(Clone, Copy)]
 pub struct Unpivoted<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
+    pub(crate) a: &'a TiledMatrix<T>,
     backend: Backend,
     mt: u32,
     nt: u32,

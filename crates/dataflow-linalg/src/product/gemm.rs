@@ -28,10 +28,10 @@ const AHEAD: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a, T: Scalar> {
     alpha: T,
-    a: Operand<'a, T>,
+    pub(crate) a: Operand<'a, T>,
     b: Operand<'a, T>,
     beta: T,
-    c: &'a TiledMatrix<T>,
+    pub(crate) c: &'a TiledMatrix<T>,
     backend: Backend,
     /// Tiles of C.
     mt: u32,

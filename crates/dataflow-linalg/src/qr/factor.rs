@@ -49,8 +49,8 @@ const MADE_T: usize = 2;
 /// The task space of the factorisation.
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
-    pub(super) q: &'a Reflectors<T>,
+    pub(crate) a: &'a TiledMatrix<T>,
+    pub(crate) q: &'a Reflectors<T>,
     backend: Backend,
     nt: u32,
 }

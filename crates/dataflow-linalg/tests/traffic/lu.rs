@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 /// Tile LU without pivoting of an m × n matrix.
-fn lu_loops((m, n): (usize, usize), grid: (u32, u32)) -> Loops {
+pub(super) fn lu_loops((m, n): (usize, usize), grid: (u32, u32)) -> Loops {
     let mut loops = Loops::on(grid);
     let (mt, nt) = (m.div_ceil(NB), n.div_ceil(NB));
     let tile = |i, j| whole(('A', i, j), extent(m, NB, i), extent(n, NB, j));

@@ -8,6 +8,7 @@
 //! Of Cholesky and of the products: with the tests of their bits, in `ranks.rs`. Of Cholesky over
 //! the real protocol: `tests/messages.rs` of the root.
 
+mod counted;
 mod lu;
 mod qr;
 mod solves;

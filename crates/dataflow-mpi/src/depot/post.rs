@@ -55,13 +55,7 @@ impl Depot {
     fn shape(&self, parcel: &Parcel) -> Shape {
         let cargoes = parcel.flows.iter().flat_map(|(_, cargo)| cargo);
         let bytes: usize = cargoes.map(|cargo| cargo.size()).sum();
-        if parcel.to.len() <= self.settings.star_ranks {
-            Shape::Star
-        } else if bytes >= self.settings.binary_bytes {
-            Shape::Binary
-        } else {
-            Shape::Binomial
-        }
+        self.settings.shape(parcel.to.len(), bytes)
     }
 
     fn send_along(

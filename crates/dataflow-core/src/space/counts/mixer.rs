@@ -1,0 +1,50 @@
+//! Mixer: hashes of names, which are few small numbers, in a multiplication each.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A hash table with names for keys.
+pub(super) type Table<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Mixer>>;
+
+/// 2^64 ÷ the golden ratio: numbers that differ by one land far apart (Knuth, volume 3, section 6.4).
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[derive(Default)]
+pub(super) struct Mixer(u64);
+
+impl Mixer {
+    #[inline(always)]
+    fn mix(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(27) ^ number).wrapping_mul(FACTOR);
+    }
+}
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        // A product's high bits are mixed best, and the table takes its place from the low ones.
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.mix(u64::from(*byte)));
+    }
+
+    #[inline(always)]
+    fn write_u32(&mut self, number: u32) {
+        self.mix(u64::from(number));
+    }
+
+    #[inline(always)]
+    fn write_u64(&mut self, number: u64) {
+        self.mix(number);
+    }
+
+    #[inline(always)]
+    fn write_usize(&mut self, number: usize) {
+        self.mix(number as u64);
+    }
+
+    #[inline(always)]
+    fn write_isize(&mut self, number: isize) {
+        self.mix(number as u64);
+    }
+}
