@@ -22,6 +22,7 @@ mod repeat;
 mod smoke;
 mod steps;
 mod test;
+mod told;
 mod viewers;
 mod weather;
 mod wide;

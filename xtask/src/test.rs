@@ -8,7 +8,7 @@
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Loom and Miri: [`wide`].
 
 use crate::steps::{self, Outcome, Steps};
-use crate::{numa_vm, packages, repeat, smoke, wide};
+use crate::{numa_vm, packages, repeat, smoke, told, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -72,11 +72,12 @@ pub fn run(options: &Options) -> ExitCode {
     );
     // The tests of the contract run the examples that are built here.
     steps.step("examples, default features", || smoke::examples(&[]));
-    steps.command("tests, default features", &mut test(options, BARE));
-    steps.command(
-        "tests, all features",
-        &mut test(options, &[WORKSPACE, FULL].concat()),
-    );
+    steps.step("tests, default features", || {
+        told::tests(&mut test(options, BARE))
+    });
+    steps.step("tests, all features", || {
+        told::tests(&mut test(options, &[WORKSPACE, FULL].concat()))
+    });
     steps.step("examples, all features", || smoke::examples(FULL));
     repeat::smoke(&mut steps);
     numa_vm::smoke(&mut steps);
@@ -90,13 +91,10 @@ pub fn run(options: &Options) -> ExitCode {
 fn quick(steps: &mut Steps, options: &Options) {
     steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));
     steps.command("clippy, default features", &mut clippy(&[]));
-    steps.command(
-        "tests, default features",
-        &mut test(
-            options,
-            &[WORKSPACE, &["--lib", "--bins", "--tests"]].concat(),
-        ),
-    );
+    let all = [WORKSPACE, &["--lib", "--bins", "--tests"]].concat();
+    steps.step("tests, default features", || {
+        told::tests(&mut test(options, &all))
+    });
     collections(steps, options);
 }
 

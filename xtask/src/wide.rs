@@ -7,6 +7,7 @@
 
 use crate::packages::in_path;
 use crate::steps::{self, Outcome, Steps};
+use crate::told;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Runs one wide look as a command of its own.
@@ -161,7 +162,7 @@ fn tests(mut command: Command) -> Outcome {
         Ok(listed) if count(&String::from_utf8_lossy(&listed.stdout)) == 0 => {
             Outcome::failed("no test has a name that was asked for")
         }
-        Ok(_) => steps::status(&mut command),
+        Ok(_) => told::tests(&mut command),
     }
 }
 
