@@ -90,9 +90,7 @@ impl Messenger {
             settings.spin = Duration::ZERO;
         }
         let mut depot = Depot::new(rank, n_ranks, limits, settings.clone(), memory);
-        if transport.connects_on_need() {
-            depot.meet_on_need();
-        }
+        depot.bind(transport.bonds());
         let progress = Progress::new(transport, depot, settings, host.clone());
         let moved = progress.clone();
         let name = format!("dataflow-mpi-{}", rank.0);

@@ -18,14 +18,20 @@ impl Family {
     pub fn of(rank: Rank, n_ranks: usize) -> Self {
         let (shape, position) = (Shape::Binomial, rank.0 as usize);
         let named = |position: usize| Rank(position as u32);
+        let above = shape.above(position).filter(|above| *above < n_ranks);
         Family {
-            parent: shape.above(position).map(named),
+            parent: above.map(named),
             children: shape
                 .below(position, n_ranks)
                 .into_iter()
                 .map(named)
                 .collect(),
         }
+    }
+
+    /// Parent and children.
+    pub fn near(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.parent.into_iter().chain(self.children.iter().copied())
     }
 
     /// Whether a word from that rank comes from below.

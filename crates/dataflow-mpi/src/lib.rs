@@ -79,6 +79,7 @@ mod family;
 mod host;
 mod intake;
 mod outbox;
+mod peers;
 mod progress;
 mod rendezvous;
 mod settings;

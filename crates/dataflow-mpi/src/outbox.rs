@@ -10,6 +10,7 @@
 //! Messages to one rank leave in the order in which they were said. A message may begin in one
 //! packet and end in another: no message is too long for a transport.
 
+use crate::peers::Peers;
 use crate::wire::{Message, PacketHeader};
 use dataflow_core::rank::Rank;
 use std::time::Duration;
@@ -22,7 +23,9 @@ pub struct Outbox {
     full: usize,
     most_in_flight: usize,
     hold: Duration,
-    ways: Vec<Way>,
+    ways: Peers<Way>,
+    /// Packets to all ranks.
+    in_flight: usize,
     /// Ranks for which something waits, ascending.
     waiting: Vec<u32>,
 }
@@ -50,26 +53,21 @@ pub enum Haste {
 impl Outbox {
     /// Packets of at most `packet_bytes`, at most `most_in_flight` of them under way to each rank;
     /// `hold` after one of them the next leaves, patience or not.
-    pub fn new(
-        rank: Rank,
-        n_ranks: usize,
-        packet_bytes: usize,
-        most_in_flight: usize,
-        hold: Duration,
-    ) -> Self {
+    pub fn new(rank: Rank, packet_bytes: usize, most_in_flight: usize, hold: Duration) -> Self {
         Outbox {
             rank,
             full: packet_bytes.saturating_sub(PacketHeader::BYTES).max(1),
             most_in_flight: most_in_flight.max(1),
             hold,
-            ways: vec![Way::default(); n_ranks],
+            ways: Peers::default(),
+            in_flight: 0,
             waiting: Vec::new(),
         }
     }
 
     /// Adds a message; says how many bytes it takes.
     pub fn say(&mut self, to: Rank, run: u32, message: &Message<'_>) -> usize {
-        let stream = &mut self.ways[to.0 as usize].stream;
+        let stream = &mut self.ways.meet(to, Way::default).stream;
         let before = stream.len();
         message.encode(run, stream);
         if let Err(at) = self.waiting.binary_search(&to.0) {
@@ -90,15 +88,18 @@ impl Outbox {
 
     /// Ranks to which packets are under way: all, or those behind whose packets something waits.
     pub fn awaited(&self, all: bool) -> impl Iterator<Item = Rank> + '_ {
-        let ranks = 0..if all { self.ways.len() as u32 } else { 0 };
-        let waiting = self.waiting.iter().copied().filter(move |_| !all);
-        let under_way = |to: &u32| self.ways[*to as usize].in_flight > 0;
-        ranks.chain(waiting).filter(under_way).map(Rank)
+        let is_asked = move |to: Rank| all || self.waits_for(to);
+        // Nearly always nothing is under way, and then nobody is looked at.
+        let ways = (self.in_flight > 0).then(|| self.ways.iter());
+        let under_way = ways.into_iter().flatten();
+        let under_way = under_way.filter(|(_, way)| way.in_flight > 0);
+        under_way.map(|(to, _)| to).filter(move |&to| is_asked(to))
     }
 
     /// When the first of the packets leaves that only wait for others to join them.
     pub fn held_until(&self) -> Option<Duration> {
-        let ways = self.waiting.iter().map(|&to| &self.ways[to as usize]);
+        let ways = self.waiting.iter();
+        let ways = ways.filter_map(|&to| self.ways.get(Rank(to)));
         let held = ways.filter(|way| way.in_flight == 0).map(|way| way.held);
         held.min()
     }
@@ -106,14 +107,16 @@ impl Outbox {
     /// The next packet that may leave, and for whom.
     pub fn next_packet(&mut self, haste: Haste, now: Duration) -> Option<(Rank, Vec<u8>)> {
         let may_leave = |&to: &u32| {
-            let way = &self.ways[to as usize];
+            let Some(way) = self.ways.get(Rank(to)) else {
+                return false;
+            };
             let is_full = way.stream.len() - way.cut >= self.full;
             let is_held = haste == Haste::Patient && now < way.held && !is_full;
             (way.in_flight == 0 && !is_held) || (is_full && way.in_flight < self.most_in_flight)
         };
         let at = self.waiting.iter().position(may_leave)?;
         let to = self.waiting[at];
-        let way = &mut self.ways[to as usize];
+        let way = self.ways.get_mut(Rank(to))?;
         let end = way.stream.len().min(way.cut + self.full);
         let mut packet = Vec::with_capacity(PacketHeader::BYTES + end - way.cut);
         let header = PacketHeader {
@@ -124,6 +127,7 @@ impl Outbox {
         packet.extend_from_slice(&way.stream[way.cut..end]);
         way.sequence += 1;
         way.in_flight += 1;
+        self.in_flight += 1;
         way.held = now + self.hold;
         way.cut = end;
         if end == way.stream.len() {
@@ -139,26 +143,41 @@ impl Outbox {
 
     /// How many packets, since the beginning, hold all that was said to that rank.
     pub fn packets_to(&self, to: Rank) -> u64 {
-        let way = &self.ways[to.0 as usize];
+        let Some(way) = self.ways.get(to) else {
+            return 0;
+        };
         way.sequence + (way.stream.len() - way.cut).div_ceil(self.full) as u64
     }
 
     /// A packet to that rank has left; says how many have, since the beginning.
     pub fn sent(&mut self, to: Rank) -> u64 {
-        let way = &mut self.ways[to.0 as usize];
-        way.in_flight = way.in_flight.saturating_sub(1);
+        let Some(way) = self.ways.get_mut(to) else {
+            return 0;
+        };
+        if way.in_flight > 0 {
+            way.in_flight -= 1;
+            self.in_flight -= 1;
+        }
         way.sequence - way.in_flight as u64
     }
 
     /// Drops what waits for a rank that cannot be reached, and counts nothing as under way there.
     pub fn forget(&mut self, to: Rank) {
-        self.ways[to.0 as usize] = Way::default();
+        if let Some(way) = self.ways.get_mut(to) {
+            self.in_flight -= way.in_flight;
+            *way = Way::default();
+        }
         self.waiting.retain(|&waiting| waiting != to.0);
+    }
+
+    /// To how many ranks something was ever said.
+    pub fn n_peers(&self) -> usize {
+        self.ways.len()
     }
 
     /// Whether everything has left.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.ways.iter().all(|way| way.in_flight == 0)
+        self.waiting.is_empty() && self.in_flight == 0
     }
 }
 
@@ -168,7 +187,7 @@ mod tests {
     use crate::intake::{Accepted, Intake, message_at};
 
     fn outbox(packet_bytes: usize, most: usize) -> Outbox {
-        Outbox::new(Rank(0), 2, packet_bytes, most, HOLD)
+        Outbox::new(Rank(0), packet_bytes, most, HOLD)
     }
 
     fn next_packet(outbox: &mut Outbox) -> Option<(Rank, Vec<u8>)> {

@@ -1,125 +1,195 @@
 //! Watchdog: who has been silent for too long, and to whom one has been silent oneself.
 //!
+//! It listens to the ranks that this one has met: its neighbours in the tree, and whomever it has
+//! spoken to or heard of. That is mutual, so each of two that have met says to the other that it
+//! lives. It looks at a rank only when the time has come at which something could be due there.
+//!
 //! # Law
 //! A rank is lost when no byte was heard of it for as long as said, *while this rank listened*: one
 //! that slept itself (a debugger, a stopped process) begins to count anew.
 
+use crate::peers::Peers;
 use dataflow_core::rank::Rank;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Listens to all other ranks.
+/// Listens to the ranks that this one has met.
 #[derive(Debug)]
 pub struct Watchdog {
     rank: Rank,
     beat: Duration,
     silence: Duration,
-    heard: Vec<Duration>,
-    /// Whether anything ever came from that rank.
-    known: Vec<bool>,
-    /// Whether it has ever been heard of or spoken to: with others there may be no connection.
-    met: Vec<bool>,
-    spoken: Vec<Duration>,
+    met: Peers<Heard>,
+    /// Silence counts from then at the earliest.
+    since: Duration,
     looked: Duration,
+    /// When a rank can be lost at the earliest, each once.
+    losses: Agenda,
+    /// When a rank must hear of this one at the earliest, each once.
+    beats: Agenda,
+}
+
+/// Ranks by when to look at them. Words that come and go only put off what is due: so they leave an
+/// agenda as it is, and whoever looks finds out.
+type Agenda = BinaryHeap<Reverse<(Duration, Rank)>>;
+
+/// What was heard of a rank, and said to it.
+#[derive(Debug)]
+struct Heard {
+    heard: Duration,
+    spoken: Duration,
+    /// Whether anything ever came from it.
+    known: bool,
 }
 
 impl Watchdog {
     /// Hears nothing yet.
-    pub fn new(rank: Rank, n_ranks: usize, beat: Duration, silence: Duration) -> Self {
+    pub fn new(rank: Rank, beat: Duration, silence: Duration) -> Self {
         Watchdog {
             rank,
             beat,
             silence,
-            heard: vec![Duration::ZERO; n_ranks],
-            known: vec![false; n_ranks],
-            met: vec![true; n_ranks],
-            spoken: vec![Duration::ZERO; n_ranks],
+            met: Peers::default(),
+            since: Duration::ZERO,
             looked: Duration::ZERO,
+            losses: Agenda::new(),
+            beats: Agenda::new(),
         }
     }
 
-    /// Listens only to those that are met, and to these.
-    pub fn meet_on_need(&mut self, family: impl Iterator<Item = Rank>) {
-        // Rank 0 is connected to all, whoever speaks to whom.
-        self.met.fill(self.rank == Rank(0));
-        self.met[0] = true;
-        family.for_each(|rank| self.met[rank.0 as usize] = true);
+    /// From now on it listens to that rank, too.
+    pub fn meet(&mut self, rank: Rank, now: Duration) {
+        if rank != self.rank {
+            self.entry(rank, now);
+        }
+    }
+
+    fn entry(&mut self, rank: Rank, now: Duration) -> &mut Heard {
+        let (losses, beats) = (&mut self.losses, &mut self.beats);
+        let (beat, silence) = (self.beat, self.silence);
+        self.met.meet(rank, || {
+            losses.push(Reverse((now + silence, rank)));
+            beats.push(Reverse((beat, rank)));
+            Heard {
+                heard: now,
+                spoken: Duration::ZERO,
+                known: false,
+            }
+        })
     }
 
     /// Whether that rank may know this one.
     pub fn has_met(&self, rank: Rank) -> bool {
-        self.met[rank.0 as usize]
+        self.met.get(rank).is_some()
+    }
+
+    /// All that may know this one.
+    pub fn met(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.met.iter().map(|(rank, _)| rank)
     }
 
     /// Begins to count.
     pub fn start(&mut self, now: Duration) {
-        self.heard.fill(now);
+        self.since = now;
         self.looked = now;
     }
 
     /// A packet has come, or part of something.
     pub fn heard(&mut self, from: Rank, now: Duration) {
-        self.heard[from.0 as usize] = now;
-        self.known[from.0 as usize] = true;
-        self.met[from.0 as usize] = true;
+        if from == self.rank {
+            return;
+        }
+        let entry = self.entry(from, now);
+        entry.heard = now;
+        entry.known = true;
     }
 
     /// Whether anything ever came from that rank.
     pub fn is_known(&self, rank: Rank) -> bool {
-        self.known[rank.0 as usize]
+        self.met.get(rank).is_some_and(|entry| entry.known)
     }
 
     /// A packet has left.
     pub fn spoken(&mut self, to: Rank, now: Duration) {
-        self.spoken[to.0 as usize] = now;
-        if !std::mem::replace(&mut self.met[to.0 as usize], true) {
-            self.heard[to.0 as usize] = now;
+        if to != self.rank {
+            self.entry(to, now).spoken = now;
         }
     }
 
     /// The rank silent for longest, if for too long, and for how long.
     pub fn lost(&mut self, now: Duration) -> Option<(Rank, Duration)> {
-        let others: Vec<Rank> = self.others().collect();
-        self.lost_of(others, now)
+        if self.has_slept(now) {
+            return None;
+        }
+        let mut longest: Option<(Duration, Rank)> = None;
+        let mut again = Vec::new();
+        while let Some(Reverse((at, rank))) = self.losses.peek().copied()
+            && at < now
+        {
+            self.losses.pop();
+            let last = self.last_of(rank, now);
+            again.push(Reverse((last + self.silence, rank)));
+            let silent = now.saturating_sub(last);
+            if silent > self.silence {
+                longest = longest.max(Some((silent, rank)));
+            }
+        }
+        self.losses.extend(again);
+        longest.map(|(silent, rank)| (rank, silent))
     }
 
     /// The same among those that this rank waits for and that were ever heard of.
     pub fn lost_known(&mut self, awaited: &[Rank], now: Duration) -> Option<(Rank, Duration)> {
-        let known = awaited.iter().filter(|rank| self.known[rank.0 as usize]);
-        let known: Vec<Rank> = known.copied().collect();
-        self.lost_of(known, now)
-    }
-
-    fn lost_of(
-        &mut self,
-        ranks: impl IntoIterator<Item = Rank>,
-        now: Duration,
-    ) -> Option<(Rank, Duration)> {
-        let slept = now.saturating_sub(self.looked) * 2 > self.silence;
-        self.looked = now;
-        if slept {
-            self.heard.fill(now);
+        if self.has_slept(now) {
             return None;
         }
-        let silent = |rank: Rank| (rank, now.saturating_sub(self.heard[rank.0 as usize]));
-        let longest = ranks.into_iter().map(silent);
+        let known = awaited.iter().filter(|rank| self.is_known(**rank));
+        let silent = |rank| now.saturating_sub(self.last_of(rank, now));
+        let longest = known.map(|&rank| (rank, silent(rank)));
         let longest = longest.max_by_key(|(_, silent)| *silent);
         longest.filter(|(_, silent)| *silent > self.silence)
     }
 
+    /// When that rank was heard of last, or this one began to listen.
+    fn last_of(&self, rank: Rank, now: Duration) -> Duration {
+        let heard = self.met.get(rank).map_or(now, |entry| entry.heard);
+        heard.max(self.since)
+    }
+
+    /// Whether this rank has not looked for so long that it cannot blame others; then it begins to
+    /// count anew.
+    fn has_slept(&mut self, now: Duration) -> bool {
+        let slept = now.saturating_sub(self.looked) * 2 > self.silence;
+        self.looked = now;
+        if slept {
+            self.since = now;
+        }
+        slept
+    }
+
     /// Who must hear that this rank lives.
-    pub fn due(&self, now: Duration) -> impl Iterator<Item = Rank> + '_ {
-        self.others().filter(move |&rank| self.is_due(rank, now))
+    pub fn due(&mut self, now: Duration) -> Vec<Rank> {
+        let (mut due, mut again) = (Vec::new(), Vec::new());
+        while let Some(Reverse((at, rank))) = self.beats.peek().copied()
+            && at <= now
+        {
+            self.beats.pop();
+            let spoken = self.met.get(rank).map_or(now, |entry| entry.spoken);
+            again.push(Reverse((spoken + self.beat, rank)));
+            if self.is_due(rank, now) {
+                due.push(rank);
+            }
+        }
+        // What is said now leaves in a moment: the next look finds when.
+        self.beats.extend(again);
+        due
     }
 
     /// Whether that rank must hear that this one lives.
     pub fn is_due(&self, rank: Rank, now: Duration) -> bool {
-        now.saturating_sub(self.spoken[rank.0 as usize]) >= self.beat
-    }
-
-    fn others(&self) -> impl Iterator<Item = Rank> + '_ {
-        (0..self.heard.len() as u32)
-            .map(Rank)
-            .filter(move |&rank| rank != self.rank && self.has_met(rank))
+        let spoken = self.met.get(rank).map(|entry| entry.spoken);
+        now.saturating_sub(spoken.unwrap_or_default()) >= self.beat
     }
 }
 
@@ -132,7 +202,8 @@ mod tests {
     }
 
     fn watchdog() -> Watchdog {
-        let mut watchdog = Watchdog::new(Rank(0), 3, at(1), at(10));
+        let mut watchdog = Watchdog::new(Rank(0), at(1), at(10));
+        (0..3).for_each(|rank| watchdog.meet(Rank(rank), at(0)));
         watchdog.start(at(100));
         watchdog
     }
@@ -177,16 +248,21 @@ mod tests {
         let mut watchdog = watchdog();
         watchdog.spoken(Rank(1), at(100));
         watchdog.spoken(Rank(2), at(101));
-        assert!(watchdog.due(at(101)).eq([Rank(1)]));
-        assert!(watchdog.due(at(102)).eq([Rank(1), Rank(2)]));
+        assert_eq!(watchdog.due(at(101)), [Rank(1)]);
+        assert_eq!(watchdog.due(at(102)), [Rank(1), Rank(2)]);
+        watchdog.spoken(Rank(1), at(102));
+        assert_eq!(watchdog.due(at(102)), [Rank(2)], "until it is spoken to");
+        assert_eq!(watchdog.due(at(103)), [Rank(2), Rank(1)]);
     }
 
     #[test]
-    fn where_ranks_meet_on_need_only_those_that_have_met_are_listened_to() {
-        let mut watchdog = Watchdog::new(Rank(1), 5, at(1), at(10));
-        watchdog.meet_on_need([Rank(3)].into_iter());
+    fn only_those_that_have_met_are_listened_to() {
+        let mut watchdog = Watchdog::new(Rank(1), at(1), at(10));
+        [0, 3]
+            .into_iter()
+            .for_each(|rank| watchdog.meet(Rank(rank), at(0)));
         watchdog.start(at(0));
-        assert!(watchdog.due(at(5)).eq([Rank(0), Rank(3)]));
+        assert_eq!(watchdog.due(at(5)), [Rank(0), Rank(3)]);
         watchdog.spoken(Rank(4), at(20));
         for now in 1..=29 {
             watchdog.heard(Rank(0), at(now));

@@ -171,3 +171,48 @@ fn in_deadly_weather_every_surviving_rank_ends_with_a_named_error_or_its_whole_r
     });
     seen.iter().for_each(Seen::assert_deadly);
 }
+
+/// The rank that a text names first.
+fn named(text: &str) -> Option<u32> {
+    let (_, after) = text.split_once("rank ")?;
+    let digits = after.split(|sign: char| !sign.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+/// Most ranks are no neighbours of the dead ones in the tree, and have never spoken to them.
+#[test]
+fn in_a_crowd_and_the_same_weather_nobody_blames_a_rank_that_lives() {
+    let test = "-p dataflow-mpi --test weather in_a_crowd";
+    let seen = sweep(test, 60, |seed, seen| {
+        let mut random = Random(seed ^ 0xc20d);
+        let n_ranks = 6 + random.below(30);
+        let graph = Graph::random(random.next(), n_ranks, 50 + random.below(100));
+        let mut weather = Weather::rough(seed, n_ranks);
+        for _ in 0..1 + random.below(3) {
+            let dead = Rank(random.below(n_ranks) as u32);
+            let at = Duration::from_micros(random.below(3_000) as u64);
+            weather.deaths.push((dead, at));
+        }
+        let story = tell_by(seed, &weather, &[graph]);
+        for rank in survivors(&weather, n_ranks) {
+            for end in &story.told[rank].0 {
+                let is_right = match &end.result {
+                    Ok(failure) => failure.is_none() && end.complete,
+                    Err((kind, text)) => {
+                        let is_dead = |rank: u32| {
+                            let mut deaths = weather.deaths.iter();
+                            deaths.any(|(dead, _)| dead.0 == rank)
+                        };
+                        kind == "RankLost" && named(text).is_some_and(is_dead)
+                    }
+                };
+                assert!(is_right, "rank {rank}: {end:?}, {:?} died", weather.deaths);
+                seen.errors += u64::from(end.result.is_err());
+                seen.ends += u64::from(end.result.is_ok());
+            }
+        }
+        seen.add(story.faults, counters(&story));
+    });
+    let all_met = |seen: Seen| seen.errors > 0 && seen.faults.cut > 0;
+    assert!(seen.is_none_or(all_met));
+}

@@ -98,7 +98,7 @@ impl Depot {
                 _ => return Err(Malformed("a WELCOME that was not expected".into())),
             },
             Message::Activate(activate) => {
-                self.run.ways[from.0 as usize].moved = now;
+                self.run.way(from).moved = now;
                 return self.heed_activate(from, activate);
             }
             Message::Get(get) => {
@@ -106,7 +106,7 @@ impl Depot {
                 self.actions.push_back(Action::Data(from, get.tag, payload));
             }
             Message::Credit { arrived } => {
-                if !self.run.ways[from.0 as usize].credit.returned(arrived) {
+                if !self.run.way(from).credit.returned(arrived) {
                     return Err(Malformed(format!(
                         "{arrived} inline bytes have arrived, it says; that cannot be"
                     )));
@@ -134,15 +134,16 @@ impl Depot {
                 }
                 self.end(account);
             }
-            Message::Abort(failure) => self.heed_abort(failure),
+            Message::Abort(failure) => self.heed_abort(from, failure),
             Message::Beat { stage, came } => {
                 if let Some(missed) = self.missed_word(from, stage) {
                     return Err(Malformed(format!(
                         "it says how far it is, and its {missed:?} did not come"
                     )));
                 }
-                let way = &mut self.run.ways[from.0 as usize];
-                if std::mem::replace(&mut way.bytes_there, came) != came {
+                if let Some(way) = self.run.ways.get_mut(from)
+                    && std::mem::replace(&mut way.bytes_there, came) != came
+                {
                     way.moved = now;
                 }
                 if matches!(self.phase, Phase::Opening(_)) {
@@ -166,7 +167,7 @@ impl Depot {
 
     /// Says that this rank lives, how far it is, and how much has come.
     pub(super) fn beat(&mut self, to: Rank) {
-        let came = self.run.ways[to.0 as usize].bytes;
+        let came = self.run.ways.get(to).map_or(0, |way| way.bytes);
         let stage = match self.phase {
             Phase::Opening(_) if self.agreement.has_said() => Stage::Open,
             Phase::Opening(_) | Phase::Between => Stage::Apart,
@@ -196,10 +197,12 @@ impl Depot {
         }
     }
 
-    fn heed_abort(&mut self, failure: Failure) {
+    /// The run stops here too, and the word goes on along the tree.
+    fn heed_abort(&mut self, from: Rank, failure: Failure) {
         self.run.fails(failure.clone());
         if !self.run.stopped {
             self.stop();
+            self.say_to_near(&Message::Abort(failure.clone()), Some(from));
             self.actions.push_back(Action::Stop(failure));
         }
     }
@@ -226,6 +229,13 @@ impl Depot {
         Ok(())
     }
 
+    /// To the neighbours in the tree, but for one.
+    pub(super) fn say_to_near(&mut self, message: &Message<'_>, but: Option<Rank>) {
+        let near = self.family.near().filter(|near| Some(*near) != but);
+        let near: Vec<Rank> = near.collect();
+        self.say_to_present(near, message);
+    }
+
     pub(super) fn say_to_children(&mut self, message: &Message<'_>) {
         for child in self.family.children.clone() {
             self.say(child, message.clone());
@@ -233,7 +243,7 @@ impl Depot {
     }
 
     fn heed_activate(&mut self, from: Rank, activate: Activate<'_>) -> Heeded {
-        let way = &mut self.run.ways[from.0 as usize];
+        let way = self.run.way(from);
         if activate.number != way.came {
             let text = format!(
                 "activation {} came, and {} was the next",
@@ -317,7 +327,7 @@ impl Depot {
     fn unload(&mut self, from: Rank, output: &Output<'_>) -> Option<Goods> {
         let datum = output.datum.as_ref()?;
         let bytes = datum.inline.as_ref()?;
-        if self.run.ways[from.0 as usize].credit.arrived(bytes.len()) {
+        if self.run.way(from).credit.arrived(bytes.len()) {
             self.owing.push(from);
         }
         let mut body = self.memory.allocate(bytes.len());

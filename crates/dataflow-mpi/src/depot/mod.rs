@@ -24,10 +24,11 @@ use crate::failure;
 use crate::family::Family;
 use crate::intake::{Accepted, Intake, message_at};
 use crate::outbox::{Haste, Outbox};
+use crate::peers::Peers;
 use crate::rendezvous::Progressed;
 use crate::settings::Settings;
 use crate::termination::closing;
-use crate::transport::{Event, Limits, Payload, Room};
+use crate::transport::{Bonds, Event, Limits, Payload, Room};
 use crate::watchdog::Watchdog;
 use crate::wire::{Header, Malformed, Message, PacketHeader};
 use dataflow_core::port::{Arrival, Failure, Memory, Terms};
@@ -46,12 +47,15 @@ pub type Tamper = Box<dyn FnMut(Rank, &mut u32, &mut Message<'_>) -> usize + Sen
 pub struct Depot {
     rank: Rank,
     n_ranks: usize,
+    bonds: Bonds,
     family: Family,
     limits: Limits,
     settings: Settings,
     memory: Arc<dyn Memory>,
     outbox: Outbox,
-    intakes: Vec<Intake>,
+    intakes: Peers<Intake>,
+    /// Ranks of which a packet came before one that is missing.
+    gaps: BTreeSet<Rank>,
     watchdog: Watchdog,
     /// Ranks to which inline bytes are owed.
     owing: Vec<Rank>,
@@ -131,26 +135,32 @@ impl Depot {
         memory: Arc<dyn Memory>,
     ) -> Self {
         let packet_bytes = settings.packet_bytes.min(limits.message_bytes);
+        let family = Family::of(rank, n_ranks);
+        let mut watchdog = Watchdog::new(rank, settings.beat, settings.silence);
+        family
+            .near()
+            .for_each(|near| watchdog.meet(near, Duration::ZERO));
         Depot {
             rank,
             n_ranks,
-            family: Family::of(rank, n_ranks),
+            bonds: Bonds::None,
+            family,
             limits,
             outbox: Outbox::new(
                 rank,
-                n_ranks,
                 packet_bytes,
                 settings.packets_in_flight,
                 settings.hold,
             ),
-            intakes: (0..n_ranks).map(|_| Intake::default()).collect(),
-            watchdog: Watchdog::new(rank, n_ranks, settings.beat, settings.silence),
+            intakes: Peers::default(),
+            gaps: BTreeSet::new(),
+            watchdog,
             owing: Vec::new(),
             gone: BTreeSet::new(),
             agreement: Agreement::default(),
             number: 0,
             phase: Phase::Between,
-            run: Run::new(n_ranks, &settings, limits),
+            run: Run::new(&settings, limits),
             settings,
             memory,
             broken: None,
@@ -162,10 +172,28 @@ impl Depot {
         }
     }
 
-    /// Ranks that have nothing to say to each other are not connected: they beat and leave unheard.
-    pub fn meet_on_need(&mut self) {
-        let family = self.family.children.iter().copied();
-        self.watchdog.meet_on_need(family.chain(self.family.parent));
+    /// The transport has these connections: over them ranks beat, and leave, though they may have
+    /// nothing else to say.
+    pub fn bind(&mut self, bonds: Bonds) {
+        self.bonds = bonds;
+        let bound = match bonds {
+            Bonds::None => 0..0,
+            Bonds::First if self.rank != Rank(0) => 0..1,
+            Bonds::First | Bonds::All => 0..self.n_ranks as u32,
+        };
+        bound.for_each(|rank| self.watchdog.meet(Rank(rank), Duration::ZERO));
+    }
+
+    /// Of how many ranks something is kept: of its neighbours in the tree, and of those it has spoken
+    /// to or heard of.
+    pub fn n_peers(&self) -> usize {
+        let kept = [
+            self.outbox.n_peers(),
+            self.intakes.len(),
+            self.run.ways.len(),
+        ];
+        let met = self.watchdog.met().count();
+        kept.into_iter().fold(met, usize::max)
     }
 
     /// Plants a fault.
@@ -234,7 +262,7 @@ impl Depot {
             patient_since: now,
         });
         self.watchdog.start(now);
-        self.run = Run::new(self.n_ranks, &self.settings, self.limits);
+        self.run = Run::new(&self.settings, self.limits);
         self.owing.clear();
         self.agreement.open(settings);
         self.agree(now);
@@ -298,7 +326,7 @@ impl Depot {
             return;
         }
         self.stop();
-        self.say_to_all(&Message::Abort(failure));
+        self.say_to_near(&Message::Abort(failure), None);
     }
 
     fn stop(&mut self) {
@@ -360,7 +388,7 @@ impl Depot {
     pub fn leave(&mut self) {
         match self.broken.clone() {
             None => self.say_to_known(&Message::Bye),
-            Some(failure) => self.say_to_known(&Message::Broken(failure)),
+            Some(failure) => self.tell_broken(&failure),
         }
     }
 
@@ -369,7 +397,9 @@ impl Depot {
         match event {
             Event::Sent(to) => {
                 let sent = self.outbox.sent(to);
-                self.run.ways[to.0 as usize].note_sent(sent, now);
+                if let Some(way) = self.run.ways.get_mut(to) {
+                    way.note_sent(sent, now);
+                }
             }
             Event::Part { from, bytes } if self.broken.is_none() => {
                 self.watchdog.heard(from, now);
@@ -392,7 +422,15 @@ impl Depot {
     }
 
     fn packet(&mut self, from: Rank, bytes: &[u8], now: Duration) {
-        if self.broken.is_some() || from.0 as usize >= self.n_ranks {
+        if from.0 as usize >= self.n_ranks {
+            return;
+        }
+        if let Some(failure) = self.broken.clone() {
+            // Who has not met this rank was not told.
+            if !self.watchdog.has_met(from) {
+                self.watchdog.meet(from, now);
+                self.say(from, Message::Broken(failure));
+            }
             return;
         }
         self.watchdog.heard(from, now);
@@ -413,15 +451,19 @@ impl Depot {
                 header.from
             )));
         }
-        match self.intakes[from.0 as usize].accept(header.sequence, part, now) {
+        let intake = self.intakes.meet(from, Intake::default);
+        match intake.accept(header.sequence, part, now) {
             Accepted::Duplicate => {
                 self.counters.duplicates_dropped += 1;
                 return Ok(());
             }
-            Accepted::Early => return Ok(()),
+            Accepted::Early => {
+                self.gaps.insert(from);
+                return Ok(());
+            }
             Accepted::Next => {}
         }
-        let stream = self.intakes[from.0 as usize].take();
+        let stream = intake.take();
         let mut at = 0;
         let read = loop {
             match message_at(&stream, at) {
@@ -438,7 +480,9 @@ impl Depot {
                 Err(malformed) => break Err(malformed),
             }
         };
-        self.intakes[from.0 as usize].put_back(stream, at);
+        if let Some(intake) = self.intakes.get_mut(from) {
+            intake.put_back(stream, at);
+        }
         read
     }
 
@@ -514,7 +558,7 @@ impl Depot {
         if self.broken.is_some() {
             return;
         }
-        self.say_to_known(&Message::Broken(failure.clone()));
+        self.tell_broken(&failure);
         while self.pack(Haste::Now, Duration::ZERO).is_some() {}
         self.broken = Some(failure.clone());
         let phase = std::mem::replace(&mut self.phase, Phase::Between);
@@ -541,19 +585,29 @@ impl Depot {
         Some(to)
     }
 
-    /// To those that may know this rank; what breaks ranks all of them pass on.
+    /// To those that may know this rank.
     fn say_to_known(&mut self, message: &Message<'_>) {
-        for rank in (0..self.n_ranks as u32).map(Rank) {
-            let is_known = rank != self.rank && self.watchdog.has_met(rank);
-            if is_known && !self.gone.contains(&rank) {
-                self.say(rank, message.clone());
-            }
+        let known: Vec<Rank> = self.watchdog.met().collect();
+        self.say_to_present(known, message);
+    }
+
+    /// What breaks ranks all of them pass on, so along the tree it reaches all. Where the rank that is
+    /// to blame can pass on nothing, its neighbours in the tree hear it across its place; a transport
+    /// that keeps connections has others for that.
+    fn tell_broken(&mut self, failure: &Failure) {
+        let message = Message::Broken(failure.clone());
+        self.say_to_known(&message);
+        if self.bonds == Bonds::None {
+            let around = Family::of(failure.rank, self.n_ranks);
+            let far = around.near().filter(|near| !self.watchdog.has_met(*near));
+            let far: Vec<Rank> = far.filter(|far| *far != self.rank).collect();
+            self.say_to_present(far, &message);
         }
     }
 
-    fn say_to_all(&mut self, message: &Message<'_>) {
-        for rank in (0..self.n_ranks as u32).map(Rank) {
-            if rank != self.rank && !self.gone.contains(&rank) {
+    fn say_to_present(&mut self, ranks: Vec<Rank>, message: &Message<'_>) {
+        for rank in ranks {
+            if !self.gone.contains(&rank) {
                 self.say(rank, message.clone());
             }
         }

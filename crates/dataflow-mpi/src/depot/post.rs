@@ -108,7 +108,7 @@ impl Depot {
     /// Says a parcel to one rank; its number on that way.
     fn send(&mut self, parcel: &Parcel, leg: Leg<'_>) -> u32 {
         let Branch { to, below } = leg.branch;
-        let way = &mut self.run.ways[to.0 as usize];
+        let way = self.run.way(*to);
         let number = way.sent;
         way.sent = way.sent.wrapping_add(1);
         let flows = parcel
@@ -150,7 +150,7 @@ impl Depot {
     ) -> Announced<'c> {
         let size = cargo.size();
         self.counters.messages += 1;
-        let credit = &mut self.run.ways[to.0 as usize].credit;
+        let credit = &mut self.run.way(to).credit;
         let inline = if size <= self.settings.inline_bytes && credit.spend(size) {
             let under_way = credit.under_way();
             self.counters.peak_inline_bytes = self.counters.peak_inline_bytes.max(under_way);

@@ -1,6 +1,7 @@
 //! What a depot knows of one run; forgotten when the next begins.
 
 use crate::credit::Credit;
+use crate::peers::Peers;
 use crate::rendezvous::{Shelf, Wanted};
 use crate::settings::Settings;
 use crate::termination::closing::{Closing, Deeds};
@@ -35,8 +36,9 @@ pub(super) struct Run {
     /// Receipts that must come: of which activation, and since when nothing but the receipt is
     /// missing.
     pub receipts: BTreeMap<(Rank, u32), Option<Duration>>,
-    /// By rank.
-    pub ways: Vec<Way>,
+    /// To and from those with whom data or credit are exchanged.
+    pub ways: Peers<Way>,
+    credit_bytes: usize,
 }
 
 /// Between this rank and one other.
@@ -79,7 +81,7 @@ impl Way {
 }
 
 impl Run {
-    pub fn new(n_ranks: usize, settings: &Settings, limits: Limits) -> Self {
+    pub fn new(settings: &Settings, limits: Limits) -> Self {
         Run {
             deeds: Deeds::default(),
             pulse: Pulse::default(),
@@ -99,10 +101,15 @@ impl Run {
                 limits.largest_tag,
             ),
             receipts: BTreeMap::new(),
-            ways: (0..n_ranks)
-                .map(|_| Way::new(settings.credit_bytes))
-                .collect(),
+            ways: Peers::default(),
+            credit_bytes: settings.credit_bytes,
         }
+    }
+
+    /// The way between this rank and that one.
+    pub fn way(&mut self, rank: Rank) -> &mut Way {
+        let credit_bytes = self.credit_bytes;
+        self.ways.meet(rank, || Way::new(credit_bytes))
     }
 
     /// Notes a failure; the smallest is kept.
@@ -115,7 +122,7 @@ impl Run {
 
     /// Bytes of data have come, whole or not.
     pub fn note_bytes(&mut self, from: Rank, bytes: usize, now: Duration) {
-        let way = &mut self.ways[from.0 as usize];
+        let way = self.way(from);
         way.moved = now;
         way.bytes += bytes as u64;
         self.came += bytes as u64;

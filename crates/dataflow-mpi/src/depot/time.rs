@@ -2,6 +2,7 @@
 
 use super::{Action, Depot, Opening, Phase};
 use crate::failure;
+use crate::intake::Intake;
 use crate::outbox::Haste;
 use crate::termination::waves;
 use crate::wire::Message;
@@ -189,11 +190,14 @@ impl Depot {
         } else {
             self.settings.silence
         };
-        let gaps = self.intakes.iter().enumerate();
-        let late = gaps.filter_map(|(from, intake)| Some((from, intake.gap()?)));
+        let gap = |from: &Rank| self.intakes.get(*from).and_then(Intake::gap);
+        self.gaps.retain(|from| gap(from).is_some());
+        let late = self
+            .gaps
+            .iter()
+            .filter_map(|from| Some((*from, gap(from)?)));
         let late = late.filter(|(_, (_, since))| now.saturating_sub(*since) >= allowed);
         if let Some((from, (sequence, _))) = late.min_by_key(|(_, (_, since))| *since) {
-            let from = Rank(from as u32);
             let text =
                 format!("packet {sequence} of {from} is missing, though later ones have come");
             self.broke(failure(from, "rank_lost", text));
@@ -210,8 +214,7 @@ impl Depot {
         if let Some(failure) = self.missed_receipt(now) {
             return self.broke(failure);
         }
-        let due: Vec<Rank> = self.watchdog.due(now).collect();
-        for rank in due {
+        for rank in self.watchdog.due(now) {
             // Whatever waits for that rank says the same.
             if !self.outbox.waits_for(rank) {
                 self.beat(rank);
@@ -224,7 +227,7 @@ impl Depot {
     fn missed_data(&mut self, now: Duration) -> Option<Failure> {
         let ways = &self.run.ways;
         let moved = |from: Rank| {
-            let way = &ways[from.0 as usize];
+            let way = ways.get(from)?;
             way.question.is_none().then_some(way.moved)
         };
         let (from, bytes, since) = self.run.wanted.stillest(moved)?;
@@ -247,7 +250,7 @@ impl Depot {
             if self.run.shelf.holds(from, number) {
                 continue;
             }
-            let moved = self.run.ways[from.0 as usize].moved;
+            let moved = self.run.ways.get(from).map_or(now, |way| way.moved);
             let still = now.saturating_sub(moved.max(*since.get_or_insert(now)));
             if still > self.settings.silence {
                 let text = format!(
@@ -271,7 +274,7 @@ impl Depot {
             self.counters.peak_fetched_bytes = self.counters.peak_fetched_bytes.max(under_way);
             self.actions.push_back(Action::Receive(from, get.tag, room));
             self.say(from, Message::Get(get));
-            self.run.ways[from.0 as usize].question = Some(self.outbox.packets_to(from));
+            self.run.way(from).question = Some(self.outbox.packets_to(from));
         }
     }
 
@@ -280,7 +283,10 @@ impl Depot {
             let standing = self.run.standing();
             match self.run.waves.next(&self.family, standing, now) {
                 None => return,
-                Some(waves::Next::Dry) => self.say(Rank(0), Message::Dry),
+                Some(waves::Next::Dry) => {
+                    let parent = self.family.parent.unwrap_or_default();
+                    self.say(parent, Message::Dry);
+                }
                 Some(waves::Next::Wave(round)) => self.say_to_children(&Message::Wave { round }),
                 Some(waves::Next::Tally(round, tally)) => {
                     let parent = self.family.parent.unwrap_or_default();
@@ -312,7 +318,7 @@ impl Depot {
         let mut owing = std::mem::take(&mut self.owing);
         owing.retain(|&to| {
             let anyway = all || self.outbox.waits_for(to);
-            let due = self.run.ways[to.0 as usize].credit.due(anyway);
+            let due = self.run.way(to).credit.due(anyway);
             if let Some(arrived) = due {
                 self.counters.credits_sent += 1;
                 self.say(to, Message::Credit { arrived });

@@ -31,6 +31,9 @@ pub struct Waves {
     held: bool,
     answers: BTreeMap<Rank, Tally>,
     root: Root,
+    /// Whether a rank below, or any where this is the root, has said that it is dry and short.
+    dry_below: bool,
+    /// When the same was last said from here.
     told: Option<Duration>,
 }
 
@@ -63,7 +66,7 @@ pub struct Standing {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Tell the root that this rank is dry and short.
+    /// Tell the parent that a rank is dry and short: this one, or one below.
     Dry,
     /// Send a wave to the children.
     Wave(u32),
@@ -85,13 +88,14 @@ impl Waves {
             held: false,
             answers: BTreeMap::new(),
             root: Root::default(),
+            dry_below: false,
             told: None,
         }
     }
 
-    /// A rank is dry and short: the root shall see.
+    /// A rank below is dry and short: the root shall see.
     pub fn hear_dry(&mut self) {
-        self.root.wanted = true;
+        self.dry_below = true;
     }
 
     /// A wave has come down. Passed on at once by the caller.
@@ -121,12 +125,12 @@ impl Waves {
             self.held = false;
             return Some(Next::Tally(self.round, self.sum(standing)));
         }
-        if !(standing.dry && standing.short) {
-            self.told = None;
-        } else if self
-            .told
-            .is_none_or(|told| now.saturating_sub(told) >= self.silence)
-        {
+        // Once is enough, whoever of many it was: the root then counts until all are done, or nothing
+        // can be. It is said again only in case it was lost.
+        let asks = self.dry_below || (standing.dry && standing.short);
+        let is_told = |told| now.saturating_sub(told) < self.silence;
+        if asks && !self.told.is_some_and(is_told) {
+            self.dry_below = false;
             self.told = Some(now);
             return Some(Next::Dry);
         }
@@ -144,6 +148,7 @@ impl Waves {
     }
 
     fn lead(&mut self, family: &Family, standing: Standing, now: Duration) -> Option<Next> {
+        self.root.wanted |= std::mem::take(&mut self.dry_below);
         self.root.wanted |= standing.dry && standing.short;
         let answered = family
             .children

@@ -34,10 +34,10 @@ pub trait Transport: Send {
     /// What a message may be.
     fn limits(&self) -> Limits;
 
-    /// Whether two ranks are connected only when one of them says something to the other: then
-    /// nobody is told that a rank lives, or leaves, who never had to do with it.
-    fn connects_on_need(&self) -> bool {
-        false
+    /// Between which ranks there are connections though they have said nothing to each other: those
+    /// tell each other that they live, and when they leave. Others do so from their first word on.
+    fn bonds(&self) -> Bonds {
+        Bonds::All
     }
 
     /// Starts to send a packet, of at most [`Limits::message_bytes`]. [`Event::Sent`] follows, maybe
@@ -60,6 +60,17 @@ pub trait Transport: Send {
     /// A bell that rings whenever [`poll`](Self::poll) may have something, and whenever anybody else
     /// rings it; none if this transport cannot ring and must be asked again and again.
     fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>>;
+}
+
+/// Which connections a transport keeps from the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bonds {
+    /// None: any rank can speak to any other, and nobody notices when one ends.
+    None,
+    /// Of each with rank 0. Two others are connected when one has something to say to the other.
+    First,
+    /// Of each with each: when a rank ends, all others notice.
+    All,
 }
 
 /// What a message may be.

@@ -127,8 +127,7 @@ impl Ranks {
         let family = &self.family[rank];
         while let Some(next) = self.waves[rank].next(family, standing, self.now) {
             match next {
-                Next::Dry => self.words.push_back((rank, 0, next)),
-                Next::Tally(..) => {
+                Next::Dry | Next::Tally(..) => {
                     self.words
                         .push_back((rank, family.parent.unwrap().0 as usize, next))
                 }

@@ -21,7 +21,7 @@ mod world;
 
 pub use world::World;
 
-use super::{Event, Limits, Payload, Room, Transport};
+use super::{Bonds, Event, Limits, Payload, Room, Transport};
 use crate::host::{Bell, Host, Machine};
 use calls::{Comm, Fault, serialized};
 use dataflow_core::rank::Rank;
@@ -119,6 +119,10 @@ impl Transport for Mpi {
 
     fn n_ranks(&self) -> usize {
         self.n_ranks
+    }
+
+    fn bonds(&self) -> Bonds {
+        Bonds::None
     }
 
     fn limits(&self) -> Limits {

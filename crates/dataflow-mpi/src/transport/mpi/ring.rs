@@ -7,7 +7,7 @@
 use super::calls::{Comm, Fault, MPI_Request, anybody, cancel, copied, null_request, test};
 use crate::transport::Event;
 use dataflow_core::rank::Rank;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 
 /// Rooms of equal size, used one after another.
@@ -19,7 +19,8 @@ pub struct Ring {
     /// The room that is filled next.
     next: usize,
     /// Pieces of packets whose end has not come, by rank.
-    pieces: Vec<Vec<u8>>,
+    pieces: BTreeMap<usize, Vec<u8>>,
+    n_ranks: usize,
 }
 
 // SAFETY: - requests are handles, and all calls with them are serialized
@@ -38,7 +39,8 @@ impl Ring {
             room,
             requests: vec![null_request(); n],
             next: 0,
-            pieces: vec![Vec::new(); n_ranks],
+            pieces: BTreeMap::new(),
+            n_ranks,
         };
         (0..n).try_for_each(|at| ring.post(comm, at))?;
         Ok(ring)
@@ -67,16 +69,16 @@ impl Ring {
             let piece = unsafe { copied(self.room(at), length) };
             self.post(comm, at)?;
             self.next = (at + 1) % self.requests.len();
-            let from = completed.source().min(self.pieces.len() - 1);
-            let pieces = &mut self.pieces[from];
-            let bytes = if pieces.is_empty() {
-                piece
-            } else {
-                pieces.extend_from_slice(&piece);
-                std::mem::take(pieces)
+            let from = completed.source().min(self.n_ranks - 1);
+            let bytes = match self.pieces.remove(&from) {
+                None => piece,
+                Some(mut pieces) => {
+                    pieces.extend_from_slice(&piece);
+                    pieces
+                }
             };
             if length == self.room {
-                *pieces = bytes;
+                self.pieces.insert(from, bytes);
             } else {
                 let from = Rank(from as u32);
                 events.push_back(Event::Packet { from, bytes });

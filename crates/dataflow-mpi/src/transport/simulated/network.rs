@@ -9,7 +9,8 @@
 use super::actor::{Due, State, World, nanos};
 use super::weather::{Faults, Weather};
 use crate::host::{Bell, Host};
-use crate::transport::{Event, Limits, Payload, Room, Transport};
+use crate::peers::Peers;
+use crate::transport::{Bonds, Event, Limits, Payload, Room, Transport};
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -34,12 +35,12 @@ struct End {
     bell: Option<usize>,
     way_out: Way,
     way_in: Way,
-    /// By rank.
-    from: Vec<From>,
+    /// Of whoever has sent something here.
+    from: Peers<From>,
 }
 
 /// What comes from one rank.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct From {
     link: Way,
     /// When the last packet arrives, and the last message of any kind.
@@ -104,11 +105,7 @@ enum Letter {
 
 impl Network {
     pub fn connect(&mut self, n_ranks: usize) {
-        let end = || End {
-            from: vec![From::default(); n_ranks],
-            ..End::default()
-        };
-        self.ends = (0..n_ranks).map(|_| end()).collect();
+        self.ends = (0..n_ranks).map(|_| End::default()).collect();
     }
 
     /// Puts something into a mailbox; says which bell to ring.
@@ -140,7 +137,7 @@ impl Network {
         let way_out = &mut self.ends[delivery.from.0 as usize].way_out;
         let mut left = way_out.pass(now, carried, waits(rate));
         let to = &mut self.ends[delivery.to.0 as usize];
-        let from = &mut to.from[delivery.from.0 as usize];
+        let from = to.from.meet(delivery.from, From::default);
         let mut takes = carried;
         if let Some(slow) = weather.link(delivery.from, delivery.to) {
             takes = takes.max(time(bytes, slow));
@@ -264,6 +261,10 @@ impl Transport for Simulated {
 
     fn n_ranks(&self) -> usize {
         self.n_ranks
+    }
+
+    fn bonds(&self) -> Bonds {
+        Bonds::None
     }
 
     fn limits(&self) -> Limits {

@@ -25,7 +25,7 @@ mod watch;
 pub use mesh::{Interrupt, Mesh};
 pub use token::Token;
 
-use super::{Event, Limits, Payload, Room, Transport};
+use super::{Bonds, Event, Limits, Payload, Room, Transport};
 use crate::host::{Bell, Host};
 use dataflow_core::rank::Rank;
 use incoming::{Incoming, Stopped};
@@ -515,8 +515,12 @@ impl Transport for Tcp {
         LIMITS
     }
 
-    fn connects_on_need(&self) -> bool {
-        !self.mesh.is_acquainted()
+    fn bonds(&self) -> Bonds {
+        if self.mesh.is_acquainted() {
+            Bonds::All
+        } else {
+            Bonds::First
+        }
     }
 
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
