@@ -20,6 +20,7 @@ mod doing;
 mod explain;
 mod limits;
 mod links;
+mod mailed;
 mod named;
 mod record;
 mod schedule;
@@ -34,6 +35,7 @@ pub use clock::Clock;
 pub use doing::{Activity, Cause, Doing};
 pub use explain::{Explanation, Share};
 pub use limits::Limits;
+pub(crate) use mailed::Mailed;
 pub(crate) use named::{Named, is_wide, number};
 pub(crate) use record::Track;
 pub use schedule::Schedule;
@@ -166,6 +168,9 @@ pub struct Posted {
     pub to: Rank,
     /// Bytes of data.
     pub bytes: u64,
+    /// When the transport had taken the last byte, as this rank heard; `None` if it did not hear of it
+    /// during the run. What reaches `to` through other ranks has left when the first of them has it.
+    pub left: Option<u64>,
 }
 
 /// Outputs of a task of another rank, taken in by a worker.
@@ -179,6 +184,8 @@ pub struct Came {
     pub from: Rank,
     /// Bytes of data.
     pub bytes: u64,
+    /// When the last byte had come, if that was noted: until `at` it waited for a worker.
+    pub there: Option<u64>,
 }
 
 /// A task that feeds another.
@@ -210,6 +217,30 @@ pub struct Message {
     pub span: Span,
     /// Bytes of data.
     pub bytes: u64,
+    /// When the transport had taken the last byte, as the sender heard: [`Posted::left`]. It may hear of
+    /// it after the message was there.
+    pub left: Option<u64>,
+    /// When the last byte had come: [`Came::there`].
+    pub there: Option<u64>,
+}
+
+impl Message {
+    /// From posting until its last byte had come; until a worker took it in, if that is all that is
+    /// known.
+    pub fn under_way(&self) -> Span {
+        let end = self.there.unwrap_or(self.span.end);
+        // Clocks of ranks differ a little.
+        let end = end.clamp(self.span.begin.min(self.span.end), self.span.end);
+        Span { end, ..self.span }
+    }
+
+    /// From then until a worker took it in.
+    pub fn lying(&self) -> Span {
+        Span {
+            begin: self.under_way().end,
+            ..self.span
+        }
+    }
 }
 
 impl Trace {
@@ -302,9 +333,13 @@ impl RankTrace {
             .iter_mut()
             .flat_map(|worker| &mut worker.visits);
         visits.for_each(span);
-        self.posted
-            .iter_mut()
-            .for_each(|posted| change(&mut posted.at));
-        self.came.iter_mut().for_each(|came| change(&mut came.at));
+        for posted in &mut self.posted {
+            change(&mut posted.at);
+            posted.left.iter_mut().for_each(&change);
+        }
+        for came in &mut self.came {
+            change(&mut came.at);
+            came.there.iter_mut().for_each(&change);
+        }
     }
 }

@@ -13,6 +13,7 @@
 //! `family`. When it ends: `termination`.
 
 mod heed;
+mod leaving;
 mod post;
 mod relay;
 mod run;
@@ -30,8 +31,9 @@ use crate::termination::closing;
 use crate::transport::{Event, Limits, Payload, Room};
 use crate::watchdog::Watchdog;
 use crate::wire::{Header, Malformed, Message, PacketHeader};
-use dataflow_core::port::{Arrival, Failure, Memory, Terms};
+use dataflow_core::port::{Arrival, Failure, Inbox, Memory, Terms};
 use dataflow_core::rank::Rank;
+use leaving::Leaving;
 pub use post::Expected;
 use run::Run;
 use std::collections::{BTreeSet, VecDeque};
@@ -240,6 +242,11 @@ impl Depot {
         self.agree(now);
     }
 
+    /// The inbox of the run that is being opened hears what leaves.
+    pub fn tell_of_leaving(&mut self, inbox: Arc<dyn Inbox>) {
+        self.run.leaving = Some(Leaving::new(inbox, self.n_ranks));
+    }
+
     fn gone_failure(&self) -> Option<Failure> {
         let gone = self.gone.first()?;
         Some(failure(*gone, "rank_lost", format!("{gone} has left")))
@@ -370,6 +377,9 @@ impl Depot {
             Event::Sent(to) => {
                 let sent = self.outbox.sent(to);
                 self.run.ways[to.0 as usize].note_sent(sent, now);
+                if let Some(leaving) = &mut self.run.leaving {
+                    leaving.sent(to, sent);
+                }
             }
             Event::Part { from, bytes } if self.broken.is_none() => {
                 self.watchdog.heard(from, now);

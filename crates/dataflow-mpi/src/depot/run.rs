@@ -1,5 +1,6 @@
 //! What a depot knows of one run; forgotten when the next begins.
 
+use super::leaving::Leaving;
 use crate::credit::Credit;
 use crate::rendezvous::{Shelf, Wanted};
 use crate::settings::Settings;
@@ -31,6 +32,8 @@ pub(super) struct Run {
     pub closing: Closing,
     pub waves: Waves,
     pub shelf: Shelf,
+    /// What is on its way out, if the inbox wants to hear of it.
+    pub leaving: Option<Leaving>,
     pub wanted: Wanted,
     /// Receipts that must come: of which activation, and since when nothing but the receipt is
     /// missing.
@@ -93,6 +96,7 @@ impl Run {
             closing: Closing::default(),
             waves: Waves::new(settings.beat / 20, settings.silence),
             shelf: Shelf::default(),
+            leaving: None,
             wanted: Wanted::new(
                 settings.window_bytes,
                 limits.message_bytes,
