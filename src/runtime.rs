@@ -444,17 +444,23 @@ impl Runtime {
             let gather = Gather::on_first(bytes, self.n_ranks());
             self.run_across(&gather)?;
             if self.rank() == Rank(0) {
-                let others = gather.into_all();
-                let part = |(rank, bytes): (usize, &Vec<u8>)| match rank {
-                    0 => Ok(trace.clone()),
-                    _ => Ok(trace.of_another(bytes)?.by_another_clock(&self.skew(rank))),
-                };
-                let parts = others.iter().enumerate().map(part);
-                let parts: Result<Vec<Trace>, String> = parts.collect();
-                traces.push(Trace::of_ranks(parts.map_err(Error::malformed)?));
+                let joined = self.on_one_clock(trace, &gather.into_all());
+                traces.push(joined.map_err(Error::malformed)?);
             }
         }
         Ok(traces)
+    }
+
+    /// A run as rank 0 has recorded it with the parts of the others, by rank 0's clock.
+    fn on_one_clock(&self, own: Trace, others: &[Vec<u8>]) -> Result<Trace, String> {
+        let mut parts = vec![own];
+        for (rank, bytes) in others.iter().enumerate().skip(1) {
+            let part = parts[0].of_another(bytes)?;
+            let mut skew = self.skew(rank);
+            skew.add_messages(&part, &parts);
+            parts.push(part.by_another_clock(&skew));
+        }
+        Ok(Trace::of_ranks(parts))
     }
 
     /// How far the clock of a rank is ahead of rank 0's, as far as that was looked at.

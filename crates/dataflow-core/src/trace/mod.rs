@@ -15,6 +15,7 @@
 //! Files and pictures: the crate `dataflow-trace`.
 
 mod aside;
+mod bounds;
 mod clock;
 mod doing;
 mod explain;
@@ -65,7 +66,8 @@ pub struct Trace {
     pub ranks: Vec<RankTrace>,
     /// When the axis begins: nanoseconds since 1970, or of virtual time.
     pub epoch: u64,
-    /// By how many nanoseconds the clocks of ranks may differ after correction.
+    /// By how many nanoseconds the clocks of ranks may differ after correction; of one rank, how well
+    /// its clock is known.
     pub clock_error: u64,
     /// How tasks with packed names are shown.
     pub(crate) text: Option<fn(TaskNumber) -> String>,
@@ -258,14 +260,15 @@ impl Trace {
                 .for_each(|rank| rank.change_times(shift));
             part.epoch = epoch;
         }
+        let mut errors: Vec<u64> = parts.iter().map(|part| part.clock_error).collect();
+        errors.sort_unstable();
         let mut parts = parts.into_iter();
         let Some(mut trace) = parts.next() else {
             return Trace::default();
         };
-        for part in parts {
-            trace.ranks.extend(part.ranks);
-            trace.clock_error = trace.clock_error.max(part.clock_error);
-        }
+        trace.ranks.extend(parts.flat_map(|part| part.ranks));
+        // Of two ranks, one may be too early and the other too late.
+        trace.clock_error = errors.iter().rev().take(2).sum();
         trace.links = Links::of(&mut trace.ranks);
         trace
     }
