@@ -46,6 +46,8 @@ pub struct Runtime {
     tracer: Option<Tracer>,
     /// On rank 0, by rank: how far its clock is ahead.
     skews: Mutex<Vec<Skew>>,
+    /// Whether each thread of this machine has a core.
+    has_cores: bool,
 }
 
 /// Settings of a [`Runtime`].
@@ -423,11 +425,21 @@ impl Runtime {
         let clocks = Clocks::new(self.n_ranks());
         // The workers have no tracer.
         run_across(&clocks, &Context::new(&self.workers).across(self.courier()))?;
+        if let (Some(messenger), true) = (&self.messenger, self.have_cores()?) {
+            clocks.ask_bare(messenger)?;
+        }
         if self.rank() == Rank(0) {
             let skews = self.skews.lock();
             clocks.add_to(&mut skews.unwrap_or_else(PoisonError::into_inner));
         }
         Ok(())
+    }
+
+    /// Whether each thread of each rank has a core: then waiting for messages may keep one busy.
+    fn have_cores(&self) -> Result<bool, Error> {
+        let gather = Gather::new(vec![u8::from(self.has_cores)], self.n_ranks());
+        run_across(&gather, &Context::new(&self.workers).across(self.courier()))?;
+        Ok(gather.into_all().iter().all(|has| has == &[1]))
     }
 
     /// Traces of runs, each with those of the other ranks.
@@ -625,6 +637,7 @@ impl RuntimeBuilder {
             transport: Transport::Local,
             tracer: self.tracer,
             skews: Mutex::default(),
+            has_cores: true,
         })
     }
 
@@ -647,7 +660,8 @@ impl RuntimeBuilder {
             drive: self.drive.unwrap_or_else(by_cores),
             ..self.messages.clone()
         };
-        if local.n_ranks * n_workers > room {
+        let has_cores = local.n_ranks * n_workers <= room;
+        if !has_cores {
             // Whoever looks for messages would take the core from whoever has work.
             messages.spin = Duration::ZERO;
         }
@@ -660,6 +674,7 @@ impl RuntimeBuilder {
             transport,
             tracer: self.tracer.as_ref().map(Tracer::another),
             skews: Mutex::default(),
+            has_cores,
         })
     }
 

@@ -91,6 +91,9 @@ pub struct RankTrace {
     pub came: Vec<Came>,
     /// Records that found no room.
     pub missing: u64,
+    /// By how many nanoseconds its clock was ahead of the one that times are by, in the middle of the run:
+    /// they are corrected. 0 if the clocks were not compared.
+    pub clock_ahead: i64,
     /// By slice, the tasks that feed it, as a range of `sources`; one more at the end.
     pub(crate) inputs: Vec<u32>,
     pub(crate) sources: Vec<Source>,

@@ -133,6 +133,10 @@ impl Trace {
         let (before, epoch) = (self.epoch, moved(self.epoch));
         self.epoch = epoch;
         self.clock_error += skew.error_during(before, before + self.length());
+        let middle = skew.ahead(before + self.length() / 2);
+        self.ranks
+            .iter_mut()
+            .for_each(|rank| rank.clock_ahead += middle);
         let each = |time: &mut u64| *time = moved(before + *time).saturating_sub(epoch);
         self.ranks
             .iter_mut()

@@ -335,7 +335,7 @@ impl Opened {
             classes,
             ranks: vec![of_rank],
             epoch: self.begin.date(),
-            clock_error: 0,
+            clock_error: scale.error(),
             text: Some(told.text),
             links: Links::default(),
         };

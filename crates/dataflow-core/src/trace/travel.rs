@@ -237,6 +237,7 @@ impl Reader<'_> {
             posted,
             came,
             missing,
+            clock_ahead: 0,
             inputs,
             sources,
             wide: wide.into_iter().collect(),
