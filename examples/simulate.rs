@@ -12,7 +12,8 @@
 //! stands in `examples/simulate/costs.json`, or another file (`--costs`).
 //!
 //! `--trace FILE` leaves what each worker would do. With `--beside POLICY`, as often as one likes, the
-//! same runs under other policies too, and an SVG has all of them on one axis of time.
+//! same runs under other policies too, and an SVG has all of them on one axis of time. Each policy is
+//! simulated once for both; time measured with `--trace` has the recording in it.
 
 mod cli;
 
@@ -22,9 +23,9 @@ use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
-use dataflow::numa::simulate::{Costs, SimulateError, Simulated, Ties, simulate, simulate_traced};
+use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate, simulate_traced};
 use dataflow::numa::topology::system;
-use dataflow::numa::{Policy, Topology};
+use dataflow::numa::{Place, Policy, Topology};
 use dataflow::prelude::{Description, TaskSpace};
 use dataflow::trace::{self, Trace};
 use serde::Deserialize;
@@ -89,6 +90,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
+    refuse_several_in_one_file(settings)?;
     let (n, nb) = (settings.n.unwrap_or(15360), settings.nb.unwrap_or(256));
     (outcome.n, outcome.nb) = (Some(n), Some(nb));
     outcome.precision = Some("f64".into());
@@ -96,58 +98,103 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     let topology = machine(settings.input.as_deref())?;
     let bind = settings.bound_to();
     let n_workers = settings.threads.unwrap_or_else(|| bind.capacity(&topology));
-    let places = bind.places(&topology, n_workers);
     outcome.threads = Some(n_workers);
 
     // Tiles that do not exist: only their edges are walked.
     let matrix = TiledMatrix::<f64>::vacant(Layout::lower(n, nb)?, Arc::new(Heap));
     let factor = Factor::new(&matrix, Backend::Auto)?;
-    let ties = match settings.own.ties {
+    let mut costs = costs.of(&factor, nb)?;
+    costs.ties = match settings.own.ties {
         TiesFlag::First => Ties::First,
         TiesFlag::Last => Ties::Last,
     };
-    let costs = Costs {
-        ties,
-        ..costs.of(&factor, nb)?
+    let question = Question {
+        places: bind.places(&topology, n_workers),
+        topology,
+        costs,
+        factor,
+        is_traced: settings.trace.is_some(),
     };
-    let failed = |error: SimulateError| Failure::new("not_simulated", error.to_string());
-    let of = |policy| simulate(&factor, &topology, &places, policy, &costs).map_err(failed);
-    let mut runs = Vec::new();
-    let mut last = None;
-    for _ in 0..settings.repeat {
-        let (start, cpu) = (Instant::now(), cli::process::cpu_seconds());
-        let run = of(&settings.policy)?;
-        let seconds = start.elapsed().as_secs_f64();
-        runs.push(Measured {
-            cpu_seconds: cli::process::cpu_seconds() - cpu,
-            ..Measured::of_workers(run.tasks, seconds, &run.workers)
-        });
-        last = Some(run);
+    let mut traces = question.measure(settings, outcome)?;
+    traces.extend(question.compare(&settings.own.beside, outcome)?);
+    match &settings.trace {
+        Some(path) => leave(&traces, path),
+        None => Ok(()),
     }
-    outcome.measured = Measured::median(runs);
-    if let Some(run) = last {
-        tell(&run, n, &topology, outcome);
+}
+
+/// The traces of several policies fit a picture only.
+fn refuse_several_in_one_file(settings: &Settings<Own>) -> Result<(), Failure> {
+    let is_picture = |path: &PathBuf| trace::Format::of(path) == Some(trace::Format::Svg);
+    match &settings.trace {
+        Some(path) if !settings.own.beside.is_empty() && !is_picture(path) => Err(
+            Failure::refused("--trace: several runs fit a picture only (.svg)"),
+        ),
+        _ => Ok(()),
     }
-    let mut others = Vec::new();
-    for policy in &settings.own.beside {
-        let seconds = of(policy)?.seconds;
-        outcome.say(format!("with {policy}: {seconds:.6} s"));
-        others.push(json!({ "policy": policy.to_string(), "simulated_seconds": seconds }));
+}
+
+/// What is to be simulated with each policy.
+struct Question<'m> {
+    factor: Factor<'m, f64>,
+    topology: Topology,
+    places: Vec<Place>,
+    costs: Costs,
+    is_traced: bool,
+}
+
+/// Policies by name, each with the trace of its run.
+type Traces = Vec<(String, Trace)>;
+
+impl Question<'_> {
+    /// A run with a policy, and its trace if that is wanted.
+    fn simulate(&self, policy: &Policy) -> Result<(Simulated, Option<Trace>), Failure> {
+        let (space, on) = (&self.factor, (&self.topology, &self.places[..]));
+        let run = match self.is_traced {
+            true => simulate_traced(space, on.0, on.1, policy, &self.costs)
+                .map(|(run, trace)| (run, Some(trace))),
+            false => simulate(space, on.0, on.1, policy, &self.costs).map(|run| (run, None)),
+        };
+        run.map_err(|error| Failure::new("not_simulated", error.to_string()))
     }
-    if !others.is_empty() {
-        outcome.set("beside", others);
+
+    /// Simulates the policy of `--policy` as often as asked for, and tells what it takes.
+    fn measure(&self, settings: &Settings<Own>, outcome: &mut Outcome) -> Result<Traces, Failure> {
+        let (mut runs, mut last) = (Vec::new(), None);
+        for _ in 0..settings.repeat {
+            let (start, cpu) = (Instant::now(), cli::process::cpu_seconds());
+            let (run, trace) = self.simulate(&settings.policy)?;
+            let seconds = start.elapsed().as_secs_f64();
+            runs.push(Measured {
+                cpu_seconds: cli::process::cpu_seconds() - cpu,
+                ..Measured::of_workers(run.tasks, seconds, &run.workers)
+            });
+            last = Some((run, trace));
+        }
+        outcome.measured = Measured::median(runs);
+        let Some((run, trace)) = last else {
+            return Ok(Traces::new());
+        };
+        tell(&run, outcome.n.unwrap_or(0), &self.topology, outcome);
+        let named = |trace| (settings.policy.to_string(), trace);
+        Ok(trace.map(named).into_iter().collect())
     }
-    let Some(path) = &settings.trace else {
-        return Ok(());
-    };
-    let traced = |policy: &Policy| {
-        let run = simulate_traced(&factor, &topology, &places, policy, &costs);
-        run.map(|(_, trace)| (policy.to_string(), trace))
-            .map_err(failed)
-    };
-    let policies = std::iter::once(&settings.policy).chain(&settings.own.beside);
-    let traces = policies.map(traced).collect::<Result<Vec<_>, _>>()?;
-    leave(&traces, path)
+
+    /// Simulates other policies, and tells how long each takes.
+    fn compare(&self, policies: &[Policy], outcome: &mut Outcome) -> Result<Traces, Failure> {
+        let (mut told, mut traces) = (Vec::new(), Traces::new());
+        for policy in policies {
+            let (run, trace) = self.simulate(policy)?;
+            let (name, seconds) = (policy.to_string(), run.seconds);
+            outcome.say(format!("with {name}: {seconds:.6} s"));
+            told.push(json!({ "policy": name, "simulated_seconds": seconds }));
+            traces.extend(trace.map(|trace| (name, trace)));
+        }
+        if !told.is_empty() {
+            outcome.set("beside", told);
+        }
+        Ok(traces)
+    }
 }
 
 /// Writes the traces: one as any file, several as one picture.
@@ -155,15 +202,8 @@ fn leave(traces: &[(String, Trace)], path: &Path) -> Result<(), Failure> {
     if let [(_, trace)] = traces {
         return cli::traced::write(trace, path);
     }
-    if trace::Format::of(path) != Some(trace::Format::Svg) {
-        return Err(Failure::refused(
-            "--trace: several runs fit a picture only (.svg)",
-        ));
-    }
-    let runs: Vec<_> = traces
-        .iter()
-        .map(|(name, trace)| (&name[..], trace))
-        .collect();
+    let runs = traces.iter().map(|(name, trace)| (&name[..], trace));
+    let runs: Vec<_> = runs.collect();
     let failed = |fault| Failure::new("trace_not_written", format!("{}: {fault}", path.display()));
     let mut file = std::fs::File::create(path).map_err(failed)?;
     trace::write_beside(&runs, &mut file).map_err(failed)

@@ -46,6 +46,8 @@ pub struct Runtime {
     tracer: Option<Tracer>,
     /// On rank 0, by rank: how far its clock is ahead.
     skews: Mutex<Vec<Skew>>,
+    /// Whether each thread of this machine has a core.
+    has_cores: bool,
 }
 
 /// Settings of a [`Runtime`].
@@ -423,11 +425,21 @@ impl Runtime {
         let clocks = Clocks::new(self.n_ranks());
         // The workers have no tracer.
         run_across(&clocks, &Context::new(&self.workers).across(self.courier()))?;
+        if let (Some(messenger), true) = (&self.messenger, self.have_cores()?) {
+            clocks.ask_bare(messenger)?;
+        }
         if self.rank() == Rank(0) {
             let skews = self.skews.lock();
             clocks.add_to(&mut skews.unwrap_or_else(PoisonError::into_inner));
         }
         Ok(())
+    }
+
+    /// Whether each thread of each rank has a core: then waiting for messages may keep one busy.
+    fn have_cores(&self) -> Result<bool, Error> {
+        let gather = Gather::new(vec![u8::from(self.has_cores)], self.n_ranks());
+        run_across(&gather, &Context::new(&self.workers).across(self.courier()))?;
+        Ok(gather.into_all().iter().all(|has| has == &[1]))
     }
 
     /// Traces of runs, each with those of the other ranks.
@@ -444,17 +456,23 @@ impl Runtime {
             let gather = Gather::on_first(bytes, self.n_ranks());
             self.run_across(&gather)?;
             if self.rank() == Rank(0) {
-                let others = gather.into_all();
-                let part = |(rank, bytes): (usize, &Vec<u8>)| match rank {
-                    0 => Ok(trace.clone()),
-                    _ => Ok(trace.of_another(bytes)?.by_another_clock(&self.skew(rank))),
-                };
-                let parts = others.iter().enumerate().map(part);
-                let parts: Result<Vec<Trace>, String> = parts.collect();
-                traces.push(Trace::of_ranks(parts.map_err(Error::malformed)?));
+                let joined = self.on_one_clock(trace, &gather.into_all());
+                traces.push(joined.map_err(Error::malformed)?);
             }
         }
         Ok(traces)
+    }
+
+    /// A run as rank 0 has recorded it with the parts of the others, by rank 0's clock.
+    fn on_one_clock(&self, own: Trace, others: &[Vec<u8>]) -> Result<Trace, String> {
+        let mut parts = vec![own];
+        for (rank, bytes) in others.iter().enumerate().skip(1) {
+            let part = parts[0].of_another(bytes)?;
+            let mut skew = self.skew(rank);
+            skew.add_messages(&part, &parts);
+            parts.push(part.by_another_clock(&skew));
+        }
+        Ok(Trace::of_ranks(parts))
     }
 
     /// How far the clock of a rank is ahead of rank 0's, as far as that was looked at.
@@ -573,7 +591,8 @@ impl RuntimeBuilder {
         RuntimeBuilder { drive, ..self }
     }
 
-    /// Records every run, in at most `bytes` on each rank: 32 for each task and message. Traces are kept
+    /// Records every run, in at most `bytes` on each rank: 32 for each task and for each of the four stamps
+    /// of a message. Traces are kept
     /// until they are taken: see [`Tracer`] and [`Runtime::traces`].
     pub fn trace(self, bytes: usize) -> Self {
         let tracer = Some(Tracer::new(bytes));
@@ -618,6 +637,7 @@ impl RuntimeBuilder {
             transport: Transport::Local,
             tracer: self.tracer,
             skews: Mutex::default(),
+            has_cores: true,
         })
     }
 
@@ -640,7 +660,8 @@ impl RuntimeBuilder {
             drive: self.drive.unwrap_or_else(by_cores),
             ..self.messages.clone()
         };
-        if local.n_ranks * n_workers > room {
+        let has_cores = local.n_ranks * n_workers <= room;
+        if !has_cores {
             // Whoever looks for messages would take the core from whoever has work.
             messages.spin = Duration::ZERO;
         }
@@ -653,6 +674,7 @@ impl RuntimeBuilder {
             transport,
             tracer: self.tracer.as_ref().map(Tracer::another),
             skews: Mutex::default(),
+            has_cores,
         })
     }
 

@@ -191,9 +191,18 @@ fn policies_are_drawn_one_below_the_other_on_one_axis_of_time() {
     let last = tasks.iter().map(end).fold(0.0, f64::max) * 1e-6;
     let seconds = told["simulated_seconds"].as_f64().unwrap();
     assert!((last - seconds).abs() < 1e-8, "{last}, not {seconds}");
-    let refused = simulate(
-        &machine.0,
-        &["--n", "512", "--beside", "lifo", "--trace", "two.json"],
-    );
-    assert_eq!(refused.0, 2, "{refused:?}");
+}
+
+/// It was refused only after all policies had been simulated: minutes on a large machine.
+#[test]
+fn several_policies_in_a_file_that_holds_one_are_refused_before_anything_is_simulated() {
+    let machine = Machine::new("several");
+    let flags = ["--beside", "lifo", "--trace", "two.json"];
+    // Nothing of the machine is looked at.
+    let nowhere = machine.0.join("nowhere.xml");
+    for input in [&machine.0, &nowhere] {
+        let (status, stdout, stderr) = simulate(input, &flags);
+        assert_eq!((status, &*stdout), (2, ""), "{stderr}");
+        assert!(stderr.contains("a picture only (.svg)"), "{stderr}");
+    }
 }

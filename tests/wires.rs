@@ -408,6 +408,30 @@ fn descendants(of: u32, name: &str) -> Vec<u32> {
     found
 }
 
+/// Both ranks read the same clock, so the true difference is nothing.
+#[test]
+fn clocks_of_ranks_of_one_machine_are_found_to_agree_under_mpirun() {
+    let Some(mut mpirun) = under_mpi(2) else {
+        return;
+    };
+    let path = std::env::temp_dir().join(format!("clocks-{}.svg", std::process::id()));
+    mpirun.arg(example("cholesky"));
+    mpirun.args("--n 400 --nb 100 --threads 1 --json --trace".split(' '));
+    mpirun.arg(&path);
+    let told = object(mpirun);
+    std::fs::remove_file(&path).ok();
+    let told = &told["trace"][0];
+    let error = told["clock_error_seconds"].as_f64().unwrap();
+    let ahead = told["clock_ahead_seconds"].as_array().unwrap();
+    println!("clocks: ahead by {ahead:?} s, {error:.1e} s at most wrong");
+    assert_eq!(ahead.len(), 2);
+    for ahead in ahead {
+        assert!(ahead.as_f64().unwrap().abs() <= error, "{told}");
+    }
+    // What is reached without other programs beside, optimised: below a microsecond.
+    assert!(error < 1e-3, "{told}");
+}
+
 #[test]
 fn under_mpirun_all_have_ended_within_ten_seconds_after_a_rank_was_killed() {
     for (lost, pause) in [(0, 0), (1, 300), (2, 1000)] {

@@ -63,6 +63,10 @@ fn paths(first: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn object(trace: &Trace, told: &Explanation, path: &Path) -> Value {
     let seconds = |nanoseconds: u64| nanoseconds as f64 * 1e-9;
+    let ahead = trace
+        .ranks
+        .iter()
+        .map(|rank| rank.clock_ahead as f64 * 1e-9);
     let shares = told.shares.iter();
     let shares: Map<String, Value> = shares
         .map(|share| (share.name.clone(), share.part.into()))
@@ -85,5 +89,6 @@ fn object(trace: &Trace, told: &Explanation, path: &Path) -> Value {
         "chains": chains,
         "missing_records": told.missing,
         "clock_error_seconds": seconds(trace.clock_error),
+        "clock_ahead_seconds": ahead.collect::<Vec<f64>>(),
     })
 }

@@ -68,7 +68,7 @@ cargo xtask COMMAND
   loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions
                                 (minutes; LOOM_MAX_PREEMPTIONS widens it)
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (minutes)
-  tsan [FILTER]                 dataflow-core and dataflow-numa under ThreadSanitizer: data races (minutes)
+  tsan [FILTER]                 core, numa and ranks as threads under ThreadSanitizer: data races (minutes)
   numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Debian's packages)
   mpich [TIMES]                 the tests under MPI once more, with MPICH (minutes)
   repeat [--times N]            a small run under the launcher of this machine's MPI, 1000 times if not said

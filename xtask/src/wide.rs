@@ -118,16 +118,23 @@ fn binaries_for_miri() -> Vec<String> {
     test_binaries("dataflow-core", |_, text| !text.contains(NOT_FOR_MIRI))
 }
 
-/// The unit and integration tests of core and numa under ThreadSanitizer.
+/// Of dataflow-mpi, tests whose ranks are threads: the engine over them, and its traces.
+const RANKS_AS_THREADS: [&str; 2] = ["across", "traced"];
+
+/// The unit and integration tests of core and numa under ThreadSanitizer, and runs over ranks that are
+/// threads.
 pub fn tsan(steps: &mut Steps, filter: Option<String>) {
-    steps.step("ThreadSanitizer, dataflow-core and dataflow-numa", || {
+    let ranks = test_binaries("dataflow-mpi", |name, _| RANKS_AS_THREADS.contains(&name));
+    steps.step("ThreadSanitizer, core, numa and ranks as threads", || {
         with_nightly(&["rust-src"], || {
             let mut cargo = nightly(&["cargo", "test", "-Zbuild-std", "--target", &host()]);
             let packages = ["dataflow-core", "dataflow-numa"];
+            cargo.args(["-p", "dataflow-mpi"]);
             cargo.args(packages.map(|package| ["-p", package]).as_flattened());
             let of = |package| test_binaries(package, |name, _| name != STARTS_A_COMPILER);
             let binaries = packages.map(of).concat();
-            let selected = binaries.iter().flat_map(|binary| ["--test", binary]);
+            let binaries = binaries.iter().chain(&ranks);
+            let selected = binaries.flat_map(|binary| ["--test", binary]);
             cargo.arg("--lib").args(selected).args(&filter);
             // A test asks for more than there can be, and expects to be refused.
             cargo.env("TSAN_OPTIONS", "allocator_may_return_null=1");
@@ -264,6 +271,8 @@ mod tests {
         assert!(RACING.iter().all(|(binary, _)| has(binary)), "{all:?}");
         assert!(has("lies") && !has("specimen"), "{all:?}");
         assert!(!has(STARTS_A_COMPILER) && !has("verified"), "{all:?}");
+        let of_mpi = test_binaries("dataflow-mpi", |name, _| RANKS_AS_THREADS.contains(&name));
+        assert_eq!(of_mpi, RANKS_AS_THREADS);
         let of_numa = test_binaries("dataflow-numa", |_, _| true);
         assert!(of_numa.contains(&"workers".to_string()), "{of_numa:?}");
     }

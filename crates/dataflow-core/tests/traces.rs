@@ -13,7 +13,7 @@ use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
 use dataflow_core::sequence::{Scope, read, scope, scope_inside, write};
 use dataflow_core::trace::{
-    Activity, At, Cause, Doing, Fate, RankTrace, Slice, Span, Trace, Tracer,
+    Activity, At, Cause, Doing, Fate, Message, RankTrace, Slice, Span, Trace, Tracer,
 };
 use dataflow_core::{Report, run, run_across};
 use layered::{Layered, graphs};
@@ -75,6 +75,9 @@ fn keeps_the_laws(trace: &Trace) {
             sums_up(&trace.activities(rank, index), trace.length());
         }
     }
+    for message in trace.messages() {
+        goes_its_way(message);
+    }
     for (at, slice) in trace.slices() {
         for input in trace.inputs(at) {
             let source = trace.slice(input);
@@ -96,6 +99,18 @@ fn keeps_the_laws(trace: &Trace) {
         !told.verdict().is_empty() && told.efficiency <= 1.0,
         "{told}"
     );
+}
+
+/// The stamps of a message follow one another; of those of both ends, by one clock, the sender hears that
+/// it has left when it likes.
+fn goes_its_way(message: &Message) {
+    let Span { begin, end } = message.span;
+    assert!(begin <= end, "{message:?}");
+    assert!(message.left.is_none_or(|left| begin <= left), "{message:?}");
+    let there = message.there.expect("every run notes when something came");
+    assert!(begin <= there && there <= end, "{message:?}");
+    let parts = message.under_way().length() + message.lying().length();
+    assert_eq!(parts, message.span.length());
 }
 
 /// Activities follow one another and fill the time.
@@ -178,6 +193,17 @@ fn a_trace_over_ranks_has_every_task_and_an_arrow_for_each_parcel() {
             told.sort_unstable();
             sent.sort_unstable();
             assert_eq!(told, sent, "{p} x {q}, seed {seed}");
+            // What goes straight to its receiver is told to have left.
+            let left = trace
+                .messages()
+                .iter()
+                .filter(|message| message.left.is_some());
+            let most = trace.messages().len();
+            let left = left.count();
+            assert!(
+                0 < left && left <= most && (p * q > 2 || left == most),
+                "{left} of {most}"
+            );
             let bytes: u64 = trace.messages().iter().map(|message| message.bytes).sum();
             assert_eq!(bytes, crossed.bytes);
             // Potrf { k } is fed by one, Trsm by one or two, and so on: as many as in one's own run.

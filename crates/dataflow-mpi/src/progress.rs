@@ -501,9 +501,12 @@ impl Moving {
                 answer.give(Err(Refused::Broken(refused)));
             }
             Command::Open(terms, inbox, answer) => {
-                self.inbox = Some(inbox);
+                self.inbox = Some(inbox.clone());
                 self.opened = Some(answer);
                 self.depot.open(&terms, now);
+                if inbox.hears_of_leaving() {
+                    self.depot.tell_of_leaving(inbox);
+                }
             }
             Command::Post(parcel, answer) => {
                 let expected = self.depot.post(parcel, answer.is_some());

@@ -10,7 +10,7 @@
 //! datum on the shelf is given out once, whole, in order.
 
 use crate::broadcast::Shape;
-use crate::transport::{Load, Payload, Room};
+use crate::transport::{Held, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
 use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Ranks};
 use dataflow_core::rank::Rank;
@@ -35,6 +35,8 @@ struct Slot {
     load: Option<Load>,
     given: usize,
     size: usize,
+    /// Of a parcel whose leaving somebody wants to hear of.
+    held: Option<Held>,
 }
 
 impl Shelf {
@@ -45,8 +47,17 @@ impl Shelf {
             cargo,
             load: None,
             given: 0,
+            held: None,
         };
         self.slots.insert((to, number, position), slot);
+    }
+
+    /// What is there of an activation holds this until it has left.
+    pub fn hold(&mut self, to: Rank, number: u32, held: &Held) {
+        let of_it = (to, number, 0)..=(to, number, u16::MAX);
+        for (_, slot) in self.slots.range_mut(of_it) {
+            slot.held = Some(held.clone());
+        }
     }
 
     /// Whether nobody has anything to ask for.
@@ -85,10 +96,11 @@ impl Shelf {
             .load
             .get_or_insert_with(|| Load::new(slot.cargo.clone()));
         let payload = load.part(offset..offset + length);
-        if slot.given == slot.size {
-            self.slots.remove(&key);
+        if slot.given < slot.size {
+            return Ok(payload);
         }
-        Ok(payload)
+        let held = self.slots.remove(&key).and_then(|slot| slot.held);
+        Ok(payload.holding(held))
     }
 }
 

@@ -24,19 +24,24 @@ pub(crate) fn messages(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
         let cell = matrix.cell(place(message.from), place(message.to));
         cell.messages += 1;
         cell.bytes += message.bytes;
-        cell.flight += message.span.length();
+        cell.flight += message.under_way().length();
+        cell.lying += message.lying().length();
     }
     let name = |place: usize| view.trace.ranks[ranks[place]].rank.0.to_string();
     let most = matrix.cells.iter().map(|cell| cell.bytes).max();
     let most = most.unwrap_or(0).max(1);
     let square = |cell: &Sent| {
         let flight = time(cell.flight.checked_div(cell.messages)?);
+        let lying = match cell.lying / cell.messages {
+            0 => String::new(),
+            lying => format!(", {} more until they were taken in", time(lying)),
+        };
         let (messages, sum) = (
             counted(cell.messages as usize, "message"),
             bytes(cell.bytes),
         );
         Some(Square {
-            title: format!("{messages}, {sum}, {flight} under way on average"),
+            title: format!("{messages}, {sum}, {flight} under way on average{lying}"),
             lines: [sum, messages],
             part: cell.bytes as f64 / most as f64,
             marked: 0.0,
@@ -51,6 +56,7 @@ struct Sent {
     messages: u64,
     bytes: u64,
     flight: u64,
+    lying: u64,
 }
 
 /// Which worker ran what which other had made ready, on one rank: from the worker of a task's last input

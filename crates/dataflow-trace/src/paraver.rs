@@ -199,12 +199,14 @@ impl File<'_, '_> {
         let (sender, reader) = (worker(arrow.sender), worker(arrow.reader));
         self.sink.text("3:");
         let ends = [
-            (message.from, sender, message.span.begin),
-            (message.to, reader, message.span.end),
+            (message.from, sender, message.span.begin, message.left),
+            (message.to, reader, message.span.end, message.there),
         ];
-        for (rank, worker, time) in ends {
+        // The logical time is the program's, the physical one the transport's.
+        for (rank, worker, time, physical) in ends {
             self.object(rank, worker);
-            self.sink.number(time).text(":").number(time).text(":");
+            self.sink.number(time).text(":");
+            self.sink.number(physical.unwrap_or(time)).text(":");
         }
         self.sink
             .number(message.bytes)

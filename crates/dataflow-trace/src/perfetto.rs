@@ -39,11 +39,13 @@ const COUNTER: u64 = 4;
 const BOOT_TIME: u64 = 6;
 
 /// Names of events that are no tasks: causes of idleness, then these; then come the classes'.
-const NAMES: [&str; 3] = ["send", "take in", "run"];
+const NAMES: [&str; 5] = ["send", "take in", "run", "left", "there"];
 const SEND: usize = Cause::ALL.len();
 const TAKE_IN: usize = SEND + 1;
 const RUN: usize = SEND + 2;
-const CLASSES: usize = SEND + 3;
+const LEFT: usize = SEND + 3;
+const THERE: usize = SEND + 4;
+const CLASSES: usize = SEND + 5;
 
 /// Categories of events.
 const CATEGORIES: [&str; 9] = [
@@ -267,27 +269,39 @@ impl<'a, 'b> File<'a, 'b> {
         self.put(of, span.begin)
     }
 
-    /// What a rank posted and what it took in, by time.
+    /// What a rank posted and what it took in, by time; and when that had left and come. The arrow goes
+    /// through all of them.
     fn messages(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
-        for (track, name, flow) in [(SENT, SEND, 47), (RECEIVED, TAKE_IN, 48)] {
-            let here = |arrow: &&Arrow| match track {
-                SENT => arrow.message.from == rank,
-                _ => arrow.message.to == rank,
-            };
-            let time = |arrow: &&Arrow| match track {
-                SENT => arrow.message.span.begin,
-                _ => arrow.message.span.end,
-            };
-            let mut own: Vec<&Arrow> = arrows.iter().filter(here).collect();
-            own.sort_by_key(time);
+        for track in [SENT, RECEIVED] {
+            let mut events: Vec<(u64, usize, &Arrow)> = Vec::new();
+            for arrow in arrows {
+                let message = &arrow.message;
+                let (is_here, whole, part) = match track {
+                    SENT => (
+                        message.from == rank,
+                        (message.span.begin, SEND),
+                        (message.left, LEFT),
+                    ),
+                    _ => (
+                        message.to == rank,
+                        (message.span.end, TAKE_IN),
+                        (message.there, THERE),
+                    ),
+                };
+                let stamps = [(Some(whole.0), whole.1), part].into_iter();
+                let stamps = stamps.filter_map(|(time, name)| Some((time?, name, arrow)));
+                events.extend(stamps.filter(|_| is_here));
+            }
+            events.sort_by_key(|(time, ..)| *time);
             let uuid = self.track(rank, track);
             let mut sequence = Sequence::new(uuid);
             self.open(&sequence, false)?;
-            for arrow in own {
+            for (time, name, arrow) in events {
                 self.begin(&mut sequence, INSTANT, name, &[MESSAGE]);
                 self.message(&mut sequence, arrow);
+                let flow = if name == TAKE_IN { 48 } else { 47 };
                 self.event.fixed(flow, arrow.number as u64 + 1);
-                self.put(&mut sequence, time(&arrow))?;
+                self.put(&mut sequence, time)?;
             }
         }
         Ok(())

@@ -25,8 +25,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if !self.common.ledger.has_mail() {
             return false;
         }
-        for (from, arrival) in abroad.mail.take() {
-            if let Err(text) = self.arrive(arrival, seat) {
+        for (from, arrival, there) in abroad.mail.take() {
+            if let Err(text) = self.arrive(arrival, there, seat) {
                 self.fail(Kind::Malformed, None, format!("{from} sent {text}"));
             }
         }
@@ -44,7 +44,13 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         abroad.line.lingers(finished, since)
     }
 
-    fn arrive(&self, arrival: Arrival, seat: &mut At<'_, S>) -> Result<(), String> {
+    /// Takes in what had all come at `there`, if that was noted.
+    fn arrive(
+        &self,
+        arrival: Arrival,
+        there: Option<u64>,
+        seat: &mut At<'_, S>,
+    ) -> Result<(), String> {
         let poisoned = arrival.poisoned;
         let source = S::Task::from_wire(&arrival.task)
             .ok_or_else(|| format!("a task that has no name here: {:?}", arrival.task))?;
@@ -69,7 +75,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if let Some(track) = &mut seat.track {
             let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
             let bytes = goods.map(|goods| goods.body.bytes().len() as u64).sum();
-            track.came(crate::trace::number(source), self.space.rank(source), bytes);
+            let (task, from) = (crate::trace::number(source), self.space.rank(source));
+            track.came(task, from, bytes, there);
         }
         let mut slots = self.unload(source, arrival)?;
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());

@@ -10,6 +10,8 @@ use super::job::{Bell, Job};
 use crate::port::{Arrival, Failure, Inbox, Pulse};
 use crate::rank::Rank;
 use crate::sync::{Mutex, MutexGuard};
+use crate::trace::{Mailed, Track};
+use crate::wire::WireName;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The inbox of one run.
@@ -18,14 +20,19 @@ pub(crate) struct Mail {
     bell: Arc<Bell>,
     job: OnceLock<Weak<Job>>,
     kept: Mutex<Kept>,
+    /// Who notes what leaves and comes, if the run is recorded.
+    mailed: Option<Mailed>,
 }
 
 #[derive(Default)]
 struct Kept {
-    arrived: Vec<(Rank, Arrival)>,
+    arrived: Vec<Arrived>,
     /// Why the run was ended from outside; what came first counts.
     ended: Option<Ended>,
 }
+
+/// From whom what arrived; and when, if that is noted.
+pub(crate) type Arrived = (Rank, Arrival, Option<u64>);
 
 enum Ended {
     /// Another rank failed.
@@ -35,12 +42,13 @@ enum Ended {
 }
 
 impl Mail {
-    pub fn new(ledger: &Arc<Ledger>) -> Self {
+    pub fn new(ledger: &Arc<Ledger>, mailed: Option<Mailed>) -> Self {
         Mail {
             ledger: ledger.clone(),
             bell: Arc::default(),
             job: OnceLock::new(),
             kept: Mutex::default(),
+            mailed,
         }
     }
 
@@ -55,11 +63,16 @@ impl Mail {
     }
 
     /// Takes out all that has arrived.
-    pub fn take(&self) -> Vec<(Rank, Arrival)> {
+    pub fn take(&self) -> Vec<Arrived> {
         let mut kept = self.kept();
         self.ledger.mail_is_taken();
         self.bell.mail_is_taken();
         std::mem::take(&mut kept.arrived)
+    }
+
+    /// What was noted of messages, if the run is recorded.
+    pub fn noted(&self) -> Option<Track> {
+        self.mailed.as_ref()?.take()
     }
 
     /// Why another rank ended the run, if that came first.
@@ -87,9 +100,10 @@ impl Mail {
 
 impl Inbox for Mail {
     fn deliver(&self, from: Rank, arrival: Arrival) {
+        let at = self.mailed.as_ref().map(Mailed::now);
         let is_first = {
             let mut kept = self.kept();
-            kept.arrived.push((from, arrival));
+            kept.arrived.push((from, arrival, at));
             self.ledger.mail_has_come();
             self.bell.mail_has_come()
         };
@@ -116,6 +130,16 @@ impl Inbox for Mail {
         }
     }
 
+    fn hears_of_leaving(&self) -> bool {
+        self.mailed.is_some()
+    }
+
+    fn left(&self, task: &WireName, to: &[Rank]) {
+        if let Some(mailed) = &self.mailed {
+            mailed.left(task, to);
+        }
+    }
+
     fn stop(&self, failure: Failure) {
         self.kept().ended.get_or_insert(Ended::By(failure));
         self.end();
@@ -130,7 +154,6 @@ impl Inbox for Mail {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::wire::WireName;
 
     #[test]
     fn of_what_ends_a_run_from_outside_the_first_is_told() {
@@ -144,13 +167,13 @@ mod tests {
             message: "lost".into(),
         };
         let ledger = Arc::new(Ledger::new(1, 1, true));
-        let mail = Mail::new(&ledger);
+        let mail = Mail::new(&ledger, None);
         mail.stop(failure(1));
         mail.stop(failure(2));
         mail.stall();
         assert!(ledger.is_stopped());
         assert_eq!(mail.stopped_by(), Some(failure(1)));
-        let stalled = Mail::new(&ledger);
+        let stalled = Mail::new(&ledger, None);
         stalled.stall();
         stalled.stop(failure(1));
         assert_eq!(stalled.stopped_by(), None);
@@ -164,7 +187,6 @@ mod loom_models {
     use super::*;
     use crate::port::{Lane, Work};
     use crate::sync::{AtomicU64, Condvar, Ordering};
-    use crate::wire::WireName;
     use loom::thread;
     use smallvec::SmallVec;
 
@@ -180,7 +202,7 @@ mod loom_models {
     fn rank(count: u64) -> (Arc<Ledger>, Arc<Mail>) {
         let ledger = Arc::new(Ledger::new(1, count, true));
         ledger.all_announced();
-        let mail = Arc::new(Mail::new(&ledger));
+        let mail = Arc::new(Mail::new(&ledger, None));
         (ledger, mail)
     }
 
@@ -325,7 +347,7 @@ mod loom_models {
     fn loom_a_rank_is_not_idle_before_its_first_visit_has_ended() {
         loom::model(|| {
             let ledger = Arc::new(Ledger::new(1, 9, true));
-            let mail = Arc::new(Mail::new(&ledger));
+            let mail = Arc::new(Mail::new(&ledger, None));
             let visit = Visit {
                 ledger,
                 mail,

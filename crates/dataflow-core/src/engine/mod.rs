@@ -137,7 +137,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let start = Instant::now();
     let rank = courier.rank();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(rank), true));
-    let mail = Arc::new(Mail::new(&ledger));
+    let mail = Arc::new(Mail::new(&ledger, record::mailed::<S>(on)));
     let line = courier.open(&Description::of(space).terms(), mail.clone())?;
     let abroad = Abroad {
         rank,
@@ -155,6 +155,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     };
     let closed = line.close(own.as_ref().err().cloned());
     let seconds = start.elapsed().as_secs_f64();
+    record::add(&opened, mail.noted());
     record::close(opened, space, rank);
     match (closed?, own) {
         (Some(failure), _) | (None, Err(failure)) => Err(Error::of_failure(failure)),

@@ -5,7 +5,8 @@ use super::guard::buried;
 use crate::port::Executor;
 use crate::rank::Rank;
 use crate::space::{Asked, TaskName, TaskSpace};
-use crate::trace::{Named, Opened, is_wide};
+use crate::trace::{Mailed, Named, Opened, Track, is_wide};
+use crate::wire::WireName;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -14,6 +15,20 @@ pub(super) fn open<S: TaskSpace>(space: &S, rank: Rank, on: &dyn Executor) -> Op
     let tracer = on.tracer()?;
     let opened = tracer.open(on.n_workers(), Some(space.count(rank)))?;
     Some(Arc::new(opened))
+}
+
+/// Who notes what leaves and comes in a run over ranks, if the executor wants it recorded.
+pub(super) fn mailed<S: TaskSpace>(on: &dyn Executor) -> Option<Mailed> {
+    let tracer = on.tracer().filter(|tracer| tracer.is_on())?;
+    let number = |name: &WireName| S::Task::from_wire(name).map(crate::trace::number);
+    Some(Mailed::new(tracer, number))
+}
+
+/// What was noted of messages goes with the rest.
+pub(super) fn add(opened: &Option<Arc<Opened>>, noted: Option<Track>) {
+    if let (Some(opened), Some(track)) = (opened, noted) {
+        opened.add(track);
+    }
 }
 
 /// The run is over: what was noted becomes a trace.

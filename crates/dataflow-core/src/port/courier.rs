@@ -85,6 +85,17 @@ pub trait Inbox: Send + Sync {
 
     /// No rank can run anything and no message is under way: the run ends with the report of a stall.
     fn stall(&self);
+
+    /// Whether it wants to hear what has [left](Self::left); asked once, when the run is opened. Runs
+    /// that are recorded do.
+    fn hears_of_leaving(&self) -> bool {
+        false
+    }
+
+    /// The transport has taken the last byte of a task's outputs for these ranks: for one of them, and
+    /// for those that it passes them on to. Said by any thread; maybe not of what leaves last.
+    /// Of a run that fails, what was given up counts as left.
+    fn left(&self, _task: &WireName, _to: &[Rank]) {}
 }
 
 /// How far a rank is with a run.

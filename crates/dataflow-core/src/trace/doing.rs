@@ -4,7 +4,7 @@
 //! The activities of a worker follow one another without a gap from the first rank's beginning to the
 //! last one's end.
 
-use super::{RankTrace, Slice, Span, Trace};
+use super::{Message, RankTrace, Slice, Span, Trace};
 use std::ops::Range;
 
 /// What a worker did for a while.
@@ -21,7 +21,7 @@ pub struct Activity {
 pub enum Doing {
     /// It runs the body of a task, by the index of its slice on its rank.
     Body(usize),
-    /// It is in the engine while tasks are at hand: between bodies.
+    /// It is in the engine while tasks are at hand, or data that came: between bodies.
     Runtime,
     /// It has nothing to do.
     Idle(Cause),
@@ -34,9 +34,10 @@ pub enum Cause {
     Opening,
     /// No task of its rank was ready, and no data for it were under way: others compute what it needs.
     NothingReady,
-    /// No task of its rank was ready, and data for it were under way.
+    /// No task of its rank was ready, and data for it were under way: posted, and not all there.
     DataUnderWay,
-    /// A task of its rank was ready, but not taken: policy, patience, waking up.
+    /// A task of its rank was ready, or data for it had come, and no worker took them: policy, patience,
+    /// waking up.
     Policy,
     /// All tasks of its rank had ended: closing.
     Closing,
@@ -151,6 +152,8 @@ struct States {
     ready: Vec<Span>,
     /// When data for the rank were under way.
     under_way: Vec<Span>,
+    /// When data for the rank had come and no worker had taken them in.
+    lying: Vec<Span>,
 }
 
 impl States {
@@ -164,6 +167,7 @@ impl States {
         });
         let messages = trace.messages().iter();
         let to_here = messages.filter(|message| message.to == rank);
+        let lying = to_here.clone().map(Message::lying);
         States {
             opened: opened.unwrap_or(of.span.begin),
             closed: of
@@ -173,7 +177,8 @@ impl States {
                 .max()
                 .unwrap_or(0),
             ready: merged(ready.collect()),
-            under_way: merged(to_here.map(|message| message.span).collect()),
+            under_way: merged(to_here.map(Message::under_way).collect()),
+            lying: merged(lying.collect()),
         }
     }
 
@@ -181,7 +186,7 @@ impl States {
     fn fill(&self, span: Span, visits: &[Span], into: &mut Vec<Activity>) {
         let mut now = span.begin;
         while now < span.end {
-            let lists = [&self.ready[..], &self.under_way, visits];
+            let lists = [&self.ready[..], &self.lying, &self.under_way, visits];
             let turns = lists.map(|list| turn(list, now));
             let bounds = [self.opened, self.closed]
                 .into_iter()
@@ -193,12 +198,17 @@ impl States {
         }
     }
 
+    /// Whether a worker could have taken something.
+    fn is_at_hand(&self, now: u64) -> bool {
+        covers(&self.ready, now) || covers(&self.lying, now)
+    }
+
     fn at(&self, now: u64, visits: &[Span]) -> Doing {
         match () {
             () if now < self.opened => Doing::Idle(Cause::Opening),
             () if now >= self.closed => Doing::Idle(Cause::Closing),
-            () if covers(&self.ready, now) && covers(visits, now) => Doing::Runtime,
-            () if covers(&self.ready, now) => Doing::Idle(Cause::Policy),
+            () if self.is_at_hand(now) && covers(visits, now) => Doing::Runtime,
+            () if self.is_at_hand(now) => Doing::Idle(Cause::Policy),
             () if covers(&self.under_way, now) => Doing::Idle(Cause::DataUnderWay),
             () => Doing::Idle(Cause::NothingReady),
         }

@@ -1,6 +1,6 @@
 //! Explain: a run in sentences, the one that matters most first.
 
-use super::{Activity, At, Cause, Doing, Fate, Limits, Trace};
+use super::{Activity, At, Cause, Doing, Fate, Limits, Message, Trace};
 use std::fmt;
 
 /// Why a run took as long as it did.
@@ -126,7 +126,7 @@ impl Trace {
                 }
             }
             let to_here = self.messages().iter().filter(|message| message.to == rank);
-            let spans = super::doing::merged(to_here.map(|message| message.span).collect());
+            let spans = super::doing::merged(to_here.map(Message::under_way).collect());
             all += n * spans.iter().map(|span| span.length()).sum::<u64>();
         }
         Some(1.0 - part(waited, all.max(waited)))

@@ -223,6 +223,8 @@ impl Found {
                         end: came.at,
                     },
                     bytes: came.bytes,
+                    left: posted.left,
+                    there: came.there,
                 });
             }
         }

@@ -15,11 +15,13 @@
 //! Files and pictures: the crate `dataflow-trace`.
 
 mod aside;
+mod bounds;
 mod clock;
 mod doing;
 mod explain;
 mod limits;
 mod links;
+mod mailed;
 mod named;
 mod record;
 mod schedule;
@@ -34,6 +36,7 @@ pub use clock::Clock;
 pub use doing::{Activity, Cause, Doing};
 pub use explain::{Explanation, Share};
 pub use limits::Limits;
+pub(crate) use mailed::Mailed;
 pub(crate) use named::{Named, is_wide, number};
 pub(crate) use record::Track;
 pub use schedule::Schedule;
@@ -63,7 +66,8 @@ pub struct Trace {
     pub ranks: Vec<RankTrace>,
     /// When the axis begins: nanoseconds since 1970, or of virtual time.
     pub epoch: u64,
-    /// By how many nanoseconds the clocks of ranks may differ after correction.
+    /// By how many nanoseconds the clocks of ranks may differ after correction; of one rank, how well
+    /// its clock is known.
     pub clock_error: u64,
     /// How tasks with packed names are shown.
     pub(crate) text: Option<fn(TaskNumber) -> String>,
@@ -87,6 +91,9 @@ pub struct RankTrace {
     pub came: Vec<Came>,
     /// Records that found no room.
     pub missing: u64,
+    /// By how many nanoseconds its clock was ahead of the one that times are by, in the middle of the run:
+    /// they are corrected. 0 if the clocks were not compared.
+    pub clock_ahead: i64,
     /// By slice, the tasks that feed it, as a range of `sources`; one more at the end.
     pub(crate) inputs: Vec<u32>,
     pub(crate) sources: Vec<Source>,
@@ -166,6 +173,9 @@ pub struct Posted {
     pub to: Rank,
     /// Bytes of data.
     pub bytes: u64,
+    /// When the transport had taken the last byte, as this rank heard; `None` if it did not hear of it
+    /// during the run. What reaches `to` through other ranks has left when the first of them has it.
+    pub left: Option<u64>,
 }
 
 /// Outputs of a task of another rank, taken in by a worker.
@@ -179,6 +189,8 @@ pub struct Came {
     pub from: Rank,
     /// Bytes of data.
     pub bytes: u64,
+    /// When the last byte had come, if that was noted: until `at` it waited for a worker.
+    pub there: Option<u64>,
 }
 
 /// A task that feeds another.
@@ -210,6 +222,30 @@ pub struct Message {
     pub span: Span,
     /// Bytes of data.
     pub bytes: u64,
+    /// When the transport had taken the last byte, as the sender heard: [`Posted::left`]. It may hear of
+    /// it after the message was there.
+    pub left: Option<u64>,
+    /// When the last byte had come: [`Came::there`].
+    pub there: Option<u64>,
+}
+
+impl Message {
+    /// From posting until its last byte had come; until a worker took it in, if that is all that is
+    /// known.
+    pub fn under_way(&self) -> Span {
+        let end = self.there.unwrap_or(self.span.end);
+        // Clocks of ranks differ a little.
+        let end = end.clamp(self.span.begin.min(self.span.end), self.span.end);
+        Span { end, ..self.span }
+    }
+
+    /// From then until a worker took it in.
+    pub fn lying(&self) -> Span {
+        Span {
+            begin: self.under_way().end,
+            ..self.span
+        }
+    }
 }
 
 impl Trace {
@@ -227,14 +263,15 @@ impl Trace {
                 .for_each(|rank| rank.change_times(shift));
             part.epoch = epoch;
         }
+        let mut errors: Vec<u64> = parts.iter().map(|part| part.clock_error).collect();
+        errors.sort_unstable();
         let mut parts = parts.into_iter();
         let Some(mut trace) = parts.next() else {
             return Trace::default();
         };
-        for part in parts {
-            trace.ranks.extend(part.ranks);
-            trace.clock_error = trace.clock_error.max(part.clock_error);
-        }
+        trace.ranks.extend(parts.flat_map(|part| part.ranks));
+        // Of two ranks, one may be too early and the other too late.
+        trace.clock_error = errors.iter().rev().take(2).sum();
         trace.links = Links::of(&mut trace.ranks);
         trace
     }
@@ -302,9 +339,13 @@ impl RankTrace {
             .iter_mut()
             .flat_map(|worker| &mut worker.visits);
         visits.for_each(span);
-        self.posted
-            .iter_mut()
-            .for_each(|posted| change(&mut posted.at));
-        self.came.iter_mut().for_each(|came| change(&mut came.at));
+        for posted in &mut self.posted {
+            change(&mut posted.at);
+            posted.left.iter_mut().for_each(&change);
+        }
+        for came in &mut self.came {
+            change(&mut came.at);
+            came.there.iter_mut().for_each(&change);
+        }
     }
 }

@@ -30,6 +30,10 @@ pub(super) enum Kind {
     Body,
     Visit,
     Posted,
+    /// What was posted has left.
+    Left,
+    /// What comes with the next record had all come.
+    There,
     Came,
     /// A task became ready; `end` is one more than the number of the task that made it so.
     Ready,
@@ -176,8 +180,22 @@ impl Track {
         self.note_message(task, to, bytes, Kind::Posted);
     }
 
-    /// Outputs of a task of another rank were taken in.
-    pub fn came(&mut self, task: TaskNumber, Rank(from): Rank, bytes: u64) {
+    /// Outputs that were posted have left.
+    pub fn left(&mut self, task: TaskNumber, Rank(to): Rank) {
+        self.note_message(task, to, 0, Kind::Left);
+    }
+
+    /// Outputs of a task of another rank were taken in; at `there` the last byte had come.
+    pub fn came(&mut self, task: TaskNumber, Rank(from): Rank, bytes: u64, there: Option<u64>) {
+        if let Some(begin) = there {
+            self.note(Record {
+                begin,
+                task,
+                other: from,
+                kind: Kind::There,
+                ..Record::default()
+            });
+        }
         self.note_message(task, from, bytes, Kind::Came);
     }
 

@@ -4,15 +4,31 @@
 //! Between two moments it changes evenly, and beyond them as it did last: clocks of machines drift
 //! apart by some microseconds a second. Where it was measured by a message there and back, it is known
 //! to half of the time that took; a way that is always longer there than back cannot be seen.
+//! Where there are more than two moments, the error has in it what the drift may have changed between
+//! them, by how much it has changed at them.
 
 use super::Trace;
 
 /// By how much a clock is ahead of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skew {
-    /// (when by the one clock, nanoseconds by which it is ahead, how wrong that may be), ascending.
-    points: Vec<(u64, i64, u64)>,
+    /// By time.
+    points: Vec<Point>,
 }
+
+/// How far ahead a clock is at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Point {
+    /// When, by this clock.
+    pub at: u64,
+    /// Nanoseconds.
+    pub ahead: i64,
+    /// How wrong that may be.
+    pub error: u64,
+}
+
+/// Moments closer than this, in nanoseconds, say nothing of how the drift changes.
+const CLOSE: u64 = 400_000_000;
 
 impl Skew {
     /// Adds what was found when a message was sent and its answer came, by the other clock, and was
@@ -25,31 +41,88 @@ impl Skew {
             let there_and_back = back.saturating_sub(sent);
             let middle = sent + there_and_back / 2;
             let ahead = answered as i64 - middle as i64;
-            self.points
-                .push((answered, ahead, there_and_back.div_ceil(2)));
-            self.points.sort_unstable();
+            self.push(Point {
+                at: answered,
+                ahead,
+                error: there_and_back.div_ceil(2),
+            });
         }
+    }
+
+    pub(super) fn push(&mut self, point: Point) {
+        self.points.push(point);
+        self.points.sort_unstable();
+    }
+
+    /// Whether it was never measured.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.points.is_empty()
     }
 
     /// By how many nanoseconds it is ahead when it shows this.
     pub fn ahead(&self, at: u64) -> i64 {
-        let after = self.points.partition_point(|point| point.0 <= at);
+        let after = self.points.partition_point(|point| point.at <= at);
         let last = self.points.len().saturating_sub(1);
         let first = after.saturating_sub(1).min(last.saturating_sub(1));
         match self.points.get(first..) {
             None | Some([]) => 0,
-            Some([one]) => one.1,
-            Some([from, to, ..]) if from.0 == to.0 => to.1,
+            Some([one]) => one.ahead,
+            Some([from, to, ..]) if from.at == to.at => to.ahead,
             Some([from, to, ..]) => {
-                let part = (at as f64 - from.0 as f64) / (to.0 - from.0) as f64;
-                from.1 + ((to.1 - from.1) as f64 * part).round() as i64
+                let past = at as i64 - from.at as i64;
+                let part = past as f64 / (to.at - from.at) as f64;
+                from.ahead + ((to.ahead - from.ahead) as f64 * part).round() as i64
             }
         }
     }
 
     /// How wrong that may be, nanoseconds.
     pub fn error(&self) -> u64 {
-        self.points.iter().map(|point| point.2).max().unwrap_or(0)
+        self.error_during(0, u64::MAX)
+    }
+
+    /// The same from one moment to another.
+    fn error_during(&self, from: u64, to: u64) -> u64 {
+        let last = self.points.len().saturating_sub(2);
+        let pairs = self.points.windows(2).enumerate();
+        // Beyond the ends it goes on as in the first and the last stretch.
+        let counts = pairs.filter(|(number, pair)| {
+            (*number == last || pair[1].at >= from) && (*number == 0 || pair[0].at <= to)
+        });
+        let errors = counts.map(|(number, pair)| {
+            pair[0].error.max(pair[1].error) + self.bend(number, pair[1].at - pair[0].at)
+        });
+        let alone = self.points.first().map_or(0, |point| point.error);
+        errors.max().unwrap_or(alone)
+    }
+
+    /// How far from a straight line it may be in the stretch behind a point, of that length: if the
+    /// drift changes once in it, by as much as it does from before the stretch until after it.
+    fn bend(&self, number: usize, length: u64) -> u64 {
+        let turns = [self.turn(number), self.turn(number + 1)];
+        let bend = match turns {
+            [Some(begin), Some(end)] => (begin + end) / 4.0,
+            // It may have changed just behind the end at which that is not seen.
+            [one, other] => one.or(other).unwrap_or(0.0),
+        };
+        (bend * length as f64).ceil() as u64
+    }
+
+    /// By how much the drift changes at a point at most, nanoseconds a nanosecond; `None` if nothing is
+    /// known of it before or after.
+    fn turn(&self, number: usize) -> Option<f64> {
+        let point = self.points.get(number)?;
+        let (before, after) = (&self.points[..number], &self.points[number..]);
+        let is_far = |other: &&Point| other.at.abs_diff(point.at) >= CLOSE;
+        let before = before.iter().rev().find(is_far)?;
+        let after = after.iter().find(is_far)?;
+        let drift = |from: &Point, to: &Point| {
+            let length = (to.at - from.at) as f64;
+            let error = (from.error + to.error) as f64;
+            ((to.ahead - from.ahead) as f64 / length, error / length)
+        };
+        let ((first, wrong), (second, too)) = (drift(before, point), drift(point, after));
+        Some((second - first).abs() + wrong + too)
     }
 }
 
@@ -59,7 +132,11 @@ impl Trace {
         let moved = |at: u64| at.saturating_add_signed(-skew.ahead(at));
         let (before, epoch) = (self.epoch, moved(self.epoch));
         self.epoch = epoch;
-        self.clock_error = self.clock_error.max(skew.error());
+        self.clock_error += skew.error_during(before, before + self.length());
+        let middle = skew.ahead(before + self.length() / 2);
+        self.ranks
+            .iter_mut()
+            .for_each(|rank| rank.clock_ahead += middle);
         let each = |time: &mut u64| *time = moved(before + *time).saturating_sub(epoch);
         self.ranks
             .iter_mut()

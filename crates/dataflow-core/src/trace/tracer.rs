@@ -37,8 +37,8 @@ pub struct Tracer {
 type Hear = Arc<dyn Fn(Trace) + Send + Sync>;
 
 impl Tracer {
-    /// At most so many bytes of records at a time: 32 for each task, 32 for each visit of a worker and
-    /// for each message. Room is made when a run begins, and kept.
+    /// At most so many bytes of records at a time: 32 for each task, for each visit of a worker, and for
+    /// each of the four stamps of a message. Room is made when a run begins, and kept.
     pub fn new(bytes: usize) -> Self {
         Self::with_clock(bytes, Clock::of_machine())
     }
@@ -87,6 +87,15 @@ impl Tracer {
         let parts = std::mem::take(&mut *held(&self.traces));
         let alone = |part| Trace::of_ranks(vec![part]);
         parts.into_iter().map(alone).collect()
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// A track that nobody has.
+    pub(super) fn track(&self) -> Track {
+        Track::new(self.clock.clone(), self.room.clone())
     }
 
     /// A run begins that will have about so many tasks here, if that is known.
@@ -146,7 +155,7 @@ impl Room {
         const UNKNOWN: usize = if cfg!(miri) { 1 } else { 64 };
         let tasks = match n_tasks {
             // Beside the tasks there are visits and messages.
-            Some(n) => (n as usize).saturating_add(n as usize / 2) / CHUNK + 2 * n_workers,
+            Some(n) => (n as usize).saturating_add(n as usize / 2) / CHUNK + 2 * n_workers + 1,
             None => UNKNOWN * n_workers,
         };
         let mut spare = held(&self.spare);
@@ -205,6 +214,20 @@ fn woken_of<'r>(records: &'r [Record], scale: &'r Scale) -> impl Iterator<Item =
     ready.map(|record| (record.task, scale.nanoseconds(record.begin), record.end))
 }
 
+/// Outputs of which task for which rank, and when they had left.
+type Left = (TaskNumber, Rank, u64);
+
+fn left_of<'r>(records: &'r [Record], scale: &'r Scale) -> impl Iterator<Item = Left> + 'r {
+    let left = records.iter().filter(|record| record.kind == Kind::Left);
+    left.map(|record| {
+        (
+            record.task,
+            Rank(record.other),
+            scale.nanoseconds(record.begin),
+        )
+    })
+}
+
 impl Noted {
     /// Classes by the names that a worker met become those of all workers.
     fn name_classes(&mut self, classes: &mut Vec<String>) {
@@ -240,9 +263,7 @@ impl Opened {
     /// A worker enters, perhaps once more inside of one of its bodies.
     pub fn enter(&self, worker: usize) -> Option<Track> {
         let spare = held(self.tracks.get(worker)?).pop();
-        let Tracer { clock, room, .. } = &self.tracer;
-        let new = || Track::new(clock.clone(), room.clone());
-        let mut track = spare.unwrap_or_else(new);
+        let mut track = spare.unwrap_or_else(|| self.tracer.track());
         track.enters();
         Some(track)
     }
@@ -260,6 +281,13 @@ impl Opened {
     /// The number of a scope inside of this run: 1, 2, …
     pub fn next_scope(&self) -> u64 {
         1 + self.n_scopes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds what was noted by whoever moves messages.
+    pub fn add(&self, track: Track) {
+        if let Some(tracks) = self.tracks.first() {
+            held(tracks).push(track);
+        }
     }
 
     /// It leaves.
@@ -281,7 +309,7 @@ impl Opened {
             wide: told.wide,
             ..RankTrace::default()
         };
-        let (mut classes, mut woken) = (told.classes, Vec::new());
+        let (mut classes, mut woken, mut left) = (told.classes, Vec::new(), Vec::new());
         for (worker, tracks) in self.tracks.iter().enumerate() {
             let mut records = Vec::new();
             for track in std::mem::take(&mut *held(tracks)) {
@@ -291,12 +319,14 @@ impl Opened {
                 records.append(&mut noted.records);
             }
             of_rank.add(worker, &records, &scale);
+            left.extend(left_of(&records, &scale));
             woken.extend(woken_of(&records, &scale));
         }
         woken.sort_unstable();
         of_rank
             .posted
             .sort_by_key(|posted| (posted.at, posted.task));
+        of_rank.note_left(left);
         of_rank.came.sort_by_key(|came| (came.at, came.task));
         of_rank.feed(&woken, inputs);
         let part = Trace {
@@ -305,7 +335,7 @@ impl Opened {
             classes,
             ranks: vec![of_rank],
             epoch: self.begin.date(),
-            clock_error: 0,
+            clock_error: scale.error(),
             text: Some(told.text),
             links: Links::default(),
         };
@@ -324,7 +354,7 @@ impl RankTrace {
             begin: scale.nanoseconds(record.begin),
             end: scale.nanoseconds(record.end),
         };
-        let mut visits = Vec::new();
+        let (mut visits, mut there) = (Vec::new(), None);
         for record in records {
             let (task, at) = (record.task, scale.nanoseconds(record.begin));
             let (other, bytes) = (Rank(record.other), record.end);
@@ -335,19 +365,25 @@ impl RankTrace {
                     ..Slice::of(record)
                 }),
                 Kind::Visit => visits.push(span(record)),
-                Kind::Ready => {}
+                Kind::Ready | Kind::Left => {}
+                Kind::There => there = Some((task, other, at)),
                 Kind::Posted => self.posted.push(Posted {
                     task,
                     at,
                     to: other,
                     bytes,
+                    left: None,
                 }),
-                Kind::Came => self.came.push(Came {
-                    task,
-                    at,
-                    from: other,
-                    bytes,
-                }),
+                Kind::Came => {
+                    let noted = there.take().filter(|of| (of.0, of.1) == (task, other));
+                    self.came.push(Came {
+                        task,
+                        at,
+                        from: other,
+                        bytes,
+                        there: noted.map(|(.., there)| there),
+                    });
+                }
             }
         }
         // A task with tasks of its own goes before those that ran on its worker.
@@ -358,6 +394,15 @@ impl RankTrace {
             slices: first..self.slices.len(),
             visits,
         });
+    }
+
+    /// Says of what was posted when it had left: that was noted by others.
+    fn note_left(&mut self, mut left: Vec<Left>) {
+        left.sort_unstable();
+        for posted in &mut self.posted {
+            let at = left.binary_search_by_key(&(posted.task, posted.to), |left| (left.0, left.1));
+            posted.left = at.ok().map(|at| left[at].2);
+        }
     }
 
     /// Asks for the tasks that feed each.

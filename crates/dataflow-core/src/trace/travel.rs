@@ -86,9 +86,18 @@ impl Writer {
         self.list(&of.slices, Writer::slice);
         self.list(&of.posted, |to, posted| {
             to.message([posted.task, posted.at, posted.to.0.into(), posted.bytes]);
+            to.number(
+                posted
+                    .left
+                    .map_or(0, |left| 1 + left.saturating_sub(posted.at)),
+            );
         });
         self.list(&of.came, |to, came| {
             to.message([came.task, came.at, came.from.0.into(), came.bytes]);
+            to.number(
+                came.there
+                    .map_or(0, |there| 1 + came.at.saturating_sub(there)),
+            );
         });
         self.list(&of.inputs, |to, input| to.number((*input).into()));
         self.list(&of.sources, |to, source| {
@@ -176,21 +185,31 @@ impl Reader<'_> {
         let posted = self.list(|from| {
             let [task, at, to, bytes] = from.message()?;
             let to = Rank(to.try_into().ok()?);
+            let left = match from.number()?.checked_sub(1) {
+                Some(later) => Some(at.checked_add(later)?),
+                None => None,
+            };
             Some(Posted {
                 task,
                 at,
                 to,
                 bytes,
+                left,
             })
         })?;
         let came = self.list(|reader| {
             let [task, at, from, bytes] = reader.message()?;
             let from = Rank(from.try_into().ok()?);
+            let there = match reader.number()?.checked_sub(1) {
+                Some(before) => Some(at.checked_sub(before)?),
+                None => None,
+            };
             Some(Came {
                 task,
                 at,
                 from,
                 bytes,
+                there,
             })
         })?;
         let inputs = self.list(Reader::narrow)?;
@@ -218,6 +237,7 @@ impl Reader<'_> {
             posted,
             came,
             missing,
+            clock_ahead: 0,
             inputs,
             sources,
             wide: wide.into_iter().collect(),

@@ -114,26 +114,59 @@ fn median(mut lengths: Vec<u64>) -> Option<u64> {
     (middle < lengths.len()).then(|| *lengths.select_nth_unstable(middle).1)
 }
 
+/// Messages from one rank to another, and nanoseconds that all of them took.
+#[derive(Default)]
+struct Pair {
+    n: u64,
+    bytes: u64,
+    /// From post to use; of that until they had left, and after they had come.
+    time: u64,
+    leaving: u64,
+    lying: u64,
+}
+
+impl Pair {
+    /// What of their time is not the way's, where it is much.
+    fn ends(&self) -> String {
+        let much = |spent: u64| part(spent, self.time) >= MUCH;
+        let each = |spent: u64| time(spent / self.n.max(1));
+        let mut ends = String::new();
+        if much(self.leaving) {
+            ends = format!(", up to {} of it before they had left", each(self.leaving));
+        }
+        if much(self.lying) {
+            ends += &format!(", {} of it after they had come", each(self.lying));
+        }
+        ends
+    }
+}
+
 /// Between which ranks data are under way for longest.
 fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
-    let mut pairs: BTreeMap<(usize, usize), (u64, u64, u64)> = BTreeMap::new();
+    let mut pairs: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
     for message in trace.messages() {
         let pair = pairs.entry((message.from, message.to)).or_default();
-        pair.0 += 1;
-        pair.1 += message.bytes;
-        pair.2 += message.span.length();
+        let left = message.left.unwrap_or(message.span.begin);
+        let left = left.min(message.under_way().end); // the sender may hear of it late
+        pair.n += 1;
+        pair.bytes += message.bytes;
+        pair.time += message.span.length();
+        pair.leaving += left.saturating_sub(message.span.begin);
+        pair.lying += message.lying().length();
     }
     let waited = percent(told.part(Cause::DataUnderWay.shown()));
     let slowest = pairs
         .iter()
-        .max_by_key(|(_, (n, _, time))| time / n.max(&1));
+        .max_by_key(|(_, pair)| pair.time / pair.n.max(1));
     match slowest {
-        Some((&(from, to), &(n, bytes, all))) => format!(
-            "Workers wait for data under way {waited} of their time; slowest from {} to {}: {n} messages of {} bytes on average, {} from post to use.",
+        Some((&(from, to), pair)) => format!(
+            "Workers wait for data under way {waited} of their time; slowest from {} to {}: {} messages of {} bytes on average, {} from post to use{}.",
             trace.ranks[from].rank,
             trace.ranks[to].rank,
-            bytes / n.max(1),
-            time(all / n.max(1)),
+            pair.n,
+            pair.bytes / pair.n.max(1),
+            time(pair.time / pair.n.max(1)),
+            pair.ends(),
         ),
         None => format!("Workers wait for data under way {waited} of their time."),
     }

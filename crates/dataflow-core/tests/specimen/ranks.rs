@@ -161,11 +161,19 @@ impl World {
                 let to = parcel.to[place - 1];
                 self.pass_on(&mut state, (to, place), &parcel);
                 let inbox = state.inboxes[to.0 as usize].clone();
+                let sender = state.inboxes[from.0 as usize].clone();
                 state.in_hand = true;
                 drop(state);
                 if let Some(inbox) = inbox {
                     let arrived = &self.arrived[to.0 as usize];
                     inbox.deliver(from, arrival(&parcel, arrived));
+                }
+                // Who posted it hears that it has left.
+                let hears = |sender: &Arc<dyn Inbox>| sender.hears_of_leaving();
+                if let Some(sender) = sender.filter(hears)
+                    && place <= self.fan_out
+                {
+                    sender.left(&parcel.task, &[to]);
                 }
                 drop(parcel);
                 state = self.state();

@@ -13,6 +13,7 @@
 //! `family`. When it ends: `termination`.
 
 mod heed;
+mod leaving;
 mod post;
 mod relay;
 mod run;
@@ -31,8 +32,9 @@ use crate::termination::closing;
 use crate::transport::{Bonds, Event, Limits, Payload, Room};
 use crate::watchdog::Watchdog;
 use crate::wire::{Header, Malformed, Message, PacketHeader};
-use dataflow_core::port::{Arrival, Failure, Memory, Terms};
+use dataflow_core::port::{Arrival, Failure, Inbox, Memory, Terms};
 use dataflow_core::rank::Rank;
+use leaving::Leaving;
 pub use post::Expected;
 use run::Run;
 use std::collections::{BTreeSet, VecDeque};
@@ -268,6 +270,11 @@ impl Depot {
         self.agree(now);
     }
 
+    /// The inbox of the run that is being opened hears what leaves.
+    pub fn tell_of_leaving(&mut self, inbox: Arc<dyn Inbox>) {
+        self.run.leaving = Some(Leaving::new(inbox, self.n_ranks));
+    }
+
     fn gone_failure(&self) -> Option<Failure> {
         let gone = self.gone.first()?;
         Some(failure(*gone, "rank_lost", format!("{gone} has left")))
@@ -399,6 +406,9 @@ impl Depot {
                 let sent = self.outbox.sent(to);
                 if let Some(way) = self.run.ways.get_mut(to) {
                     way.note_sent(sent, now);
+                }
+                if let Some(leaving) = &mut self.run.leaving {
+                    leaving.sent(to, sent);
                 }
             }
             Event::Part { from, bytes } if self.broken.is_none() => {

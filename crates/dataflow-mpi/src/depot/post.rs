@@ -11,6 +11,7 @@ use crate::rendezvous::Complete;
 use crate::wire::{Activate, Announced, Message, Onward, Output};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
+use dataflow_core::wire::WireName;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -138,7 +139,21 @@ impl Depot {
         self.counters.activations += 1;
         self.run.deeds.sent += 1;
         self.say(*to, Message::Activate(activate));
+        if self.run.leaving.is_some() {
+            self.leaves(&parcel.task, leg.branch, number);
+        }
         number
+    }
+
+    /// A parcel that was said to one rank is on its way out.
+    #[cold]
+    fn leaves(&mut self, task: &WireName, Branch { to, below }: &Branch, number: u32) {
+        let packets = self.outbox.packets_to(*to);
+        if let Some(leaving) = &mut self.run.leaving {
+            let ranks = std::iter::once(to).chain(below).copied().collect();
+            let held = leaving.begins(task.clone(), ranks, packets);
+            self.run.shelf.hold(*to, number, &held);
+        }
     }
 
     /// One datum of a parcel.

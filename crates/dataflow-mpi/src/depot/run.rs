@@ -1,5 +1,6 @@
 //! What a depot knows of one run; forgotten when the next begins.
 
+use super::leaving::Leaving;
 use crate::credit::Credit;
 use crate::peers::Peers;
 use crate::rendezvous::{Shelf, Wanted};
@@ -32,6 +33,8 @@ pub(super) struct Run {
     pub closing: Closing,
     pub waves: Waves,
     pub shelf: Shelf,
+    /// What is on its way out, if the inbox wants to hear of it.
+    pub leaving: Option<Leaving>,
     pub wanted: Wanted,
     /// Receipts that must come: of which activation, and since when nothing but the receipt is
     /// missing.
@@ -95,6 +98,7 @@ impl Run {
             closing: Closing::default(),
             waves: Waves::new(settings.beat / 20, settings.silence),
             shelf: Shelf::default(),
+            leaving: None,
             wanted: Wanted::new(
                 settings.window_bytes,
                 limits.message_bytes,

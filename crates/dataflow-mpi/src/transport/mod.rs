@@ -19,6 +19,7 @@ pub mod tcp;
 use crate::host::{Bell, Host};
 use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;
+use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -127,7 +128,12 @@ pub enum Event {
 pub struct Payload {
     load: Load,
     range: Range<usize>,
+    /// Gone when the payload is.
+    _held: Option<Held>,
 }
+
+/// Whatever is held while something is on its way out.
+pub(crate) type Held = Arc<dyn Any + Send + Sync>;
 
 /// A datum ready to be sent: where it lies, or packed once.
 #[derive(Clone)]
@@ -153,11 +159,20 @@ impl Load {
         Payload {
             load: self.clone(),
             range,
+            _held: None,
         }
     }
 }
 
 impl Payload {
+    /// The same, which holds something until it is dropped.
+    pub(crate) fn holding(self, held: Option<Held>) -> Self {
+        Payload {
+            _held: held,
+            ..self
+        }
+    }
+
     /// How many bytes.
     pub fn len(&self) -> usize {
         self.range.len()
@@ -166,6 +181,12 @@ impl Payload {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
+    }
+
+    /// What it holds.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn into_held(self) -> Option<Held> {
+        self._held
     }
 
     /// The bytes where they lie for as long as the payload does; none if they are packed for each

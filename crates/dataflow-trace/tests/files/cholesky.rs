@@ -53,12 +53,14 @@ pub fn trace(t: u64, (p, q): (u64, u64), workers: usize) -> Trace {
                         at,
                         to: Rank(own as u32),
                         bytes,
+                        left: None,
                     });
                     came[own].push(Came {
                         task,
                         at: arrival,
                         from: Rank(from as u32),
                         bytes,
+                        there: None,
                     });
                     arrival
                 });

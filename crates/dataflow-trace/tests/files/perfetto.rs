@@ -10,6 +10,8 @@ pub struct Read {
     pub arrows: Vec<Arrow>,
     /// Values of counters: name, time, value; by rank.
     pub counters: BTreeMap<(u32, String), Vec<(u64, u64)>>,
+    /// When something had left, and when it was there: by arrow and name, rank and time.
+    pub stamps: BTreeMap<(u64, String), (u32, u64)>,
     pub dropped: usize,
 }
 
@@ -294,6 +296,13 @@ impl Sequence {
                 let of = |label: &str| labels[label].unwrap() as u32;
                 let ranks = (of("from rank"), of("to rank"));
                 let end = (rank, self.time, labels["bytes"].unwrap(), ranks);
+                let name = name.expect("an event has a name");
+                if ["left", "there"].contains(&name.as_str()) {
+                    // On the way from one end of the arrow to the other.
+                    let flow = event.number(47).unwrap();
+                    read.stamps.insert((flow, name), (rank, self.time));
+                    return;
+                }
                 let (ends, field) = match track.as_str() {
                     "sent" => (sent, 47),
                     "received" => (taken, 48),

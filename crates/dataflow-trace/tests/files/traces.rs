@@ -31,12 +31,14 @@ pub fn random(seed: u64, most: u64) -> Trace {
                 at,
                 to: to_rank,
                 bytes,
+                left: None,
             });
             ranks[to].came.push(Came {
                 task: slice.task,
                 at: came,
                 from: of,
                 bytes,
+                there: None,
             });
             let reader = ranks[to]
                 .slices

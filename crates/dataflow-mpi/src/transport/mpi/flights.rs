@@ -197,7 +197,9 @@ fn lasting(payload: Payload) -> Payload {
     }
     let packed: Arc<[u8]> = payload.read(|bytes| bytes.into());
     let length = packed.len();
-    Load::Packed(packed).part(0..length)
+    Load::Packed(packed)
+        .part(0..length)
+        .holding(payload.into_held())
 }
 
 /// A rank as MPI counts.

@@ -1,0 +1,65 @@
+//! Mailed: what whoever moves messages notes of a run: when outputs have left, and when others came.
+//!
+//! # Law
+//! Messages are moved by any thread, which may have no track: what it notes lies behind a lock of its
+//! own, in the room of the run. What it hears of after the run is not noted.
+
+use super::clock::Clock;
+use super::record::Track;
+use super::{TaskNumber, Tracer};
+use crate::rank::Rank;
+use crate::wire::WireName;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Stamps of messages, of one run that is recorded.
+pub(crate) struct Mailed {
+    clock: Clock,
+    /// The number of a task that travelled by its name.
+    number: fn(&WireName) -> Option<TaskNumber>,
+    track: Mutex<Option<Track>>,
+}
+
+impl Mailed {
+    pub fn new(tracer: &Tracer, number: fn(&WireName) -> Option<TaskNumber>) -> Self {
+        Mailed {
+            clock: tracer.clock().clone(),
+            number,
+            track: Mutex::new(Some(tracer.track())),
+        }
+    }
+
+    /// Ticks.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// The transport has taken the last byte of a task's outputs for these ranks.
+    pub fn left(&self, task: &WireName, to: &[Rank]) {
+        if let (Some(track), Some(task)) = (&mut *self.track(), (self.number)(task)) {
+            to.iter().for_each(|&to| track.left(task, to));
+        }
+    }
+
+    /// What was noted; from now on nothing is.
+    pub fn take(&self) -> Option<Track> {
+        self.track().take()
+    }
+
+    fn track(&self) -> MutexGuard<'_, Option<Track>> {
+        self.track.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Mailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailed").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Mailed {
+    /// A run that did not begin leaves its room to the next.
+    fn drop(&mut self) {
+        self.take().map(Track::into_records);
+    }
+}

@@ -1,0 +1,60 @@
+//! Leaving: which parcels are still on their way out of this rank, in runs that want to hear when the
+//! transport has taken their last byte.
+//!
+//! # Law
+//! A parcel is held by the packet that announces it and by each of its data that are asked for. When
+//! the last of them is gone it has left, and the inbox hears so, by whichever thread lets it go.
+
+use crate::transport::Held;
+use dataflow_core::port::{Inbox, Ranks};
+use dataflow_core::rank::Rank;
+use dataflow_core::wire::WireName;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Parcels whose packets are here.
+pub(super) struct Leaving {
+    inbox: Arc<dyn Inbox>,
+    /// By rank: with how many packets, since the rank was started, the parcel has gone.
+    ways: Vec<VecDeque<(u64, Held)>>,
+}
+
+/// Says that a parcel has left when nobody holds it any more.
+struct Parcel {
+    inbox: Arc<dyn Inbox>,
+    task: WireName,
+    to: Ranks,
+}
+
+impl Drop for Parcel {
+    fn drop(&mut self) {
+        self.inbox.left(&self.task, &self.to);
+    }
+}
+
+impl Leaving {
+    /// Nothing waits.
+    pub fn new(inbox: Arc<dyn Inbox>, n_ranks: usize) -> Self {
+        Leaving {
+            inbox,
+            ways: vec![VecDeque::new(); n_ranks],
+        }
+    }
+
+    /// Outputs of a task for some ranks go to the first of them with so many packets.
+    pub fn begins(&mut self, task: WireName, to: Ranks, packets: u64) -> Held {
+        let way = &mut self.ways[to[0].0 as usize];
+        let inbox = self.inbox.clone();
+        let held: Held = Arc::new(Parcel { inbox, task, to });
+        way.push_back((packets, held.clone()));
+        held
+    }
+
+    /// So many packets have left for a rank.
+    pub fn sent(&mut self, to: Rank, packets: u64) {
+        let way = &mut self.ways[to.0 as usize];
+        while way.front().is_some_and(|(with, _)| *with <= packets) {
+            way.pop_front();
+        }
+    }
+}
