@@ -182,8 +182,8 @@ impl TaskName for AnyName {
 /// A space as it is asked through a pointer.
 trait Behind<D: Datum>: Sync {
     fn describe(&self, about: &mut Description);
-    fn tasks(&self, on: Rank) -> Box<dyn Iterator<Item = Raw> + Send + '_>;
-    fn roots(&self, on: Rank) -> Box<dyn Iterator<Item = Raw> + Send + '_>;
+    fn tasks(&self, on: Rank) -> Listing<'_>;
+    fn roots(&self, on: Rank) -> Listing<'_>;
     fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>);
     fn successors(&self, task: Raw, ends: &mut dyn Ends<D>);
     fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError>;
@@ -192,6 +192,39 @@ trait Behind<D: Datum>: Sync {
     fn priority(&self, task: Raw) -> i64;
     fn count(&self, on: Rank) -> u64;
     fn index(&self, task: Raw) -> Option<usize>;
+}
+
+/// Tasks one after the other, from an iterator of any type. A pointer to an `Iterator` would do, but has
+/// all its methods compiled.
+struct Listing<'s>(Box<dyn List + Send + 's>);
+
+trait List {
+    fn next(&mut self) -> Option<Raw>;
+    fn size_hint(&self) -> (usize, Option<usize>);
+}
+
+struct Listed<I>(I);
+
+impl<T: TaskName, I: Iterator<Item = T>> List for Listed<I> {
+    fn next(&mut self) -> Option<Raw> {
+        self.0.next().map(Raw::of)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl Iterator for Listing<'_> {
+    type Item = Raw;
+
+    fn next(&mut self) -> Option<Raw> {
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
 }
 
 /// Receives the other ends of a task's edges.
@@ -205,12 +238,12 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
         self.describe(about);
     }
 
-    fn tasks(&self, on: Rank) -> Box<dyn Iterator<Item = Raw> + Send + '_> {
-        Box::new(self.tasks(on).map(Raw::of))
+    fn tasks(&self, on: Rank) -> Listing<'_> {
+        Listing(Box::new(Listed(self.tasks(on))))
     }
 
-    fn roots(&self, on: Rank) -> Box<dyn Iterator<Item = Raw> + Send + '_> {
-        Box::new(self.roots(on).map(Raw::of))
+    fn roots(&self, on: Rank) -> Listing<'_> {
+        Listing(Box::new(Listed(self.roots(on))))
     }
 
     fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>) {
