@@ -2,7 +2,8 @@
 //!
 //! A generic function is compiled by the crate that names its types, and a run of a space brings
 //! the whole engine with it. [`Scalar`] has [`Compiled`] for a supertrait, so generic code reaches
-//! the four that are compiled already: `T::run_factor(space, …)`.
+//! the four that are compiled already: `T::run_factor(space, …)`. Bodies take microseconds, so all
+//! spaces over one type of tiles run [behind a pointer](Erased) on one engine.
 //!
 //! # Elsewhere
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
@@ -19,6 +20,7 @@ use crate::qr::{
 };
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::Executor;
+use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report, run_across};
 
 macro_rules! compiled {
@@ -42,7 +44,7 @@ macro_rules! compiled {
         impl Compiled for $scalar {
             $(
                 fn $run(space: &$space<'_, Self>, on: &dyn Executor) -> Result<Report, Error> {
-                    run_across(space, on)
+                    run_across(&Erased::new(space), on)
                 }
             )+
         }

@@ -9,7 +9,7 @@ use super::{Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
 use crate::port::{Arrival, Hint};
-use crate::space::{Successors, TaskName, TaskSpace};
+use crate::space::{Successors, TaskSpace};
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -52,7 +52,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         seat: &mut At<'_, S>,
     ) -> Result<(), String> {
         let poisoned = arrival.poisoned;
-        let source = S::Task::from_wire(&arrival.task)
+        let source = self
+            .space
+            .named_by(&arrival.task)
             .ok_or_else(|| format!("a task that has no name here: {:?}", arrival.task))?;
         if self.space.rank(source) == self.rank {
             return Err(format!("outputs of {source:?}, which runs here"));

@@ -40,11 +40,12 @@ impl<T: TaskName> Names<T> {
         }
     }
 
-    /// The task of a key. `None` if it was forgotten: the space fed a task once too often.
+    /// The task of a key, if need be unpacked by the space. `None` if it was forgotten: the space fed a
+    /// task once too often.
     #[inline(always)]
-    pub fn name(&self, key: Key) -> Option<T> {
+    pub fn name(&self, key: Key, unpack: impl Fn(u64) -> T) -> Option<T> {
         if key & PACKED != 0 {
-            Some(T::unpack(key & !PACKED))
+            Some(unpack(key & !PACKED))
         } else {
             self.wide().names.get(&key).copied()
         }
@@ -98,10 +99,10 @@ mod tests {
             let task = u64::MAX - i;
             let key = names.key(task);
             assert_eq!(names.key(task), key);
-            assert_eq!(names.name(key), Some(task));
+            assert_eq!(names.name(key, u64::unpack), Some(task));
             assert!(key != 0 && key & PACKED == 0);
             names.forget(key);
-            assert_eq!(names.name(key), None);
+            assert_eq!(names.name(key, u64::unpack), None);
         }
         assert!(names.is_empty());
     }
@@ -112,7 +113,7 @@ mod tests {
         for task in [0, 1, (1 << 55) - 1] {
             let key = names.key(task);
             names.forget(key);
-            assert_eq!(names.name(key), Some(task));
+            assert_eq!(names.name(key, u64::unpack), Some(task));
         }
         assert!(names.wide().names.is_empty());
     }

@@ -92,7 +92,8 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     #[inline(always)]
     fn unpack(&self, word: Word, seat: &mut At<'_, S>) -> Option<Ready<S>> {
         let key = word >> 8;
-        let Some(task) = self.names.name(key) else {
+        let unpack = |packed| self.space.named(packed);
+        let Some(task) = self.names.name(key, unpack) else {
             let text = "a task was fed once more after all its inputs had come";
             self.fail(Kind::FedTwice, None, text);
             return None;

@@ -19,7 +19,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if executed == count && leftovers.is_empty() {
             return Ok(());
         }
-        let named = |left: Leftover| Some((self.names.name(left.key)?, Had::Left(left)));
+        let unpack = |packed| self.space.named(packed);
+        let name = |key| self.names.name(key, unpack);
+        let named = |left: Leftover| Some((name(left.key)?, Had::Left(left)));
         let mut waiting: Vec<_> = leftovers.into_iter().filter_map(named).collect();
         if executed < count {
             self.partly_fed(&mut waiting);

@@ -25,6 +25,8 @@ pub(crate) trait Asked<T> {
     fn owner(&self, task: T, flow: usize) -> Rank;
     fn number(&self, task: T) -> Option<usize>;
     fn counted(&self, on: Rank) -> u64;
+    fn named(&self, packed: u64) -> T;
+    fn text_of_names(&self) -> fn(u64) -> String;
 }
 
 impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
@@ -73,6 +75,14 @@ impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
 
     fn counted(&self, on: Rank) -> u64 {
         self.count(on)
+    }
+
+    fn named(&self, packed: u64) -> T {
+        TaskSpace::named(self, packed)
+    }
+
+    fn text_of_names(&self) -> fn(u64) -> String {
+        TaskSpace::text_of_names(self)
     }
 }
 

@@ -8,6 +8,7 @@ mod asked;
 pub mod counts;
 mod describe;
 mod edges;
+mod erased;
 mod flows;
 mod independent;
 mod loops;
@@ -20,6 +21,9 @@ pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
 #[doc(hidden)]
 pub use edges::is_root;
 pub use edges::{Inputs, Successors};
+#[doc(hidden)]
+pub use erased::AnyName;
+pub use erased::Erased;
 pub use flows::{Flows, Slot};
 pub use independent::Independent;
 #[doc(hidden)]
@@ -121,6 +125,25 @@ pub trait TaskSpace: Sync + Sized {
     /// faster, and takes memory in proportion to the space. A number of 2³⁶ or more counts as none.
     fn index(&self, _task: Self::Task) -> Option<usize> {
         None
+    }
+
+    /// The task of a packed name. [`Erased`] alone has names that do not know their own type.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn named(&self, packed: u64) -> Self::Task {
+        Self::Task::unpack(packed)
+    }
+
+    /// The task of a name as ranks send it.
+    #[doc(hidden)]
+    fn named_by(&self, words: &[u32]) -> Option<Self::Task> {
+        Self::Task::from_wire(words)
+    }
+
+    /// How packed names read, for traces.
+    #[doc(hidden)]
+    fn text_of_names(&self) -> fn(u64) -> String {
+        |packed| format!("{:?}", Self::Task::unpack(packed))
     }
 }
 

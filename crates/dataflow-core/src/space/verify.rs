@@ -61,14 +61,14 @@ pub(crate) fn misplaced<T: TaskName>(space: &dyn Asked<T>, task: T, on: Rank) ->
 }
 
 /// Queues and tables know a task as what its name packs to.
-fn check_name<T: TaskName>(task: T) -> Result<(), Fault> {
+fn check_name<T: TaskName>(space: &dyn Asked<T>, task: T) -> Result<(), Fault> {
     match task.pack() {
         Some(packed) if packed >> PACKED_BITS != 0 => fault(format!(
             "{task:?} packs to {packed}, which is not below 2^{PACKED_BITS}"
         )),
-        Some(packed) if T::unpack(packed) != task => fault(format!(
+        Some(packed) if space.named(packed) != task => fault(format!(
             "{task:?} packs to {packed}, which unpacks to {:?}: two names must not pack to one number",
-            T::unpack(packed)
+            space.named(packed)
         )),
         _ => Ok(()),
     }
@@ -147,7 +147,7 @@ impl<T: TaskName> Reader<'_, T> {
         if self.space.placed(task) != on {
             return fault(misplaced(self.space, task, on));
         }
-        check_name(task)?;
+        check_name(self.space, task)?;
         let number = self.number(task);
         if let Some(index) = self.space.number(task)
             && let Some(other) = self.dense.insert(index, number)

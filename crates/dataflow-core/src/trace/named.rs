@@ -62,7 +62,7 @@ impl<'s, T: TaskName> Named<'s, T> {
             parameters: about.parameters().iter().filter(is_told).cloned().collect(),
             classes: classes.map(|class| class.name.clone()).collect(),
             rank: self.rank,
-            text: |task| format!("{:?}", T::unpack(task)),
+            text: self.space.text_of_names(),
             wide: self.names.iter().map(shown).collect(),
         }
     }
@@ -70,7 +70,7 @@ impl<'s, T: TaskName> Named<'s, T> {
     /// The tasks that feed one.
     pub fn inputs(&self, task: TaskNumber, hear: Feeds<'_>) {
         let task = match is_wide(task) {
-            false => Some(T::unpack(task)),
+            false => Some(self.space.named(task)),
             true => self.names.get(&task).copied(),
         };
         if let Some(task) = task {
