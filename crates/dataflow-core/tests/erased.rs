@@ -130,7 +130,7 @@ fn its_traces_show_the_names_of_the_space_and_who_waited_for_whom() {
         let slices = trace.slices();
         let of = |(at, slice)| {
             let class = trace.class(slice).to_string();
-            let inputs = trace.inputs(at).into_iter().map(|at| trace.shown(at));
+            let inputs = trace.inputs(at).map(|at| trace.shown(at));
             (trace.shown(at), class, inputs.collect())
         };
         slices.map(of).collect()

@@ -17,7 +17,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 /// Any space whose data are of one type. What runs it is compiled once for that type, whatever the
-/// spaces; a task costs some tens of nanoseconds more.
+/// spaces; a task costs some hundred nanoseconds more.
 ///
 /// # Examples
 /// ```
