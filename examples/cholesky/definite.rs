@@ -6,7 +6,9 @@ use super::problem::{
     is_plan_only, judge, kept, over_ranks, say_more,
 };
 use clap::Args;
+use cli::counts::is_counts_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
@@ -14,6 +16,7 @@ use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
+use std::sync::Arc;
 
 /// What both examples are, but for their names.
 pub const fn example(name: &'static str, about: &'static str) -> Example {
@@ -31,6 +34,7 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
             "backend",
             "check",
             "plan",
+            "simulate",
         ],
     }
 }
@@ -124,6 +128,9 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
             }
         };
         let layout = over_ranks(layout, settings, runtime)?;
+        if is_counted::<T>(layout, backend, settings, outcome)? {
+            return Ok(());
+        }
         let needs = |[there]: [Layout; 1]| {
             let workers = runtime.n_threads();
             let factor = needs::cholesky::<T>(&there, workers);
@@ -164,6 +171,20 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         }
         Ok(())
     }
+}
+
+/// Whether only counts were asked for; the sequence has the same graph and sends the same.
+fn is_counted<T: Scalar>(
+    layout: Layout,
+    backend: Backend,
+    settings: &Settings<Own>,
+    outcome: &mut Outcome,
+) -> Result<bool, Failure> {
+    if settings.simulate.is_none() {
+        return Ok(false);
+    }
+    let tiles = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
+    is_counts_only(&Factor::new(&tiles, backend)?, settings, outcome)
 }
 
 /// The order of the matrix in a file.
