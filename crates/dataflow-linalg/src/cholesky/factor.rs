@@ -12,7 +12,7 @@
 
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
-use crate::matrix::{Part, Structure, Tile, TiledMatrix};
+use crate::matrix::{Distribution, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -158,6 +158,16 @@ task_space! {
             about.parameter("backend", self.backend);
         }
 
+        /// Tile (m, n) has n + 1 tasks; looks at each column of tiles that is there.
+        fn count(&self, on: Rank) -> u64 {
+            let Distribution::BlockCyclic(grid) = *self.a.distribution();
+            let Some((row, column)) = grid.place(on) else { return 0 };
+            let nt = self.nt as usize;
+            let columns = (column..nt).step_by(grid.q());
+            let tasks = columns.map(|n| (n + 1) as u64 * grid.rows_in(row, n..nt) as u64);
+            tasks.sum()
+        }
+
         /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
         fn priority(&self, task: Task) -> i64 {
             let last = i64::from(self.nt) - 1;
@@ -194,7 +204,7 @@ impl<T: Scalar> Factor<'_, T> {
 mod tests {
     use super::*;
     use crate::matrix::generate::{Hilbert, PositiveDefinite};
-    use crate::matrix::{Distribution, Format, Grid, Layout};
+    use crate::matrix::{Format, Grid, Layout};
     use crate::scalar::c64;
     use dataflow_core::port::{Heap, Inline, Shuffled};
     use dataflow_core::sequence::record::{Recorded, record};

@@ -17,7 +17,7 @@ use super::pivots::{Pivots, Swaps};
 use crate::error::LinalgError;
 use crate::kernel::Op::NoTranspose;
 use crate::kernel::{Backend, Diagonal, Side, Triangle, gemm_op, getrf_unpivoted, trsm_op};
-use crate::matrix::{Part, Tile, TiledMatrix};
+use crate::matrix::{Distribution, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::data::Version;
@@ -145,6 +145,21 @@ task_space! {
             about.parameter("precision", T::PRECISION);
             about.parameter("backend", self.backend);
             about.parameter("pivoting", "none");
+        }
+
+        /// Tile (m, n) has min(m, n) + 1 tasks; looks at each row of tiles that is there.
+        fn count(&self, on: Rank) -> u64 {
+            let Distribution::BlockCyclic(grid) = *self.a.distribution();
+            let Some((row, column)) = grid.place(on) else { return 0 };
+            let (mt, nt) = (self.mt as usize, self.nt as usize);
+            let here = grid.columns_in(column, 0..nt);
+            let of_row = |m: usize| {
+                let left = grid.columns_in(column, 0..nt.min(m + 1));
+                // Those have column + 1, column + 1 + q, … tasks.
+                let left_of = left * (column + 1) + grid.q() * left * left.saturating_sub(1) / 2;
+                (left_of + (here - left) * (m + 1)) as u64
+            };
+            (row..mt).step_by(grid.p()).map(of_row).sum()
         }
 
         /// The bottom level of a square matrix: the longest way to the end in units of nb³/3 flops,

@@ -20,7 +20,7 @@ use super::elimination::Step;
 use super::reflectors::{Options, Reflectors};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
-use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
+use crate::matrix::{Distribution, Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -336,16 +336,17 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
 
     fn count(&self, on: Rank) -> u64 {
         let (q, nt) = (&self.q.elimination, self.nt);
-        let of_row = |k, m| {
-            let here = (k..nt).filter(|&n| self.a.rank_of(m as usize, n as usize) == on);
-            let columns = match self.a.distribution().n_ranks() {
-                1 => u64::from(nt - k),
-                _ => here.count() as u64,
-            };
-            // In row k, what stays; in the others, what vanishes.
-            columns * (u64::from(q.is_triangle(k, m)) + 1)
+        let Distribution::BlockCyclic(grid) = *self.a.distribution();
+        let Some((row, column)) = grid.place(on) else {
+            return 0;
         };
-        let rows = (0..q.panels()).flat_map(|k| (k..q.mt()).map(move |m| (k, m)));
-        rows.map(|(k, m)| of_row(k, m)).sum()
+        let of_panel = |k: u32| -> u64 {
+            let columns = grid.columns_in(column, k as usize..nt as usize) as u64;
+            let rows = (k..q.mt()).filter(|&m| m as usize % grid.p() == row);
+            // In row k, what stays; in the others, what vanishes.
+            let tasks = rows.map(|m| u64::from(q.is_triangle(k, m)) + 1);
+            columns * tasks.sum::<u64>()
+        };
+        (0..q.panels()).map(of_panel).sum()
     }
 }
