@@ -20,6 +20,7 @@ use super::elimination::Step;
 use super::reflectors::{Options, Reflectors};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
+use crate::lookahead::Lookahead;
 use crate::matrix::{Distribution, Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
@@ -53,6 +54,7 @@ pub struct Factor<'a, T: Scalar> {
     pub(crate) q: &'a Reflectors<T>,
     backend: Backend,
     nt: u32,
+    lookahead: Option<Lookahead>,
 }
 
 /// Overwrites `a` by R and part of the reflectors, and returns the rest of them.
@@ -102,7 +104,16 @@ impl<'a, T: Scalar> Factor<'a, T> {
             q,
             backend,
             nt: a.nt() as u32,
+            lookahead: None,
         })
+    }
+
+    /// The same with panels that run ahead of the other updates by so many columns only, as
+    /// [`cholesky::Factor::with_lookahead`](crate::cholesky::Factor::with_lookahead).
+    #[must_use]
+    pub fn with_lookahead(self, columns: u32) -> Self {
+        let lookahead = Some(Lookahead { columns });
+        Factor { lookahead, ..self }
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
@@ -176,6 +187,9 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.parameter("backend", self.backend);
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
+        if let Some(ahead) = self.lookahead {
+            about.parameter("lookahead", ahead.columns);
+        }
         let geqrt = about.class("Geqrt").update("TILE");
         geqrt.new_flow("V").new_flow("T").of("triangle");
         let tpqrt = about.class("Tpqrt").update("ABOVE").update("BELOW");
@@ -319,9 +333,13 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         self.a.rank_of(m as usize, n as usize)
     }
 
-    /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
+    /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included. With a
+    /// lookahead its order.
     fn priority(&self, task: Task) -> i64 {
         let (m, n) = task.tile();
+        if let Some(ahead) = self.lookahead {
+            return ahead.urgency(self.nt, task.step().panel(), n);
+        }
         self.q.levels.of_step(task.step(), m, n).into()
     }
 
