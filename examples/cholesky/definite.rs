@@ -44,6 +44,11 @@ pub trait Method: Sync {
     /// How many levels of tasks it can do.
     const LEVELS: usize;
 
+    /// The columns by which panels may run ahead, if it bounds them.
+    fn lookahead(&self) -> Option<u32> {
+        None
+    }
+
     /// Overwrites the lower triangle of `a` by its factor, with all ranks.
     fn factor<T: Scalar>(
         &self,
@@ -65,6 +70,10 @@ pub struct Own {
     /// Tiles in a row of a block, with --levels 2: blocks travel between ranks [default: 4]
     #[arg(long, value_name = "TILES", value_parser = clap::value_parser!(u32).range(1..))]
     block: Option<u32>,
+    /// Panels run ahead of the other updates by so many columns only, and ranks hold less of each
+    /// other's tiles [default: no bound]
+    #[arg(long, value_name = "COLUMNS")]
+    pub lookahead: Option<u32>,
 }
 
 impl Own {
@@ -128,12 +137,24 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
             }
         };
         let layout = over_ranks(layout, settings, runtime)?;
+        let lookahead = method.lookahead();
+        if lookahead != settings.own.lookahead {
+            return Err(Failure::refused(
+                "--lookahead: only the example cholesky has one",
+            ));
+        }
+        if let Some(columns) = lookahead {
+            outcome.set("lookahead", columns);
+        }
         if is_counted::<T>(layout, backend, settings, outcome)? {
             return Ok(());
         }
         let needs = |[there]: [Layout; 1]| {
             let workers = runtime.n_threads();
-            let factor = needs::cholesky::<T>(&there, workers);
+            let factor = match lookahead {
+                Some(columns) => needs::cholesky_ahead::<T>(&there, columns, workers),
+                None => needs::cholesky::<T>(&there, workers),
+            };
             let all = match is_checked(settings, n) {
                 true => factor.then(needs::cholesky_check::<T>(&there, workers)),
                 false => factor,
@@ -184,7 +205,11 @@ fn is_counted<T: Scalar>(
         return Ok(false);
     }
     let tiles = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
-    is_counts_only(&Factor::new(&tiles, backend)?, settings, outcome)
+    let mut factor = Factor::new(&tiles, backend)?;
+    if let Some(columns) = settings.own.lookahead {
+        factor = factor.with_lookahead(columns);
+    }
+    is_counts_only(&factor, settings, outcome)
 }
 
 /// The order of the matrix in a file.
