@@ -194,7 +194,8 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
     }
 }
 
-/// Whether only counts were asked for; the sequence has the same graph and sends the same.
+/// Whether only counts were asked for. The sequence has the same graph and sends as much in all; which
+/// ranks pass it on depends on the names of its tasks, which are others.
 fn is_counted<T: Scalar>(
     layout: Layout,
     backend: Backend,
