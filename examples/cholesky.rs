@@ -12,12 +12,13 @@ mod cli;
 mod definite;
 mod problem;
 
-use cli::{Example, Failure};
+use cli::{Example, Failure, Settings};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Format, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
+use definite::Own;
 use std::process::ExitCode;
 
 const EXAMPLE: Example = definite::example(
@@ -26,10 +27,16 @@ const EXAMPLE: Example = definite::example(
 );
 
 /// By the symbolic task space.
-struct BySpace;
+struct BySpace {
+    lookahead: Option<u32>,
+}
 
 impl definite::Method for BySpace {
     const LEVELS: usize = 2;
+
+    fn lookahead(&self) -> Option<u32> {
+        self.lookahead
+    }
 
     fn factor<T: Scalar>(
         &self,
@@ -43,12 +50,16 @@ impl definite::Method for BySpace {
         if let Format::SubTiled { .. } = a.format() {
             space = space.in_two_levels(runtime);
         }
+        if let Some(columns) = self.lookahead {
+            space = space.with_lookahead(columns);
+        }
         Ok(space.run(&runtime.watched_by(monitor))?)
     }
 }
 
 fn main() -> ExitCode {
-    cli::run(&EXAMPLE, |settings, runtime, outcome| {
-        definite::solve(&BySpace, settings, runtime, outcome)
+    cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
+        let lookahead = settings.own.lookahead;
+        definite::solve(&BySpace { lookahead }, settings, runtime, outcome)
     })
 }

@@ -29,6 +29,7 @@ pub(crate) mod space;
 pub(crate) mod sweep;
 pub(crate) mod variant;
 
+use cli::counts::is_counts_only;
 use cli::settings::at_least_one;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::space::Independent;
@@ -47,7 +48,7 @@ pub(crate) const EXAMPLE: Example = Example {
     name: "jacobi3d",
     about: "Solves Poisson's equation on a cube by Jacobi's iteration",
     runs: true,
-    honours: &["n", "variant", "check"],
+    honours: &["n", "variant", "check", "simulate"],
 };
 
 /// The flags of this example.
@@ -128,24 +129,37 @@ pub fn solve(
         return Err(Failure::refused("--n 0: there must be a cell"));
     }
     let blocks = own.blocks.unwrap_or_else(|| default_blocks(n));
+    let simulated = settings.simulate.and(settings.threads);
+    let workers = simulated.unwrap_or(runtime.n_threads());
     let depth = own
         .depth
-        .unwrap_or_else(|| default_depth(n, blocks, runtime.n_threads()));
-    let grid = Grid::new(n, blocks, runtime.n_ranks()).map_err(Failure::refused)?;
+        .unwrap_or_else(|| default_depth(n, blocks, workers));
+    let n_ranks = settings.n_simulated().unwrap_or(runtime.n_ranks());
+    let grid = Grid::new(n, blocks, n_ranks).map_err(Failure::refused)?;
     outcome.n = Some(n);
     outcome.precision = Some("f64".into());
     outcome.grid = Some(grid.ranks.to_string());
     outcome.set("blocks", blocks.to_string());
     outcome.set("depth", depth);
     outcome.set("problem", format!("{:?}", own.problem).to_lowercase());
+    let space = || {
+        let (problem, on) = (Problem::new(own.problem, n), runtime.rank());
+        Jacobi::new((grid, problem), own.iterations, depth, on, runtime.memory())
+    };
+    if settings.simulate.is_some() {
+        if own.until.is_some() || own.svg.is_some() {
+            let text =
+                "--simulate: nothing is solved, so --until and --svg have nothing to look at";
+            return Err(Failure::refused(text));
+        }
+        return is_counts_only(&space(), settings, outcome).map(drop);
+    }
 
     let mut runs = Vec::new();
     let mut last = None;
     for _ in 0..settings.repeat {
         drop(last.take()); // before the next takes as much memory
-        let problem = Problem::new(own.problem, n);
-        let on = runtime.rank();
-        let jacobi = Jacobi::new((grid, problem), own.iterations, depth, on, runtime.memory());
+        let jacobi = space();
         let (measured, swept) = sweeps(settings, runtime, &jacobi)?;
         runs.push(measured);
         last = Some((jacobi, swept));

@@ -10,9 +10,12 @@ mod variant;
 mod variants;
 
 use clap::{Args, ValueEnum};
+use cli::counts::is_counts_only;
 use cli::settings::Variant;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
+use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::{EachTile, Entries, Layout, TiledMatrix};
 use dataflow::linalg::needs;
@@ -23,7 +26,7 @@ use problem::{
     File, InAnyPrecision, backend, by_precision, digest, is_plan_only, judge, over_ranks, say_more,
 };
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const EXAMPLE: Example = Example {
     name: "matmul",
@@ -40,6 +43,7 @@ const EXAMPLE: Example = Example {
         "variant",
         "check",
         "plan",
+        "simulate",
     ],
 };
 
@@ -131,6 +135,9 @@ impl InAnyPrecision for Problem<'_> {
         let (of_a, of_b, of_c) = (general(m, k)?, general(k, n)?, general(m, n)?);
         let layouts = [of_a, of_b, of_c];
         let workers = runtime.n_threads();
+        if is_counted::<T>(layouts, backend, settings, outcome)? {
+            return Ok(());
+        }
         let checked = settings.check.unwrap_or(largest <= CHECKED_BY_DEFAULT);
         let needs = |there: [Layout; 3]| {
             let product = needs::gemm::<T>(there.each_ref(), workers);
@@ -203,6 +210,27 @@ impl InAnyPrecision for Problem<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether only counts were asked for.
+fn is_counted<T: Scalar>(
+    layouts: [Layout; 3],
+    backend: Backend,
+    settings: &Settings<Own>,
+    outcome: &mut Outcome,
+) -> Result<bool, Failure> {
+    if settings.simulate.is_none() {
+        return Ok(false);
+    }
+    if settings.own.algorithm == Algorithm::Torus {
+        return Err(Failure::refused(
+            "--simulate: only --algorithm summa is counted",
+        ));
+    }
+    let [a, b, c] = layouts.map(|layout| TiledMatrix::<T>::vacant(layout, Arc::new(Heap)));
+    let (a, b) = (Operand::plain(&a), Operand::plain(&b));
+    let product = Gemm::new(T::one(), a, b, T::zero(), &c, backend)?;
+    is_counts_only(&product, settings, outcome)
 }
 
 /// A and B.

@@ -24,6 +24,7 @@ pub(crate) mod published;
 pub(crate) mod space;
 pub(crate) mod variant;
 
+use cli::counts::is_counts_only;
 use cli::settings::{Grid, Variant, at_least_one};
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::Runtime;
@@ -39,7 +40,7 @@ pub(crate) const EXAMPLE: Example = Example {
     name: "nas_ft",
     about: "Solves a differential equation by Fourier transforms (NAS FT)",
     runs: true,
-    honours: &["variant", "check"],
+    honours: &["variant", "check", "simulate"],
 };
 
 /// The flags of this example.
@@ -94,7 +95,8 @@ pub fn transform(
 ) -> Result<(), Failure> {
     let own = &settings.own;
     let extent = own.problem().extent;
-    let blocks = own.blocks(extent, runtime.n_ranks())?;
+    let n_ranks = settings.n_simulated().unwrap_or(runtime.n_ranks());
+    let blocks = own.blocks(extent, n_ranks)?;
     outcome.precision = Some("c64".into());
     outcome.set(
         "class",
@@ -102,14 +104,17 @@ pub fn transform(
     );
     outcome.set("size", extent.to_string());
     outcome.set("blocks", format!("{}x{}", blocks[0], blocks[1]));
+    let space = |stale| Transforms::new(own.problem(), blocks, n_ranks, runtime.memory(), stale);
+    if settings.simulate.is_some() {
+        return is_counts_only(&space(false), settings, outcome).map(drop);
+    }
 
     let mut runs = Vec::new();
     let mut last = None;
     for _ in 0..settings.repeat {
         drop(last.take()); // before the next takes as much memory
         let stale = settings.variant == Variant::Ideal;
-        let (n_ranks, memory) = (runtime.n_ranks(), runtime.memory());
-        let transforms = Transforms::new(own.problem(), blocks, n_ranks, memory, stale);
+        let transforms = space(stale);
         runs.push(settings.measure_variant(runtime, &transforms)?);
         last = Some(transforms);
     }

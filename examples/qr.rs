@@ -10,24 +10,28 @@ mod cli;
 mod problem;
 
 use clap::Args;
-use cli::{Example, Failure, Measured, Settings};
+use cli::counts::is_counts_only;
+use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::Monitor;
+use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
+use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::qr::{Factor, Options, Reflectors, Tree, check, default_tile_order};
 use dataflow::linalg::scalar::Scalar;
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision,
+    COUNTED, File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision,
     digest_of_upper, is_checked, is_plan_only, judge, kept, over_ranks, say_more,
 };
 use std::process::ExitCode;
+use std::sync::Arc;
 
 const EXAMPLE: Example = Example {
     name: "qr",
     about: "Factors a matrix of any shape by tiles and along a tree",
     runs: true,
-    honours: OF_A_MATRIX,
+    honours: COUNTED,
 };
 
 /// The flags of this example alone.
@@ -70,6 +74,9 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::geqrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
+        if is_counted::<T>(layout, options, settings, outcome)? {
+            return Ok(());
+        }
         let workers = runtime.n_threads();
         let needs = |[there]: [Layout; 1]| {
             let factored = needs::qr::<T>(&there, options, workers);
@@ -115,6 +122,21 @@ impl InAnyPrecision for Problem<'_, Own> {
         }
         Ok(())
     }
+}
+
+/// Whether only counts were asked for.
+fn is_counted<T: Scalar>(
+    layout: Layout,
+    options: Options,
+    settings: &Settings<Own>,
+    outcome: &mut Outcome,
+) -> Result<bool, Failure> {
+    if settings.simulate.is_none() {
+        return Ok(false);
+    }
+    let a = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
+    let q = Reflectors::new(&layout, options);
+    is_counts_only(&Factor::new(&a, &q, Backend::Auto)?, settings, outcome)
 }
 
 /// Where LAPACK's tests draw the line.

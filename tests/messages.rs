@@ -5,6 +5,9 @@
 //! Every other routine, by the same count, where whatever is posted crosses: `traffic`, among the
 //! tests of `dataflow-linalg`.
 
+#[path = "../benches/overlap/spaces.rs"]
+#[allow(dead_code, reason = "the bench runs another space, too")]
+mod spaces;
 #[path = "../benches/overlap/world.rs"]
 mod world;
 
@@ -241,4 +244,44 @@ fn a_rank_never_holds_half_as_much_again_as_its_part() {
             );
         }
     }
+}
+
+/// A Cholesky factorisation in virtual time on 4 × 4 ranks of 4 workers: the most bytes of others' tiles that
+/// a rank held, and the virtual seconds that it took.
+fn held_in_virtual_time(nt: usize, lookahead: Option<u32>) -> (usize, f64) {
+    const N_RANKS: u32 = 16;
+    let counters: Vec<Arc<Counting>> = (0..N_RANKS).map(|_| Arc::default()).collect();
+    let received = counters.clone();
+    let memory = move |rank: Rank| -> Arc<dyn Memory> {
+        Arc::new(Counter(received[rank.0 as usize].clone()))
+    };
+    let settings = Settings::default();
+    let ran = on_ranks(
+        Weather::default(),
+        N_RANKS,
+        &settings,
+        memory,
+        move |world, messenger| {
+            let rank = messenger.rank();
+            let space = spaces::Cholesky::on(N_RANKS, nt, lookahead, rank).unwrap();
+            let workers = VirtualWorkers::new(world, rank, 4);
+            run_across(&space, &Context::new(&workers).across(messenger)).unwrap();
+            world.now()
+        },
+    );
+    let last = ran.unwrap().into_iter().max().unwrap();
+    let peaks = counters
+        .iter()
+        .map(|counter| counter.peak.load(Ordering::SeqCst));
+    (peaks.max().unwrap(), last.as_secs_f64())
+}
+
+#[test]
+fn three_columns_of_lookahead_hold_two_thirds_of_what_no_bound_holds_and_take_no_longer() {
+    let nt = 64;
+    let (unbounded, shortest) = held_in_virtual_time(nt, None);
+    let (held, seconds) = held_in_virtual_time(nt, Some(3));
+    println!("{unbounded} bytes in {shortest} s; with three columns {held} in {seconds}");
+    assert!(3 * held < 2 * unbounded, "{held} bytes of {unbounded}");
+    assert!(seconds < 1.02 * shortest, "{seconds} s after {shortest}");
 }

@@ -16,10 +16,13 @@ use std::time::Duration;
 /// Ranks, in a square.
 pub const N_RANKS: u32 = 4;
 
-/// A datum of so many zeros, which take no room before they travel.
+/// A datum of zeros, which take no room before they travel.
 #[derive(Clone, Debug)]
-pub struct Blank {
-    bytes: usize,
+pub enum Blank {
+    /// So many bytes.
+    Made(usize),
+    /// Where they came from.
+    Received(Arc<dyn Block>),
 }
 
 /// The longest blank.
@@ -27,7 +30,10 @@ static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 impl Datum for Blank {
     fn bytes(&self) -> usize {
-        self.bytes
+        match self {
+            Blank::Made(bytes) => *bytes,
+            Blank::Received(block) => block.bytes().len(),
+        }
     }
 }
 
@@ -36,14 +42,13 @@ impl Wire for Blank {
         Head::new()
     }
     fn size(&self) -> usize {
-        self.bytes
+        self.bytes()
     }
     fn body(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&ZEROS[..self.bytes])
+        Cow::Borrowed(&ZEROS[..self.bytes()])
     }
     fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
-        let bytes = body.bytes().len();
-        Ok(Blank { bytes })
+        Ok(Blank::Received(body.into()))
     }
 }
 
@@ -74,27 +79,38 @@ pub struct Cholesky {
     matrix: TiledMatrix<f64>,
     blanks: Store<Blank>,
     microseconds: Microseconds,
+    lookahead: Option<u32>,
 }
 
 impl Cholesky {
     /// `nt` tiles a side, on a square of ranks.
     pub fn new(nt: usize, rank: Rank) -> Outcome<Self> {
+        Self::on(N_RANKS, nt, None, rank)
+    }
+
+    /// The same on any square of ranks, with a lookahead of so many columns or none.
+    pub fn on(n_ranks: u32, nt: usize, lookahead: Option<u32>, rank: Rank) -> Outcome<Self> {
         let kernels: Kernels = serde_json::from_str(include_str!("kernels.json"))?;
-        let side = N_RANKS.isqrt();
+        let side = n_ranks.isqrt();
         let distribution = Distribution::BlockCyclic(Grid::new(side, side)?);
         let layout = Layout::lower(nt * kernels.nb, kernels.nb)?.distributed(distribution, rank)?;
         let bytes = kernels.nb * kernels.nb * size_of::<f64>();
-        let blanks = (0..layout.n_slots()).map(|_| Blank { bytes });
+        let blanks = (0..layout.n_slots()).map(|_| Blank::Made(bytes));
         Ok(Cholesky {
             blanks: Store::new("blanks", blanks),
             matrix: TiledMatrix::vacant(layout, Arc::new(Heap)),
             microseconds: kernels.microseconds,
+            lookahead,
         })
     }
 
     fn factor(&self) -> Factor<'_, f64> {
         let factor = Factor::new(&self.matrix, Backend::Auto);
-        factor.unwrap_or_else(|_| unreachable!("the layout is a lower one"))
+        let factor = factor.unwrap_or_else(|_| unreachable!("the layout is a lower one"));
+        match self.lookahead {
+            Some(columns) => factor.with_lookahead(columns),
+            None => factor,
+        }
     }
 }
 
@@ -153,7 +169,7 @@ impl TaskSpace for Cholesky {
                 // The factor of a diagonal tile travels as its triangle.
                 let nb = self.matrix.nb();
                 if let Some(tile) = flows.iter().next() {
-                    tile.update().bytes = nb * (nb + 1) / 2 * size_of::<f64>();
+                    *tile.update() = Blank::Made(nb * (nb + 1) / 2 * size_of::<f64>());
                 }
                 kernels.potrf
             }
@@ -262,7 +278,7 @@ impl TaskSpace for Stencil {
     fn run(&self, _: Point, flows: &mut Flows<'_, Blank>) -> Result<(), TaskError> {
         spend(BODY);
         let [.., shown] = flows.slots::<4>();
-        shown.put(Blank { bytes: HALO });
+        shown.put(Blank::Made(HALO));
         Ok(())
     }
 

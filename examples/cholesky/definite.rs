@@ -6,7 +6,9 @@ use super::problem::{
     is_plan_only, judge, kept, over_ranks, say_more,
 };
 use clap::Args;
+use cli::counts::is_counts_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
@@ -14,6 +16,7 @@ use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
+use std::sync::Arc;
 
 /// What both examples are, but for their names.
 pub const fn example(name: &'static str, about: &'static str) -> Example {
@@ -31,6 +34,7 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
             "backend",
             "check",
             "plan",
+            "simulate",
         ],
     }
 }
@@ -39,6 +43,11 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
 pub trait Method: Sync {
     /// How many levels of tasks it can do.
     const LEVELS: usize;
+
+    /// The columns by which panels may run ahead, if it bounds them.
+    fn lookahead(&self) -> Option<u32> {
+        None
+    }
 
     /// Overwrites the lower triangle of `a` by its factor, with all ranks.
     fn factor<T: Scalar>(
@@ -61,6 +70,10 @@ pub struct Own {
     /// Tiles in a row of a block, with --levels 2: blocks travel between ranks [default: 4]
     #[arg(long, value_name = "TILES", value_parser = clap::value_parser!(u32).range(1..))]
     block: Option<u32>,
+    /// Panels run ahead of the other updates by so many columns only, and ranks hold less of each
+    /// other's tiles [default: no bound]
+    #[arg(long, value_name = "COLUMNS")]
+    pub lookahead: Option<u32>,
 }
 
 impl Own {
@@ -124,9 +137,24 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
             }
         };
         let layout = over_ranks(layout, settings, runtime)?;
+        let lookahead = method.lookahead();
+        if lookahead != settings.own.lookahead {
+            return Err(Failure::refused(
+                "--lookahead: only the example cholesky has one",
+            ));
+        }
+        if let Some(columns) = lookahead {
+            outcome.set("lookahead", columns);
+        }
+        if is_counted::<T>(layout, backend, settings, outcome)? {
+            return Ok(());
+        }
         let needs = |[there]: [Layout; 1]| {
             let workers = runtime.n_threads();
-            let factor = needs::cholesky::<T>(&there, workers);
+            let factor = match lookahead {
+                Some(columns) => needs::cholesky_ahead::<T>(&there, columns, workers),
+                None => needs::cholesky::<T>(&there, workers),
+            };
             let all = match is_checked(settings, n) {
                 true => factor.then(needs::cholesky_check::<T>(&there, workers)),
                 false => factor,
@@ -164,6 +192,25 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         }
         Ok(())
     }
+}
+
+/// Whether only counts were asked for. The sequence has the same graph and sends as much in all; which
+/// ranks pass it on depends on the names of its tasks, which are others.
+fn is_counted<T: Scalar>(
+    layout: Layout,
+    backend: Backend,
+    settings: &Settings<Own>,
+    outcome: &mut Outcome,
+) -> Result<bool, Failure> {
+    if settings.simulate.is_none() {
+        return Ok(false);
+    }
+    let tiles = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
+    let mut factor = Factor::new(&tiles, backend)?;
+    if let Some(columns) = settings.own.lookahead {
+        factor = factor.with_lookahead(columns);
+    }
+    is_counts_only(&factor, settings, outcome)
 }
 
 /// The order of the matrix in a file.

@@ -49,6 +49,7 @@
 // Each example uses its part.
 #![allow(dead_code, unused_imports)]
 
+pub mod counts;
 pub mod measure;
 pub mod outcome;
 pub mod process;

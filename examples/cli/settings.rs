@@ -104,6 +104,10 @@ pub struct Flags {
     /// Tell the memory that each rank needs and what there is, and compute nothing
     #[arg(long)]
     pub plan: bool,
+    /// Compute nothing: tell what --ranks ranks, any number, would do and send; with --threads also
+    /// what they would hold
+    #[arg(long, value_name = "WHAT", conflicts_with_all = OF_REAL_RUNS)]
+    pub simulate: Option<Simulation>,
     /// Record the measured run and write it to this file, of a kind that its extension tells:
     /// pftrace, json, prv, paje, svg or html
     #[arg(long, value_name = "FILE", value_parser = trace_file)]
@@ -158,6 +162,30 @@ const OF_ONE_RANK: [&str; 14] = [
 
 /// Flags that every example honours which runs a graph, or simulates one.
 const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
+
+/// Flags that mean nothing where nothing is run.
+const OF_REAL_RUNS: [&str; 20] = [
+    "transport",
+    "rank",
+    "hosts",
+    "peers",
+    "listen",
+    "ports",
+    "drive",
+    "silence",
+    "repeat",
+    "policy",
+    "bind",
+    "backend",
+    "seed",
+    "variant",
+    "check",
+    "plan",
+    "trace",
+    "dot",
+    "progress",
+    "live",
+];
 
 /// Worker threads of one process, unless it has more than an eighth as many processors.
 const MOST_THREADS: usize = 1024;
@@ -222,6 +250,13 @@ pub enum Variant {
     Ideal,
 }
 
+/// What is told of a run that is not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Simulation {
+    /// Tasks, messages and bytes of each rank, and bounds; no clock
+    Counts,
+}
+
 macro_rules! shown_as_on_the_command_line {
     ($($name:ty),+) => {$(
         impl fmt::Display for $name {
@@ -232,7 +267,18 @@ macro_rules! shown_as_on_the_command_line {
         }
     )+};
 }
-shown_as_on_the_command_line!(Transport, Drive, Precision, Binding, Backend, Variant);
+shown_as_on_the_command_line!(
+    Transport, Drive, Precision, Binding, Backend, Variant, Simulation
+);
+
+impl Flags {
+    /// How many ranks are simulated, if they are: those that were asked for, or the grid's.
+    pub fn n_simulated(&self) -> Option<usize> {
+        self.simulate?;
+        let of_grid = self.grid.map(|grid| grid.rows * grid.columns);
+        self.ranks.or(of_grid).or(Some(1))
+    }
+}
 
 /// Rows and columns of the grid of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,6 +370,10 @@ impl<Own: Args> Settings<Own> {
             ));
         }
         let launched = Place::of(|name| std::env::var(name).ok());
+        if self.simulate.is_some() {
+            return (!matches!(launched, Ok(None)))
+                .then(|| "--simulate: one process counts for all ranks; start it alone".into());
+        }
         match transport {
             // Ranks that somebody else starts are theirs to count.
             _ if rank.is_some() || !matches!(launched, Ok(None)) => None,
@@ -352,10 +402,14 @@ impl<Own: Args> Settings<Own> {
             ..
         } = &self.flags;
         // Whatever else is wrong with the ranks is told when they are started.
-        if let Some(grid) = grid
-            && let Ok(n_ranks) = self
+        let n_ranks = || match self.n_simulated() {
+            Some(n_ranks) => Ok(n_ranks),
+            None => self
                 .builder()
-                .and_then(|builder| Ok(builder.count_ranks()?))
+                .and_then(|builder| Ok(builder.count_ranks()?)),
+        };
+        if let Some(grid) = grid
+            && let Ok(n_ranks) = n_ranks()
             && grid.rows * grid.columns != n_ranks
         {
             return Some(format!(
@@ -380,6 +434,11 @@ impl<Own: Args> Settings<Own> {
     ///
     /// Fails if the ranks' hosts cannot be read.
     pub(super) fn builder(&self) -> Result<RuntimeBuilder, Failure> {
+        if self.simulate.is_some() {
+            // Nothing is run on it.
+            let alone = Runtime::builder().ranks(1).threads(1);
+            return Ok(alone.transport(dataflow::Transport::Local));
+        }
         let mut builder = Runtime::builder()
             .bind(self.bound_to())
             .policy(self.policy.clone())
@@ -440,8 +499,9 @@ impl<Own: Args> Settings<Own> {
         Ok(Some(seat))
     }
 
-    /// The grid that was asked for, or the squarest of so many ranks.
+    /// The grid that was asked for, or the squarest of so many ranks, or of those that are simulated.
     pub fn grid_of(&self, n_ranks: usize) -> Grid {
+        let n_ranks = self.n_simulated().unwrap_or(n_ranks);
         let rows = (1..=n_ranks.isqrt()).rev();
         let rows = rows.into_iter().find(|rows| n_ranks.is_multiple_of(*rows));
         let rows = rows.unwrap_or(1);

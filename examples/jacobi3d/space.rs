@@ -15,6 +15,7 @@ use super::sweep::{Block, Part};
 use super::variant::Rounds;
 use dataflow::core::data::Version;
 use dataflow::core::port::Memory;
+use dataflow::linalg::weight::Weight;
 use dataflow::prelude::*;
 use std::sync::Arc;
 
@@ -260,6 +261,25 @@ impl TaskSpace for Jacobi {
 
     fn count(&self, on: Rank) -> u64 {
         (u64::from(self.sweeps) + 1) * self.places_on(on).count() as u64
+    }
+}
+
+impl Weight for Jacobi {
+    fn bytes(&self, task: Task, flow: usize) -> u64 {
+        let side = Side::all().nth(flow.wrapping_sub(TO));
+        side.map_or(0, |side| {
+            let shape = self.grid.shape(parts(task).1).into_iter().enumerate();
+            let along = shape.filter(|(axis, _)| *axis != side.axis);
+            along.map(|(_, cells)| cells as u64).product::<u64>() * size_of::<f64>() as u64
+        })
+    }
+
+    fn flops(&self, task: Task) -> f64 {
+        let (s, place) = parts(task);
+        match s {
+            0 => 0.0,
+            _ => 7.0 * self.grid.shape(place).iter().product::<usize>() as f64,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use super::variant::Rounds;
 use dataflow::core::data::Version;
 use dataflow::core::port::{Block, Head, Heap, Memory, Wire};
 use dataflow::linalg::scalar::c64;
+use dataflow::linalg::weight::Weight;
 use dataflow::prelude::*;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -465,6 +466,35 @@ impl TaskSpace for Transforms {
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
         let planes = (0..self.planes()).map(|p| Plane { p });
         planes.filter(move |&task| self.rank(task) == on)
+    }
+}
+
+impl Weight for Transforms {
+    fn bytes(&self, task: Task, flow: usize) -> u64 {
+        let other = flow.saturating_sub(PIECE) as u32;
+        let length = match task {
+            Plane { p } if flow >= PIECE => self.piece(p, other),
+            Evolve { q, .. } if flow >= PIECE => self.piece(other, q),
+            Back { p, .. } if flow == TERMS => self.terms(self.zs(p)),
+            _ => 0,
+        };
+        (length * size_of::<c64>()) as u64
+    }
+
+    /// 5·n·log₂ n of a transform of n numbers; of sheets also six for each number, by which it is multiplied.
+    fn flops(&self, task: Task) -> f64 {
+        let [nx, ny, nz] = self.problem.extent.0;
+        let log = |n: usize| (n as f64).log2();
+        let columns = |q: u32| (self.xs(q).len() * ny * nz) as f64;
+        match task {
+            Plane { p } | Back { p, .. } => {
+                let numbers = (self.zs(p).len() * nx * ny) as f64;
+                5.0 * numbers * log(nx * ny)
+            }
+            Sheet { q } => 5.0 * columns(q) * log(nz),
+            Evolve { q, .. } => columns(q) * (5.0 * log(nz) + 6.0),
+            Sum { .. } => 0.0,
+        }
     }
 }
 

@@ -29,6 +29,21 @@ use dataflow::{Runtime, Transport};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
+/// The common flags of an example that works on one matrix of any shape, and whose graph can be counted.
+pub const COUNTED: &[&str] = &[
+    "n",
+    "m",
+    "nb",
+    "grid",
+    "precision",
+    "input",
+    "seed",
+    "backend",
+    "check",
+    "plan",
+    "simulate",
+];
+
 /// The common flags of an example that works on one matrix of any shape.
 pub const OF_A_MATRIX: &[&str] = &[
     "n",

@@ -1,6 +1,7 @@
 //! `cholesky`: orders, digests, grids, generated matrices.
 
 use crate::ended::*;
+use serde_json::Value;
 
 #[test]
 fn every_grid_of_ranks_answers_as_one_rank() {
@@ -164,4 +165,37 @@ fn a_matrix_that_does_not_fit_is_refused_before_it_is_made() {
             "{arguments:?}"
         );
     }
+}
+
+#[test]
+fn a_lookahead_changes_what_is_held_and_nothing_else() {
+    let arguments = ["--n", "600", "--nb", "10", "--ranks", "4", "--json"];
+    let with = |more: &[&str]| run("cholesky", &[&arguments[..], more].concat()).done();
+    let (free, bound) = (with(&[]), with(&["--lookahead", "2"]));
+    assert_eq!(
+        (&free["lookahead"], &bound["lookahead"]),
+        (&Value::Null, &2.into())
+    );
+    for key in ["digest", "residual", "tasks", "messages", "bytes"] {
+        assert_eq!(bound[key], free[key], "{key}");
+    }
+    let told = |object: &Value| {
+        object["plan"]["ranks"][0]["received_bytes"]
+            .as_u64()
+            .unwrap()
+    };
+    let plan = |more: &[&str]| with(&[&["--plan", "--check=false"][..], more].concat());
+    let (free, bound) = (plan(&[]), plan(&["--lookahead", "2"]));
+    assert!(2 * told(&bound) < told(&free), "{bound} of {free}");
+    let counted = ["--simulate", "counts", "--threads", "2"];
+    let counted = |more: &[&str]| {
+        let object = with(&[&counted[..], more].concat());
+        object["counts"]["held_bytes_by_rank"]["max"]
+            .as_f64()
+            .unwrap()
+    };
+    let (free, bound) = (counted(&[]), counted(&["--lookahead", "2"]));
+    assert!(bound < free, "{bound} of {free}");
+    let refused = run("cholesky_sequence", &["--n", "20", "--lookahead", "2"]);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
 }

@@ -208,6 +208,106 @@ fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
 }
 
 #[test]
+fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
+    for of in [
+        "cholesky --n 190 --nb 20",
+        "cholesky_sequence --n 190 --nb 20",
+        "lu --n 190 --nb 20 --pivoting none",
+        "qr --n 190 --nb 20 --tree greedy",
+        "matmul --n 190 --nb 20",
+        "jacobi3d --n 20 --blocks 5x4x3 --iterations 4",
+        "nas_ft --size 16x32x64 --blocks 7x8",
+    ] {
+        let arguments = ["--json", "--ranks", "6"];
+        let simulate = ["--simulate", "counts"];
+        let counted = run_of(of, &[&arguments[..], &simulate].concat());
+        assert_eq!(counted.status, 0, "{of}: {}", counted.stderr);
+        let (counted, ran) = (
+            counted.object(),
+            run_of(of, &[&arguments[..], &["--threads", "1"]].concat()).object(),
+        );
+        assert!(
+            counted["seconds"].is_null() && counted["residual"].is_null(),
+            "{of} computed"
+        );
+        for key in [
+            "n",
+            "nb",
+            "grid",
+            "ranks",
+            "tasks",
+            "messages",
+            "bytes",
+            "activations",
+        ] {
+            assert_eq!(counted[key], ran[key], "{of}: {key}");
+        }
+        // Who passes a tile on depends on the task's name, and a sequence has its own.
+        if of.starts_with("cholesky_sequence") {
+            continue;
+        }
+        let by_rank = ran["per_rank"].as_array().unwrap().iter();
+        let most = by_rank.map(|rank| rank["messages"].as_u64().unwrap()).max();
+        let counted = &counted["counts"]["messages_sent_by_rank"]["max"];
+        assert_eq!(counted.as_f64(), most.map(|most| most as f64), "{of}");
+    }
+}
+
+#[test]
+fn more_ranks_than_start_here_are_counted_and_what_they_would_hold() {
+    let arguments = [
+        "--simulate",
+        "counts",
+        "--n",
+        "4000",
+        "--nb",
+        "100",
+        "--grid",
+        "16x16",
+    ];
+    let object = run(
+        "cholesky",
+        &[&arguments[..], &["--threads", "4", "--json"]].concat(),
+    )
+    .object();
+    let counts = &object["counts"];
+    assert_eq!(
+        (&object["ranks"], &object["tasks"]),
+        (&256.into(), &11_480.into())
+    );
+    assert_eq!(
+        (&counts["path_tasks"], &counts["tasks_by_class"]["Potrf"]),
+        (&118.into(), &40.into())
+    );
+    assert!(
+        counts["held_bytes_by_rank"]["max"].as_f64().unwrap() >= 80_000.0,
+        "{counts}"
+    );
+    let people = run("cholesky", &arguments);
+    assert!(
+        people.stdout.contains("critical path: 118 tasks"),
+        "{}",
+        people.stdout
+    );
+    for refused in [
+        &["cholesky", "--simulate", "counts", "--check"][..],
+        &[
+            "cholesky",
+            "--simulate",
+            "counts",
+            "--ranks",
+            "5",
+            "--grid",
+            "2x2",
+        ],
+        &["lu", "--simulate", "counts"],
+        &["solve", "--simulate", "counts"],
+    ] {
+        assert_eq!(run(refused[0], &refused[1..]).status, 2, "{refused:?}");
+    }
+}
+
+#[test]
 fn a_run_without_room_is_refused_with_the_numbers() {
     // A rectangular one would be small.
     for of in PLANS.iter().filter(|of| !of.contains("--m ")) {

@@ -21,6 +21,7 @@ extern crate blas_src as _;
 pub mod scalar;
 
 mod compiled;
+mod lookahead;
 mod succession;
 
 pub mod matrix;

@@ -14,6 +14,7 @@ use dataflow_core::run_across;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::cholesky::{Check, Factor, Inverse, Solve, factor, residual};
 use dataflow_linalg::kernel::{Backend, Op, Side};
+use dataflow_linalg::lu::{self, Pivots};
 use dataflow_linalg::matrix::digest::{Digest, digest};
 use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow_linalg::matrix::norm::{Norm, norm};
@@ -23,6 +24,7 @@ use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, Triangular, Triangula
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use dataflow_linalg::scalar::{Scalar, c32, c64};
 use ranks::{Crossed, on_ranks};
+use std::num::NonZeroU32;
 use traffic::{Loops, Read, extent, lower, whole};
 
 const N: usize = 50;
@@ -113,6 +115,79 @@ fn every_grid_gives_the_digest_of_one_rank_in_every_precision() {
     }
     assert_eq!(across::<f32>(2, 2, 1).0, alone::<f32>());
     assert_eq!(across::<c64>(2, 2, 1).0, alone::<c64>());
+}
+
+/// Decompositions that have a lookahead.
+#[derive(Clone, Copy, Debug)]
+enum Decomposition {
+    Cholesky,
+    Unpivoted,
+    Pivoted,
+    Tournament,
+    Qr,
+}
+
+/// Factors a matrix over a grid in the order of priorities; the sum of the ranks' digests, and what crossed.
+fn ahead(what: Decomposition, (p, q): (u32, u32), lookahead: Option<u32>) -> (Digest, Crossed) {
+    let (parts, crossed) = on_ranks(p * q, (3, 2), |courier| {
+        let layout = match what {
+            Decomposition::Cholesky => Layout::lower(N, NB),
+            _ => Layout::general(N, N, NB),
+        };
+        let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+        let layout = layout.unwrap().distributed(grid, courier.rank()).unwrap();
+        let a = TiledMatrix::<f64>::from_entries(layout, &PositiveDefinite::new(N, 3));
+        let on = Context::new(&Inline).across(courier);
+        macro_rules! run {
+            ($factor:expr) => {{
+                let factor = $factor;
+                match lookahead {
+                    None => factor.run(&on).unwrap(),
+                    Some(columns) => factor.with_lookahead(columns).run(&on).unwrap(),
+                }
+            }};
+        }
+        let backend = Backend::Faer;
+        match what {
+            Decomposition::Cholesky => run!(Factor::new(&a, backend).unwrap()),
+            Decomposition::Qr => {
+                let (tree, ib) = (Tree::Greedy, 4);
+                let q = Reflectors::new(a.layout(), Options { tree, ib });
+                run!(qr::Factor::new(&a, &q, backend).unwrap())
+            }
+            Decomposition::Unpivoted => {
+                run!(lu::Unpivoted::new(&a, &Pivots::new(&a), backend).unwrap())
+            }
+            Decomposition::Pivoted => {
+                let pivots = Pivots::new(&a);
+                run!(lu::Factor::new(&a, &pivots, backend).unwrap())
+            }
+            Decomposition::Tournament => {
+                let (pivots, groups) = (Pivots::new(&a), NonZeroU32::new(2).unwrap());
+                let factor = lu::Factor::new(&a, &pivots, backend).unwrap();
+                run!(factor.by_tournament(groups))
+            }
+        };
+        digest(&a).unwrap()
+    });
+    (parts.into_iter().sum(), crossed)
+}
+
+#[test]
+fn a_lookahead_changes_neither_bits_nor_what_crosses() {
+    use Decomposition::{Cholesky, Pivoted, Qr, Tournament, Unpivoted};
+    for what in [Cholesky, Unpivoted, Pivoted, Tournament, Qr] {
+        for grid in [(1, 1), (2, 2), (2, 3)] {
+            let (expected, crossed) = ahead(what, grid, None);
+            for columns in [0, 2, 50] {
+                let of = format!("{what:?} on {grid:?}, {columns} columns");
+                let (digest, crossed_too) = ahead(what, grid, Some(columns));
+                assert_eq!(digest, expected, "{of}");
+                let sent = |crossed: &Crossed| (crossed.data, crossed.bytes);
+                assert_eq!(sent(&crossed_too), sent(&crossed), "{of}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@
 
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
-use crate::matrix::{Part, Structure, Tile, TiledMatrix};
+use crate::lookahead::Lookahead;
+use crate::matrix::{Distribution, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -27,6 +28,7 @@ pub struct Factor<'a, T: Scalar> {
     nt: u32,
     /// Who runs the tasks inside of tasks, if there are any.
     inside: Option<&'a dyn Executor>,
+    lookahead: Option<Lookahead>,
 }
 
 /// Overwrites the lower triangle of `a` by its Cholesky factor L. n³/3 flops; copies no tile.
@@ -68,6 +70,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
             backend,
             nt: a.nt() as u32,
             inside: None,
+            lookahead: None,
         })
     }
 
@@ -79,6 +82,34 @@ impl<'a, T: Scalar> Factor<'a, T> {
     pub fn in_two_levels(self, on: &'a dyn Executor) -> Self {
         let inside = Some(on);
         Factor { inside, ..self }
+    }
+
+    /// The same with panels that run ahead of the other updates by so many columns only: first the panels,
+    /// then the updates of the next `columns` columns behind their panel, then the others step by step.
+    /// L has the same bits, and the same is sent.
+    ///
+    /// Without a bound tasks go by the longest way to the end. Then panels run far ahead, and a rank
+    /// holds what it receives of them, which may be several times its own part; with three columns it is
+    /// about five panels ([`needs::cholesky_ahead`](crate::needs::cholesky_ahead)).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::{port::Inline, prelude::*};
+    /// use dataflow_linalg::cholesky::{Factor, Task};
+    /// use dataflow_linalg::kernel::Backend;
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::PositiveDefinite};
+    /// let a = TiledMatrix::<f64>::from_entries(Layout::lower(90, 10)?, &PositiveDefinite::new(90, 1));
+    /// let factor = Factor::new(&a, Backend::Auto)?.with_lookahead(3);
+    /// let update = |k| Task::Gemm { m: 8, n: 5, k };
+    /// assert!(factor.priority(update(2)) > factor.priority(Task::Herk { m: 8, k: 0 }));
+    /// assert!(factor.priority(update(1)) < factor.priority(Task::Herk { m: 8, k: 0 }));
+    /// factor.run(&Inline)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_lookahead(self, columns: u32) -> Self {
+        let lookahead = Some(Lookahead { columns });
+        Factor { lookahead, ..self }
     }
 
     /// Looks for an entry that is not finite, all tiles in parallel; every rank looks through its own.
@@ -156,10 +187,28 @@ task_space! {
             self.a.layout().describe(about);
             about.parameter("precision", T::PRECISION);
             about.parameter("backend", self.backend);
+            if let Some(ahead) = self.lookahead {
+                about.parameter("lookahead", ahead.columns);
+            }
+        }
+
+        /// Tile (m, n) has n + 1 tasks; looks at each column of tiles that is there.
+        fn count(&self, on: Rank) -> u64 {
+            let Distribution::BlockCyclic(grid) = *self.a.distribution();
+            let Some((row, column)) = grid.place(on) else { return 0 };
+            let nt = self.nt as usize;
+            let columns = (column..nt).step_by(grid.q());
+            let tasks = columns.map(|n| (n + 1) as u64 * grid.rows_in(row, n..nt) as u64);
+            tasks.sum()
         }
 
         /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
+        /// With a lookahead its order.
         fn priority(&self, task: Task) -> i64 {
+            if let Some(ahead) = self.lookahead {
+                let (step, column) = task.place();
+                return ahead.urgency(self.nt, step, column);
+            }
             let last = i64::from(self.nt) - 1;
             // Potrf 1, Trsm 3, Herk 3, Gemm 6; a step down the subdiagonal is Trsm + Gemm = 9.
             let potrf = |k: i64| if k == last { 1 } else { 9 * (last - k) - 1 };
@@ -174,6 +223,17 @@ task_space! {
     }
 }
 use Task::{Gemm, Herk, Potrf, Trsm};
+
+impl Task {
+    /// Its step, and the column of tiles that it changes.
+    fn place(self) -> (u32, u32) {
+        match self {
+            Potrf { k } | Trsm { k, .. } => (k, k),
+            Herk { m, k } => (k, m),
+            Gemm { n, k, .. } => (k, n),
+        }
+    }
+}
 
 impl<T: Scalar> Factor<'_, T> {
     fn potrf(&self, k: u32, tile: &mut Tile<T>) -> Result<(), TaskError> {
@@ -194,7 +254,7 @@ impl<T: Scalar> Factor<'_, T> {
 mod tests {
     use super::*;
     use crate::matrix::generate::{Hilbert, PositiveDefinite};
-    use crate::matrix::{Distribution, Format, Grid, Layout};
+    use crate::matrix::{Format, Grid, Layout};
     use crate::scalar::c64;
     use dataflow_core::port::{Heap, Inline, Shuffled};
     use dataflow_core::sequence::record::{Recorded, record};

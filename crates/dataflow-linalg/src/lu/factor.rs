@@ -27,6 +27,7 @@ use super::rank_rows::RankRows;
 use super::tournament::{SEATS, TOP as PANEL_TOP};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
+use crate::lookahead::Lookahead;
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
@@ -87,6 +88,7 @@ pub struct Factor<'a, T: Scalar> {
     /// Whose tiles are gathered together: rows of ranks, or groups of a tournament.
     pub(super) groups: RankRows,
     pub(super) tournament: bool,
+    lookahead: Option<Lookahead>,
 }
 
 /// Overwrites `a` by L and U with P·A = L·U: L unit lower below the diagonal, U on and above it.
@@ -179,6 +181,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
             rows: RankRows::of(a),
             groups: RankRows::of(a),
             tournament: false,
+            lookahead: None,
         })
     }
 
@@ -187,6 +190,14 @@ impl<'a, T: Scalar> Factor<'a, T> {
     pub fn by_tournament(mut self, groups: NonZeroU32) -> Self {
         self.groups.p = groups.get();
         self.tournament = true;
+        self
+    }
+
+    /// The same with panels that run ahead of the other updates by so many columns only, as
+    /// [`cholesky::Factor::with_lookahead`](crate::cholesky::Factor::with_lookahead).
+    #[must_use]
+    pub fn with_lookahead(mut self, columns: u32) -> Self {
+        self.lookahead = Some(Lookahead { columns });
         self
     }
 
@@ -301,6 +312,9 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             true => about.parameter("pivoting", "tournament"),
             false => about.parameter("pivoting", "partial"),
         };
+        if let Some(ahead) = self.lookahead {
+            about.parameter("lookahead", ahead.columns);
+        }
         let (p, n_rows) = (self.rows.p as usize, self.rows.most());
         about.class("Begin").update("TILE");
         optional(about.class("Gather"), "ROWS", self.groups.most())
@@ -534,8 +548,8 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     /// The longest way to the end, as if a panel were one chain of its tiles at half the speed of
-    /// an update: 6 for each tile of a panel and for each update of a column. What is left of the
-    /// panels comes last.
+    /// an update: 6 for each tile of a panel and for each update of a column; with a lookahead its order.
+    /// What is left of the panels comes last.
     fn priority(&self, task: Task) -> i64 {
         let (mt, steps) = (i64::from(self.rows.mt), i64::from(self.steps()));
         // All panels from column n on.
@@ -543,10 +557,15 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             let n = n.min(steps);
             3 * (steps - n) * (2 * mt - n - steps + 3)
         };
-        let level = |n: u32, k: u32| 6 * i64::from(n.min(self.steps()) - k) + panels(n.into());
+        let level = |n: u32, k: u32| match self.lookahead {
+            None => 6 * i64::from(n.min(self.steps()) - k) + panels(n.into()),
+            // Of a column, what ends an update and what begins one have two levels.
+            Some(ahead) => 2 * ahead.urgency(self.nt, k, n),
+        };
         match task {
             Begin { n, .. } => 4 + level(n, 0),
             Gather { k, .. } | Merge { k, .. } | Panel { k } => 4 + level(k, k),
+            Scatter { k, .. } if self.lookahead.is_some() => 4 + level(k, k),
             Scatter { k, .. } => 4 + level(k + 1, k),
             Rise { n, k, .. } | Top { n, k } => 4 + level(n, k),
             Update { n, k, .. } => 3 + level(n, k),

@@ -17,7 +17,8 @@ use super::pivots::{Pivots, Swaps};
 use crate::error::LinalgError;
 use crate::kernel::Op::NoTranspose;
 use crate::kernel::{Backend, Diagonal, Side, Triangle, gemm_op, getrf_unpivoted, trsm_op};
-use crate::matrix::{Part, Tile, TiledMatrix};
+use crate::lookahead::Lookahead;
+use crate::matrix::{Distribution, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::data::Version;
@@ -31,6 +32,7 @@ pub struct Unpivoted<'a, T: Scalar> {
     backend: Backend,
     mt: u32,
     nt: u32,
+    lookahead: Option<Lookahead>,
 }
 
 /// Overwrites `a` by L and U with A = L·U, and `pivots` by swaps that change nothing, so that the
@@ -77,7 +79,17 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
             backend,
             mt: a.mt() as u32,
             nt: a.nt() as u32,
+            lookahead: None,
         })
+    }
+
+    /// The same with panels that run ahead of the other updates by so many columns only, as
+    /// [`cholesky::Factor::with_lookahead`](crate::cholesky::Factor::with_lookahead); what it holds then:
+    /// [`needs::lu_unpivoted_ahead`](crate::needs::lu_unpivoted_ahead).
+    #[must_use]
+    pub fn with_lookahead(self, columns: u32) -> Self {
+        let lookahead = Some(Lookahead { columns });
+        Unpivoted { lookahead, ..self }
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
@@ -145,13 +157,35 @@ task_space! {
             about.parameter("precision", T::PRECISION);
             about.parameter("backend", self.backend);
             about.parameter("pivoting", "none");
+            if let Some(ahead) = self.lookahead {
+                about.parameter("lookahead", ahead.columns);
+            }
+        }
+
+        /// Tile (m, n) has min(m, n) + 1 tasks; looks at each row of tiles that is there.
+        fn count(&self, on: Rank) -> u64 {
+            let Distribution::BlockCyclic(grid) = *self.a.distribution();
+            let Some((row, column)) = grid.place(on) else { return 0 };
+            let (mt, nt) = (self.mt as usize, self.nt as usize);
+            let here = grid.columns_in(column, 0..nt);
+            let of_row = |m: usize| {
+                let left = grid.columns_in(column, 0..nt.min(m + 1));
+                // Those have column + 1, column + 1 + q, … tasks.
+                let left_of = left * (column + 1) + grid.q() * left * left.saturating_sub(1) / 2;
+                (left_of + (here - left) * (m + 1)) as u64
+            };
+            (row..mt).step_by(grid.p()).map(of_row).sum()
         }
 
         /// The bottom level of a square matrix: the longest way to the end in units of nb³/3 flops,
-        /// own weight included. For other shapes as if each tile lay in the square of all steps.
+        /// own weight included. For other shapes as if each tile lay in the square of all steps. With a
+        /// lookahead its order.
         fn priority(&self, task: UnpivotedTask) -> i64 {
             let last = i64::from(self.mt.min(self.nt)) - 1;
             let (m, n, k) = task.place();
+            if let Some(ahead) = self.lookahead {
+                return ahead.urgency(self.nt, k, n);
+            }
             let (m, n, k) = (i64::from(m).min(last), i64::from(n).min(last), i64::from(k));
             // Getrf 2, Right and Below 3, Update 6; a step down the diagonal is 2 + 3 + 6 = 11.
             let (long, short) = (m.max(n), m.min(n));

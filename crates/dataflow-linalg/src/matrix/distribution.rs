@@ -9,6 +9,7 @@
 
 use dataflow_core::rank::Rank;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// A `p × q` grid of ranks, numbered row by row: rank `r · q + c` sits in row `r`, column `c`.
@@ -71,6 +72,22 @@ impl Grid {
         let place = ((rank.0 / self.q) as usize, (rank.0 % self.q) as usize);
         (place.0 < self.p()).then_some(place)
     }
+
+    /// How many of some rows of tiles are dealt out to a row of the grid.
+    pub(crate) fn rows_in(self, row: usize, tiles: Range<usize>) -> usize {
+        dealt(tiles, row, self.p())
+    }
+
+    /// How many of some columns of tiles are dealt out to a column of the grid.
+    pub(crate) fn columns_in(self, column: usize, tiles: Range<usize>) -> usize {
+        dealt(tiles, column, self.q())
+    }
+}
+
+/// How many numbers of a range are `at` modulo `of`.
+fn dealt(range: Range<usize>, at: usize, of: usize) -> usize {
+    let below = |end: usize| (end + of - 1 - at) / of;
+    below(range.end.max(range.start)) - below(range.start)
 }
 
 impl fmt::Display for Grid {
@@ -183,6 +200,21 @@ impl fmt::Display for Distribution {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn rows_and_columns_are_dealt_out_as_owners_say() {
+        let grid = Grid::new(3, 4).unwrap();
+        let owners = Distribution::BlockCyclic(grid);
+        for rank in (0..12).map(Rank) {
+            let (row, column) = grid.place(rank).unwrap();
+            for (first, end) in (0..9).flat_map(|first| (0..15).map(move |end| (first, end))) {
+                let rows = (first..end).filter(|&i| owners.rank_of(i, column) == rank);
+                assert_eq!(grid.rows_in(row, first..end), rows.count());
+                let columns = (first..end).filter(|&j| owners.rank_of(row, j) == rank);
+                assert_eq!(grid.columns_in(column, first..end), columns.count());
+            }
+        }
+    }
 
     #[test]
     fn the_squarest_grid_has_all_ranks_and_no_more_rows_than_columns() {

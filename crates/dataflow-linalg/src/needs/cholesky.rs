@@ -1,21 +1,38 @@
 //! Cholesky: what a factor, a solution with it and an inverse take.
 
 use super::view::View;
-use super::{Needs, matrix};
+use super::{BESIDE, Needs, matrix};
 use crate::matrix::Layout;
 use crate::scalar::Scalar;
 
 /// [`cholesky::Factor`](crate::cholesky::Factor) of a lower matrix.
 pub fn cholesky<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
-    let received = view.sum(|m, k| usize::from(m >= k && view.reads_column(m, k)));
     let run = Needs {
         held: 0,
-        received,
+        received: view.sum(|m, k| received(&view, m, k)),
         // A diagonal tile is packed to be sent.
         workspace: view.kernels(workers) + view.sum_here(|m, k| usize::from(m == k)),
     };
     run.beside(matrix::<T>(layout))
+}
+
+/// The same with a [lookahead](crate::cholesky::Factor::with_lookahead) of so many columns.
+///
+/// What is received is for tasks in the order of their priorities and ranks that keep pace: of the panels
+/// that the lookahead spans, and of four more. A rank that falls behind the others may get more.
+pub fn cholesky_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let steps = BESIDE.saturating_add(columns as usize);
+    Needs {
+        received: view.sum_of_steps(steps, |m, k| received(&view, m, k)),
+        ..cholesky::<T>(layout, workers)
+    }
+}
+
+/// How often tile (m, k) of another rank comes.
+fn received(view: &View, m: usize, k: usize) -> usize {
+    usize::from(m >= k && view.reads_column(m, k))
 }
 
 /// [`cholesky::Solve`](crate::cholesky::Solve): the factor, and the right-hand sides that become the

@@ -1,7 +1,7 @@
 //! LU: what its four ways to choose pivots, its solutions and its inverse take.
 
 use super::view::View;
-use super::{Needs, matrix};
+use super::{BESIDE, Needs, matrix};
 use crate::kernel::Op;
 use crate::lu::{INNER_BLOCK, first_entrant};
 use crate::matrix::{Layout, Tile};
@@ -182,11 +182,7 @@ fn swaps<T: Scalar>(width: u128) -> u128 {
 /// [`lu::Unpivoted`](crate::lu::Unpivoted): as it stands.
 pub fn lu_unpivoted<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
-    let received = view.sum(|m, n| {
-        let along = m >= n && view.in_row(m) && view.meets_cols(n + 1..view.nt);
-        let down = m <= n && view.in_col(n) && view.meets_rows(m + 1..view.mt);
-        usize::from(along) + usize::from(down)
-    });
+    let received = view.sum(|m, n| received_unpivoted(&view, m, n));
     let diagonal = (0..view.mt.min(view.nt)).filter(|&k| view.is_here(k, k));
     let swaps = diagonal.map(|k| swaps::<T>(layout.tile_cols(k) as u128));
     let run = Needs {
@@ -198,6 +194,26 @@ pub fn lu_unpivoted<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
             + swaps.sum::<u128>(),
     };
     run.beside(matrix::<T>(layout))
+}
+
+/// The same with a [lookahead](crate::lu::Unpivoted::with_lookahead) of so many columns.
+///
+/// What is received is for tasks in the order of their priorities and ranks that keep pace, as with
+/// [`cholesky_ahead`](super::cholesky_ahead).
+pub fn lu_unpivoted_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let steps = BESIDE.saturating_add(columns as usize);
+    Needs {
+        received: view.sum_of_steps(steps, |m, n| received_unpivoted(&view, m, n)),
+        ..lu_unpivoted::<T>(layout, workers)
+    }
+}
+
+/// How often tile (m, n) of another rank comes: along its row, and down its column.
+fn received_unpivoted(view: &View, m: usize, n: usize) -> usize {
+    let along = m >= n && view.in_row(m) && view.meets_cols(n + 1..view.nt);
+    let down = m <= n && view.in_col(n) && view.meets_rows(m + 1..view.mt);
+    usize::from(along) + usize::from(down)
 }
 
 /// [`lu::Incremental`](crate::lu::Incremental): the matrix, and for each tile on and below the

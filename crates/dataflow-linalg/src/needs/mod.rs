@@ -20,9 +20,10 @@ mod refine;
 mod view;
 
 pub use available::available;
-pub use cholesky::{cholesky, cholesky_check, cholesky_solve, inverse};
+pub use cholesky::{cholesky, cholesky_ahead, cholesky_check, cholesky_solve, inverse};
 pub use lu::{
     lu, lu_check, lu_incremental, lu_inverse, lu_replay, lu_solve, lu_tournament, lu_unpivoted,
+    lu_unpivoted_ahead,
 };
 pub use pivoted::least_squares_minimum_norm;
 pub use product::{defect, gemm, herk, triangular};
@@ -131,6 +132,10 @@ pub fn process(workers: usize) -> u128 {
     const OF_WORKER: u128 = 1 << 20;
     LARGE_PAGE + workers as u128 * OF_WORKER
 }
+
+/// Steps beside those that a lookahead spans: what comes of the one under way, and of those that ranks
+/// are apart.
+const BESIDE: usize = 4;
 
 /// Tiles of a matrix alone.
 pub fn matrix<T: Scalar>(layout: &Layout) -> Needs {

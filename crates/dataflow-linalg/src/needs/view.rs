@@ -88,6 +88,27 @@ impl View {
         })
     }
 
+    /// What comes with so many steps in a row, where that is most, of what [`sum`](Self::sum) adds: tile
+    /// (m, n) with step min(m, n).
+    pub(super) fn sum_of_steps(
+        &self,
+        n_steps: usize,
+        times: impl Fn(usize, usize) -> usize,
+    ) -> u128 {
+        let mut of_step = vec![0; self.mt.min(self.nt)];
+        for (m, n) in (0..self.nt).flat_map(|n| (0..self.mt).map(move |m| (m, n))) {
+            if !self.is_here(m, n) {
+                of_step[m.min(n)] += times(m, n) as u128 * self.bytes(m, n);
+            }
+        }
+        let n_steps = n_steps.min(of_step.len()).max(1);
+        let windows = of_step.windows(n_steps);
+        windows
+            .map(|steps| steps.iter().sum())
+            .max()
+            .unwrap_or_default()
+    }
+
     /// Bytes of the tiles of this rank.
     pub(super) fn sum_here(&self, times: impl Fn(usize, usize) -> usize) -> u128 {
         self.add(|m, n| match self.is_here(m, n) {

@@ -20,7 +20,8 @@ use super::elimination::Step;
 use super::reflectors::{Options, Reflectors};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
-use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
+use crate::lookahead::Lookahead;
+use crate::matrix::{Distribution, Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -53,6 +54,7 @@ pub struct Factor<'a, T: Scalar> {
     pub(crate) q: &'a Reflectors<T>,
     backend: Backend,
     nt: u32,
+    lookahead: Option<Lookahead>,
 }
 
 /// Overwrites `a` by R and part of the reflectors, and returns the rest of them.
@@ -102,7 +104,16 @@ impl<'a, T: Scalar> Factor<'a, T> {
             q,
             backend,
             nt: a.nt() as u32,
+            lookahead: None,
         })
+    }
+
+    /// The same with panels that run ahead of the other updates by so many columns only, as
+    /// [`cholesky::Factor::with_lookahead`](crate::cholesky::Factor::with_lookahead).
+    #[must_use]
+    pub fn with_lookahead(self, columns: u32) -> Self {
+        let lookahead = Some(Lookahead { columns });
+        Factor { lookahead, ..self }
     }
 
     /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
@@ -176,6 +187,9 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.parameter("backend", self.backend);
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
+        if let Some(ahead) = self.lookahead {
+            about.parameter("lookahead", ahead.columns);
+        }
         let geqrt = about.class("Geqrt").update("TILE");
         geqrt.new_flow("V").new_flow("T").of("triangle");
         let tpqrt = about.class("Tpqrt").update("ABOVE").update("BELOW");
@@ -319,9 +333,13 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         self.a.rank_of(m as usize, n as usize)
     }
 
-    /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
+    /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included. With a
+    /// lookahead its order.
     fn priority(&self, task: Task) -> i64 {
         let (m, n) = task.tile();
+        if let Some(ahead) = self.lookahead {
+            return ahead.urgency(self.nt, task.step().panel(), n);
+        }
         self.q.levels.of_step(task.step(), m, n).into()
     }
 
@@ -336,16 +354,17 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
 
     fn count(&self, on: Rank) -> u64 {
         let (q, nt) = (&self.q.elimination, self.nt);
-        let of_row = |k, m| {
-            let here = (k..nt).filter(|&n| self.a.rank_of(m as usize, n as usize) == on);
-            let columns = match self.a.distribution().n_ranks() {
-                1 => u64::from(nt - k),
-                _ => here.count() as u64,
-            };
-            // In row k, what stays; in the others, what vanishes.
-            columns * (u64::from(q.is_triangle(k, m)) + 1)
+        let Distribution::BlockCyclic(grid) = *self.a.distribution();
+        let Some((row, column)) = grid.place(on) else {
+            return 0;
         };
-        let rows = (0..q.panels()).flat_map(|k| (k..q.mt()).map(move |m| (k, m)));
-        rows.map(|(k, m)| of_row(k, m)).sum()
+        let of_panel = |k: u32| -> u64 {
+            let columns = grid.columns_in(column, k as usize..nt as usize) as u64;
+            let rows = (k..q.mt()).filter(|&m| m as usize % grid.p() == row);
+            // In row k, what stays; in the others, what vanishes.
+            let tasks = rows.map(|m| u64::from(q.is_triangle(k, m)) + 1);
+            columns * tasks.sum::<u64>()
+        };
+        (0..q.panels()).map(of_panel).sum()
     }
 }

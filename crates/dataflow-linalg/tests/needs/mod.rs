@@ -177,6 +177,13 @@ fn no_rank_takes_more_memory_than_it_was_told_to_need() {
             let factor = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
             factor.run(&seat.by_priority(&on)).unwrap();
         });
+        compare("lu with a lookahead", told, |seat| {
+            let a = seat.matrix(layout, &Random::new(1));
+            let pivots = Pivots::new(&a);
+            let factor = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
+            let factor = factor.with_lookahead(1);
+            factor.run(&seat.by_priority(&on)).unwrap();
+        });
         for tree in [Tree::Flat, Tree::Binary, Tree::Greedy] {
             let options = Options { tree, ib: 4 };
             let told = |grid, rank| needs::qr::<f64>(&seen(layout, grid, rank), options, 1);

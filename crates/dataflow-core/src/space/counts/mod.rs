@@ -187,7 +187,7 @@ impl<'c, S: TaskSpace> Counting<'c, S> {
     /// Walks the tasks in rounds: in each, every rank runs as many of its ready tasks as it has workers,
     /// the most urgent first, and what they make is everywhere when the next round begins. Then
     /// [`OfRank::held`] and [`Counts::rounds`] are counted too. A task takes a round whatever it costs:
-    /// an order to compare others with, no prediction of time. Takes about three times as long, and
+    /// an order to compare others with, no prediction of time. Takes about six times as long, and
     /// memory also for the ready tasks and for the received data that are still needed.
     pub fn in_rounds(self, workers: NonZeroUsize) -> Self {
         let workers = Some(workers);
