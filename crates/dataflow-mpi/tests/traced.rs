@@ -7,6 +7,7 @@ mod world;
 use dataflow_core::port::{Context, Executor, Heap, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
+use dataflow_core::space::Erased;
 use dataflow_core::trace::{Cause, Clock, Doing, Message, Span, Trace, Tracer};
 use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
@@ -33,6 +34,8 @@ struct Row {
     body: Duration,
     slow_rank: Option<(u32, Duration)>,
     long_body: Option<(u32, u32, Duration)>,
+    /// Whether it runs behind a pointer.
+    is_erased: bool,
 }
 
 const LEFT: usize = 0;
@@ -50,6 +53,7 @@ impl Row {
             body: Duration::from_millis(1),
             slow_rank: None,
             long_body: None,
+            is_erased: false,
         }
     }
 
@@ -179,11 +183,11 @@ fn trace_of(row: &Row, weather: Weather, n_workers: usize, shares: Shares) -> Tr
                 n_workers,
             }),
         };
-        run_across(
-            &row,
-            &Context::new(&*on).traced_by(&tracer).across(&messenger),
-        )
-        .unwrap();
+        let on = Context::new(&*on).traced_by(&tracer).across(&messenger);
+        match row.is_erased {
+            true => run_across(&Erased::new(&row), &on).unwrap(),
+            false => run_across(&row, &on).unwrap(),
+        };
         tracer.take().remove(0)
     };
     let story = in_world(weather, n_ranks, &Settings::default(), body);
@@ -213,6 +217,24 @@ fn a_trace_in_virtual_time_is_a_function_of_the_seed() {
         4 * 19,
         "each border cell but the last ones"
     );
+}
+
+#[test]
+fn a_space_behind_a_pointer_leaves_the_same_trace() {
+    let row = Row::new(3, 4);
+    let erased = Row {
+        is_erased: true,
+        ..row.clone()
+    };
+    let [plain, erased] =
+        [row, erased].map(|row| trace_of(&row, Weather::default(), 2, Shares::All));
+    assert!(
+        plain
+            .messages()
+            .iter()
+            .all(|message| message.left.is_some())
+    );
+    assert_eq!(erased.to_bytes(), plain.to_bytes());
 }
 
 #[test]

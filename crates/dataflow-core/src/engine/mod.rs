@@ -137,7 +137,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let start = Instant::now();
     let rank = courier.rank();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(rank), true));
-    let mail = Arc::new(Mail::new(&ledger, record::mailed::<S>(on)));
+    let mail = Arc::new(Mail::new(&ledger, record::mailed(space, on)));
     let line = courier.open(&Description::of(space).terms(), mail.clone())?;
     let abroad = Abroad {
         rank,

@@ -6,7 +6,6 @@ use crate::port::Executor;
 use crate::rank::Rank;
 use crate::space::{Asked, TaskName, TaskSpace};
 use crate::trace::{Mailed, Named, Opened, Track, is_wide};
-use crate::wire::WireName;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -18,10 +17,9 @@ pub(super) fn open<S: TaskSpace>(space: &S, rank: Rank, on: &dyn Executor) -> Op
 }
 
 /// Who notes what leaves and comes in a run over ranks, if the executor wants it recorded.
-pub(super) fn mailed<S: TaskSpace>(on: &dyn Executor) -> Option<Mailed> {
+pub(super) fn mailed<S: TaskSpace>(space: &S, on: &dyn Executor) -> Option<Mailed> {
     let tracer = on.tracer().filter(|tracer| tracer.is_on())?;
-    let number = |name: &WireName| S::Task::from_wire(name).map(crate::trace::number);
-    Some(Mailed::new(tracer, number))
+    Some(Mailed::new(tracer, space.spelling().number))
 }
 
 /// What was noted of messages goes with the rest.

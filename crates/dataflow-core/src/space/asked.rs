@@ -5,7 +5,7 @@
 //! of names, not once for each space. The engine itself is compiled for every space, so whatever is
 //! rare should not be part of it.
 
-use super::{Description, Inputs, Successors, TaskName, TaskSpace};
+use super::{Description, Inputs, Spelling, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
 use crate::rank::Rank;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) trait Asked<T> {
     fn number(&self, task: T) -> Option<usize>;
     fn counted(&self, on: Rank) -> u64;
     fn named(&self, packed: u64) -> T;
-    fn text_of_names(&self) -> fn(u64) -> String;
+    fn spelling(&self) -> Spelling;
 }
 
 impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
@@ -81,8 +81,8 @@ impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
         TaskSpace::named(self, packed)
     }
 
-    fn text_of_names(&self) -> fn(u64) -> String {
-        TaskSpace::text_of_names(self)
+    fn spelling(&self) -> Spelling {
+        TaskSpace::spelling(self)
     }
 }
 

@@ -7,7 +7,7 @@
 //! # Law
 //! Nothing but the time differs: names, messages, errors, traces and results are those of the space.
 
-use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
+use super::{Description, Flows, Inputs, Spelling, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
 use crate::error::TaskError;
 use crate::rank::Rank;
@@ -75,7 +75,7 @@ struct Names {
     to_wire: fn(Raw) -> Option<WireName>,
     from_wire: fn(&[u32]) -> Option<Raw>,
     show: fn(Raw, &mut fmt::Formatter<'_>) -> fmt::Result,
-    text: fn(u64) -> String,
+    spelling: Spelling,
 }
 
 struct Of<T>(T);
@@ -87,7 +87,7 @@ impl<T: TaskName> Of<T> {
         to_wire: |raw| raw.task::<T>().to_wire(),
         from_wire: |words| T::from_wire(words).map(Raw::of),
         show: |raw, f| raw.task::<T>().fmt(f),
-        text: |packed| format!("{:?}", T::unpack(packed)),
+        spelling: Spelling::of::<T>(),
     };
 }
 
@@ -387,7 +387,7 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
         (self.names.from_wire)(words).map(|raw| self.name(raw))
     }
 
-    fn text_of_names(&self) -> fn(u64) -> String {
-        self.names.text
+    fn spelling(&self) -> Spelling {
+        self.names.spelling
     }
 }

@@ -30,7 +30,7 @@ pub use independent::Independent;
 pub use loops::dealt;
 pub use name::TaskName;
 #[doc(hidden)]
-pub use name::{pack_parameters, unpack_class, unpack_parameters};
+pub use name::{Spelling, pack_parameters, unpack_class, unpack_parameters};
 pub use then::{Either, Then};
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
@@ -140,10 +140,10 @@ pub trait TaskSpace: Sync + Sized {
         Self::Task::from_wire(words)
     }
 
-    /// How packed names read, for traces.
+    /// What traces read of names.
     #[doc(hidden)]
-    fn text_of_names(&self) -> fn(u64) -> String {
-        |packed| format!("{:?}", Self::Task::unpack(packed))
+    fn spelling(&self) -> Spelling {
+        Spelling::of::<Self::Task>()
     }
 }
 

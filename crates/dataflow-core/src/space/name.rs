@@ -49,6 +49,25 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     }
 }
 
+/// What is read from names of one type where only their numbers are at hand.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Spelling {
+    /// The text of a packed name.
+    pub text: fn(u64) -> String,
+    /// The number in traces of a name as ranks send it.
+    pub number: fn(&[u32]) -> Option<u64>,
+}
+
+impl Spelling {
+    pub(crate) const fn of<T: TaskName>() -> Self {
+        Spelling {
+            text: |packed| format!("{:?}", T::unpack(packed)),
+            number: |words| T::from_wire(words).map(crate::trace::number),
+        }
+    }
+}
+
 /// A number as two words, the higher one first.
 fn words(number: u64) -> WireName {
     [(number >> 32) as u32, number as u32].into_iter().collect()

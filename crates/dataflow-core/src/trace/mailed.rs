@@ -16,12 +16,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Mailed {
     clock: Clock,
     /// The number of a task that travelled by its name.
-    number: fn(&WireName) -> Option<TaskNumber>,
+    number: fn(&[u32]) -> Option<TaskNumber>,
     track: Mutex<Option<Track>>,
 }
 
 impl Mailed {
-    pub fn new(tracer: &Tracer, number: fn(&WireName) -> Option<TaskNumber>) -> Self {
+    pub fn new(tracer: &Tracer, number: fn(&[u32]) -> Option<TaskNumber>) -> Self {
         Mailed {
             clock: tracer.clock().clone(),
             number,

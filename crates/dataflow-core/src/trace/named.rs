@@ -62,7 +62,7 @@ impl<'s, T: TaskName> Named<'s, T> {
             parameters: about.parameters().iter().filter(is_told).cloned().collect(),
             classes: classes.map(|class| class.name.clone()).collect(),
             rank: self.rank,
-            text: self.space.text_of_names(),
+            text: self.space.spelling().text,
             wide: self.names.iter().map(shown).collect(),
         }
     }
