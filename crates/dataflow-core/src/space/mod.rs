@@ -30,7 +30,7 @@ pub use independent::Independent;
 pub use loops::dealt;
 pub use name::TaskName;
 #[doc(hidden)]
-pub use name::{Spelling, pack_parameters, unpack_class, unpack_parameters};
+pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
 pub use then::{Either, Then};
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};

@@ -1,5 +1,6 @@
 //! Names of tasks: small values, each of which identifies one task.
 
+use super::number_of;
 use crate::wire::WireName;
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -55,15 +56,33 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
 pub struct Spelling {
     /// The text of a packed name.
     pub text: fn(u64) -> String,
-    /// The number in traces of a name as ranks send it.
-    pub number: fn(&[u32]) -> Option<u64>,
+    /// The number of a name as ranks send it.
+    pub number: fn(&[u32]) -> Option<Number>,
+}
+
+/// A name as a number.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// The name itself.
+    Packed(u64),
+    /// What stands for a name that does not pack; for two by chance the same, one time in 2⁶⁴.
+    Wide(u64),
+}
+
+impl Number {
+    #[inline(always)]
+    pub(crate) fn of<T: TaskName>(task: T) -> Self {
+        let wide = || Number::Wide(number_of(task, 0));
+        task.pack().map_or_else(wide, Number::Packed)
+    }
 }
 
 impl Spelling {
     pub(crate) const fn of<T: TaskName>() -> Self {
         Spelling {
             text: |packed| format!("{:?}", T::unpack(packed)),
-            number: |words| T::from_wire(words).map(crate::trace::number),
+            number: |words| T::from_wire(words).map(Number::of),
         }
     }
 }

@@ -4,10 +4,12 @@
 //! Messages are moved by any thread, which may have no track: what it notes lies behind a lock of its
 //! own, in the room of the run. What it hears of after the run is not noted.
 
+use super::Tracer;
 use super::clock::Clock;
+use super::named::noted;
 use super::record::Track;
-use super::{TaskNumber, Tracer};
 use crate::rank::Rank;
+use crate::space::Number;
 use crate::wire::WireName;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,12 +18,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Mailed {
     clock: Clock,
     /// The number of a task that travelled by its name.
-    number: fn(&[u32]) -> Option<TaskNumber>,
+    number: fn(&[u32]) -> Option<Number>,
     track: Mutex<Option<Track>>,
 }
 
 impl Mailed {
-    pub fn new(tracer: &Tracer, number: fn(&[u32]) -> Option<TaskNumber>) -> Self {
+    pub fn new(tracer: &Tracer, number: fn(&[u32]) -> Option<Number>) -> Self {
         Mailed {
             clock: tracer.clock().clone(),
             number,
@@ -36,8 +38,8 @@ impl Mailed {
 
     /// The transport has taken the last byte of a task's outputs for these ranks.
     pub fn left(&self, task: &WireName, to: &[Rank]) {
-        if let (Some(track), Some(task)) = (&mut *self.track(), (self.number)(task)) {
-            to.iter().for_each(|&to| track.left(task, to));
+        if let (Some(track), Some(number)) = (&mut *self.track(), (self.number)(task)) {
+            to.iter().for_each(|&to| track.left(noted(number), to));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::TaskNumber;
 use super::tracer::{Feeds, Told};
 use crate::rank::Rank;
-use crate::space::{Asked, TaskName, number_of};
+use crate::space::{Asked, Number, TaskName};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -13,9 +13,15 @@ const WIDE: TaskNumber = 1 << 63;
 /// The number of a task: its packed name or, of a wide one, a number that stands for it.
 #[inline(always)]
 pub(crate) fn number<T: TaskName>(task: T) -> TaskNumber {
-    match task.pack() {
-        Some(packed) => packed,
-        None => WIDE | number_of(task, 0),
+    noted(Number::of(task))
+}
+
+/// The number of a name, as it is noted.
+#[inline(always)]
+pub(crate) fn noted(number: Number) -> TaskNumber {
+    match number {
+        Number::Packed(packed) => packed,
+        Number::Wide(number) => WIDE | number,
     }
 }
 
