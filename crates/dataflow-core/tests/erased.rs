@@ -150,6 +150,64 @@ fn its_traces_show_the_names_of_the_space_and_who_waited_for_whom() {
     }
 }
 
+/// Answers each question of a task with another number.
+struct Odd;
+
+impl TaskSpace for Odd {
+    type Task = u32;
+    type Datum = ();
+    fn describe(&self, about: &mut Description) {
+        about
+            .name("odd")
+            .class("Odd")
+            .order("FIRST")
+            .order("SECOND");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u32> + Send {
+        0..4
+    }
+    fn inputs(&self, _: u32, _: &mut impl Inputs<Self>) {}
+    fn successors(&self, _: u32, _: &mut impl Successors<Self>) {}
+    fn run(&self, _: u32, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn rank(&self, i: u32) -> Rank {
+        Rank(10 + i)
+    }
+    fn owner(&self, i: u32, flow: usize) -> Rank {
+        Rank(20 + i + 100 * flow as u32)
+    }
+    fn priority(&self, i: u32) -> i64 {
+        30 + i64::from(i)
+    }
+    fn index(&self, i: u32) -> Option<usize> {
+        (i != 2).then_some(40 + i as usize)
+    }
+    fn count(&self, on: Rank) -> u64 {
+        50 + u64::from(on.0)
+    }
+    fn roots(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+        self.tasks(on).skip(1)
+    }
+}
+
+#[test]
+fn every_question_gets_the_answer_of_the_space() {
+    let (plain, erased) = (Odd, Erased::new(&Odd));
+    let pairs = plain.tasks(Rank(0)).zip(erased.tasks(Rank(0)));
+    for (i, any) in pairs {
+        assert_eq!(erased.rank(any), plain.rank(i));
+        for flow in [0, 1] {
+            assert_eq!(erased.owner(any, flow), plain.owner(i, flow));
+        }
+        assert_eq!(erased.priority(any), plain.priority(i));
+        assert_eq!(erased.index(any), plain.index(i));
+        assert_eq!(any.class(), i.class());
+    }
+    assert_eq!(erased.count(Rank(3)), plain.count(Rank(3)));
+    assert_eq!(erased.roots(Rank(0)).count(), 3);
+}
+
 /// A name that neither packs nor can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Unspeakable(u128);

@@ -19,6 +19,9 @@ use std::hash::{Hash, Hasher};
 /// Any space whose data are of one type. What runs it is compiled once for that type, whatever the
 /// spaces; a task costs some hundred nanoseconds more.
 ///
+/// [`verify`](super::verify) the space itself: two of its names that pack to one number, a fault that it
+/// names, are one name here.
+///
 /// # Examples
 /// ```
 /// use dataflow_core::port::Inline;
