@@ -2,8 +2,11 @@
 //!
 //! # Elsewhere
 //! Who needs whom: [`pattern`]. The task space: [`space`]. What tasks compute: [`kernel`]. The
-//! measure: [`metg`]. The same beside a bare loop: `benches/task_bench.rs`.
+//! measure: [`metg`]. The same steps over a bare transport: [`bare`]. Beside a bare loop on one rank:
+//! `benches/task_bench.rs`.
 
+#[path = "task_bench/bare.rs"]
+pub(crate) mod bare;
 pub(crate) mod cli;
 #[path = "task_bench/kernel.rs"]
 pub(crate) mod kernel;
@@ -14,6 +17,7 @@ pub(crate) mod pattern;
 #[path = "task_bench/space.rs"]
 pub(crate) mod space;
 
+use bare::Bare;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::run_across;
 use dataflow::{Monitor, Runtime};
@@ -64,6 +68,9 @@ pub struct Own {
     /// Find METG(50 %): run ever smaller tasks, each --repeat times (3 at least)
     #[arg(long)]
     metg: bool,
+    /// With --metg, on several ranks: beside a loop over the bare transport, without tasks
+    #[arg(long, requires = "metg")]
+    bare: bool,
 }
 
 fn main() -> ExitCode {
@@ -200,19 +207,27 @@ impl Bench<'_> {
         let iterations = std::iter::successors(Some(largest.iterations.max(1)), |i| {
             (*i > 1).then_some(i / 2)
         });
+        let bare = self.bare().map_err(Failure::refused)?;
         let mut sweep = Vec::new();
         for iterations in iterations {
             let kernel = Kernel {
                 iterations,
                 ..largest
             };
-            let measured = self.run(kernel, self.settings.repeat.max(3), outcome)?;
-            let (tasks, seconds) = (measured.tasks as f64, measured.seconds);
-            let run = Run {
+            let times = self.settings.repeat.max(3);
+            let measured = self.run(kernel, times, outcome)?;
+            let tasks = measured.tasks as f64;
+            let run = |seconds: f64| Run {
                 granularity: seconds * n_cores / tasks,
                 rate: (kernel.flops() + kernel.bytes()) * tasks / seconds,
             };
-            sweep.push((iterations, run));
+            let bare = bare.as_ref().map(|bare| bare.run(kernel, times));
+            let bare = bare.transpose()?.map(run);
+            sweep.push(Pair {
+                iterations,
+                ours: run(measured.seconds),
+                bare,
+            });
             // Tasks, seconds and rate are told of the largest tasks.
             if outcome.measured.is_none() {
                 outcome.flops = Some(kernel.flops() * tasks);
@@ -221,28 +236,64 @@ impl Bench<'_> {
         }
         tell(&sweep, outcome)
     }
+
+    /// The loop to compare with, if that was asked for.
+    fn bare(&self) -> Result<Option<Bare<'_>>, String> {
+        let own = &self.settings.own;
+        let bare = || Bare::new(self.runtime, self.graph, own.bytes as usize);
+        own.bare.then(bare).transpose()
+    }
 }
 
-fn tell(sweep: &[(u64, Run)], outcome: &mut Outcome) -> Result<(), Failure> {
-    let runs: Vec<Run> = sweep.iter().map(|(_, run)| *run).collect();
-    let peak = runs.iter().map(|run| run.rate).fold(0.0, f64::max);
-    let row = |(iterations, run): &(u64, Run)| {
-        json!({
-            "iterations": iterations,
-            "granularity_seconds": run.granularity,
-            "efficiency": run.rate / peak,
-        })
+/// One size of tasks.
+struct Pair {
+    iterations: u64,
+    ours: Run,
+    bare: Option<Run>,
+}
+
+/// The table, and METG(50 %) of both; the peak is the best rate of all runs.
+fn tell(sweep: &[Pair], outcome: &mut Outcome) -> Result<(), Failure> {
+    let ours: Vec<Run> = sweep.iter().map(|pair| pair.ours).collect();
+    let bare: Vec<Run> = sweep.iter().filter_map(|pair| pair.bare).collect();
+    let rates = ours.iter().chain(&bare).map(|run| run.rate);
+    let peak = rates.fold(0.0, f64::max);
+    let row = |pair: &Pair| {
+        let mut row = json!({
+            "iterations": pair.iterations,
+            "granularity_seconds": pair.ours.granularity,
+            "efficiency": pair.ours.rate / peak,
+        });
+        if let Some(bare) = pair.bare {
+            row["bare_granularity_seconds"] = json!(bare.granularity);
+        }
+        row
     };
     outcome.set("sweep", sweep.iter().map(row).collect::<Vec<_>>());
     outcome.say("  iterations  granularity/µs  efficiency");
-    for (iterations, run) in sweep {
-        let (micros, efficiency) = (run.granularity * 1e6, run.rate / peak);
-        outcome.say(format!("{iterations:12}  {micros:14.3}  {efficiency:10.3}"));
+    for pair in sweep {
+        let (micros, efficiency) = (pair.ours.granularity * 1e6, pair.ours.rate / peak);
+        let bare = pair.bare.map(|bare| bare.granularity * 1e6);
+        let bare = bare.map_or(String::new(), |bare| format!("  bare {bare:.3} µs"));
+        let iterations = pair.iterations;
+        outcome.say(format!(
+            "{iterations:12}  {micros:14.3}  {efficiency:10.3}{bare}"
+        ));
     }
-    let seconds = metg(&runs, peak).ok_or_else(|| {
-        let text = "no run reached half of the peak rate, or every one did";
-        Failure::new("no_metg", text)
-    })?;
+    let none = || {
+        Failure::new(
+            "no_metg",
+            "no run reached half of the peak rate, or every one did",
+        )
+    };
+    if let Some(seconds) = metg(&bare, peak) {
+        outcome.set("bare_metg_seconds", seconds);
+        outcome.say(format!(
+            "METG(50 %) of the bare loop {:.3} µs",
+            seconds * 1e6
+        ));
+    }
+    let seconds = metg(&ours, peak).ok_or_else(none)?;
     outcome.set("metg_seconds", seconds);
     outcome.say(format!("METG(50 %) {:.3} µs", seconds * 1e6));
     Ok(())

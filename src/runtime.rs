@@ -607,7 +607,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How long a thread that waits for messages polls before it sleeps; by default 50 µs.
+    /// How long a thread that waits for messages polls at least before it sleeps; by default 50 µs, and up to
+    /// two milliseconds where this rank has had to wait so long of late.
     pub fn spin(mut self, spin: Duration) -> Self {
         self.messages.spin = spin;
         self

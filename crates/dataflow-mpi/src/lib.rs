@@ -86,6 +86,7 @@ mod settings;
 pub mod start;
 mod termination;
 pub mod transport;
+mod waits;
 mod watchdog;
 pub mod wire;
 

@@ -4,7 +4,8 @@
 //! many are. So nothing is held back while the way is free, and under load batches form by
 //! themselves. Where a packet is under way for a moment only, as over sockets, whose system takes
 //! what it is given, whoever has more to do may be [patient](Haste::Patient): then packets follow
-//! each other in no less than a while, and carry what was said in between.
+//! each other in no less than a while, and carry what was said in between. If that rank has sent data
+//! since the last of them, nothing is held back: ranks that exchange data wait for each other in turn.
 //!
 //! # Law
 //! Messages to one rank leave in the order in which they were said. A message may begin in one
@@ -39,6 +40,8 @@ struct Way {
     in_flight: usize,
     /// Until then whoever is patient adds to the open packet.
     held: Duration,
+    /// Whether data have come from there since the last packet to it.
+    answers: bool,
 }
 
 /// How soon what may leave does.
@@ -104,6 +107,13 @@ impl Outbox {
         held.min()
     }
 
+    /// Data came from that rank: what is said to it next may be what it waits for, and is not held.
+    pub fn hears_from(&mut self, from: Rank) {
+        if let Some(way) = self.ways.get_mut(from) {
+            way.answers = true;
+        }
+    }
+
     /// The next packet that may leave, and for whom.
     pub fn next_packet(&mut self, haste: Haste, now: Duration) -> Option<(Rank, Vec<u8>)> {
         let may_leave = |&to: &u32| {
@@ -111,8 +121,9 @@ impl Outbox {
                 return false;
             };
             let is_full = way.stream.len() - way.cut >= self.full;
-            let is_held = haste == Haste::Patient && now < way.held && !is_full;
-            (way.in_flight == 0 && !is_held) || (is_full && way.in_flight < self.most_in_flight)
+            let is_urgent = is_full || way.answers;
+            let is_held = haste == Haste::Patient && now < way.held;
+            (way.in_flight == 0 && !is_held) || (is_urgent && way.in_flight < self.most_in_flight)
         };
         let at = self.waiting.iter().position(may_leave)?;
         let to = self.waiting[at];
@@ -129,6 +140,7 @@ impl Outbox {
         way.in_flight += 1;
         self.in_flight += 1;
         way.held = now + self.hold;
+        way.answers = false;
         way.cut = end;
         if end == way.stream.len() {
             way.stream.clear();
@@ -249,6 +261,38 @@ mod tests {
         }
         let full = outbox.next_packet(Haste::Patient, micros(161));
         assert_eq!(full.map(|(_, packet)| packet.len()), Some(116));
+    }
+
+    #[test]
+    fn what_answers_data_is_not_held() {
+        let micros = Duration::from_micros;
+        let mut outbox = outbox(116, 4);
+        let mut leaves = |hears, now| {
+            outbox.say(TO, 1, &Message::Dry);
+            if hears {
+                outbox.hears_from(TO);
+            }
+            let left = outbox.next_packet(Haste::Patient, micros(now)).is_some();
+            if left {
+                outbox.sent(TO);
+            }
+            left
+        };
+        assert!(leaves(true, 100) && leaves(true, 101) && leaves(true, 102));
+        assert!(!leaves(false, 151) && leaves(true, 151));
+    }
+
+    #[test]
+    fn what_answers_data_leaves_though_a_packet_is_under_way_but_not_too_many() {
+        let mut outbox = outbox(116, 3);
+        for expected in [1, 1, 1, 0, 0] {
+            outbox.say(TO, 1, &Message::Dry);
+            outbox.hears_from(TO);
+            let left = std::iter::from_fn(|| next_packet(&mut outbox)).count();
+            assert_eq!(left, expected);
+        }
+        outbox.sent(TO);
+        assert!(next_packet(&mut outbox).is_some() && outbox.waiting.is_empty());
     }
 
     #[test]

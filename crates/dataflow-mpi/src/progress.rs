@@ -21,6 +21,7 @@ use crate::outbox::Haste;
 use crate::settings::{Drive, Settings};
 use crate::transport::raw::{Lent, Raw};
 use crate::transport::{Event, Transport};
+use crate::waits::Waits;
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use std::cell::Cell;
@@ -62,6 +63,8 @@ pub(crate) struct Progress {
     bell: Arc<dyn Bell>,
     nap: Arc<dyn Bell>,
     rings: bool,
+    /// How long this rank waits for others.
+    waits: Waits,
     /// Whether others may still ask for data of this rank.
     owes: AtomicBool,
     /// Whether packets wait for what else is said soon.
@@ -85,6 +88,8 @@ struct Moving {
     commands: Vec<Command>,
     /// When the depot wants to be driven, if nothing happens before.
     due: Option<Duration>,
+    /// Whether data for tasks have come since somebody asked.
+    has_delivered: bool,
 }
 
 thread_local! {
@@ -118,6 +123,7 @@ impl Progress {
                 receipts: BTreeMap::new(),
                 commands: Vec::new(),
                 due: None,
+                has_delivered: false,
             }),
             commands: Mutex::new(Vec::new()),
             has_commands: AtomicBool::new(false),
@@ -126,6 +132,7 @@ impl Progress {
             rings: bell.is_some(),
             bell: bell.unwrap_or_else(|| host.bell()),
             host,
+            waits: Waits::default(),
             owes: AtomicBool::new(false),
             holds: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -187,9 +194,9 @@ impl Progress {
         }
     }
 
-    /// Whether a worker that has nothing to do goes on looking: for as long as waiters spin, while
-    /// it waits for others, or others for data of this rank that it moves itself. What was held
-    /// back while there was more to do leaves now.
+    /// Whether a worker that has nothing to do goes on looking: for as long as the rank's waits last
+    /// ([`Waits`]), while it waits for others, or others for data of this rank that it moves itself.
+    /// What was held back while there was more to do leaves now.
     pub fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
         let is_mover = self.settings.drive == Drive::Workers;
         if is_mover && !is_moving() && self.holds.load(Ordering::Relaxed) {
@@ -203,12 +210,30 @@ impl Progress {
             true => Duration::from_nanos(self.looked.load(Ordering::Relaxed)),
             false => self.stand_in(),
         };
-        let lingers = now.saturating_sub(*since.get_or_insert(now)) < self.settings.spin;
+        let start = *since.get_or_insert_with(|| {
+            self.waits.begin(now);
+            now
+        });
+        let lingers = self.goes_on_looking(now, now.saturating_sub(start));
         if is_mover && !lingers {
             // It leaves: if it is the last, the helper waits for messages in its place.
             self.nap.ring();
         }
         lingers
+    }
+
+    /// Whether a worker that has looked for so long does so again.
+    fn goes_on_looking(&self, now: Duration, looked: Duration) -> bool {
+        if looked < self.settings.spin {
+            return true;
+        }
+        let goes_on =
+            looked < self.waits.look_for(self.settings.spin) && self.waits.is_lookout(now);
+        if goes_on {
+            // Where there are more threads than cores, it is another's turn.
+            std::thread::yield_now();
+        }
+        goes_on
     }
 
     /// A worker that has nothing to do moves messages in the thread's place, or gives it the core: where
@@ -222,10 +247,10 @@ impl Progress {
         now
     }
 
-    /// Waits for an answer, moving messages oneself for as long as waiters spin.
+    /// Waits for an answer, moving messages oneself for as long as the rank's waits last.
     pub fn wait<T>(&self, answer: &Answer<T>) -> T {
         let mut now = self.host.now();
-        let until = now + self.settings.spin;
+        let until = now + self.waits.look_for(self.settings.spin);
         while now < until {
             if let Some(value) = answer.take() {
                 return value;
@@ -238,6 +263,8 @@ impl Progress {
             }
             now = self.host.now();
         }
+        // From here on the helper looks, and not only after its nap.
+        self.nap.ring();
         answer.wait()
     }
 
@@ -335,6 +362,9 @@ impl Progress {
                 moving.depot.drive_in(haste, now);
                 moving.due = moving.depot.wakes(now);
                 once |= moving.act(self.settings.warn);
+                if std::mem::take(&mut moving.has_delivered) {
+                    self.waits.end(now);
+                }
                 once |= moving.await_packets();
                 self.owes.store(moving.depot.owes(), Ordering::Relaxed);
                 let holds = moving.depot.is_holding();
@@ -375,7 +405,8 @@ impl Progress {
             let now = self.host.now();
             let idle = now - *idle_since.get_or_insert(now);
             // A helper would spin against the workers it helps.
-            if busy && idle < self.settings.spin && self.settings.drive == Drive::Dedicated {
+            let looks = self.settings.drive == Drive::Dedicated;
+            if busy && looks && idle < self.waits.look_for(self.settings.spin) {
                 // Where there are more threads than cores, it is another's turn.
                 std::thread::yield_now();
                 continue;
@@ -567,6 +598,7 @@ impl Moving {
             Action::Data(to, tag, payload) => self.transport.send_data(to, tag, payload),
             Action::Receive(from, tag, room) => self.transport.receive(from, tag, room),
             Action::Deliver(from, arrival) => {
+                self.has_delivered = true;
                 if let Some(inbox) = &self.inbox {
                     inbox.deliver(from, arrival);
                 }

@@ -19,7 +19,8 @@ pub struct Settings {
     /// How many packets may be under way to one rank.
     pub packets_in_flight: usize,
     /// While a worker that moves messages has more to run, and its tasks are shorter than this,
-    /// packets to one rank leave at least this far apart; messages in between go with the next.
+    /// packets to one rank leave at least this far apart; messages in between go with the next. What
+    /// follows data of that rank leaves at once.
     pub hold: Duration,
     /// How many inline bytes may be under way from one rank to another. Agreed on by all ranks.
     pub credit_bytes: usize,
@@ -46,8 +47,9 @@ pub struct Settings {
     pub blocking: bool,
     /// Who moves messages.
     pub drive: Drive,
-    /// How long a thread that waits for messages polls before it sleeps; workers do so too, if they
-    /// move messages.
+    /// How long a thread that waits for messages polls at least before it sleeps; workers do so too, if
+    /// they move messages. It polls for up to two milliseconds where that is as long as this rank has had to
+    /// wait of late; never, if this is zero.
     pub spin: Duration,
     /// Gets a line for each oddity that is no error; by default it is printed to standard error.
     pub warn: fn(&str),

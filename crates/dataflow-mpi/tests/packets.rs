@@ -1,5 +1,6 @@
 //! Over sockets a packet leaves at once, so what makes a batch is when workers look: one whose tasks
-//! are short sends a packet in a while, one whose tasks are long at once.
+//! are short sends a packet in a while, one whose tasks are long at once. Whoever has nothing to run looks
+//! for as long as it has had to wait before.
 
 use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Line, Parcel, Pulse, Terms};
 use dataflow_core::rank::Rank;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 struct Stopped {
     machine: Arc<Machine>,
     micros: AtomicU64,
+    /// Whether workers that wait look for no time at all.
+    is_virtual: bool,
 }
 
 impl Stopped {
@@ -39,7 +42,7 @@ impl Host for Stopped {
         self.machine.start(name, body)
     }
     fn is_virtual(&self) -> bool {
-        true
+        self.is_virtual
     }
 }
 
@@ -80,21 +83,38 @@ fn connect() -> [Tcp; 2] {
     })
 }
 
+/// A task without data for that rank.
+fn word_for(rank: u32) -> Parcel {
+    Parcel {
+        to: smallvec![Rank(rank)],
+        task: smallvec![7],
+        poisoned: false,
+        priority: 0,
+        flows: smallvec![],
+    }
+}
+
 /// Two ranks in a run.
 struct Pair {
     host: Arc<Stopped>,
     messenger: Messenger,
     here: Box<dyn Line>,
     there: Box<dyn Line>,
-    came: Arc<Counting>,
+    /// What has come here, and there.
+    came: [Arc<Counting>; 2],
     _other: Messenger,
 }
 
 impl Pair {
     fn new() -> Self {
+        Self::on(true)
+    }
+
+    fn on(is_virtual: bool) -> Self {
         let host = Arc::new(Stopped {
             machine: Machine::new(),
             micros: AtomicU64::new(1_000_000),
+            is_virtual,
         });
         let settings = Settings {
             drive: Drive::Workers,
@@ -104,11 +124,14 @@ impl Pair {
             let host: Arc<dyn Host> = host.clone();
             Messenger::new(Box::new(tcp), settings.clone(), host, Arc::new(Heap)).unwrap()
         });
-        let came = Arc::new(Counting::default());
-        let open = |messenger: &Messenger| messenger.open(&Terms::default(), came.clone()).unwrap();
+        let came = [Arc::new(Counting::default()), Arc::default()];
+        let open = |messenger: &Messenger, at: usize| {
+            let inbox = came[at].clone();
+            messenger.open(&Terms::default(), inbox).unwrap()
+        };
         let (here, there) = thread::scope(|ranks| {
-            let there = ranks.spawn(|| open(&other));
-            (open(&messenger), there.join().unwrap())
+            let there = ranks.spawn(|| open(&other, 1));
+            (open(&messenger, 0), there.join().unwrap())
         });
         here.poll();
         host.pass(1_000);
@@ -123,32 +146,39 @@ impl Pair {
     }
 
     fn post(&self) {
-        self.here.post(Parcel {
-            to: smallvec![Rank(1)],
-            task: smallvec![7],
-            poisoned: false,
-            priority: 0,
-            flows: smallvec![],
-        });
+        self.here.post(word_for(1));
+    }
+
+    /// The other rank posts; whether this one then has `n` in all.
+    fn hear(&self, n: u64) -> bool {
+        self.there.post(word_for(0));
+        self.there.lingers(false, &mut None);
+        Self::come(&self.came[0], n, &*self.here)
     }
 
     fn packets(&self) -> u64 {
         self.messenger.counters().packets
     }
 
-    /// Whether so many have come, in ten seconds.
+    /// Whether so many have come there, in ten seconds.
     fn all_come(&self, n: u64) -> bool {
+        Self::come(&self.came[1], n, &*self.there)
+    }
+
+    fn come(inbox: &Counting, n: u64, line: &dyn Line) -> bool {
         let since = Instant::now();
-        while self.came.came.load(Ordering::SeqCst) < n && since.elapsed().as_secs() < 10 {
-            self.there.poll();
+        while inbox.came.load(Ordering::SeqCst) < n && since.elapsed().as_secs() < 10 {
+            line.poll();
             thread::yield_now();
         }
-        self.came.came.load(Ordering::SeqCst) == n
+        inbox.came.load(Ordering::SeqCst) == n
     }
 
     /// Ends the run; before that nothing is asserted, for a line that is dropped waits for the other.
     fn close(self) {
-        self.came.has_ended.store(true, Ordering::SeqCst);
+        for inbox in &self.came {
+            inbox.has_ended.store(true, Ordering::SeqCst);
+        }
         thread::scope(|ranks| {
             let there = ranks.spawn(|| self.there.close(None).unwrap());
             assert_eq!(self.here.close(None).unwrap(), None);
@@ -222,4 +252,62 @@ fn what_a_long_task_posts_leaves_at_once() {
         "nobody has looked since: {left:?}"
     );
     assert!(have_come);
+}
+
+/// A stencil of short tasks exchanges data in each step: held back for 50 µs, they were what the other
+/// waited for.
+#[test]
+fn what_follows_data_of_the_other_rank_leaves_at_once() {
+    let pair = Pair::new();
+    let before = pair.packets();
+    let mut left = Vec::new();
+    for step in 1..=5 {
+        let heard = pair.hear(step);
+        let so_far = pair.packets();
+        pair.post();
+        pair.here.poll();
+        left.push((heard, pair.packets() - so_far));
+    }
+    pair.post();
+    pair.here.poll();
+    let held = pair.packets() - before;
+    pair.here.lingers(false, &mut None);
+    let have_come = pair.all_come(6);
+    pair.close();
+    assert_eq!(left, [(true, 1); 5]);
+    assert_eq!(held, 5, "nothing had come since");
+    assert!(have_come);
+}
+
+#[test]
+fn whoever_waits_looks_for_as_long_as_it_has_had_to_wait_before() {
+    let pair = Pair::on(false);
+    // How long it goes on looking, in steps of 25 µs.
+    let looks = || {
+        let mut since = None;
+        let steps = (0..400).take_while(|_| {
+            pair.here.poll();
+            let lingers = pair.here.lingers(false, &mut since);
+            pair.host.pass(25);
+            lingers
+        });
+        25 * steps.count()
+    };
+    let at_first = looks();
+    let mut n = 0;
+    let mut after_waits_of = |micros| {
+        let all_heard = (0..9).all(|_| {
+            pair.here.poll();
+            pair.here.lingers(false, &mut None);
+            pair.host.pass(micros);
+            n += 1;
+            pair.hear(n)
+        });
+        (all_heard, looks())
+    };
+    let (short, long) = (after_waits_of(300), after_waits_of(30_000));
+    pair.close();
+    assert_eq!(at_first, 50, "`Settings::spin`");
+    assert!(short.0 && (550..=625).contains(&short.1), "{short:?}");
+    assert_eq!(long, (true, 50), "sleeping costs less than looking");
 }

@@ -99,6 +99,7 @@ impl Depot {
             },
             Message::Activate(activate) => {
                 self.run.way(from).moved = now;
+                self.outbox.hears_from(from);
                 return self.heed_activate(from, activate);
             }
             Message::Get(get) => {
