@@ -1,5 +1,5 @@
-//! Cholesky, LU, QR, inverse and product: GFLOP/s beside faer's and OpenBLAS's parallel routines; and
-//! the calls on small arrays beside faer's on one thread.
+//! Cholesky, LU, QR, inverse and product: GFLOP/s beside faer's and OpenBLAS's parallel routines; the
+//! calls on small arrays beside faer's on one thread; and least squares with a million rows.
 //!
 //! ```console
 //! $ cargo bench --bench factor --features openblas
@@ -7,6 +7,7 @@
 //! $ cargo bench --bench factor --features openblas -- --routine gemm --n 4000
 //! $ cargo bench --bench factor -- --routine geqrf --n 2000 --sweep --nb 192,288 --ib 16,24,32
 //! $ cargo bench --bench factor -- --small
+//! $ cargo bench --bench factor -- --tall
 //! ```
 //!
 //! A table for each routine and order: medians, half the distance of the quartiles, and shares of
@@ -24,6 +25,8 @@
 mod race;
 #[path = "factor/small.rs"]
 mod small;
+#[path = "factor/tall.rs"]
+mod tall;
 
 use clap::{Parser, ValueEnum};
 use dataflow::linalg::qr;
@@ -44,6 +47,9 @@ struct Settings {
     /// `a.cholesky()` at orders of 10 to 200, and nothing else
     #[arg(long)]
     small: bool,
+    /// `a.least_squares(&b)` of 1,000,000 × 20 in both orders of memory, and nothing else
+    #[arg(long)]
+    tall: bool,
     #[command(flatten)]
     race: race::Settings,
 }
@@ -61,6 +67,9 @@ fn main() -> ExitCode {
 fn measure_all(settings: &Settings) -> Outcome {
     if settings.small {
         return small::measure(settings.race.is_quick());
+    }
+    if settings.tall {
+        return tall::measure(settings.race.is_quick());
     }
     let routines = match &settings.routine[..] {
         [] => Routine::value_variants(),

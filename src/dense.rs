@@ -11,6 +11,7 @@
 //! The same calls on tiled matrices, with a runtime of one's own and over ranks: [`Tiled`](crate::Tiled).
 //! In place, from files: [`linalg`](crate::linalg).
 
+use crate::Runtime;
 use crate::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
 use crate::place::{Place, array, array_of, expect_rows, of_columns};
 use crate::tiled::{AUTO, expect_square};
@@ -160,6 +161,9 @@ pub trait Dense<T: Scalar> {
     /// The X that makes ‖B − A·X‖₂ least, for a vector or the columns of a matrix; the shortest of
     /// all solutions if A has more columns than rows. By QR; A must have full rank.
     ///
+    /// An array with few columns and very many rows ([`qr::is_tall_and_skinny`]) is read once and not
+    /// copied.
+    ///
     /// # Errors
     /// If the shapes disagree, A or B is not finite; [`LinalgError::RankDeficient`] with the rank of A
     /// if it is not full.
@@ -300,7 +304,12 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         b: &ArrayBase<R, D>,
     ) -> Result<Array<T, D>, LinalgError> {
         of_columns(b, |b| {
-            expect_rows(b.dim(), self.nrows())?;
+            let (m, n) = self.dim();
+            expect_rows(b.dim(), m)?;
+            if qr::is_tall_and_skinny(m, n) {
+                let runtime = Runtime::shared().map_err(LinalgError::Run)?;
+                return Ok(qr::tall_least_squares(self.view(), b, AUTO, runtime)?.0);
+            }
             QrFactor::new(self.view())?.solved(b)
         })
     }

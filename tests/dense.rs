@@ -218,6 +218,41 @@ fn every_shape_is_factored_by_lu_and_qr_and_solved_by_least_squares() {
 }
 
 #[test]
+fn a_tall_array_has_the_same_solution_to_the_bit_on_any_number_of_workers() {
+    fn check<T: Scalar>(powers: bool) {
+        let (m, n) = (30_001, 8);
+        let random = Random::new(3);
+        // Powers are ill conditioned: their rows are divided by a first factor.
+        let entry = |i: usize, j: usize| match powers {
+            true => T::from_real((i as f64 / m as f64).powi(j as i32)),
+            false => random.entry(i, j),
+        };
+        let a = array_of((m, n), &entry, false);
+        let b = array_of((m, 2), &Random::new(1), true);
+        let x = a.least_squares(&b).unwrap();
+        // Kept factors come by tiles.
+        let by_tiles = a.qr_factor().unwrap().least_squares(&b).unwrap();
+        let off = distance(x.view(), by_tiles.view());
+        assert!(off < 1e7, "{}: {off:e}", T::PRECISION);
+        for (threads, columns) in [(1, false), (2, true), (3, false)] {
+            let runtime = Runtime::builder().threads(threads).build().unwrap();
+            let a = array_of((m, n), &entry, columns);
+            let solved = qr::tall_least_squares(a.view(), b.view(), Backend::Auto, &runtime);
+            assert_eq!(solved.unwrap().0, x, "{threads} workers");
+        }
+    }
+    check::<f64>(false);
+    check::<f64>(true);
+    check::<c64>(true);
+    check::<f32>(false);
+    check::<c32>(false);
+    let mut a = array_of::<f64>((5000, 3), &Random::new(1), true);
+    a[(4321, 1)] = f64::NAN;
+    let refused = a.least_squares(&Array1::zeros(5000)).unwrap_err();
+    assert!(refused.to_string().contains("(4321, 1)"), "{refused}");
+}
+
+#[test]
 fn a_singular_matrix_has_factors_and_no_least_squares_solution() {
     let singular = array![[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]];
     let (p, l, u) = singular.lu().unwrap();

@@ -182,7 +182,7 @@ pub struct Race<'b> {
 const PEAK: &str = "peak";
 
 /// How long everybody waits before a turn: the threads of the one before spin a while after it.
-const SETTLE: Duration = Duration::from_millis(60);
+pub const SETTLE: Duration = Duration::from_millis(60);
 
 impl<'b> Race<'b> {
     /// A race in which only the peak runs so far.

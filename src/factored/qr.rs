@@ -52,7 +52,8 @@ impl<T: Scalar> QrFactor<T> {
     /// The X that makes ‖B − A·X‖₂ least, for a vector or the columns of a matrix; the shortest of all
     /// solutions if A has more columns than rows. 4·m·n operations for each column.
     ///
-    /// The bits are those of [`Dense::least_squares`](crate::Dense::least_squares).
+    /// The bits are those of [`Dense::least_squares`](crate::Dense::least_squares), except for arrays
+    /// that are [tall and skinny](qr::is_tall_and_skinny): those it solves without keeping factors.
     ///
     /// # Errors
     /// If the shapes disagree or B is not finite; [`LinalgError::RankDeficient`] with the rank of A if

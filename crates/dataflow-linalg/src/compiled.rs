@@ -16,7 +16,7 @@ use crate::matrix::Fill;
 use crate::matrix::norm::Measure;
 use crate::product::{Gemm, Herk, Torus, Triangular};
 use crate::qr::{
-    Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Triangular as QrSolve,
+    Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Tall, Triangular as QrSolve,
 };
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::Executor;
@@ -76,4 +76,5 @@ compiled!(
     run_choice of Choice,
     run_arrange of Arrange,
     run_leading of Leading,
+    run_tall of Tall,
 );

@@ -15,7 +15,7 @@ thread_local! {
 ///
 /// They lie at a multiple of 64 bytes on every thread, so that no bit of a result can depend on an
 /// address. A call within `work` is served from a block of its own.
-pub(super) fn with_scratch<T: Scalar, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
+pub(crate) fn with_scratch<T: Scalar, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
     let bytes = length * size_of::<T>();
     let mut blocks = SCRATCH.take();
     let kept = blocks.pop().filter(|block| block.bytes().len() >= bytes);

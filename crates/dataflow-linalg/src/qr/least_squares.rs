@@ -111,7 +111,17 @@ pub fn expect_full_rank<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let (m, n) = (r.rows(), r.cols());
+    expect_independent(r, (r.rows(), r.cols()), options, backend, on)
+}
+
+/// The same for the triangle alone of a matrix of m × n.
+pub(super) fn expect_independent<T: Scalar>(
+    r: &TiledMatrix<T>,
+    (m, n): (usize, usize),
+    options: Options,
+    backend: Backend,
+    on: &dyn Executor,
+) -> Result<Report, LinalgError> {
     // What rounding errors leave of a column that depends on others, over its length.
     let tolerance = 2.0 * T::EPSILON * (m.max(n) as f64).sqrt();
     let (found, report) = leading(r, (Compare::ByDirection, tolerance), on)?;

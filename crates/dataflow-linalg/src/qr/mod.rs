@@ -2,9 +2,10 @@
 //!
 //! [`factor()`] overwrites A by R and part of the reflectors, the rest is in [`Reflectors`];
 //! [`apply()`] multiplies by Q or Qᴴ from either side, [`form()`] makes Q and [`triangle`] R,
-//! [`check()`] judges both; [`least_squares()`] solves. With column pivoting, [`pivoted()`] finds the
+//! [`check()`] judges both; [`least_squares()`] solves, and [`tall_least_squares`] where rows are many
+//! and columns few. With column pivoting, [`pivoted()`] finds the
 //! rank, and [`least_squares_minimum_norm()`] and [`pseudo_inverse()`] answer whatever it is.
-//! [`Factor`], [`Apply`], [`Triangular`], [`Adjoint`], [`Choice`], [`Arrange`] and [`Leading`] are the
+//! [`Factor`], [`Apply`], [`Triangular`], [`Adjoint`], [`Choice`], [`Arrange`], [`Leading`] and [`Tall`] are the
 //! task spaces behind them, for one rank or many; [`Tree`] says which rows of tiles vanish under which.
 //!
 //! # Examples
@@ -38,6 +39,7 @@ mod order;
 mod pivoted;
 mod reflectors;
 mod solve;
+mod tall;
 mod tree;
 
 pub use adjoint::{Adjoint, AdjointTask};
@@ -55,6 +57,7 @@ pub use pivoted::{Pivoted, default_rcond, least_squares_minimum_norm, pivoted, p
 pub(crate) use reflectors::alike;
 pub use reflectors::{Options, Reflectors};
 pub use solve::{SolveTask, Triangular};
+pub use tall::{Tall, TallTask, is_tall_and_skinny, tall_least_squares};
 pub use tree::{Kill, Reduction, Tree, UnknownTree};
 
 #[cfg(test)]

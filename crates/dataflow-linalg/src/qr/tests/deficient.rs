@@ -18,7 +18,7 @@ use faer::Mat;
 const LARGEST_RATIO: f64 = 30.0;
 
 /// Real numbers, uniform in (−½, ½).
-pub(super) fn random(m: usize, n: usize, seed: u64) -> Mat<c64> {
+pub(in crate::qr) fn random(m: usize, n: usize, seed: u64) -> Mat<c64> {
     let random = Random::new(seed);
     Mat::from_fn(m, n, |i, j| {
         let real: f64 = random.entry(i, j);
@@ -28,7 +28,7 @@ pub(super) fn random(m: usize, n: usize, seed: u64) -> Mat<c64> {
 
 /// A matrix of the same singular values as a real one, and with numbers of `T`: of complex ones every
 /// row and column gets a phase.
-pub(super) fn turned<T: Scalar>(a: &Mat<c64>) -> Mat<c64> {
+pub(in crate::qr) fn turned<T: Scalar>(a: &Mat<c64>) -> Mat<c64> {
     let phase = |turn: f64| c64::from_polar(1.0, if T::IS_COMPLEX { turn } else { 0.0 });
     let turned = Mat::from_fn(a.nrows(), a.ncols(), |i, j| {
         a[(i, j)] * phase(0.7 * i as f64 - 1.3 * j as f64)
@@ -51,7 +51,7 @@ fn of_values(m: usize, n: usize, values: &[f64], seed: u64) -> Mat<c64> {
 }
 
 /// Singular values from 1 down to 1/κ, in even steps of their logarithm.
-pub(super) fn graded(m: usize, n: usize, condition: f64, seed: u64) -> Mat<c64> {
+pub(in crate::qr) fn graded(m: usize, n: usize, condition: f64, seed: u64) -> Mat<c64> {
     let k = m.min(n);
     let step = |i: usize| condition.powf(-(i as f64) / (k as f64 - 1.0).max(1.0));
     of_values(m, n, &(0..k).map(step).collect::<Vec<_>>(), seed)

@@ -1,7 +1,7 @@
 //! Trees against published lists and critical paths; the spaces proved for every tree; solutions; and
 //! what becomes of matrices without full rank, or nearly so.
 
-mod deficient;
+pub(super) mod deficient;
 #[cfg(feature = "openblas")]
 mod gelsy;
 mod solutions;

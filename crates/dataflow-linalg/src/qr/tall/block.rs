@@ -1,0 +1,282 @@
+//! The triangle of a block of rows: [R, Qᴴ·B] of [A, B], n rows of as many as there are.
+//!
+//! # Law
+//! R is the Cholesky factor of the Gram matrix AᴴA with columns of length 1, where that is as good as
+//! Householder's: the rows then are those of a matrix that differs from A by about ε·‖R⁻¹‖, column by
+//! column. If ‖R⁻¹‖ is large, the factor of the first try divides the rows, A·R₁⁻¹, and the second try
+//! is made with these; whether it succeeded is seen by ‖R₂⁻¹‖, whatever R₁ was. Where the second fails
+//! too, and where squares overflow or vanish, reflectors of Householder do the work.
+//! All but reflectors work in f64 or [`c64`].
+//!
+//! # Source
+//! Fukaya, Nakatsukasa, Yanagisawa, Yamamoto, *CholeskyQR2: a simple and communication-avoiding
+//! algorithm for computing a tall-skinny QR factorization on a large-scale parallel system*, ScalA
+//! 2014.
+
+use super::strip::{self, Planes};
+use crate::kernel::gram::{Columns, PANEL, add_products, place, square};
+use crate::kernel::scratch::with_scratch;
+use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemqrt, geqrt};
+use crate::matrix::{Format, Tile};
+use crate::qr::order::default_inner_block;
+use crate::scalar::{Scalar, c64};
+use dataflow_core::port::Memory;
+use faer::{MatMut, MatRef};
+use ndarray::ArrayView2;
+use pulp::Arch;
+use std::array;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows of A and of B.
+pub(super) type Rows<'a, T> = (ArrayView2<'a, T>, ArrayView2<'a, T>);
+
+/// [R, Qᴴ·B] by products, if they are good enough: n × (n + nrhs), zero below the diagonal.
+///
+/// m·n² flops and 2·m·n for each column of B; for each try.
+pub(super) fn by_products<T: Scalar>(
+    rows: Rows<'_, T>,
+    memory: &Arc<dyn Memory>,
+) -> Option<Tile<T>> {
+    match T::IS_COMPLEX {
+        true => two_tries::<T, c64>(rows, memory),
+        false => two_tries::<T, f64>(rows, memory),
+    }
+}
+
+fn two_tries<T: Scalar, W: Scalar>(rows: Rows<'_, T>, memory: &Arc<dyn Memory>) -> Option<Tile<T>> {
+    let n = rows.0.ncols();
+    // Of columns that are orthogonal ‖R⁻¹‖ is √n.
+    let usual = 4.0 * (n as f64).sqrt();
+    // f64 has digits to spare for what f32 keeps.
+    let most = (usual * T::EPSILON / <f64 as Scalar>::EPSILON).clamp(usual, 1e6);
+    let first = Factor::<W>::of(&Gram::of::<T, W>(rows, None)?)?;
+    if first.inverse_norm <= most {
+        return Some(first.tile(memory));
+    }
+    let second = Factor::of(&Gram::of(rows, Some(&first))?)?;
+    (second.inverse_norm <= usual).then(|| second.times(&first).tile(memory))
+}
+
+/// The same by reflectors, whatever the rows hold that is finite.
+///
+/// - `shape`: rows, columns of A and of B; no fewer rows than columns of A
+///
+/// 2·m·n² flops and 4·m·n for each column of B.
+pub(super) fn by_reflectors<T: Scalar>(
+    (a, b): Rows<'_, T>,
+    backend: Backend,
+    memory: &Arc<dyn Memory>,
+) -> Tile<T> {
+    let ((m, n), nrhs) = (a.dim(), b.ncols());
+    let tile = |x: ArrayView2<'_, T>| {
+        Tile::from_fn(m, x.ncols(), Format::ColumnMajor, memory, |i, j| x[(i, j)])
+    };
+    let (mut r, mut c) = (tile(a), tile(b));
+    let mut v = Tile::new(m, n, Format::ColumnMajor, memory);
+    let mut t = Tile::new(default_inner_block(n), n, Format::ColumnMajor, memory);
+    geqrt(backend, &mut r, &mut v, &mut t);
+    gemqrt(backend, (Side::Left, Op::ConjTranspose), &v, &t, &mut c);
+    Tile::from_fn(n, n + nrhs, Format::ColumnMajor, memory, |i, j| {
+        match j.checked_sub(n) {
+            Some(side) => c.get(i, side),
+            None => r.get(i, j),
+        }
+    })
+}
+
+/// Products of the columns of a block with each other.
+struct Gram {
+    planes: Planes,
+    sums: Vec<f64>,
+}
+
+/// Squares of lengths whose products keep their digits.
+const SAFE: Range<f64> = 1e-270..1e300;
+
+impl Gram {
+    /// The products over the rows, divided by R if there is one; `None` if one may have lost its digits.
+    fn of<T: Scalar, W: Scalar>((a, b): Rows<'_, T>, by: Option<&Factor<W>>) -> Option<Self> {
+        let (m, planes) = (a.nrows(), Planes::of::<T>(a.ncols(), b.ncols()));
+        let (left, count) = (planes.left(), planes.count());
+        let height = strip::height(a).min(m.next_multiple_of(PANEL));
+        let stride = strip::stride(height);
+        let mut sums = vec![0.0; place(left, left, count)];
+        let mut squares = vec![0.0; count - left];
+        with_scratch(stride * count, |elements: &mut [f64]| {
+            for top in (0..m).step_by(height) {
+                let rows = top..m.min(top + height);
+                let end = strip::fill((a, b), rows, (&mut *elements, stride));
+                if let Some(factor) = by {
+                    factor.divide(planes, (&mut *elements, stride), end);
+                }
+                let columns = Columns {
+                    elements,
+                    stride,
+                    count,
+                };
+                add_products(columns, end, left, &mut sums);
+                for (side, sum) in squares.iter_mut().enumerate() {
+                    *sum += square(columns, end, left + side);
+                }
+            }
+        });
+        let gram = Gram { planes, sums };
+        let has_length = |j: usize| SAFE.contains(&gram.entry::<W>(j, j).re());
+        let of_sides = squares.iter().all(|sum| *sum == 0.0 || SAFE.contains(sum));
+        (of_sides && (0..planes.n()).all(has_length)).then_some(gram)
+    }
+
+    /// Column i of A, conjugated, times column j of [A, B].
+    fn entry<W: Scalar>(&self, i: usize, j: usize) -> W {
+        let product =
+            |i: usize, j: usize| self.sums[place(i.min(j), i.max(j), self.planes.count())];
+        match (self.planes.of_column(i), self.planes.of_column(j)) {
+            ((re_i, Some(im_i)), (re_j, Some(im_j))) => W::from_parts(
+                product(re_i, re_j) + product(im_i, im_j),
+                product(re_i, im_j) - product(im_i, re_j),
+            ),
+            ((i, _), (j, _)) => W::from_real(product(i, j)),
+        }
+    }
+}
+
+/// R and Qᴴ·B, column-major.
+struct Factor<W> {
+    n: usize,
+    r: Vec<W>,
+    c: Vec<W>,
+    /// ‖R⁻¹‖, in the Frobenius norm, of R with columns of length 1.
+    inverse_norm: f64,
+}
+
+impl<W: Scalar> Factor<W> {
+    /// From the products, unless they have no Cholesky factor.
+    fn of(gram: &Gram) -> Option<Self> {
+        let (n, nrhs) = (gram.planes.n(), gram.planes.nrhs());
+        let entry = |i, j| gram.entry::<W>(i, j);
+        let lengths: Vec<f64> = (0..n).map(|j| entry(j, j).re().sqrt()).collect();
+        let over = |x: W, length: f64| W::from_parts(x.re() / length, x.im() / length);
+        let scaled = |i: usize, j: usize| over(over(entry(j, i).conj(), lengths[i]), lengths[j]);
+        let mut l = vec![W::zero(); n * n];
+        for j in 0..n {
+            l[j + j * n] = W::one();
+            for i in j + 1..n {
+                l[i + j * n] = scaled(i, j);
+            }
+        }
+        if !W::faer_potrf(MatMut::from_column_major_slice_mut(&mut l, n, n)) {
+            return None;
+        }
+        // Rounding leaves imaginary parts, which are no part of the factor.
+        (0..n).for_each(|j| l[j + j * n] = W::from_real(l[j + j * n].re()));
+        let triangle = MatRef::from_column_major_slice(&l, n, n);
+        let mut inverse = vec![W::zero(); n * n];
+        W::faer_trtri(
+            triangle,
+            MatMut::from_column_major_slice_mut(&mut inverse, n, n),
+        );
+        let squares = inverse.iter().map(|x| x.re() * x.re() + x.im() * x.im());
+        let inverse_norm = squares.sum::<f64>().sqrt();
+        // Qᴴ·B = L⁻¹·Aᴴ·B, with columns of A of length 1
+        let sides = (0..nrhs).flat_map(|side| (0..n).map(move |i| (i, side)));
+        let mut c: Vec<W> = sides
+            .map(|(i, side)| over(entry(i, n + side), lengths[i]))
+            .collect();
+        let lower = (Triangle::Lower, Diagonal::NonUnit);
+        let columns = MatMut::from_column_major_slice_mut(&mut c, n, nrhs);
+        W::faer_trsm_op(Side::Left, Op::NoTranspose, lower, triangle, columns);
+        let entry = |i: usize, j: usize| l[j + i * n].conj() * W::from_real(lengths[j]);
+        let mut r = vec![W::zero(); n * n];
+        for j in 0..n {
+            for i in 0..=j {
+                r[i + j * n] = entry(i, j);
+            }
+        }
+        Some(Factor {
+            n,
+            r,
+            c,
+            inverse_norm,
+        })
+    }
+
+    /// R of this and of the factor that its rows were divided by.
+    fn times(mut self, first: &Factor<W>) -> Self {
+        let n = self.n;
+        let product = |i: usize, j: usize| {
+            let terms = (i..=j).map(|k| self.r[i + k * n] * first.r[k + j * n]);
+            terms.fold(W::zero(), |sum, term| sum + term)
+        };
+        let entries = (0..n).flat_map(|j| (0..n).map(move |i| (i, j)));
+        self.r = entries
+            .map(|(i, j)| if i <= j { product(i, j) } else { W::zero() })
+            .collect();
+        self
+    }
+
+    /// A ← A·R⁻¹ in the rows of a strip down to `end`: m·n² flops.
+    fn divide(&self, planes: Planes, (elements, stride): (&mut [f64], usize), end: usize) {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for top in (0..end).step_by(PIECE) {
+                    for j in 0..self.n {
+                        self.divide_column(planes, (&mut *elements, stride), (top, j));
+                    }
+                }
+            },
+        );
+    }
+
+    /// aⱼ ← (aⱼ − Σ aᵢ·rᵢⱼ)/rⱼⱼ over i < j, in a few rows.
+    #[inline(always)]
+    fn divide_column(
+        &self,
+        planes: Planes,
+        (elements, stride): (&mut [f64], usize),
+        (top, j): (usize, usize),
+    ) {
+        let read = |plane: usize| -> [f64; PIECE] {
+            let elements = &elements[plane * stride + top..][..PIECE];
+            array::from_fn(|row| elements[row])
+        };
+        let subtract = |from: &mut [f64; PIECE], factor: f64, x: [f64; PIECE]| {
+            (0..PIECE).for_each(|row| from[row] -= factor * x[row]);
+        };
+        let (re_at, im_at) = planes.of_column(j);
+        let (mut re, mut im) = (read(re_at), im_at.map(read));
+        for i in 0..j {
+            let (factor, (re_i, im_i)) = (self.r[i + j * self.n], planes.of_column(i));
+            subtract(&mut re, factor.re(), read(re_i));
+            if let (Some(im), Some(im_i)) = (&mut im, im_i) {
+                subtract(&mut re, -factor.im(), read(im_i));
+                subtract(im, factor.re(), read(im_i));
+                subtract(im, factor.im(), read(re_i));
+            }
+        }
+        let scale = 1.0 / self.r[j + j * self.n].re();
+        let mut write = |plane: usize, part: [f64; PIECE]| {
+            let to = &mut elements[plane * stride + top..][..PIECE];
+            (0..PIECE).for_each(|row| to[row] = part[row] * scale);
+        };
+        write(re_at, re);
+        if let (Some(at), Some(im)) = (im_at, im) {
+            write(at, im);
+        }
+    }
+
+    fn tile<T: Scalar>(&self, memory: &Arc<dyn Memory>) -> Tile<T> {
+        let (n, nrhs) = (self.n, self.c.len() / self.n);
+        Tile::from_fn(n, n + nrhs, Format::ColumnMajor, memory, |i, j| {
+            let entry = match j.checked_sub(n) {
+                Some(side) => self.c[i + side * n],
+                None => self.r[i + j * n],
+            };
+            T::from_parts(entry.re(), entry.im())
+        })
+    }
+}
+
+/// Rows that are divided at a time: a column of them in registers.
+const PIECE: usize = 32;

@@ -1,0 +1,178 @@
+//! Strips: some rows of A and B side by side, as columns of f64, whatever order they lie in.
+//!
+//! # Law
+//! A complex column is two: real parts and imaginary parts. First come the columns of A, then those of
+//! B. Below the last row stand zeros, which change no product. f32 becomes f64 without rounding.
+
+use crate::kernel::gram::PANEL;
+use crate::scalar::Scalar;
+use ndarray::{ArrayView2, s};
+use pulp::Arch;
+use std::ops::Range;
+
+/// How columns of A and B become columns of f64.
+#[derive(Clone, Copy)]
+pub(super) struct Planes {
+    n: usize,
+    nrhs: usize,
+    is_complex: bool,
+}
+
+impl Planes {
+    pub fn of<T: Scalar>(n: usize, nrhs: usize) -> Self {
+        let is_complex = T::IS_COMPLEX;
+        Planes {
+            n,
+            nrhs,
+            is_complex,
+        }
+    }
+
+    /// Columns of A.
+    pub fn n(self) -> usize {
+        self.n
+    }
+
+    /// Columns of B.
+    pub fn nrhs(self) -> usize {
+        self.nrhs
+    }
+
+    fn parts(self) -> usize {
+        1 + usize::from(self.is_complex)
+    }
+
+    /// Those of A.
+    pub fn left(self) -> usize {
+        self.n * self.parts()
+    }
+
+    /// All.
+    pub fn count(self) -> usize {
+        (self.n + self.nrhs) * self.parts()
+    }
+
+    /// The real parts of a column of A, or counted on from there of B; and the imaginary parts.
+    pub fn of_column(self, j: usize) -> (usize, Option<usize>) {
+        let (first, columns) = match j < self.n {
+            true => (j, self.n),
+            false => (self.left() + j - self.n, self.nrhs),
+        };
+        (first, self.is_complex.then_some(first + columns))
+    }
+}
+
+/// Rows that a strip takes from arrays in which rows lie side by side: a panel stays in the nearest
+/// cache.
+const OF_ROWS: usize = PANEL;
+/// The same where columns do: shorter pieces of so many columns are slow to read.
+const OF_COLUMNS: usize = 16 * PANEL;
+
+/// How many rows of A a strip takes.
+pub(super) fn height<T>(a: ArrayView2<'_, T>) -> usize {
+    match lies_by_rows(a) {
+        true => OF_ROWS,
+        false => OF_COLUMNS,
+    }
+}
+
+/// From a column to the next: not a multiple of a page, or the same rows of all columns would compete
+/// for the same places of the cache.
+pub(super) fn stride(height: usize) -> usize {
+    height + if height > PANEL { PANEL } else { 0 }
+}
+
+fn lies_by_rows<T>(a: ArrayView2<'_, T>) -> bool {
+    a.strides()[1] == 1
+}
+
+/// Writes rows of A and B into `elements`, and zeros below them down to a whole number of panels;
+/// answers where they end.
+pub(super) fn fill<T: Scalar>(
+    (a, b): (ArrayView2<'_, T>, ArrayView2<'_, T>),
+    rows: Range<usize>,
+    (elements, stride): (&mut [f64], usize),
+) -> usize {
+    let planes = Planes::of::<T>(a.ncols(), b.ncols());
+    let height = rows.len().next_multiple_of(PANEL);
+    let (of_a, of_b) = elements.split_at_mut(planes.left() * stride);
+    write(a.slice(s![rows.clone(), ..]), of_a, (stride, height));
+    write(b.slice(s![rows, ..]), of_b, (stride, height));
+    height
+}
+
+fn write<T: Scalar>(a: ArrayView2<'_, T>, to: &mut [f64], (stride, height): (usize, usize)) {
+    let (m, n) = a.dim();
+    let (re, im) = to.split_at_mut(n * stride);
+    write_part(a, re, stride, T::re);
+    if T::IS_COMPLEX {
+        write_part(a, im, stride, T::im);
+    }
+    for column in to.chunks_mut(stride) {
+        column[m..height].fill(0.0);
+    }
+}
+
+fn write_part<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    to: &mut [f64],
+    stride: usize,
+    part: impl Fn(T) -> f64,
+) {
+    if a.ncols() > 1 && lies_by_rows(a) {
+        return Arch::new().dispatch(
+            #[inline(always)]
+            || transpose(a, to, stride, part),
+        );
+    }
+    for (column, to) in a.columns().into_iter().zip(to.chunks_mut(stride)) {
+        match column.to_slice() {
+            Some(column) => {
+                let pairs = to.iter_mut().zip(column);
+                pairs.for_each(|(to, x)| *to = part(*x));
+            }
+            None => {
+                let pairs = to.iter_mut().zip(column);
+                pairs.for_each(|(to, x)| *to = part(*x));
+            }
+        }
+    }
+}
+
+/// Side of the squares that are transposed at a time: a vector of f64.
+const SIDE: usize = 4;
+
+/// Rows that lie side by side, four at a time, into columns.
+#[inline(always)]
+fn transpose<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    to: &mut [f64],
+    stride: usize,
+    part: impl Fn(T) -> f64,
+) {
+    let (m, n) = a.dim();
+    let line = |i: usize| a.row(i).to_slice().unwrap_or(&[]);
+    let whole = m - m % SIDE;
+    for top in (0..whole).step_by(SIDE) {
+        let lines: [&[T]; SIDE] = std::array::from_fn(|k| line(top + k));
+        let wide = n - n % SIDE;
+        for left in (0..wide).step_by(SIDE) {
+            let square: [[f64; SIDE]; SIDE] = std::array::from_fn(|k| {
+                let line = &lines[k][left..left + SIDE];
+                std::array::from_fn(|l| part(line[l]))
+            });
+            for l in 0..SIDE {
+                let column: [f64; SIDE] = std::array::from_fn(|k| square[k][l]);
+                to[(left + l) * stride + top..][..SIDE].copy_from_slice(&column);
+            }
+        }
+        for j in wide..n {
+            let column: [f64; SIDE] = std::array::from_fn(|k| part(lines[k][j]));
+            to[j * stride + top..][..SIDE].copy_from_slice(&column);
+        }
+    }
+    for i in whole..m {
+        let entries = line(i).iter().enumerate();
+        entries.for_each(|(j, x)| to[j * stride + i] = part(*x));
+    }
+}
