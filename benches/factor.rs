@@ -8,6 +8,7 @@
 //! $ cargo bench --bench factor -- --routine geqrf --n 2000 --sweep --nb 192,288 --ib 16,24,32
 //! $ cargo bench --bench factor -- --small
 //! $ cargo bench --bench factor -- --tall
+//! $ cargo bench --bench factor -- --small --call lu,inverse --n 16,64
 //! ```
 //!
 //! A table for each routine and order: medians, half the distance of the quartiles, and shares of
@@ -44,12 +45,15 @@ struct Settings {
     /// Inner block sizes of QR [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     ib: Vec<u32>,
-    /// `a.cholesky()` at orders of 10 to 200, and nothing else
+    /// The calls on arrays of orders of 4 to 256, and nothing else
     #[arg(long)]
     small: bool,
     /// `a.least_squares(&b)` of 1,000,000 × 20 in both orders of memory, and nothing else
     #[arg(long)]
     tall: bool,
+    /// Which of these calls [default: all]
+    #[arg(long, value_delimiter = ',', requires = "small")]
+    call: Vec<small::Call>,
     #[command(flatten)]
     race: race::Settings,
 }
@@ -66,7 +70,11 @@ fn main() -> ExitCode {
 
 fn measure_all(settings: &Settings) -> Outcome {
     if settings.small {
-        return small::measure(settings.race.is_quick());
+        let orders: &[usize] = match &settings.race.n[..] {
+            [] => &[4, 10, 32, 50, 100, 200, 256],
+            orders => orders,
+        };
+        return small::measure(&settings.call, orders, settings.race.is_quick());
     }
     if settings.tall {
         return tall::measure(settings.race.is_quick());

@@ -1,8 +1,9 @@
 //! Dense: the calls for whoever wants an answer, not a graph, on ndarray's arrays.
 //!
 //! # Law
-//! Small problems are one tile on the calling thread: no thread is started or woken. Larger ones are
-//! graphs on [`Runtime::shared`](crate::Runtime::shared). How the matrix is cut depends on its shape
+//! Small problems are one tile on the calling thread: no thread is started or woken, and the kernels
+//! run one after the other without a graph ([`whole`](crate::linalg::whole)). Larger ones are graphs
+//! on [`Runtime::shared`](crate::Runtime::shared). How the matrix is cut depends on its shape
 //! and kind of number alone, and so do the bits of the answer.
 //!
 //! # Elsewhere
@@ -13,7 +14,7 @@
 
 use crate::Runtime;
 use crate::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
-use crate::place::{Place, array, array_of, expect_rows, of_columns};
+use crate::place::{Place, array, array_of, expect_rows, is_small, of_columns};
 use crate::tiled::{AUTO, expect_square};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
@@ -281,7 +282,10 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     }
 
     fn lu(&self) -> Result<Lu<T>, LinalgError> {
-        Ok(Factors::of(self.view())?.parts())
+        match is_small(self.dim()) {
+            true => factored::parts_at_once(self.view()),
+            false => Ok(Factors::of(self.view())?.parts()),
+        }
     }
 
     fn lu_factor(&self) -> Result<LuFactor<T>, LinalgError> {
@@ -290,6 +294,9 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
 
     fn qr(&self) -> Result<(Array2<T>, Array2<T>), LinalgError> {
         let (m, n) = self.dim();
+        if is_small((m, n)) {
+            return factored::qr_at_once(self.view());
+        }
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
         let (q, r) = steps::qr(&place.general(self.view())?, place.on())?;
         Ok((array(&q), array(&r)))
@@ -306,6 +313,9 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         of_columns(b, |b| {
             let (m, n) = self.dim();
             expect_rows(b.dim(), m)?;
+            if is_small((m, n)) && is_small(b.dim()) {
+                return factored::least_squares_at_once(self.view(), b);
+            }
             if qr::is_tall_and_skinny(m, n) {
                 let runtime = Runtime::shared().map_err(LinalgError::Run)?;
                 return Ok(qr::tall_least_squares(self.view(), b, AUTO, runtime)?.0);
@@ -350,7 +360,10 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
                 answer => return answer,
             }
         }
-        Factors::of(self.view())?.inverse_array()
+        match is_small(self.dim()) {
+            true => factored::inverted_at_once(self.view()),
+            false => Factors::of(self.view())?.inverse_array(),
+        }
     }
 
     fn dot_tiled<R: Data<Elem = T>>(
@@ -369,12 +382,39 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
 /// Whether a square array is its own adjoint to the bit, with a positive diagonal.
 fn is_definite_at_a_glance<T: Scalar>(a: ArrayView2<'_, T>) -> bool {
     let is_positive = |i: usize| a[(i, i)].re() > 0.0 && a[(i, i)].im() == 0.0;
-    let is_own_mirror = |j: usize| {
-        let (above, before) = (a.column(j), a.row(j));
-        let mut pairs = above.iter().zip(before).take(j);
-        pairs.all(|(above, before)| *above == before.conj())
-    };
-    a.is_square() && (0..a.nrows()).all(is_positive) && (0..a.ncols()).all(is_own_mirror)
+    if !a.is_square() || !(0..a.nrows()).all(is_positive) {
+        return false;
+    }
+    // In the order of memory: what is Hermitian is so transposed, too.
+    match a.to_slice().or_else(|| a.reversed_axes().to_slice()) {
+        Some(elements) => is_hermitian(elements, a.nrows()),
+        None => {
+            let mut pairs = (0..a.nrows()).flat_map(|i| (0..i).map(move |j| (i, j)));
+            pairs.all(|(i, j)| a[(i, j)] == a[(j, i)].conj())
+        }
+    }
+}
+
+/// Whether each entry is the conjugate of its mirror; some columns at a time, of which the mirrors lie
+/// side by side.
+fn is_hermitian<T: Scalar>(elements: &[T], n: usize) -> bool {
+    const SIDE: usize = 8;
+    let column = |j: usize| &elements[j * n..][..n];
+    (0..n).step_by(SIDE).all(|left| {
+        if n - left < SIDE {
+            let mut pairs = (left..n).flat_map(|i| (left..i).map(move |j| (i, j)));
+            return pairs.all(|(i, j)| column(j)[i] == column(i)[j].conj());
+        }
+        let columns: [&[T]; SIDE] = std::array::from_fn(|k| column(left + k));
+        // On the diagonal itself imaginary parts are known to be zero.
+        (left..n).all(|i| {
+            let mirrors = &column(i)[left..][..SIDE];
+            let pairs = columns.iter().zip(mirrors);
+            pairs.fold(true, |all, (column, mirror)| {
+                all & (column[i] == mirror.conj())
+            })
+        })
+    })
 }
 
 /// X of A·X = B: by Cholesky if A looks definite and is, by LU otherwise.
@@ -382,13 +422,19 @@ fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2
     expect_square(a.dim())?;
     expect_rows(b.dim(), a.nrows())?;
     if is_definite_at_a_glance(a) {
+        if let Some(x) = factored::solved_at_once(a, b) {
+            return Ok(x);
+        }
         match factored::factored(a) {
             Ok(l) => return factored::solved(&l, b),
             Err(LinalgError::NotPositiveDefinite { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    Factors::of(a)?.solve_array(b)
+    match is_small(a.dim()) && is_small(b.dim()) {
+        true => factored::solved_by_lu_at_once(a, b),
+        false => Factors::of(a)?.solve_array(b),
+    }
 }
 
 /// Both sides of a problem of least squares in tiles, and where it is worked on.

@@ -8,10 +8,11 @@
 
 use crate::Runtime;
 use crate::tiled::expect_square;
+use dataflow_core::data::Version;
 use dataflow_core::port::{Executor, Heap, Inline, Memory};
 use dataflow_linalg::kernel::LARGEST_WHOLE;
 use dataflow_linalg::matrix::convert::NdarrayEntries;
-use dataflow_linalg::matrix::{Entries, Layout, LayoutError, TiledMatrix};
+use dataflow_linalg::matrix::{Entries, Layout, LayoutError, Tile, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{LinalgError, cholesky};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Axis, Data, Dimension, Ix2, ShapeBuilder};
@@ -19,6 +20,11 @@ use std::sync::Arc;
 
 /// Up to this extent a matrix is one tile.
 pub(crate) const SMALL: usize = LARGEST_WHOLE;
+
+/// Whether a problem of this shape is one tile, which the calling thread works on without a graph.
+pub(crate) fn is_small((rows, cols): (usize, usize)) -> bool {
+    rows.max(cols) <= SMALL
+}
 
 /// Where a problem is worked on, and in tiles of which order.
 pub(crate) struct Place {
@@ -98,6 +104,18 @@ impl Place {
 
 pub(crate) fn heap() -> Arc<dyn Memory> {
     Arc::new(Heap)
+}
+
+/// A small tile as the only one of a matrix.
+pub(crate) fn in_one_tile<T: Scalar>(tile: Tile<T>) -> Result<TiledMatrix<T>, LinalgError> {
+    let layout = Layout::general(tile.rows(), tile.cols(), SMALL);
+    let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
+    let matrix = TiledMatrix::vacant(layout, heap());
+    if layout.n_slots() > 0 {
+        // There is a slot: the matrix is not empty.
+        let _ = matrix.store().put(0, Version::new(tile));
+    }
+    Ok(matrix)
 }
 
 /// What is computed from the columns of a matrix, or from a vector as the only one.

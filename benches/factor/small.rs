@@ -5,10 +5,11 @@
 //! both in turn, batches of calls. A round is the least of its batches.
 
 use super::race::{Outcome, machine, quartiles, seconds};
+use clap::ValueEnum;
 use dataflow::linalg::matrix::Entries;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::{Dense, LuFactor};
-use faer::linalg::solvers::{PartialPivLu, Solve};
+use faer::linalg::solvers::{DenseSolveCore, PartialPivLu, Solve, SolveLstsq};
 use faer::{MatRef, Par, Side};
 use ndarray::{Array1, Array2, ShapeBuilder};
 use std::hint::black_box;
@@ -16,17 +17,61 @@ use std::hint::black_box;
 /// Batches in a round.
 const BATCHES: usize = 5;
 
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Call {
+    /// `a.cholesky()`
+    Cholesky,
+    /// `a.lu()`
+    Lu,
+    /// `a.qr()`
+    Qr,
+    /// `a.solve(&b)` of a general matrix, one right-hand side
+    Solve,
+    /// `a.inverse()` of a general matrix
+    Inverse,
+    /// `a.least_squares(&b)` with half as many columns as rows
+    LeastSquares,
+    /// `a.solve(&b)` of a definite matrix
+    SolveDefinite,
+    /// `a.inverse()` of a definite matrix
+    InverseDefinite,
+    /// `factor.solve(&b)` with factors that are kept
+    KeptLu,
+}
+
+impl Call {
+    fn is_definite(self) -> bool {
+        use Call::{Cholesky, InverseDefinite, SolveDefinite};
+        [Cholesky, SolveDefinite, InverseDefinite].contains(&self)
+    }
+
+    /// The shape of the matrix that has so many rows.
+    fn shape(self, n: usize) -> (usize, usize) {
+        match self {
+            Call::LeastSquares => (n, n.div_ceil(2)),
+            _ => (n, n),
+        }
+    }
+}
+
 /// Microseconds of a call, and how much more ours takes than faer's.
-pub fn measure(quick: bool) -> Outcome {
+pub fn measure(calls: &[Call], orders: &[usize], quick: bool) -> Outcome {
     faer::set_global_parallelism(Par::Seq);
     println!("{}, f64, one thread", machine());
     println!(
         "microseconds a call, median of rounds of the least of {BATCHES} batches ± half the quartile distance"
     );
-    println!("call          n  memory order    dataflow     ±      faer     ±   difference     ±");
+    println!(
+        "call                n  memory order    dataflow     ±      faer     ±   difference     ±"
+    );
     let rounds = if quick { 3 } else { 41 };
-    for call in ["cholesky", "lu", "qr", "solve", "solve, LU", "kept LU"] {
-        for n in [10, 50, 100, 200] {
+    let calls = match calls {
+        [] => Call::value_variants(),
+        calls => calls,
+    };
+    for &call in calls {
+        for &n in orders {
             for columns in [true, false] {
                 let arrays = Arrays::new(call, n, columns)?;
                 arrays.race(call, rounds, columns)?;
@@ -46,16 +91,21 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn new(call: &str, n: usize, columns: bool) -> Outcome<Self> {
+    fn new(call: Call, n: usize, columns: bool) -> Outcome<Self> {
         let (definite, random) = (PositiveDefinite::new(n, 1), Random::new(1));
-        let is_definite = ["cholesky", "solve"].contains(&call);
-        let a = Array2::from_shape_fn((n, n).set_f(columns), |(i, j)| match is_definite {
-            true => definite.entry(i, j),
-            false => random.entry(i, j),
-        });
-        let kept = (a.lu_factor()?, view_of(&a, columns).partial_piv_lu());
+        let array = |shape: (usize, usize)| {
+            Array2::from_shape_fn(shape.set_f(columns), |(i, j)| match call.is_definite() {
+                true => definite.entry(i, j),
+                false => random.entry(i, j),
+            })
+        };
+        let square = array((n, n));
+        let kept = (
+            square.lu_factor()?,
+            view_of(&square, columns).partial_piv_lu(),
+        );
         Ok(Arrays {
-            a,
+            a: array(call.shape(n)),
             b: Array1::from_shape_fn(n, |i| random.entry(i, n)),
             columns,
             kept,
@@ -63,47 +113,55 @@ impl Arrays {
     }
 
     /// One number of our answer.
-    fn ours(&self, call: &str) -> Outcome<f64> {
-        let (a, last) = (&self.a, self.a.nrows() - 1);
+    fn ours(&self, call: Call) -> Outcome<f64> {
+        let (a, last) = (&self.a, self.a.ncols() - 1);
         Ok(match call {
-            "cholesky" => a.cholesky()?[(last, last)],
-            "lu" => a.lu()?.2[(last, last)],
-            "qr" => {
+            Call::Cholesky => a.cholesky()?[(last, last)],
+            Call::Lu => a.lu()?.2[(last, last)],
+            Call::Qr => {
                 let (q, r) = a.qr()?;
                 q[(0, 0)] * r[(0, 0)]
             }
-            "kept LU" => self.kept.0.solve(&self.b)?[last],
-            _ => a.solve(&self.b)?[last],
+            Call::Solve | Call::SolveDefinite => a.solve(&self.b)?[last],
+            Call::Inverse | Call::InverseDefinite => a.inverse()?[(last, 0)],
+            Call::LeastSquares => a.least_squares(&self.b)?[last],
+            Call::KeptLu => self.kept.0.solve(&self.b)?[last],
         })
     }
 
     /// The same number of faer's.
-    fn theirs(&self, call: &str) -> Outcome<f64> {
-        let (a, last) = (view_of(&self.a, self.columns), self.a.nrows() - 1);
+    fn theirs(&self, call: Call) -> Outcome<f64> {
+        let (a, last) = (view_of(&self.a, self.columns), self.a.ncols() - 1);
         let definite = || {
             let llt = a.llt(Side::Lower);
             llt.map_err(|error| format!("faer: {error:?}"))
         };
-        let b = || self.b.as_slice().expect("a vector of its own has no gaps");
-        let b = || MatRef::from_column_major_slice(b(), last + 1, 1);
+        let b = || {
+            let b = self.b.as_slice();
+            let b = b.expect("a vector of its own has no gaps");
+            MatRef::from_column_major_slice(b, b.len(), 1)
+        };
         Ok(match call {
-            "cholesky" => definite()?.L()[(last, last)],
-            "lu" => a.partial_piv_lu().U()[(last, last)],
-            "qr" => {
+            Call::Cholesky => definite()?.L()[(last, last)],
+            Call::Lu => a.partial_piv_lu().U()[(last, last)],
+            Call::Qr => {
                 let qr = a.qr();
                 qr.compute_thin_Q()[(0, 0)] * qr.thin_R()[(0, 0)]
             }
-            "solve" => definite()?.solve(b())[(last, 0)],
-            "kept LU" => self.kept.1.solve(b())[(last, 0)],
-            _ => a.partial_piv_lu().solve(b())[(last, 0)],
+            Call::Solve => a.partial_piv_lu().solve(b())[(last, 0)],
+            Call::SolveDefinite => definite()?.solve(b())[(last, 0)],
+            Call::Inverse => a.partial_piv_lu().inverse()[(last, 0)],
+            Call::InverseDefinite => definite()?.inverse()[(last, 0)],
+            Call::LeastSquares => a.qr().solve_lstsq(b())[(last, 0)],
+            Call::KeptLu => self.kept.1.solve(b())[(last, 0)],
         })
     }
 
-    fn race(&self, call: &str, rounds: usize, columns: bool) -> Outcome {
+    fn race(&self, call: Call, rounds: usize, columns: bool) -> Outcome {
         let n = self.a.nrows();
         let (ours, theirs) = (self.ours(call)?, self.theirs(call)?);
         if (ours - theirs).abs() > 1e-8 * theirs.abs() {
-            return Err(format!("{call}, n = {n}: {ours} is not faer's {theirs}").into());
+            return Err(format!("{call:?}, n = {n}: {ours} is not faer's {theirs}").into());
         }
         // About half a millisecond a batch.
         let calls = 1 + 100_000 / (n * n + 100);
@@ -128,8 +186,10 @@ impl Arrays {
         let differences = times[0].iter().zip(&times[1]);
         let more: Vec<f64> = differences.map(|(ours, faer)| ours - faer).collect();
         let [ours, faer, more] = [&times[0], &times[1], &more].map(|times| quartiles(times));
+        let name = call.to_possible_value();
         println!(
-            "{call:9} {n:5}  {:12}  {:10.2}  {:4.2}  {:8.2}  {:4.2}  {:+11.2}  {:4.2}",
+            "{:16} {n:4}  {:12}  {:10.2}  {:4.2}  {:8.2}  {:4.2}  {:+11.2}  {:4.2}",
+            name.as_ref().map_or("", |name| name.get_name()),
             if columns { "column-major" } else { "row-major" },
             ours.0,
             ours.1,
@@ -144,10 +204,10 @@ impl Arrays {
 
 /// An array as faer sees it.
 fn view_of(a: &Array2<f64>, columns: bool) -> MatRef<'_, f64> {
-    let (n, elements) = (a.nrows(), a.as_slice_memory_order());
+    let ((m, n), elements) = (a.dim(), a.as_slice_memory_order());
     let elements = elements.expect("an array of its own has no gaps");
     match columns {
-        true => MatRef::from_column_major_slice(elements, n, n),
-        false => MatRef::from_row_major_slice(elements, n, n),
+        true => MatRef::from_column_major_slice(elements, m, n),
+        false => MatRef::from_row_major_slice(elements, m, n),
     }
 }

@@ -38,7 +38,7 @@ pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 pub struct Settings {
     /// Orders of the matrix
     #[arg(long, value_delimiter = ',')]
-    n: Vec<usize>,
+    pub n: Vec<usize>,
     /// Tile orders of ours [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     nb: Vec<u32>,

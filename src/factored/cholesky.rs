@@ -4,7 +4,7 @@
 use super::steps;
 use crate::Runtime;
 use crate::place::{
-    Place, SMALL, array, array_of, array_of_hermitian, expect_rows, heap, of_columns,
+    Place, SMALL, array, array_of, array_of_hermitian, expect_rows, heap, is_small, of_columns,
 };
 use crate::tiled::{AUTO, alike, copy, expect_square};
 use dataflow_core::data::Version;
@@ -14,7 +14,7 @@ use dataflow_linalg::kernel::{Backend, Op, potrf_whole, trsm_left};
 use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::{Entries, Format, Layout, Structure, Tile, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{LinalgError, cholesky};
+use dataflow_linalg::{LinalgError, cholesky, whole};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension};
 use std::fmt;
 
@@ -364,7 +364,7 @@ pub(crate) fn solved<T: Scalar>(
     b: ArrayView2<'_, T>,
 ) -> Result<Array2<T>, LinalgError> {
     expect_rows(b.dim(), l.rows())?;
-    if b.nrows().max(b.ncols()) <= SMALL
+    if is_small(b.dim())
         && let Some(l) = l.tile(0, 0)
     {
         return Ok(solved_by_tile(&l, b));
@@ -377,27 +377,36 @@ pub(crate) fn solved<T: Scalar>(
 
 /// A⁻¹ of an array, of which a large one is factored and inverted in one graph.
 pub(crate) fn inverted<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    if is_small(a.dim())
+        && let Some(inverse) = whole::invert_definite(a.nrows(), &NdarrayEntries(a))
+    {
+        return Ok(array_of(a.dim(), inverse));
+    }
     let place = Place::of::<T>(a.nrows())?;
-    let inverse = match factor_at_once(a) {
-        Some(l) => {
-            let l = in_one_tile(a.nrows(), &l)?;
-            steps::invert_with_cholesky(&l, place.on())?;
-            l
-        }
-        None => {
-            let a = place.lower(a)?;
-            cholesky::inverse(&a, AUTO, place.on())?;
-            a
-        }
-    };
+    let inverse = place.lower(a)?;
+    cholesky::inverse(&inverse, AUTO, place.on())?;
     array_of_hermitian(&inverse, &place)
+}
+
+/// X of A·X = B for a definite matrix, both small, without a graph. `None` if they are not small, or
+/// A is not definite: then the graph says why.
+pub(crate) fn solved_at_once<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Option<Array2<T>> {
+    if !is_small(a.dim()) || !is_small(b.dim()) {
+        return None;
+    }
+    let (of_a, of_b) = (NdarrayEntries(a), NdarrayEntries(b));
+    let x = whole::solve_definite(a.nrows(), &of_a, b.ncols(), &of_b)?;
+    Some(array_of(b.dim(), x))
 }
 
 /// L of a small matrix, column-major, by one call of the kernels' library. `None` if it is not
 /// small, or there is no L: then the graph says why.
 pub(crate) fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<T>> {
     let n = a.nrows();
-    if !a.is_square() || n > SMALL {
+    if !a.is_square() || !is_small(a.dim()) {
         return None;
     }
     let entries = NdarrayEntries(a);
@@ -420,22 +429,8 @@ fn in_one_tile<T: Scalar>(n: usize, l: &[T]) -> Result<TiledMatrix<T>, LinalgErr
 
 /// X of L·Lᴴ·X = B, both small: no graph for two calls of a kernel.
 fn solved_by_tile<T: Scalar>(l: &Tile<T>, b: ArrayView2<'_, T>) -> Array2<T> {
-    let mut x = tile_of(b);
+    let mut x = whole::tile_of(b.dim(), &NdarrayEntries(b), &heap());
     trsm_left(Backend::Auto, l, Op::NoTranspose, &mut x);
     trsm_left(Backend::Auto, l, Op::ConjTranspose, &mut x);
     array_of(b.dim(), x.as_slice().to_vec())
-}
-
-/// A small array as a tile.
-pub(super) fn tile_of<T: Scalar>(b: ArrayView2<'_, T>) -> Tile<T> {
-    let (rows, cols) = b.dim();
-    let (entries, mut tile) = (
-        NdarrayEntries(b),
-        Tile::new(rows, cols, Format::ColumnMajor, &heap()),
-    );
-    let columns = tile.as_mut_slice().chunks_exact_mut(rows.max(1));
-    for (j, column) in columns.enumerate() {
-        entries.column(0..rows, j, column);
-    }
-    tile
 }

@@ -1,16 +1,17 @@
 //! The factors P, L and U of a matrix, kept: of an array, and of a matrix in tiles.
 
-use super::cholesky::tile_of;
 use super::steps;
 use crate::Runtime;
-use crate::place::{Place, SMALL, array, array_of, expect_rows, of_columns};
+use crate::dense::Lu;
+use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
 use crate::tiled::{copy, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::kernel::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
-use dataflow_linalg::matrix::{Tile, TiledMatrix};
+use dataflow_linalg::kernel::Op;
+use dataflow_linalg::matrix::TiledMatrix;
+use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{LinalgError, lu};
+use dataflow_linalg::{LinalgError, lu, whole};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, ShapeBuilder};
 use std::cmp::Ordering;
 use std::fmt;
@@ -45,8 +46,13 @@ pub struct LuFactor<T: Scalar> {
 
 impl<T: Scalar> LuFactor<T> {
     pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
-        let (place, tiles) = Factors::tiles_of(a)?;
-        let (factors, norm, solvable) = kept(tiles, place.on())?;
+        let (factors, norm, solvable) = match is_small(a.dim()) {
+            true => kept_at_once(a)?,
+            false => {
+                let (place, tiles) = Factors::tiles_of(a)?;
+                kept(tiles, place.on())?
+            }
+        };
         Ok(LuFactor {
             factors,
             norm,
@@ -148,6 +154,10 @@ impl<T: Scalar> LuFactor<T> {
     pub fn inverse(&self) -> Result<Array2<T>, LinalgError> {
         self.solvable.clone()?;
         let Factors { lu, pivots } = &self.factors;
+        if let Some(tile) = lu.tile(0, 0).filter(|_| is_small((lu.rows(), lu.cols()))) {
+            let inverse = whole::invert_with_lu((&tile, &self.permutation()));
+            return Ok(array_of((lu.rows(), lu.cols()), inverse));
+        }
         let place = Place::beside(lu, 0)?;
         let copy = place.tiles(Ok(*lu.layout()), lu)?;
         Ok(array(&steps::invert_with_lu(copy, pivots, place.on())?))
@@ -484,9 +494,10 @@ impl<T: Scalar> fmt::Debug for TiledLuFactor<'_, T> {
     }
 }
 
-/// The factors of a matrix, which is overwritten; ‖A‖₁; and whether there are solutions.
+/// The factors of a matrix; ‖A‖₁; and whether there are solutions.
 type Kept<T> = (Factors<T>, f64, Result<(), LinalgError>);
 
+/// Of a matrix in tiles, which is overwritten.
 fn kept<T: Scalar>(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Kept<T>, LinalgError> {
     let norm = steps::one_norm(&a, on)?;
     let factors = Factors::new(a, on)?;
@@ -495,6 +506,40 @@ fn kept<T: Scalar>(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Kept<T>, Lina
         solvable => solvable,
     };
     Ok((factors, norm, solvable))
+}
+
+/// The same of a small array, without a graph.
+fn kept_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Kept<T>, LinalgError> {
+    let tile = whole::finite_tile_of(a.dim(), &NdarrayEntries(a), &heap())?;
+    let norm = whole::one_norm(&tile);
+    let lu = whole::Lu::of_tile(tile);
+    let solvable = expect_square(a.dim()).and_then(|()| lu.expect_regular());
+    Ok((Factors::of_whole(lu)?, norm, solvable))
+}
+
+/// P, L and U of a small array, without a graph.
+pub(crate) fn parts_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Lu<T>, LinalgError> {
+    let (m, n) = a.dim();
+    let (k, lu) = (m.min(n), whole::Lu::of((m, n), &NdarrayEntries(a))?);
+    let (l, u) = (array_of((m, k), lu.l()), array_of((k, n), lu.u()));
+    Ok((lu.permutation(), l, u))
+}
+
+/// X of A·X = B for a square matrix, both small, without a graph.
+pub(crate) fn solved_at_once<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    let lu = whole::Lu::of(a.dim(), &NdarrayEntries(a))?;
+    lu.expect_regular()?;
+    Ok(array_of(b.dim(), lu.solve(b.ncols(), &NdarrayEntries(b))))
+}
+
+/// A⁻¹ of a small square matrix, without a graph.
+pub(crate) fn inverted_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    let lu = whole::Lu::of(a.dim(), &NdarrayEntries(a))?;
+    lu.expect_regular()?;
+    Ok(array_of(a.dim(), lu.inverse()))
 }
 
 /// L\U in tiles, and the rows that were swapped.
@@ -515,6 +560,14 @@ impl<T: Scalar> Factors<T> {
         let place = Place::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
         let tiles = place.general(a)?;
         Ok((place, tiles))
+    }
+
+    /// Of what was factored without a graph, on the heap: one tile.
+    fn of_whole(lu: whole::Lu<T>) -> Result<Self, LinalgError> {
+        let (tile, swaps) = lu.into_parts();
+        let lu = in_one_tile(tile)?;
+        let pivots = lu::Pivots::of_rows(&lu, &swaps)?;
+        Ok(Factors { lu, pivots })
     }
 
     /// Of a matrix in tiles, which is overwritten.
@@ -553,7 +606,7 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// P, L and U.
-    pub fn parts(&self) -> (Vec<usize>, Array2<T>, Array2<T>) {
+    pub fn parts(&self) -> Lu<T> {
         let both = array(&self.lu);
         (self.permutation(), l_of(&both), u_of(&both))
     }
@@ -561,10 +614,12 @@ impl<T: Scalar> Factors<T> {
     /// X of op(A)·X = B.
     fn solved(&self, op: Op, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
         expect_rows(b.dim(), self.lu.rows())?;
-        if b.nrows().max(b.ncols()) <= SMALL
+        if is_small(b.dim())
             && let Some(lu) = self.lu.tile(0, 0)
         {
-            return Ok(solved_by_tile((&lu, &self.permutation()), op, b));
+            let factors = (&*lu, &self.permutation()[..]);
+            let x = whole::solve_with_lu(factors, op, b.ncols(), &NdarrayEntries(b));
+            return Ok(array_of(b.dim(), x));
         }
         let place = Place::beside(&self.lu, b.ncols())?;
         let x = place.general(b)?;
@@ -593,43 +648,6 @@ impl<T: Scalar> Factors<T> {
             |op, b| steps::solve_with_lu((&self.lu, &self.pivots), op, b, on),
             on,
         )
-    }
-}
-
-/// X of op(A)·X = B, both small: no graph for two calls of a kernel.
-fn solved_by_tile<T: Scalar>(
-    (lu, rows): (&Tile<T>, &[usize]),
-    op: Op,
-    b: ArrayView2<'_, T>,
-) -> Array2<T> {
-    let lower = (op, (Triangle::Lower, Diagonal::Unit), lu);
-    let upper = (op, (Triangle::Upper, Diagonal::NonUnit), lu);
-    let mut x = tile_of(b);
-    match op {
-        Op::NoTranspose => {
-            move_rows(&mut x, rows);
-            trsm_op(Backend::Auto, Side::Left, lower, &mut x);
-            trsm_op(Backend::Auto, Side::Left, upper, &mut x);
-        }
-        Op::Transpose | Op::ConjTranspose => {
-            trsm_op(Backend::Auto, Side::Left, upper, &mut x);
-            trsm_op(Backend::Auto, Side::Left, lower, &mut x);
-            let mut back = vec![0; rows.len()];
-            rows.iter().enumerate().for_each(|(i, row)| back[*row] = i);
-            move_rows(&mut x, &back);
-        }
-    }
-    array_of(b.dim(), x.as_slice().to_vec())
-}
-
-/// Row `i` ← row `from[i]`.
-fn move_rows<T: Scalar>(x: &mut Tile<T>, from: &[usize]) {
-    let mut before = vec![T::zero(); from.len()];
-    for column in x.as_mut_slice().chunks_exact_mut(from.len().max(1)) {
-        before.copy_from_slice(column);
-        for (to, &from) in column.iter_mut().zip(from) {
-            *to = before[from];
-        }
     }
 }
 

@@ -7,13 +7,14 @@
 use super::steps;
 use super::steps::options;
 use crate::Runtime;
-use crate::place::{Place, array, expect_rows, of_columns};
+use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
 use crate::tiled::{alike, copy};
 use dataflow_core::port::Executor;
 use dataflow_linalg::kernel::Op;
+use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::{Layout, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{LinalgError, qr};
+use dataflow_linalg::{LinalgError, qr, whole};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension};
 use std::fmt;
 use std::sync::OnceLock;
@@ -44,6 +45,10 @@ pub struct QrFactor<T: Scalar> {
 impl<T: Scalar> QrFactor<T> {
     pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
         let (m, n) = a.dim();
+        if is_small(a.dim()) {
+            let factors = Orthogonal::at_once(a)?;
+            return Ok(QrFactor { factors });
+        }
         let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
         let factors = Orthogonal::new(place.general(a)?, place.on())?;
         Ok(QrFactor { factors })
@@ -84,6 +89,11 @@ impl<T: Scalar> QrFactor<T> {
     /// Solves for the columns of an array.
     pub(crate) fn solved(&self, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
         expect_rows(b.dim(), self.factors.n_equations())?;
+        if is_small(b.dim())
+            && let Some(x) = self.factors.least_squares_at_once(b)
+        {
+            return x;
+        }
         let place = Place::beside(&self.factors.a, b.ncols())?;
         let b = place.general(b)?;
         Ok(array(&self.factors.least_squares(&b, place.on())?))
@@ -237,6 +247,25 @@ impl<T: Scalar> fmt::Debug for TiledQrFactor<'_, T> {
     }
 }
 
+/// Q and R of a small array, without a graph.
+pub(crate) fn qr_at_once<T: Scalar>(
+    a: ArrayView2<'_, T>,
+) -> Result<(Array2<T>, Array2<T>), LinalgError> {
+    let (m, n) = a.dim();
+    let (k, qr) = (m.min(n), whole::Qr::of((m, n), &NdarrayEntries(a))?);
+    Ok((array_of((m, k), qr.q()), array_of((k, n), qr.r())))
+}
+
+/// The nearest, or the shortest, solution for a small A and a small B, without a graph.
+pub(crate) fn least_squares_at_once<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    let (of_a, of_b) = (NdarrayEntries(a), NdarrayEntries(b));
+    let x = whole::least_squares(a.dim(), &of_a, b.ncols(), &of_b)?;
+    Ok(array_of((a.ncols(), b.ncols()), x))
+}
+
 /// R with reflectors, of A or of Aᴴ.
 struct Orthogonal<T: Scalar> {
     a: TiledMatrix<T>,
@@ -264,6 +293,48 @@ impl<T: Scalar> Orthogonal<T> {
         })
     }
 
+    /// The same of a small array, without a graph.
+    fn at_once(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
+        let is_adjoint = a.nrows() < a.ncols();
+        let tile = whole::finite_tile_of(a.dim(), &NdarrayEntries(a), &heap())?;
+        let tile = match is_adjoint {
+            true => whole::adjoint_of(&tile, &heap()),
+            false => tile,
+        };
+        let (r, v, t) = whole::Qr::of_tile(tile).into_parts();
+        let a = in_one_tile(r)?;
+        let q = qr::Reflectors::of_tile(a.layout(), options(&a), (v, t))?;
+        Ok(Orthogonal {
+            a,
+            q,
+            is_adjoint,
+            full_rank: OnceLock::new(),
+        })
+    }
+
+    /// The nearest, or the shortest, solution for a small B, without a graph, if A is one tile.
+    fn least_squares_at_once(
+        &self,
+        b: ArrayView2<'_, T>,
+    ) -> Option<Result<Array2<T>, LinalgError>> {
+        let (r, [v, t]) = (self.a.tile(0, 0)?, self.q.tile()?);
+        let solved = || {
+            let tile = whole::finite_tile_of(b.dim(), &NdarrayEntries(b), &heap())?;
+            let full = self.full_rank.get_or_init(|| whole::expect_full_rank(&r));
+            full.clone()?;
+            let x = whole::least_squares_with_qr((&r, &v, &t), self.is_adjoint, tile);
+            Ok(array_of((self.n_unknowns(), b.ncols()), x))
+        };
+        Some(solved())
+    }
+
+    fn n_unknowns(&self) -> usize {
+        match self.is_adjoint {
+            true => self.a.rows(),
+            false => self.a.cols(),
+        }
+    }
+
     /// Rows of A.
     fn n_equations(&self) -> usize {
         match self.is_adjoint {
@@ -280,11 +351,7 @@ impl<T: Scalar> Orthogonal<T> {
     ) -> Result<TiledMatrix<T>, LinalgError> {
         expect_rows((b.rows(), b.cols()), self.n_equations())?;
         b.scan(on)?;
-        let n_unknowns = match self.is_adjoint {
-            true => self.a.rows(),
-            false => self.a.cols(),
-        };
-        let layout = alike(b, Layout::general(n_unknowns, b.cols(), b.nb()))?;
+        let layout = alike(b, Layout::general(self.n_unknowns(), b.cols(), b.nb()))?;
         let x = TiledMatrix::vacant(layout, b.memory().clone());
         x.fill(&|_: usize, _: usize| T::zero(), on)
             .map_err(LinalgError::Run)?;

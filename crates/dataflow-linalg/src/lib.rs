@@ -39,6 +39,7 @@ pub mod product;
 pub mod qr;
 pub mod refine;
 pub mod weight;
+pub mod whole;
 
 #[cfg(test)]
 mod scales;

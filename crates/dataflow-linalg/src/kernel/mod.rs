@@ -14,6 +14,7 @@
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
 //! | [`trsm_op`], [`trmm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle; the products | LU, and solutions with it; any triangle |
 //! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
+//! | [`orgqr`] | C ← the first columns of Q | Q itself, of one tile |
 //! | [`tpqrt`], [`tpmqrt`] | \[R; B\] ← R'; pairs of tiles ← op(Q) of them | the tiles that vanish under others |
 //! | [`solve_leading`] | X ← op(R)⁻¹·B in the leading rows | least squares |
 //!
@@ -55,13 +56,15 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use gemm::{gemm, gemm_add, gemm_op};
-pub use geqrt::{gemqrt, geqrt};
+pub use geqrt::{gemqrt, geqrt, orgqr};
 pub use getrf::{eliminate, getrf, getrf_unpivoted, laswp};
 pub use herk::{herk, herk_add};
 pub use leading::solve_leading;
+pub(crate) use potrf::with_potrf;
 pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub use reflector::Below;
 pub use scale::scale;
+pub(crate) use scratch::{Kept, with_scratch};
 pub use strongest::strongest_columns;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};

@@ -122,7 +122,24 @@ pub const LARGEST_WHOLE: usize = faer::LARGEST_POTRF;
 /// let l = potrf_whole(2, |j, column| column.copy_from_slice(a[j]));
 /// assert_eq!(l, Some(vec![2.0, 1.0, 0.0, 3.0]));
 /// ```
-pub fn potrf_whole<T: Scalar>(n: usize, mut lower: impl FnMut(usize, &mut [T])) -> Option<Vec<T>> {
+pub fn potrf_whole<T: Scalar>(n: usize, lower: impl FnMut(usize, &mut [T])) -> Option<Vec<T>> {
+    with_potrf(n, lower, |a, ld| {
+        let mut l = Vec::with_capacity(n * n);
+        for (j, column) in a.chunks_exact(ld).enumerate() {
+            l.resize(j * n + j, T::zero());
+            l.extend_from_slice(&column[j..n]);
+        }
+        l
+    })
+}
+
+/// The same L for `then`, in scratch: column-major with a leading dimension. What stands above the
+/// diagonal means nothing.
+pub(crate) fn with_potrf<T: Scalar, R>(
+    n: usize,
+    mut lower: impl FnMut(usize, &mut [T]),
+    then: impl FnOnce(&[T], usize) -> R,
+) -> Option<R> {
     assert!(n <= LARGEST_WHOLE, "potrf of order {n} as a whole");
     // Each column begins at a cache line, or at half of one.
     let ld = n.next_multiple_of(8).max(1);
@@ -139,12 +156,7 @@ pub fn potrf_whole<T: Scalar>(n: usize, mut lower: impl FnMut(usize, &mut [T])) 
         if !(0..n).all(|j| a[j * ld + j].is_finite()) {
             return None;
         }
-        let mut l = Vec::with_capacity(n * n);
-        for (j, column) in a.chunks_exact(ld).enumerate() {
-            l.resize(j * n + j, T::zero());
-            l.extend_from_slice(&column[j..n]);
-        }
-        Some(l)
+        Some(then(a, ld))
     })
 }
 

@@ -1,4 +1,5 @@
-//! Scratch memory for kernels: a few blocks a thread, grown to what was asked for, kept.
+//! Scratch memory for kernels, and for tiles that do not leave a call: a few blocks a thread, grown to
+//! what was asked for, kept.
 
 use std::cell::Cell;
 
@@ -26,4 +27,99 @@ pub(crate) fn with_scratch<T: Scalar, R>(length: usize, work: impl FnOnce(&mut [
     blocks.push(block);
     SCRATCH.set(blocks);
     result
+}
+
+thread_local! {
+    /// Blocks that no tile has.
+    static KEPT: Cell<Vec<Box<dyn Block>>> = const { Cell::new(Vec::new()) };
+}
+
+/// How many blocks a thread keeps for tiles: as many as a call has at a time.
+const MOST_KEPT: usize = 6;
+
+/// Memory for tiles that do not leave a call: what is given back is lent again, on whichever thread
+/// it is given back.
+pub(crate) struct Kept;
+
+/// A block of at least the bytes that were asked for, until it is dropped.
+struct Lent {
+    block: Option<Box<dyn Block>>,
+    bytes: usize,
+}
+
+impl Memory for Kept {
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        let mut blocks = KEPT.take();
+        let found = blocks
+            .iter()
+            .rposition(|block| block.bytes().len() >= bytes);
+        let block = match found {
+            Some(at) => blocks.swap_remove(at),
+            None => {
+                // One that is too small makes room.
+                blocks.pop();
+                Heap.allocate(bytes)
+            }
+        };
+        KEPT.set(blocks);
+        let block = Some(block);
+        Box::new(Lent { block, bytes })
+    }
+}
+
+impl Block for Lent {
+    fn bytes(&self) -> &[u8] {
+        let block = self.block.as_ref();
+        block.map_or(&[], |block| &block.bytes()[..self.bytes])
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let (block, bytes) = (self.block.as_mut(), self.bytes);
+        block.map_or(&mut [], |block| &mut block.bytes_mut()[..bytes])
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(block) = self.block.take() else {
+            return;
+        };
+        // A thread that ends has no place for it any more.
+        let _ = KEPT.try_with(|kept| {
+            let mut blocks = kept.take();
+            if blocks.len() < MOST_KEPT {
+                blocks.push(block);
+            }
+            kept.set(blocks);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_lent_again_to_whom_it_suffices() {
+        let first = Kept.allocate(1000);
+        let place = first.bytes().as_ptr();
+        drop(first);
+        let smaller = Kept.allocate(10);
+        assert_eq!(
+            (smaller.bytes().as_ptr(), smaller.bytes().len()),
+            (place, 10)
+        );
+        let beside = Kept.allocate(10);
+        assert_ne!(beside.bytes().as_ptr(), place);
+        drop((smaller, beside));
+        assert!(KEPT.take().len() == 2);
+    }
+
+    #[test]
+    fn a_thread_keeps_no_more_blocks_than_a_call_has() {
+        drop(KEPT.take());
+        let blocks: Vec<_> = (0..2 * MOST_KEPT).map(|_| Kept.allocate(64)).collect();
+        drop(blocks);
+        assert_eq!(KEPT.take().len(), MOST_KEPT);
+    }
 }

@@ -140,43 +140,44 @@ impl<'a, T: Scalar> Leading<'a, T> {
     }
 
     /// The vectors with an entry more for each column of a diagonal tile, until one is dependent.
-    fn step(
-        &self,
-        j: usize,
-        tile: &Tile<T>,
-        mut vectors: Vectors<T>,
-        parts: &[&Tile<T>],
-    ) -> Tile<T> {
-        for col in 0..self.width(j) {
-            if vectors.has_ended {
-                break;
-            }
-            let above = vectors.x[0].len() - col;
-            let mut sums = [c64::new(0.0, 0.0); 2];
-            let mut length = Length::default();
-            for part in parts {
-                sums[0] += wide(part.get(0, col)) * vectors.scale[0];
-                sums[1] += wide(part.get(1, col)) * vectors.scale[1];
-                length.add(part.get(2, col).re());
-            }
-            for row in 0..col {
-                let entry = wide(tile.get(row, col));
-                length.add(entry.norm());
-                for (sum, x) in sums.iter_mut().zip(&vectors.x) {
-                    *sum += wide(x[above + row]).conj() * entry;
-                }
-            }
-            let diagonal = wide(tile.get(col, col));
-            length.add(diagonal.norm());
-            let unit = match self.compare {
-                Compare::AsTheyAre => 1.0,
-                Compare::ByDirection => length.get(),
-            };
-            vectors.has_ended = unit == 0.0
-                || !vectors.extend(sums.map(|sum| sum / unit), diagonal / unit, self.rcond);
+    fn step(&self, j: usize, tile: &Tile<T>, vectors: Vectors<T>, parts: &[&Tile<T>]) -> Tile<T> {
+        let (width, how) = (self.width(j), (self.compare, self.rcond));
+        vectors.extended((tile, width), how, parts).packed(self.r)
+    }
+}
+
+/// The same search in a matrix that is one tile, without a graph.
+pub(super) fn leading_of_tile<T: Scalar>(r: &Tile<T>, how: (Compare, f64)) -> Found {
+    let width = r.rows().min(r.cols());
+    Vectors::none().extended((r, width), how, &[]).found()
+}
+
+/// The first rows of a column.
+fn top_of<'a, T: Scalar>(
+    tile: &'a Tile<T>,
+    rows: usize,
+    col: usize,
+    buffer: &'a mut Vec<T>,
+) -> &'a [T] {
+    match tile.format() {
+        Format::ColumnMajor => &tile.as_slice()[col * tile.rows()..][..rows],
+        Format::SubTiled { .. } => {
+            buffer.clear();
+            buffer.extend((0..rows).map(|row| tile.get(row, col)));
+            buffer
         }
-        vectors.scale = [1.0; 2];
-        vectors.packed(self.r)
+    }
+}
+
+/// xᴴ·a, in the wider precision.
+fn product<T: Scalar>(start: c64, x: &[T], a: &[T]) -> c64 {
+    let pairs = x.iter().zip(a);
+    match T::IS_COMPLEX {
+        true => pairs.fold(start, |sum, (x, a)| sum + wide(*x).conj() * wide(*a)),
+        false => c64::new(
+            pairs.fold(start.re, |sum, (x, a)| sum + x.re() * a.re()),
+            start.im,
+        ),
     }
 }
 
@@ -196,6 +197,16 @@ impl Length {
         } else if size > 0.0 {
             let share = size / self.largest;
             self.squares += share * share;
+        }
+    }
+
+    /// Adds all of them; at once where no square is near overflow or underflow.
+    fn add_all<T: Scalar>(&mut self, x: &[T]) {
+        let square = |x: &T| x.re() * x.re() + x.im() * x.im();
+        let squares: f64 = x.iter().map(square).sum();
+        match (1e-200..1e200).contains(&squares) {
+            true => self.add(squares.sqrt()),
+            false => x.iter().for_each(|x| self.add(wide(*x).norm())),
         }
     }
 
@@ -224,6 +235,45 @@ impl<T: Scalar> Vectors<T> {
             scale: [1.0; 2],
             has_ended: false,
         }
+    }
+
+    /// With an entry more for each of the first columns of a diagonal tile, until one is dependent;
+    /// `parts` are what stands above the tile contributes.
+    fn extended(
+        mut self,
+        (tile, width): (&Tile<T>, usize),
+        (compare, rcond): (Compare, f64),
+        parts: &[&Tile<T>],
+    ) -> Self {
+        let (before, mut buffer) = (self.x[0].len(), Vec::new());
+        for col in 0..width {
+            if self.has_ended {
+                break;
+            }
+            let mut sums = [c64::new(0.0, 0.0); 2];
+            let mut length = Length::default();
+            for part in parts {
+                sums[0] += wide(part.get(0, col)) * self.scale[0];
+                sums[1] += wide(part.get(1, col)) * self.scale[1];
+                length.add(part.get(2, col).re());
+            }
+            let column = top_of(tile, col + 1, col, &mut buffer);
+            let (above, diagonal) = (&column[..col], wide(column[col]));
+            for (sum, x) in sums.iter_mut().zip(&self.x) {
+                *sum = product(*sum, &x[before..], above);
+            }
+            let unit = match compare {
+                Compare::AsTheyAre => 1.0,
+                Compare::ByDirection => {
+                    length.add_all(column);
+                    length.get()
+                }
+            };
+            self.has_ended =
+                unit == 0.0 || !self.extend(sums.map(|sum| sum / unit), diagonal / unit, rcond);
+        }
+        self.scale = [1.0; 2];
+        self
     }
 
     /// Takes in the next column, (above, diagonal), unless it depends on those before it. `products`

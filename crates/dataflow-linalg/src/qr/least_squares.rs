@@ -14,13 +14,13 @@
 use super::adjoint::Adjoint;
 use super::apply::Apply;
 use super::factor::Factor;
-use super::leading::{Compare, leading};
+use super::leading::{Compare, leading, leading_of_tile};
 use super::pivoted::{default_rcond, rank_of_triangle};
 use super::reflectors::{Options, Reflectors, alike};
 use super::solve::Triangular;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
-use crate::matrix::TiledMatrix;
+use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use crate::succession::joined;
 use dataflow_core::Report;
@@ -122,8 +122,7 @@ pub(super) fn expect_independent<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    // What rounding errors leave of a column that depends on others, over its length.
-    let tolerance = 2.0 * T::EPSILON * (m.max(n) as f64).sqrt();
+    let tolerance = rounding::<T>(m, n);
     let (found, report) = leading(r, (Compare::ByDirection, tolerance), on)?;
     if found.rank == n {
         return Ok(report);
@@ -134,6 +133,18 @@ pub(super) fn expect_independent<T: Scalar>(
         rank: rank.min(n - 1) as u64,
         full: n as u64,
     })
+}
+
+/// Whether all columns of R are independent, as [`expect_full_rank`] looks at it, if R is one tile,
+/// m ≥ n: without a graph, and without the rank.
+pub(crate) fn has_full_rank<T: Scalar>(r: &Tile<T>) -> bool {
+    let tolerance = rounding::<T>(r.rows(), r.cols());
+    leading_of_tile(r, (Compare::ByDirection, tolerance)).rank == r.cols()
+}
+
+/// What rounding errors leave of a column that depends on others, over its length.
+fn rounding<T: Scalar>(m: usize, n: usize) -> f64 {
+    2.0 * T::EPSILON * (m.max(n) as f64).sqrt()
 }
 
 /// Whether the rank is known to be full.

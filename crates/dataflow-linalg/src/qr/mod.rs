@@ -51,6 +51,7 @@ pub use elimination::{Elimination, EliminationError};
 pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
 pub use leading::{Compare, Found, Leading, LeadingTask};
+pub(crate) use least_squares::has_full_rank;
 pub use least_squares::{expect_full_rank, least_squares};
 pub use order::{default_inner_block, default_tile_order};
 pub use pivoted::{Pivoted, default_rcond, least_squares_minimum_norm, pivoted, pseudo_inverse};

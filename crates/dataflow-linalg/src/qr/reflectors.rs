@@ -11,7 +11,7 @@ use crate::error::LinalgError;
 use crate::kernel::Below;
 use crate::matrix::{Layout, LayoutError, Tile};
 use crate::scalar::Scalar;
-use dataflow_core::data::Store;
+use dataflow_core::data::{Store, Version};
 use std::fmt;
 
 /// How a matrix is factored: part of what decides the bits of the result.
@@ -75,6 +75,38 @@ impl<T: Scalar> Reflectors<T> {
             v: empty("reflectors"),
             t: empty("triangles"),
             s: empty("triangles of eliminations"),
+        }
+    }
+
+    /// Those of a matrix of one tile, as [`whole::Qr`](crate::whole::Qr) leaves them.
+    ///
+    /// # Errors
+    /// If the matrix has more tiles.
+    pub fn of_tile(
+        layout: &Layout,
+        options: Options,
+        (v, t): (Tile<T>, Tile<T>),
+    ) -> Result<Self, LinalgError> {
+        let q = Reflectors::new(layout, options);
+        match layout.n_slots() {
+            0 => Ok(q),
+            1 => {
+                // There are slots, and they are empty.
+                let _ = q.v.put(0, Version::new(v));
+                let _ = q.t.put(0, Version::new(t));
+                Ok(q)
+            }
+            slots => Err(LinalgError::Shape(format!(
+                "reflectors of one tile for a matrix of {slots}"
+            ))),
+        }
+    }
+
+    /// V and T of a matrix of one tile, once they are there.
+    pub fn tile(&self) -> Option<[Version<Tile<T>>; 2]> {
+        match self.layout.n_slots() {
+            1 => Some([self.v.get(0)?, self.t.get(0)?]),
+            _ => None,
         }
     }
 

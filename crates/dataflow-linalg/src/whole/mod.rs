@@ -1,0 +1,128 @@
+//! Whole: small problems as one tile on the calling thread, kernel after kernel, without a graph.
+//!
+//! # Law
+//! The kernels are those of a graph of one tile, in its order, on tiles of the same format; so the bits
+//! are the graph's, and so are the errors. But L of a definite matrix is that of
+//! [`potrf_whole`](crate::kernel::potrf_whole).
+//! What no answer keeps lies in memory of the thread, which is lent to one call after the other: an
+//! answer is all that is allocated.
+//!
+//! # Elsewhere
+//! Which problems are small is for the caller to say: up to
+//! [`LARGEST_WHOLE`](crate::kernel::LARGEST_WHOLE) for a definite matrix.
+
+mod definite;
+mod lu;
+mod qr;
+
+pub use definite::{invert_definite, solve_definite};
+pub use lu::{Lu, invert_with_lu, solve_with_lu};
+pub use qr::{Qr, expect_full_rank, least_squares, least_squares_with_qr};
+
+use crate::error::LinalgError;
+use crate::kernel::Kept;
+use crate::matrix::norm::{Part, larger, tile_first_not_finite, tile_sums};
+use crate::matrix::{Entries, Format, Tile};
+use crate::scalar::Scalar;
+use dataflow_core::port::Memory;
+use std::sync::{Arc, LazyLock};
+
+/// Memory for tiles that do not leave a call.
+static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(Kept));
+
+/// An `m × n` matrix as a column-major tile.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Heap, Memory};
+/// use dataflow_linalg::whole::tile_of;
+/// use std::sync::Arc;
+/// let memory: Arc<dyn Memory> = Arc::new(Heap);
+/// let tile = tile_of((2, 2), &|i, j| (10 * i + j) as f64, &memory);
+/// assert_eq!(tile.as_slice(), [0.0, 10.0, 1.0, 11.0]);
+/// ```
+pub fn tile_of<T: Scalar>(
+    (rows, cols): (usize, usize),
+    entries: &impl Entries<T>,
+    memory: &Arc<dyn Memory>,
+) -> Tile<T> {
+    let mut tile = Tile::unspecified(rows, cols, Format::ColumnMajor, memory);
+    match entries.as_column_major() {
+        Some((elements, ld)) => tile.read_column_major(elements, ld),
+        None => {
+            let columns = tile.as_mut_slice().chunks_exact_mut(rows.max(1));
+            for (j, column) in columns.enumerate() {
+                entries.column(0..rows, j, column);
+            }
+        }
+    }
+    tile
+}
+
+/// The same of a matrix that must be finite.
+///
+/// # Errors
+/// [`LinalgError::NotFinite`] with the first entry in column order that is not.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Heap, Memory};
+/// use dataflow_linalg::whole::finite_tile_of;
+/// use std::sync::Arc;
+/// let memory: Arc<dyn Memory> = Arc::new(Heap);
+/// let found = finite_tile_of((3, 2), &|i, j| [1.0, f64::NAN][i * j], &memory).unwrap_err();
+/// assert!(found.to_string().contains("(1, 1)"));
+/// ```
+pub fn finite_tile_of<T: Scalar>(
+    shape: (usize, usize),
+    entries: &impl Entries<T>,
+    memory: &Arc<dyn Memory>,
+) -> Result<Tile<T>, LinalgError> {
+    let tile = tile_of(shape, entries, memory);
+    match tile_first_not_finite(&tile, Part::Whole) {
+        None => Ok(tile),
+        Some(found) => Err(LinalgError::NotFinite {
+            row: found.row as u64,
+            col: found.col as u64,
+        }),
+    }
+}
+
+/// Aᴴ of a column-major tile. By squares, of which a line of the cache is read whole.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Heap, Memory};
+/// use dataflow_linalg::{matrix::Tile, whole::adjoint_of};
+/// use std::sync::Arc;
+/// let memory: Arc<dyn Memory> = Arc::new(Heap);
+/// let a = Tile::from_rows([[1.0, 2.0]]);
+/// assert_eq!(adjoint_of(&a, &memory), Tile::from_rows([[1.0], [2.0]]));
+/// ```
+pub fn adjoint_of<T: Scalar>(a: &Tile<T>, memory: &Arc<dyn Memory>) -> Tile<T> {
+    const SIDE: usize = 8;
+    let (m, n) = (a.rows(), a.cols());
+    let mut adjoint = Tile::unspecified(n, m, Format::ColumnMajor, memory);
+    let (from, to) = (a.as_slice(), adjoint.as_mut_slice());
+    for left in (0..n).step_by(SIDE) {
+        let right = n.min(left + SIDE);
+        for (i, column) in to.chunks_exact_mut(n).enumerate() {
+            for (j, slot) in (left..right).zip(&mut column[left..right]) {
+                *slot = from[j * m + i].conj();
+            }
+        }
+    }
+    adjoint
+}
+
+/// ‖A‖₁ of a tile.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::{matrix::Tile, whole::one_norm};
+/// assert_eq!(one_norm(&Tile::from_rows([[3.0, -4.0], [-1.0, 0.0]])), 4.0);
+/// ```
+pub fn one_norm<T: Scalar>(a: &Tile<T>) -> f64 {
+    let sums = tile_sums(a, Part::Whole);
+    sums.columns.into_iter().fold(0.0, larger)
+}
