@@ -8,6 +8,8 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How a step ended.
@@ -38,21 +40,43 @@ impl Outcome {
 /// The steps that have been run, in order.
 #[derive(Default)]
 pub struct Steps {
-    done: Vec<(String, Outcome, Duration)>,
+    done: Vec<Done>,
 }
+
+/// A step that has been run, how it ended and how long it took.
+type Done = (String, Outcome, Duration);
+
+/// A step that may run beside others.
+pub type Step = Box<dyn FnOnce() -> Outcome + Send>;
 
 impl Steps {
     /// Runs one step and remembers how it ended and how long it took.
     pub fn step(&mut self, name: &str, step: impl FnOnce() -> Outcome) {
-        println!("\n━━ {name}");
-        let start = Instant::now();
-        let outcome = step();
-        match &outcome {
-            Outcome::Passed => {}
-            Outcome::Failed(faults) => faults.iter().for_each(|fault| println!("{name}: {fault}")),
-            Outcome::Skipped(reason) => println!("skipped: {reason}"),
-        }
-        self.done.push((name.to_string(), outcome, start.elapsed()));
+        self.done.push(timed(name.to_string(), step));
+    }
+
+    /// Runs steps, as many at a time as there are cores; what they print is mixed.
+    pub fn side_by_side(&mut self, steps: Vec<(String, Step)>) {
+        let n_at_once = thread::available_parallelism().map_or(1, usize::from);
+        let mut done: Vec<Option<Done>> = steps.iter().map(|_| None).collect();
+        let waiting = Mutex::new(done.iter_mut().zip(steps));
+        let next = || {
+            waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next()
+        };
+        thread::scope(|scope| {
+            for _ in 0..n_at_once {
+                scope.spawn(|| {
+                    while let Some((place, (name, step))) = next() {
+                        *place = Some(timed(name, step));
+                    }
+                });
+            }
+        });
+        drop(waiting);
+        self.done.extend(done.into_iter().flatten());
     }
 
     /// A step without which the others make no sense: its fault goes back to the caller.
@@ -92,6 +116,19 @@ impl Steps {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Runs a step and says what went wrong.
+fn timed(name: String, step: impl FnOnce() -> Outcome) -> Done {
+    println!("\n━━ {name}");
+    let start = Instant::now();
+    let outcome = step();
+    match &outcome {
+        Outcome::Passed => {}
+        Outcome::Failed(faults) => faults.iter().for_each(|fault| println!("{name}: {fault}")),
+        Outcome::Skipped(reason) => println!("skipped: {reason}"),
+    }
+    (name, outcome, start.elapsed())
 }
 
 impl fmt::Display for Steps {
@@ -217,6 +254,31 @@ mod tests {
         );
         assert!(account.contains("failed:  step: one"), "{account}");
         assert!(account.contains("skipped: step: no such tool"), "{account}");
+    }
+
+    #[test]
+    fn steps_side_by_side_all_run_and_are_told_in_their_order() {
+        let mut steps = Steps::default();
+        let outcomes = (0..9).map(|i| match i % 3 {
+            0 => Outcome::Passed,
+            1 => Outcome::failed("one"),
+            _ => Outcome::Skipped("no such tool".into()),
+        });
+        let outcomes: Vec<Outcome> = outcomes.collect();
+        let of = |(i, outcome): (usize, &Outcome)| {
+            let outcome = outcome.clone();
+            let step: Step = Box::new(move || {
+                thread::sleep(Duration::from_millis(9 - i as u64));
+                outcome
+            });
+            (format!("step {i}"), step)
+        };
+        steps.side_by_side(outcomes.iter().enumerate().map(of).collect());
+        let told = steps.done.iter().enumerate();
+        let right = told.filter(|(i, (name, outcome, _))| {
+            *name == format!("step {i}") && *outcome == outcomes[*i]
+        });
+        assert_eq!(right.count(), 9, "{steps}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! A run that finds no test to run fails: a filter that matches nothing proves nothing.
 
 use crate::packages::in_path;
-use crate::steps::{self, Outcome, Steps};
+use crate::steps::{self, Outcome, Step, Steps};
 use crate::told;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -53,15 +53,17 @@ pub fn miri(steps: &mut Steps, filter: Option<String>) {
     if let Some(filter) = filter {
         return miri_step(steps, "named", "", &["--lib", "--tests", &filter]);
     }
-    miri_step(steps, "lib", "", &["--lib"]);
+    let mut all = vec![under_miri("lib", "", &["--lib"])];
     for binary in binaries_for_miri() {
-        miri_step(steps, &binary, "", &["--test", &binary]);
+        all.push(under_miri(&binary, "", &["--test", &binary]));
     }
     for (binary, filter) in RACING {
         let name = format!("{binary}: {filter}, {N_SEEDS} seeds");
         let seeds = format!("-Zmiri-many-seeds=0..{N_SEEDS}");
-        miri_step(steps, &name, &seeds, &["--test", binary, filter]);
+        all.push(under_miri(&name, &seeds, &["--test", binary, filter]));
     }
+    // Each is one thread for Miri, whatever the tests start.
+    steps.side_by_side(all);
 }
 
 /// Where others look into a run, or end it, while its workers are inside: what the core's `unsafe`
@@ -74,21 +76,23 @@ pub fn miri_smoke(steps: &mut Steps) {
     miri_step(steps, "data", "", &["--lib", "data::"]);
 }
 
-/// One call of Miri, timed by itself.
 fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
-    steps.step(&format!("Miri, dataflow-core ({name})"), || {
-        with_nightly(&["miri", "rust-src"], || {
-            let mut cargo = nightly(&["cargo", "miri", "test", "-p", "dataflow-core"]);
-            // Tests read the clock and the environment; few random inputs must do.
-            let flags = format!("-Zmiri-disable-isolation {flags}");
-            cargo.env("MIRIFLAGS", with_flags("MIRIFLAGS", flags.trim()));
-            cargo.env("PROPTEST_CASES", "4").args(selected);
-            // Under Miri a backtrace takes seconds, in which what a test panics beside goes on.
-            cargo.env("RUST_BACKTRACE", "0");
-            cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("miri"));
-            cargo
-        })
-    });
+    let (name, step) = under_miri(name, flags, selected);
+    steps.step(&name, step);
+}
+
+/// One call of Miri, timed by itself.
+fn under_miri(name: &str, flags: &str, selected: &[&str]) -> (String, Step) {
+    let mut cargo = nightly(&["cargo", "miri", "test", "-p", "dataflow-core"]);
+    // Tests read the clock and the environment; few random inputs must do.
+    let flags = format!("-Zmiri-disable-isolation {flags}");
+    cargo.env("MIRIFLAGS", with_flags("MIRIFLAGS", flags.trim()));
+    cargo.env("PROPTEST_CASES", "4").args(selected);
+    // Under Miri a backtrace takes seconds, in which what a test panics beside goes on.
+    cargo.env("RUST_BACKTRACE", "0");
+    cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("miri"));
+    let step = || with_nightly(&["miri", "rust-src"], || cargo);
+    (format!("Miri, dataflow-core ({name})"), Box::new(step))
 }
 
 /// Asks the compiler about programs: nothing of ours runs in it, and it wants its usual flags.
