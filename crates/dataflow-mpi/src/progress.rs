@@ -255,11 +255,10 @@ impl Progress {
             if let Some(value) = answer.take() {
                 return value;
             }
-            match self.settings.drive {
+            let moved = self.settings.drive == Drive::Workers && self.pump(Haste::Now, now);
+            if !moved {
                 // Every core has its worker: whoever waits beside them stands back.
-                Drive::Workers if !self.pump(Haste::Now, now) => std::thread::yield_now(),
-                Drive::Workers => {}
-                Drive::Dedicated => std::hint::spin_loop(),
+                std::thread::yield_now();
             }
             now = self.host.now();
         }

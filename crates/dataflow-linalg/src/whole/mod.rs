@@ -70,7 +70,7 @@ pub fn tile_of<T: Scalar>(
 /// use dataflow_linalg::whole::finite_tile_of;
 /// use std::sync::Arc;
 /// let memory: Arc<dyn Memory> = Arc::new(Heap);
-/// let found = finite_tile_of((3, 2), &|i, j| [1.0, f64::NAN][i * j], &memory).unwrap_err();
+/// let found = finite_tile_of((2, 2), &|i, j| [1.0, f64::NAN][i * j], &memory).unwrap_err();
 /// assert!(found.to_string().contains("(1, 1)"));
 /// ```
 pub fn finite_tile_of<T: Scalar>(
