@@ -23,6 +23,8 @@ mod size {
     pub const N_INSIDE: u64 = if cfg!(miri) { 200 } else { 10_000 };
     /// Miri takes a tenth of a second for a panic.
     pub const INSIDE: Duration = Duration::from_micros(if cfg!(miri) { 10_000 } else { 200 });
+    /// More than the widest window of the tests holds.
+    pub const N_WINDOWED: usize = if cfg!(miri) { 250 } else { 2000 };
     pub const N_REDUCED: usize = if cfg!(miri) { 20 } else { 1000 };
 }
 
@@ -933,7 +935,7 @@ fn the_window_bounds_tasks_and_bytes_as_it_is_set() {
             scope(&*on, |s| {
                 s.set_window(window);
                 let n = s.handle(0u64);
-                for _ in 0..2000 {
+                for _ in 0..size::N_WINDOWED {
                     most.fetch_max(
                         waiting.fetch_add(1, Ordering::Relaxed) + 1,
                         Ordering::Relaxed,
