@@ -109,6 +109,8 @@ fn goes_its_way(message: &Message) {
     assert!(message.left.is_none_or(|left| begin <= left), "{message:?}");
     let there = message.there.expect("every run notes when something came");
     assert!(begin <= there && there <= end, "{message:?}");
+    let stamps = [message.heard, message.asked].into_iter().flatten();
+    assert!(stamps.chain([there]).is_sorted(), "{message:?}");
     let parts = message.under_way().length() + message.lying().length();
     assert_eq!(parts, message.span.length());
 }

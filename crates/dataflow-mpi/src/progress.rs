@@ -534,8 +534,8 @@ impl Moving {
                 self.inbox = Some(inbox.clone());
                 self.opened = Some(answer);
                 self.depot.open(&terms, now);
-                if inbox.hears_of_leaving() {
-                    self.depot.tell_of_leaving(inbox);
+                if inbox.follows_messages() {
+                    self.depot.follow(inbox);
                 }
             }
             Command::Post(parcel, answer) => {

@@ -14,6 +14,7 @@ use crate::transport::{Held, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
 use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Ranks};
 use dataflow_core::rank::Rank;
+use dataflow_core::wire::WireName;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -126,6 +127,8 @@ struct Incomplete {
     priority: i64,
     arrival: Arrival,
     missing: SmallVec<[Missing; 2]>,
+    /// Somebody was told that the first of them was asked for.
+    begun: bool,
 }
 
 struct Missing {
@@ -223,6 +226,7 @@ impl Wanted {
             onward: parcel.onward,
             priority,
             arrival: parcel.arrival,
+            begun: false,
         };
         self.parcels.insert(key, incomplete);
     }
@@ -262,6 +266,14 @@ impl Wanted {
             length: bytes as u64,
         };
         Some((from, get, Room { block, range }))
+    }
+
+    /// The task whose outputs were asked for under this tag, if nobody was told of it yet.
+    pub fn begins(&mut self, from: Rank, tag: u32) -> Option<&WireName> {
+        let asked = self.under_way.get(&(from, tag))?;
+        let parcel = self.parcels.get_mut(&asked.parcel)?;
+        let begun = std::mem::replace(&mut parcel.begun, true);
+        (!begun).then_some(&parcel.arrival.task)
     }
 
     /// Data arrived in the room made for them.

@@ -169,6 +169,16 @@ enum Shares {
 
 /// What the run of a row leaves, on so many workers a rank.
 fn trace_of(row: &Row, weather: Weather, n_workers: usize, shares: Shares) -> Trace {
+    trace_with(&Settings::default(), row, weather, n_workers, shares)
+}
+
+fn trace_with(
+    settings: &Settings,
+    row: &Row,
+    weather: Weather,
+    n_workers: usize,
+    shares: Shares,
+) -> Trace {
     let n_ranks = row.n_ranks as usize;
     let row = row.clone();
     let body = move |messenger: dataflow_mpi::Messenger, world: &World| {
@@ -190,7 +200,7 @@ fn trace_of(row: &Row, weather: Weather, n_workers: usize, shares: Shares) -> Tr
         };
         tracer.take().remove(0)
     };
-    let story = in_world(weather, n_ranks, &Settings::default(), body);
+    let story = in_world(weather, n_ranks, settings, body);
     let mut parts = story
         .unwrap_or_else(|hung| panic!("{hung}"))
         .told
@@ -286,6 +296,31 @@ fn a_slow_link_is_named() {
         "{explained}"
     );
     assert!(explained.hidden.unwrap() < 0.5, "{explained}");
+}
+
+/// The middle of three ranks may have one datum under way at a time, and two are announced to it.
+#[test]
+fn a_window_that_is_too_narrow_is_named() {
+    let row = Row {
+        bytes: 100_000,
+        ..Row::new(3, 2)
+    };
+    let weather = || Weather {
+        slow_links: [(0, 1), (2, 1), (1, 0), (1, 2)]
+            .map(|(from, to)| (Rank(from), Rank(to), 1e7))
+            .to_vec(),
+        ..Weather::default()
+    };
+    let narrow = Settings {
+        window_bytes: 1,
+        ..Settings::default()
+    };
+    let waits = " of it before they were asked for";
+    for (settings, is_narrow) in [(&narrow, true), (&Settings::default(), false)] {
+        let trace = trace_with(settings, &row, weather(), 2, Shares::All);
+        let told = verdict(&trace);
+        assert_eq!(told.contains(waits), is_narrow, "{told}");
+    }
 }
 
 #[test]
@@ -395,15 +430,23 @@ const GOLDEN: &str = "\
 1.0 Cell { step: 1, place: 2 }: 3005.003 3005.003 4005.003 from afar
 ";
 
-/// Each message: when it was posted, had left, had come and was taken in, in microseconds.
+/// Each message: when it was posted, had left, was heard of and asked for if it had to be, had come and
+/// was taken in, in microseconds.
 fn ways(trace: &Trace) -> String {
     let line = |message: &Message| {
         let Message { from, to, .. } = *message;
-        let (left, there) = (message.left.unwrap(), message.there.unwrap());
-        let stamps = [message.span.begin, left, there, message.span.end];
-        let [posted, left, there, taken] = stamps.map(|stamp| stamp as f64 * 1e-3);
-        let bytes = message.bytes;
-        format!("{from} to {to}, {bytes} B: {posted:.3} {left:.3} {there:.3} {taken:.3}\n")
+        let Span { begin, end } = message.span;
+        let ways = [message.left, message.heard, message.asked, message.there];
+        let stamps = [Some(begin)].into_iter().chain(ways).chain([Some(end)]);
+        let stamps = stamps.map(|stamp| match stamp {
+            Some(stamp) => format!(" {:.3}", stamp as f64 * 1e-3),
+            None => " -".to_string(),
+        });
+        format!(
+            "{from} to {to}, {} B:{}\n",
+            message.bytes,
+            stamps.collect::<String>()
+        )
     };
     trace.messages().iter().map(line).collect()
 }
@@ -425,15 +468,15 @@ fn when_messages_left_and_came_is_told_to_the_nanosecond() {
 /// 200 µs after a worker has done so last (rank 0's at 1000, rank 1's at 1005.003): then a rank hears what
 /// has come, and what has left. A worker takes it in when its body has ended.
 const INLINE: &str = "\
-1 to 0, 1000 B: 1005.003 1205.003 1200.000 2000.000
-0 to 1, 1000 B: 2000.000 2200.000 2205.003 3005.003
+1 to 0, 1000 B: 1005.003 1205.003 - - 1200.000 2000.000
+0 to 1, 1000 B: 2000.000 2200.000 - - 2205.003 3005.003
 ";
 
 /// The same; when it is heard of, the data are asked for, which takes 5 µs, and come, which takes 15. The
 /// simulated network takes them at once.
 const ASKED_FOR: &str = "\
-1 to 0, 100000 B: 1005.003 1205.005 1220.005 2000.000
-0 to 1, 100000 B: 2000.000 2210.008 2225.008 3005.003
+1 to 0, 100000 B: 1005.003 1205.005 1200.000 1200.000 1220.005 2000.000
+0 to 1, 100000 B: 2000.000 2210.008 2205.003 2205.003 2225.008 3005.003
 ";
 
 #[test]
@@ -456,6 +499,12 @@ fn every_message_leaves_and_comes_before_it_is_taken_in_whatever_the_weather() {
             assert!(message.span.begin <= left, "{seed}: {message:?}");
             assert!(message.span.begin < there, "{seed}: {message:?}");
             assert!(there <= message.span.end, "{seed}: {message:?}");
+            let asked = message.heard.zip(message.asked);
+            assert_eq!(asked.is_some(), row.bytes > 1000, "{seed}: {message:?}");
+            if let Some((heard, asked)) = asked {
+                let way = [message.span.begin, heard, asked, there];
+                assert!(way.is_sorted(), "{seed}: {message:?}");
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn messages(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
         cell.messages += 1;
         cell.bytes += message.bytes;
         cell.flight += message.under_way().length();
+        cell.waiting += message.waiting();
         cell.lying += message.lying().length();
     }
     let name = |place: usize| view.trace.ranks[ranks[place]].rank.0.to_string();
@@ -32,6 +33,10 @@ pub(crate) fn messages(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
     let most = most.unwrap_or(0).max(1);
     let square = |cell: &Sent| {
         let flight = time(cell.flight.checked_div(cell.messages)?);
+        let waiting = match cell.waiting / cell.messages {
+            0 => String::new(),
+            waiting => format!(", {} of it announced and not asked for", time(waiting)),
+        };
         let lying = match cell.lying / cell.messages {
             0 => String::new(),
             lying => format!(", {} more until they were taken in", time(lying)),
@@ -41,7 +46,7 @@ pub(crate) fn messages(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
             bytes(cell.bytes),
         );
         Some(Square {
-            title: format!("{messages}, {sum}, {flight} under way on average{lying}"),
+            title: format!("{messages}, {sum}, {flight} under way on average{waiting}{lying}"),
             lines: [sum, messages],
             part: cell.bytes as f64 / most as f64,
             marked: 0.0,
@@ -56,6 +61,7 @@ struct Sent {
     messages: u64,
     bytes: u64,
     flight: u64,
+    waiting: u64,
     lying: u64,
 }
 

@@ -39,13 +39,23 @@ const COUNTER: u64 = 4;
 const BOOT_TIME: u64 = 6;
 
 /// Names of events that are no tasks: causes of idleness, then these; then come the classes'.
-const NAMES: [&str; 5] = ["send", "take in", "run", "left", "there"];
+const NAMES: [&str; 7] = [
+    "send",
+    "take in",
+    "run",
+    "left",
+    "heard",
+    "asked for",
+    "there",
+];
 const SEND: usize = Cause::ALL.len();
 const TAKE_IN: usize = SEND + 1;
 const RUN: usize = SEND + 2;
 const LEFT: usize = SEND + 3;
-const THERE: usize = SEND + 4;
-const CLASSES: usize = SEND + 5;
+const HEARD: usize = SEND + 4;
+const ASKED: usize = SEND + 5;
+const THERE: usize = SEND + 6;
+const CLASSES: usize = SEND + NAMES.len();
 
 /// Categories of events.
 const CATEGORIES: [&str; 9] = [
@@ -269,28 +279,27 @@ impl<'a, 'b> File<'a, 'b> {
         self.put(of, span.begin)
     }
 
-    /// What a rank posted and what it took in, by time; and when that had left and come. The arrow goes
+    /// What a rank posted and what it took in, by time; and when that had left, was heard of and asked for, and had come. The arrow goes
     /// through all of them.
     fn messages(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
         for track in [SENT, RECEIVED] {
             let mut events: Vec<(u64, usize, &Arrow)> = Vec::new();
             for arrow in arrows {
                 let message = &arrow.message;
-                let (is_here, whole, part) = match track {
-                    SENT => (
-                        message.from == rank,
-                        (message.span.begin, SEND),
-                        (message.left, LEFT),
-                    ),
-                    _ => (
-                        message.to == rank,
-                        (message.span.end, TAKE_IN),
-                        (message.there, THERE),
-                    ),
+                let sent = [(Some(message.span.begin), SEND), (message.left, LEFT)];
+                let received = [
+                    (message.heard, HEARD),
+                    (message.asked, ASKED),
+                    (message.there, THERE),
+                    (Some(message.span.end), TAKE_IN),
+                ];
+                let stamps = match track {
+                    SENT if message.from == rank => &sent[..],
+                    RECEIVED if message.to == rank => &received,
+                    _ => &[],
                 };
-                let stamps = [(Some(whole.0), whole.1), part].into_iter();
-                let stamps = stamps.filter_map(|(time, name)| Some((time?, name, arrow)));
-                events.extend(stamps.filter(|_| is_here));
+                let stamps = stamps.iter();
+                events.extend(stamps.filter_map(|&(time, name)| Some((time?, name, arrow))));
             }
             events.sort_by_key(|(time, ..)| *time);
             let uuid = self.track(rank, track);

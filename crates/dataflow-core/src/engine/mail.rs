@@ -130,13 +130,25 @@ impl Inbox for Mail {
         }
     }
 
-    fn hears_of_leaving(&self) -> bool {
+    fn follows_messages(&self) -> bool {
         self.mailed.is_some()
     }
 
     fn left(&self, task: &WireName, to: &[Rank]) {
         if let Some(mailed) = &self.mailed {
             mailed.left(task, to);
+        }
+    }
+
+    fn heard(&self, task: &WireName) {
+        if let Some(mailed) = &self.mailed {
+            mailed.heard(task);
+        }
+    }
+
+    fn asked(&self, task: &WireName) {
+        if let Some(mailed) = &self.mailed {
+            mailed.asked(task);
         }
     }
 

@@ -86,9 +86,10 @@ pub trait Inbox: Send + Sync {
     /// No rank can run anything and no message is under way: the run ends with the report of a stall.
     fn stall(&self);
 
-    /// Whether it wants to hear what has [left](Self::left); asked once, when the run is opened. Runs
-    /// that are recorded do.
-    fn hears_of_leaving(&self) -> bool {
+    /// Whether it wants to hear what becomes of messages under way: what has [left](Self::left), was
+    /// [heard](Self::heard) of and was [asked](Self::asked) for; asked once, when the run is opened.
+    /// Runs that are recorded do.
+    fn follows_messages(&self) -> bool {
         false
     }
 
@@ -96,6 +97,12 @@ pub trait Inbox: Send + Sync {
     /// for those that it passes them on to. Said by any thread; maybe not of what leaves last.
     /// Of a run that fails, what was given up counts as left.
     fn left(&self, _task: &WireName, _to: &[Rank]) {}
+
+    /// This rank was told of outputs of a task of another rank, whose data it must ask for.
+    fn heard(&self, _task: &WireName) {}
+
+    /// It asked for the first of them.
+    fn asked(&self, _task: &WireName) {}
 }
 
 /// How far a rank is with a run.

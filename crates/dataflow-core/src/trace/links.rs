@@ -224,6 +224,8 @@ impl Found {
                     },
                     bytes: came.bytes,
                     left: posted.left,
+                    heard: came.heard,
+                    asked: came.asked,
                     there: came.there,
                 });
             }

@@ -1,13 +1,14 @@
-//! Mailed: what whoever moves messages notes of a run: when outputs have left, and when others came.
+//! Mailed: what whoever moves messages notes of a run: when outputs have left, when others were heard of
+//! and asked for, and when they came.
 //!
 //! # Law
 //! Messages are moved by any thread, which may have no track: what it notes lies behind a lock of its
 //! own, in the room of the run. What it hears of after the run is not noted.
 
-use super::Tracer;
 use super::clock::Clock;
 use super::named::noted;
 use super::record::Track;
+use super::{TaskNumber, Tracer};
 use crate::rank::Rank;
 use crate::space::Number;
 use crate::wire::WireName;
@@ -40,6 +41,22 @@ impl Mailed {
     pub fn left(&self, task: &WireName, to: &[Rank]) {
         if let (Some(track), Some(number)) = (&mut *self.track(), (self.number)(task)) {
             to.iter().for_each(|&to| track.left(noted(number), to));
+        }
+    }
+
+    /// A rank has told of a task's outputs, whose data must be asked for.
+    pub fn heard(&self, task: &WireName) {
+        self.note(task, Track::heard);
+    }
+
+    /// The first of them was asked for.
+    pub fn asked(&self, task: &WireName) {
+        self.note(task, Track::asked);
+    }
+
+    fn note(&self, task: &WireName, what: fn(&mut Track, TaskNumber)) {
+        if let (Some(track), Some(number)) = (&mut *self.track(), (self.number)(task)) {
+            what(track, noted(number));
         }
     }
 

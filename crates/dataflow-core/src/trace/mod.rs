@@ -189,6 +189,10 @@ pub struct Came {
     pub from: Rank,
     /// Bytes of data.
     pub bytes: u64,
+    /// When this rank was told of them, if it had to ask for their data.
+    pub heard: Option<u64>,
+    /// When it began to ask for them: until then they waited for room in the window.
+    pub asked: Option<u64>,
     /// When the last byte had come, if that was noted: until `at` it waited for a worker.
     pub there: Option<u64>,
 }
@@ -225,6 +229,10 @@ pub struct Message {
     /// When the transport had taken the last byte, as the sender heard: [`Posted::left`]. It may hear of
     /// it after the message was there.
     pub left: Option<u64>,
+    /// When the receiver was told of it, if it had to ask for its data: [`Came::heard`].
+    pub heard: Option<u64>,
+    /// When it began to ask for them: [`Came::asked`].
+    pub asked: Option<u64>,
     /// When the last byte had come: [`Came::there`].
     pub there: Option<u64>,
 }
@@ -237,6 +245,12 @@ impl Message {
         // Clocks of ranks differ a little.
         let end = end.clamp(self.span.begin.min(self.span.end), self.span.end);
         Span { end, ..self.span }
+    }
+
+    /// Nanoseconds from when the receiver was told of it until it asked for its data.
+    pub fn waiting(&self) -> u64 {
+        let both = self.heard.zip(self.asked);
+        both.map_or(0, |(heard, asked)| asked.saturating_sub(heard))
     }
 
     /// From then until a worker took it in.
@@ -345,7 +359,8 @@ impl RankTrace {
         }
         for came in &mut self.came {
             change(&mut came.at);
-            came.there.iter_mut().for_each(&change);
+            let stamps = [&mut came.heard, &mut came.asked, &mut came.there];
+            stamps.into_iter().flatten().for_each(&change);
         }
     }
 }

@@ -32,6 +32,10 @@ pub(super) enum Kind {
     Posted,
     /// What was posted has left.
     Left,
+    /// This rank was told of outputs whose data it must ask for.
+    Heard,
+    /// It began to ask for them.
+    Asked,
     /// What comes with the next record had all come.
     There,
     Came,
@@ -183,6 +187,16 @@ impl Track {
     /// Outputs that were posted have left.
     pub fn left(&mut self, task: TaskNumber, Rank(to): Rank) {
         self.note_message(task, to, 0, Kind::Left);
+    }
+
+    /// Outputs of a task of another rank were announced.
+    pub fn heard(&mut self, task: TaskNumber) {
+        self.note_message(task, 0, 0, Kind::Heard);
+    }
+
+    /// The first of them was asked for.
+    pub fn asked(&mut self, task: TaskNumber) {
+        self.note_message(task, 0, 0, Kind::Asked);
     }
 
     /// Outputs of a task of another rank were taken in; at `there` the last byte had come.

@@ -214,18 +214,27 @@ fn woken_of<'r>(records: &'r [Record], scale: &'r Scale) -> impl Iterator<Item =
     ready.map(|record| (record.task, scale.nanoseconds(record.begin), record.end))
 }
 
-/// Outputs of which task for which rank, and when they had left.
-type Left = (TaskNumber, Rank, u64);
+/// Outputs of which task, for which rank if that matters, and when something became of them.
+type Stamp = (TaskNumber, Rank, u64);
 
-fn left_of<'r>(records: &'r [Record], scale: &'r Scale) -> impl Iterator<Item = Left> + 'r {
-    let left = records.iter().filter(|record| record.kind == Kind::Left);
-    left.map(|record| {
+/// What becomes of messages by the hand of whoever moves them.
+const STAMPED: [Kind; 3] = [Kind::Left, Kind::Heard, Kind::Asked];
+
+fn stamps_of(records: &[Record], scale: &Scale, kind: Kind) -> impl Iterator<Item = Stamp> {
+    let noted = records.iter().filter(move |record| record.kind == kind);
+    noted.map(|record| {
         (
             record.task,
             Rank(record.other),
             scale.nanoseconds(record.begin),
         )
     })
+}
+
+/// When it became of these outputs, among stamps in order.
+fn stamp(stamps: &[Stamp], task: TaskNumber, rank: Rank) -> Option<u64> {
+    let at = stamps.binary_search_by_key(&(task, rank), |stamp| (stamp.0, stamp.1));
+    Some(stamps[at.ok()?].2)
 }
 
 impl Noted {
@@ -309,7 +318,8 @@ impl Opened {
             wide: told.wide,
             ..RankTrace::default()
         };
-        let (mut classes, mut woken, mut left) = (told.classes, Vec::new(), Vec::new());
+        let (mut classes, mut woken) = (told.classes, Vec::new());
+        let mut stamps = STAMPED.map(|_| Vec::new());
         for (worker, tracks) in self.tracks.iter().enumerate() {
             let mut records = Vec::new();
             for track in std::mem::take(&mut *held(tracks)) {
@@ -319,14 +329,17 @@ impl Opened {
                 records.append(&mut noted.records);
             }
             of_rank.add(worker, &records, &scale);
-            left.extend(left_of(&records, &scale));
+            for (kind, stamps) in STAMPED.into_iter().zip(&mut stamps) {
+                stamps.extend(stamps_of(&records, &scale, kind));
+            }
             woken.extend(woken_of(&records, &scale));
         }
         woken.sort_unstable();
         of_rank
             .posted
             .sort_by_key(|posted| (posted.at, posted.task));
-        of_rank.note_left(left);
+        stamps.iter_mut().for_each(|stamps| stamps.sort_unstable());
+        of_rank.note_stamps(stamps);
         of_rank.came.sort_by_key(|came| (came.at, came.task));
         of_rank.feed(&woken, inputs);
         let part = Trace {
@@ -365,7 +378,7 @@ impl RankTrace {
                     ..Slice::of(record)
                 }),
                 Kind::Visit => visits.push(span(record)),
-                Kind::Ready | Kind::Left => {}
+                Kind::Ready | Kind::Left | Kind::Heard | Kind::Asked => {}
                 Kind::There => there = Some((task, other, at)),
                 Kind::Posted => self.posted.push(Posted {
                     task,
@@ -382,6 +395,7 @@ impl RankTrace {
                         from: other,
                         bytes,
                         there: noted.map(|(.., there)| there),
+                        ..Came::default()
                     });
                 }
             }
@@ -396,12 +410,15 @@ impl RankTrace {
         });
     }
 
-    /// Says of what was posted when it had left: that was noted by others.
-    fn note_left(&mut self, mut left: Vec<Left>) {
-        left.sort_unstable();
+    /// Says of what was posted when it had left, and of what came when it was heard of and asked for:
+    /// that was noted by others.
+    fn note_stamps(&mut self, [left, heard, asked]: [Vec<Stamp>; 3]) {
         for posted in &mut self.posted {
-            let at = left.binary_search_by_key(&(posted.task, posted.to), |left| (left.0, left.1));
-            posted.left = at.ok().map(|at| left[at].2);
+            posted.left = stamp(&left, posted.task, posted.to);
+        }
+        for came in &mut self.came {
+            came.heard = stamp(&heard, came.task, Rank::default());
+            came.asked = stamp(&asked, came.task, Rank::default());
         }
     }
 

@@ -86,18 +86,13 @@ impl Writer {
         self.list(&of.slices, Writer::slice);
         self.list(&of.posted, |to, posted| {
             to.message([posted.task, posted.at, posted.to.0.into(), posted.bytes]);
-            to.number(
-                posted
-                    .left
-                    .map_or(0, |left| 1 + left.saturating_sub(posted.at)),
-            );
+            to.later(posted.at, posted.left);
         });
         self.list(&of.came, |to, came| {
             to.message([came.task, came.at, came.from.0.into(), came.bytes]);
-            to.number(
-                came.there
-                    .map_or(0, |there| 1 + came.at.saturating_sub(there)),
-            );
+            for stamp in [came.heard, came.asked, came.there] {
+                to.earlier(came.at, stamp);
+            }
         });
         self.list(&of.inputs, |to, input| to.number((*input).into()));
         self.list(&of.sources, |to, source| {
@@ -109,6 +104,16 @@ impl Writer {
             to.number(**task);
             to.list(name.as_bytes(), |to, byte| to.0.push(*byte));
         });
+    }
+
+    /// A time after another, if it is known.
+    fn later(&mut self, than: u64, time: Option<u64>) {
+        self.number(time.map_or(0, |time| 1 + time.saturating_sub(than)));
+    }
+
+    /// A time before another, if it is known.
+    fn earlier(&mut self, than: u64, time: Option<u64>) {
+        self.number(time.map_or(0, |time| 1 + than.saturating_sub(time)));
     }
 
     fn message(&mut self, numbers: [u64; 4]) {
@@ -185,10 +190,7 @@ impl Reader<'_> {
         let posted = self.list(|from| {
             let [task, at, to, bytes] = from.message()?;
             let to = Rank(to.try_into().ok()?);
-            let left = match from.number()?.checked_sub(1) {
-                Some(later) => Some(at.checked_add(later)?),
-                None => None,
-            };
+            let left = from.stamp(|later| at.checked_add(later))?;
             Some(Posted {
                 task,
                 at,
@@ -200,15 +202,15 @@ impl Reader<'_> {
         let came = self.list(|reader| {
             let [task, at, from, bytes] = reader.message()?;
             let from = Rank(from.try_into().ok()?);
-            let there = match reader.number()?.checked_sub(1) {
-                Some(before) => Some(at.checked_sub(before)?),
-                None => None,
-            };
+            let mut before = || reader.stamp(|before| at.checked_sub(before));
+            let (heard, asked, there) = (before()?, before()?, before()?);
             Some(Came {
                 task,
                 at,
                 from,
                 bytes,
+                heard,
+                asked,
                 there,
             })
         })?;
@@ -251,6 +253,14 @@ impl Reader<'_> {
             self.number()?,
             self.number()?,
         ])
+    }
+
+    /// A time by how far it is from another, if it was known.
+    fn stamp(&mut self, time: impl Fn(u64) -> Option<u64>) -> Option<Option<u64>> {
+        match self.number()?.checked_sub(1) {
+            Some(apart) => time(apart).map(Some),
+            None => Some(None),
+        }
     }
 
     fn slice(&mut self) -> Option<Slice> {

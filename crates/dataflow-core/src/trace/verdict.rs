@@ -119,9 +119,11 @@ fn median(mut lengths: Vec<u64>) -> Option<u64> {
 struct Pair {
     n: u64,
     bytes: u64,
-    /// From post to use; of that until they had left, and after they had come.
+    /// From post to use; of that until they had left, from announced to asked for, and after they
+    /// had come.
     time: u64,
     leaving: u64,
+    waiting: u64,
     lying: u64,
 }
 
@@ -133,6 +135,9 @@ impl Pair {
         let mut ends = String::new();
         if much(self.leaving) {
             ends = format!(", up to {} of it before they had left", each(self.leaving));
+        }
+        if much(self.waiting) {
+            ends += &format!(", {} of it before they were asked for", each(self.waiting));
         }
         if much(self.lying) {
             ends += &format!(", {} of it after they had come", each(self.lying));
@@ -152,6 +157,7 @@ fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
         pair.bytes += message.bytes;
         pair.time += message.span.length();
         pair.leaving += left.saturating_sub(message.span.begin);
+        pair.waiting += message.waiting();
         pair.lying += message.lying().length();
     }
     let waited = percent(told.part(Cause::DataUnderWay.shown()));

@@ -169,7 +169,7 @@ impl World {
                     inbox.deliver(from, arrival(&parcel, arrived));
                 }
                 // Who posted it hears that it has left.
-                let hears = |sender: &Arc<dyn Inbox>| sender.hears_of_leaving();
+                let hears = |sender: &Arc<dyn Inbox>| sender.follows_messages();
                 if let Some(sender) = sender.filter(hears)
                     && place <= self.fan_out
                 {

@@ -290,6 +290,9 @@ impl Depot {
         } else if missing.is_empty() {
             self.deliver(parcel);
         } else {
+            if let Some(followed) = &self.run.followed {
+                followed.heard(&parcel.arrival.task);
+            }
             self.run
                 .wanted
                 .announce(activate.priority, parcel, missing.into_iter());

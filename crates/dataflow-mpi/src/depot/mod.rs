@@ -12,8 +12,8 @@
 //! When to send: `outbox`. How much at once: `rendezvous`, `credit`. Through whom: `broadcast`,
 //! `family`. When it ends: `termination`.
 
+mod followed;
 mod heed;
-mod leaving;
 mod post;
 mod relay;
 mod run;
@@ -34,7 +34,7 @@ use crate::watchdog::Watchdog;
 use crate::wire::{Header, Malformed, Message, PacketHeader};
 use dataflow_core::port::{Arrival, Failure, Inbox, Memory, Terms};
 use dataflow_core::rank::Rank;
-use leaving::Leaving;
+use followed::Followed;
 pub use post::Expected;
 use run::Run;
 use std::collections::{BTreeSet, VecDeque};
@@ -270,9 +270,9 @@ impl Depot {
         self.agree(now);
     }
 
-    /// The inbox of the run that is being opened hears what leaves.
-    pub fn tell_of_leaving(&mut self, inbox: Arc<dyn Inbox>) {
-        self.run.leaving = Some(Leaving::new(inbox, self.n_ranks));
+    /// The inbox of the run that is being opened hears what becomes of messages.
+    pub fn follow(&mut self, inbox: Arc<dyn Inbox>) {
+        self.run.followed = Some(Followed::new(inbox, self.n_ranks));
     }
 
     fn gone_failure(&self) -> Option<Failure> {
@@ -407,8 +407,8 @@ impl Depot {
                 if let Some(way) = self.run.ways.get_mut(to) {
                     way.note_sent(sent, now);
                 }
-                if let Some(leaving) = &mut self.run.leaving {
-                    leaving.sent(to, sent);
+                if let Some(followed) = &mut self.run.followed {
+                    followed.sent(to, sent);
                 }
             }
             Event::Part { from, bytes } if self.broken.is_none() => {

@@ -139,7 +139,7 @@ impl Depot {
         self.counters.activations += 1;
         self.run.deeds.sent += 1;
         self.say(*to, Message::Activate(activate));
-        if self.run.leaving.is_some() {
+        if self.run.followed.is_some() {
             self.leaves(&parcel.task, leg.branch, number);
         }
         number
@@ -149,9 +149,9 @@ impl Depot {
     #[cold]
     fn leaves(&mut self, task: &WireName, Branch { to, below }: &Branch, number: u32) {
         let packets = self.outbox.packets_to(*to);
-        if let Some(leaving) = &mut self.run.leaving {
+        if let Some(followed) = &mut self.run.followed {
             let ranks = std::iter::once(to).chain(below).copied().collect();
-            let held = leaving.begins(task.clone(), ranks, packets);
+            let held = followed.begins(task.clone(), ranks, packets);
             self.run.shelf.hold(*to, number, &held);
         }
     }

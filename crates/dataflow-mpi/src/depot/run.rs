@@ -1,6 +1,6 @@
 //! What a depot knows of one run; forgotten when the next begins.
 
-use super::leaving::Leaving;
+use super::followed::Followed;
 use crate::credit::Credit;
 use crate::peers::Peers;
 use crate::rendezvous::{Shelf, Wanted};
@@ -33,8 +33,8 @@ pub(super) struct Run {
     pub closing: Closing,
     pub waves: Waves,
     pub shelf: Shelf,
-    /// What is on its way out, if the inbox wants to hear of it.
-    pub leaving: Option<Leaving>,
+    /// What is under way, if the inbox wants to hear of it.
+    pub followed: Option<Followed>,
     pub wanted: Wanted,
     /// Receipts that must come: of which activation, and since when nothing but the receipt is
     /// missing.
@@ -98,7 +98,7 @@ impl Run {
             closing: Closing::default(),
             waves: Waves::new(settings.beat / 20, settings.silence),
             shelf: Shelf::default(),
-            leaving: None,
+            followed: None,
             wanted: Wanted::new(
                 settings.window_bytes,
                 limits.message_bytes,

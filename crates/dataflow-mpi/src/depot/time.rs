@@ -272,6 +272,11 @@ impl Depot {
             let under_way = self.run.wanted.bytes_under_way() as u64;
             self.counters.gets += 1;
             self.counters.peak_fetched_bytes = self.counters.peak_fetched_bytes.max(under_way);
+            if let Some(followed) = &self.run.followed
+                && let Some(task) = self.run.wanted.begins(from, get.tag)
+            {
+                followed.asked(task);
+            }
             self.actions.push_back(Action::Receive(from, get.tag, room));
             self.say(from, Message::Get(get));
             self.run.way(from).question = Some(self.outbox.packets_to(from));

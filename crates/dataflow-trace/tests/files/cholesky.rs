@@ -60,7 +60,7 @@ pub fn trace(t: u64, (p, q): (u64, u64), workers: usize) -> Trace {
                         at: arrival,
                         from: Rank(from as u32),
                         bytes,
-                        there: None,
+                        ..Came::default()
                     });
                     arrival
                 });

@@ -201,18 +201,19 @@ fn two_ranks() -> Trace {
         at: 60,
         from: Rank(0),
         bytes: 800,
-        there: None,
+        ..Came::default()
     }];
     let one = one.with_inputs(|index, _| [(0, Rank(0))][..index].to_vec());
     let other = other.with_inputs(|_, _| vec![(0, Rank(0))]);
     Trace::new("two ranks", ["Potrf", "Trsm"], vec![one, other])
 }
 
-/// The same: the message left at 45 and was there at 55.
+/// The same: the message left at 45, was heard of at 46, asked for at 51 and there at 55.
 fn two_ranks_stamped() -> Trace {
     let mut ranks = two_ranks().ranks;
     ranks[0].posted[0].left = Some(45);
-    ranks[1].came[0].there = Some(55);
+    let came = &mut ranks[1].came[0];
+    (came.heard, came.asked, came.there) = (Some(46), Some(51), Some(55));
     Trace::new("two ranks", ["Potrf", "Trsm"], ranks)
 }
 
@@ -221,12 +222,17 @@ fn when_a_message_had_left_and_come_is_seen() {
     let trace = two_ranks_stamped();
     let view = View::of(&trace);
     let read = perfetto::read(&file(&view, Format::Perfetto));
-    let stamps = [("left", (0, 45)), ("there", (1, 55))];
+    let stamps = [
+        ("left", (0, 45)),
+        ("heard", (1, 46)),
+        ("asked for", (1, 51)),
+        ("there", (1, 55)),
+    ];
     let stamps = stamps.map(|(name, at)| ((1, name.to_string()), at));
     assert_eq!(read.stamps, BTreeMap::from(stamps));
     assert!(text(&view, Format::Paraver).contains("\n3:1:1:1:1:42:45:2:1:2:1:60:55:800:1\n"));
     let page = text(&view, Format::Html);
-    let told = "13 ns under way on average, 5 ns more until they were taken in";
+    let told = "13 ns under way on average, 5 ns of it announced and not asked for, 5 ns more until they were taken in";
     assert!(page.contains(told), "{page}");
 }
 

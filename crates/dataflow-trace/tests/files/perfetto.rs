@@ -10,7 +10,7 @@ pub struct Read {
     pub arrows: Vec<Arrow>,
     /// Values of counters: name, time, value; by rank.
     pub counters: BTreeMap<(u32, String), Vec<(u64, u64)>>,
-    /// When something had left, and when it was there: by arrow and name, rank and time.
+    /// When something had left, was heard of, was asked for and was there: by arrow and name, rank and time.
     pub stamps: BTreeMap<(u64, String), (u32, u64)>,
     pub dropped: usize,
 }
@@ -297,7 +297,7 @@ impl Sequence {
                 let ranks = (of("from rank"), of("to rank"));
                 let end = (rank, self.time, labels["bytes"].unwrap(), ranks);
                 let name = name.expect("an event has a name");
-                if ["left", "there"].contains(&name.as_str()) {
+                if ["left", "heard", "asked for", "there"].contains(&name.as_str()) {
                     // On the way from one end of the arrow to the other.
                     let flow = event.number(47).unwrap();
                     read.stamps.insert((flow, name), (rank, self.time));

@@ -38,7 +38,7 @@ pub fn random(seed: u64, most: u64) -> Trace {
                 at: came,
                 from: of,
                 bytes,
-                there: None,
+                ..Came::default()
             });
             let reader = ranks[to]
                 .slices

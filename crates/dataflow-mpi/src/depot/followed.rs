@@ -1,8 +1,8 @@
-//! Leaving: which parcels are still on their way out of this rank, in runs that want to hear when the
-//! transport has taken their last byte.
+//! Followed: what becomes of messages under way, in runs whose inbox wants to hear of it: when the
+//! transport has taken the last byte of a parcel, and when one of another rank was announced and asked for.
 //!
 //! # Law
-//! A parcel is held by the packet that announces it and by each of its data that are asked for. When
+//! A parcel that goes out is held by the packet that announces it and by each of its data that are asked for. When
 //! the last of them is gone it has left, and the inbox hears so, by whichever thread lets it go.
 
 use crate::transport::Held;
@@ -12,8 +12,8 @@ use dataflow_core::wire::WireName;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Parcels whose packets are here.
-pub(super) struct Leaving {
+/// Who hears, and parcels whose packets are here.
+pub(super) struct Followed {
     inbox: Arc<dyn Inbox>,
     /// By rank: with how many packets, since the rank was started, the parcel has gone.
     ways: Vec<VecDeque<(u64, Held)>>,
@@ -32,10 +32,10 @@ impl Drop for Parcel {
     }
 }
 
-impl Leaving {
+impl Followed {
     /// Nothing waits.
     pub fn new(inbox: Arc<dyn Inbox>, n_ranks: usize) -> Self {
-        Leaving {
+        Followed {
             inbox,
             ways: vec![VecDeque::new(); n_ranks],
         }
@@ -48,6 +48,16 @@ impl Leaving {
         let held: Held = Arc::new(Parcel { inbox, task, to });
         way.push_back((packets, held.clone()));
         held
+    }
+
+    /// A parcel of another rank is announced, and its data must be asked for.
+    pub fn heard(&self, task: &WireName) {
+        self.inbox.heard(task);
+    }
+
+    /// The first of them is asked for.
+    pub fn asked(&self, task: &WireName) {
+        self.inbox.asked(task);
     }
 
     /// So many packets have left for a rank.
