@@ -340,7 +340,10 @@ fn what_is_made_reads_as_written_by_hand() {
     has("Task::Trsm { m, k } => {
         to.range(0, k + 1..m + 1, |n| Task::Update { m, n, k }, 1);");
     has("to.range(0, m..nt, |i| Task::Update { m: i, n: m, k }, 2);");
-    has("(0..u32::min(1, nt)).map(move |k| Task::Potrf { k })");
+    has("(1, 1) => { let k = at[0]; (k + 1..nt).into() }");
+    has(
+        "0 => { let k = at[0]; (self.rank(Task::Potrf { k }) == on).then_some(Task::Potrf { k }) }",
+    );
     has("Task::Update { m, n, .. } => self.owner(m, n),");
 }
 

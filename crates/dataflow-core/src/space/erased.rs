@@ -15,6 +15,7 @@ use crate::wire::WireName;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::iter;
 
 /// Any space whose data are of one type. What runs it is compiled once for that type, whatever the
 /// spaces; a task costs some hundred nanoseconds more.
@@ -199,35 +200,10 @@ trait Behind<D: Datum>: Sync {
 
 /// Tasks one after the other, from an iterator of any type. A pointer to an `Iterator` would do, but has
 /// all its methods compiled.
-struct Listing<'s>(Box<dyn List + Send + 's>);
+type Listing<'s> = Box<dyn FnMut() -> Option<Raw> + Send + 's>;
 
-trait List {
-    fn next(&mut self) -> Option<Raw>;
-    fn size_hint(&self) -> (usize, Option<usize>);
-}
-
-struct Listed<I>(I);
-
-impl<T: TaskName, I: Iterator<Item = T>> List for Listed<I> {
-    fn next(&mut self) -> Option<Raw> {
-        self.0.next().map(Raw::of)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
-
-impl Iterator for Listing<'_> {
-    type Item = Raw;
-
-    fn next(&mut self) -> Option<Raw> {
-        self.0.next()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
+fn listing<'s, T: TaskName>(mut tasks: impl Iterator<Item = T> + Send + 's) -> Listing<'s> {
+    Box::new(move || tasks.next().map(Raw::of))
 }
 
 /// Receives the other ends of a task's edges.
@@ -242,11 +218,11 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
     }
 
     fn tasks(&self, on: Rank) -> Listing<'_> {
-        Listing(Box::new(Listed(self.tasks(on))))
+        listing(self.tasks(on))
     }
 
     fn roots(&self, on: Rank) -> Listing<'_> {
-        Listing(Box::new(Listed(self.roots(on))))
+        listing(self.roots(on))
     }
 
     fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>) {
@@ -342,11 +318,11 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = AnyName> + Send {
-        self.space.tasks(on).map(|raw| self.name(raw))
+        iter::from_fn(self.space.tasks(on)).map(|raw| self.name(raw))
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = AnyName> + Send {
-        self.space.roots(on).map(|raw| self.name(raw))
+        iter::from_fn(self.space.roots(on)).map(|raw| self.name(raw))
     }
 
     fn inputs(&self, task: AnyName, from: &mut impl Inputs<Self>) {

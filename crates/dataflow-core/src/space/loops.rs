@@ -1,8 +1,5 @@
 //! Loops in, formulas out: `task_space!`.
 
-use std::iter::StepBy;
-use std::ops::Range;
-
 /// A task space from the loop nest of a textbook: both ends of every edge are derived at compile time,
 /// exactly, and nothing is unrolled.
 ///
@@ -143,37 +140,4 @@ use std::ops::Range;
 #[macro_export]
 macro_rules! task_space {
     ($($written:tt)*) => { $crate::macros::task_space! { $crate $($written)* } };
-}
-
-/// The numbers of a range whose remainder by `places` is `place`: those of one rank. Used by
-/// `task_space!`.
-#[doc(hidden)]
-pub fn dealt(range: Range<u32>, place: u32, places: u32) -> StepBy<Range<u32>> {
-    let after = (place % places + places - range.start % places) % places;
-    let first = match place < places {
-        true => range.start.saturating_add(after),
-        false => range.end, // nobody sits there
-    };
-    (first..range.end).step_by(places as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_is_dealt_to_one_place() {
-        for (range, places) in [(0..0, 1), (5..5, 2), (0..9, 1), (2..17, 3), (7..8, 5)] {
-            let mut all: Vec<u32> = (0..places + 2)
-                .flat_map(|place| {
-                    let dealt = dealt(range.clone(), place, places);
-                    assert_eq!(dealt.len(), dealt.clone().count());
-                    dealt.inspect(move |number| assert_eq!(number % places, place))
-                })
-                .collect();
-            all.sort();
-            assert!(all.into_iter().eq(range.clone()), "{range:?} to {places}");
-        }
-        assert_eq!(dealt(u32::MAX - 1..u32::MAX, 3, 7).count(), 0);
-    }
 }

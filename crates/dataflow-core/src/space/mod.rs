@@ -15,6 +15,7 @@ mod loops;
 mod name;
 mod then;
 mod verify;
+mod walk;
 
 pub(crate) use asked::{Asked, Home};
 pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
@@ -26,14 +27,14 @@ pub use erased::AnyName;
 pub use erased::Erased;
 pub use flows::{Flows, Slot};
 pub use independent::Independent;
-#[doc(hidden)]
-pub use loops::dealt;
 pub use name::TaskName;
 #[doc(hidden)]
 pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
 pub use then::{Either, Then};
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
+#[doc(hidden)]
+pub use walk::{Nest, Steps, dealt, walk};
 
 pub(crate) use edges::{Expected, HomeInputs, NARROW, Sources, number_of};
 
@@ -115,7 +116,12 @@ pub trait TaskSpace: Sync + Sized {
 
     /// How many tasks a rank has. By default they are counted one by one.
     fn count(&self, on: Rank) -> u64 {
-        self.tasks(on).count() as u64
+        let mut n = 0;
+        // Iterators inside of iterators would be compiled once more, for `count`.
+        for _ in self.tasks(on) {
+            n += 1;
+        }
+        n
     }
 
     /// Optional: a number of the task in a dense range from 0, injective over the space.

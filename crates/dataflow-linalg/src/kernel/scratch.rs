@@ -18,15 +18,24 @@ thread_local! {
 /// address. A call within `work` is served from a block of its own.
 pub(crate) fn with_scratch<T: Scalar, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
     let bytes = length * size_of::<T>();
+    let mut block = taken(bytes);
+    let result = work(bytemuck::cast_slice_mut(&mut block.bytes_mut()[..bytes]));
+    put_back(block);
+    result
+}
+
+/// A block of so many bytes or more. Not in each of the many copies of [`with_scratch`].
+fn taken(bytes: usize) -> Box<dyn Block> {
     let mut blocks = SCRATCH.take();
     let kept = blocks.pop().filter(|block| block.bytes().len() >= bytes);
     SCRATCH.set(blocks);
-    let mut block = kept.unwrap_or_else(|| Heap.allocate(bytes));
-    let result = work(bytemuck::cast_slice_mut(&mut block.bytes_mut()[..bytes]));
+    kept.unwrap_or_else(|| Heap.allocate(bytes))
+}
+
+fn put_back(block: Box<dyn Block>) {
     let mut blocks = SCRATCH.take();
     blocks.push(block);
     SCRATCH.set(blocks);
-    result
 }
 
 thread_local! {

@@ -1,9 +1,10 @@
 //! Which tasks there are, and on which rank: `tasks`, `roots`, `count` and `rank`.
 
 use super::Source;
+use super::formula::Mentioned;
 use crate::parse::{Place, Statement};
 use dataflow_affine::{Affine, Part, Polynomial, Range, System, count, enumerated, said};
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::quote_spanned;
 use syn::{Error, Result};
 
@@ -12,37 +13,30 @@ use syn::{Error, Result};
 /// places there are.
 type Dealt = Vec<(Affine, TokenStream, TokenStream)>;
 
-/// Loops over the tasks of a part, outermost first, and whether other ranks' tasks are among them.
-struct Listed {
-    guard: Option<TokenStream>,
-    loops: Vec<(syn::Ident, TokenStream)>,
+/// The loops over the tasks of a part: one arm of a `match` each, and the arm that names the task.
+struct Nest {
+    ranges: Vec<TokenStream>,
+    task: TokenStream,
     others: bool,
 }
 
 impl Source<'_> {
     pub(super) fn tasks(&self) -> Result<TokenStream> {
-        let all = self.all(|_| vec![System::default()], &|statement, part| {
-            Ok(self.iterator(statement, part))
-        })?;
-        Ok(self.listing("tasks", chained(all)))
+        let nests = self.nests(|_| vec![System::default()])?;
+        Ok(self.listing("tasks", self.walk(&nests)))
     }
 
     pub(super) fn roots(&self) -> Result<TokenStream> {
-        let guards = |statement: usize| self.derived.tasks[statement].roots.clone();
-        let all = self.all(
-            guards,
-            &|statement, part| Ok(self.iterator(statement, part)),
-        )?;
-        let (root, site) = (&self.space.root, self.space.site);
-        let all = chained(all);
-        Ok(match self.written("inputs") {
-            None => self.listing("roots", all),
+        let nests = self.nests(|statement| self.derived.tasks[statement].roots.clone())?;
+        let (root, site, all) = (&self.space.root, self.space.site, self.walk(&nests));
+        let all = match self.written("inputs") {
+            None => all,
             // The user's own edges decide what is left.
-            Some(_) => self.listing(
-                "roots",
-                quote_spanned!(site=> #all.filter(move |&task| #root::space::is_root(self, task))),
-            ),
-        })
+            Some(_) => {
+                quote_spanned!(site=> #all.filter(move |&task| #root::space::is_root(self, task)))
+            }
+        };
+        Ok(self.listing("roots", all))
     }
 
     /// The function that lists tasks of one rank.
@@ -50,36 +44,27 @@ impl Source<'_> {
         let (root, site) = (&self.space.root, self.space.site);
         let function = syn::Ident::new(function, site);
         let lets = self.lets(&all);
-        let here = match self.has_ranks() {
-            true => all,
-            false => quote_spanned! {site=>
-                (on == #root::rank::Rank(0)).then(move || #all).into_iter().flatten()
-            },
-        };
         quote_spanned! {site=>
+            #[allow(unused_variables)]
             fn #function(
                 &self,
                 on: #root::rank::Rank,
             ) -> impl ::core::iter::Iterator<Item = Self::Task> + ::core::marker::Send {
                 #lets
-                #here
+                #all
             }
         }
     }
 
-    /// Something for each part of all statements under guards.
-    fn all(
-        &self,
-        guards: impl Fn(usize) -> Vec<System>,
-        make: &dyn Fn(&Statement, &Listed) -> Result<TokenStream>,
-    ) -> Result<Vec<TokenStream>> {
+    /// A nest of loops for each part of all statements under guards.
+    fn nests(&self, guards: impl Fn(usize) -> Vec<System>) -> Result<Vec<Nest>> {
         let mut all = Vec::new();
         for (number, statement, derived) in self.statements() {
             let dealt = self.dealt(number)?;
             for guard in guards(number) {
                 let parts = enumerated(&self.lowered.program, derived, &guard);
                 for part in self.exact(parts)? {
-                    all.push(make(statement, &self.part(&part, dealt.as_ref())?)?);
+                    all.push(self.nest(all.len(), statement, &part, dealt.as_ref())?);
                 }
             }
         }
@@ -87,71 +72,96 @@ impl Source<'_> {
     }
 
     /// The loops of a part. Those whose variable is what is dealt out take its steps.
-    fn part(&self, part: &Part, dealt: Option<&Dealt>) -> Result<Listed> {
+    fn nest(
+        &self,
+        nest: usize,
+        statement: &Statement,
+        part: &Part,
+        dealt: Option<&Dealt>,
+    ) -> Result<Nest> {
         let (root, site) = (&self.space.root, self.space.site);
         let name = |var| self.name(var);
         let mut open: Vec<_> = dealt.into_iter().flatten().collect();
         let mut step = |range: &Range| {
             let values = self.range(range, &name);
-            let found = open
-                .iter()
-                .position(|(e, ..)| *e == Affine::from(range.var));
-            let values = match found.map(|at| open.remove(at)) {
+            let same = |(e, ..): &&(Affine, _, _)| *e == Affine::from(range.var);
+            match open.iter().position(same).map(|at| open.remove(at)) {
                 Some((_, place, places)) => {
                     quote_spanned!(site=> #root::space::dealt(#values, #place, #places))
                 }
-                None => quote_spanned!(site=> (#values)),
-            };
-            (name(range.var), values)
+                None => quote_spanned!(site=> (#values).into()),
+            }
         };
-        let loops = part.ranges.iter().map(&mut step).collect();
+        let mut values: Vec<_> = part.ranges.iter().map(&mut step).collect();
+        if values.is_empty() {
+            values.push(quote_spanned!(site=> (0..1).into()));
+        }
         let said = self.exact(said(&part.guard, &System::default()))?;
-        Ok(Listed {
-            guard: self.guard(&said, &name),
-            loops,
-            others: self.has_ranks() && (dealt.is_none() || !open.is_empty()),
+        if let Some(guard) = self.guard(&said, &name) {
+            let outermost = &values[0];
+            values[0] = quote_spanned!(site=> if #guard { #outermost } else { (0..0).into() });
+        }
+        let nest = Literal::usize_unsuffixed(nest);
+        let range = |(level, values): (usize, &TokenStream)| {
+            let (bound, level) = (
+                self.bound_in(part, values),
+                Literal::usize_unsuffixed(level),
+            );
+            quote_spanned!(site=> (#nest, #level) => { #bound #values })
+        };
+        let others = self.has_ranks() && (dealt.is_none() || !open.is_empty());
+        let (task, class, fields) = (&self.space.task, &statement.name, &statement.parameters);
+        let one = quote_spanned!(site=> #task::#class { #(#fields),* });
+        let bound = self.bound_in(part, &one);
+        let asked = match others {
+            true => quote_spanned!(site=> (self.rank(#one) == on).then_some(#one)),
+            false => quote_spanned!(site=> ::core::option::Option::Some(#one)),
+        };
+        Ok(Nest {
+            ranges: values.iter().enumerate().map(range).collect(),
+            task: quote_spanned!(site=> #nest => { #bound #asked }),
+            others,
         })
     }
 
-    /// The tasks of one part: ranges inside of ranges.
-    fn iterator(&self, statement: &Statement, part: &Listed) -> TokenStream {
-        let (root, site) = (&self.space.root, self.space.site);
-        let (task, class, fields) = (&self.space.task, &statement.name, &statement.parameters);
-        let one = quote_spanned!(site=> #task::#class { #(#fields),* });
-        let mut listed = None;
-        for (var, values) in part.loops.iter().rev() {
-            listed = Some(match listed {
-                None => quote_spanned!(site=> #values.map(move |#var| #one)),
-                Some(inner) => quote_spanned!(site=> #values.flat_map(move |#var| #inner)),
-            });
-        }
-        let mut listed = listed.unwrap_or_else(|| quote_spanned!(site=> ::core::iter::once(#one)));
-        if part.others {
-            listed = quote_spanned!(site=> #root::space::placed(self, on, #listed));
-        }
-        match &part.guard {
-            None => listed,
-            Some(guard) => {
-                quote_spanned!(site=> (#guard).then(move || #listed).into_iter().flatten())
-            }
-        }
+    /// `let k = at[0];` for the variables of a part that are used.
+    fn bound_in(&self, part: &Part, body: &TokenStream) -> TokenStream {
+        let (site, mentioned) = (self.space.site, Mentioned::of(body));
+        let vars = part.ranges.iter().map(|range| self.name(range.var));
+        let used = vars.enumerate().filter(|(_, name)| mentioned.has(name));
+        used.map(|(at, name)| {
+            let at = Literal::usize_unsuffixed(at);
+            quote_spanned!(site=> let #name = at[#at];)
+        })
+        .collect()
     }
 
-    /// How many tasks of a part a rank has: the innermost loop is not walked through.
-    fn number(&self, statement: &Statement, part: &Listed) -> TokenStream {
-        let site = self.space.site;
-        let Some(((_, values), outer)) = part.loops.split_last().filter(|_| !part.others) else {
-            let listed = self.iterator(statement, part);
-            return quote_spanned!(site=> #listed.count() as u64);
-        };
-        let innermost = quote_spanned!(site=> #values.len() as u64);
-        let number = outer.iter().rev().fold(
-            innermost,
-            |inner, (var, values)| quote_spanned!(site=> #values.map(|#var| #inner).sum::<u64>()),
+    /// The tasks of these nests, one after the other. Without ranks they are all on rank 0.
+    fn walk(&self, nests: &[Nest]) -> TokenStream {
+        let (root, site) = (&self.space.root, self.space.site);
+        let loops = nests.iter().map(|nest| nest.ranges.len());
+        let depth = Literal::usize_unsuffixed(loops.clone().max().unwrap_or(1));
+        let (loops, others) = (
+            loops.map(Literal::usize_unsuffixed),
+            nests.iter().map(|nest| nest.others),
         );
-        match &part.guard {
-            None => number,
-            Some(guard) => quote_spanned!(site=> if #guard { #number } else { 0 }),
+        let ranges = nests.iter().flat_map(|nest| &nest.ranges);
+        let tasks = nests.iter().map(|nest| &nest.task);
+        let all = quote_spanned! {site=>
+            const { &[#(#root::space::Nest { loops: #loops, others: #others }),*] }
+        };
+        let nests = match self.has_ranks() {
+            true => all,
+            false => quote_spanned!(site=> if on == #root::rank::Rank(0) { #all } else { &[] }),
+        };
+        quote_spanned! {site=>
+            #root::space::walk(
+                #nests,
+                move |nest, level, at: &[u32; #depth]| -> #root::space::Steps {
+                    match (nest, level) { #(#ranges)* _ => (0..0).into() }
+                },
+                move |nest, at| match nest { #(#tasks)* _ => ::core::option::Option::None },
+            )
         }
     }
 
@@ -320,8 +330,8 @@ impl Source<'_> {
         })
     }
 
-    /// The number of a rank's tasks: a polynomial where there is one and a rank has them all, sums of
-    /// lengths where tasks are dealt out, otherwise counted one by one.
+    /// The number of a rank's tasks: a polynomial where there is one and a rank has them all, otherwise
+    /// sums of lengths of loops.
     pub(super) fn count(&self) -> Result<TokenStream> {
         let (root, site) = (&self.space.root, self.space.site);
         let mut alone: Vec<TokenStream> = Vec::new();
@@ -341,40 +351,19 @@ impl Source<'_> {
             let own = self.exact(count(&self.lowered.program, derived))?;
             whole = whole.zip(own).map(|(sum, own)| sum.and(&own));
         }
-        let whole = whole.map(|whole| {
-            let body = self.polynomial(&whole);
-            let lets = self.wide_lets(&body, "i128");
-            quote_spanned!(site=> { #lets (#body) as u64 })
-        });
-        let everything = |_: usize| vec![System::default()];
-        let parts = self.all(everything, &|statement, part| {
-            Ok(self.number(statement, part))
-        })?;
-        let sum = summed(parts);
-        let here = quote_spanned!(site=> on == #root::rank::Rank(0));
-        let body = match (whole, self.has_ranks()) {
-            (Some(whole), false) => quote_spanned!(site=> if #here #whole else { 0 }),
-            (None, false) => quote_spanned!(site=> if #here { #sum } else { 0 }),
-            (Some(whole), true) => {
-                quote_spanned!(site=> if #here && #(#alone)&&* { return #whole; } #sum)
+        let listed = quote_spanned!(site=> self.tasks(on).count() as u64);
+        let body = match whole.map(|whole| self.polynomial(&whole)) {
+            None => listed,
+            Some(whole) => {
+                let wide = self.wide_lets(&whole, "i128");
+                let conditions = quote_spanned!(site=> on == #root::rank::Rank(0) #(&& #alone)*);
+                let lets = self.lets(&conditions);
+                quote_spanned!(site=> #lets if #conditions { #wide (#whole) as u64 } else { #listed })
             }
-            (None, true) => sum,
         };
-        let lets = self.lets(&body);
         Ok(quote_spanned! {site=>
             #[allow(unused_variables, clippy::identity_op)]
-            fn count(&self, on: #root::rank::Rank) -> u64 { #lets #body }
+            fn count(&self, on: #root::rank::Rank) -> u64 { #body }
         })
     }
-}
-
-/// One iterator after the other.
-fn chained(all: Vec<TokenStream>) -> TokenStream {
-    let all = all.into_iter();
-    let all = all.reduce(|before, next| quote::quote!(#before.chain(#next)));
-    all.unwrap_or_else(|| quote::quote!(::core::iter::empty()))
-}
-
-fn summed(numbers: Vec<TokenStream>) -> TokenStream {
-    quote::quote!(0 #(+ #numbers)*)
 }
