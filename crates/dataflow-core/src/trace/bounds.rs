@@ -232,6 +232,7 @@ mod tests {
                 from,
                 bytes,
                 there: is_there,
+                ..Came::default()
             };
             match is_to {
                 true => {
