@@ -4,6 +4,8 @@
 //! No two parameters of a task have the same name: what repeats one, or has none, is told by its
 //! place. Numbers in strings, fractions and numbers beyond 64 bits are none.
 
+use std::collections::BTreeMap;
+
 /// The parameters of one task at a time, and all names that were met.
 #[derive(Default)]
 pub(crate) struct Parameters {
@@ -11,6 +13,8 @@ pub(crate) struct Parameters {
     pub list: Vec<(usize, Value)>,
     /// All names that were met.
     pub names: Vec<String>,
+    /// By place, the index of its name; no word begins with a digit.
+    places: BTreeMap<usize, usize>,
 }
 
 /// The value of a parameter.
@@ -51,15 +55,27 @@ impl Parameters {
     fn push(&mut self, word: Option<&str>, value: Value) {
         let place = self.list.len();
         let name = match word {
-            Some(word) => self.name(word),
-            None => self.name(&place.to_string()),
-        };
-        let is_taken = self.list.iter().any(|(taken, _)| *taken == name);
-        let name = match (is_taken, word) {
-            (true, Some(word)) => self.name(&format!("{word}.{place}")),
-            _ => name,
+            Some(word) => self.name_of_word(word, place),
+            None => self.name_of_place(place),
         };
         self.list.push((name, value));
+    }
+
+    fn name_of_word(&mut self, word: &str, place: usize) -> usize {
+        let name = self.name(word);
+        match self.list.iter().any(|(taken, _)| *taken == name) {
+            true => self.name(&format!("{word}.{place}")),
+            false => name,
+        }
+    }
+
+    fn name_of_place(&mut self, place: usize) -> usize {
+        if let Some(name) = self.places.get(&place) {
+            return *name;
+        }
+        let name = self.name(&place.to_string());
+        self.places.insert(place, name);
+        name
     }
 
     /// The index of a name: few are known, so they are looked through.

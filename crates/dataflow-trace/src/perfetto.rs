@@ -111,14 +111,12 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     file.finish()
 }
 
-/// A file that is being written, and memory for its parts.
+/// A file that is being written, and an event, which stands behind the names that it is first to use.
 struct File<'a, 'b> {
     view: &'a View<'a>,
     out: &'b mut dyn io::Write,
     bytes: Encoded,
-    packet: Encoded,
     event: Encoded,
-    part: Encoded,
     parameters: Parameters,
 }
 
@@ -147,9 +145,7 @@ impl<'a, 'b> File<'a, 'b> {
             view,
             out,
             bytes: Encoded::default(),
-            packet: Encoded::default(),
             event: Encoded::default(),
-            part: Encoded::default(),
             parameters: Parameters::default(),
         }
     }
@@ -163,7 +159,7 @@ impl<'a, 'b> File<'a, 'b> {
     /// What was run, as one slice over all.
     fn run(&mut self) -> io::Result<()> {
         let trace = self.view.trace;
-        self.describe(WHOLE, None, |track, _| {
+        self.describe(WHOLE, None, |track| {
             track.text(2, "run");
         })?;
         let mut of_run = Sequence::new(WHOLE);
@@ -187,20 +183,25 @@ impl<'a, 'b> File<'a, 'b> {
     /// A rank: its process and its tracks.
     fn process(&mut self, rank: usize) -> io::Result<()> {
         let number = u64::from(self.view.trace.ranks[rank].rank.0);
-        self.describe(self.track(rank, 0), None, |track, part| {
-            part.number(1, number + 1)
-                .text(6, &format!("rank {number}"));
-            track.nested(3, part).number(11, 3);
+        self.describe(self.track(rank, 0), None, |track| {
+            track.within(3, |process| {
+                process.number(1, number + 1);
+                process.text(6, &format!("rank {number}"));
+            });
+            track.number(11, 3);
         })?;
         let process = Some(self.track(rank, 0));
         for (of, name, unit) in [(READY, "ready tasks", 2), (HELD, "received bytes held", 3)] {
-            self.describe(self.track(rank, of), process, |track, part| {
-                part.number(3, unit);
-                track.text(2, name).nested(8, part).number(12, of);
+            self.describe(self.track(rank, of), process, |track| {
+                track.text(2, name);
+                track.within(8, |counter| {
+                    counter.number(3, unit);
+                });
+                track.number(12, of);
             })?;
         }
         for (of, name) in [(SENT, "sent"), (RECEIVED, "received")] {
-            self.describe(self.track(rank, of), process, |track, _| {
+            self.describe(self.track(rank, of), process, |track| {
                 track.text(2, name).number(12, of);
             })?;
         }
@@ -213,11 +214,13 @@ impl<'a, 'b> File<'a, 'b> {
         let track = self.track(rank, WORKERS + worker as u64);
         let process = self.track(rank, 0);
         let number = u64::from(of.rank.0) + 1;
-        self.describe(track, Some(process), |track, part| {
-            part.number(1, number)
-                .number(2, number << 16 | (worker as u64 + 1));
-            part.text(5, &format!("worker {worker}"));
-            track.nested(4, part).number(12, WORKERS + worker as u64);
+        self.describe(track, Some(process), |track| {
+            track.within(4, |thread| {
+                thread.number(1, number);
+                thread.number(2, number << 16 | (worker as u64 + 1));
+                thread.text(5, &format!("worker {worker}"));
+            });
+            track.number(12, WORKERS + worker as u64);
         })?;
         let mut sequence = Sequence::new(track);
         self.open(&sequence, of.missing > 0)?;
@@ -279,8 +282,8 @@ impl<'a, 'b> File<'a, 'b> {
         self.put(of, span.begin)
     }
 
-    /// What a rank posted and what it took in, by time; and when that had left, was heard of and asked for, and had come. The arrow goes
-    /// through all of them.
+    /// What a rank posted and what it took in, by time; and when that had left, was heard of and asked
+    /// for, and had come. The arrow goes through all of them.
     fn messages(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
         for track in [SENT, RECEIVED] {
             let mut events: Vec<(u64, usize, &Arrow)> = Vec::new();
@@ -347,37 +350,40 @@ impl<'a, 'b> File<'a, 'b> {
         Ok(())
     }
 
-    /// A track; its own fields come from `say`, which also gets an empty message.
+    /// A track; its own fields come from `say`.
     fn describe(
         &mut self,
         uuid: u64,
         parent: Option<u64>,
-        say: impl FnOnce(&mut Encoded, &mut Encoded),
+        say: impl FnOnce(&mut Encoded),
     ) -> io::Result<()> {
-        self.event.clear().number(1, uuid);
-        if let Some(parent) = parent {
-            self.event.number(5, parent);
-        }
-        say(&mut self.event, self.part.clear());
-        self.packet
-            .clear()
-            .nested(TRACK, &self.event)
-            .number(SEQUENCE, WHOLE + 1);
+        self.bytes.within(PACKET, |packet| {
+            packet.within(TRACK, |track| {
+                track.number(1, uuid);
+                if let Some(parent) = parent {
+                    track.number(5, parent);
+                }
+                say(track);
+            });
+            packet.number(SEQUENCE, WHOLE + 1);
+        });
         self.close()
     }
 
     /// The first packet of a sequence: its clock and its track, which its events need not name.
     fn open(&mut self, of: &Sequence, dropped: bool) -> io::Result<()> {
-        self.part.clear().number(11, of.track);
-        self.event
-            .clear()
-            .number(58, BOOT_TIME)
-            .nested(11, &self.part);
-        self.packet.clear().number(SEQUENCE, of.id).number(FLAGS, 1);
-        self.packet.nested(DEFAULTS, &self.event);
-        if dropped {
-            self.packet.number(DROPPED, 1);
-        }
+        self.bytes.within(PACKET, |packet| {
+            packet.number(SEQUENCE, of.id).number(FLAGS, 1);
+            packet.within(DEFAULTS, |defaults| {
+                defaults.number(58, BOOT_TIME);
+                defaults.within(11, |event| {
+                    event.number(11, of.track);
+                });
+            });
+            if dropped {
+                packet.number(DROPPED, 1);
+            }
+        });
         self.close()
     }
 
@@ -388,45 +394,42 @@ impl<'a, 'b> File<'a, 'b> {
             .clear()
             .number(9, kind)
             .number(10, name as u64 + 1);
-        of.intern(2, name, &mut self.part, |name| match name {
+        of.intern(2, name, |name| match name {
             0..SEND => Cause::ALL[name].shown(),
             SEND..CLASSES => NAMES[name - SEND],
             _ => classes.get(name - CLASSES).map_or("task", String::as_str),
         });
         for category in categories {
             self.event.number(3, *category as u64 + 1);
-            of.intern(1, *category, &mut self.part, |category| {
-                CATEGORIES[category]
-            });
+            of.intern(1, *category, |category| CATEGORIES[category]);
         }
     }
 
     /// An annotation that is a number: `uint_value` is 3, `int_value` is 4.
     fn label(&mut self, of: &mut Sequence, label: usize, field: u32, value: u64) {
         self.intern_label(of, label);
-        self.part
-            .clear()
-            .number(1, label as u64 + 1)
-            .number(field, value);
-        self.event.nested(4, &self.part);
+        self.event.within(4, |annotation| {
+            annotation.number(1, label as u64 + 1).number(field, value);
+        });
     }
 
     /// An annotation that is a text.
     fn label_text(&mut self, of: &mut Sequence, label: usize, text: &str) {
         self.intern_label(of, label);
-        self.part.clear().number(1, label as u64 + 1).text(6, text);
-        self.event.nested(4, &self.part);
+        self.event.within(4, |annotation| {
+            annotation.number(1, label as u64 + 1).text(6, text);
+        });
     }
 
     fn intern_label(&mut self, of: &mut Sequence, label: usize) {
         if let Some(name) = LABELS.get(label) {
-            of.intern(3, label, &mut self.part, |_| name);
+            of.intern(3, label, |_| name);
         }
     }
 
     fn intern_parameter(&mut self, of: &mut Sequence, parameters: &Parameters, name: usize) {
         let label = LABELS.len() + name;
-        of.intern(3, label, &mut self.part, |_| &parameters.names[name]);
+        of.intern(3, label, |_| &parameters.names[name]);
     }
 
     /// The end of the slice that began last.
@@ -437,22 +440,20 @@ impl<'a, 'b> File<'a, 'b> {
 
     /// The event as a packet, with the names that it uses first.
     fn put(&mut self, of: &mut Sequence, time: u64) -> io::Result<()> {
-        self.packet
-            .clear()
-            .number(TIMESTAMP, time)
-            .number(SEQUENCE, of.id)
-            .number(FLAGS, 2);
-        if !of.interned.bytes.is_empty() {
-            self.packet.nested(INTERNED, &of.interned);
-            of.interned.clear();
-        }
-        self.packet.nested(TRACK_EVENT, &self.event);
+        self.bytes.within(PACKET, |packet| {
+            packet.number(TIMESTAMP, time).number(SEQUENCE, of.id);
+            packet.number(FLAGS, 2);
+            if !of.interned.bytes.is_empty() {
+                packet.nested(INTERNED, &of.interned);
+                of.interned.clear();
+            }
+            packet.nested(TRACK_EVENT, &self.event);
+        });
         self.close()
     }
 
     /// A packet is full.
     fn close(&mut self) -> io::Result<()> {
-        self.bytes.nested(PACKET, &self.packet);
         match self.bytes.bytes.len() < 1 << 16 {
             true => Ok(()),
             false => self.spill(),
@@ -486,13 +487,7 @@ impl Sequence {
     }
 
     /// Interns a name where it is used first; fields of `InternedData`: 1 categories, 2 names, 3 labels.
-    fn intern<'n>(
-        &mut self,
-        field: u32,
-        index: usize,
-        part: &mut Encoded,
-        name: impl FnOnce(usize) -> &'n str,
-    ) {
+    fn intern<'n>(&mut self, field: u32, index: usize, name: impl FnOnce(usize) -> &'n str) {
         let known = match field {
             1 => &mut self.categories,
             2 => &mut self.names,
@@ -502,10 +497,9 @@ impl Sequence {
             known.resize(index + 1, false);
         }
         if !std::mem::replace(&mut known[index], true) {
-            part.clear()
-                .number(1, index as u64 + 1)
-                .text(2, name(index));
-            self.interned.nested(field, part);
+            self.interned.within(field, |own| {
+                own.number(1, index as u64 + 1).text(2, name(index));
+            });
         }
     }
 }

@@ -133,13 +133,18 @@ impl<'a> View<'a> {
         let of = &self.trace.ranks[rank];
         let mut workers = self.trace.activities_of(rank);
         for (activities, worker) in workers.iter_mut().zip(&of.workers) {
-            activities.retain(|activity| !matches!(activity.doing, Doing::Body(_)));
-            let body = |slice: usize| Activity {
-                span: of.slices[slice].span,
-                doing: Doing::Body(slice),
-            };
-            activities.extend(worker.slices.clone().map(body));
-            activities.retain(|activity| self.shows(activity.span));
+            // Bodies begin in the order of their slices; where one goes on, its slice has been met.
+            let mut new = worker.slices.start;
+            activities.retain_mut(|activity| {
+                if let Doing::Body(slice) = activity.doing {
+                    if slice < new {
+                        return false;
+                    }
+                    new = slice + 1;
+                    activity.span = of.slices[slice].span;
+                }
+                self.shows(activity.span)
+            });
             activities.sort_by_key(order);
         }
         workers

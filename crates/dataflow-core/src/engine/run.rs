@@ -179,7 +179,9 @@ impl<S: TaskSpace> Front for Run<'_, S> {
                 (poisoned, fate) = (true, Fate::Failed);
             }
         }
-        seat.ends(fate, |_| (number(task), task.class()));
+        if seat.track.is_some() {
+            Self::note_end(fate, seat);
+        }
         self.release((task, poisoned), flows, seat)
     }
 
@@ -214,6 +216,16 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 }
 
 impl<'a, S: TaskSpace> Run<'a, S> {
+    /// The body of the task in hand has ended: in the loop of those that are not recorded nothing is
+    /// kept for this.
+    #[cold]
+    #[inline(never)]
+    fn note_end(fate: Fate, seat: &mut At<'_, S>) {
+        if let Some(task) = seat.hand.task {
+            seat.ends(fate, |_| (number(task), task.class()));
+        }
+    }
+
     /// Fills the flows that come from home and makes what is updated the task's own.
     fn gather(&self, (task, poisoned): Ready<S>, seat: &mut At<'_, S>) -> Option<&[Flow]> {
         let Hand { slots, homes, .. } = &mut seat.hand;

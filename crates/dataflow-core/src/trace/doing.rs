@@ -78,54 +78,48 @@ impl Trace {
 
     /// The same of all workers of a rank.
     pub fn activities_of(&self, rank: usize) -> Vec<Vec<Activity>> {
-        let states = States::of(self, rank);
+        let workers = self.ranks[rank].workers.iter();
+        // A body, and what lies before it.
+        let room = workers.map(|worker| Vec::with_capacity(2 * worker.slices.len()));
+        let mut all: Vec<Vec<Activity>> = room.collect();
+        self.each_activity(rank, |worker, activity| push(&mut all[worker], activity));
+        all
+    }
+
+    /// The same one by one, worker by worker: of two that follow one another the second may only go on
+    /// with the first, and some take no time.
+    pub(super) fn each_activity(&self, rank: usize, mut hear: impl FnMut(usize, Activity)) {
         let of_rank = &self.ranks[rank];
-        let workers = of_rank.workers.iter();
-        let each = workers.map(|worker| {
+        let states = States::of(self, rank);
+        for (index, worker) in of_rank.workers.iter().enumerate() {
             let visits = merged(worker.visits.clone());
-            let mut activities = Vec::new();
+            let mut between = Between::of(&states, &visits);
+            let mut hear = |begin, end, doing| {
+                let span = Span { begin, end };
+                hear(index, Activity { span, doing });
+            };
             let mut now = 0;
-            for (body, index) in pieces(&of_rank.slices, worker.slices.clone()) {
+            pieces(&of_rank.slices, worker.slices.clone(), |body, slice| {
                 let begin = body.begin.max(now);
-                states.fill(
-                    Span {
-                        begin: now,
-                        end: begin,
-                    },
-                    &visits,
-                    &mut activities,
-                );
+                between.fill(now, begin, &mut hear);
                 now = body.end.max(begin);
-                push(
-                    &mut activities,
-                    Span { begin, end: now },
-                    Doing::Body(index),
-                );
-            }
-            let end = self.length().max(now);
-            states.fill(Span { begin: now, end }, &visits, &mut activities);
-            activities
-        });
-        each.collect()
+                hear(begin, now, Doing::Body(slice));
+            });
+            between.fill(now, self.length(), &mut hear);
+        }
     }
 }
 
 /// When which body ran on a worker: of a task with tasks of its own what is left beside those.
-pub(super) fn pieces(slices: &[Slice], of: Range<usize>) -> Vec<(Span, usize)> {
-    let mut pieces = Vec::with_capacity(of.len());
+pub(super) fn pieces(slices: &[Slice], of: Range<usize>, mut hear: impl FnMut(Span, usize)) {
     // Those that are not over, the innermost last.
     let mut open: Vec<usize> = Vec::new();
     let mut now = 0;
     let mut close = |open: &mut Vec<usize>, now: &mut u64, until: u64| {
         while let Some(&index) = open.last() {
             let end = slices[index].span.end.min(until);
-            pieces.push((
-                Span {
-                    begin: (*now).min(end),
-                    end,
-                },
-                index,
-            ));
+            let begin = (*now).min(end);
+            hear(Span { begin, end }, index);
             *now = end.max(*now);
             if slices[index].span.end > until {
                 return;
@@ -140,7 +134,6 @@ pub(super) fn pieces(slices: &[Slice], of: Range<usize>) -> Vec<(Span, usize)> {
         open.push(index);
     }
     close(&mut open, &mut now, u64::MAX);
-    pieces
 }
 
 /// What a rank could have done, by time.
@@ -181,36 +174,85 @@ impl States {
             lying: merged(lying.collect()),
         }
     }
+}
 
-    /// What a worker does in a span without a body, piece by piece.
-    fn fill(&self, span: Span, visits: &[Span], into: &mut Vec<Activity>) {
-        let mut now = span.begin;
-        while now < span.end {
-            let lists = [&self.ready[..], &self.lying, &self.under_way, visits];
-            let turns = lists.map(|list| turn(list, now));
-            let bounds = [self.opened, self.closed]
-                .into_iter()
-                .filter(|&at| at > now);
-            let next = turns.into_iter().flatten().chain(bounds).min();
-            let end = next.unwrap_or(span.end).min(span.end);
-            push(into, Span { begin: now, end }, self.at(now, visits));
-            now = end;
+/// The states as a worker meets them between bodies, ever later.
+struct Between<'s> {
+    opened: u64,
+    closed: u64,
+    ready: Ahead<'s>,
+    under_way: Ahead<'s>,
+    lying: Ahead<'s>,
+    visits: Ahead<'s>,
+}
+
+impl<'s> Between<'s> {
+    fn of(states: &'s States, visits: &'s [Span]) -> Self {
+        Between {
+            opened: states.opened,
+            closed: states.closed,
+            ready: Ahead(&states.ready),
+            under_way: Ahead(&states.under_way),
+            lying: Ahead(&states.lying),
+            visits: Ahead(visits),
         }
     }
 
-    /// Whether a worker could have taken something.
-    fn is_at_hand(&self, now: u64) -> bool {
-        covers(&self.ready, now) || covers(&self.lying, now)
+    /// What the worker does in a time without a body, piece by piece.
+    fn fill(&mut self, begin: u64, end: u64, hear: &mut impl FnMut(u64, u64, Doing)) {
+        let mut now = begin;
+        while now < end {
+            let (doing, turn) = self.at(now);
+            let turn = turn.min(end);
+            hear(now, turn, doing);
+            now = turn;
+        }
     }
 
-    fn at(&self, now: u64, visits: &[Span]) -> Doing {
-        match () {
+    /// What it does, and when that may change next.
+    fn at(&mut self, now: u64) -> (Doing, u64) {
+        let mut turn = u64::MAX;
+        for bound in [self.opened, self.closed] {
+            if bound > now {
+                turn = turn.min(bound);
+            }
+        }
+        let mut covers = |spans: &mut Ahead| {
+            let (covers, next) = spans.at(now);
+            turn = turn.min(next);
+            covers
+        };
+        // Whether it could have taken something.
+        let is_at_hand = covers(&mut self.ready) | covers(&mut self.lying);
+        let is_under_way = covers(&mut self.under_way);
+        let is_here = covers(&mut self.visits);
+        let doing = match () {
             () if now < self.opened => Doing::Idle(Cause::Opening),
             () if now >= self.closed => Doing::Idle(Cause::Closing),
-            () if self.is_at_hand(now) && covers(visits, now) => Doing::Runtime,
-            () if self.is_at_hand(now) => Doing::Idle(Cause::Policy),
-            () if covers(&self.under_way, now) => Doing::Idle(Cause::DataUnderWay),
+            () if is_at_hand && is_here => Doing::Runtime,
+            () if is_at_hand => Doing::Idle(Cause::Policy),
+            () if is_under_way => Doing::Idle(Cause::DataUnderWay),
             () => Doing::Idle(Cause::NothingReady),
+        };
+        (doing, turn)
+    }
+}
+
+/// Those of merged spans that are not over.
+struct Ahead<'s>(&'s [Span]);
+
+impl Ahead<'_> {
+    /// Whether one of them covers a time, which is no earlier than the last one asked for; and when that
+    /// changes next.
+    fn at(&mut self, now: u64) -> (bool, u64) {
+        if self.0.first().is_some_and(|span| span.end <= now) {
+            let over = self.0.partition_point(|span| span.end <= now);
+            self.0 = &self.0[over..];
+        }
+        match self.0.first() {
+            Some(span) if span.begin <= now => (true, span.end),
+            Some(span) => (false, span.begin),
+            None => (false, u64::MAX),
         }
     }
 }
@@ -228,28 +270,12 @@ pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-/// The first of merged spans that ends later.
-fn next(spans: &[Span], now: u64) -> Option<&Span> {
-    spans.get(spans.partition_point(|span| span.end <= now))
-}
-
-fn covers(spans: &[Span], now: u64) -> bool {
-    next(spans, now).is_some_and(|span| span.begin <= now)
-}
-
-/// When it changes next whether one of the spans covers the time.
-fn turn(spans: &[Span], now: u64) -> Option<u64> {
-    next(spans, now).map(|span| match span.begin <= now {
-        true => span.end,
-        false => span.begin,
-    })
-}
-
 /// Appends what is done, as one with what was done before if that is the same.
-fn push(into: &mut Vec<Activity>, span: Span, doing: Doing) {
+fn push(into: &mut Vec<Activity>, activity: Activity) {
+    let Activity { span, doing } = activity;
     match into.last_mut() {
         Some(last) if last.doing == doing => last.span.end = span.end,
         _ if span.length() == 0 && !matches!(doing, Doing::Body(_)) => {}
-        _ => into.push(Activity { span, doing }),
+        _ => into.push(activity),
     }
 }

@@ -1,6 +1,6 @@
 //! Explain: a run in sentences, the one that matters most first.
 
-use super::{Activity, At, Cause, Doing, Fate, Limits, Message, Trace};
+use super::{At, Cause, Doing, Fate, Limits, Message, Trace};
 use std::fmt;
 
 /// Why a run took as long as it did.
@@ -44,6 +44,14 @@ pub struct Share {
     pub is_body: bool,
 }
 
+/// Where the time of all workers went, nanoseconds: by class, one beyond the last for those of none, and
+/// by cause.
+struct Spent {
+    bodies: Vec<u64>,
+    runtime: u64,
+    idle: [u64; Cause::ALL.len()],
+}
+
 /// How many chains are told.
 const CHAINS: usize = 5;
 
@@ -54,9 +62,7 @@ impl Trace {
     pub fn explanation(&self) -> Explanation {
         let limits = self.limits();
         let length = self.length();
-        let ranks = 0..self.ranks.len();
-        let did: Vec<_> = ranks.map(|rank| self.activities_of(rank)).collect();
-        let shares = self.shares(&did);
+        let spent = self.spent();
         let ran = self
             .slices()
             .filter(|(_, slice)| slice.fate != Fate::Skipped);
@@ -65,35 +71,43 @@ impl Trace {
             n_workers: self.n_workers(),
             n_tasks: ran.count() as u64,
             efficiency: part(limits.most(), length),
-            hidden: self.hidden(&did),
+            hidden: self.hidden(spent.idle[Cause::DataUnderWay as usize]),
             chains: self.chains(&limits),
             missing: self.ranks.iter().map(|rank| rank.missing).sum(),
             sentence: String::new(),
             limits,
-            shares,
+            shares: self.shares(&spent),
         };
         explanation.sentence = super::verdict::of(self, &explanation);
         explanation
     }
 
     /// Where the time of all workers went.
-    fn shares(&self, did: &[Vec<Vec<Activity>>]) -> Vec<Share> {
-        let mut bodies = vec![0; self.classes.len() + 1];
-        let (mut runtime, mut idle) = (0, [0; Cause::ALL.len()]);
-        for (of, did) in self.ranks.iter().zip(did) {
-            for activity in did.iter().flatten() {
-                let time = activity.span.length();
-                match activity.doing {
+    fn spent(&self) -> Spent {
+        let mut spent = Spent {
+            bodies: vec![0; self.classes.len() + 1],
+            runtime: 0,
+            idle: [0; Cause::ALL.len()],
+        };
+        for (rank, of) in self.ranks.iter().enumerate() {
+            self.each_activity(rank, |_, activity| {
+                let time = match activity.doing {
                     Doing::Body(slice) => {
                         let class = usize::from(of.slices[slice].class);
-                        bodies[class.min(self.classes.len())] += time;
+                        &mut spent.bodies[class.min(self.classes.len())]
                     }
-                    Doing::Runtime => runtime += time,
-                    Doing::Idle(cause) => idle[cause as usize] += time,
-                }
-            }
+                    Doing::Runtime => &mut spent.runtime,
+                    Doing::Idle(cause) => &mut spent.idle[cause as usize],
+                };
+                *time += activity.span.length();
+            });
         }
-        let all = bodies.iter().chain(&idle).sum::<u64>() + runtime;
+        spent
+    }
+
+    /// The same as parts of the whole.
+    fn shares(&self, spent: &Spent) -> Vec<Share> {
+        let all = spent.bodies.iter().chain(&spent.idle).sum::<u64>() + spent.runtime;
         let share = |name: &str, time, is_body| Share {
             name: name.to_string(),
             time,
@@ -101,30 +115,27 @@ impl Trace {
             is_body,
         };
         let classes = self.classes.iter().map(String::as_str).chain(["task"]);
-        let of_class = classes.zip(bodies).filter(|(_, time)| *time > 0);
+        let of_class = classes.zip(spent.bodies.iter().copied());
+        let of_class = of_class.filter(|(_, time)| *time > 0);
         let mut shares: Vec<Share> = of_class
             .map(|(class, time)| share(class, time, true))
             .collect();
         shares.sort_by_key(|share| std::cmp::Reverse(share.time));
-        shares.push(share("runtime", runtime, false));
-        let causes = Cause::ALL.into_iter().zip(idle);
+        shares.push(share("runtime", spent.runtime, false));
+        let causes = Cause::ALL.into_iter().zip(spent.idle);
         shares.extend(causes.map(|(cause, time)| share(cause.shown(), time, false)));
         shares
     }
 
-    /// The part of the time under way in which the receiver's workers all had something to do.
-    fn hidden(&self, did: &[Vec<Vec<Activity>>]) -> Option<f64> {
+    /// The part of the time under way in which the receiver's workers all had something to do, if all
+    /// of them waited so long for data.
+    fn hidden(&self, waited: u64) -> Option<f64> {
         if self.messages().is_empty() {
             return None;
         }
-        let (mut waited, mut all) = (0, 0);
+        let mut all = 0;
         for (rank, of) in self.ranks.iter().enumerate() {
             let n = of.workers.len() as u64;
-            for activity in did[rank].iter().flatten() {
-                if activity.doing == Doing::Idle(Cause::DataUnderWay) {
-                    waited += activity.span.length();
-                }
-            }
             let to_here = self.messages().iter().filter(|message| message.to == rank);
             let spans = super::doing::merged(to_here.map(Message::under_way).collect());
             all += n * spans.iter().map(|span| span.length()).sum::<u64>();

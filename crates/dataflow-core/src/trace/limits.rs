@@ -1,7 +1,7 @@
 //! Limits: how fast no schedule of these bodies could have been exceeded.
 
 use super::doing::pieces;
-use super::{At, Trace, WorkerTrace};
+use super::{At, Span, Trace};
 use crate::rank::Rank;
 
 /// Bounds from below on the time of a run with the bodies that were measured.
@@ -29,9 +29,11 @@ impl Trace {
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         for rank in &self.ranks {
-            let pieces = |worker: &WorkerTrace| pieces(&rank.slices, worker.slices.clone());
-            let bodies = rank.workers.iter().flat_map(pieces);
-            let busy: u64 = bodies.map(|(span, _)| span.length()).sum();
+            let mut busy = 0;
+            for worker in &rank.workers {
+                let add = |body: Span, _| busy += body.length();
+                pieces(&rank.slices, worker.slices.clone(), add);
+            }
             let area = busy / rank.workers.len().max(1) as u64;
             if area > limits.area {
                 (limits.area, limits.area_rank) = (area, rank.rank);

@@ -42,7 +42,7 @@ impl Trace {
         };
         match name.starts_with(class) {
             true => name,
-            false => format!("{class} {name}"),
+            false => [class, " ", &name].concat(),
         }
     }
 
