@@ -5,6 +5,7 @@
 //! derived. The graph is never unrolled: the engine asks for a task's edges when the task has run.
 
 mod asked;
+mod collect;
 pub mod counts;
 mod describe;
 mod edges;
@@ -17,6 +18,7 @@ mod then;
 mod verify;
 
 pub(crate) use asked::{Asked, Home};
+pub use collect::{Collect, CollectTask};
 pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
 #[doc(hidden)]
 pub use edges::is_root;
