@@ -3,13 +3,14 @@
 use crate::clocks::Clocks;
 use crate::collective::{Agreement, Gather};
 use crate::launch::Transport;
+use dataflow_core::data::Store;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Context, Courier, Executor, Job, Memory, Wire};
 use dataflow_core::rank::Rank;
 use dataflow_core::recursion::{Recursive, recurse_across};
 use dataflow_core::sequence::record::Recorded;
 use dataflow_core::sequence::{self, Scope};
-use dataflow_core::space::TaskSpace;
+use dataflow_core::space::{Collect, Erased, TaskSpace};
 use dataflow_core::trace::{Skew, Trace, Tracer};
 use dataflow_core::{Error, Report, run, run_across};
 use dataflow_mpi::start::Seat;
@@ -172,6 +173,45 @@ impl Runtime {
         let gather = Gather::new(own, self.n_ranks());
         self.run_across(&gather)?;
         Ok(gather.into_all())
+    }
+
+    /// Brings the data of a store to the rank `to`, in order; `None` on the other ranks. Every rank
+    /// calls it with its own store, as many slots on each, and `owner` says in whose a datum is. The
+    /// stores stay as they are.
+    ///
+    /// Costs a message for each datum of another rank, and on `to` memory for all of them. For a matrix
+    /// take [`TiledMatrix::collect`](dataflow_linalg::matrix::TiledMatrix::collect).
+    ///
+    /// # Errors
+    /// If a slot is empty on its owner, `to` or an owner is no rank, ranks name different numbers of
+    /// data, or a rank is lost.
+    ///
+    /// # Examples
+    /// Numbers that are dealt out to three ranks:
+    /// ```
+    /// use dataflow::prelude::*;
+    ///
+    /// let all = launch(Runtime::builder().ranks(3).threads(1), |runtime| {
+    ///     let owner = |at: usize| Rank(at as u32 % 3);
+    ///     let squares = Store::empty("squares", 7);
+    ///     for at in (0..7).filter(|&at| owner(at) == runtime.rank()) {
+    ///         squares.put(at, Version::new((at * at) as u64));
+    ///     }
+    ///     runtime.collect(&squares, owner, Rank(0))
+    /// })?;
+    /// assert_eq!(all, Some(vec![0, 1, 4, 9, 16, 25, 36]));
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn collect<D: Wire>(
+        &self,
+        store: &Store<D>,
+        owner: impl Fn(usize) -> Rank + Sync,
+        to: Rank,
+    ) -> Result<Option<Vec<D>>, Error> {
+        let places = |datum| (owner(datum), datum);
+        let collect = Collect::new(store, store.len(), &places, to);
+        self.run_across(&Erased::new(&collect))?;
+        Ok(collect.into_data().filter(|_| self.rank() == to))
     }
 
     /// Combines the values of all ranks into one, on every rank: each folds them with `op` from the

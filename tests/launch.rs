@@ -91,6 +91,40 @@ fn ranks_that_insert_different_tasks_are_told_where_they_part() {
     assert!(text.contains("fingerprint of the first 8 tasks"), "{text}");
 }
 
+#[test]
+fn a_rank_collects_what_all_own_and_is_told_what_is_missing() {
+    for to in [0, 2] {
+        let all = on_each(3, |runtime| {
+            let owner = |at: usize| Rank(at as u32 / 2 % 3);
+            let store = Store::new("numbers", (0..9).map(|at| vec![runtime.rank().0, at]));
+            let all = runtime.collect(&store, owner, Rank(to)).unwrap();
+            assert!(
+                (0..9).all(|at| store.get(at).is_some()),
+                "all are still there"
+            );
+            all
+        });
+        let expected: Vec<_> = (0..9).map(|at| vec![at / 2 % 3, at]).collect();
+        for (rank, all) in (0..).zip(all) {
+            assert_eq!(all, (rank == to).then(|| expected.clone()));
+        }
+    }
+    let errors = on_each(2, |runtime| {
+        let empty = Store::<u64>::empty("numbers", 3);
+        let missing = runtime.collect(&empty, |_| Rank(1), Rank(0)).unwrap_err();
+        let full = Store::new("numbers", [1u64]);
+        let nowhere = runtime.collect(&full, |_| Rank(1), Rank(7)).unwrap_err();
+        [missing, nowhere].map(|error| error.to_string())
+    });
+    assert_eq!(errors[0], errors[1]);
+    let [missing, nowhere] = &errors[0];
+    assert!(
+        missing.contains("Give { datum: 0 }") && missing.contains("numbers"),
+        "{missing}"
+    );
+    assert!(nowhere.contains("rank 7"), "{nowhere}");
+}
+
 /// Tasks in a row, each on the next rank; some have bodies that fail.
 struct Ring<'a> {
     length: u64,

@@ -45,11 +45,13 @@ enum Does {
     Reduces,
 }
 
-/// A task: with which data it does what, and the tasks it inserts on the halves of what it writes.
+/// A task: with which data it does what, and the tasks it inserts on the halves of what it writes. And
+/// the datum that the program waits for before it goes on, with another number for what it sees.
 #[derive(Clone, Debug)]
 struct Step {
     accesses: Vec<(usize, Does)>,
     inside: Option<Program>,
+    waits: Option<usize>,
 }
 
 type Program = Vec<Step>;
@@ -71,11 +73,26 @@ fn steps(
         Just(Does::Reduces),
     ];
     let accesses = prop::collection::vec((0..N_DATA, does), 1..=3);
-    let step = (accesses, inside).prop_map(|(accesses, inside)| Step { accesses, inside });
+    let waits = prop::option::weighted(0.2, 0..N_DATA);
+    let step = (accesses, inside, waits);
+    let step = step.prop_map(|(accesses, inside, waits)| Step {
+        accesses,
+        inside,
+        waits,
+    });
     // A task that only reduces comes in a series, often longer than a group.
     let series = |(step, times): (Step, usize)| {
         let reduces = matches!(step.accesses[..], [(_, Does::Reduces)]) && step.inside.is_none();
-        vec![step; if reduces { times } else { 1 }]
+        let waits = step.waits;
+        let mut steps = vec![
+            Step {
+                waits: None,
+                ..step
+            };
+            if reduces { times } else { 1 }
+        ];
+        steps[0].waits = waits;
+        steps
     };
     let steps = prop::collection::vec((step, 1..20usize).prop_map(series), 0..length);
     steps.prop_map(|steps| steps.concat()).boxed()
@@ -160,9 +177,15 @@ fn seen<'d>(number: usize, read: impl Iterator<Item = &'d Numbers<'d>>) -> u64 {
 }
 
 /// One after the other.
-fn interpret(program: &Program, data: &mut [Numbers<'_>], above: u64) {
+fn interpret(program: &Program, data: &mut [Numbers<'_>], mut above: u64) {
     let mut series: Vec<Option<(usize, Vec<u64>)>> = vec![None; data.len()];
     for (number, step) in program.iter().enumerate() {
+        if let Some(datum) = step.waits.map(|datum| datum % data.len()) {
+            if let Some((_, copy)) = series[datum].take() {
+                data[datum].merge(copy);
+            }
+            above = mix(above, seen(number, [&data[datum]].into_iter()));
+        }
         let accesses = step.accesses(data.len());
         for &(datum, does) in &accesses {
             let full = series[datum].as_ref().is_some_and(|(n, _)| *n == GROUP);
@@ -208,9 +231,13 @@ fn insert<'c, 'env>(
     program: &'env Program,
     s: &Scope<'c, 'env>,
     data: &[Handle<'c, Numbers<'env>>],
-    above: u64,
+    mut above: u64,
 ) {
     for (number, step) in program.iter().enumerate() {
+        if let Some(datum) = step.waits.map(|datum| datum % data.len()) {
+            let seen = s.wait(&data[datum], |datum| seen(number, [datum].into_iter()));
+            above = mix(above, seen.unwrap());
+        }
         let accesses = step.accesses(data.len());
         let of = |kind| {
             accesses

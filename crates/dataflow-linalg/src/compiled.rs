@@ -12,8 +12,8 @@ use crate::cholesky::{Check, Factor, FactorSolve, Inverse, Solve};
 use crate::lu::{
     Check as LuCheck, Factor as LuFactor, Incremental, Replay, Solve as LuSolve, Unpivoted,
 };
-use crate::matrix::Fill;
 use crate::matrix::norm::Measure;
+use crate::matrix::{Collect, Fill};
 use crate::product::{Gemm, Herk, Torus, Triangular};
 use crate::qr::{
     Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Tall, Triangular as QrSolve,
@@ -53,6 +53,7 @@ macro_rules! compiled {
 
 compiled!(
     run_fill of Fill,
+    run_collect of Collect,
     run_factor of Factor,
     run_solve of Solve,
     run_factor_solve of FactorSolve,

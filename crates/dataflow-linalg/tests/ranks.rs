@@ -891,3 +891,33 @@ fn a_matrix_moves_between_grids_and_each_tile_once_to_each_rank_it_overlaps() {
         assert_eq!(crossed.data, expected.len() as u64, "{from:?} to {to:?}");
     }
 }
+
+#[test]
+fn every_rank_of_every_grid_gets_the_whole_matrix_and_each_tile_is_sent_once() {
+    for (p, q) in GRIDS {
+        for (to, layout) in [
+            (0, Layout::general(17, 11, 4).unwrap()),
+            (p * q - 1, Layout::lower(15, 4).unwrap()),
+            (p * q / 2, Layout::general(3, 0, 4).unwrap()),
+        ] {
+            let entries = Random::new(8);
+            let expected = TiledMatrix::<c64>::from_entries(layout, &entries);
+            let (ended, crossed) = on_ranks(p * q, (u64::from(p), 2), |courier| {
+                let own = part::<c64>(layout, (p, q), courier.rank(), &entries);
+                let on = Shuffled::new(5);
+                let whole = own.collect(Rank(to), &Context::new(&on).across(courier));
+                let whole = whole.unwrap()?;
+                assert_eq!(*whole.layout(), layout);
+                Some(digest(&whole).unwrap())
+            });
+            for (rank, whole) in (0..).zip(ended) {
+                assert_eq!(whole, (rank == to).then(|| digest(&expected).unwrap()));
+            }
+            let elsewhere = expected.tiles().filter(|&(i, j)| {
+                let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+                grid.rank_of(i, j) != Rank(to)
+            });
+            assert_eq!(crossed.data, elsewhere.count() as u64, "{p} x {q} to {to}");
+        }
+    }
+}

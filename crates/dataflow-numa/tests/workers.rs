@@ -394,6 +394,36 @@ fn nested_tasks_end_on_any_number_of_workers_and_use_more_than_one() {
     }
 }
 
+/// A program that waits for what others make, step by step, and for what its own children make.
+#[test]
+fn whoever_waits_for_a_datum_sees_it_on_any_number_of_workers() {
+    for n_workers in [1, 2, 4] {
+        let workers = workers(n_workers);
+        for _ in 0..50 {
+            let sums = scope(&workers, |s| {
+                let parts = s.handles([0u64; 8]);
+                let sum = s.handle(0u64);
+                let mut sums = Vec::new();
+                for step in 1..=10 {
+                    for part in &parts {
+                        s.nested(write(part), move |s, part| {
+                            let half = s.handle(0);
+                            s.task(write(&half), move |half| *half = step);
+                            *part += s.wait(&half, |half| *half).unwrap_or(0);
+                        });
+                        s.task((read(part), commute(&sum)), |(part, sum)| *sum += *part);
+                    }
+                    sums.push(s.wait(&sum, |sum| *sum));
+                }
+                sums
+            });
+            // 8 (1 + 3 + 6 + …)
+            let expected = (1..=10).map(|n: u64| Some(8 * n * (n + 1) * (n + 2) / 6));
+            assert_eq!(sums.unwrap().0, expected.collect::<Vec<_>>());
+        }
+    }
+}
+
 /// They wait for one another, and nothing else is there to be worked at.
 #[test]
 fn tasks_inside_a_body_get_every_worker() {

@@ -11,7 +11,7 @@
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Datum`: it cannot flow from task to task",
     label = "no datum",
-    note = "a datum is a type of your own: `#[derive(Clone)] struct Piece {{ … }}` and `impl Datum for Piece {{}}`; edges that carry nothing have the datum `()`"
+    note = "numbers and vectors of plain numbers are data; so is a type of your own: `#[derive(Clone)] struct Piece {{ … }}` and `impl Datum for Piece {{}}`; edges that carry nothing have the datum `()`"
 )]
 pub trait Datum: Clone + Send + Sync + 'static {
     /// Bytes of payload, for statistics and for messages.

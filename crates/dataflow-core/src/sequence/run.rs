@@ -13,7 +13,7 @@ use super::nested::Inside;
 use super::pace::Pace;
 use super::scope::{Scope, Window};
 use super::task::{Fallen, Inserted, Label, Step};
-use super::versions::Woken;
+use super::versions::{Versions, Woken};
 use crate::engine::{
     Best, Bytes, Common, Front, Idle, Job, Keeper, Ledger, Next, Place, Report, Seat, Shelves,
     buried, chain, drive, is_inside,
@@ -167,6 +167,8 @@ pub(crate) struct Hand {
     outer_depth: usize,
     /// What tasks have read, if the lane wants to know.
     read: Bytes,
+    /// Whether it looks up after each task, for it waits for something: successors are queued.
+    looks_up: bool,
 }
 
 /// A worker inside, with that in hand.
@@ -202,6 +204,7 @@ impl<'env> Front for Shared<'_, 'env> {
             running: None,
             outer_depth: DEPTH.replace(self.level.depth),
             read: Bytes::default(),
+            looks_up: false,
         }
     }
 
@@ -237,8 +240,9 @@ impl<'env> Front for Shared<'_, 'env> {
             }
         }
         let is_slice_over = seat.hand.pace.as_ref().is_some_and(Pace::is_slice_over);
+        let goes_on = !is_slice_over && !seat.hand.looks_up;
         match best.next(seat.lane)? {
-            Next::Runs((best, _)) if !is_slice_over => Some(best),
+            Next::Runs((best, _)) if goes_on => Some(best),
             Next::Runs((best, hint)) | Next::Queued((best, hint), _) => {
                 self.queue(best, hint, seat);
                 None
@@ -364,11 +368,26 @@ impl<'on, 'env> Shared<'on, 'env> {
             inserted - ledger.executed() > window.tasks / part
                 || self.bytes.load(Ordering::Relaxed) > window.bytes / part
         };
-        if !exceeds(1, seat.hand.inserted) {
-            return;
+        let inserted = seat.hand.inserted;
+        if exceeds(1, inserted) {
+            self.run_while(|| exceeds(2, inserted), seat);
         }
+    }
+
+    /// Runs tasks until so many accesses of a datum have finished, and looks after each whether they
+    /// have. False if the run is stopped before.
+    pub fn wait_for(&self, versions: &Versions, required: u64, seat: &mut At<'_>) -> bool {
+        self.common.ledger.set_count(seat.hand.inserted);
+        seat.hand.looks_up = true;
+        self.run_while(|| !versions.have_finished(required), seat);
+        seat.hand.looks_up = false;
+        versions.have_finished(required)
+    }
+
+    /// Runs tasks as long as that is needed, unless the run is stopped.
+    fn run_while(&self, is_needed: impl Fn() -> bool, seat: &mut At<'_>) {
         let mut idle = Idle::default();
-        while exceeds(2, seat.hand.inserted) && !self.level.is_stopped() {
+        while is_needed() && !self.level.is_stopped() {
             match crate::engine::next(self, seat) {
                 Some(ready) => {
                     chain(self, ready, seat);

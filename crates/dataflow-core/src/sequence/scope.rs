@@ -1,8 +1,9 @@
 //! The scope: where tasks are inserted.
 
 use super::access::{AccessSet, Handle, Held, Lend};
+use super::law::Mode;
 use super::nested::{Children, Parent};
-use super::reduce::Close;
+use super::reduce::{Close, Series};
 use super::run::{At, Shared};
 use super::task::{Body, Heavy, Label, Leaf, Outcome, Task};
 use crate::data::Datum;
@@ -237,6 +238,84 @@ impl<'c, 'env> Scope<'c, 'env> {
         O: Outcome + Send + 'env,
     {
         self.name("nested").nested(accesses, body);
+    }
+
+    /// Waits until all tasks inserted so far that change a datum have run, and looks at it; the inserting
+    /// worker runs tasks meanwhile. So what is inserted next may depend on data: a loop ends when its
+    /// result is good enough.
+    ///
+    /// Tasks on other data, and those that only read this one, are not waited for. It waits a little
+    /// longer if the task that this worker has just taken is none of those. `look` can insert nothing:
+    /// let it return what you need.
+    ///
+    /// `None` if the datum will never be what the program says, because the scope [is
+    /// stopped](Self::is_stopped), or a task that was to change the datum has failed or was skipped. Then
+    /// the scope ends with an error, whatever the program does; it should return. If a body panics that
+    /// the inserting worker runs meanwhile, the panic ends the program, too.
+    ///
+    /// # Examples
+    /// The square root of 2, by steps that go on until one changes little:
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::sequence::{scope, write};
+    ///
+    /// let mut root = 1.0;
+    /// let (steps, _) = scope(&Inline, |s| {
+    ///     let (root, change) = (s.handle(&mut root), s.handle(f64::MAX));
+    ///     let mut steps = 0;
+    ///     while s.wait(&change, |change| *change > 1e-12).unwrap_or(false) {
+    ///         steps += 1;
+    ///         s.task((write(&root), write(&change)), |(root, change)| {
+    ///             let next = (**root + 2.0 / **root) / 2.0;
+    ///             (*change, **root) = (f64::abs(next - **root), next);
+    ///         });
+    ///     }
+    ///     steps
+    /// })?;
+    /// assert!(steps == 6 && (root - 2f64.sqrt()).abs() < 1e-12);
+    /// # Ok::<(), dataflow_core::Error>(())
+    /// ```
+    /// What is looked at cannot be kept:
+    /// ```compile_fail
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::sequence::scope;
+    /// scope(&Inline, |s| { let n = s.handle(1); let _kept = s.wait(&n, |n| n); });
+    /// ```
+    /// Nothing is inserted while it is looked at:
+    /// ```compile_fail,E0277
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::sequence::{scope, write};
+    /// scope(&Inline, |s| {
+    ///     let n = s.handle(1);
+    ///     s.wait(&n, |_| s.task(write(&n), |n| *n += 1));
+    /// });
+    /// ```
+    pub fn wait<T, R>(&self, handle: &Handle<'c, T>, look: impl FnOnce(&T) -> R + Send) -> Option<R>
+    where
+        T: Send + Sync + 'env,
+    {
+        let (cell, shared) = (&handle.cell, self.shared);
+        let is_there = !shared.drops() && {
+            let mut desk = self.desk.borrow_mut();
+            let mut ahead = Ahead {
+                shared,
+                desk: &mut desk,
+                priority: 0,
+            };
+            Series::close(cell, &mut ahead);
+            let required = cell.versions.required(Mode::Read);
+            let came = shared.wait_for(&cell.versions, required, &mut desk.seat);
+            // A program that is not given the datum does not do what it would: that is no success.
+            (came || !shared.drops()) && !cell.versions.is_spoilt(required)
+        };
+        if !is_there {
+            return None;
+        }
+        // What is inserted changes it, and `look` inserts nothing: a scope stays on one thread.
+        match cell.datum.try_read() {
+            Ok(datum) => Some(look(&datum)),
+            Err(_) => unreachable!("the versions let in two who exclude each other"),
+        }
     }
 
     /// Names the next task, for errors.

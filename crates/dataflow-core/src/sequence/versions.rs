@@ -56,6 +56,12 @@ impl Versions {
         lock(&self.state).inserted.insert(mode)
     }
 
+    /// How many accesses one that was inserted now would require to have finished.
+    pub fn required(&self, mode: Mode) -> u64 {
+        let mut inserted = lock(&self.state).inserted;
+        inserted.insert(mode)
+    }
+
     /// Whether so many accesses have finished.
     #[inline(always)]
     pub fn have_finished(&self, required: u64) -> bool {

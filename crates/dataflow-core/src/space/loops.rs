@@ -11,38 +11,34 @@
 /// ```
 /// use dataflow_core::prelude::*;
 ///
-/// #[derive(Clone)]
-/// struct Number(f64);
-/// impl Datum for Number {}
-///
-/// struct Cholesky { tiles: Store<Number>, nt: u32 }
+/// struct Cholesky { tiles: Store<f64>, nt: u32 }
 ///
 /// task_space! {
 ///     /// The tasks of tile Cholesky: indices of tiles, k the step.
 ///     pub enum Task;
 ///
 ///     impl TaskSpace for Cholesky {
-///         type Datum = Number;
+///         type Datum = f64;
 ///         let nt = self.nt;
 ///         data A[m, n] where n <= m && m < nt in self.tiles at m * nt + n;
 ///
 ///         for k in 0..nt {
 ///             Potrf { k }: update tile = A[k, k] => {
-///                 if tile.0 <= 0.0 {
+///                 if *tile <= 0.0 {
 ///                     return Err(TaskError::new("not_positive", "a pivot is not positive").with_index(k.into()));
 ///                 }
-///                 tile.0 = tile.0.sqrt();
+///                 *tile = tile.sqrt();
 ///             }
 ///             for m in k + 1..nt {
-///                 Trsm { m, k }: update tile = A[m, k], read l = A[k, k] => tile.0 /= l.0;
+///                 Trsm { m, k }: update tile = A[m, k], read l = A[k, k] => *tile /= *l;
 ///             }
 ///             for m in k + 1..nt {
-///                 Herk { m, k }: update tile = A[m, m], read l = A[m, k] => tile.0 -= l.0 * l.0;
+///                 Herk { m, k }: update tile = A[m, m], read l = A[m, k] => *tile -= *l * *l;
 ///                 for n in k + 1..m {
 ///                     Gemm { m, n, k }:
 ///                         update tile = A[m, n], read left = A[m, k], read right = A[n, k],
 ///                         priority nt - k
-///                         => tile.0 -= left.0 * right.0;
+///                         => *tile -= *left * *right;
 ///                 }
 ///             }
 ///         }
@@ -50,10 +46,10 @@
 /// }
 ///
 /// let entries = [[4.0, 0.0, 0.0], [2.0, 2.0, 0.0], [2.0, 3.0, 14.0]];
-/// let space = Cholesky { tiles: Store::new("tiles", entries.as_flattened().iter().map(|x| Number(*x))), nt: 3 };
+/// let space = Cholesky { tiles: Store::new("tiles", entries.as_flattened().iter().copied()), nt: 3 };
 /// verify(&space, 1)?;
 /// let report = dataflow_core::run(&space, &dataflow_core::port::Inline)?;
-/// let l = |m: usize, n: usize| space.tiles.get(m * 3 + n).unwrap().0;
+/// let l = |m: usize, n: usize| *space.tiles.get(m * 3 + n).unwrap();
 /// assert_eq!((report.tasks, l(0, 0), l(1, 1), l(2, 1), l(2, 2)), (10, 2.0, 1.0, 2.0, 3.0));
 /// assert!(Task::formulas().contains("<- Gemm { m, n, k: k - 1 }.tile otherwise"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -126,7 +122,7 @@
 /// line. A statement of Cholesky and two lines:
 /// ```text
 /// Gemm { m, n, k } for k in 0..nt, m in k + 1..nt, n in k + 1..m:
-///     update tile = A[m, n], read left, read right => tile.0 -= left.0 * right.0;
+///     update tile = A[m, n], read left, read right => *tile -= *left * *right;
 ///
 /// Trsm { m: n, k }.tile -> Gemm { m, n, k }.right, for m in n + 1..nt;
 /// Trsm { m, k }.tile -> home;

@@ -5,6 +5,7 @@
 //! derived. The graph is never unrolled: the engine asks for a task's edges when the task has run.
 
 mod asked;
+mod collect;
 pub mod counts;
 mod describe;
 mod edges;
@@ -18,6 +19,7 @@ mod verify;
 mod walk;
 
 pub(crate) use asked::{Asked, Home};
+pub use collect::{Collect, CollectTask};
 pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
 #[doc(hidden)]
 pub use edges::is_root;

@@ -9,6 +9,7 @@
 //! | the matrix itself, and a task for each of its tiles | [`tiled`], [`EachTile`] |
 //! | who makes the tiles? | `fill` |
 //! | how does one matrix become another, cut anew or transposed? | [`transfer`] |
+//! | how does a rank get all of it? | `collect` |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
 //! | how large is it, is it finite, is a result right? | [`norm`], `scan`, [`check`], [`digest`] |
 
@@ -29,12 +30,14 @@ pub mod generate;
 pub mod market;
 
 pub mod check;
+mod collect;
 pub mod digest;
 pub mod norm;
 mod piece;
 mod scan;
 pub mod transfer;
 
+pub(crate) use collect::Collect;
 pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;
 pub use entries::{Adjoint, ColumnMajor, Entries};
