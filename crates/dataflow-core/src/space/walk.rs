@@ -232,7 +232,7 @@ mod tests {
             NESTS,
             move |nest, level, at: &[u32; 3]| match (nest, level) {
                 (0, 1) => (at[0] + 1..n).into(),
-                (1, 2) => (5..3).into(),
+                (1, 2) => (n + 5..n).into(),
                 (2, _) => (0..1).into(),
                 (3, _) => dealt(0..n, 1, 3),
                 _ => (0..n).into(),
