@@ -649,3 +649,25 @@ fn a_faulty_scheduler_fails_sequences_and_recursions_too() {
     });
     assert_eq!(failed.unwrap_err().kind(), Kind::SchedulerFailed);
 }
+
+/// Who loses a task, or keeps it, is found out when nobody is at the queues: a program that waits for
+/// a datum stays there, and waited for ever.
+#[test]
+fn a_program_that_waits_for_a_task_that_its_scheduler_does_not_give_out_is_told() {
+    for n_workers in [1, 2] {
+        for fault in [Fault::Loses, Fault::HoldsBack, Fault::PanicsInTake] {
+            let policy = Policy::custom(Arc::new(Faulty(fault)));
+            let builder = Workers::builder().n_workers(n_workers).bind(Bind::None);
+            let workers = builder.policy(policy).build().unwrap();
+            let failed = dataflow_core::sequence::scope(&workers, |s| {
+                let data = s.handles([0; 20]);
+                for n in &data {
+                    s.task(dataflow_core::sequence::write(n), |n| *n += 1);
+                }
+                data.iter().map(|n| s.wait(n, |n| *n)).collect::<Vec<_>>()
+            });
+            let error = failed.unwrap_err();
+            assert_eq!(error.kind(), Kind::SchedulerFailed, "{fault:?}: {error}");
+        }
+    }
+}

@@ -90,6 +90,12 @@ pub trait Lane {
         false
     }
 
+    /// What is wrong with the queues, if that is known: tasks that were put there will not come. Asked
+    /// by a worker that stays inside to wait for some task, and finds nothing; by default nothing is.
+    fn fault(&mut self) -> Option<String> {
+        None
+    }
+
     /// Whether a queued task is known to be more urgent than `priority`; if so, the engine
     /// queues its best successor instead of running it next.
     fn outranks(&self, priority: i64) -> bool;

@@ -393,8 +393,11 @@ impl<'on, 'env> Shared<'on, 'env> {
                     chain(self, ready, seat);
                     idle = Idle::default();
                 }
-                // The others have it all in hand.
-                None => idle.pause(),
+                None => match seat.lane.fault() {
+                    Some(fault) => self.stop(Error::new(Kind::SchedulerFailed, None, fault)),
+                    // The others have it all in hand.
+                    None => idle.pause(),
+                },
             }
         }
     }

@@ -42,6 +42,8 @@ struct Desk {
     /// Workers at the queues, and how often one came.
     n_lanes: usize,
     n_came: u64,
+    /// Whether one that has left got something since one that stays looked last.
+    has_given: bool,
     /// How often, and since when, the last one there left tasks behind and had got none.
     in_vain: u32,
     since: Option<Instant>,
@@ -124,23 +126,31 @@ impl CustomQueue {
     fn go(&self, dry: bool, busy: bool) -> Option<String> {
         let mut desk = self.desk();
         desk.n_lanes -= 1;
-        if desk.n_lanes == 0 && dry && desk.fault.is_none() {
-            let n_left: usize = self.noted.iter().map(|part| locked(part).len()).sum();
-            if n_left > 0 {
-                desk = self.left_behind(n_left, busy, desk);
-            }
+        desk.has_given |= busy;
+        if desk.n_lanes == 0 && dry {
+            desk = self.left_behind(busy, desk);
         }
         desk.fault.clone()
     }
 
-    /// Nobody is at the queues, and so many tasks were given to them: they should say so.
+    /// A worker stays that found nothing; answers what is wrong, if anything is. `busy` if it got
+    /// something since it looked last.
     #[cold]
-    fn left_behind<'d>(
-        &'d self,
-        n_left: usize,
-        busy: bool,
-        desk: MutexGuard<'d, Desk>,
-    ) -> MutexGuard<'d, Desk> {
+    fn look(&self, busy: bool) -> Option<String> {
+        let mut desk = self.desk();
+        if desk.n_lanes == 1 {
+            let busy = std::mem::take(&mut desk.has_given) | busy;
+            desk = self.left_behind(busy, desk);
+        }
+        desk.fault.clone()
+    }
+
+    /// Nobody else is at the queues: if tasks were given to them, they should say so.
+    fn left_behind<'d>(&'d self, busy: bool, desk: MutexGuard<'d, Desk>) -> MutexGuard<'d, Desk> {
+        let n_left: usize = self.noted.iter().map(|part| locked(part).len()).sum();
+        if n_left == 0 || desk.fault.is_some() {
+            return desk;
+        }
         let n_came = desk.n_came;
         drop(desk);
         let is_empty = self.ask("is_empty", false, |queue| queue.is_empty());
@@ -190,8 +200,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct CustomLane<'q, 'p> {
     queue: &'q CustomQueue,
     stay: Stay<'q, 'p>,
-    /// Whether it got anything.
+    /// Whether it got anything; and since it was asked for a fault.
     busy: bool,
+    has_found: bool,
 }
 
 impl<'q, 'p> CustomLane<'q, 'p> {
@@ -201,6 +212,7 @@ impl<'q, 'p> CustomLane<'q, 'p> {
             queue,
             stay: Stay::begin(seat, risen),
             busy: false,
+            has_found: false,
         }
     }
 
@@ -222,7 +234,7 @@ impl Lane for CustomLane<'_, '_> {
 
     fn pop(&mut self) -> Option<Word> {
         let word = self.queue.take(self.stay.seat.worker)?;
-        self.busy = true;
+        (self.busy, self.has_found) = (true, true);
         self.stay.found();
         Some(word)
     }
@@ -230,6 +242,10 @@ impl Lane for CustomLane<'_, '_> {
     fn steal(&mut self) -> Option<Word> {
         self.stay.is_dry();
         None
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        self.queue.look(std::mem::take(&mut self.has_found))
     }
 
     fn outranks(&self, priority: i64) -> bool {

@@ -61,6 +61,10 @@ impl Lane for KeepingLane<'_> {
         self.lane.has_helped()
     }
 
+    fn fault(&mut self) -> Option<String> {
+        self.lane.fault()
+    }
+
     fn outranks(&self, priority: i64) -> bool {
         self.none || self.top().is_some_and(|top| top > priority) || self.lane.outranks(priority)
     }
