@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// The keys of every example, in their order.
 pub const KEYS: [&str; 25] = [
@@ -37,28 +38,47 @@ pub struct Ended {
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
+    /// From its start to its end.
+    pub seconds: f64,
 }
 
 /// Runs an example that was built beside this test.
 pub fn run(example: &str, arguments: &[&str]) -> Ended {
+    let program = program(example);
+    ended(Command::new(&program).args(arguments), &program)
+}
+
+/// The same after a command of the shell, such as one that sets a limit.
+pub fn run_with(before: &str, example: &str, arguments: &[&str]) -> Ended {
+    let program = program(example);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{before} && exec \"$0\" \"$@\"")]);
+    ended(shell.arg(&program).args(arguments), &program)
+}
+
+fn program(example: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
-    let program = profile.join("examples").join(example);
-    let command = Command::new(&program)
-        .args(arguments)
+    profile.join("examples").join(example)
+}
+
+fn ended(command: &mut Command, program: &Path) -> Ended {
+    let began = Instant::now();
+    let output = command
         .stdin(Stdio::null())
-        .output();
-    let output = command.unwrap_or_else(|error| {
-        panic!(
-            "{}: {error} (cargo build --examples makes it)",
-            program.display()
-        )
-    });
+        .output()
+        .unwrap_or_else(|error| {
+            panic!(
+                "{}: {error} (cargo build --examples makes it)",
+                program.display()
+            )
+        });
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ended {
         status: output.status.code().unwrap_or(-1),
         stdout: text(output.stdout),
         stderr: text(output.stderr),
+        seconds: began.elapsed().as_secs_f64(),
     }
 }
 
@@ -77,6 +97,7 @@ impl Ended {
             status,
             stdout,
             stderr,
+            ..
         } = self;
         assert!(matches!(status, 0 | 1), "{status}: {stderr}");
         let object: Value =

@@ -92,6 +92,8 @@ fn every_shape_runs_as_many_tasks_on_three_ranks_as_on_one() {
     }
 }
 
+/// Attack N7: a hundred thousand threads, or two hundred ranks as threads, had not ended after ten
+/// seconds.
 #[test]
 fn bad_arguments_are_told_in_one_line_with_status_2() {
     for (example, arguments) in EXAMPLES {
@@ -114,6 +116,11 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
                 let ended = run(example, &[arguments, bad, json].concat());
                 let line = ended.is_a_bad_argument();
                 assert!(!line.is_empty(), "{example} {bad:?}");
+                assert!(
+                    ended.seconds < IN_TIME,
+                    "{example} {bad:?}: {} s",
+                    ended.seconds
+                );
             }
         }
     }
@@ -134,6 +141,9 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         run("cholesky", bad).is_a_bad_argument();
     }
 }
+
+/// Seconds in which what is refused must be refused, on a machine that does other things too.
+const IN_TIME: f64 = 10.0;
 
 /// Every routine that has a plan, with the flags that choose it.
 const PLANS: [&str; 18] = [
@@ -162,6 +172,26 @@ fn run_of(plan: &str, more: &[&str]) -> Ended {
     let (example, flags) = plan.split_once(' ').unwrap_or((plan, ""));
     let flags: Vec<&str> = flags.split_whitespace().collect();
     run(example, &[&flags[..], more].concat())
+}
+
+/// Ranks of a job at whose first rank too few files may be open.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_of_open_files_that_is_too_low_is_named_with_what_is_needed() {
+    let ranks = [
+        "--n",
+        "50",
+        "--threads",
+        "1",
+        "--ranks",
+        "64",
+        "--transport",
+        "tcp",
+    ];
+    let ended = run_with("ulimit -Hn 150", "cholesky", &ranks);
+    assert_eq!(ended.status, 1, "{}", ended.stderr);
+    let told = "64 ranks over sockets need 192 open files on rank 0, the system allows 150";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
 
 #[test]

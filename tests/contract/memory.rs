@@ -14,8 +14,9 @@ type Routine = (
 );
 
 /// Every routine that has a plan.
-const ROUTINES: [Routine; 15] = [
+const ROUTINES: [Routine; 18] = [
     ("cholesky", &[], &[]),
+    ("cholesky_sequence", &[], &[]),
     ("inverse", &[], &[]),
     ("inverse", &["--method", "lu"], &[]),
     ("lu", &[], &[]),
@@ -23,7 +24,9 @@ const ROUTINES: [Routine; 15] = [
     ("lu", &["--pivoting", "incremental"], &[]),
     ("lu", &["--pivoting", "none"], &[]),
     ("qr", &[], &[]),
+    ("qr", &["--tree", "greedy"], &["--m", "2000"]),
     ("least_squares", &[], &["--m", "3200"]),
+    ("least_squares", &[], &["--m", "1000"]),
     ("least_squares", &["--method", "gelsy"], &["--m", "2000"]),
     ("solve", &["--method", "cholesky"], &[]),
     ("solve", &["--method", "lu"], &[]),

@@ -8,6 +8,7 @@ mod specimen;
 use dataflow_core::port::{Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, error::Kind, run};
+use specimen::forgetful::Forgetful;
 use specimen::wavefront::{Naming, Wavefront};
 use specimen::{
     Cholesky, Mixed, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within,
@@ -959,30 +960,6 @@ fn a_stall_names_a_few_missing_inputs_and_counts_the_rest() {
 
 #[test]
 fn a_space_without_rank_is_told_so_on_several_ranks() {
-    struct Forgetful;
-    impl TaskSpace for Forgetful {
-        type Task = u64;
-        type Datum = ();
-        fn describe(&self, about: &mut Description) {
-            about.name("forgetful").class("Task").order("AFTER");
-        }
-        fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
-            (0..10).filter(move |task| task % 2 == u64::from(on.0))
-        }
-        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
-            if task > 0 {
-                from.task(0, task - 1, 0);
-            }
-        }
-        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
-            if task < 9 {
-                to.task(0, task + 1, 0);
-            }
-        }
-        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
-            Ok(())
-        }
-    }
     let told = verify(&Forgetful, 2).unwrap_err().to_string();
     assert!(told.contains("has the space a method `rank`?"), "{told}");
 }

@@ -7,6 +7,7 @@ use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run, run_across};
 use specimen::cholesky::Task;
+use specimen::forgetful::Forgetful;
 use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within};
 use std::collections::BTreeMap;
@@ -275,6 +276,18 @@ fn a_task_without_data_crosses_ranks_too() {
         });
         assert!(ended.iter().all(|error| error.kind() == Kind::TaskFailed));
         assert_eq!(space.overtook.load(Ordering::Relaxed), 0);
+    }
+}
+
+/// Attack G5: the run said that a root or an edge was missing.
+#[test]
+fn a_run_of_a_space_without_rank_is_told_so() {
+    let (ended, _) = on_ranks(2, (1, 2), |courier| {
+        run_across(&Forgetful, &Context::new(&Inline).across(courier)).unwrap_err()
+    });
+    for error in ended {
+        let told = error.to_string();
+        assert!(told.contains("has the space a method `rank`?"), "{told}");
     }
 }
 

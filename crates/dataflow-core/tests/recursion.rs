@@ -4,7 +4,7 @@
 mod specimen;
 
 use dataflow_core::error::Kind;
-use dataflow_core::monitor::Monitor;
+use dataflow_core::monitor::{Monitor, Progress};
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::recursion::{Call, Recursive, recurse, recurse_across};
 use dataflow_core::{TaskError, run, space::Independent};
@@ -105,6 +105,39 @@ fn a_tree_of_calls_has_the_value_and_the_calls_of_plain_recursion() {
         assert_eq!((value, report.tasks), expected(N));
         assert_eq!(tree.alive.into_inner(), 0);
     }
+}
+
+/// Attack B11: the progress of a recursion had no count.
+#[test]
+fn whoever_watches_a_recursion_sees_how_much_was_called() {
+    /// Each call looks at how far the run is, then makes the next one.
+    struct Watched<'m>(&'m Monitor);
+    impl Recursive for Watched<'_> {
+        type Argument = u64;
+        type Value = u64;
+
+        fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+            let Progress { done, count } = self.0.progress();
+            if done > count || count > N_CALLS {
+                return Err(format!("{done} of {count} calls").into());
+            }
+            Ok(match n {
+                0 => Call::Done(count),
+                _ => Call::fork([n - 1], |values| values[0]),
+            })
+        }
+    }
+    const N_CALLS: u64 = 301;
+    let monitor = Monitor::new();
+    let on = Context::new(&Inline);
+    let on = on.watched_by(&monitor);
+    let (seen, _) = recurse(&Watched(&monitor), N_CALLS - 1, &on).unwrap();
+    let all = Progress {
+        done: N_CALLS,
+        count: N_CALLS,
+    };
+    assert_eq!(monitor.progress(), all);
+    assert!(seen >= N_CALLS - 64, "the last call saw {seen}");
 }
 
 #[test]

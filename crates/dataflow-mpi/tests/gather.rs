@@ -304,6 +304,11 @@ fn a_rank_that_listens_where_others_cannot_reach_it_is_named_by_all() {
 
 /// So many ranks, threads of this process, gather and run a graph together.
 fn many_gather(n_ranks: usize, acquainted: usize, tasks: usize) {
+    gather_at(&[], n_ranks, acquainted, tasks);
+}
+
+/// The same where the name of rank 0 has other addresses before its own.
+fn gather_at(before: &[SocketAddr], n_ranks: usize, acquainted: usize, tasks: usize) {
     let token = Token::random().unwrap();
     let graph = Graph::random(5, n_ranks, tasks);
     let mesh = |rank: usize| {
@@ -315,13 +320,18 @@ fn many_gather(n_ranks: usize, acquainted: usize, tasks: usize) {
     let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
     let first = listen();
     let root: SocketAddr = first.local_addr().unwrap();
+    let addresses = [before, &[root]].concat();
     let ends: Vec<_> = thread::scope(|ranks| {
         let begin = |rank: usize| {
-            let (mesh, graph) = (mesh(rank), &graph);
+            let (mesh, graph, addresses) = (mesh(rank), &graph, &addresses);
             let small = thread::Builder::new().stack_size(256 << 10);
             let join = move || {
                 let own = TcpListener::bind("127.0.0.1:0").unwrap();
-                work(mesh.join(&[root], own).unwrap(), graph, Settings::default())
+                work(
+                    mesh.join(addresses, own).unwrap(),
+                    graph,
+                    Settings::default(),
+                )
             };
             small.spawn_scoped(ranks, join).unwrap()
         };
@@ -342,6 +352,13 @@ fn ranks_that_are_connected_on_need_run_as_those_that_all_are() {
         many_gather(9, acquainted, 300);
     }
     many_gather(150, 64, 600);
+}
+
+/// Attack R10: only the first address of a name was tried.
+#[test]
+fn rank_0_is_found_at_the_last_address_of_its_name() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    gather_at(&[nobody.unwrap(), "[::1]:9".parse().unwrap()], 3, 64, 100);
 }
 
 /// The size is what is tested: some ten seconds of two cores.

@@ -1,9 +1,16 @@
-//! Idle workers use no processor time. Alone in its file: the time is that of the whole process.
+//! Whoever waits uses no processor time. Alone in a file, one after the other: the time is that of
+//! the whole process.
 #![cfg(target_os = "linux")]
 
+use dataflow_core::prelude::*;
+use dataflow_core::sequence::Window;
 use dataflow_core::space::Independent;
 use dataflow_numa::{WorkerStatistics, Workers};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// Whose test has the process for itself.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// User and system time of this process, in ticks of 10 ms.
 fn ticks() -> u64 {
@@ -20,6 +27,7 @@ fn ticks() -> u64 {
 
 #[test]
 fn sleeping_workers_use_less_than_one_percent_of_a_processor() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let workers = Workers::builder().n_workers(4).build().unwrap();
     let job = Independent::new("work", 10_000, |_| Ok(()));
     dataflow_core::run(&job, &workers).unwrap();
@@ -42,4 +50,26 @@ fn sleeping_workers_use_less_than_one_percent_of_a_processor() {
 
     // And they get up again.
     assert_eq!(dataflow_core::run(&job, &workers).unwrap().tasks, 10_000);
+}
+
+/// Attack B11: a program whose window was full burned its core behind a task that took long.
+#[test]
+fn a_program_behind_a_full_window_uses_little_of_a_processor() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let workers = Workers::builder().n_workers(2).build().unwrap();
+    let before = ticks();
+    let report = dataflow_core::sequence::scope(&workers, |s| {
+        s.set_window(Window {
+            tasks: 4,
+            ..Window::default()
+        });
+        let n = s.handle(0_u64);
+        s.task(write(&n), |_| std::thread::sleep(Duration::from_secs(2)));
+        for _ in 0..100 {
+            s.task(write(&n), |n| *n += 1);
+        }
+    });
+    assert_eq!(report.unwrap().tasks, 101);
+    let used = ticks() - before;
+    assert!(used <= 40, "{used} ticks of 10 ms in 2 s");
 }

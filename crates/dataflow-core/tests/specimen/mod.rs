@@ -7,6 +7,7 @@
 
 pub mod cholesky;
 pub mod curious;
+pub mod forgetful;
 pub mod mixed;
 mod mutant;
 pub mod ranks;

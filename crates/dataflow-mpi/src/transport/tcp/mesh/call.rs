@@ -188,3 +188,31 @@ fn is_connected(stream: &TcpStream) -> io::Result<bool> {
     }
     Ok(true)
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{
+        AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, getsockname, socket,
+    };
+    use std::os::fd::{AsRawFd, OwnedFd};
+
+    /// A socket that is bound to a port and calls that very port: the system connects it to itself.
+    fn connected_to_itself() -> OwnedFd {
+        let (family, kind) = (AddressFamily::Inet, SockType::Stream);
+        let own = socket(family, kind, SockFlag::empty(), None).unwrap();
+        bind(own.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+        let at: SockaddrIn = getsockname(own.as_raw_fd()).unwrap();
+        connect(own.as_raw_fd(), &at).unwrap();
+        own
+    }
+
+    /// Attack R6: a rank that called a port of the system's own range, where nobody listened yet, got
+    /// itself, died, and held the port.
+    #[test]
+    fn a_socket_that_has_reached_itself_is_no_connection() {
+        let stream = std::net::TcpStream::from(connected_to_itself());
+        let fault = is_connected(&TcpStream::from_std(stream)).unwrap_err();
+        assert!(fault.to_string().contains("this process itself"), "{fault}");
+    }
+}
