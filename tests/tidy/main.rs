@@ -78,6 +78,14 @@ const ARROWS: &[(&str, &[&str])] = &[
             "dataflow-trace",
         ],
     ),
+    (
+        "dataflow-applications",
+        &["dataflow-core", "dataflow-runtime"],
+    ),
+    (
+        "dataflow-properties",
+        &["dataflow-core", "dataflow-runtime"],
+    ),
     ("xtask", &[]),
     (
         "dataflow-symbols",
@@ -284,8 +292,11 @@ fn nothing_is_left_for_later() {
 fn the_readme_lists_every_example() {
     judge(|tree| {
         let readme = tree.text("README.md").unwrap_or_default();
-        let is_example =
-            |file: &&str| file.starts_with("examples/") && file.matches('/').count() == 1;
+        let folders = ["examples", "examples/applications"];
+        let is_example = |file: &&str| {
+            let folder = file.rsplit_once('/').map(|(folder, _)| folder);
+            folder.is_some_and(|folder| folders.contains(&folder))
+        };
         let examples = tree.texts("rs").map(|(file, _)| file).filter(is_example);
         let unlisted = examples.filter(|file| !readme.contains(*file));
         unlisted

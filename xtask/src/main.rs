@@ -7,6 +7,7 @@
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
 
+mod builds;
 mod compare;
 mod guest;
 mod hidden;
@@ -50,6 +51,7 @@ enum Command {
     Viewers,
     Platforms,
     Release,
+    Builds,
 }
 
 const HELP: &str = "\
@@ -91,6 +93,8 @@ cargo xtask COMMAND
   release                       could this be published? What lies in the packages, each feature alone, the lowest
                                 Rust version, the documentation of docs.rs, dependencies, cargo deny, cargo
                                 semver-checks (minutes; publishes nothing)
+  builds                        how long one waits for the compiler, each time from an empty folder: the example
+                                cholesky, a crate of a user's own, a change of a body (minutes)
   help                          this text
 ";
 
@@ -121,6 +125,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::command(&options),
         Command::Platforms => platforms::command(),
         Command::Release => release::command(),
+        Command::Builds => wide::command("builds", builds::builds),
         Command::Viewers => wide::command("viewers", viewers::viewers),
     }
 }
@@ -154,6 +159,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         "numa-vm" => parse_nothing(arguments, "numa-vm").map(|()| Command::NumaVm),
         "platforms" => parse_nothing(arguments, "platforms").map(|()| Command::Platforms),
         "release" => parse_nothing(arguments, "release").map(|()| Command::Release),
+        "builds" => parse_nothing(arguments, "builds").map(|()| Command::Builds),
         "mpich" => Ok(Command::Mpich {
             times: parse_times(arguments)?,
         }),

@@ -16,6 +16,7 @@
 //! Blocks and ranks: [`grid`]. The graph: [`space`]. What a task computes: [`sweep`]. A picture:
 //! [`slices`]. The experiment of the source: [`variant`].
 
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 #[path = "jacobi3d/grid.rs"]
 pub(crate) mod grid;
@@ -27,6 +28,7 @@ pub(crate) mod slices;
 pub(crate) mod space;
 #[path = "jacobi3d/sweep.rs"]
 pub(crate) mod sweep;
+#[path = "../variant/mod.rs"]
 pub(crate) mod variant;
 
 use cli::counts::is_counts_only;

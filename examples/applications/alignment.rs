@@ -13,6 +13,7 @@
 //! Needleman and Wunsch, J. Mol. Biol. 48 (1970); Gotoh, J. Mol. Biol. 162 (1982); borders kept
 //! and tiles computed again as in Hirschberg's and later methods of little memory.
 
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 
 use Task::Tile;

@@ -3,7 +3,7 @@
 //! The graphs are those of dataflow-core's own test; each datum is a hash of its task and of its
 //! inputs in slot order, so a lost, doubled or swapped input shows.
 
-#[path = "../crates/dataflow-core/tests/specimen/layered.rs"]
+#[path = "../../crates/dataflow-core/tests/specimen/layered.rs"]
 mod layered;
 
 use dataflow::core::space::Independent;
@@ -71,7 +71,7 @@ fn a_program_that_starts_its_runtime_from_the_environment() {
 /// Runs that program with `DATAFLOW_TRACE` set, and gives what it printed.
 fn with_trace(path: &std::path::Path) -> String {
     let program = std::env::current_exe().unwrap();
-    let name = "a_program_that_starts_its_runtime_from_the_environment";
+    let name = "graphs::a_program_that_starts_its_runtime_from_the_environment";
     let output = std::process::Command::new(program)
         .args(["--exact", name, "--ignored", "--nocapture"])
         .env("DATAFLOW_TRACE", path)
