@@ -244,7 +244,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if self.abroad.is_some() {
             self.begin_use(slots);
         }
-        slots.resize_with(flows.len(), || None);
+        if slots.len() != flows.len() {
+            slots.resize_with(flows.len(), || None);
+        }
         let mut complete = true;
         let mut take = |flow: usize, store: &Store<S::Datum>, index| {
             let mode = flows.get(flow).map(|flow| flow.mode);

@@ -303,6 +303,7 @@ macro_rules! lent {
                 show(self.cell.shown(Mode::$mode));
             }
 
+            #[inline]
             fn guards(&self) -> $guard<'_, T> {
                 match self.cell.datum.$take() {
                     Ok(guard) => guard,
@@ -389,6 +390,7 @@ macro_rules! tuples {
                 $(self.$at.each_named(show);)*
             }
 
+            #[inline]
             fn guards(&self) -> Self::Guards<'_> {
                 ($(self.$at.guards(),)*)
             }

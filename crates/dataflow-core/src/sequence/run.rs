@@ -114,6 +114,7 @@ impl Level {
     }
 
     /// Whether it shall end, for its own sake or with the run that it is inside of.
+    #[inline]
     fn is_stopped(&self) -> bool {
         let outer_is = |outer: &Arc<Level>| {
             let stopped = outer.is_stopped();
@@ -336,6 +337,7 @@ impl<'on, 'env> Shared<'on, 'env> {
     }
 
     /// Whether a task that is about to be inserted is dropped instead: the run is stopped.
+    #[inline]
     pub fn drops(&self) -> bool {
         let stopped = self.is_stopped();
         if stopped {
@@ -402,12 +404,14 @@ impl<'on, 'env> Shared<'on, 'env> {
         }
     }
 
+    #[inline]
     fn take(&self, word: Word) -> Taken<'_, 'env> {
         let place = self.shelves.at(word);
         Taken { word, place }
     }
 
     /// Parks a task where it has to wait; gives it back if nowhere.
+    #[inline]
     fn settle<'s>(mut taken: Taken<'s, 'env>, woken: &mut Woken) -> Option<Taken<'s, 'env>> {
         loop {
             let word = taken.word;
@@ -579,6 +583,7 @@ impl<'env> Taken<'_, 'env> {
         }
     }
 
+    #[inline]
     fn label(&self) -> Label {
         match &*self.place {
             Some(task) => task.label(),

@@ -186,6 +186,7 @@ pub(super) struct Task<H, B> {
 /// Accesses up to which each is compared with each; more are sorted.
 const FEW: usize = 16;
 
+#[inline]
 fn names_one_twice(seen: &mut [*const ()]) -> bool {
     if seen.len() <= FEW {
         return (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
