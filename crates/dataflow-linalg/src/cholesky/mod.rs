@@ -35,6 +35,6 @@ pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, factor};
 pub use inverse::{Inverse, InverseTask, inverse};
 pub use order::default_tile_order;
-pub use posv::{FactorSolve, factor_and_solve};
+pub use posv::factor_and_solve;
 pub use solve::{Solve, SolveTask, solve};
 pub use trust::{condition, determinant, error_bounds, improve};

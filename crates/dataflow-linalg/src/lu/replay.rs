@@ -102,7 +102,7 @@ impl<'a, T: Scalar> Replay<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_lu_replay(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// Who changes tile (m, j) in step k on the way down, and by which flow.

@@ -178,7 +178,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_lu_solve(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// Tile rows and columns of the factors.
