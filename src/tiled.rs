@@ -192,7 +192,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
         expect_square((self.rows(), self.cols()))?;
         if self.structure() == Structure::Lower {
             // Shapes that do not fit are told before the work.
-            cholesky::Solve::new(self, b, Backend::Auto)?;
+            cholesky::substitution(self, b, Backend::Auto)?;
             let l = copy(self, *self.layout(), runtime)?;
             let x = copy(b, *b.layout(), runtime)?;
             match cholesky::factor_and_solve(&l, &x, AUTO, runtime) {

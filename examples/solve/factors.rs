@@ -163,8 +163,7 @@ impl<T: Scalar> Factors<T> {
         let on = &by.runtime.watched_by(by.monitor);
         match self {
             Factors::Cholesky(l) => {
-                let solve = cholesky::Solve::new(l, &b, by.backend)?;
-                let report = solve.run(on)?;
+                let report = cholesky::solve(l, &b, by.backend, on)?;
                 Ok((b, report))
             }
             Factors::Lu(lu, pivots) => {

@@ -251,7 +251,9 @@ impl<T: TaskName> TaskSpace for List<T> {
     type Task = T;
     type Datum = Number;
     fn describe(&self, about: &mut Description) {
-        (0..T::N_CLASSES).for_each(|class| drop(about.class(format!("{class}"))));
+        for class in 0..T::N_CLASSES {
+            about.class(class.to_string());
+        }
     }
     fn tasks(&self, _: Rank) -> impl Iterator<Item = T> + Send {
         self.0.iter().copied()

@@ -8,13 +8,13 @@
 //! # Elsewhere
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
 
-use crate::cholesky::{Check, Factor, Inverse, Solve};
+use crate::cholesky::{Check, Factor, Inverse};
 use crate::lu::{
-    Check as LuCheck, Factor as LuFactor, Hand, Incremental, Replay, Solve as LuSolve, Unpivoted,
+    Check as LuCheck, Factor as LuFactor, Hand, Incremental, Reorder, Replay, Unpivoted,
 };
 use crate::matrix::norm::Measure;
 use crate::matrix::{Collect, Fill, Regular, Tile};
-use crate::product::{Gemm, Herk, Torus, Triangular};
+use crate::product::{Gemm, Herk, Substitution, Torus, Triangular};
 use crate::qr::{
     Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Tall, Triangular as QrSolve,
 };
@@ -87,16 +87,16 @@ compiled!(
     fill is Fill,
     regular is Regular,
     factor is Factor,
-    solve is Solve,
     inverse is Inverse,
     gemm is Gemm,
     torus is Torus,
     triangular is Triangular,
+    substitution is Substitution,
     herk is Herk,
     lu is LuFactor,
     lu_unpivoted is Unpivoted,
     lu_incremental is Incremental,
-    lu_solve is LuSolve,
+    lu_reorder is Reorder,
     lu_replay is Replay,
     lu_hand is Hand,
     qr is QrFactor,

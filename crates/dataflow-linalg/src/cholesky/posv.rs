@@ -1,7 +1,7 @@
 //! A·X = B of a Hermitian positive definite A as one graph: the solution follows the factorisation
 //! tile by tile, without a barrier between them.
 
-use super::{Factor, Solve};
+use super::{Factor, substitution};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::TiledMatrix;
@@ -42,7 +42,7 @@ pub fn factor_and_solve<T: Scalar>(
 ) -> Result<Report, LinalgError> {
     let factor = Factor::new(a, backend)?;
     // Shapes that do not fit are told before the work.
-    Solve::new(a, b, backend)?;
+    substitution(a, b, backend)?;
     factor.scan(on)?;
     factor.and_solve(b, on)
 }
@@ -54,7 +54,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// # Errors
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let solve = Solve::new(self.a, b, self.backend)?;
+        let solve = substitution(self.a, b, self.backend)?;
         let run = run_series([self.erased(), solve.erased()], on);
         run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
@@ -84,7 +84,7 @@ mod tests {
                 let a = spread(Layout::lower(nt, 1).unwrap());
                 let b = spread(Layout::general(nt, columns, 1).unwrap());
                 let first = Factor::new(&a, Backend::Auto).unwrap();
-                let second = Solve::new(&a, &b, Backend::Auto).unwrap();
+                let second = substitution(&a, &b, Backend::Auto).unwrap();
                 let both = [first.erased(), second.erased()];
                 let both = Erased::series(both, 0..p * q).unwrap();
                 verify(&both, p * q)

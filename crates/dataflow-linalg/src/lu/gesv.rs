@@ -54,7 +54,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
         let solve = Solve::new(self.a, self.pivots, Op::NoTranspose, b, self.backend)?;
-        regular(self.a, [self.erased(), solve.erased()], on)
+        regular(self.a, self.erased(), solve.parts(), on)
     }
 }
 
@@ -70,7 +70,7 @@ impl<T: Scalar> Unpivoted<'_, T> {
         on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
         let solve = Solve::new(self.a, pivots, Op::NoTranspose, b, self.backend)?;
-        regular(self.a, [self.erased(), solve.erased()], on)
+        regular(self.a, self.erased(), solve.parts(), on)
     }
 }
 
@@ -81,18 +81,23 @@ impl<T: Scalar> Incremental<'_, T> {
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
         let solve = Replay::new(self.a, self.exchanges, b, self.backend)?;
-        regular(self.a, [self.erased(), solve.erased()], on)
+        regular(self.a, self.erased(), [solve.erased()], on)
     }
 }
 
 /// Runs a factorisation and a solution; between them zero pivots are looked for.
-fn regular<T: Scalar>(
-    a: &TiledMatrix<T>,
-    [factor, solve]: [Erased<'_, Tile<T>>; 2],
+fn regular<'s, T: Scalar>(
+    a: &'s TiledMatrix<T>,
+    factor: Erased<'s, Tile<T>>,
+    solve: impl IntoIterator<Item = Erased<'s, Tile<T>>>,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let look = Regular::new(a);
-    let run = run_series([factor, look.erased(), solve], on);
+    let mut all = vec![factor, look.erased()];
+    for space in solve {
+        all.push(space);
+    }
+    let run = run_series(all, on);
     run.map_err(|error| LinalgError::of_run(error, a.rows()))
 }
 
@@ -109,9 +114,18 @@ mod tests {
     use std::sync::Arc;
 
     /// Proves a factorisation with the solution after it.
-    fn is_proved(of: &str, a: &TiledMatrix<f64>, spaces: [Erased<'_, Tile<f64>>; 2], n_ranks: u32) {
-        let ([factor, solve], look) = (spaces, Regular::new(a));
-        let all = Erased::series([factor, look.erased(), solve], 0..n_ranks).unwrap();
+    fn is_proved<'s>(
+        (of, n_ranks): (&str, u32),
+        a: &'s TiledMatrix<f64>,
+        factor: Erased<'s, Tile<f64>>,
+        solve: impl IntoIterator<Item = Erased<'s, Tile<f64>>>,
+    ) {
+        let look = Regular::new(a);
+        let mut all = vec![factor, look.erased()];
+        for space in solve {
+            all.push(space);
+        }
+        let all = Erased::series(all, 0..n_ranks).unwrap();
         verify(&all, n_ranks).unwrap_or_else(|fault| panic!("{of}: {fault}"));
     }
 
@@ -131,12 +145,12 @@ mod tests {
                 let backend = Backend::Auto;
                 let solve = Solve::new(&a, &pivots, Op::NoTranspose, &b, backend).unwrap();
                 let factor = Factor::new(&a, &pivots, backend).unwrap();
-                is_proved(&of, &a, [factor.erased(), solve.erased()], p * q);
+                is_proved((&of, p * q), &a, factor.erased(), solve.parts());
                 let factor = factor.by_tournament(NonZeroU32::new(2).unwrap());
-                is_proved(&of, &a, [factor.erased(), solve.erased()], p * q);
+                is_proved((&of, p * q), &a, factor.erased(), solve.parts());
                 let factor = Incremental::new(&a, &exchanges, backend).unwrap();
                 let replay = Replay::new(&a, &exchanges, &b, backend).unwrap();
-                is_proved(&of, &a, [factor.erased(), replay.erased()], p * q);
+                is_proved((&of, p * q), &a, factor.erased(), [replay.erased()]);
             }
         }
     }

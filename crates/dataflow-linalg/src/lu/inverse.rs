@@ -48,10 +48,12 @@ pub fn inverse<T: Scalar>(
     let (unit, made) = unit_like(&a, on)?;
     let solve = Solve::of_unit(&a, &pivots, &unit, backend)?;
     let (look, turn) = (Regular::new(&a), Adjoint::over(&unit, &a)?);
+    let [down_and_up, rows] = solve.parts();
     let all = [
         factor.erased(),
         look.erased(),
-        solve.erased(),
+        down_and_up,
+        rows,
         turn.erased(),
     ];
     let run = run_series(all, on).map_err(|error| LinalgError::of_run(error, a.rows()))?;
@@ -76,7 +78,8 @@ pub fn invert<T: Scalar>(
     let (unit, made) = unit_like(&lu, on)?;
     let solve = Solve::of_unit(&lu, pivots, &unit, backend)?;
     let (hand, turn) = (Hand { a: &lu }, Adjoint::over(&unit, &lu)?);
-    let all = [hand.erased(), solve.erased(), turn.erased()];
+    let [down_and_up, rows] = solve.parts();
+    let all = [hand.erased(), down_and_up, rows, turn.erased()];
     let run = run_series(all, on).map_err(LinalgError::Run)?;
     drop(unit);
     Ok((lu, joined([made, run])))

@@ -148,18 +148,18 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
         about.parameter("nrhs", self.b.cols());
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "incremental");
-        about.class("Give").read("TILE").of("factor");
+        about.class("Give").read("TILE");
         about.class("GiveSteps").read("STEPS").of("steps");
         let forward = about.class("Forward").update("TILE");
-        let forward = forward.read("FACTOR").of("factor");
+        let forward = forward.read("FACTOR");
         forward.read("SWAPS").of("steps");
         let pair = about.class("Pair").update("TILE").update("BELOW");
-        let pair = pair.read("LEFT").of("factor");
+        let pair = pair.read("LEFT");
         pair.read("STEPS").of("steps");
         let backward = about.class("Backward").update("TILE");
-        backward.read("FACTOR").of("factor");
+        backward.read("FACTOR");
         let update = about.class("Update").update("TILE");
-        update.read("FACTOR").of("factor").read("SOLVED");
+        update.read("FACTOR").read("SOLVED");
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ReplayTask> + Send {

@@ -38,7 +38,8 @@ use std::sync::OnceLock;
 ///   rows from n on by the rest that no X removes
 ///
 /// 2·n²·(m − n/3) flops and 4·m·n for each column; for m < n with both exchanged, and a second
-/// matrix.
+/// matrix. For m < n copies a tile of X that Q is applied to before all have read it: none where tasks run
+/// in the order of their priorities.
 ///
 /// # Errors
 /// The first entry of A or B that is not finite; shapes that do not fit;

@@ -48,10 +48,7 @@ fn posv_is_its_stages() {
         let apart = |courier: &dyn Courier, on: &dyn Executor| {
             let (a, b) = (made(courier), part((23, 6), grid, courier, 1.0));
             cholesky::Factor::new(&a, BACKEND).unwrap().run(on).unwrap();
-            cholesky::Solve::new(&a, &b, BACKEND)
-                .unwrap()
-                .run(on)
-                .unwrap();
+            cholesky::solve(&a, &b, BACKEND, on).unwrap();
             sum([&a, &b])
         };
         let joined = |courier: &dyn Courier, on: &dyn Executor| {
