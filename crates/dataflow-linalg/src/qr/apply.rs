@@ -210,11 +210,12 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         about.parameter("backend", self.backend);
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
-        about.class("Reflectors").read("V").read("T");
-        about.class("Eliminated").read("V").read("T");
-        about.class("Gemqrt").update("TILE").read("V").read("T");
+        about.class("Reflectors").read("V").read("T").of("triangle");
+        about.class("Eliminated").read("V").read("T").of("triangle");
+        let gemqrt = about.class("Gemqrt").update("TILE");
+        gemqrt.read("V").read("T").of("triangle");
         let tpmqrt = about.class("Tpmqrt").update("ABOVE").update("BELOW");
-        tpmqrt.read("V").read("T");
+        tpmqrt.read("V").read("T").of("triangle");
         about.class("Stay").update("TILE");
     }
 
