@@ -320,7 +320,11 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
                 let runtime = Runtime::shared().map_err(LinalgError::Run)?;
                 return Ok(qr::tall_least_squares(self.view(), b, AUTO, runtime)?.0);
             }
-            QrFactor::new(self.view())?.solved(b)
+            if is_small((m, n)) {
+                return QrFactor::new(self.view())?.solved(b);
+            }
+            let (place, a, b) = sides(self.view(), b)?;
+            Ok(array(&steps::least_squares((&a, &b), place.on())?))
         })
     }
 
@@ -362,7 +366,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         }
         match is_small(self.dim()) {
             true => factored::inverted_at_once(self.view()),
-            false => Factors::of(self.view())?.inverse_array(),
+            false => factored::inverted_by_lu(self.view()),
         }
     }
 
@@ -425,15 +429,14 @@ fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2
         if let Some(x) = factored::solved_at_once(a, b) {
             return Ok(x);
         }
-        match factored::factored(a) {
-            Ok(l) => return factored::solved(&l, b),
+        match factored::solved_definite(a, b) {
             Err(LinalgError::NotPositiveDefinite { .. }) => {}
-            Err(error) => return Err(error),
+            answer => return answer,
         }
     }
     match is_small(a.dim()) && is_small(b.dim()) {
         true => factored::solved_by_lu_at_once(a, b),
-        false => Factors::of(a)?.solve_array(b),
+        false => factored::solved_by_lu(a, b),
     }
 }
 

@@ -10,7 +10,7 @@
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
 use crate::Runtime;
-use crate::factored::{Factors, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
+use crate::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
 use crate::place::expect_rows;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;
@@ -192,7 +192,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
         expect_square((self.rows(), self.cols()))?;
         if self.structure() == Structure::Lower {
             // Shapes that do not fit are told before the work.
-            cholesky::Solve::new(self, b, Backend::Auto)?;
+            cholesky::substitution(self, b, Backend::Auto)?;
             let l = copy(self, *self.layout(), runtime)?;
             let x = copy(b, *b.layout(), runtime)?;
             match cholesky::factor_and_solve(&l, &x, AUTO, runtime) {
@@ -201,8 +201,8 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
                 Err(error) => return Err(error),
             }
         }
-        let x = copy(b, *b.layout(), runtime)?;
-        Factors::new(whole(self, runtime)?, runtime)?.solve(&x, runtime)?;
+        let (a, x) = (whole(self, runtime)?, copy(b, *b.layout(), runtime)?);
+        steps::solve_by_lu(&a, &x, runtime)?;
         Ok(x)
     }
 
@@ -230,8 +230,11 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
 
     fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
         expect_rows((b.rows(), b.cols()), self.rows())?;
-        let a = copy(self, *self.layout(), runtime)?;
-        TiledQrFactor::new(a, runtime)?.least_squares(b)
+        let (a, b) = (
+            copy(self, *self.layout(), runtime)?,
+            copy(b, *b.layout(), runtime)?,
+        );
+        steps::least_squares((&a, &b), runtime)
     }
 
     fn least_squares_minimum_norm(
@@ -265,7 +268,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
                 Err(error) => return Err(error),
             }
         }
-        let x = Factors::new(whole(self, runtime)?, runtime)?.inverse(runtime)?;
+        let x = steps::invert_by_lu(whole(self, runtime)?, runtime)?;
         match self.structure() {
             Structure::General => Ok(x),
             Structure::Lower => copy(&x, *self.layout(), runtime),

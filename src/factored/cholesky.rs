@@ -348,7 +348,7 @@ fn condition<T: Scalar>(
 }
 
 /// L of an array.
-pub(crate) fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
+fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
     if let Some(l) = factor_at_once(a) {
         return in_one_tile(a.nrows(), &l);
     }
@@ -359,10 +359,7 @@ pub(crate) fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>
 }
 
 /// X of L·Lᴴ·X = B.
-pub(crate) fn solved<T: Scalar>(
-    l: &TiledMatrix<T>,
-    b: ArrayView2<'_, T>,
-) -> Result<Array2<T>, LinalgError> {
+fn solved<T: Scalar>(l: &TiledMatrix<T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
     expect_rows(b.dim(), l.rows())?;
     if is_small(b.dim())
         && let Some(l) = l.tile(0, 0)
@@ -372,6 +369,20 @@ pub(crate) fn solved<T: Scalar>(
     let place = Place::beside(l, b.ncols())?;
     let x = place.general(b)?;
     cholesky::solve(l, &x, AUTO, place.on())?;
+    Ok(array(&x))
+}
+
+/// X of A·X = B for a definite matrix; of a large one in one graph.
+pub(crate) fn solved_definite<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    if is_small(a.dim()) {
+        return solved(&factored(a)?, b);
+    }
+    let place = Place::of::<T>(a.nrows())?;
+    let (l, x) = (place.lower(a)?, place.general(b)?);
+    cholesky::factor_and_solve(&l, &x, AUTO, place.on())?;
     Ok(array(&x))
 }
 

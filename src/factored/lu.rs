@@ -542,6 +542,24 @@ pub(crate) fn inverted_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2
     Ok(array_of(a.dim(), lu.inverse()))
 }
 
+/// X of A·X = B for a square matrix, in one graph.
+pub(crate) fn solved_by_lu<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    let (_, a) = Factors::tiles_of(a)?;
+    let place = Place::beside(&a, b.ncols())?;
+    let x = place.general(b)?;
+    steps::solve_by_lu(&a, &x, place.on())?;
+    Ok(array(&x))
+}
+
+/// A⁻¹ of a square matrix, in one graph.
+pub(crate) fn inverted_by_lu<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    let (place, a) = Factors::tiles_of(a)?;
+    Ok(array(&steps::invert_by_lu(a, place.on())?))
+}
+
 /// L\U in tiles, and the rows that were swapped.
 pub(crate) struct Factors<T: Scalar> {
     lu: TiledMatrix<T>,
@@ -579,30 +597,6 @@ impl<T: Scalar> Factors<T> {
     fn expect_solvable(&self, on: &dyn Executor) -> Result<(), LinalgError> {
         expect_square((self.lu.rows(), self.lu.cols()))?;
         steps::expect_regular(&self.lu, on)
-    }
-
-    /// B ← X of A·X = B, if there is one.
-    pub fn solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
-        self.expect_solvable(on)?;
-        steps::solve_with_lu((&self.lu, &self.pivots), Op::NoTranspose, b, on)
-    }
-
-    /// A⁻¹, if there is one; the factors are used up.
-    pub fn inverse(self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
-        self.expect_solvable(on)?;
-        steps::invert_with_lu(self.lu, &self.pivots, on)
-    }
-
-    /// X of A·X = B for arrays, if there is one.
-    pub fn solve_array(&self, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-        self.expect_solvable(Place::beside(&self.lu, 0)?.on())?;
-        self.solved(Op::NoTranspose, b)
-    }
-
-    /// A⁻¹ as an array, if there is one; the factors are used up.
-    pub fn inverse_array(self) -> Result<Array2<T>, LinalgError> {
-        let on = Place::beside(&self.lu, 0)?.on();
-        Ok(array(&self.inverse(on)?))
     }
 
     /// P, L and U.

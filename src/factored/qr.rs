@@ -356,19 +356,11 @@ impl<T: Scalar> Orthogonal<T> {
         x.fill(&|_: usize, _: usize| T::zero(), on)
             .map_err(LinalgError::Run)?;
         self.expect_full_rank(on)?;
-        let factors = (&self.a, &self.q);
-        match self.is_adjoint {
-            // R·X = Qᴴ·B
-            false => {
-                steps::apply_q(factors, Op::ConjTranspose, b, on)?;
-                steps::solve_triangle(&self.a, Op::NoTranspose, (b, &x), on)?;
-            }
-            // Rᴴ·Y = B, X = Q·Y
-            true => {
-                steps::solve_triangle(&self.a, Op::ConjTranspose, (b, &x), on)?;
-                steps::apply_q(factors, Op::NoTranspose, &x, on)?;
-            }
-        }
+        let op = match self.is_adjoint {
+            false => Op::NoTranspose,
+            true => Op::ConjTranspose,
+        };
+        steps::solve_with_qr((&self.a, &self.q), op, (b, &x), on)?;
         Ok(x)
     }
 

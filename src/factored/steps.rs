@@ -9,7 +9,7 @@ use dataflow_core::run_across;
 use dataflow_linalg::condition::inverse_norm;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::error::TileError;
-use dataflow_linalg::kernel::{Op, Side};
+use dataflow_linalg::kernel::Op;
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Layout, TiledMatrix};
 use dataflow_linalg::product::{Operand, gemm};
@@ -44,6 +44,23 @@ pub(crate) fn factor_by_lu<T: Scalar>(
     a.scan(on)?;
     factor.run(on)?;
     Ok(pivots)
+}
+
+/// B ← X of A·X = B, in one graph; A is overwritten.
+pub(crate) fn solve_by_lu<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    lu::factor_and_solve(a, &lu::Pivots::new(a), b, AUTO, on).map(drop)
+}
+
+/// A⁻¹, in one graph.
+pub(crate) fn invert_by_lu<T: Scalar>(
+    a: TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    Ok(lu::inverse(a, AUTO, on)?.0)
 }
 
 /// Fails if a pivot is zero.
@@ -106,6 +123,15 @@ pub(crate) fn form_q<T: Scalar>(
     qr::form(a, q, k, AUTO, on)
 }
 
+/// The X that makes ‖B − A·X‖ least, of several the shortest; both are overwritten.
+pub(crate) fn least_squares<T: Scalar>(
+    (a, b): (&TiledMatrix<T>, &TiledMatrix<T>),
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let (x, _) = qr::least_squares(a, b, options(a), AUTO, on)?;
+    Ok(x)
+}
+
 /// The shortest of the X that make ‖B − A·X‖ least, and the rank of A; both are overwritten.
 pub(crate) fn least_squares_minimum_norm<T: Scalar>(
     (a, b): (&TiledMatrix<T>, &TiledMatrix<T>),
@@ -162,28 +188,14 @@ pub(crate) fn expect_full_rank<T: Scalar>(
     qr::expect_full_rank(a, options(a), AUTO, on).map(drop)
 }
 
-/// C ← op(Q)·C
-pub(crate) fn apply_q<T: Scalar>(
-    (a, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
+/// X ← the nearest solution by A = Q·R, or the shortest by Aᴴ = Q·R; B is overwritten.
+pub(crate) fn solve_with_qr<T: Scalar>(
+    factors: (&TiledMatrix<T>, &qr::Reflectors<T>),
     op: Op,
-    c: &TiledMatrix<T>,
+    sides: (&TiledMatrix<T>, &TiledMatrix<T>),
     on: &dyn Executor,
 ) -> Result<(), LinalgError> {
-    let apply = qr::Apply::new(a, q, (Side::Left, op), c, AUTO)?;
-    apply.run(on)?;
-    Ok(())
-}
-
-/// X ← op(R)⁻¹·B in the leading rows; B is overwritten.
-pub(crate) fn solve_triangle<T: Scalar>(
-    a: &TiledMatrix<T>,
-    op: Op,
-    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    let solve = qr::Triangular::new(a, op, b, x, AUTO)?;
-    solve.run(on)?;
-    Ok(())
+    qr::solve(factors, op, sides, AUTO, on).map(drop)
 }
 
 /// Aᴴ
@@ -191,9 +203,7 @@ pub(crate) fn adjoint<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    let adjoint = qr::Adjoint::new(a)?;
-    adjoint.run(on)?;
-    Ok(adjoint.into_matrix())
+    Ok(qr::adjoint(a, on)?.0)
 }
 
 /// The determinant of the triangle of a factored matrix, on every rank.

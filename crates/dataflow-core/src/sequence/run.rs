@@ -21,6 +21,7 @@ use crate::engine::{
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
+use crate::space::Spelling;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, SpinLock, lock};
 use crate::trace::{Aside, Fate, Opened, TaskNumber, Told};
 use crossbeam_utils::Backoff;
@@ -104,10 +105,10 @@ impl Level {
             parameters: Vec::new(),
             classes: Vec::new(),
             rank: Rank(0),
-            text: |task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
+            text: Spelling::of_numbers(|task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
                 (0, number) => number.to_string(),
                 (scope, number) => format!("{number} in scope {scope}"),
-            },
+            }),
             wide: BTreeMap::new(),
         };
         opened.close(told, &mut |_, _| {});

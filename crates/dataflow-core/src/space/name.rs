@@ -2,8 +2,10 @@
 
 use super::number_of;
 use crate::wire::WireName;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Bits a packed name may use.
 pub(crate) const PACKED_BITS: u32 = 55;
@@ -50,14 +52,17 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     }
 }
 
-/// What is read from names of one type where only their numbers are at hand.
+/// What is read from the names of a space where only their numbers are at hand.
 #[doc(hidden)]
-#[derive(Clone, Copy)]
-pub struct Spelling {
+#[derive(Clone)]
+pub struct Spelling(pub(crate) Arc<dyn Spell>);
+
+/// Reads names of one kind.
+pub(crate) trait Spell: Send + Sync {
     /// The text of a packed name.
-    pub text: fn(u64) -> String,
+    fn text(&self, packed: u64) -> String;
     /// The number of a name as ranks send it.
-    pub number: fn(&[u32]) -> Option<Number>,
+    fn number(&self, words: &[u32]) -> Option<Number>;
 }
 
 /// A name as a number.
@@ -79,11 +84,43 @@ impl Number {
 }
 
 impl Spelling {
-    pub(crate) const fn of<T: TaskName>() -> Self {
-        Spelling {
-            text: |packed| format!("{:?}", T::unpack(packed)),
-            number: |words| T::from_wire(words).map(Number::of),
-        }
+    pub(crate) fn of<T: TaskName>() -> Self {
+        Spelling(Arc::new(OfType::<T>(PhantomData)))
+    }
+
+    /// Of tasks that have numbers only, and are shown like this.
+    pub(crate) fn of_numbers(text: fn(u64) -> String) -> Self {
+        Spelling(Arc::new(OfNumbers(text)))
+    }
+}
+
+impl fmt::Debug for Spelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spelling")
+    }
+}
+
+struct OfType<T>(PhantomData<fn() -> T>);
+
+impl<T: TaskName> Spell for OfType<T> {
+    fn text(&self, packed: u64) -> String {
+        format!("{:?}", T::unpack(packed))
+    }
+
+    fn number(&self, words: &[u32]) -> Option<Number> {
+        T::from_wire(words).map(Number::of)
+    }
+}
+
+struct OfNumbers(fn(u64) -> String);
+
+impl Spell for OfNumbers {
+    fn text(&self, number: u64) -> String {
+        (self.0)(number)
+    }
+
+    fn number(&self, _: &[u32]) -> Option<Number> {
+        None
     }
 }
 
@@ -131,7 +168,7 @@ pub fn unpack_class(n_classes: u64, packed: u64) -> u64 {
 }
 
 #[inline(always)]
-const fn class_bits(n_classes: u64) -> u32 {
+pub(super) const fn class_bits(n_classes: u64) -> u32 {
     u64::BITS - (n_classes - 1).leading_zeros()
 }
 

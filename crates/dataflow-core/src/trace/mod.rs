@@ -45,6 +45,7 @@ pub use tracer::Tracer;
 pub(crate) use tracer::{Opened, Told};
 
 use crate::rank::Rank;
+use crate::space::Spelling;
 use links::Links;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -70,7 +71,7 @@ pub struct Trace {
     /// its clock is known.
     pub clock_error: u64,
     /// How tasks with packed names are shown.
-    pub(crate) text: Option<fn(TaskNumber) -> String>,
+    pub(crate) text: Option<Spelling>,
     pub(crate) links: Links,
 }
 

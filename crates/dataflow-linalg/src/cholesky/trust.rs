@@ -1,6 +1,6 @@
 //! What a factor says of its matrix and of solutions: condition, determinant, bounds of errors.
 
-use super::solve::{Solve, solve};
+use super::solve::solve;
 use crate::condition::inverse_norm;
 use crate::determinant::{Determinant, of_diagonal};
 use crate::error::{LinalgError, TileError};
@@ -149,5 +149,5 @@ fn solver<'a, T: Scalar>(
     backend: Backend,
     on: &'a dyn Executor,
 ) -> impl FnMut(Op, &TiledMatrix<T>) -> Result<Report, LinalgError> + 'a {
-    move |_, b| Solve::new(l, b, backend)?.run(on)
+    move |_, b| solve(l, b, backend, on)
 }

@@ -81,6 +81,15 @@ impl Needs {
         }
     }
 
+    /// One after the other as one graph, what is held being the same or a part of it: the rest may be
+    /// there at once.
+    pub fn overlapping(self, other: Needs) -> Needs {
+        Needs {
+            held: self.held.max(other.held),
+            ..self.and(other)
+        }
+    }
+
     /// Beside what is held already.
     fn beside(self, held: Needs) -> Needs {
         Needs {

@@ -399,6 +399,6 @@ fn solve_with<T: Scalar>(
             let text = "the plain transpose of a Hermitian matrix is not solved with here";
             Err(LinalgError::Shape(text.to_owned()))
         }
-        None => cholesky::Solve::new(a, b, backend)?.run(on),
+        None => cholesky::solve(a, b, backend, on),
     }
 }
