@@ -209,7 +209,7 @@ fn sweeps(
     let measured = settings.measure(runtime, |monitor: &Monitor| {
         let mut whole: Option<Report> = None;
         let steps = runtime.repeat_until(limit, |_| {
-            let mut report = run_variant(settings.variant, jacobi, runtime, monitor)?;
+            let mut report = run_variant(settings.variant, jacobi, &runtime.watched_by(monitor))?;
             if let Some(before) = whole.take() {
                 report.tasks += before.tasks;
                 report.seconds += before.seconds;

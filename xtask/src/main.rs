@@ -27,6 +27,7 @@ mod told;
 mod viewers;
 mod weather;
 mod wide;
+mod wire;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -80,8 +81,13 @@ cargo xtask COMMAND
   hidden [--rounds N] [--mpi RANKS] EXAMPLE ARGS
                                 an example with and without waiting for messages, in turn: how much of its
                                 communication is hidden (minutes)
+  hidden [--rounds N] --link RATE EXAMPLE ARGS
+                                the same between two hosts that a wire of this rate joins: network namespaces on
+                                this machine (root, iproute2; RATE as `tc` writes it: 300mbit)
   hidden [--rounds N] [--quick] the same of four applications, over threads, sockets and MPI, beside the numbers
                                 of the paper (half an hour; --quick: small sizes)
+  hidden [--rounds N] [--quick] --links
+                                and over wires on which communication takes two fifths of the time, as there
   compare BEFORE.json AFTER.json
                                 two traced runs (`--json --trace FILE`) side by side: where the workers' time went,
                                 by class of tasks and cause of idleness, what changed most first

@@ -256,7 +256,7 @@ fn small_residual(report: &Value) -> Result<(), String> {
 /// What a finished process left behind.
 pub struct Ended {
     status: ExitStatus,
-    stdout: String,
+    pub stdout: String,
     pub stderr: String,
 }
 

@@ -248,6 +248,14 @@ impl Message {
         Span { end, ..self.span }
     }
 
+    /// By how many nanoseconds the receiver knew of it before it was posted: so wrong are clocks, at least.
+    pub fn backwards(&self) -> u64 {
+        let stamps = [self.heard, self.asked, self.there];
+        let known = stamps.into_iter().flatten().min();
+        let known = known.unwrap_or(self.span.end).min(self.span.end);
+        self.span.begin.saturating_sub(known)
+    }
+
     /// Nanoseconds from when the receiver was told of it until it asked for its data.
     pub fn waiting(&self) -> u64 {
         let both = self.heard.zip(self.asked);
