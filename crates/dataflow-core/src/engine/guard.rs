@@ -111,7 +111,8 @@ mod tests {
     fn workers_that_share_a_thread_know_only_of_their_own_tasks_and_scopes() {
         let (mut one, mut other) = (OfThread::default(), OfThread::default());
         one.swap();
-        (INSIDE.set(true), replace_depth(3));
+        INSIDE.set(true);
+        replace_depth(3);
         one.swap();
         assert!(!is_inside() && depth() == 0, "the thread's own");
         other.swap();
