@@ -28,10 +28,11 @@ pub(crate) use announce::{Announced, Chunk, Roots};
 pub use best::{Best, Next, Offer};
 pub(crate) use common::{Bytes, Common, Fault};
 pub(crate) use drive::{Front, Seat, chain, drive, next};
-pub(crate) use guard::{buried, guarded, is_inside};
+pub use guard::OfThread;
+pub(crate) use guard::{buried, depth, guarded, is_inside, replace_depth};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
-pub use job::{Entered, Job, MANY_INSIDE};
+pub use job::{Entered, Job, MANY_INSIDE, Stay};
 pub(crate) use ledger::Ledger;
 pub(crate) use shelf::{Keeper, Place, Shelves};
 
@@ -41,15 +42,18 @@ use crate::monitor::Monitor;
 use crate::port::{Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, SpinLock};
 use dense::Dense;
+use drive::Left;
 use homes::Homes;
 use job::Bell;
 use mail::Mail;
 use names::Names;
 use pending::Pending;
 use post::Codec;
+use run::Hand;
 use slots::Slots;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -188,7 +192,12 @@ struct Run<'a, S: TaskSpace> {
     number: RunNumber,
     homes: Mutex<Homes>,
     copies: Box<[AtomicU64]>,
+    /// Visits that go on in pieces, by worker.
+    paused: SpinLock<BTreeMap<usize, Paused<S>>>,
 }
+
+/// What a worker has in hand between two pieces of its visit.
+type Paused<S> = Box<(Left, Hand<S>)>;
 
 /// What a rank that is one of several runs with.
 struct Abroad<'a, D: Datum> {
@@ -227,6 +236,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             number: homes::new_number(),
             homes: Mutex::default(),
             copies: copies.collect(),
+            paused: SpinLock::new(BTreeMap::new()),
             description,
         }
     }

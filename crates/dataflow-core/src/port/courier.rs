@@ -155,6 +155,11 @@ pub trait Cargo: Send + Sync {
 
     /// The payload: where it lies, or packed for the purpose.
     fn body(&self) -> Cow<'_, [u8]>;
+
+    /// Whether nobody reads the payload: see [`Wire::is_blank`].
+    fn is_blank(&self) -> bool {
+        false
+    }
 }
 
 /// A datum as it arrives: head and body as the [`Cargo`] gave them.
@@ -183,6 +188,13 @@ pub trait Wire: Datum {
 
     /// The payload: where it lies, or packed for the purpose.
     fn body(&self) -> Cow<'_, [u8]>;
+
+    /// Whether nobody reads its bytes, but only counts them: then a courier in virtual time carries the
+    /// length without them, if the datum does not travel inside a message. Others carry what
+    /// [`body`](Self::body) gives, as ever.
+    fn is_blank(&self) -> bool {
+        false
+    }
 
     /// The datum again. May keep `body` as its own memory.
     ///

@@ -12,15 +12,15 @@ mod rayon;
 mod shuffled;
 mod told;
 
-pub use crate::engine::{Best, Next, Offer};
+pub use crate::engine::{Best, Next, OfThread, Offer};
 pub use crate::wire::{Failure, Terms, WireName};
 pub use context::Context;
 pub use courier::{
     Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,
 };
-pub use executor::{Executor, Job, Lane, MANY_INSIDE, Word, Work};
+pub use executor::{Executor, Job, Lane, MANY_INSIDE, Stay, Word, Work};
 pub use inline::Inline;
-pub use memory::{Block, Heap, Memory};
+pub use memory::{Block, Heap, Lengths, Memory};
 #[cfg(feature = "rayon")]
 pub use rayon::OnRayon;
 pub use shuffled::Shuffled;
