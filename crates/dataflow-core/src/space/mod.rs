@@ -14,6 +14,7 @@ mod flows;
 mod independent;
 mod loops;
 mod name;
+mod phantom;
 mod then;
 mod verify;
 mod walk;
@@ -32,6 +33,7 @@ pub use independent::Independent;
 pub use name::TaskName;
 #[doc(hidden)]
 pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
+pub use phantom::{Length, Phantom};
 pub use then::{Either, Then};
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
