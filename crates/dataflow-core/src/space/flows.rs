@@ -117,6 +117,16 @@ impl<'a, D: Datum> Slot<'a, D> {
                 self.flow.name, self.flow.mode
             );
         }
+        self.fill(datum);
+    }
+
+    /// Whether it holds nothing.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.version.is_none()
+    }
+
+    /// Fills it, however it is described: for a space that has no data of its own.
+    pub(super) fn fill(self, datum: D) {
         *self.version = Some(Version::new(datum));
     }
 }
