@@ -224,10 +224,9 @@ fn by_qr<T: Scalar>(
     by: By<'_>,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     let on = &by.runtime.watched_by(by.monitor);
-    let wrong = |error| LinalgError::Shape(format!("{error}"));
-    let layout = Layout::general(r.cols(), b.cols(), b.nb()).map_err(wrong)?;
-    let layout = layout.distributed(*b.distribution(), b.rank());
-    let x = TiledMatrix::vacant(layout.map_err(wrong)?, b.memory().clone());
+    let layout = Layout::general(r.cols(), b.cols(), b.nb())?;
+    let layout = layout.distributed(*b.distribution(), b.rank())?;
+    let x = TiledMatrix::vacant(layout, b.memory().clone());
     let fill = x.fill(&|_: usize, _: usize| T::zero(), on);
     let fill = fill.map_err(LinalgError::Run)?;
     let solve = Triangular::new(r, op, &b, &x, by.backend)?;

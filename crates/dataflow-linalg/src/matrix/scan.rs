@@ -30,7 +30,7 @@ impl<T: Scalar> TiledMatrix<T> {
     pub fn scan(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let lower = self.structure() == Structure::Lower;
         let scan = EachTile::new("scan", self.layout(), |i, j| {
-            let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
+            let tile = self.tile_at(i, j)?;
             let part = if lower && i == j {
                 Part::Triangle
             } else {
@@ -60,7 +60,7 @@ impl<T: Scalar> TiledMatrix<T> {
             if i != j {
                 return Ok(());
             }
-            let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
+            let tile = self.tile_at(i, j)?;
             let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d));
             match diagonal.position(|pivot| pivot == T::zero()) {
                 Some(d) => Err(LinalgError::singular(
