@@ -42,6 +42,24 @@ pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 /// assert!((unit[(0, 0)] - 1.0).abs() < 1e-15 && unit[(0, 1)].abs() < 1e-15);
 /// # Ok::<(), dataflow::linalg::LinalgError>(())
 /// ```
+/// With workers of one's own, or watched by a [`Monitor`](crate::Monitor), the array is put into tiles
+/// and [`Tiled`](crate::Tiled) has the same calls:
+/// ```
+/// use dataflow::linalg::cholesky::default_tile_order;
+/// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow::{Monitor, prelude::*};
+/// use ndarray::{Array2, array};
+///
+/// let (a, b) = (array![[4.0, 2.0], [2.0, 10.0]], array![[8.0], [22.0]]);
+/// let nb = default_tile_order::<f64>(2);
+/// let a = TiledMatrix::from_ndarray(Layout::general(2, 2, nb)?, a.view())?;
+/// let b = TiledMatrix::from_ndarray(Layout::general(2, 1, nb)?, b.view())?;
+///
+/// let (runtime, monitor) = (Runtime::builder().threads(2).build()?, Monitor::new());
+/// let x: Array2<f64> = a.solve(&b, &runtime.watched_by(&monitor))?.to_ndarray()?;
+/// assert_eq!(x, array![[1.0], [2.0]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Dense<T: Scalar> {
     /// L with A = L·Lᴴ, zeros above the diagonal. Only the lower triangle of A is read.
     ///

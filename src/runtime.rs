@@ -52,6 +52,14 @@ pub struct Runtime {
 }
 
 /// Settings of a [`Runtime`].
+///
+/// # Examples
+/// ```
+/// use dataflow::{Bind, Policy, Runtime};
+/// let builder = Runtime::builder().threads(2).bind(Bind::None).policy(Policy::distance());
+/// assert_eq!(builder.build()?.n_threads(), 2);
+/// # Ok::<(), dataflow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RuntimeBuilder {
     threads: Option<usize>,
@@ -552,6 +560,10 @@ impl Executor for Runtime {
     fn tracer(&self) -> Option<&Tracer> {
         self.tracer.as_ref()
     }
+
+    fn memory(&self) -> Arc<dyn Memory> {
+        self.memory()
+    }
 }
 
 impl fmt::Debug for Runtime {
@@ -697,7 +709,7 @@ impl RuntimeBuilder {
         transport: Transport,
         carrier: Box<dyn Carrier>,
     ) -> Result<Runtime, Error> {
-        let machine = Topology::discover().map_err(|error| wrong(&error))?;
+        let machine = Topology::discover().map_err(wrong)?;
         let n_cores = machine.n_cores();
         let granted = share::granted();
         let room = granted.as_ref().map_or(0, Vec::len).max(n_cores);
@@ -739,11 +751,11 @@ impl RuntimeBuilder {
 }
 
 fn start(workers: WorkersBuilder) -> Result<Workers, Error> {
-    workers.build().map_err(|error| wrong(&error))
+    workers.build().map_err(wrong)
 }
 
-fn wrong(error: &dyn fmt::Display) -> Error {
-    Error::wrong_settings(error.to_string())
+fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::wrong_settings(error.to_string()).with_source(error)
 }
 
 /// Bytes of records, where nobody says how many: eight million tasks.

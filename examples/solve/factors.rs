@@ -240,10 +240,9 @@ fn zeros<T: Scalar>(
     like: &TiledMatrix<T>,
     by: By<'_>,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
-    let wrong = |error| LinalgError::Shape(format!("{error}"));
-    let layout = Layout::general(rows, cols, like.nb()).map_err(wrong)?;
-    let layout = layout.distributed(*like.distribution(), like.rank());
-    let x = TiledMatrix::vacant(layout.map_err(wrong)?, like.memory().clone());
+    let layout = Layout::general(rows, cols, like.nb())?;
+    let layout = layout.distributed(*like.distribution(), like.rank())?;
+    let x = TiledMatrix::vacant(layout, like.memory().clone());
     let on = &by.runtime.watched_by(by.monitor);
     let fill = x.fill(&|_: usize, _: usize| T::zero(), on);
     Ok((x, fill.map_err(LinalgError::Run)?))

@@ -214,7 +214,7 @@ pub(crate) fn determinant<T: Scalar>(
     let mut own = Vec::new();
     let steps = a.mt().min(a.nt());
     for k in (0..steps).filter(|&k| a.slot(k, k).is_some()) {
-        let tile = a.tile_at(k, k).map_err(absent)?;
+        let tile = a.tile_at(k, k)?;
         own.extend((0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d)));
     }
     let parts = (0..steps).map(|k| (a.rank_of(k, k), a.tile_rows(k).min(a.tile_cols(k))));
@@ -258,7 +258,7 @@ pub(crate) fn condition<T: Scalar>(
 fn first_column<T: Scalar>(b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Vec<T>, LinalgError> {
     let mut own = Vec::new();
     for i in (0..b.mt()).filter(|&i| b.slot(i, 0).is_some()) {
-        let tile = b.tile_at(i, 0).map_err(absent)?;
+        let tile = b.tile_at(i, 0)?;
         own.extend((0..tile.rows()).map(|row| tile.get(row, 0)));
     }
     let parts = (0..b.mt()).map(|i| (b.rank_of(i, 0), b.tile_rows(i)));
@@ -301,9 +301,4 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = (f64, f64)> + '_ {
 pub(crate) fn options<T: Scalar>(a: &TiledMatrix<T>) -> qr::Options {
     // A tile that is not full needs no larger inner blocks than it has columns.
     qr::Options::of_order(a.nb().min(a.rows().max(a.cols())))
-}
-
-/// A tile is not at hand between runs: the matrix was handed over without it.
-fn absent(error: TileError) -> LinalgError {
-    LinalgError::Shape(error.to_string())
 }

@@ -111,7 +111,9 @@ const CORE_LAYERS: &[&[&str]] = &[
 const MACROS_OF_ROOMS: &[(&str, &str)] = &[
     ("task_names", "space"),
     ("task_space", "space"),
+    ("type_of_parameter", "space"),
     ("macros", "space"), // what task_space calls
+    ("wire_by_serde", "port"),
 ];
 
 /// Words that leave work for later; written apart so that this file does not break its own rule.

@@ -59,6 +59,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// What a run did.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::{run, space::Independent};
+/// let report = run(&Independent::new("nothing", 10, |_| Ok(())), &Inline)?;
+/// assert_eq!((report.tasks, report.copies(), report.tasks_by_worker), (10, 0, vec![10]));
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -153,17 +162,25 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let opened = record::open(space, rank, on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
     run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
-    let own = match run.finish(on, start) {
-        Ok(report) => Ok(report),
-        Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
-    };
-    let closed = line.close(own.as_ref().err().cloned());
+    let own = run.finish(on, start).map_err(|fault| {
+        let own = fault.error.clone();
+        let failure = mail.stopped_by().unwrap_or_else(|| fault.told_by(rank));
+        (failure, own)
+    });
+    let closed = line.close(own.as_ref().err().map(|(failure, _)| failure.clone()));
     let seconds = start.elapsed().as_secs_f64();
     record::add(&opened, mail.noted());
     record::close(opened, space, rank);
     match (closed?, own) {
-        (Some(failure), _) | (None, Err(failure)) => Err(Error::of_failure(failure)),
         (None, Ok(report)) => Ok(Report { seconds, ..report }),
+        (Some(failure), Ok(_)) => Err(Error::of_failure(failure)),
+        (agreed, Err((failure, own))) => {
+            let error = Error::of_failure(agreed.unwrap_or(failure));
+            Err(match error.rank() == Some(rank) {
+                true => error.with_source_of(own),
+                false => error,
+            })
+        }
     }
 }
 

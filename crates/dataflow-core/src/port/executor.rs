@@ -8,7 +8,7 @@
 //! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
-use super::{Alone, Courier, Hint, Inline, Ready, Wants};
+use super::{Alone, Courier, Heap, Hint, Inline, Memory, Ready, Wants};
 pub use crate::engine::{Job, MANY_INSIDE, Stay};
 use crate::monitor::Monitor;
 use crate::trace::Tracer;
@@ -53,6 +53,11 @@ pub trait Executor: Send + Sync {
     /// Where its runs leave traces, if anywhere.
     fn tracer(&self) -> Option<&Tracer> {
         None
+    }
+
+    /// Where data lie that are made to be worked on here; by default on the [`Heap`].
+    fn memory(&self) -> Arc<dyn Memory> {
+        Arc::new(Heap)
     }
 }
 

@@ -1,6 +1,9 @@
 //! The ports of the engine, traits that connect it to the world: [`Executor`] runs ready tasks,
 //! [`Courier`] reaches other ranks, [`Memory`] gives memory to data.
 
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub mod by_serde;
 mod context;
 mod courier;
 mod executor;

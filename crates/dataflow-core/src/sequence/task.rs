@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[diagnostic::on_unimplemented(
     message = "a task's body cannot return `{Self}`",
     label = "neither `()` nor a `Result<(), E>`",
-    note = "results go into data that the task writes; errors are a `TaskError`, a `String` or a `&str`, or become one by `Into`"
+    note = "results go into data that the task writes; errors are a `TaskError`, a text, or what implements `std::error::Error + Send + Sync`"
 )]
 pub trait Outcome {
     /// The same as a result.

@@ -36,6 +36,7 @@ pub struct Explanation {
 
 /// A part of the workers' time.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Share {
     /// A class, `runtime`, or why there was nothing to do.
     pub name: String,

@@ -311,6 +311,7 @@ impl Trace {
     ///
     /// # Panics
     /// If there is none.
+    #[track_caller]
     pub fn slice(&self, at: At) -> &Slice {
         &self.ranks[at.rank].slices[at.slice]
     }

@@ -6,7 +6,7 @@ use crate::determinant::{Determinant, of_diagonal};
 use crate::error::{LinalgError, TileError};
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
-use crate::matrix::{Layout, LayoutError, TiledMatrix};
+use crate::matrix::{Layout, TiledMatrix};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -47,10 +47,8 @@ pub fn condition<T: Scalar>(
     if l.rows() == 0 {
         return Ok(1.0);
     }
-    let column = Layout::general(l.rows(), 1, l.nb());
-    let column = column
-        .and_then(|column| column.distributed(*l.distribution(), l.layout().rank()))
-        .map_err(|error: LayoutError| LinalgError::Shape(error.to_string()))?;
+    let column = Layout::general(l.rows(), 1, l.nb())?;
+    let column = column.distributed(*l.distribution(), l.layout().rank())?;
     let estimate = inverse_norm(l.rows(), |_: Op, x: &mut [T]| {
         // A is its own adjoint.
         let b = TiledMatrix::from_fn(column, |row, _| x[row]);

@@ -30,7 +30,7 @@ impl<T: Scalar> TiledMatrix<T> {
     pub fn scan(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let lower = self.structure() == Structure::Lower;
         let scan = EachTile::new("scan", self.layout(), |i, j| {
-            let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
+            let tile = self.tile_at(i, j)?;
             let part = if lower && i == j {
                 Part::Triangle
             } else {

@@ -115,6 +115,7 @@ impl Needs {
 
 /// A run that cannot fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DoesNotFit {
     /// What it needs.
     pub needs: Needs,

@@ -24,6 +24,7 @@ use std::fmt;
 const MOST_CORRECTIONS: u32 = 30;
 
 /// A solution, how it was found, and the factors that it was found with.
+#[non_exhaustive]
 pub struct Mixed<T: Scalar> {
     /// The solution, laid out like B.
     pub x: TiledMatrix<T>,

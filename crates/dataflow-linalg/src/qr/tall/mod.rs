@@ -184,8 +184,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
             Tile::from_fn(n, cols.len(), Format::ColumnMajor, &self.memory, entry)
         };
         let (r, c) = (part(0..n), part(n..n + nrhs));
-        let layout = Layout::general(n, n, n);
-        let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
+        let layout = Layout::general(n, n, n)?;
         let triangle = TiledMatrix::from_fn(layout, |i, j| r.get(i, j));
         let options = Options::of_order(n);
         let look = expect_independent(&triangle, (m, n), options, self.backend, on)?;
