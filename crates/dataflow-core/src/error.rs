@@ -92,7 +92,7 @@ impl TaskError {
             index: error.index,
             message: match error.task {
                 Some(task) => format!("{} (task {task})", error.message),
-                None => error.message,
+                None => error.message.into_string(),
             },
             source: error.source,
         }
@@ -263,9 +263,9 @@ pub struct Error {
     kind: Kind,
     name: Cow<'static, str>,
     rank: Option<Rank>,
-    task: Option<String>,
+    task: Option<Box<str>>,
     index: Option<u64>,
-    message: String,
+    message: Box<str>,
     source: Option<Arc<Foreign>>,
 }
 
@@ -275,9 +275,9 @@ impl Error {
             kind,
             name: kind.name().into(),
             rank: None,
-            task,
+            task: task.map(String::into_boxed_str),
             index: None,
-            message: message.into(),
+            message: message.into().into_boxed_str(),
             source: None,
         }
     }
@@ -341,7 +341,7 @@ impl Error {
     /// The same error, with another name for the task.
     pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
         let renamed = self.task.as_deref().and_then(rename);
-        let task = renamed.or(self.task);
+        let task = renamed.map(String::into_boxed_str).or(self.task);
         Error { task, ..self }
     }
 
@@ -351,7 +351,7 @@ impl Error {
             Some(inner) => format!("{outer:?} / {inner}"),
             None => format!("{outer:?}"),
         };
-        let task = Some(task);
+        let task = Some(task.into_boxed_str());
         Error { task, ..error }
     }
 
@@ -381,8 +381,8 @@ impl Error {
             name,
             rank,
             kind: self.name.into_owned(),
-            task: self.task.unwrap_or_default(),
-            message: self.message,
+            task: self.task.unwrap_or_default().into_string(),
+            message: self.message.into_string(),
         }
     }
 

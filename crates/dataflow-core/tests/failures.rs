@@ -563,7 +563,8 @@ fn an_error_of_another_library_is_handed_on_and_stays_the_source_however_the_pro
     let recorded = record("read", 1, |r| {
         let number = r.home(&store, 0, Rank(0));
         r.task(write(&number), |number| {
-            Ok::<_, Unread>(*number = unread()?)
+            *number = unread()?;
+            Ok::<_, Unread>(())
         });
     })
     .unwrap();
@@ -573,7 +574,8 @@ fn an_error_of_another_library_is_handed_on_and_stays_the_source_however_the_pro
         scope(&Inline, |s| {
             let number = s.handle(&mut number);
             s.task(write(&number), |number| {
-                Ok::<_, Unread>(**number = unread()?)
+                **number = unread()?;
+                Ok::<_, Unread>(())
             });
         })
         .map(drop),
@@ -582,7 +584,8 @@ fn an_error_of_another_library_is_handed_on_and_stays_the_source_however_the_pro
             s.nested(write(&number), |s, number| {
                 let number = s.handle(&mut **number);
                 s.task(write(&number), |number| {
-                    Ok::<_, Unread>(**number = unread()?)
+                    **number = unread()?;
+                    Ok::<_, Unread>(())
                 });
             });
         })

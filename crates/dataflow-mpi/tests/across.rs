@@ -39,6 +39,9 @@ impl Wire for Border {
 /// Row and column.
 type Cell = (u32, u32);
 
+/// Makes the error of a task that fails.
+type Why = fn() -> TaskError;
+
 /// Cell (m, n) needs the border of the one above and the one to the left.
 struct Wavefront {
     n: u32,
@@ -47,7 +50,7 @@ struct Wavefront {
     grid: (u32, u32),
     corner: Store<Border>,
     /// The task that fails, and why.
-    fails: Option<((u32, u32), fn() -> TaskError)>,
+    fails: Option<(Cell, Why)>,
 }
 
 const ABOVE: usize = 0;
