@@ -11,27 +11,27 @@
 
 #![allow(clippy::duplicate_mod, reason = "each example brings what all share")]
 
-#[path = "../examples/blackscholes.rs"]
+#[path = "../examples/applications/blackscholes.rs"]
 #[allow(dead_code)] // its `main`
 mod blackscholes;
-#[path = "../examples/jacobi3d.rs"]
+#[path = "../examples/applications/jacobi3d.rs"]
 #[allow(dead_code)]
 mod jacobi3d;
-#[path = "../examples/nas_ft.rs"]
+#[path = "../examples/applications/nas_ft.rs"]
 #[allow(dead_code)]
 mod nas_ft;
 #[path = "applications/prices.rs"]
 mod prices;
 #[path = "applications/shallow_water.rs"]
 mod shallow_race;
-#[path = "../examples/shallow_water.rs"]
+#[path = "../examples/applications/shallow_water.rs"]
 #[allow(dead_code)]
 mod shallow_water;
 #[path = "overhead/statistics.rs"]
 mod statistics;
 #[path = "applications/stencil.rs"]
 mod stencil;
-#[path = "../examples/swaptions.rs"]
+#[path = "../examples/applications/swaptions.rs"]
 #[allow(dead_code)]
 mod swaptions;
 #[path = "applications/transforms.rs"]

@@ -254,7 +254,7 @@ fn tell_sums<T: Scalar>(
 ) -> Result<(), Failure> {
     let own = Mutex::new([0.0; 3]);
     let sums = EachTile::new("sums", c.layout(), |i, j| {
-        let tile = c.tile_at(i, j).map_err(|absent| absent.to_string())?;
+        let tile = c.tile_at(i, j)?;
         let mut of_tile = [0.0; 3];
         for (row, col) in
             (0..tile.cols()).flat_map(|col| (0..tile.rows()).map(move |row| (row, col)))

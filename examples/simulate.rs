@@ -27,7 +27,7 @@ use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate, simulate_traced
 use dataflow::numa::topology::system;
 use dataflow::numa::{Place, Policy, Topology};
 use dataflow::prelude::{Description, TaskSpace};
-use dataflow::trace::{self, Trace};
+use dataflow::trace::{self, Trace, View};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -200,7 +200,7 @@ impl Question<'_> {
 /// Writes the traces: one as any file, several as one picture.
 fn leave(traces: &[(String, Trace)], path: &Path) -> Result<(), Failure> {
     if let [(_, trace)] = traces {
-        return cli::traced::write(trace, path);
+        return cli::traced::write(View::of(trace), path);
     }
     let runs = traces.iter().map(|(name, trace)| (&name[..], trace));
     let runs: Vec<_> = runs.collect();

@@ -34,7 +34,7 @@ use dataflow::linalg::refine::{Outcome as Refinement, bounds};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
 use dataflow::{Monitor, Runtime};
-use factors::{By, Factors, Method, both, gathered};
+use factors::{By, Factors, Method, gathered};
 use problem::{
     File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, is_checked,
     is_plan_only, judge, kept, open, over_ranks, say_more,
@@ -198,9 +198,6 @@ impl InAnyPrecision for Problem<'_> {
             return Ok(());
         };
         tell_method(method, factors.outcome(), outcome);
-        if let Factors::Lu(lu, _) = &factors {
-            lu::expect_regular(lu, runtime)?;
-        }
         outcome.digest = Some(digest(&x, runtime)?.to_string());
         task.tell_determinant(&factors, outcome)?;
         let written = match &own.output {
@@ -392,20 +389,14 @@ impl<T: Scalar> Task<'_, T> {
     fn solved(&self, method: Method) -> Result<Option<Solved<T>>, Failure> {
         let layout = self.layout(method)?;
         let factors = Factors::begin(method, layout, self.original, self.runtime)?;
-        let (mut b, mut solution, mut indefinite) = (Some(self.sides()?), None, false);
+        let (b, mut solution, mut indefinite) = (self.sides()?, None, false);
         let run = |monitor: &Monitor| -> Result<_, Failure> {
-            let by = self.by(monitor);
-            let mut look = |error: &LinalgError| {
+            let solved = factors.factor_and_solve(b, self.by(monitor));
+            let (x, report) = solved.inspect_err(|error| {
                 indefinite = matches!(error, LinalgError::NotPositiveDefinite { .. });
-            };
-            let factored = factors.factor(by).inspect_err(&mut look)?;
-            let Some(b) = b.take() else {
-                return Ok(factored);
-            };
-            let solved = factors.solve(Op::NoTranspose, b, by);
-            let (x, report) = solved.inspect_err(&mut look)?;
+            })?;
             solution = Some(x);
-            Ok(both(factored, report))
+            Ok(report)
         };
         let measured = self.settings.measure(self.runtime, run);
         let is_tried = self.settings.own.method.is_none() || method == Method::Mixed;

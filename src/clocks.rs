@@ -2,7 +2,8 @@
 //!
 //! First by tasks, in a run like any other, so that a rank that is lost is noticed; then, where each
 //! thread has a core, over the bare transport, where nothing else is on the way: there a message takes
-//! less than a tenth of that.
+//! less than a tenth of that. Ranks of one machine ask one system for the time: their clocks are one, as
+//! long as no message says that they cannot be.
 //!
 //! # Source
 //! Cristian, *Probabilistic clock synchronization*, Distributed Computing 3 (1989).
@@ -13,15 +14,18 @@ use dataflow_core::prelude::*;
 use dataflow_core::trace::Skew;
 use dataflow_mpi::Messenger;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
+use std::fs;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Messages to each rank: the shortest way of so many is within a tenth of the shortest of all.
 const TRIPS: u32 = 32;
 
-/// Over the bare transport a rank is asked until so many messages in a row were no shorter than the best,
-/// and for so many nanoseconds at most: where others use the processors, both ranks run at once in some
-/// of that time.
+/// Over the bare transport a rank is asked until the best way takes less than two microseconds, and so many
+/// messages in a row were no shorter; and for so many nanoseconds at most: where others use the
+/// processors, both ranks run at once in some of that time.
+const SHORT: u64 = 2_000;
 const IN_VAIN: u32 = 200;
 const BARE_TIME: u64 = 20_000_000;
 
@@ -34,6 +38,8 @@ use Trip::{Answer, Ask};
 /// Asks each rank for its time, one after the other.
 pub(crate) struct Clocks {
     n_ranks: u32,
+    /// By rank: whether its clock is that of rank 0, as far as is known.
+    same: Vec<bool>,
     /// By rank: when asked, what was answered, when that came.
     trips: Vec<Mutex<Vec<[u64; 3]>>>,
 }
@@ -41,34 +47,56 @@ pub(crate) struct Clocks {
 const TIME: usize = 0;
 
 impl Clocks {
-    pub fn new(n_ranks: usize) -> Self {
+    /// For each rank the name of its [`machine`], empty if it has none.
+    pub fn new(machines: &[impl AsRef<[u8]>]) -> Self {
+        let first = machines.first().map_or(&[][..], AsRef::as_ref);
+        let is_first = |machine: &[u8]| !machine.is_empty() && machine == first;
         Clocks {
-            n_ranks: n_ranks as u32,
-            trips: (0..n_ranks).map(|_| Mutex::default()).collect(),
+            n_ranks: machines.len() as u32,
+            same: machines
+                .iter()
+                .map(|machine| is_first(machine.as_ref()))
+                .collect(),
+            trips: machines.iter().map(|_| Mutex::default()).collect(),
         }
     }
 
     /// Adds what was found to what is known; on rank 0.
     pub fn add_to(self, skews: &mut Vec<Skew>) {
         skews.resize(self.trips.len(), Skew::default());
-        for (skew, trips) in skews.iter_mut().zip(self.trips) {
+        let of_ranks = self.trips.into_iter().zip(self.same);
+        for (skew, (trips, is_same)) in skews.iter_mut().zip(of_ranks) {
             let trips = trips
                 .into_inner()
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
             // The last question has no answer.
-            skew.add(trips.into_iter().filter(|trip| trip[2] > 0));
+            let trips = trips.into_iter().filter(|trip| trip[2] > 0);
+            match is_same {
+                true => skew.add_same(trips),
+                false => skew.add(trips),
+            }
         }
     }
 
-    /// Asks each rank over the bare transport. All ranks call this between the same two runs.
+    /// Whether there is a clock that may be another than rank 0's.
+    pub fn are_several(&self) -> bool {
+        self.same.contains(&false)
+    }
+
+    /// Asks each rank whose clock may be another over the bare transport. All ranks call this between
+    /// the same two runs.
     ///
     /// # Errors
     /// If a rank is lost, or a run is open.
     pub fn ask_bare(&self, messenger: &Messenger) -> Result<(), Error> {
-        let first = messenger.rank() == Rank(0);
-        let talk = |bare: &mut Raw<'_>| match first {
-            true => (1..self.n_ranks).try_for_each(|rank| self.ask(bare, rank)),
-            false => answer(bare),
+        let Rank(own) = messenger.rank();
+        let is_asked = |rank: &u32| !self.same[*rank as usize];
+        let talk = |bare: &mut Raw<'_>| match own {
+            0 => (1..self.n_ranks)
+                .filter(is_asked)
+                .try_for_each(|rank| self.ask(bare, rank)),
+            _ if is_asked(&own) => answer(bare),
+            _ => Ok(()),
         };
         messenger.bare(true, talk).flatten()
     }
@@ -79,7 +107,9 @@ impl Clocks {
         let (to, since) = (Rank(rank), now());
         let (mut best, mut in_vain) = (None, 0);
         let mut time = Heap.allocate(size_of::<u64>());
-        while in_vain < IN_VAIN && now().saturating_sub(since) < BARE_TIME {
+        let is_short =
+            |best: &Option<(u64, _)>| best.as_ref().is_some_and(|(took, _)| *took < SHORT);
+        while (in_vain < IN_VAIN || !is_short(&best)) && now().saturating_sub(since) < BARE_TIME {
             let asked = now();
             bare.send(to, &more);
             time = bare.receive(to, time)?;
@@ -131,6 +161,17 @@ fn answer(bare: &mut Raw<'_>) -> Result<(), Error> {
             return Ok(());
         }
         bare.send(Rank(0), &Sendable::new(now().to_le_bytes().to_vec()));
+    }
+}
+
+/// The name of the machine whose system this process asks for the time, until it is started again; empty
+/// if it has none.
+pub(crate) fn machine() -> Vec<u8> {
+    let kernel = Path::new("/proc/sys/kernel");
+    let told = |name| fs::read(kernel.join(name)).unwrap_or_default();
+    match told("random/boot_id") {
+        boot if boot.is_empty() => boot,
+        boot => [boot, told("hostname")].concat(),
     }
 }
 
@@ -240,17 +281,30 @@ mod tests {
     #[test]
     fn the_questions_are_proved_for_1_to_4_ranks() {
         for n_ranks in 1..=4 {
-            let clocks = Clocks::new(n_ranks);
+            let clocks = Clocks::new(&vec![""; n_ranks]);
             verify(&clocks, n_ranks as u32).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
         }
     }
 
     #[test]
+    fn ranks_of_one_machine_have_one_clock_and_others_are_asked() {
+        let clocks = Clocks::new(&["here", "here", "there", ""]);
+        assert_eq!(clocks.same, [true, true, false, false]);
+        assert!(clocks.are_several() && !Clocks::new(&["here"; 3]).are_several());
+        assert!(
+            Clocks::new(&[""; 2]).are_several(),
+            "of machines without a name"
+        );
+        assert_eq!(machine(), machine());
+        assert_eq!(machine().is_empty(), !cfg!(target_os = "linux"));
+    }
+
+    #[test]
     fn ranks_that_have_one_clock_are_found_to_have_one() {
         let skews = crate::launch(crate::Runtime::builder().ranks(3).threads(1), |runtime| {
-            let by_tasks = Clocks::new(3);
+            let by_tasks = Clocks::new(&[""; 3]);
             runtime.run_across(&by_tasks)?;
-            let bare = Clocks::new(3);
+            let bare = Clocks::new(&[""; 3]);
             runtime
                 .messenger()
                 .map_or(Ok(()), |messenger| bare.ask_bare(messenger))?;

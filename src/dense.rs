@@ -42,6 +42,24 @@ pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 /// assert!((unit[(0, 0)] - 1.0).abs() < 1e-15 && unit[(0, 1)].abs() < 1e-15);
 /// # Ok::<(), dataflow::linalg::LinalgError>(())
 /// ```
+/// With workers of one's own, or watched by a [`Monitor`](crate::Monitor), the array is put into tiles
+/// and [`Tiled`](crate::Tiled) has the same calls:
+/// ```
+/// use dataflow::linalg::cholesky::default_tile_order;
+/// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow::{Monitor, prelude::*};
+/// use ndarray::{Array2, array};
+///
+/// let (a, b) = (array![[4.0, 2.0], [2.0, 10.0]], array![[8.0], [22.0]]);
+/// let nb = default_tile_order::<f64>(2);
+/// let a = TiledMatrix::from_ndarray(Layout::general(2, 2, nb)?, a.view())?;
+/// let b = TiledMatrix::from_ndarray(Layout::general(2, 1, nb)?, b.view())?;
+///
+/// let (runtime, monitor) = (Runtime::builder().threads(2).build()?, Monitor::new());
+/// let x: Array2<f64> = a.solve(&b, &runtime.watched_by(&monitor))?.to_ndarray()?;
+/// assert_eq!(x, array![[1.0], [2.0]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Dense<T: Scalar> {
     /// L with A = L·Lᴴ, zeros above the diagonal. Only the lower triangle of A is read.
     ///
@@ -320,7 +338,11 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
                 let runtime = Runtime::shared().map_err(LinalgError::Run)?;
                 return Ok(qr::tall_least_squares(self.view(), b, AUTO, runtime)?.0);
             }
-            QrFactor::new(self.view())?.solved(b)
+            if is_small((m, n)) {
+                return QrFactor::new(self.view())?.solved(b);
+            }
+            let (place, a, b) = sides(self.view(), b)?;
+            Ok(array(&steps::least_squares((&a, &b), place.on())?))
         })
     }
 
@@ -362,7 +384,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         }
         match is_small(self.dim()) {
             true => factored::inverted_at_once(self.view()),
-            false => Factors::of(self.view())?.inverse_array(),
+            false => factored::inverted_by_lu(self.view()),
         }
     }
 
@@ -425,15 +447,14 @@ fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2
         if let Some(x) = factored::solved_at_once(a, b) {
             return Ok(x);
         }
-        match factored::factored(a) {
-            Ok(l) => return factored::solved(&l, b),
+        match factored::solved_definite(a, b) {
             Err(LinalgError::NotPositiveDefinite { .. }) => {}
-            Err(error) => return Err(error),
+            answer => return answer,
         }
     }
     match is_small(a.dim()) && is_small(b.dim()) {
         true => factored::solved_by_lu_at_once(a, b),
-        false => Factors::of(a)?.solve_array(b),
+        false => factored::solved_by_lu(a, b),
     }
 }
 

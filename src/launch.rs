@@ -1,13 +1,15 @@
 //! Launch: the same program on every rank.
 
-use crate::runtime::{Runtime, RuntimeBuilder};
+use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM};
 use dataflow_core::Error;
+use dataflow_core::rank::Rank;
 use dataflow_mpi::Messenger;
 use dataflow_mpi::start::{self, Place, Seat, Staying};
 use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_numa::topology::share::LocalRank;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -56,6 +58,12 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// This process returns when the parts of all ranks have ended; if its own has ended well it waits for
 /// them without limit. What the others print goes where this process prints.
 ///
+/// # Traces
+/// With `DATAFLOW_TRACE` in the environment of every rank (a file, in the format of its extension) the
+/// runs of the program are recorded, unless `settings` ask for [traces](RuntimeBuilder::trace) themselves.
+/// When all ranks have ended well, rank 0 writes the longest with the parts of all; if one fails, it writes its
+/// own part. Until then the traces of all runs are kept.
+///
 /// # Errors
 /// Wrong settings, or an error of the program; of several ranks' errors the first that is not only the
 /// loss of another rank. If a process that this call has started fails, an error that says so.
@@ -90,11 +98,46 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     settings: RuntimeBuilder,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
+    let page = settings.page()?;
+    let settings = match &page {
+        Some(_) => settings.trace(TRACE_ROOM),
+        None => settings,
+    };
+    let program = |runtime: &Runtime| {
+        let answer = program(runtime);
+        if let Some(path) = &page {
+            leave_page(runtime, path, answer.is_ok());
+        }
+        answer
+    };
     match settings.chosen()? {
         Transport::Local if settings.ranks == 1 => program(&settings.build()?),
         Transport::Local => as_threads(&settings, &program),
         Transport::Tcp => over_sockets(&settings, &program),
         Transport::Mpi => under_mpi(&settings, &program),
+    }
+}
+
+/// Writes the longest trace, of all ranks or of rank 0 alone. The program's answer stands, whatever comes
+/// of it.
+fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
+    let traces = match (of_all, runtime.tracer()) {
+        (false, Some(tracer)) => Ok(tracer.take()),
+        _ => runtime.traces(),
+    };
+    let told = traces
+        .map_err(|fault| fault.to_string())
+        .and_then(|traces| {
+            let longest = traces.iter().max_by_key(|trace| trace.length());
+            match longest.filter(|_| runtime.rank() == Rank(0)) {
+                Some(trace) => {
+                    dataflow_trace::write(trace, path).map_err(|fault| fault.to_string())
+                }
+                None => Ok(()),
+            }
+        });
+    if let Err(fault) = told {
+        eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
     }
 }
 

@@ -90,6 +90,8 @@ pub use ndarray;
 
 pub use dataflow_core::error::{Error, Kind, TaskError};
 pub use dataflow_core::monitor::{Monitor, Progress};
+#[cfg(feature = "serde")]
+pub use dataflow_core::wire_by_serde;
 pub use dataflow_core::{Report, task_names, task_space};
 pub use dataflow_numa::{Bind, Placing, Policy};
 pub use dense::{Dense, Lu};

@@ -71,7 +71,7 @@ impl Place {
         layout: Result<Layout, LayoutError>,
         entries: &impl Entries<T>,
     ) -> Result<TiledMatrix<T>, LinalgError> {
-        let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
+        let layout = layout?;
         let Some(runtime) = self.runtime else {
             return Ok(TiledMatrix::from_entries_in(layout, heap(), entries));
         };
@@ -108,8 +108,7 @@ pub(crate) fn heap() -> Arc<dyn Memory> {
 
 /// A small tile as the only one of a matrix.
 pub(crate) fn in_one_tile<T: Scalar>(tile: Tile<T>) -> Result<TiledMatrix<T>, LinalgError> {
-    let layout = Layout::general(tile.rows(), tile.cols(), SMALL);
-    let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
+    let layout = Layout::general(tile.rows(), tile.cols(), SMALL)?;
     let matrix = TiledMatrix::vacant(layout, heap());
     if layout.n_slots() > 0 {
         // There is a slot: the matrix is not empty.

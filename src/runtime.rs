@@ -1,6 +1,6 @@
 //! The runtime: workers, memory and messenger of one rank, reusable for many runs.
 
-use crate::clocks::Clocks;
+use crate::clocks::{Clocks, machine};
 use crate::collective::{Agreement, Gather};
 use crate::launch::Transport;
 use dataflow_core::data::Store;
@@ -52,6 +52,14 @@ pub struct Runtime {
 }
 
 /// Settings of a [`Runtime`].
+///
+/// # Examples
+/// ```
+/// use dataflow::{Bind, Policy, Runtime};
+/// let builder = Runtime::builder().threads(2).bind(Bind::None).policy(Policy::distance());
+/// assert_eq!(builder.build()?.n_threads(), 2);
+/// # Ok::<(), dataflow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RuntimeBuilder {
     threads: Option<usize>,
@@ -117,9 +125,7 @@ impl Runtime {
             let wrong = |error| Error::wrong_settings(format!("DATAFLOW_POLICY: {error}"));
             builder = builder.policy(policy.parse().map_err(wrong)?);
         }
-        if let Some(path) = variable("DATAFLOW_TRACE")? {
-            builder.tracer = Some(tracer_to(path.into())?);
-        }
+        builder.tracer = page()?.map(tracer_to);
         builder.build()
     }
 
@@ -462,10 +468,19 @@ impl Runtime {
         if self.tracer.is_none() || self.n_ranks() == 1 || self.transport == Transport::Local {
             return Ok(());
         }
-        let clocks = Clocks::new(self.n_ranks());
         // The workers have no tracer.
-        run_across(&clocks, &Context::new(&self.workers).across(self.courier()))?;
-        if let (Some(messenger), true) = (&self.messenger, self.have_cores()?) {
+        let context = Context::new(&self.workers).across(self.courier());
+        let own = [vec![u8::from(self.has_cores)], machine()].concat();
+        let gather = Gather::new(own, self.n_ranks());
+        run_across(&gather, &context)?;
+        let told = gather.into_all();
+        let (cores, machines): (Vec<_>, Vec<_>) =
+            told.iter().filter_map(|told| told.split_first()).unzip();
+        let clocks = Clocks::new(&machines);
+        run_across(&clocks, &context)?;
+        // Where each thread has a core, waiting for messages may keep one busy.
+        let have_cores = cores.into_iter().all(|&has| has == 1);
+        if let (Some(messenger), true) = (&self.messenger, have_cores && clocks.are_several()) {
             clocks.ask_bare(messenger)?;
         }
         if self.rank() == Rank(0) {
@@ -473,13 +488,6 @@ impl Runtime {
             clocks.add_to(&mut skews.unwrap_or_else(PoisonError::into_inner));
         }
         Ok(())
-    }
-
-    /// Whether each thread of each rank has a core: then waiting for messages may keep one busy.
-    fn have_cores(&self) -> Result<bool, Error> {
-        let gather = Gather::new(vec![u8::from(self.has_cores)], self.n_ranks());
-        run_across(&gather, &Context::new(&self.workers).across(self.courier()))?;
-        Ok(gather.into_all().iter().all(|has| has == &[1]))
     }
 
     /// Traces of runs, each with those of the other ranks.
@@ -551,6 +559,10 @@ impl Executor for Runtime {
 
     fn tracer(&self) -> Option<&Tracer> {
         self.tracer.as_ref()
+    }
+
+    fn memory(&self) -> Arc<dyn Memory> {
+        self.memory()
     }
 }
 
@@ -659,6 +671,14 @@ impl RuntimeBuilder {
         RuntimeBuilder { messages, ..self }
     }
 
+    /// Where the environment wants a trace, if these settings ask for none.
+    pub(crate) fn page(&self) -> Result<Option<PathBuf>, Error> {
+        match self.tracer {
+            Some(_) => Ok(None),
+            None => page(),
+        }
+    }
+
     /// Starts the workers of a single rank.
     ///
     /// # Errors
@@ -689,7 +709,7 @@ impl RuntimeBuilder {
         transport: Transport,
         carrier: Box<dyn Carrier>,
     ) -> Result<Runtime, Error> {
-        let machine = Topology::discover().map_err(|error| wrong(&error))?;
+        let machine = Topology::discover().map_err(wrong)?;
         let n_cores = machine.n_cores();
         let granted = share::granted();
         let room = granted.as_ref().map_or(0, Vec::len).max(n_cores);
@@ -731,22 +751,32 @@ impl RuntimeBuilder {
 }
 
 fn start(workers: WorkersBuilder) -> Result<Workers, Error> {
-    workers.build().map_err(|error| wrong(&error))
+    workers.build().map_err(wrong)
 }
 
-fn wrong(error: &dyn fmt::Display) -> Error {
-    Error::wrong_settings(error.to_string())
+fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::wrong_settings(error.to_string()).with_source(error)
 }
 
 /// Bytes of records, where nobody says how many: eight million tasks.
-const TRACE_ROOM: usize = 256 << 20;
+pub(crate) const TRACE_ROOM: usize = 256 << 20;
+
+/// The file that `DATAFLOW_TRACE` names.
+fn page() -> Result<Option<PathBuf>, Error> {
+    let Some(path) = variable("DATAFLOW_TRACE")?.map(PathBuf::from) else {
+        return Ok(None);
+    };
+    match dataflow_trace::Format::of(&path) {
+        Some(_) => Ok(Some(path)),
+        None => {
+            let unknown = dataflow_trace::WriteError::Extension(path);
+            Err(Error::wrong_settings(format!("DATAFLOW_TRACE: {unknown}")))
+        }
+    }
+}
 
 /// Writes the trace of the longest run so far to a file.
-fn tracer_to(path: PathBuf) -> Result<Tracer, Error> {
-    if dataflow_trace::Format::of(&path).is_none() {
-        let unknown = dataflow_trace::WriteError::Extension(path);
-        return Err(Error::wrong_settings(format!("DATAFLOW_TRACE: {unknown}")));
-    }
+fn tracer_to(path: PathBuf) -> Tracer {
     let longest = Mutex::new(0);
     let write = move |trace: Trace| {
         let mut longest = longest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -757,7 +787,7 @@ fn tracer_to(path: PathBuf) -> Result<Tracer, Error> {
             }
         }
     };
-    Ok(Tracer::new(TRACE_ROOM).telling(write))
+    Tracer::new(TRACE_ROOM).telling(write)
 }
 
 /// A variable of the environment; `None` if it is not set or empty.

@@ -1,5 +1,5 @@
-//! Tiled: the calls of [`Dense`](crate::Dense) on tiled matrices, with a runtime of one's own; and
-//! the steps that both take.
+//! Tiled: the calls of [`Dense`](crate::Dense) on tiled matrices, run by an executor of one's own;
+//! and the steps that both take.
 //!
 //! # Law
 //! Nothing is changed in place: a call copies what it overwrites, tile by tile; a factor that is kept
@@ -9,9 +9,9 @@
 //! # Elsewhere
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
-use crate::Runtime;
-use crate::factored::{Factors, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
+use crate::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
 use crate::place::expect_rows;
+use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::{Entries, Layout, LayoutError, Structure, TiledMatrix};
@@ -39,12 +39,31 @@ pub(crate) const AUTO: Backend = Backend::Auto;
 /// assert_eq!(a.dot_tiled(&b, &runtime)?.to_column_major()?, [76.0, 236.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+/// A [`Runtime`](crate::Runtime) is one executor, [`Inline`](crate::core::port::Inline) another, and a
+/// runtime that is watched a third: a monitor follows all runs of a call, and cancels what is left of
+/// it.
+/// ```
+/// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow::{Monitor, prelude::*};
+///
+/// let runtime = Runtime::builder().threads(2).build()?;
+/// let monitor = Monitor::new();
+/// let watched = runtime.watched_by(&monitor);
+/// let a = TiledMatrix::from_fn(Layout::general(64, 64, 16)?, |i, j| if i == j { 2.0 } else { 0.5 });
+/// let factor = a.lu_factor(&watched)?;
+/// assert!(monitor.progress().done > 0);
+///
+/// monitor.cancel();
+/// let b = TiledMatrix::from_fn(Layout::general(64, 1, 16)?, |_, _| 1.0);
+/// assert_eq!(factor.solve(&b).unwrap_err().name(), "cancelled");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Tiled<T: Scalar>: Sized {
     /// L with A = L·Lᴴ, stored as [`Structure::Lower`]. Only the lower triangle of A is read.
     ///
     /// # Errors
     /// If A is not square, not finite or not positive definite; then the index is LAPACK's INFO.
-    fn cholesky(&self, runtime: &Runtime) -> Result<Self, LinalgError>;
+    fn cholesky(&self, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// L, kept to solve with as often as there are right-hand sides, for the inverse, the determinant
     /// and the condition. In place of A if that is stored as [`Structure::Lower`].
@@ -66,7 +85,7 @@ pub trait Tiled<T: Scalar>: Sized {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn cholesky_factor(self, runtime: &Runtime) -> Result<TiledCholeskyFactor<'_, T>, LinalgError>;
+    fn cholesky_factor(self, on: &dyn Executor) -> Result<TiledCholeskyFactor<'_, T>, LinalgError>;
 
     /// P, L and U in place of A, kept to solve with as often as there are right-hand sides, for the
     /// inverse, the determinant and the condition.
@@ -85,7 +104,7 @@ pub trait Tiled<T: Scalar>: Sized {
     /// assert_eq!(factor.solve(&b)?.to_column_major()?, [1.0, 1.0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn lu_factor(self, runtime: &Runtime) -> Result<TiledLuFactor<'_, T>, LinalgError>;
+    fn lu_factor(self, on: &dyn Executor) -> Result<TiledLuFactor<'_, T>, LinalgError>;
 
     /// Q and R in place of A, kept to solve problems of least squares with as often as there are
     /// right-hand sides; of a wide A the adjoint is made and factored.
@@ -105,7 +124,7 @@ pub trait Tiled<T: Scalar>: Sized {
     /// assert!((x[0] - 0.5).abs() < 1e-14 && (x[1] - 2.5).abs() < 1e-14);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    fn qr_factor(self, runtime: &Runtime) -> Result<TiledQrFactor<'_, T>, LinalgError>;
+    fn qr_factor(self, on: &dyn Executor) -> Result<TiledQrFactor<'_, T>, LinalgError>;
 
     /// X with A·X = B: by Cholesky if A is stored as [`Structure::Lower`], by LU with partial
     /// pivoting otherwise.
@@ -115,21 +134,21 @@ pub trait Tiled<T: Scalar>: Sized {
     /// # Errors
     /// If shapes, tile orders or grids disagree, A is not square, not finite or singular; over ranks
     /// if a Hermitian A is not positive definite.
-    fn solve(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError>;
+    fn solve(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// Pivots and factors of P·A = L·U, for any shape: L unit lower below the diagonal, U on and
     /// above it, as [`lu::solve`] takes them. A singular matrix has factors, too.
     ///
     /// # Errors
     /// If A is not finite, or not stored as [`Structure::General`].
-    fn lu(&self, runtime: &Runtime) -> Result<(lu::Pivots<T>, Self), LinalgError>;
+    fn lu(&self, on: &dyn Executor) -> Result<(lu::Pivots<T>, Self), LinalgError>;
 
     /// Q and R with A = Q·R, for any shape: Q is m × k with orthonormal columns, R k × n and upper
     /// triangular, k = min(m, n).
     ///
     /// # Errors
     /// If A is not finite, or not stored as [`Structure::General`].
-    fn qr(&self, runtime: &Runtime) -> Result<(Self, Self), LinalgError>;
+    fn qr(&self, on: &dyn Executor) -> Result<(Self, Self), LinalgError>;
 
     /// The X that makes ‖B − A·X‖₂ least, by QR; the shortest of all solutions if A has more columns
     /// than rows. A must have full rank.
@@ -137,7 +156,7 @@ pub trait Tiled<T: Scalar>: Sized {
     /// # Errors
     /// If shapes or tile orders disagree, A or B is not finite; [`LinalgError::RankDeficient`] with
     /// the rank of A if it is not full.
-    fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError>;
+    fn least_squares(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// The shortest of the X that make ‖B − A·X‖₂ least, whatever the rank of A; and that rank. By QR
     /// with column pivoting; what `rcond` is: [`qr::pivoted`](dataflow_linalg::qr::pivoted).
@@ -148,134 +167,131 @@ pub trait Tiled<T: Scalar>: Sized {
         &self,
         b: &Self,
         rcond: Option<f64>,
-        runtime: &Runtime,
+        on: &dyn Executor,
     ) -> Result<(Self, usize), LinalgError>;
 
     /// How many columns of A are independent: [`qr::pivoted`](dataflow_linalg::qr::pivoted).
     ///
     /// # Errors
     /// If A is not finite, not stored as [`Structure::General`], or `rcond` is not allowed.
-    fn rank(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<usize, LinalgError>;
+    fn rank(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<usize, LinalgError>;
 
     /// A⁺, the pseudo-inverse: [`qr::pseudo_inverse`](dataflow_linalg::qr::pseudo_inverse).
     ///
     /// # Errors
     /// As [`rank`](Self::rank).
-    fn pseudo_inverse(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<Self, LinalgError>;
+    fn pseudo_inverse(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes; stored like A.
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
-    fn inverse(&self, runtime: &Runtime) -> Result<Self, LinalgError>;
+    fn inverse(&self, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// A·B.
     ///
     /// # Errors
     /// If shapes or tile orders disagree.
-    fn dot_tiled(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError>;
+    fn dot_tiled(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError>;
 }
 
 impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
-    fn cholesky(&self, runtime: &Runtime) -> Result<Self, LinalgError> {
+    fn cholesky(&self, on: &dyn Executor) -> Result<Self, LinalgError> {
         expect_square((self.rows(), self.cols()))?;
         let l = copy(
             self,
             alike(self, Layout::lower(self.rows(), self.nb()))?,
-            runtime,
+            on,
         )?;
-        cholesky::factor(&l, AUTO, runtime)?;
+        cholesky::factor(&l, AUTO, on)?;
         Ok(l)
     }
 
-    fn solve(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
+    fn solve(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
         expect_square((self.rows(), self.cols()))?;
         if self.structure() == Structure::Lower {
             // Shapes that do not fit are told before the work.
-            cholesky::Solve::new(self, b, Backend::Auto)?;
-            let l = copy(self, *self.layout(), runtime)?;
-            let x = copy(b, *b.layout(), runtime)?;
-            match cholesky::factor_and_solve(&l, &x, AUTO, runtime) {
+            cholesky::substitution(self, b, Backend::Auto)?;
+            let l = copy(self, *self.layout(), on)?;
+            let x = copy(b, *b.layout(), on)?;
+            match cholesky::factor_and_solve(&l, &x, AUTO, on) {
                 Ok(_) => return Ok(x),
-                Err(LinalgError::NotPositiveDefinite { .. }) if runtime.n_ranks() == 1 => {}
+                Err(LinalgError::NotPositiveDefinite { .. }) if on.courier().n_ranks() == 1 => {}
                 Err(error) => return Err(error),
             }
         }
-        let x = copy(b, *b.layout(), runtime)?;
-        Factors::new(whole(self, runtime)?, runtime)?.solve(&x, runtime)?;
+        let (a, x) = (whole(self, on)?, copy(b, *b.layout(), on)?);
+        steps::solve_by_lu(&a, &x, on)?;
         Ok(x)
     }
 
-    fn cholesky_factor(self, runtime: &Runtime) -> Result<TiledCholeskyFactor<'_, T>, LinalgError> {
-        TiledCholeskyFactor::new(self, runtime)
+    fn cholesky_factor(self, on: &dyn Executor) -> Result<TiledCholeskyFactor<'_, T>, LinalgError> {
+        TiledCholeskyFactor::new(self, on)
     }
 
-    fn lu_factor(self, runtime: &Runtime) -> Result<TiledLuFactor<'_, T>, LinalgError> {
-        TiledLuFactor::new(self, runtime)
+    fn lu_factor(self, on: &dyn Executor) -> Result<TiledLuFactor<'_, T>, LinalgError> {
+        TiledLuFactor::new(self, on)
     }
 
-    fn qr_factor(self, runtime: &Runtime) -> Result<TiledQrFactor<'_, T>, LinalgError> {
-        TiledQrFactor::new(self, runtime)
+    fn qr_factor(self, on: &dyn Executor) -> Result<TiledQrFactor<'_, T>, LinalgError> {
+        TiledQrFactor::new(self, on)
     }
 
-    fn lu(&self, runtime: &Runtime) -> Result<(lu::Pivots<T>, Self), LinalgError> {
-        let a = copy(self, *self.layout(), runtime)?;
-        let pivots = steps::factor_by_lu(&a, runtime)?;
+    fn lu(&self, on: &dyn Executor) -> Result<(lu::Pivots<T>, Self), LinalgError> {
+        let a = copy(self, *self.layout(), on)?;
+        let pivots = steps::factor_by_lu(&a, on)?;
         Ok((pivots, a))
     }
 
-    fn qr(&self, runtime: &Runtime) -> Result<(Self, Self), LinalgError> {
-        steps::qr(&copy(self, *self.layout(), runtime)?, runtime)
+    fn qr(&self, on: &dyn Executor) -> Result<(Self, Self), LinalgError> {
+        steps::qr(&copy(self, *self.layout(), on)?, on)
     }
 
-    fn least_squares(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
+    fn least_squares(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
         expect_rows((b.rows(), b.cols()), self.rows())?;
-        let a = copy(self, *self.layout(), runtime)?;
-        TiledQrFactor::new(a, runtime)?.least_squares(b)
+        let (a, b) = (copy(self, *self.layout(), on)?, copy(b, *b.layout(), on)?);
+        steps::least_squares((&a, &b), on)
     }
 
     fn least_squares_minimum_norm(
         &self,
         b: &Self,
         rcond: Option<f64>,
-        runtime: &Runtime,
+        on: &dyn Executor,
     ) -> Result<(Self, usize), LinalgError> {
-        let (a, b) = (
-            copy(self, *self.layout(), runtime)?,
-            copy(b, *b.layout(), runtime)?,
-        );
-        steps::least_squares_minimum_norm((&a, &b), rcond, runtime)
+        let (a, b) = (copy(self, *self.layout(), on)?, copy(b, *b.layout(), on)?);
+        steps::least_squares_minimum_norm((&a, &b), rcond, on)
     }
 
-    fn rank(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<usize, LinalgError> {
-        steps::rank(&copy(self, *self.layout(), runtime)?, rcond, runtime)
+    fn rank(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<usize, LinalgError> {
+        steps::rank(&copy(self, *self.layout(), on)?, rcond, on)
     }
 
-    fn pseudo_inverse(&self, rcond: Option<f64>, runtime: &Runtime) -> Result<Self, LinalgError> {
-        steps::pseudo_inverse(&copy(self, *self.layout(), runtime)?, rcond, runtime)
+    fn pseudo_inverse(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<Self, LinalgError> {
+        steps::pseudo_inverse(&copy(self, *self.layout(), on)?, rcond, on)
     }
 
-    fn inverse(&self, runtime: &Runtime) -> Result<Self, LinalgError> {
+    fn inverse(&self, on: &dyn Executor) -> Result<Self, LinalgError> {
         expect_square((self.rows(), self.cols()))?;
         if self.structure() == Structure::Lower {
-            let a = copy(self, *self.layout(), runtime)?;
-            match cholesky::inverse(&a, AUTO, runtime) {
+            let a = copy(self, *self.layout(), on)?;
+            match cholesky::inverse(&a, AUTO, on) {
                 Ok(_) => return Ok(a),
-                Err(LinalgError::NotPositiveDefinite { .. }) if runtime.n_ranks() == 1 => {}
+                Err(LinalgError::NotPositiveDefinite { .. }) if on.courier().n_ranks() == 1 => {}
                 Err(error) => return Err(error),
             }
         }
-        let x = Factors::new(whole(self, runtime)?, runtime)?.inverse(runtime)?;
+        let x = steps::invert_by_lu(whole(self, on)?, on)?;
         match self.structure() {
             Structure::General => Ok(x),
-            Structure::Lower => copy(&x, *self.layout(), runtime),
+            Structure::Lower => copy(&x, *self.layout(), on),
         }
     }
 
-    fn dot_tiled(&self, b: &Self, runtime: &Runtime) -> Result<Self, LinalgError> {
+    fn dot_tiled(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
         let layout = alike(self, Layout::general(self.rows(), b.cols(), self.nb()))?;
-        let c = filled(layout, &|_: usize, _: usize| T::zero(), runtime)?;
-        steps::multiply((self, b), &c, runtime)?;
+        let c = filled(layout, &|_: usize, _: usize| T::zero(), on)?;
+        steps::multiply((self, b), &c, on)?;
         Ok(c)
     }
 }
@@ -285,21 +301,18 @@ pub(crate) fn alike<T: Scalar>(
     a: &TiledMatrix<T>,
     layout: Result<Layout, LayoutError>,
 ) -> Result<Layout, LinalgError> {
-    let spread = layout.and_then(|layout| {
-        let layout = layout.with_format(a.format());
-        layout.distributed(*a.distribution(), a.layout().rank())
-    });
-    spread.map_err(|error| LinalgError::Shape(error.to_string()))
+    let layout = layout?.with_format(a.format());
+    Ok(layout.distributed(*a.distribution(), a.layout().rank())?)
 }
 
 /// A matrix with the given entries.
 fn filled<T: Scalar>(
     layout: Layout,
     entries: &impl Entries<T>,
-    runtime: &Runtime,
+    on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    let tiles = TiledMatrix::vacant(layout, runtime.memory());
-    tiles.fill(entries, runtime).map_err(LinalgError::Run)?;
+    let tiles = TiledMatrix::vacant(layout, on.memory());
+    tiles.fill(entries, on).map_err(LinalgError::Run)?;
     Ok(tiles)
 }
 
@@ -307,17 +320,17 @@ fn filled<T: Scalar>(
 pub(crate) fn copy<T: Scalar>(
     a: &TiledMatrix<T>,
     layout: Layout,
-    runtime: &Runtime,
+    on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    filled(layout, a, runtime)
+    filled(layout, a, on)
 }
 
 /// Both triangles of a matrix.
-fn whole<T: Scalar>(a: &TiledMatrix<T>, runtime: &Runtime) -> Result<TiledMatrix<T>, LinalgError> {
+fn whole<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
     copy(
         a,
         alike(a, Layout::general(a.rows(), a.cols(), a.nb()))?,
-        runtime,
+        on,
     )
 }
 

@@ -1,20 +1,24 @@
 //! Every lie about the spaces of linear algebra is found: each edge removed, doubled or redirected, each
 //! flow, slot, root and count changed.
 
+#[path = "edges/mod.rs"]
+mod edges;
 #[path = "../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
 use dataflow::core::port::Heap;
 use dataflow::core::prelude::*;
-use dataflow::linalg::cholesky::{Factor, Inverse, InverseTask, Solve, SolveTask, Task};
+use dataflow::core::space::Erased;
+use dataflow::linalg::cholesky::{Factor, Inverse, InverseTask, Task, substitution};
 use dataflow::linalg::kernel::{Backend, Op, Side};
 use dataflow::linalg::lu::{self, Pivots, Unpivoted, UnpivotedTask};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::linalg::product::{
-    Gemm, Herk, HerkTask, Operand, ProductTask, Torus, TorusTask, Triangular, TriangularOperand,
-    TriangularTask,
+    Gemm, Herk, HerkTask, Operand, ProductTask, Substitution, SubstitutionTask, Torus, TorusTask,
+    Triangular, TriangularOperand, TriangularTask,
 };
 use dataflow::linalg::qr::{self, Options, Reduction, Reflectors, Tree};
+use edges::every_edge_counts;
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
@@ -63,15 +67,17 @@ specimen!(
 );
 
 specimen!(
-    Solve<'static, f64>,
-    SolveTask,
+    Substitution<'static, f64>,
+    SubstitutionTask,
     [
-        SolveTask::Forward { k: 20, j: 0 },
-        SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
-        SolveTask::Backward { k: 0, j: 20 },
-        SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
-        SolveTask::GiveDown { i: 0, k: 1 },
-        SolveTask::GiveUp { i: 20, k: 0 },
+        SubstitutionTask::Begin { m: 20, j: 0 },
+        SubstitutionTask::Forward { k: 20, j: 0 },
+        SubstitutionTask::ForwardUpdate { m: 1, k: 1, j: 0 },
+        SubstitutionTask::Backward { k: 0, j: 20 },
+        SubstitutionTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+        SubstitutionTask::GiveCorner { k: 20 },
+        SubstitutionTask::GiveDown { m: 0, k: 1 },
+        SubstitutionTask::GiveUp { m: 20, k: 0 },
     ]
 );
 
@@ -129,8 +135,6 @@ specimen!(
     [
         TriangularTask::Give { m: 20, k: 20 },
         TriangularTask::Begin { m: 0, n: 20 },
-        TriangularTask::Solve { m: 0, n: 20 },
-        TriangularTask::Subtract { m: 0, k: 0, n: 0 },
         TriangularTask::Multiply { m: 20, n: 0 },
         TriangularTask::Add { m: 1, k: 1, n: 0 },
     ]
@@ -188,18 +192,13 @@ specimen!(
     ]
 );
 specimen!(
-    lu::Solve<'static, f64>,
-    lu::SolveTask,
+    lu::Reorder<'static, f64>,
+    lu::ReorderTask,
     [
-        lu::SolveTask::Order { k: 20 },
-        lu::SolveTask::Give { m: 20, n: 0 },
-        lu::SolveTask::Begin { m: 0, j: 20 },
-        lu::SolveTask::Leave { r: 20, j: 0 },
-        lu::SolveTask::Settle { m: 20, j: 0 },
-        lu::SolveTask::Forward { k: 20, j: 0 },
-        lu::SolveTask::ForwardUpdate { m: 1, k: 1, j: 0 },
-        lu::SolveTask::Backward { k: 0, j: 20 },
-        lu::SolveTask::BackwardUpdate { m: 0, k: 0, j: 0 },
+        lu::ReorderTask::Order { k: 20 },
+        lu::ReorderTask::Begin { m: 0, j: 20 },
+        lu::ReorderTask::Leave { r: 20, j: 0 },
+        lu::ReorderTask::Settle { m: 20, j: 0 },
     ]
 );
 
@@ -240,29 +239,40 @@ fn every_mutant_of_the_factorisation_is_found() {
     }
 }
 
+/// Another tile of A, which nobody changes, may be read: no contradiction.
+fn solves_with_another(
+    mutation: &Mutation<SubstitutionTask>,
+    n_slots: usize,
+    n_ranks: u32,
+) -> bool {
+    use SubstitutionTask::{GiveCorner, GiveDown, GiveUp};
+    match mutation {
+        Mutation::Input(GiveCorner { .. } | GiveDown { .. } | GiveUp { .. }, 0, Twist::Slot(_)) => {
+            true
+        }
+        Mutation::Input(_, 1, Twist::Slot(slot)) => n_ranks == 1 && *slot < n_slots,
+        _ => false,
+    }
+}
+
 #[test]
 fn every_mutant_of_the_solution_is_found() {
-    for (nt, columns, stride) in [(1, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 3), (5, 2, 11)] {
-        let l = vacant(Layout::lower(nt, 1).unwrap());
-        let b = vacant(Layout::general(nt, columns, 1).unwrap());
-        let space = Solve::new(l, b, Backend::Auto).unwrap();
-        every_mutant_is_found(&space, 1, stride, |mutation| {
-            // Another tile of L, which nobody changes, may be read: no contradiction.
-            matches!(mutation, Mutation::Input(_, 1, Twist::Slot(slot)) if *slot < l.n_slots())
-        });
-    }
-    for (nt, columns, stride) in [(2, 1, 1), (5, 2, 11), (7, 1, 17)] {
-        let l = over(Layout::lower(nt, 1).unwrap(), (2, 2));
-        let b = over(Layout::general(nt, columns, 1).unwrap(), (2, 2));
-        let space = Solve::new(l, b, Backend::Auto).unwrap();
-        every_mutant_is_found(&space, 4, stride, |mutation| {
-            use SolveTask::{GiveDown, GiveUp};
-            let Mutation::Input(GiveDown { .. } | GiveUp { .. }, 0, Twist::Slot(_)) = mutation
-            else {
-                return false;
-            };
-            true
-        });
+    for (grid, sizes) in [
+        (
+            (1, 1),
+            &[(1, 1, 1), (2, 2, 1), (3, 1, 1), (3, 2, 3), (5, 2, 11)][..],
+        ),
+        ((2, 2), &[(2, 1, 1), (5, 2, 11), (7, 1, 17)]),
+    ] {
+        for &(nt, columns, stride) in sizes {
+            let l = over(Layout::lower(nt, 1).unwrap(), grid);
+            let b = over(Layout::general(nt, columns, 1).unwrap(), grid);
+            let space = substitution(l, b, Backend::Auto).unwrap();
+            let n_ranks = grid.0 * grid.1;
+            every_mutant_is_found(&space, n_ranks, stride, |mutation| {
+                solves_with_another(mutation, l.n_slots(), n_ranks)
+            });
+        }
     }
 }
 
@@ -365,17 +375,29 @@ fn every_mutant_of_products_with_triangles_is_found() {
         let tall = over(Layout::general(2, nt, 1).unwrap(), grid);
         let (lower, upper) = (TriangularOperand::lower(a), TriangularOperand::upper(a));
         let (left, right) = (Side::Left, Side::Right);
+        let n_ranks = grid.0 * grid.1;
         for space in [
-            Triangular::solve(left, 1.0, lower, wide, Backend::Auto),
-            Triangular::solve(right, 1.0, lower.with(Op::Transpose), tall, Backend::Auto),
-            Triangular::multiply(left, 1.0, upper, wide, Backend::Auto),
-            Triangular::multiply(right, 1.0, upper, tall, Backend::Auto),
+            Substitution::new(left, 2.0, lower, wide, Backend::Auto),
+            Substitution::new(right, 1.0, lower.with(Op::Transpose), tall, Backend::Auto),
         ] {
-            let n_ranks = grid.0 * grid.1;
             every_mutant_is_found(&space.unwrap(), n_ranks, stride, |mutation| {
-                matches!(mutation, Mutation::Input(TriangularTask::Give { .. }, ..))
-                    && reads_another_tile(mutation, a.n_slots(), n_ranks)
+                solves_with_another(mutation, a.n_slots(), n_ranks)
             });
+        }
+        for space in [
+            Triangular::new(left, 1.0, upper, wide, Backend::Auto),
+            Triangular::new(right, 1.0, upper, tall, Backend::Auto),
+        ] {
+            every_mutant_is_found(
+                &space.unwrap(),
+                n_ranks,
+                stride,
+                |mutation| match mutation {
+                    Mutation::Input(TriangularTask::Give { .. }, 0, Twist::Slot(_)) => true,
+                    Mutation::Input(_, 1, Twist::Slot(slot)) => n_ranks == 1 && *slot < a.n_slots(),
+                    _ => false,
+                },
+            );
         }
     }
 }
@@ -466,48 +488,89 @@ fn every_mutant_of_lu_with_incremental_pivoting_is_found() {
 }
 
 #[test]
-fn every_mutant_of_the_solution_with_lu_is_found() {
+fn every_mutant_of_rows_in_order_is_found() {
     for (p, q) in [(1, 1), (2, 2), (2, 3)] {
-        for (op, nt, stride) in [(Op::NoTranspose, 2, 1), (Op::ConjTranspose, 3, 5)] {
+        for (nt, stride) in [(2, 1), (3, 5)] {
             let a = over(Layout::general(nt, nt, 1).unwrap(), (p, q));
             let b = over(Layout::general(nt, 2, 1).unwrap(), (p, q));
             let pivots = &*Box::leak(Box::new(Pivots::new(a)));
-            let space = lu::Solve::new(a, pivots, op, b, Backend::Auto).unwrap();
-            every_mutant_is_found(&space, p * q, stride, |mutation| {
-                may_read_another(mutation, a, nt)
+            let space = lu::Reorder::new(pivots, b);
+            every_mutant_is_found(&space, p * q, stride, |mutation| match mutation {
+                // Another step, which nobody changes, may be read: no contradiction.
+                Mutation::Input(lu::ReorderTask::Order { k }, nth, Twist::Slot(slot)) => {
+                    let is_swaps = *nth == usize::from((*k as usize) + 1 < nt);
+                    is_swaps && (p * q > 1 || *slot < nt)
+                }
+                _ => false,
             });
         }
     }
 }
 
-/// Another tile of the factors, or another step, which nobody changes, may be read: no contradiction.
-fn may_read_another(
-    mutation: &Mutation<lu::SolveTask>,
-    a: &TiledMatrix<f64>,
-    steps: usize,
-) -> bool {
-    let spread = a.distribution().n_ranks() > 1;
-    match mutation {
-        Mutation::Input(lu::SolveTask::Give { .. }, 0, Twist::Slot(slot)) => {
-            spread || *slot < a.n_slots()
+/// Spaces one after another: of a solution, of an inverse, and of factors and solution.
+#[test]
+fn every_edge_of_a_series_counts() {
+    for (p, q) in [(1, 1), (2, 2)] {
+        let square = over(Layout::general(3, 3, 1).unwrap(), (p, q));
+        let unit = over(Layout::general(3, 3, 1).unwrap(), (p, q));
+        let sides = over(Layout::general(3, 2, 1).unwrap(), (p, q));
+        let pivots = &*Box::leak(Box::new(Pivots::new(square)));
+        let factor = lu::Factor::new(square, pivots, Backend::Auto).unwrap();
+        let turn = qr::Adjoint::over(unit, square).unwrap();
+        let to_unit = lu::Solve::of_unit(square, pivots, unit, Backend::Auto).unwrap();
+        let solve = |op| lu::Solve::new(square, pivots, op, sides, Backend::Auto).unwrap();
+        let (plain, transposed) = (solve(Op::NoTranspose), solve(Op::Transpose));
+        let with = |first: Vec<_>, rest: [_; 2]| first.into_iter().chain(rest).collect();
+        let mut inverse: Vec<_> = with(vec![factor.erased()], to_unit.parts());
+        inverse.push(turn.erased());
+        let all: [Vec<_>; 3] = [
+            Vec::from(transposed.parts()),
+            inverse,
+            with(vec![factor.erased()], plain.parts()),
+        ];
+        for spaces in all {
+            let series = Erased::series(spaces, 0..p * q).unwrap();
+            every_edge_counts(&series, p * q);
         }
-        Mutation::Input(lu::SolveTask::Order { k }, nth, Twist::Slot(slot)) => {
-            *nth == usize::from((*k as usize) + 1 < steps) && (spread || *slot < steps)
-        }
-        _ => false,
     }
 }
 
+/// Least squares, and the shortest solution.
 #[test]
-fn every_mutant_of_the_way_to_the_inverse_with_lu_is_found() {
-    for ((p, q), nt, stride) in [((1, 1), 2, 1), ((2, 2), 2, 1), ((2, 3), 3, 7)] {
-        let a = over(Layout::general(nt, nt, 1).unwrap(), (p, q));
-        let b = over(Layout::general(nt, nt, 1).unwrap(), (p, q));
-        let pivots = &*Box::leak(Box::new(Pivots::new(a)));
-        let space = lu::Solve::of_unit(a, pivots, b, Backend::Auto).unwrap();
-        every_mutant_is_found(&space, p * q, stride, |mutation| {
-            may_read_another(mutation, a, nt)
-        });
+fn every_edge_of_a_series_with_q_counts() {
+    let (left, plain, adjoint) = (Side::Left, Op::NoTranspose, Op::ConjTranspose);
+    for (p, q) in [(1, 1), (2, 2)] {
+        let general = |rows, cols| over(Layout::general(rows, cols, 1).unwrap(), (p, q));
+        let (wide, tall, long, short) =
+            (general(2, 3), general(3, 2), general(3, 1), general(2, 1));
+        let reflectors = reflectors(tall, Tree::Greedy);
+        let turn = qr::Adjoint::new(wide, tall).unwrap();
+        let factor = qr::Factor::new(tall, reflectors, Backend::Auto).unwrap();
+        let found = OnceLock::new();
+        let look = qr::Leading::new(tall, (qr::Compare::ByDirection, 1e-10), &found);
+        let apply = |op| qr::Apply::new(tall, reflectors, (left, op), long, Backend::Auto).unwrap();
+        let (to_b, to_x) = (apply(adjoint), apply(plain));
+        let nearest = qr::Triangular::new(tall, plain, long, short, Backend::Auto).unwrap();
+        let shortest = qr::Triangular::new(tall, adjoint, short, long, Backend::Auto).unwrap();
+        let all = [
+            vec![
+                factor.erased(),
+                look.erased(),
+                to_b.erased(),
+                nearest.erased(),
+            ],
+            vec![
+                turn.erased(),
+                factor.erased(),
+                look.erased(),
+                shortest.erased(),
+                to_x.erased(),
+            ],
+        ];
+        for spaces in all {
+            let series = Erased::series(spaces, 0..p * q).unwrap();
+            every_edge_counts(&series, p * q);
+        }
     }
 }
 

@@ -408,7 +408,8 @@ fn descendants(of: u32, name: &str) -> Vec<u32> {
     found
 }
 
-/// Both ranks read the same clock, so the true difference is nothing.
+/// Both ranks ask one system for the time, so what is left is how well each knows it: arrows between
+/// processes are right to a microsecond, whoever uses the cores meanwhile.
 #[test]
 fn clocks_of_ranks_of_one_machine_are_found_to_agree_under_mpirun() {
     let Some(mut mpirun) = under_mpi(2) else {
@@ -426,10 +427,10 @@ fn clocks_of_ranks_of_one_machine_are_found_to_agree_under_mpirun() {
     println!("clocks: ahead by {ahead:?} s, {error:.1e} s at most wrong");
     assert_eq!(ahead.len(), 2);
     for ahead in ahead {
-        assert!(ahead.as_f64().unwrap().abs() <= error, "{told}");
+        assert_eq!(ahead.as_f64(), Some(0.0), "{told}");
     }
-    // What is reached without other programs beside, optimised: below a microsecond.
-    assert!(error < 1e-3, "{told}");
+    assert!(0.0 < error && error < 1e-6, "{told}");
+    assert_eq!(told["messages_backwards"], 0, "{told}");
 }
 
 #[test]

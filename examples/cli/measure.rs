@@ -6,7 +6,7 @@ use super::{Failure, Flags};
 use dataflow::core::rank::Rank;
 use dataflow::mpi::Counters;
 use dataflow::numa::{Statistics, WorkerStatistics};
-use dataflow::trace::Trace;
+use dataflow::trace::{Trace, View};
 use dataflow::{Monitor, Progress, Report, Runtime, Transport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -186,7 +186,8 @@ impl Flags {
         let last = runtime.tracer().and_then(|tracer| tracer.take().pop());
         match (last, &self.trace) {
             (Some(trace), Some(path)) if runtime.rank() == Rank(0) => {
-                let written = super::traced::write(&trace, path);
+                let view = View::cut(&trace, self.window.clone());
+                let written = super::traced::write(view, path);
                 written.err().unwrap_or(failure)
             }
             _ => failure,

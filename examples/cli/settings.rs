@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::{Place, Seat};
+use dataflow::trace::Window;
 use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -112,6 +113,15 @@ pub struct Flags {
     /// pftrace, json, prv, paje, svg or html
     #[arg(long, value_name = "FILE", value_parser = trace_file)]
     pub trace: Option<PathBuf>,
+    /// Write of it only some time, in seconds, and some ranks: FROM..TO, FROM..TO@FIRST..END
+    #[arg(
+        long,
+        value_name = "WINDOW",
+        requires = "trace",
+        default_value = "..",
+        hide_default_value = true
+    )]
+    pub window: Window,
     /// Draw the graph of the measured run for Graphviz (2,000 tasks at most)
     #[arg(long, value_name = "FILE")]
     pub dot: Option<PathBuf>,
@@ -163,8 +173,11 @@ const OF_ONE_RANK: [&str; 14] = [
 /// Flags that every example honours which runs a graph, or simulates one.
 const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
 
+/// Flags that every example honours which does both.
+const OF_TRACES: [&str; 4] = ["trace", "window", "dot", "live"];
+
 /// Flags that mean nothing where nothing is run.
-const OF_REAL_RUNS: [&str; 20] = [
+const OF_REAL_RUNS: [&str; 21] = [
     "transport",
     "rank",
     "hosts",
@@ -182,6 +195,7 @@ const OF_REAL_RUNS: [&str; 20] = [
     "check",
     "plan",
     "trace",
+    "window",
     "dot",
     "progress",
     "live",
@@ -325,7 +339,7 @@ impl<Own: Args> Settings<Own> {
             OF_ALL.contains(&flag)
                 || launched && OF_RANKS.contains(&flag)
                 || example.runs && OF_RUNS.contains(&flag)
-                || example.runs && launched && ["trace", "dot", "live"].contains(&flag)
+                || example.runs && launched && OF_TRACES.contains(&flag)
                 || example.honours.contains(&flag)
         };
         let shared = Flags::augment_args(clap::Command::new(""));

@@ -1,7 +1,7 @@
 //! Traced: what `--trace` leaves: a file, an explanation for people, and the same as keys.
 
 use super::{Failure, Flags, Outcome};
-use dataflow::trace::{self, Explanation, Trace};
+use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
     };
     let mut objects = Vec::new();
     for (trace, path) in traces.iter().flatten().zip(paths(path)) {
-        write(trace, &path)?;
+        write(View::cut(trace, flags.window.clone()), &path)?;
         let told = trace.explanation();
         outcome.say(format!("trace of {} in {}", trace.name, path.display()));
         outcome.say(told.to_string().trim_end());
@@ -47,9 +47,9 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write(trace: &Trace, path: &Path) -> Result<(), Failure> {
+pub fn write(view: View<'_>, path: &Path) -> Result<(), Failure> {
     let failed = |fault: trace::WriteError| Failure::new("trace_not_written", fault.to_string());
-    trace::write(trace, path).map_err(failed)
+    view.write(path).map_err(failed)
 }
 
 /// `run.html`, then `run.2.html` and so on.
@@ -88,6 +88,7 @@ fn object(trace: &Trace, told: &Explanation, path: &Path) -> Value {
         "hidden_share": told.hidden,
         "chains": chains,
         "missing_records": told.missing,
+        "messages_backwards": told.backwards.0,
         "clock_error_seconds": seconds(trace.clock_error),
         "clock_ahead_seconds": ahead.collect::<Vec<f64>>(),
     })

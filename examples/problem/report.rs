@@ -67,7 +67,7 @@ fn added_up<T: Scalar>(
     let own = AtomicU64::new(0);
     let digest = EachTile::new("digest", a.layout(), |i, j| {
         let (row, col) = (a.row_range(i).start, a.col_range(j).start);
-        let tile = a.tile_at(i, j).map_err(|absent| absent.to_string())?;
+        let tile = a.tile_at(i, j)?;
         let Digest(of_tile) = of_tile(&tile, row, col);
         // A sum that wraps does not depend on the order.
         own.fetch_add(of_tile, Ordering::Relaxed);

@@ -5,10 +5,10 @@ use super::problem::in_numbers;
 use clap::ValueEnum;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::determinant::Determinant;
-use dataflow::linalg::kernel::{Backend, Op, Side};
+use dataflow::linalg::kernel::{Backend, Op};
 use dataflow::linalg::matrix::{Entries, Layout, LayoutError, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
-use dataflow::linalg::qr::{self, Apply, Options, Reflectors, Triangular};
+use dataflow::linalg::qr::{self, Options, Reflectors};
 use dataflow::linalg::refine::{self, Outcome};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, lu};
@@ -126,19 +126,34 @@ impl<T: Scalar> Factors<T> {
         })
     }
 
-    /// Overwrites A by its factors, if they do not come with the first solution.
-    pub fn factor(&self, by: By<'_>) -> Result<Report, LinalgError> {
+    /// Overwrites A by its factors, if they do not come with the solution, and solves A·X = B; as one
+    /// graph.
+    pub fn factor_and_solve(
+        &self,
+        b: TiledMatrix<T>,
+        by: By<'_>,
+    ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
         let on = &by.runtime.watched_by(by.monitor);
         match self {
-            Factors::Cholesky(a) => cholesky::Factor::new(a, by.backend)?.run(on),
-            Factors::Lu(a, pivots) => lu::Factor::new(a, pivots, by.backend)?.run(on),
-            Factors::Qr(a, q) => qr::Factor::new(a, q, by.backend)?.run(on),
-            Factors::Wide(..) | Factors::Mixed(..) => Ok(Report::default()),
+            Factors::Cholesky(a) => {
+                let report = cholesky::Factor::new(a, by.backend)?.and_solve(&b, on)?;
+                Ok((b, report))
+            }
+            Factors::Lu(a, pivots) => {
+                let report = lu::Factor::new(a, pivots, by.backend)?.and_solve(&b, on)?;
+                Ok((b, report))
+            }
+            Factors::Qr(a, q) => {
+                let (x, fill) = zeros((a.cols(), b.cols()), &b, by)?;
+                let report = qr::Factor::new(a, q, by.backend)?.and_solve(&b, &x, on)?;
+                Ok((x, both(fill, report)))
+            }
+            Factors::Wide(..) | Factors::Mixed(..) => self.solve(Op::NoTranspose, b, by),
         }
     }
 
-    /// The solution of A·X = B, or Aᴴ·X = B for a square matrix. In mixed precision the first one is
-    /// of A·X = B.
+    /// The solution of A·X = B, or Aᴴ·X = B for a square matrix, with the factors. In mixed precision the
+    /// first one is of A·X = B.
     pub fn solve(
         &self,
         op: Op,
@@ -148,8 +163,7 @@ impl<T: Scalar> Factors<T> {
         let on = &by.runtime.watched_by(by.monitor);
         match self {
             Factors::Cholesky(l) => {
-                let solve = cholesky::Solve::new(l, &b, by.backend)?;
-                let report = solve.run(on)?;
+                let report = cholesky::solve(l, &b, by.backend, on)?;
                 Ok((b, report))
             }
             Factors::Lu(lu, pivots) => {
@@ -157,7 +171,11 @@ impl<T: Scalar> Factors<T> {
                 let report = solve.run(on)?;
                 Ok((b, report))
             }
-            Factors::Qr(r, q) => by_qr((r, q), op, b, by),
+            Factors::Qr(r, q) => {
+                let (x, fill) = zeros((r.cols(), b.cols()), &b, by)?;
+                let report = qr::solve((r, q), op, (&b, &x), by.backend, on)?;
+                Ok((x, both(fill, report)))
+            }
             Factors::Wide(a, options) => qr::least_squares(a, &b, *options, by.backend, on),
             Factors::Mixed(a, found) => {
                 if let Some((_, factors)) = found.get() {
@@ -216,45 +234,22 @@ impl<T: Scalar> Factors<T> {
     }
 }
 
-/// X = R⁻¹·Qᴴ·B, or Q·R⁻ᴴ·B.
-fn by_qr<T: Scalar>(
-    (r, q): (&TiledMatrix<T>, &Reflectors<T>),
-    op: Op,
-    b: TiledMatrix<T>,
+/// Zeros, cut and spread like a matrix.
+fn zeros<T: Scalar>(
+    (rows, cols): (usize, usize),
+    like: &TiledMatrix<T>,
     by: By<'_>,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+    let layout = Layout::general(rows, cols, like.nb())?;
+    let layout = layout.distributed(*like.distribution(), like.rank())?;
+    let x = TiledMatrix::vacant(layout, like.memory().clone());
     let on = &by.runtime.watched_by(by.monitor);
-    let wrong = |error| LinalgError::Shape(format!("{error}"));
-    let layout = Layout::general(r.cols(), b.cols(), b.nb()).map_err(wrong)?;
-    let layout = layout.distributed(*b.distribution(), b.rank());
-    let x = TiledMatrix::vacant(layout.map_err(wrong)?, b.memory().clone());
     let fill = x.fill(&|_: usize, _: usize| T::zero(), on);
-    let fill = fill.map_err(LinalgError::Run)?;
-    let solve = Triangular::new(r, op, &b, &x, by.backend)?;
-    let turned = match op {
-        Op::NoTranspose => (Side::Left, Op::ConjTranspose, &b),
-        Op::Transpose | Op::ConjTranspose => (Side::Left, Op::NoTranspose, &x),
-    };
-    let turn = Apply::new(r, q, (turned.0, turned.1), turned.2, by.backend)?;
-    let reports = match op {
-        Op::NoTranspose => {
-            let turn = turn.run(on)?;
-            let look = match r.rows() > r.cols() {
-                true => qr::expect_full_rank(r, q.options(), by.backend, on)?,
-                false => solve.expect_regular(on)?,
-            };
-            (both(turn, look), solve.run(on)?)
-        }
-        Op::Transpose | Op::ConjTranspose => {
-            let solve = solve.run(on)?;
-            (solve, turn.run(on)?)
-        }
-    };
-    Ok((x, both(fill, both(reports.0, reports.1))))
+    Ok((x, fill.map_err(LinalgError::Run)?))
 }
 
 /// What two graphs, one after the other, cost together.
-pub fn both(mut first: Report, second: Report) -> Report {
+fn both(mut first: Report, second: Report) -> Report {
     first.tasks += second.tasks;
     first.seconds += second.seconds;
     first.local_bytes += second.local_bytes;

@@ -1,9 +1,9 @@
-//! Base: communicate, then compute.
+//! Base: compute, then communicate.
 //!
 //! # Law
-//! `Begin { round, rank }` reads all that tasks of its round get from other ranks, and waits for all
-//! tasks of the round before on its own; every task of the round waits for it. So nothing travels
-//! while a rank computes what could have hidden it.
+//! What tasks of a round make for other ranks waits in `End { round, rank }` until all of them have
+//! ended. `Begin { round, rank }` reads all that its rank gets from other ranks for this round, and every
+//! task of the round waits for it. So nothing travels while a rank computes what could have hidden it.
 //!
 //! Who waits for whom is kept in tables, on every rank, in proportion to the space.
 
@@ -13,53 +13,62 @@ use dataflow::core::wire::WireName;
 use dataflow::prelude::*;
 use std::collections::BTreeMap;
 
-/// A task of the space, or the beginning of a round on a rank.
+/// A task of the space, or the beginning or the end of a round on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step<T> {
     Begin { round: u32, rank: u32 },
+    End { round: u32, rank: u32 },
     Task(T),
 }
-use Step::{Begin, Task};
+use Step::{Begin, End, Task};
 
-/// Set in the packed name of a beginning; names of tasks that have it take the longer way.
-const IS_BEGIN: u64 = 1 << 54;
+/// Set in the packed name of a beginning and of an end; names of tasks that have it take the longer way.
+const IS_JOINT: u64 = 1 << 54;
+const IS_END: u64 = 1 << 53;
 const RANK_BITS: u32 = 24;
+
+/// The packed name of a beginning, if it fits.
+fn packed(round: u32, rank: u32) -> Option<u64> {
+    let fits = round >> 29 == 0 && rank >> RANK_BITS == 0;
+    fits.then_some(IS_JOINT | u64::from(round) << RANK_BITS | u64::from(rank))
+}
 
 impl<T: TaskName> TaskName for Step<T> {
     fn class(self) -> usize {
         match self {
             Begin { .. } => 0,
-            Task(task) => 1 + task.class(),
+            End { .. } => 1,
+            Task(task) => 2 + task.class(),
         }
     }
 
     fn pack(self) -> Option<u64> {
         match self {
-            Begin { round, rank } => {
-                let fits = round >> 30 == 0 && rank >> RANK_BITS == 0;
-                let packed = u64::from(round) << RANK_BITS | u64::from(rank);
-                fits.then_some(IS_BEGIN | packed)
-            }
-            Task(task) => task.pack().filter(|packed| packed & IS_BEGIN == 0),
+            Begin { round, rank } => packed(round, rank),
+            End { round, rank } => packed(round, rank).map(|packed| packed | IS_END),
+            Task(task) => task.pack().filter(|packed| packed & IS_JOINT == 0),
         }
     }
 
     fn unpack(packed: u64) -> Self {
-        match packed & IS_BEGIN {
-            0 => Task(T::unpack(packed)),
-            _ => Begin {
-                round: ((packed & !IS_BEGIN) >> RANK_BITS) as u32,
-                rank: packed as u32 & ((1 << RANK_BITS) - 1),
-            },
+        if packed & IS_JOINT == 0 {
+            return Task(T::unpack(packed));
+        }
+        let round = ((packed & !(IS_JOINT | IS_END)) >> RANK_BITS) as u32;
+        let rank = packed as u32 & ((1 << RANK_BITS) - 1);
+        match packed & IS_END {
+            0 => Begin { round, rank },
+            _ => End { round, rank },
         }
     }
 
     fn to_wire(self) -> Option<WireName> {
         match self {
             Begin { round, rank } => Some([0, round, rank].into_iter().collect()),
+            End { round, rank } => Some([1, round, rank].into_iter().collect()),
             Task(task) => {
                 let name = task.to_wire()?;
-                Some(std::iter::once(1).chain(name).collect())
+                Some(std::iter::once(2).chain(name).collect())
             }
         }
     }
@@ -67,35 +76,47 @@ impl<T: TaskName> TaskName for Step<T> {
     fn from_wire(words: &[u32]) -> Option<Self> {
         match *words {
             [0, round, rank] => Some(Begin { round, rank }),
-            [1, ref name @ ..] => T::from_wire(name).map(Task),
+            [1, round, rank] => Some(End { round, rank }),
+            [2, ref name @ ..] => T::from_wire(name).map(Task),
             _ => None,
         }
     }
 }
 
+/// A datum that goes to other ranks: its kind, the task that makes it, and its flow there.
+type Leaving<T> = (&'static str, T, usize);
+
 /// A round on a rank.
 struct Round<T> {
     /// Its tasks there, sorted.
     tasks: Vec<T>,
-    /// What they get from other ranks: its kind, task and flow, sorted.
-    from: Vec<(&'static str, T, usize)>,
+    /// What they get from other ranks, sorted.
+    from: Vec<Leaving<T>>,
+    /// What they make for other ranks, sorted.
+    to: Vec<Leaving<T>>,
 }
 
-/// The space with a beginning of each round.
+/// How many flows there are at most for data of each kind.
+type Widths = BTreeMap<&'static str, usize>;
+
+/// The space with a beginning and an end of each round.
 pub struct Base<'s, S: Rounds> {
     space: &'s S,
     classes: Vec<Class>,
     rounds: BTreeMap<(u32, u32), Round<S::Task>>,
-    /// Flows of a beginning that hear of tasks.
+    /// Flows of an end that hear of tasks.
     n_done: usize,
-    /// Flows of a beginning that hear from other ranks, of each kind of data.
-    n_data: BTreeMap<&'static str, usize>,
+    /// Flows of a beginning that hear from other ranks, and of an end that hear of what leaves.
+    n_from: Widths,
+    n_to: Widths,
 }
 
-/// The flow by which a beginning tells that a round may begin.
-const BEGIN: usize = 0;
-/// The first of the flows by which it hears what has ended: the beginning before, then tasks.
-const DONE: usize = 1;
+/// The flow by which a beginning tells that a round may begin, and an end that it has ended.
+const TOLD: usize = 0;
+/// The flow by which a beginning hears of the end before, and an end of its beginning.
+const HEARD: usize = 1;
+/// The first flow of a beginning that brings data; the first of an end that hears of tasks.
+const MORE: usize = 2;
 
 impl<'s, S: Rounds> Base<'s, S> {
     /// Finds the rounds of a space.
@@ -106,8 +127,8 @@ impl<'s, S: Rounds> Base<'s, S> {
         let mut rounds = BTreeMap::new();
         for rank in 0..space.n_ranks() {
             for round in 0..space.n_rounds() {
-                let (tasks, from) = (Vec::new(), Vec::new());
-                rounds.insert((round, rank), Round { tasks, from });
+                let (tasks, from, to) = (Vec::new(), Vec::new(), Vec::new());
+                rounds.insert((round, rank), Round { tasks, from, to });
             }
             for task in space.tasks(Rank(rank)) {
                 let Some(round) = rounds.get_mut(&(space.round(task), rank)) else {
@@ -117,39 +138,30 @@ impl<'s, S: Rounds> Base<'s, S> {
                         space.n_rounds()
                     );
                 };
-                let classes = &classes;
-                let from = &mut round.from;
-                space.inputs(
+                let mut remote = Remote {
+                    space,
+                    classes: &classes,
                     task,
-                    &mut Remote {
-                        space,
-                        rank,
-                        classes,
-                        from,
-                    },
-                );
+                    from: &mut round.from,
+                    to: &mut round.to,
+                };
+                space.inputs(task, &mut remote);
+                space.successors(task, &mut remote);
                 round.tasks.push(task);
             }
         }
         for round in rounds.values_mut() {
             round.tasks.sort_unstable();
-            round.from.sort_unstable();
-            round.from.dedup();
-        }
-        let mut n_data = BTreeMap::new();
-        for round in rounds.values() {
-            for of_kind in round.from.chunk_by(|a, b| a.0 == b.0) {
-                let most = n_data.entry(of_kind[0].0).or_default();
-                *most = of_kind.len().max(*most);
+            for data in [&mut round.from, &mut round.to] {
+                data.sort_unstable();
+                data.dedup();
             }
         }
+        let n_tasks = rounds.values().map(|round| round.tasks.len());
         Base {
-            n_done: 1 + rounds
-                .values()
-                .map(|round| round.tasks.len())
-                .max()
-                .unwrap_or(0),
-            n_data,
+            n_done: n_tasks.max().unwrap_or(0),
+            n_from: widths(rounds.values().map(|round| &round.from[..])),
+            n_to: widths(rounds.values().map(|round| &round.to[..])),
             space,
             classes,
             rounds,
@@ -160,63 +172,126 @@ impl<'s, S: Rounds> Base<'s, S> {
         &self.rounds[&(round, rank)]
     }
 
-    /// The flow of a task that only orders: it hears from the beginning, and tells the next one.
+    /// The flow of a task that only orders: it hears from the beginning, and tells the end.
     fn order(&self, task: S::Task) -> usize {
         self.classes[task.class()].flows.len()
     }
 
-    /// The flow by which a beginning hears of a task of the round before.
-    fn done(&self, task: S::Task) -> usize {
-        let Rank(rank) = self.space.rank(task);
-        let at = self
-            .of(self.space.round(task), rank)
-            .tasks
-            .binary_search(&task);
-        DONE + 1 + at.unwrap_or_else(|_| unreachable!("{task:?} is of its round"))
+    /// The round and the rank of a task.
+    fn place(&self, task: S::Task) -> (u32, u32) {
+        (self.space.round(task), self.space.rank(task).0)
     }
 
-    /// The flow by which a beginning gets a datum from another rank; `None` if it needs none.
-    fn data(&self, (round, rank): (u32, u32), (task, flow): (S::Task, usize)) -> Option<usize> {
-        let from = &self.of(round, rank).from;
-        let kind = self.classes[task.class()].flows[flow].kind;
-        let at = from.binary_search(&(kind, task, flow)).ok()?;
-        let first = from.partition_point(|other| other.0 < kind);
-        let before: usize = self.n_data.range(..kind).map(|(_, count)| count).sum();
-        Some(DONE + self.n_done + before + at - first)
+    /// The flow by which the end of its round hears of a task.
+    fn done(&self, task: S::Task) -> usize {
+        let (round, rank) = self.place(task);
+        let at = self.of(round, rank).tasks.binary_search(&task);
+        MORE + at.unwrap_or_else(|_| unreachable!("{task:?} is of its round"))
+    }
+
+    fn kind(&self, task: S::Task, flow: usize) -> &'static str {
+        self.classes[task.class()].flows[flow].kind
+    }
+
+    /// The end that hands on what a task makes for other ranks, and by which of its flows.
+    fn end(&self, task: S::Task, flow: usize) -> (Step<S::Task>, usize) {
+        let (round, rank) = self.place(task);
+        let datum = (self.kind(task, flow), task, flow);
+        let at = flow_of(&self.of(round, rank).to, &self.n_to, datum);
+        let at = at.unwrap_or_else(|| unreachable!("{task:?} makes it for others"));
+        (End { round, rank }, MORE + self.n_done + at)
+    }
+
+    /// The beginning that waits for what a task makes, and by which of its flows; `None` if none does.
+    fn begin(
+        &self,
+        (round, rank): (u32, u32),
+        (task, flow): (S::Task, usize),
+    ) -> Option<(Step<S::Task>, usize)> {
+        let datum = (self.kind(task, flow), task, flow);
+        let at = flow_of(&self.of(round, rank).from, &self.n_from, datum)?;
+        Some((Begin { round, rank }, MORE + at))
+    }
+
+    /// Whether a datum goes from a task to one on another rank.
+    fn leaves(&self, source: S::Task, flow: usize, target: S::Task) -> bool {
+        let mode = self.classes[source.class()].flows[flow].mode;
+        mode != Mode::Order && self.space.rank(source) != self.space.rank(target)
     }
 }
 
-/// Hears of the inputs that come from other ranks and carry something.
+/// How many data of each kind there are at most.
+fn widths<'r, T: 'r + Copy>(rounds: impl Iterator<Item = &'r [Leaving<T>]>) -> Widths {
+    let mut widths = Widths::new();
+    for data in rounds {
+        for of_kind in data.chunk_by(|a, b| a.0 == b.0) {
+            let most = widths.entry(of_kind[0].0).or_default();
+            *most = of_kind.len().max(*most);
+        }
+    }
+    widths
+}
+
+/// The place of a datum among flows that are sorted by kind.
+fn flow_of<T: Ord>(data: &[Leaving<T>], widths: &Widths, datum: Leaving<T>) -> Option<usize> {
+    let at = data.binary_search(&datum).ok()?;
+    let first = data.partition_point(|other| other.0 < datum.0);
+    let before: usize = widths.range(..datum.0).map(|(_, count)| count).sum();
+    Some(before + at - first)
+}
+
+/// Hears of the data that a task gets from other ranks, and of those that it makes for them.
 struct Remote<'v, S: Rounds> {
     space: &'v S,
-    rank: u32,
     classes: &'v [Class],
-    from: &'v mut Vec<(&'static str, S::Task, usize)>,
+    task: S::Task,
+    from: &'v mut Vec<Leaving<S::Task>>,
+    to: &'v mut Vec<Leaving<S::Task>>,
+}
+
+impl<S: Rounds> Remote<'_, S> {
+    /// What leaves its rank on the way from one to the other.
+    fn leaving(&self, source: S::Task, flow: usize, target: S::Task) -> Option<Leaving<S::Task>> {
+        let shown = &self.classes[source.class()].flows[flow];
+        let leaves = self.space.rank(source) != self.space.rank(target);
+        (leaves && shown.mode != Mode::Order).then_some((shown.kind, source, flow))
+    }
 }
 
 impl<S: Rounds> Inputs<S> for Remote<'_, S> {
     fn task(&mut self, _: usize, source: S::Task, flow: usize) {
-        let shown = &self.classes[source.class()].flows[flow];
-        if shown.mode != Mode::Order && self.space.rank(source) != Rank(self.rank) {
-            self.from.push((shown.kind, source, flow));
-        }
+        let leaving = self.leaving(source, flow, self.task);
+        self.from.extend(leaving);
     }
 
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-/// Passes on the edges of a task, and notes those that leave its rank.
-struct Through<'v, S: Rounds, V> {
-    space: &'v S,
-    rank: Rank,
+impl<S: Rounds> Successors<S> for Remote<'_, S> {
+    fn task(&mut self, flow: usize, target: S::Task, _: usize) {
+        let leaving = self.leaving(self.task, flow, target);
+        self.to.extend(leaving);
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+}
+
+/// Passes on the edges of a task; data for other ranks go by the end of its round.
+struct Through<'v, 's, S: Rounds, V> {
+    base: &'v Base<'s, S>,
+    task: S::Task,
     to: &'v mut V,
-    /// Round and rank of the target, and the flow.
-    leaving: Vec<((u32, u32), usize)>,
+    /// Flows whose data leave the rank.
+    leaving: Vec<usize>,
 }
 
-impl<'s, S: Rounds + 's, V: Inputs<Base<'s, S>>> Inputs<S> for Through<'_, S, V> {
+impl<'s, S: Rounds + 's, V: Inputs<Base<'s, S>>> Inputs<S> for Through<'_, 's, S, V> {
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
-        self.to.task(flow, Task(source), source_flow);
+        let (source, source_flow) = match self.base.leaves(source, source_flow, self.task) {
+            true => self.base.end(source, source_flow),
+            false => (Task(source), source_flow),
+        };
+        self.to.task(flow, source, source_flow);
     }
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
@@ -224,19 +299,39 @@ impl<'s, S: Rounds + 's, V: Inputs<Base<'s, S>>> Inputs<S> for Through<'_, S, V>
     }
 }
 
-impl<'s, S: Rounds + 's, V: Successors<Base<'s, S>>> Successors<S> for Through<'_, S, V> {
+impl<'s, S: Rounds + 's, V: Successors<Base<'s, S>>> Successors<S> for Through<'_, 's, S, V> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        let rank = self.space.rank(target);
-        if rank != self.rank {
-            self.leaving
-                .push(((self.space.round(target), rank.0), flow));
+        match self.base.leaves(self.task, flow, target) {
+            true => self.leaving.push(flow),
+            false => self.to.task(flow, Task(target), target_flow),
         }
-        self.to.task(flow, Task(target), target_flow);
     }
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
         self.to.home(flow, store, index);
     }
+}
+
+/// Passes on where one datum of a task goes on other ranks, as an output of an end.
+struct Onward<'v, 's, S: Rounds, V> {
+    base: &'v Base<'s, S>,
+    /// The task, its flow, and that of the end.
+    of: (S::Task, usize, usize),
+    to: &'v mut V,
+    /// Rounds and ranks of those who get it.
+    places: Vec<(u32, u32)>,
+}
+
+impl<'s, S: Rounds + 's, V: Successors<Base<'s, S>>> Successors<S> for Onward<'_, 's, S, V> {
+    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+        let (task, own, of_end) = self.of;
+        if flow == own && self.base.leaves(task, flow, target) {
+            self.places.push(self.base.place(target));
+            self.to.task(of_end, Task(target), target_flow);
+        }
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
 impl<S: Rounds> TaskSpace for Base<'_, S> {
@@ -250,14 +345,16 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
         for (name, value) in own.parameters() {
             about.parameter(name, value);
         }
-        let mut begin = about.class("Begin").order("BEGIN");
-        for at in 0..self.n_done {
-            begin = begin.order(&format!("DONE {at}"));
+        let mut begin = about.class("Begin").order("TOLD").order("HEARD");
+        for (kind, at) in each(&self.n_from) {
+            begin = begin.optional(&format!("DATA {kind} {at}")).of(kind);
         }
-        for (kind, &count) in &self.n_data {
-            for at in 0..count {
-                begin = begin.optional(&format!("DATA {kind} {at}")).of(kind);
-            }
+        let mut end = about.class("End").order("TOLD").order("HEARD");
+        for at in 0..self.n_done {
+            end = end.order(&format!("DONE {at}"));
+        }
+        for (kind, at) in each(&self.n_to) {
+            end = end.optional(&format!("DATA {kind} {at}")).of(kind);
         }
         for class in &self.classes {
             let mut copy = about.class(&class.name);
@@ -271,7 +368,7 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
                 };
                 copy = copy.of(flow.kind);
             }
-            copy.order("BEGIN");
+            copy.order("ROUND");
         }
     }
 
@@ -281,95 +378,92 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
             false => 0,
         };
         let begins = (1..n_rounds).map(move |round| Begin { round, rank: on.0 });
-        begins.chain(self.space.tasks(on).map(Task))
+        let ends = (0..n_rounds).map(move |round| End { round, rank: on.0 });
+        let joints = begins.chain(ends);
+        joints.chain(self.space.tasks(on).map(Task))
     }
 
     fn inputs(&self, step: Self::Task, from: &mut impl Inputs<Self>) {
-        let space = self.space;
         match step {
             Task(task) => {
-                let (round, rank) = (space.round(task), space.rank(task));
-                let leaving = Vec::new();
-                space.inputs(
+                let (base, to, leaving) = (self, &mut *from, Vec::new());
+                let mut through = Through {
+                    base,
                     task,
-                    &mut Through {
-                        space,
-                        rank,
-                        to: from,
-                        leaving,
-                    },
-                );
+                    to,
+                    leaving,
+                };
+                self.space.inputs(task, &mut through);
+                let (round, rank) = self.place(task);
                 if round > 0 {
-                    from.task(
-                        self.order(task),
-                        Begin {
-                            round,
-                            rank: rank.0,
-                        },
-                        BEGIN,
-                    );
+                    from.task(self.order(task), Begin { round, rank }, TOLD);
                 }
             }
             Begin { round, rank } => {
-                if round > 1 {
-                    from.task(
-                        DONE,
-                        Begin {
-                            round: round - 1,
-                            rank,
-                        },
-                        BEGIN,
-                    );
-                }
-                for (at, &task) in self.of(round - 1, rank).tasks.iter().enumerate() {
-                    from.task(DONE + 1 + at, Task(task), self.order(task));
-                }
+                let before = round - 1;
+                from.task(
+                    HEARD,
+                    End {
+                        round: before,
+                        rank,
+                    },
+                    TOLD,
+                );
                 for &(_, task, flow) in &self.of(round, rank).from {
-                    if let Some(data) = self.data((round, rank), (task, flow)) {
-                        from.task(data, Task(task), flow);
+                    if let Some((_, data)) = self.begin((round, rank), (task, flow)) {
+                        let (end, of_end) = self.end(task, flow);
+                        from.task(data, end, of_end);
                     }
+                }
+            }
+            End { round, rank } => {
+                if round > 0 {
+                    from.task(HEARD, Begin { round, rank }, TOLD);
+                }
+                for &task in &self.of(round, rank).tasks {
+                    from.task(self.done(task), Task(task), self.order(task));
+                }
+                for &(_, task, flow) in &self.of(round, rank).to {
+                    from.task(self.end(task, flow).1, Task(task), flow);
                 }
             }
         }
     }
 
     fn successors(&self, step: Self::Task, to: &mut impl Successors<Self>) {
-        let space = self.space;
-        let is_round = |round: &u32| *round < space.n_rounds();
         match step {
             Task(task) => {
-                let (round, rank) = (space.round(task), space.rank(task));
                 let leaving = Vec::new();
                 let mut through = Through {
-                    space,
-                    rank,
-                    to,
+                    base: self,
+                    task,
+                    to: &mut *to,
                     leaving,
                 };
-                space.successors(task, &mut through);
+                self.space.successors(task, &mut through);
                 let mut leaving = through.leaving;
                 leaving.sort_unstable();
                 leaving.dedup();
-                for (place, flow) in leaving {
-                    if let Some(data) = self.data(place, (task, flow)) {
-                        let (round, rank) = place;
-                        to.task(flow, Begin { round, rank }, data);
-                    }
+                for flow in leaving {
+                    let (end, of_end) = self.end(task, flow);
+                    to.task(flow, end, of_end);
                 }
-                if let Some(round) = Some(round + 1).filter(is_round) {
-                    let begin = Begin {
-                        round,
-                        rank: rank.0,
-                    };
-                    to.task(self.order(task), begin, self.done(task));
-                }
+                let (round, rank) = self.place(task);
+                to.task(self.order(task), End { round, rank }, self.done(task));
             }
             Begin { round, rank } => {
-                if let Some(round) = Some(round + 1).filter(is_round) {
-                    to.task(BEGIN, Begin { round, rank }, DONE);
-                }
+                to.task(TOLD, End { round, rank }, HEARD);
                 for &task in &self.of(round, rank).tasks {
-                    to.task(BEGIN, Task(task), self.order(task));
+                    to.task(TOLD, Task(task), self.order(task));
+                }
+            }
+            End { round, rank } => {
+                let next = round + 1;
+                if next < self.space.n_rounds() {
+                    to.task(TOLD, Begin { round: next, rank }, HEARD);
+                }
+                for &(_, task, flow) in &self.of(round, rank).to {
+                    self.onward((task, flow, self.end(task, flow).1), to);
                 }
             }
         }
@@ -378,21 +472,50 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
     fn run(&self, step: Self::Task, flows: &mut Flows<'_, S::Datum>) -> Result<(), TaskError> {
         match step {
             Task(task) => self.space.run(task, &mut flows.first(self.order(task))),
-            Begin { .. } => Ok(()),
+            Begin { .. } | End { .. } => Ok(()),
         }
     }
 
     fn rank(&self, step: Self::Task) -> Rank {
         match step {
             Task(task) => self.space.rank(task),
-            Begin { rank, .. } => Rank(rank),
+            Begin { rank, .. } | End { rank, .. } => Rank(rank),
         }
     }
 
     fn priority(&self, step: Self::Task) -> i64 {
         match step {
             Task(task) => self.space.priority(task),
-            Begin { .. } => i64::MAX,
+            Begin { .. } | End { .. } => i64::MAX,
         }
     }
+}
+
+impl<S: Rounds> Base<'_, S> {
+    /// Where an end hands on a datum of a task, which it has in a flow.
+    fn onward(&self, of: (S::Task, usize, usize), to: &mut impl Successors<Self>) {
+        let (task, flow, of_end) = of;
+        let (base, places) = (self, Vec::new());
+        let mut onward = Onward {
+            base,
+            of,
+            to: &mut *to,
+            places,
+        };
+        self.space.successors(task, &mut onward);
+        let mut places = onward.places;
+        places.sort_unstable();
+        places.dedup();
+        for place in places {
+            if let Some((begin, data)) = self.begin(place, (task, flow)) {
+                to.task(of_end, begin, data);
+            }
+        }
+    }
+}
+
+/// Each kind as often as it has flows.
+fn each(widths: &Widths) -> impl Iterator<Item = (&'static str, usize)> {
+    let kinds = widths.iter();
+    kinds.flat_map(|(&kind, &count)| (0..count).map(move |at| (kind, at)))
 }

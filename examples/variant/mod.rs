@@ -27,7 +27,7 @@ pub use ideal::Ideal;
 
 use super::cli::settings::Variant;
 use super::cli::{Failure, Flags, Measured};
-use dataflow::core::port::Wire;
+use dataflow::core::port::{Executor, Wire};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
 use dataflow::{Monitor, Report, Runtime};
@@ -56,13 +56,12 @@ pub trait Rounds: TaskSpace {
 pub fn run_variant<S: Rounds<Datum: Wire>>(
     variant: Variant,
     space: &S,
-    runtime: &Runtime,
-    monitor: &Monitor,
+    on: &dyn Executor,
 ) -> Result<Report, Error> {
     match variant {
-        Variant::Graph => run_across(space, &runtime.watched_by(monitor)),
-        Variant::Base => run_across(&Base::new(space), &runtime.watched_by(monitor)),
-        Variant::Ideal => run_across(&Ideal(space), &runtime.watched_by(monitor)),
+        Variant::Graph => run_across(space, on),
+        Variant::Base => run_across(&Base::new(space), on),
+        Variant::Ideal => run_across(&Ideal(space), on),
     }
 }
 
@@ -77,7 +76,7 @@ impl Flags {
         space: &S,
     ) -> Result<Measured, Failure> {
         self.measure(runtime, |monitor: &Monitor| {
-            run_variant(self.variant, space, runtime, monitor)
+            run_variant(self.variant, space, &runtime.watched_by(monitor))
         })
     }
 }

@@ -2,7 +2,6 @@
 //! in tiles.
 
 use super::steps;
-use crate::Runtime;
 use crate::place::{
     Place, SMALL, array, array_of, array_of_hermitian, expect_rows, heap, is_small, of_columns,
 };
@@ -185,22 +184,22 @@ impl<T: Scalar> fmt::Debug for CholeskyFactor<T> {
 pub struct TiledCholeskyFactor<'r, T: Scalar> {
     l: TiledMatrix<T>,
     norm: f64,
-    runtime: &'r Runtime,
+    on: &'r dyn Executor,
 }
 
 impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
-    pub(crate) fn new(a: TiledMatrix<T>, runtime: &'r Runtime) -> Result<Self, LinalgError> {
+    pub(crate) fn new(a: TiledMatrix<T>, on: &'r dyn Executor) -> Result<Self, LinalgError> {
         expect_square((a.rows(), a.cols()))?;
         let l = match a.structure() {
             Structure::Lower => a,
             Structure::General => {
                 let lower = alike(&a, Layout::lower(a.rows(), a.nb()))?;
-                copy(&a, lower, runtime)?
+                copy(&a, lower, on)?
             }
         };
-        let norm = steps::one_norm(&l, runtime)?;
-        cholesky::factor(&l, AUTO, runtime)?;
-        Ok(TiledCholeskyFactor { l, norm, runtime })
+        let norm = steps::one_norm(&l, on)?;
+        cholesky::factor(&l, AUTO, on)?;
+        Ok(TiledCholeskyFactor { l, norm, on })
     }
 
     /// X with A·X = B. 2n² operations for each column; copies B.
@@ -220,7 +219,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn solve(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        self.solve_into(copy(b, *b.layout(), self.runtime)?)
+        self.solve_into(copy(b, *b.layout(), self.on)?)
     }
 
     /// The same in the place of B.
@@ -241,7 +240,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn solve_into(&self, b: TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        cholesky::solve(&self.l, &b, AUTO, self.runtime)?;
+        cholesky::solve(&self.l, &b, AUTO, self.on)?;
         Ok(b)
     }
 
@@ -262,8 +261,8 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        let inverse = copy(&self.l, *self.l.layout(), self.runtime)?;
-        steps::invert_with_cholesky(&inverse, self.runtime)?;
+        let inverse = copy(&self.l, *self.l.layout(), self.on)?;
+        steps::invert_with_cholesky(&inverse, self.on)?;
         Ok(inverse)
     }
 
@@ -286,7 +285,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        Ok(steps::determinant(&self.l, self.runtime)?.of_square())
+        Ok(steps::determinant(&self.l, self.on)?.of_square())
     }
 
     /// The condition, as [`CholeskyFactor::condition`]; the same on every rank.
@@ -306,7 +305,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        condition(self.runtime, &self.l, self.norm)
+        condition(self.on, &self.l, self.norm)
     }
 
     /// L, stored as [`Structure::Lower`].
@@ -348,7 +347,7 @@ fn condition<T: Scalar>(
 }
 
 /// L of an array.
-pub(crate) fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
+fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
     if let Some(l) = factor_at_once(a) {
         return in_one_tile(a.nrows(), &l);
     }
@@ -359,10 +358,7 @@ pub(crate) fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>
 }
 
 /// X of L·Lᴴ·X = B.
-pub(crate) fn solved<T: Scalar>(
-    l: &TiledMatrix<T>,
-    b: ArrayView2<'_, T>,
-) -> Result<Array2<T>, LinalgError> {
+fn solved<T: Scalar>(l: &TiledMatrix<T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
     expect_rows(b.dim(), l.rows())?;
     if is_small(b.dim())
         && let Some(l) = l.tile(0, 0)
@@ -372,6 +368,20 @@ pub(crate) fn solved<T: Scalar>(
     let place = Place::beside(l, b.ncols())?;
     let x = place.general(b)?;
     cholesky::solve(l, &x, AUTO, place.on())?;
+    Ok(array(&x))
+}
+
+/// X of A·X = B for a definite matrix; of a large one in one graph.
+pub(crate) fn solved_definite<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    if is_small(a.dim()) {
+        return solved(&factored(a)?, b);
+    }
+    let place = Place::of::<T>(a.nrows())?;
+    let (l, x) = (place.lower(a)?, place.general(b)?);
+    cholesky::factor_and_solve(&l, &x, AUTO, place.on())?;
     Ok(array(&x))
 }
 
@@ -416,7 +426,7 @@ pub(crate) fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<T>> 
 
 /// A small L as the only tile of a matrix.
 fn in_one_tile<T: Scalar>(n: usize, l: &[T]) -> Result<TiledMatrix<T>, LinalgError> {
-    let layout = Layout::lower(n, SMALL).map_err(|error| LinalgError::Shape(error.to_string()))?;
+    let layout = Layout::lower(n, SMALL)?;
     let matrix = TiledMatrix::vacant(layout, heap());
     if n > 0 {
         let mut tile = Tile::new(n, n, Format::ColumnMajor, matrix.memory());

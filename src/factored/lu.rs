@@ -1,7 +1,6 @@
 //! The factors P, L and U of a matrix, kept: of an array, and of a matrix in tiles.
 
 use super::steps;
-use crate::Runtime;
 use crate::dense::Lu;
 use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
 use crate::tiled::{copy, expect_square};
@@ -278,17 +277,17 @@ pub struct TiledLuFactor<'r, T: Scalar> {
     factors: Factors<T>,
     norm: f64,
     solvable: Result<(), LinalgError>,
-    runtime: &'r Runtime,
+    on: &'r dyn Executor,
 }
 
 impl<'r, T: Scalar> TiledLuFactor<'r, T> {
-    pub(crate) fn new(a: TiledMatrix<T>, runtime: &'r Runtime) -> Result<Self, LinalgError> {
-        let (factors, norm, solvable) = kept(a, runtime)?;
+    pub(crate) fn new(a: TiledMatrix<T>, on: &'r dyn Executor) -> Result<Self, LinalgError> {
+        let (factors, norm, solvable) = kept(a, on)?;
         Ok(TiledLuFactor {
             factors,
             norm,
             solvable,
-            runtime,
+            on,
         })
     }
 
@@ -357,7 +356,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
 
     fn solve_of(&self, op: Op, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         self.solvable.clone()?;
-        let x = copy(b, *b.layout(), self.runtime)?;
+        let x = copy(b, *b.layout(), self.on)?;
         self.solve_in(op, &x)?;
         Ok(x)
     }
@@ -386,7 +385,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
 
     fn solve_in(&self, op: Op, b: &TiledMatrix<T>) -> Result<(), LinalgError> {
         let Factors { lu, pivots } = &self.factors;
-        steps::solve_with_lu((lu, pivots), op, b, self.runtime)
+        steps::solve_with_lu((lu, pivots), op, b, self.on)
     }
 
     /// A⁻¹. 4n³/3 operations and a copy of the factors.
@@ -407,8 +406,8 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
         self.solvable.clone()?;
         let Factors { lu, pivots } = &self.factors;
-        let lu = copy(lu, *lu.layout(), self.runtime)?;
-        steps::invert_with_lu(lu, pivots, self.runtime)
+        let lu = copy(lu, *lu.layout(), self.on)?;
+        steps::invert_with_lu(lu, pivots, self.on)
     }
 
     /// The determinant of A, the same on every rank; n logarithms, and over ranks two messages from
@@ -429,7 +428,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        self.factors.determinant(self.runtime)
+        self.factors.determinant(self.on)
     }
 
     /// The condition, as [`LuFactor::condition`]; the same on every rank.
@@ -449,7 +448,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
         self.solvable.clone()?;
-        self.factors.condition(self.norm, self.runtime)
+        self.factors.condition(self.norm, self.on)
     }
 
     /// L, unit lower, below the diagonal, and U on and above it.
@@ -542,6 +541,24 @@ pub(crate) fn inverted_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2
     Ok(array_of(a.dim(), lu.inverse()))
 }
 
+/// X of A·X = B for a square matrix, in one graph.
+pub(crate) fn solved_by_lu<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    let (_, a) = Factors::tiles_of(a)?;
+    let place = Place::beside(&a, b.ncols())?;
+    let x = place.general(b)?;
+    steps::solve_by_lu(&a, &x, place.on())?;
+    Ok(array(&x))
+}
+
+/// A⁻¹ of a square matrix, in one graph.
+pub(crate) fn inverted_by_lu<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    let (place, a) = Factors::tiles_of(a)?;
+    Ok(array(&steps::invert_by_lu(a, place.on())?))
+}
+
 /// L\U in tiles, and the rows that were swapped.
 pub(crate) struct Factors<T: Scalar> {
     lu: TiledMatrix<T>,
@@ -579,30 +596,6 @@ impl<T: Scalar> Factors<T> {
     fn expect_solvable(&self, on: &dyn Executor) -> Result<(), LinalgError> {
         expect_square((self.lu.rows(), self.lu.cols()))?;
         steps::expect_regular(&self.lu, on)
-    }
-
-    /// B ← X of A·X = B, if there is one.
-    pub fn solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
-        self.expect_solvable(on)?;
-        steps::solve_with_lu((&self.lu, &self.pivots), Op::NoTranspose, b, on)
-    }
-
-    /// A⁻¹, if there is one; the factors are used up.
-    pub fn inverse(self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
-        self.expect_solvable(on)?;
-        steps::invert_with_lu(self.lu, &self.pivots, on)
-    }
-
-    /// X of A·X = B for arrays, if there is one.
-    pub fn solve_array(&self, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-        self.expect_solvable(Place::beside(&self.lu, 0)?.on())?;
-        self.solved(Op::NoTranspose, b)
-    }
-
-    /// A⁻¹ as an array, if there is one; the factors are used up.
-    pub fn inverse_array(self) -> Result<Array2<T>, LinalgError> {
-        let on = Place::beside(&self.lu, 0)?.on();
-        Ok(array(&self.inverse(on)?))
     }
 
     /// P, L and U.

@@ -6,7 +6,6 @@
 
 use super::steps;
 use super::steps::options;
-use crate::Runtime;
 use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
 use crate::tiled::{alike, copy};
 use dataflow_core::port::Executor;
@@ -169,13 +168,13 @@ impl<T: Scalar> fmt::Debug for QrFactor<T> {
 /// ```
 pub struct TiledQrFactor<'r, T: Scalar> {
     factors: Orthogonal<T>,
-    runtime: &'r Runtime,
+    on: &'r dyn Executor,
 }
 
 impl<'r, T: Scalar> TiledQrFactor<'r, T> {
-    pub(crate) fn new(a: TiledMatrix<T>, runtime: &'r Runtime) -> Result<Self, LinalgError> {
-        let factors = Orthogonal::new(a, runtime)?;
-        Ok(TiledQrFactor { factors, runtime })
+    pub(crate) fn new(a: TiledMatrix<T>, on: &'r dyn Executor) -> Result<Self, LinalgError> {
+        let factors = Orthogonal::new(a, on)?;
+        Ok(TiledQrFactor { factors, on })
     }
 
     /// The X that makes ‖B − A·X‖₂ least, the shortest of all solutions if A has more columns than
@@ -197,8 +196,8 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn least_squares(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        let b = copy(b, *b.layout(), self.runtime)?;
-        self.factors.least_squares(&b, self.runtime)
+        let b = copy(b, *b.layout(), self.on)?;
+        self.factors.least_squares(&b, self.on)
     }
 
     /// Q, as [`QrFactor::q`]; spread like A.
@@ -218,7 +217,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn q(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        self.factors.q(self.runtime)
+        self.factors.q(self.on)
     }
 
     /// R, as [`QrFactor::r`]; spread like A.
@@ -237,7 +236,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn r(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        self.factors.r(self.runtime)
+        self.factors.r(self.on)
     }
 }
 
@@ -356,19 +355,11 @@ impl<T: Scalar> Orthogonal<T> {
         x.fill(&|_: usize, _: usize| T::zero(), on)
             .map_err(LinalgError::Run)?;
         self.expect_full_rank(on)?;
-        let factors = (&self.a, &self.q);
-        match self.is_adjoint {
-            // R·X = Qᴴ·B
-            false => {
-                steps::apply_q(factors, Op::ConjTranspose, b, on)?;
-                steps::solve_triangle(&self.a, Op::NoTranspose, (b, &x), on)?;
-            }
-            // Rᴴ·Y = B, X = Q·Y
-            true => {
-                steps::solve_triangle(&self.a, Op::ConjTranspose, (b, &x), on)?;
-                steps::apply_q(factors, Op::NoTranspose, &x, on)?;
-            }
-        }
+        let op = match self.is_adjoint {
+            false => Op::NoTranspose,
+            true => Op::ConjTranspose,
+        };
+        steps::solve_with_qr((&self.a, &self.q), op, (b, &x), on)?;
         Ok(x)
     }
 

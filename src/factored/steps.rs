@@ -8,8 +8,7 @@ use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::condition::inverse_norm;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::error::TileError;
-use dataflow_linalg::kernel::{Op, Side};
+use dataflow_linalg::kernel::Op;
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Layout, TiledMatrix};
 use dataflow_linalg::product::{Operand, gemm};
@@ -44,6 +43,23 @@ pub(crate) fn factor_by_lu<T: Scalar>(
     a.scan(on)?;
     factor.run(on)?;
     Ok(pivots)
+}
+
+/// B ← X of A·X = B, in one graph; A is overwritten.
+pub(crate) fn solve_by_lu<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    lu::factor_and_solve(a, &lu::Pivots::new(a), b, AUTO, on).map(drop)
+}
+
+/// A⁻¹, in one graph.
+pub(crate) fn invert_by_lu<T: Scalar>(
+    a: TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    Ok(lu::inverse(a, AUTO, on)?.0)
 }
 
 /// Fails if a pivot is zero.
@@ -106,6 +122,15 @@ pub(crate) fn form_q<T: Scalar>(
     qr::form(a, q, k, AUTO, on)
 }
 
+/// The X that makes ‖B − A·X‖ least, of several the shortest; both are overwritten.
+pub(crate) fn least_squares<T: Scalar>(
+    (a, b): (&TiledMatrix<T>, &TiledMatrix<T>),
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let (x, _) = qr::least_squares(a, b, options(a), AUTO, on)?;
+    Ok(x)
+}
+
 /// The shortest of the X that make ‖B − A·X‖ least, and the rank of A; both are overwritten.
 pub(crate) fn least_squares_minimum_norm<T: Scalar>(
     (a, b): (&TiledMatrix<T>, &TiledMatrix<T>),
@@ -162,28 +187,14 @@ pub(crate) fn expect_full_rank<T: Scalar>(
     qr::expect_full_rank(a, options(a), AUTO, on).map(drop)
 }
 
-/// C ← op(Q)·C
-pub(crate) fn apply_q<T: Scalar>(
-    (a, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
+/// X ← the nearest solution by A = Q·R, or the shortest by Aᴴ = Q·R; B is overwritten.
+pub(crate) fn solve_with_qr<T: Scalar>(
+    factors: (&TiledMatrix<T>, &qr::Reflectors<T>),
     op: Op,
-    c: &TiledMatrix<T>,
+    sides: (&TiledMatrix<T>, &TiledMatrix<T>),
     on: &dyn Executor,
 ) -> Result<(), LinalgError> {
-    let apply = qr::Apply::new(a, q, (Side::Left, op), c, AUTO)?;
-    apply.run(on)?;
-    Ok(())
-}
-
-/// X ← op(R)⁻¹·B in the leading rows; B is overwritten.
-pub(crate) fn solve_triangle<T: Scalar>(
-    a: &TiledMatrix<T>,
-    op: Op,
-    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    let solve = qr::Triangular::new(a, op, b, x, AUTO)?;
-    solve.run(on)?;
-    Ok(())
+    qr::solve(factors, op, sides, AUTO, on).map(drop)
 }
 
 /// Aᴴ
@@ -191,9 +202,7 @@ pub(crate) fn adjoint<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    let adjoint = qr::Adjoint::new(a)?;
-    adjoint.run(on)?;
-    Ok(adjoint.into_matrix())
+    Ok(qr::adjoint(a, on)?.0)
 }
 
 /// The determinant of the triangle of a factored matrix, on every rank.
@@ -204,7 +213,7 @@ pub(crate) fn determinant<T: Scalar>(
     let mut own = Vec::new();
     let steps = a.mt().min(a.nt());
     for k in (0..steps).filter(|&k| a.slot(k, k).is_some()) {
-        let tile = a.tile_at(k, k).map_err(absent)?;
+        let tile = a.tile_at(k, k)?;
         own.extend((0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d)));
     }
     let parts = (0..steps).map(|k| (a.rank_of(k, k), a.tile_rows(k).min(a.tile_cols(k))));
@@ -248,7 +257,7 @@ pub(crate) fn condition<T: Scalar>(
 fn first_column<T: Scalar>(b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Vec<T>, LinalgError> {
     let mut own = Vec::new();
     for i in (0..b.mt()).filter(|&i| b.slot(i, 0).is_some()) {
-        let tile = b.tile_at(i, 0).map_err(absent)?;
+        let tile = b.tile_at(i, 0)?;
         own.extend((0..tile.rows()).map(|row| tile.get(row, 0)));
     }
     let parts = (0..b.mt()).map(|i| (b.rank_of(i, 0), b.tile_rows(i)));
@@ -291,9 +300,4 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = (f64, f64)> + '_ {
 pub(crate) fn options<T: Scalar>(a: &TiledMatrix<T>) -> qr::Options {
     // A tile that is not full needs no larger inner blocks than it has columns.
     qr::Options::of_order(a.nb().min(a.rows().max(a.cols())))
-}
-
-/// A tile is not at hand between runs: the matrix was handed over without it.
-fn absent(error: TileError) -> LinalgError {
-    LinalgError::Shape(error.to_string())
 }

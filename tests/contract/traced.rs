@@ -112,6 +112,30 @@ fn each_extension_makes_a_file_of_its_kind() {
 }
 
 #[test]
+fn a_window_shows_some_time_and_some_ranks() {
+    let run = ["--n", "200", "--nb", "40", "--ranks", "2", "--threads", "1"];
+    let shown = |window: &str| {
+        let path = file("window.paje");
+        let object = traced(
+            "cholesky",
+            &[&run[..], &["--window", window]].concat(),
+            &path,
+        );
+        assert_eq!(object["tasks"], 35, "all of the run is measured");
+        let text = std::fs::read_to_string(path).unwrap();
+        [0, 1].map(|rank| text.contains(&format!("\"rank {rank}\"")))
+    };
+    assert_eq!(shown(".."), [true, true]);
+    assert_eq!(shown("..@1..2"), [false, true]);
+    let refused = crate::ended::run(
+        "cholesky",
+        &["--n", "50", "--window", "2..1", "--trace", "a.svg"],
+    );
+    assert_eq!(refused.status, 2);
+    assert!(refused.stderr.contains("2..1"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_trace_of_four_ranks_has_the_tasks_and_messages_of_all() {
     for transport in ["local", "tcp"] {
         let path = file(&format!("ranks-{transport}.json"));

@@ -177,4 +177,12 @@ impl<S: TaskSpace> TaskSpace for Mutant<'_, S> {
     fn owner(&self, task: S::Task, flow: usize) -> Rank {
         self.space.owner(task, flow)
     }
+
+    fn named(&self, packed: u64) -> S::Task {
+        self.space.named(packed)
+    }
+
+    fn named_by(&self, words: &[u32]) -> Option<S::Task> {
+        self.space.named_by(words)
+    }
 }

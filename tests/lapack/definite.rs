@@ -6,7 +6,7 @@ use crate::types::{Noise, definite};
 use crate::world::World;
 use crate::{EXTENTS, RIGHT_HAND_SIDES, TILE_ORDERS, is_sane};
 use dataflow::linalg::LinalgError;
-use dataflow::linalg::cholesky::{Factor, Inverse, Solve, condition as estimate};
+use dataflow::linalg::cholesky::{Factor, Inverse, condition as estimate, substitution};
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Adjoint, Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
@@ -98,7 +98,7 @@ fn case<T: Scalar>(
         let exact = Noise::new(7).matrix::<T>(n, n_rhs);
         let b = a.times(&exact).rounded::<T>();
         let x = world.general::<T>(&b, nb);
-        let solve = Solve::new(&l, &x, Backend::Auto).unwrap();
+        let solve = substitution(&l, &x, Backend::Auto).unwrap();
         solve.run(on).unwrap();
         let x = world.gather(&x);
         if world.leads() {

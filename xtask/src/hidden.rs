@@ -2,13 +2,16 @@
 //!
 //! Runs the variants `base`, `graph` and `ideal` in turn, round after round, and compares medians:
 //! communication is (base − ideal) ÷ base, hidden is (base − graph) ÷ (base − ideal). Of one example, or
-//! of those of the paper and shallow water, on two ranks over threads, sockets and MPI.
+//! of those of the paper and shallow water, on two ranks over threads, sockets and MPI; or on two hosts
+//! that a wire joins, where a byte under way is time that no processor has to spend.
 //!
 //! # Source
 //! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution*, ICCS 2009, §3.
 
 use crate::mpirun;
-use crate::{smoke, steps};
+use crate::smoke::{self, Ended};
+use crate::steps;
+use crate::wire::Wire;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -17,17 +20,26 @@ use std::time::Duration;
 #[derive(Debug, PartialEq)]
 pub struct Options {
     rounds: usize,
-    /// Under the launcher of this machine's MPI, on so many ranks.
-    mpi: Option<usize>,
     what: What,
 }
 
 #[derive(Debug, PartialEq)]
 enum What {
     /// An example and its arguments.
-    One(String, Vec<String>),
-    /// The table; in small, to see that it works.
-    All { quick: bool },
+    One(By, String, Vec<String>),
+    /// The table; in small, to see that it works; over wires.
+    All { quick: bool, links: bool },
+}
+
+/// How ranks are started.
+#[derive(Clone, Debug, PartialEq)]
+enum By {
+    /// As the example's own arguments say.
+    Itself,
+    /// Under the launcher of this machine's MPI, on so many ranks.
+    Mpi(usize),
+    /// On two hosts that a wire of this rate joins.
+    Link(String),
 }
 
 /// Rounds if none are asked for; one more goes before and does not count.
@@ -49,6 +61,8 @@ struct Application {
     name: &'static str,
     full: &'static str,
     quick: &'static str,
+    /// Over a wire of such a rate; bodies take longer than what they send takes of the processors.
+    wire: (&'static str, &'static str),
     /// What paper 003 says of it, Fig. 1.
     published: &'static str,
 }
@@ -58,32 +72,37 @@ const APPLICATIONS: [Application; 4] = [
         name: "jacobi3d",
         full: "--n 160 --blocks 8x8x1",
         quick: "--n 24 --blocks 4x2x1",
+        wire: ("--n 320 --blocks 16x16x1", "300mbit"),
         published: "43–78 %, 10–80 %",
     },
     Application {
         name: "matmul",
-        full: "--n 2048 --nb 128 --algorithm torus --check=false",
-        quick: "--n 128 --nb 32 --algorithm torus",
+        full: "--n 2048 --nb 128 --check=false",
+        quick: "--n 128 --nb 32",
+        wire: ("--n 6144 --nb 256 --check=false", "300mbit"),
         published: "61–93 %",
     },
     Application {
         name: "nas_ft",
         full: "--class W",
         quick: "--size 16x16x16",
+        wire: ("--class W", "2gbit"),
         published: "37–65 %",
     },
     Application {
         name: "shallow_water",
         full: "--case 5 --nodes 10242 --nb 640 --steps 20",
         quick: "--case 5 --nodes 642 --nb 80 --steps 3",
+        wire: ("--case 5 --nodes 40962 --nb 640 --steps 20", "300mbit"),
         published: "",
     },
 ];
 
-/// Reads the command line: `[--rounds N] [--mpi RANKS] EXAMPLE ARGS`, or `[--rounds N] [--quick]`.
+/// Reads the command line: `[--rounds N] [--mpi RANKS | --link RATE] EXAMPLE ARGS`, or
+/// `[--rounds N] [--quick] [--links]`.
 pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut arguments = arguments.peekable();
-    let (mut rounds, mut mpi, mut quick) = (ROUNDS, None, false);
+    let (mut rounds, mut by, mut quick, mut links) = (ROUNDS, By::Itself, false, false);
     let number = |flag: &str, text: Option<String>| {
         let text = text.unwrap_or_default();
         let number = text.parse().ok().filter(|number| *number > 0);
@@ -92,25 +111,31 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String>
     while let Some(flag) = arguments.next_if(|argument| argument.starts_with('-')) {
         match flag.as_str() {
             "--rounds" => rounds = number(&flag, arguments.next())?,
-            "--mpi" => mpi = Some(number(&flag, arguments.next())?),
+            "--mpi" => by = By::Mpi(number(&flag, arguments.next())?),
+            "--link" => by = By::Link(arguments.next().ok_or("--link needs a RATE")?),
             "--quick" => quick = true,
+            "--links" => links = true,
             _ => return Err(format!("`hidden` does not know `{flag}`")),
         }
     }
     let what = match arguments.next() {
-        Some(_) if quick => return Err("--quick is of all, not of one EXAMPLE".into()),
-        Some(example) => What::One(example, arguments.collect()),
-        None if mpi.is_some() => return Err("--mpi needs an EXAMPLE".into()),
-        None => What::All { quick },
+        Some(_) if quick || links => {
+            return Err("--quick and --links are of all, not of one EXAMPLE".into());
+        }
+        Some(example) => What::One(by, example, arguments.collect()),
+        None if by != By::Itself => return Err("--mpi and --link need an EXAMPLE".into()),
+        None => What::All { quick, links },
     };
-    Ok(Options { rounds, mpi, what })
+    Ok(Options { rounds, what })
 }
 
 /// Prints the table.
 pub fn command(options: &Options) -> ExitCode {
+    let rounds = options.rounds;
     let told = match &options.what {
-        What::One(example, arguments) => one(options, example, arguments),
-        What::All { quick } => all(options.rounds, *quick),
+        What::One(by, example, arguments) => one(rounds, by, example, arguments),
+        What::All { quick, links: true } => over_wires(rounds, *quick),
+        What::All { quick, .. } => all(rounds, *quick),
     };
     match told {
         Ok(()) => ExitCode::SUCCESS,
@@ -123,16 +148,24 @@ pub fn command(options: &Options) -> ExitCode {
 
 // ── One example ──────────────────────────────────────────────────────────────────────────────────
 
-fn one(options: &Options, example: &str, arguments: &[String]) -> Result<(), String> {
+fn one(rounds: usize, by: &By, example: &str, arguments: &[String]) -> Result<(), String> {
     let build = ["--release", "--example", example].map(String::from);
-    let program = match options.mpi {
-        Some(_) => mpirun::build(&build)?,
-        None => mpirun::build_plain(&build)?,
+    let program = match by {
+        By::Mpi(_) => mpirun::build(&build)?,
+        By::Itself | By::Link(_) => mpirun::build_plain(&build)?,
     };
-    let run = |variant: &str| seconds_of(&program, options.mpi, arguments, variant);
-    let medians = in_turn(options.rounds, run)?;
+    let wire = match by {
+        By::Link(rate) => Some(Wire::new(rate)?),
+        By::Itself | By::Mpi(_) => None,
+    };
+    let run = |variant: &str| match (by, &wire) {
+        (_, Some(wire)) => seconds_over(wire, &program, arguments, variant),
+        (By::Mpi(ranks), _) => seconds_of(&program, Some(*ranks), arguments, variant),
+        _ => seconds_of(&program, None, arguments, variant),
+    };
+    let medians = in_turn(rounds, run)?;
     let title = format!("{example} {}", arguments.join(" "));
-    print!("{}", page(&title, options.rounds, medians));
+    print!("{}", page(&title, rounds, medians));
     Ok(())
 }
 
@@ -170,11 +203,27 @@ fn seconds_of(
     };
     run.args(arguments).args(["--variant", variant, "--json"]);
     let ended = smoke::run(&mut run, DEADLINE)?;
+    seconds_told(&ended).map_err(|fault| format!("{}: {fault}", steps::shown(&run)))
+}
+
+/// The same between two hosts.
+fn seconds_over(
+    wire: &Wire,
+    program: &Path,
+    arguments: &[String],
+    variant: &str,
+) -> Result<f64, String> {
+    let more = ["--variant", variant, "--json"].map(String::from);
+    let ended = wire.run(program, &[arguments, &more].concat(), DEADLINE)?;
+    seconds_told(&ended).map_err(|fault| format!("{} {variant}: {fault}", program.display()))
+}
+
+/// What a run tells that has ended well.
+fn seconds_told(ended: &Ended) -> Result<f64, String> {
     let told = ended.exited_with(0).and_then(|()| ended.object());
-    let told =
-        told.map_err(|fault| format!("{}: {fault}\n{}", steps::shown(&run), ended.stderr))?;
+    let told = told.map_err(|fault| format!("{fault}\n{}", ended.stderr))?;
     let seconds = told["seconds"].as_f64();
-    seconds.ok_or_else(|| format!("{} tells no seconds", steps::shown(&run)))
+    seconds.ok_or_else(|| "tells no seconds".to_string())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -260,6 +309,30 @@ fn all(rounds: usize, quick: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// Prints the table over wires, one rate each.
+fn over_wires(rounds: usize, quick: bool) -> Result<(), String> {
+    let build = |application: &Application| {
+        mpirun::build_plain(&["--release", "--example", application.name].map(String::from))
+    };
+    let programs = APPLICATIONS.iter().map(build);
+    let programs: Vec<PathBuf> = programs.collect::<Result<_, _>>()?;
+    println!("medians of {rounds} rounds, two hosts with a core each\n");
+    println!("| problem | wire | base, s | communication | hidden | paper 003 |");
+    println!("|---|---|---|---|---|---|");
+    for (application, program) in APPLICATIONS.iter().zip(&programs) {
+        let (arguments, rate) = application.wire;
+        let own = if quick { application.quick } else { arguments };
+        let words = format!("{own} --threads 1");
+        let words: Vec<String> = words.split_whitespace().map(String::from).collect();
+        let wire = Wire::new(rate)?;
+        let medians = in_turn(rounds, |variant| {
+            seconds_over(&wire, program, &words, variant)
+        })?;
+        println!("{}", row(application, rate, &words, medians));
+    }
+    Ok(())
+}
+
 impl Application {
     /// The words of its command line; under a launcher without a transport.
     fn arguments(&self, quick: bool, transport: Option<&str>) -> Vec<String> {
@@ -295,16 +368,27 @@ mod tests {
     #[test]
     fn flags_of_the_command_stand_before_the_example_and_its_own_behind() {
         let options = parsed("--rounds 3 --mpi 2 nas_ft --class A --ranks 2").unwrap();
-        assert_eq!((options.rounds, options.mpi), (3, Some(2)));
         let own = ["--class", "A", "--ranks", "2"].map(String::from);
-        assert_eq!(options.what, What::One("nas_ft".into(), own.into()));
+        let nas_ft = What::One(By::Mpi(2), "nas_ft".into(), own.into());
+        assert_eq!((options.rounds, options.what), (3, nas_ft));
         assert_eq!(parsed("jacobi3d").unwrap().rounds, ROUNDS);
-        assert_eq!(parsed("").unwrap().what, What::All { quick: false });
-        let quick = parsed("--rounds 1 --quick").unwrap();
-        assert_eq!((quick.rounds, quick.what), (1, What::All { quick: true }));
+        let wired = parsed("--link 300mbit jacobi3d").unwrap().what;
+        let link = By::Link("300mbit".into());
+        assert_eq!(wired, What::One(link, "jacobi3d".into(), vec![]));
+        for (line, rounds, quick, links) in [
+            ("", ROUNDS, false, false),
+            ("--rounds 1 --quick", 1, true, false),
+            ("--links", ROUNDS, false, true),
+        ] {
+            let what = What::All { quick, links };
+            assert_eq!(parsed(line), Ok(Options { rounds, what }), "{line}");
+        }
         for (line, at_fault) in [
             ("--mpi 2", "EXAMPLE"),
             ("--quick jacobi3d", "--quick"),
+            ("--links jacobi3d", "--links"),
+            ("--link 1gbit", "EXAMPLE"),
+            ("--link", "RATE"),
             ("--rounds 0 jacobi3d", "`0`"),
             ("--mpi", "--mpi"),
             ("--fast jacobi3d", "`--fast`"),

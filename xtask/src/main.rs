@@ -7,6 +7,7 @@
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
 
+mod builds;
 mod compare;
 mod guest;
 mod hidden;
@@ -26,6 +27,7 @@ mod told;
 mod viewers;
 mod weather;
 mod wide;
+mod wire;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +52,7 @@ enum Command {
     Viewers,
     Platforms,
     Release,
+    Builds,
 }
 
 const HELP: &str = "\
@@ -78,8 +81,13 @@ cargo xtask COMMAND
   hidden [--rounds N] [--mpi RANKS] EXAMPLE ARGS
                                 an example with and without waiting for messages, in turn: how much of its
                                 communication is hidden (minutes)
+  hidden [--rounds N] --link RATE EXAMPLE ARGS
+                                the same between two hosts that a wire of this rate joins: network namespaces on
+                                this machine (root, iproute2; RATE as `tc` writes it: 300mbit)
   hidden [--rounds N] [--quick] the same of four applications, over threads, sockets and MPI, beside the numbers
                                 of the paper (half an hour; --quick: small sizes)
+  hidden [--rounds N] [--quick] --links
+                                and over wires on which communication takes two fifths of the time, as there
   compare BEFORE.json AFTER.json
                                 two traced runs (`--json --trace FILE`) side by side: where the workers' time went,
                                 by class of tasks and cause of idleness, what changed most first
@@ -91,6 +99,8 @@ cargo xtask COMMAND
   release                       could this be published? What lies in the packages, each feature alone, the lowest
                                 Rust version, the documentation of docs.rs, dependencies, cargo deny, cargo
                                 semver-checks (minutes; publishes nothing)
+  builds                        how long one waits for the compiler, each time from an empty folder: the example
+                                cholesky, a crate of a user's own, a change of a body (minutes)
   help                          this text
 ";
 
@@ -121,6 +131,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::command(&options),
         Command::Platforms => platforms::command(),
         Command::Release => release::command(),
+        Command::Builds => wide::command("builds", builds::builds),
         Command::Viewers => wide::command("viewers", viewers::viewers),
     }
 }
@@ -154,6 +165,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         "numa-vm" => parse_nothing(arguments, "numa-vm").map(|()| Command::NumaVm),
         "platforms" => parse_nothing(arguments, "platforms").map(|()| Command::Platforms),
         "release" => parse_nothing(arguments, "release").map(|()| Command::Release),
+        "builds" => parse_nothing(arguments, "builds").map(|()| Command::Builds),
         "mpich" => Ok(Command::Mpich {
             times: parse_times(arguments)?,
         }),

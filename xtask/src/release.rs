@@ -267,6 +267,7 @@ fn lowest(steps: &mut Steps, packages: &[Package]) {
             return Outcome::Skipped(format!("rustup could not bring Rust {version}"));
         }
         let mut cargo = wide::toolchain(&version, &["cargo", "check", "--lib", "--examples"]);
+        cargo.args(["-p", "dataflow-applications"]);
         let names = packages.iter().flat_map(|package| ["-p", &package.name]);
         cargo
             .args(names)

@@ -99,6 +99,17 @@ const RUNS: &[Run] = &[
     Run { example: "cholesky", arguments: "--input no-such-file.mtx --json", expected: Expected::Failed },
 ];
 
+/// Runs of a build without features: what it was built without, it says.
+#[rustfmt::skip]
+const RUNS_PLAIN: &[Run] = &[
+    Run { example: "cholesky", arguments: "--n 10 --backend openblas --json", expected: Expected::BadArguments },
+    Run { example: "cholesky", arguments: "--n 10 --transport mpi --json", expected: Expected::BadArguments },
+];
+
+/// The examples that know whether a feature is there; all others are the same with and without, and
+/// are run with all features.
+const KNOWING: [&str; 3] = ["cholesky", "distances", "topology"];
+
 /// Runs of a build with feature `openblas`.
 #[rustfmt::skip]
 const RUNS_OPENBLAS: &[Run] = &[
@@ -111,19 +122,26 @@ const RESIDUAL_BOUND: f64 = 30.0;
 /// Far above what any run here needs, also on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Builds the examples with the artefacts of `cargo test` and runs them.
-pub fn examples(features: &[&str]) -> Outcome {
-    let programs = match build(features) {
+/// Builds the examples that know of features, without them, and runs them.
+pub fn plain() -> Outcome {
+    let examples = KNOWING.iter().flat_map(|name| ["--example", name]);
+    let known = RUNS.iter().filter(|run| KNOWING.contains(&run.example));
+    judged(&examples.collect::<Vec<_>>(), known.chain(RUNS_PLAIN))
+}
+
+/// Builds all examples with these features, `openblas` among them, and runs them.
+pub fn all(features: &[&str]) -> Outcome {
+    let examples = [&["--examples"], features].concat();
+    judged(&examples, RUNS.iter().chain(RUNS_OPENBLAS))
+}
+
+fn judged<'a>(examples: &[&str], runs: impl Iterator<Item = &'a Run>) -> Outcome {
+    let programs = match build(examples) {
         Ok(programs) => programs,
         Err(fault) => return Outcome::failed(fault),
     };
-    let more: &[Run] = if features.is_empty() {
-        &[]
-    } else {
-        RUNS_OPENBLAS
-    };
     let mut faults = Vec::new();
-    for run in RUNS.iter().chain(more) {
+    for run in runs {
         let verdict = match programs.get(run.example) {
             Some(program) => run.check(program),
             None => Err("no example of this name was built".to_string()),
@@ -138,10 +156,10 @@ pub fn examples(features: &[&str]) -> Outcome {
 }
 
 /// Name and path of each example, built as `cargo test --workspace` builds them, so that little is left to do.
-fn build(features: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
-    let mut cargo = steps::cargo(&["build", "--workspace", "--examples", "--profile", "test"]);
+fn build(examples: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
+    let mut cargo = steps::cargo(&["build", "--workspace", "--profile", "test"]);
     cargo
-        .args(features)
+        .args(examples)
         .args(["--message-format", "json-render-diagnostics"]);
     println!("{}", steps::shown(&cargo));
     let built = cargo
@@ -238,7 +256,7 @@ fn small_residual(report: &Value) -> Result<(), String> {
 /// What a finished process left behind.
 pub struct Ended {
     status: ExitStatus,
-    stdout: String,
+    pub stdout: String,
     pub stderr: String,
 }
 

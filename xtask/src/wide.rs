@@ -142,6 +142,8 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
             cargo.arg("--lib").args(selected).args(&filter);
             // A test asks for more than there can be, and expects to be refused.
             cargo.env("TSAN_OPTIONS", "allocator_may_return_null=1");
+            // It does not know of fibers.
+            cargo.env("DATAFLOW_WORLD", "threads");
             cargo.env("RUSTFLAGS", with_flags("RUSTFLAGS", "-Zsanitizer=thread"));
             cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("tsan"));
             cargo

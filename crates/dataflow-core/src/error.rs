@@ -2,19 +2,57 @@
 
 use crate::rank::Rank;
 use crate::wire::{Failure, WireName};
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// An error of another library, as it is handed on.
+type Foreign = dyn std::error::Error + Send + Sync;
 
 /// Why a task's body failed: a fault of its data, named as the theory names it.
 ///
 /// The task's descendants are skipped; everything else runs. Of several failing tasks, the run
 /// reports the smallest by ([`index`](Self::with_index), task).
+///
+/// Any error, and any text, becomes one by `?` or `into`: whatever becomes a boxed error. An error
+/// stays the [source](Self::source); its text is the message. For this reason the type is itself
+/// no [`std::error::Error`]; what a run returns, an [`Error`], is.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::{TaskError, run, space::Independent};
+/// use std::error::Error as _;
+/// use std::num::ParseIntError;
+///
+/// fn positive(text: &str) -> Result<u32, TaskError> {
+///     let number: u32 = text.parse()?;
+///     match number {
+///         0 => Err(TaskError::new("not_positive", "zero is not positive").with_index(17)),
+///         1 => Err(format!("{number} is too small"))?,
+///         _ => Ok(number),
+///     }
+/// }
+///
+/// let read = |text: &str| {
+///     run(&Independent::new("read", 1, |_| positive(text).map(drop)), &Inline)
+/// };
+/// let error = read("two").unwrap_err();
+/// assert_eq!((error.name(), error.message()), ("task_failed", "invalid digit found in string"));
+/// assert!(error.source().is_some_and(|source| source.is::<ParseIntError>()));
+///
+/// let error = read("0").unwrap_err();
+/// assert_eq!((error.name(), error.index()), ("not_positive", Some(17)));
+/// assert_eq!(read("1").unwrap_err().message(), "1 is too small");
+/// ```
 #[derive(Clone, Debug)]
 pub struct TaskError {
     kind: &'static str,
     index: Option<u64>,
     message: String,
+    source: Option<Arc<Foreign>>,
 }
 
 impl TaskError {
@@ -24,6 +62,7 @@ impl TaskError {
             kind,
             index: None,
             message: message.into(),
+            source: None,
         }
     }
 
@@ -37,31 +76,14 @@ impl TaskError {
     pub fn index(&self) -> Option<u64> {
         self.index
     }
-}
 
-impl fmt::Display for TaskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+    /// The error of another library that this was made from, if there is one.
+    pub fn source(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.source.as_deref()
     }
-}
 
-impl std::error::Error for TaskError {}
-
-impl From<String> for TaskError {
-    fn from(message: String) -> Self {
-        TaskError::new("task_failed", message)
-    }
-}
-
-impl From<&str> for TaskError {
-    fn from(message: &str) -> Self {
-        TaskError::new("task_failed", message)
-    }
-}
-
-/// What a run inside a body ended with, as that body's own: the text names the task.
-impl From<Error> for TaskError {
-    fn from(error: Error) -> Self {
+    /// What a run inside a body ended with, as that body's own: the text names the task.
+    fn of_run(error: Error) -> Self {
         TaskError {
             kind: match error.name {
                 Cow::Borrowed(name) => name,
@@ -70,8 +92,39 @@ impl From<Error> for TaskError {
             index: error.index,
             message: match error.task {
                 Some(task) => format!("{} (task {task})", error.message),
-                None => error.message,
+                None => error.message.into_string(),
             },
+            source: error.source,
+        }
+    }
+
+    fn of_foreign(error: Box<Foreign>) -> Self {
+        TaskError {
+            message: error.to_string(),
+            source: Some(error.into()),
+            ..TaskError::new(Kind::TaskFailed.name(), "")
+        }
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Not for `std::error::Error` alone: texts could then not become one, too.
+impl<E: Into<Box<Foreign>> + 'static> From<E> for TaskError {
+    fn from(error: E) -> Self {
+        let value: &dyn Any = &error;
+        let is_text = value.is::<String>() || value.is::<&str>() || value.is::<Cow<'static, str>>();
+        let boxed: Box<Foreign> = error.into();
+        if is_text {
+            return TaskError::new(Kind::TaskFailed.name(), boxed.to_string());
+        }
+        match boxed.downcast() {
+            Ok(of_run) => TaskError::of_run(*of_run),
+            Err(foreign) => TaskError::of_foreign(foreign),
         }
     }
 }
@@ -190,14 +243,30 @@ impl Kind {
 }
 
 /// Why a run failed.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::{Kind, run, space::Independent};
+///
+/// let pivots = [4.0, 1.0, -0.5];
+/// let check = Independent::new("check", 3, |i| match pivots[i as usize] {
+///     pivot if pivot > 0.0 => Ok(()),
+///     pivot => Err(format!("pivot {pivot} is not positive"))?,
+/// });
+/// let error = run(&check, &Inline).unwrap_err();
+/// assert_eq!((error.kind(), error.task()), (Kind::TaskFailed, Some("2")));
+/// assert_eq!(error.to_string(), "pivot -0.5 is not positive (task 2)");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: Kind,
     name: Cow<'static, str>,
     rank: Option<Rank>,
-    task: Option<String>,
+    task: Option<Box<str>>,
     index: Option<u64>,
-    message: String,
+    message: Box<str>,
+    source: Option<Arc<Foreign>>,
 }
 
 impl Error {
@@ -206,10 +275,27 @@ impl Error {
             kind,
             name: kind.name().into(),
             rank: None,
-            task,
+            task: task.map(String::into_boxed_str),
             index: None,
-            message: message.into(),
+            message: message.into().into_boxed_str(),
+            source: None,
         }
+    }
+
+    /// The same error, made from another, which [`source`](std::error::Error::source) then answers.
+    ///
+    /// ```
+    /// use dataflow_core::Error;
+    /// let read = |text: &str| {
+    ///     let wrong = |fault| Error::wrong_settings(format!("THREADS: {fault}")).with_source(fault);
+    ///     text.parse::<usize>().map_err(wrong)
+    /// };
+    /// let error = read("many").unwrap_err();
+    /// assert!(std::error::Error::source(&error).is_some());
+    /// ```
+    pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        let source = Some(Arc::new(source) as Arc<Foreign>);
+        Error { source, ..self }
     }
 
     /// Settings that are not possible; the text names the setting, its value and what is allowed.
@@ -247,6 +333,7 @@ impl Error {
         Error {
             name: error.kind.into(),
             index: error.index,
+            source: error.source,
             ..Error::new(Kind::TaskFailed, Some(shown(task)), error.message)
         }
     }
@@ -254,7 +341,7 @@ impl Error {
     /// The same error, with another name for the task.
     pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
         let renamed = self.task.as_deref().and_then(rename);
-        let task = renamed.or(self.task);
+        let task = renamed.map(String::into_boxed_str).or(self.task);
         Error { task, ..self }
     }
 
@@ -264,7 +351,7 @@ impl Error {
             Some(inner) => format!("{outer:?} / {inner}"),
             None => format!("{outer:?}"),
         };
-        let task = Some(task);
+        let task = Some(task.into_boxed_str());
         Error { task, ..error }
     }
 
@@ -280,6 +367,12 @@ impl Error {
         }
     }
 
+    /// The same error, with what does not travel of it.
+    pub(crate) fn with_source_of(self, own: Error) -> Self {
+        let source = own.source;
+        Error { source, ..self }
+    }
+
     /// The error in the form in which it is sent to other ranks.
     pub(crate) fn into_failure(self, name: WireName, rank: Rank) -> Failure {
         Failure {
@@ -288,8 +381,8 @@ impl Error {
             name,
             rank,
             kind: self.name.into_owned(),
-            task: self.task.unwrap_or_default(),
-            message: self.message,
+            task: self.task.unwrap_or_default().into_string(),
+            message: self.message.into_string(),
         }
     }
 
@@ -337,4 +430,12 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The error that a body handed on by `?`, on the rank where that happened; other ranks have its
+    /// text.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}

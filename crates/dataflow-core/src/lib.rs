@@ -61,10 +61,17 @@ mod sync;
 pub mod trace;
 pub mod wire;
 
+// Crates of which types or traits stand in what is public here.
+pub use bytemuck;
 #[doc(hidden)]
 pub use dataflow_macros as macros;
 pub use engine::{Report, run, run_across};
 pub use error::{Error, Kind, TaskError};
+#[cfg(feature = "rayon")]
+pub use rayon_core;
+#[cfg(feature = "serde")]
+pub use serde;
+pub use smallvec;
 
 /// What an author of a task space needs.
 pub mod prelude {

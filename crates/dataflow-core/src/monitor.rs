@@ -26,6 +26,7 @@ struct Watched {
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Tasks that have run (or were skipped).
     pub done: u64,

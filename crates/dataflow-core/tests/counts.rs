@@ -1,4 +1,4 @@
-//! What is counted over the edges of a space is what runs of it send.
+//! What is counted over the edges of a space is what runs of it send, and what runs of its phantom send.
 
 mod specimen;
 
@@ -6,8 +6,9 @@ use dataflow_core::port::{Context, Courier, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
 use dataflow_core::space::counts::{Counting, Counts, Sending, Traffic, Work};
+use dataflow_core::space::{Erased, Length, Phantom};
 use specimen::cholesky::Task;
-use specimen::ranks::on_ranks;
+use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mixed, Mutant, Mutation, Twist, Wavefront, digest, within};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -86,20 +87,48 @@ fn heap(fan_out: usize) -> impl Fn(&Sending<'_>, &mut dyn FnMut(Rank, Rank)) {
     }
 }
 
-/// Runs a space on ranks, and compares what crossed with what is counted.
-fn agrees<S: TaskSpace<Datum: Wire>>(what: &str, n_ranks: u32, space: impl Fn() -> S + Sync) {
-    for fan_out in [1, 2, 8] {
-        let what = || format!("{what} on {n_ranks} ranks, fan-out {fan_out}");
-        let (reports, crossed) = within(what, || {
+/// Runs a space on ranks: the tasks of each, and what crossed, in order.
+fn ran<S: TaskSpace<Datum: Wire>>(
+    what: &str,
+    (n_ranks, fan_out): (u32, usize),
+    space: &(dyn Fn() -> S + Sync),
+) -> (Vec<u64>, Crossed) {
+    let (tasks, mut crossed) = within(
+        || what.to_string(),
+        || {
             on_ranks(n_ranks, (7, fan_out), |courier: &dyn Courier| {
                 let on = Shuffled::new(5);
-                run_across(&space(), &Context::new(&on).across(courier)).unwrap()
+                let report = run_across(&space(), &Context::new(&on).across(courier));
+                report.unwrap().tasks
             })
-        });
-        // A Number has eight bytes; what is empty crosses as nothing.
-        let bytes = |_, _| 8 * u64::from(size_of::<S::Datum>() != 0);
+        },
+    );
+    crossed.parcels.sort_unstable();
+    (tasks, crossed)
+}
+
+/// Runs a space and its phantom on ranks, and compares what crossed with what is counted.
+fn agrees<S: TaskSpace<Datum: Wire>>(what: &str, n_ranks: u32, space: impl Fn() -> S + Sync) {
+    // A Number has eight bytes; what is empty crosses as nothing.
+    let bytes = |_: S::Task, _: usize| 8 * u64::from(size_of::<S::Datum>() != 0);
+    let here = space();
+    let phantom = || Phantom::of(&here).bytes(&bytes);
+    verify(&phantom(), n_ranks).unwrap();
+    for fan_out in [1, 2, 8] {
+        let what = || format!("{what} on {n_ranks} ranks, fan-out {fan_out}");
+        let (tasks, crossed) = ran(&what(), (n_ranks, fan_out), &space);
+        let whole = phantom();
+        let erased = || Erased::<Length>::new(&whole);
+        for (of, crossed_too) in [
+            ran(&what(), (n_ranks, fan_out), &phantom),
+            ran(&what(), (n_ranks, fan_out), &erased),
+        ] {
+            assert_eq!(of, tasks, "{}", what());
+            assert_eq!(crossed_too.parcels, crossed.parcels, "{}", what());
+            let sums = [&crossed_too, &crossed].map(|crossed| (crossed.data, crossed.bytes));
+            assert_eq!(sums[0], sums[1], "{}", what());
+        }
         let route = heap(fan_out);
-        let here = space();
         let counting = Counting::of(&here, n_ranks).bytes(&bytes).along(&route);
         let counts = counting.count().unwrap();
         let sent = counts.sent();
@@ -115,7 +144,6 @@ fn agrees<S: TaskSpace<Datum: Wire>>(what: &str, n_ranks: u32, space: impl Fn() 
             .map(|(pair, traffic)| (*pair, traffic.activations))
             .collect();
         assert_eq!(counted, pairs, "{}", what());
-        let tasks: Vec<u64> = reports.iter().map(|report| report.tasks).collect();
         let counted: Vec<u64> = counts.ranks.iter().map(|rank| rank.work.tasks).collect();
         assert_eq!(counted, tasks, "{}", what());
     }
@@ -128,7 +156,7 @@ const GRIDS: &[(u32, u32)] = match cfg!(miri) {
 const TILES: &[u32] = if cfg!(miri) { &[4] } else { &[1, 2, 5, 8] };
 
 #[test]
-fn counts_agree_with_what_crosses_between_the_ranks_of_a_run() {
+fn counts_agree_with_what_crosses_between_the_ranks_of_a_run_and_of_its_phantom() {
     for &(p, q) in GRIDS {
         for &nt in TILES {
             let n_ranks = p * q;

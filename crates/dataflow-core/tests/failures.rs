@@ -6,9 +6,13 @@ use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
+use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::run;
+use dataflow_core::sequence::record::record;
+use dataflow_core::sequence::{scope, write};
 use dataflow_core::space::Independent;
 use specimen::{Number, within};
+use std::error::Error as StdError;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -517,4 +521,125 @@ fn panics_for_a_fault_of_the_space_point_at_the_body() {
             .all(|place| place.ends_with("tests/failures.rs")),
         "{seen:?}"
     );
+}
+
+/// A foreign error with an error of its own behind it.
+#[derive(Debug)]
+struct Unread(std::num::ParseIntError);
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the file has no number")
+    }
+}
+
+impl StdError for Unread {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
+    }
+}
+
+fn unread() -> Result<u64, Unread> {
+    "seven".parse().map_err(Unread)
+}
+
+#[test]
+fn an_error_of_another_library_is_handed_on_and_stays_the_source_however_the_program_was_written() {
+    let space = Independent::new("read", 1, |_| {
+        unread()?;
+        Ok(())
+    });
+    struct Reads;
+    impl Recursive for Reads {
+        type Argument = ();
+        type Value = u64;
+        fn call(&self, (): ()) -> Result<Call<Self>, TaskError> {
+            Ok(Call::Done(unread()?))
+        }
+    }
+    let mut number = 0;
+    let mut again = 0;
+    let store = Store::new("number", [0]);
+    let recorded = record("read", 1, |r| {
+        let number = r.home(&store, 0, Rank(0));
+        r.task(write(&number), |number| {
+            *number = unread()?;
+            Ok::<_, Unread>(())
+        });
+    })
+    .unwrap();
+    let ended = [
+        run(&space, &Inline).map(drop),
+        recurse(&Reads, (), &Inline).map(drop),
+        scope(&Inline, |s| {
+            let number = s.handle(&mut number);
+            s.task(write(&number), |number| {
+                **number = unread()?;
+                Ok::<_, Unread>(())
+            });
+        })
+        .map(drop),
+        scope(&Inline, |s| {
+            let number = s.handle(&mut again);
+            s.nested(write(&number), |s, number| {
+                let number = s.handle(&mut **number);
+                s.task(write(&number), |number| {
+                    **number = unread()?;
+                    Ok::<_, Unread>(())
+                });
+            });
+        })
+        .map(drop),
+        recorded.run(&Inline).map(drop),
+        run(&recorded, &Inline).map(drop),
+    ];
+    for ended in ended {
+        let error = ended.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.name()),
+            (Kind::TaskFailed, "task_failed")
+        );
+        assert_eq!(error.message(), "the file has no number");
+        let source = error.source().expect("the foreign error");
+        assert!(
+            source.is::<Unread>() && source.source().is_some(),
+            "{source:?}"
+        );
+    }
+}
+
+#[test]
+fn a_body_hands_on_texts_boxed_errors_and_the_errors_of_runs() {
+    let of_run = || TaskError::new("too_hot", "a body").with_index(3);
+    let inner = || run(&Independent::new("inner", 1, |_| Err(of_run())), &Inline).unwrap_err();
+    let boxed: fn(&str) -> Box<dyn StdError + Send + Sync> = |text| text.into();
+    let cases: [(TaskError, &str, &str, bool); 6] = [
+        ("a text".into(), "task_failed", "a text", false),
+        (
+            String::from("a text").into(),
+            "task_failed",
+            "a text",
+            false,
+        ),
+        (boxed("in a box").into(), "task_failed", "in a box", true),
+        (
+            unread().unwrap_err().into(),
+            "task_failed",
+            "the file has no number",
+            true,
+        ),
+        (inner().into(), "too_hot", "a body (task 0)", false),
+        (
+            inner().with_source(unread().unwrap_err()).into(),
+            "too_hot",
+            "a body (task 0)",
+            true,
+        ),
+    ];
+    for (handed_on, name, message, has_source) in cases {
+        assert_eq!(handed_on.source().is_some(), has_source, "{message}");
+        let outer = Independent::new("outer", 1, |_| Err(handed_on.clone()));
+        let error = run(&outer, &Inline).unwrap_err();
+        assert_eq!((error.name(), error.message()), (name, message));
+    }
 }

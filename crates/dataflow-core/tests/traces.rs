@@ -13,14 +13,14 @@ use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
 use dataflow_core::sequence::{Scope, read, scope, scope_inside, write};
 use dataflow_core::trace::{
-    Activity, At, Cause, Doing, Fate, Message, RankTrace, Slice, Span, Trace, Tracer,
+    Activity, At, Came, Cause, Doing, Fate, Message, Posted, RankTrace, Slice, Span, Trace, Tracer,
 };
 use dataflow_core::{Report, run, run_across};
 use layered::{Layered, graphs};
 use proptest::prelude::*;
 use specimen::cholesky::Task;
 use specimen::ranks::on_ranks;
-use specimen::{Cholesky, Specimen};
+use specimen::{Cholesky, Mutant, Mutation, Specimen, Twist};
 use std::collections::BTreeSet;
 
 /// Bytes of records.
@@ -99,6 +99,7 @@ fn keeps_the_laws(trace: &Trace) {
         !told.verdict().is_empty() && told.efficiency <= 1.0,
         "{told}"
     );
+    assert_eq!(told.backwards, (0, 0), "{told}");
 }
 
 /// The stamps of a message follow one another; of those of both ends, by one clock, the sender hears that
@@ -113,6 +114,52 @@ fn goes_its_way(message: &Message) {
     assert!(stamps.chain([there]).is_sorted(), "{message:?}");
     let parts = message.under_way().length() + message.lying().length();
     assert_eq!(parts, message.span.length());
+}
+
+#[test]
+fn messages_that_came_before_they_were_posted_are_told() {
+    let told = |clock_error| {
+        let span = Span {
+            begin: 0,
+            end: 1_000,
+        };
+        let mut parts = [0, 1].map(|rank| RankTrace::new(Rank(rank), span, Vec::new()));
+        for (task, at, there) in [(7, 500, 450), (8, 600, 620)] {
+            let (bytes, from, to, left) = (8, Rank(0), Rank(1), None);
+            parts[0].posted.push(Posted {
+                task,
+                at,
+                to,
+                bytes,
+                left,
+            });
+            let there = Some(there);
+            let came = Came {
+                task,
+                at: 700,
+                from,
+                bytes,
+                there,
+                ..Came::default()
+            };
+            parts[1].came.push(came);
+        }
+        let parts = parts.map(|part| {
+            let mut trace = Trace::new("two", ["Task"], vec![part]);
+            trace.clock_error = clock_error;
+            trace
+        });
+        Trace::of_ranks(parts.into()).explanation()
+    };
+    // The errors of two ranks add up.
+    let wrong = told(24);
+    assert_eq!(wrong.backwards, (1, 50), "{wrong}");
+    assert!(
+        wrong
+            .to_string()
+            .contains("1 messages seem to come before they were posted, by up to 50 ns")
+    );
+    assert_eq!(told(25).backwards, (0, 0));
 }
 
 /// Activities follow one another and fill the time.
@@ -257,6 +304,97 @@ fn a_run_that_failed_leaves_its_trace_with_the_failed_task_marked() {
         assert_eq!(with_fate(&trace, Fate::Failed), ["Trsm { m: 3, k: 1 }"]);
         assert_eq!(with_fate(&trace, Fate::Skipped).is_empty(), panics);
         keeps_the_laws(&trace);
+    }
+}
+
+/// How a run across ranks goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trouble {
+    Fails,
+    Panics,
+    /// A task does not hand on what it should: others wait for ever.
+    Stalls,
+}
+
+/// Runs it on every rank, and joins what they have recorded; `None` if some has nothing.
+fn gone_wrong(
+    (trouble, task): (Trouble, Task),
+    (p, q): (u32, u32),
+    (seed, threads): (u64, usize),
+) -> Option<(Vec<Kind>, Trace)> {
+    let (told, _) = on_ranks(p * q, (seed, 2), |courier| {
+        let tracer = Tracer::new(ROOM);
+        let on = executor(threads, seed);
+        let on = Context::new(&*on).across(courier).traced_by(&tracer);
+        let space = Cholesky::new(sizes::TILES, (p, q));
+        let result = match trouble {
+            Trouble::Stalls => {
+                let mutation = Mutation::Output(task, 0, Twist::Removed);
+                run_across(&Mutant::new(&space, &mutation), &on)
+            }
+            _ => run_across(&space.failing(task, trouble == Trouble::Panics), &on),
+        };
+        let kind = result.expect_err("it goes wrong").kind();
+        (kind, tracer.take().pop())
+    });
+    let (kinds, parts): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+    let mut parts = parts.into_iter().collect::<Option<Vec<_>>>()?.into_iter();
+    let first = parts.next()?;
+    let others: Vec<Vec<u8>> = parts.map(|part| part.to_bytes()).collect();
+    Some((
+        kinds,
+        first.joined(others.iter().map(Vec::as_slice)).unwrap(),
+    ))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 60 }))]
+
+    /// Failed, panicked and stalled runs on one to six ranks: what was recorded keeps every law, and the
+    /// task at fault is marked, alone.
+    #[test]
+    fn a_run_that_goes_wrong_leaves_a_trace_that_keeps_the_laws(
+        trouble in prop::sample::select(vec![Trouble::Fails, Trouble::Panics, Trouble::Stalls]),
+        at: prop::sample::Index, seed: u64, threads in 0..4usize,
+        grid in prop::sample::select([&[(1, 1)], sizes::GRIDS].concat()),
+    ) {
+        let space = Cholesky::new(sizes::TILES, (1, 1));
+        let tasks: Vec<Task> = space.tasks(Rank(0)).collect();
+        let task = *at.get(&tasks);
+        if let Some((kinds, trace)) = gone_wrong((trouble, task), grid, (seed, threads)) {
+            keeps_the_laws(&trace);
+            let at_fault = with_fate(&trace, Fate::Failed);
+            match trouble {
+                Trouble::Stalls => prop_assert!(at_fault.is_empty(), "{kinds:?}"),
+                _ => prop_assert_eq!(at_fault, [format!("{task:?}")], "{:?}", kinds),
+            }
+            prop_assert!(trace.slices().count() <= tasks.len());
+        }
+    }
+
+    /// A body cancels the run, whichever it is and whoever runs it.
+    #[test]
+    fn a_run_that_is_cancelled_by_a_body_leaves_a_trace_that_keeps_the_laws(
+        n in 1..300u64, at: prop::sample::Index, seed: u64, threads in 0..4usize,
+    ) {
+        let (tracer, monitor) = (Tracer::new(ROOM), Monitor::new());
+        let at = at.index(n as usize) as u64;
+        let space = dataflow_core::space::Independent::new("some", n, |task| {
+            if task == at {
+                monitor.cancel();
+            }
+            Ok(())
+        });
+        let on = executor(threads, seed);
+        let on = Context::new(&*on).traced_by(&tracer).watched_by(&monitor);
+        let ran = run(&space, &on);
+        let trace = tracer.take().remove(0);
+        keeps_the_laws(&trace);
+        let done = trace.slices().filter(|(_, slice)| slice.fate == Fate::Ran).count() as u64;
+        match ran {
+            Ok(report) => prop_assert_eq!(done, report.tasks),
+            Err(error) => prop_assert!(error.kind() == Kind::Cancelled && done >= 1),
+        }
     }
 }
 

@@ -2,19 +2,19 @@
 //!
 //! A generic function is compiled by the crate that names its types, and a run of a space brings
 //! the whole engine with it. [`Scalar`] has [`Compiled`] for a supertrait, so generic code reaches
-//! the four that are compiled already: `T::run_factor(space, …)`. Bodies take microseconds, so all
-//! spaces over one type of tiles run [behind a pointer](Erased) on one engine.
+//! the four that are compiled already. Bodies take microseconds, so all spaces over one type of tiles run
+//! [behind a pointer](Erased) on one engine: alone, or one after another as one graph.
 //!
 //! # Elsewhere
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
 
-use crate::cholesky::{Check, Factor, FactorSolve, Inverse, Solve};
+use crate::cholesky::{Check, Factor, Inverse};
 use crate::lu::{
-    Check as LuCheck, Factor as LuFactor, Incremental, Replay, Solve as LuSolve, Unpivoted,
+    Check as LuCheck, Factor as LuFactor, Hand, Incremental, Reorder, Replay, Unpivoted,
 };
 use crate::matrix::norm::Measure;
-use crate::matrix::{Collect, Fill};
-use crate::product::{Gemm, Herk, Torus, Triangular};
+use crate::matrix::{Collect, Fill, Regular, Tile};
+use crate::product::{Gemm, Herk, Substitution, Torus, Triangular};
 use crate::qr::{
     Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Tall, Triangular as QrSolve,
 };
@@ -24,26 +24,58 @@ use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report, run_across};
 
 macro_rules! compiled {
-    ($($run:ident of $space:ident),+ $(,)?) => {
-        /// The runs of this crate's spaces for one kind of number.
+    ($($name:ident is $space:ident),+; $($run:ident of $other:ident),+ $(,)?) => {
+        /// This crate's spaces for one kind of number.
         pub trait Compiled: Sized {
             $(
-                #[doc = concat!("Runs this rank's part of [`", stringify!($space), "`].")]
-                fn $run(space: &$space<'_, Self>, on: &dyn Executor) -> Result<Report, Error>
+                #[doc(hidden)]
+                fn $name<'s>(space: &'s $space<'_, Self>) -> Erased<'s, Tile<Self>>
+                where
+                    Self: Scalar;
+            )+
+
+            /// Runs this rank's part of a space over tiles, or of several one after another.
+            fn run_tiles(space: &Erased<'_, Tile<Self>>, on: &dyn Executor) -> Result<Report, Error>
+            where
+                Self: Scalar;
+
+            $(
+                #[doc = concat!("Runs this rank's part of [`", stringify!($other), "`].")]
+                fn $run(space: &$other<'_, Self>, on: &dyn Executor) -> Result<Report, Error>
                 where
                     Self: Scalar;
             )+
         }
 
-        compiled!(f32: $($run of $space),+);
-        compiled!(f64: $($run of $space),+);
-        compiled!(c32: $($run of $space),+);
-        compiled!(c64: $($run of $space),+);
+        compiled!(in f32: $($name is $space),+; $($run of $other),+);
+        compiled!(in f64: $($name is $space),+; $($run of $other),+);
+        compiled!(in c32: $($name is $space),+; $($run of $other),+);
+        compiled!(in c64: $($name is $space),+; $($run of $other),+);
+
+        $(
+            impl<T: Scalar> $space<'_, T> {
+                /// The space behind a pointer: to be run on the engine that is compiled already, alone or
+                /// as one of a [series](Erased::series).
+                pub fn erased(&self) -> Erased<'_, Tile<T>> {
+                    T::$name(self)
+                }
+            }
+        )+
     };
-    ($scalar:ident: $($run:ident of $space:ident),+) => {
+    (in $scalar:ident: $($name:ident is $space:ident),+; $($run:ident of $other:ident),+) => {
         impl Compiled for $scalar {
             $(
-                fn $run(space: &$space<'_, Self>, on: &dyn Executor) -> Result<Report, Error> {
+                fn $name<'s>(space: &'s $space<'_, Self>) -> Erased<'s, Tile<Self>> {
+                    Erased::new(space)
+                }
+            )+
+
+            fn run_tiles(space: &Erased<'_, Tile<Self>>, on: &dyn Executor) -> Result<Report, Error> {
+                run_across(space, on)
+            }
+
+            $(
+                fn $run(space: &$other<'_, Self>, on: &dyn Executor) -> Result<Report, Error> {
                     run_across(&Erased::new(space), on)
                 }
             )+
@@ -52,30 +84,31 @@ macro_rules! compiled {
 }
 
 compiled!(
-    run_fill of Fill,
-    run_collect of Collect,
-    run_factor of Factor,
-    run_solve of Solve,
-    run_factor_solve of FactorSolve,
-    run_inverse of Inverse,
+    fill is Fill,
+    regular is Regular,
+    factor is Factor,
+    inverse is Inverse,
+    gemm is Gemm,
+    torus is Torus,
+    triangular is Triangular,
+    substitution is Substitution,
+    herk is Herk,
+    lu is LuFactor,
+    lu_unpivoted is Unpivoted,
+    lu_incremental is Incremental,
+    lu_reorder is Reorder,
+    lu_replay is Replay,
+    lu_hand is Hand,
+    qr is QrFactor,
+    qr_apply is Apply,
+    qr_solve is QrSolve,
+    adjoint is Adjoint,
+    choice is Choice,
+    arrange is Arrange,
+    leading is Leading,
+    tall is Tall;
     run_check of Check,
-    run_measure of Measure,
-    run_gemm of Gemm,
-    run_torus of Torus,
-    run_triangular of Triangular,
-    run_herk of Herk,
-    run_lu of LuFactor,
-    run_lu_unpivoted of Unpivoted,
-    run_lu_incremental of Incremental,
-    run_lu_solve of LuSolve,
-    run_lu_replay of Replay,
     run_lu_check of LuCheck,
-    run_qr of QrFactor,
-    run_qr_apply of Apply,
-    run_qr_solve of QrSolve,
-    run_adjoint of Adjoint,
-    run_choice of Choice,
-    run_arrange of Arrange,
-    run_leading of Leading,
-    run_tall of Tall,
+    run_measure of Measure,
+    run_collect of Collect,
 );

@@ -45,6 +45,9 @@ pub mod whole;
 mod scales;
 
 pub use error::LinalgError;
+// Crates of which types stand in what is public here.
+pub use {faer, ndarray, num_complex};
+
 /// The example of the README, compiled and run like those of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,6 +1,21 @@
-//! Graphs one after the other: what they cost together.
+//! Graphs one after the other: as one graph, or what they cost together.
 
-use dataflow_core::Report;
+use crate::matrix::Tile;
+use crate::scalar::Scalar;
+use dataflow_core::port::Executor;
+use dataflow_core::rank::Rank;
+use dataflow_core::space::Erased;
+use dataflow_core::{Error, Report};
+
+/// Runs this rank's part of spaces one after another, as one graph without a barrier.
+pub(crate) fn run_series<'s, T: Scalar>(
+    spaces: impl IntoIterator<Item = Erased<'s, Tile<T>>>,
+    on: &dyn Executor,
+) -> Result<Report, Error> {
+    let Rank(rank) = on.courier().rank();
+    let series = Erased::series(spaces, rank..rank + 1)?;
+    T::run_tiles(&series, on)
+}
 
 /// What several graphs, one after the other, cost together.
 pub(crate) fn joined(reports: impl IntoIterator<Item = Report>) -> Report {

@@ -2,12 +2,14 @@
 
 use dataflow_core::port::Heap;
 use dataflow_core::rank::Rank;
+use dataflow_core::space::Erased;
 use dataflow_core::space::counts::{Counting, Counts};
-use dataflow_linalg::cholesky::Factor;
-use dataflow_linalg::kernel::Backend;
-use dataflow_linalg::lu::{Pivots, Unpivoted};
-use dataflow_linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow_linalg::cholesky::{Factor, substitution};
+use dataflow_linalg::kernel::{Backend, Op, Side};
+use dataflow_linalg::lu::{self, Exchanges, Incremental, Pivots, Replay, Solve, Unpivoted};
+use dataflow_linalg::matrix::{Distribution, Grid, Layout, Tile, TiledMatrix};
 use dataflow_linalg::needs::{self, Needs};
+use dataflow_linalg::qr::{self, Options, Reflectors};
 use dataflow_linalg::weight::Weight;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -129,6 +131,94 @@ fn a_lookahead_holds_no_more_than_it_is_told_to_need() {
                     unbounded,
                 ]
             });
+        }
+    }
+}
+
+/// What the stages of a solution do one after the other, and as one graph: tasks, messages, and rounds of
+/// ranks with so many workers.
+fn stages_and_series(
+    of: &str,
+    stages: impl Fn() -> Vec<Erased<'static, Tile<f64>>>,
+    (p, q): OnGrid,
+    workers: usize,
+) {
+    let counted = |space: &Erased<'_, Tile<f64>>| {
+        let counting = Counting::of(space, p * q);
+        let workers = NonZeroUsize::new(workers).unwrap();
+        let counts = counting.in_rounds(workers).count().unwrap();
+        [
+            counts.tasks(),
+            counts.sent().messages,
+            counts.rounds.unwrap(),
+        ]
+    };
+    let mut apart = [0; 3];
+    for stage in stages() {
+        let counts = counted(&stage);
+        apart
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(sum, one)| *sum += one);
+    }
+    let joined = counted(&Erased::series(stages(), 0..p * q).unwrap());
+    let of = format!("{of} on {p} x {q}, {workers} workers: {apart:?}, joined {joined:?}");
+    println!("{of}");
+    assert_eq!(joined[..2], apart[..2], "{of}");
+    assert!(joined[2] <= apart[2], "{of}");
+}
+
+#[test]
+fn one_graph_takes_no_more_rounds_than_its_stages_one_after_the_other() {
+    fn lasting<T>(made: T) -> &'static T {
+        Box::leak(Box::new(made))
+    }
+    let nt = 12;
+    for grid in [(1, 1), (2, 2), (2, 3)] {
+        let general = |columns: usize| {
+            let layout = Layout::general(nt * 10, columns * 10, 10).unwrap();
+            lasting(vacant(layout, grid))
+        };
+        let (l, a, b) = (
+            lasting(vacant(lower(nt, 10), grid)),
+            general(nt),
+            general(2),
+        );
+        let (pivots, exchanges) = (lasting(Pivots::new(a)), lasting(Exchanges::new(a)));
+        let q = lasting(Reflectors::new(a.layout(), Options::of_order(10)));
+        let backend = Backend::Auto;
+        for workers in [1, 4, 1000] {
+            let posv = || {
+                let factor = Factor::new(l, backend).unwrap();
+                let solve = substitution(l, b, backend).unwrap();
+                vec![Erased::of(factor), Erased::of(solve)]
+            };
+            stages_and_series("posv", posv, grid, workers);
+            let gesv = || {
+                let solve = lasting(Solve::new(a, pivots, Op::NoTranspose, b, backend).unwrap());
+                let factor = lu::Factor::new(a, pivots, backend).unwrap();
+                let factor = [Erased::of(factor)].into_iter();
+                factor.chain(solve.parts()).collect()
+            };
+            stages_and_series("gesv", gesv, grid, workers);
+            let incremental = || {
+                let factor = Incremental::new(a, exchanges, backend).unwrap();
+                let solve = Replay::new(a, exchanges, b, backend).unwrap();
+                vec![Erased::of(factor), Erased::of(solve)]
+            };
+            stages_and_series("gesv, incremental", incremental, grid, workers);
+            let gels = || {
+                let factor = qr::Factor::new(a, q, backend).unwrap();
+                let way = (Side::Left, Op::ConjTranspose);
+                let turn = qr::Apply::new(a, q, way, b, backend).unwrap();
+                let solve = qr::Triangular::new(a, Op::NoTranspose, b, general(2), backend);
+                vec![
+                    Erased::of(factor),
+                    Erased::of(turn),
+                    Erased::of(solve.unwrap()),
+                ]
+            };
+            stages_and_series("gels", gels, grid, workers);
         }
     }
 }

@@ -12,7 +12,7 @@ use dataflow_core::port::{Context, Courier, Inline, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::LinalgError;
-use dataflow_linalg::cholesky::{Check, Factor, Inverse, Solve, factor, residual};
+use dataflow_linalg::cholesky::{Check, Factor, Inverse, factor, residual, substitution};
 use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::lu::{self, Pivots};
 use dataflow_linalg::matrix::digest::{Digest, digest};
@@ -20,7 +20,7 @@ use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::transfer::{Turn, transfer};
 use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
-use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, Triangular, TriangularOperand};
+use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, TriangularOperand, trmm, trsm};
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use dataflow_linalg::scalar::{Scalar, c32, c64};
 use ranks::{Crossed, on_ranks};
@@ -367,7 +367,7 @@ fn solved<T: Scalar>(columns: usize, grid: (u32, u32), seed: u64) -> (Digest, Cr
         let l = &factors[courier.rank().0 as usize];
         let sides = Layout::general(N, columns, NB).unwrap();
         let b = part::<T>(sides, grid, courier.rank(), &Random::new(8));
-        let solve = Solve::new(l, &b, Backend::Faer).unwrap();
+        let solve = substitution(l, &b, Backend::Faer).unwrap();
         let report = solve.run(&Context::new(&on).across(courier)).unwrap();
         assert_eq!(report.copies(), 0);
         digest(&b).unwrap()
@@ -376,14 +376,14 @@ fn solved<T: Scalar>(columns: usize, grid: (u32, u32), seed: u64) -> (Digest, Cr
 }
 
 #[test]
-fn every_grid_gives_the_solution_of_one_rank_and_sends_each_tile_once_down_and_once_up() {
+fn every_grid_gives_the_solution_of_one_rank_and_sends_each_tile_once_on_each_way() {
     for columns in [1, 20] {
         let alone = solved::<f64>(columns, (1, 1), 1).0;
         let (nt, jt) = (N.div_ceil(NB), columns.div_ceil(NB));
         for grid in GRIDS {
             let (digest, crossed) = solved::<f64>(columns, grid, 3);
             assert_eq!(digest, alone, "{columns} columns on {grid:?}");
-            // L goes to each rank once for the way down and once for the way up.
+            // L goes to each rank once for the way down and once for the way up, but for its diagonal.
             let mut loops = Loops::on(grid);
             let side = |m, j| of_matrix('B', (N, columns), (m, j));
             for j in 0..jt {
@@ -391,7 +391,7 @@ fn every_grid_gives_the_solution_of_one_rank_and_sends_each_tile_once_down_and_o
                 for (letter, order) in ways {
                     let order: Vec<usize> = order;
                     for (turn, &k) in order.iter().enumerate() {
-                        let reads = [of_lower(letter, N, (k, k)), side(k, j)];
+                        let reads = [of_lower('L', N, (k, k)), side(k, j)];
                         loops.task(loops.rank(k, j), &reads, &[side(k, j).0]);
                         for &m in &order[turn + 1..] {
                             let factor = of_lower(letter, N, (m.max(k), m.min(k)));
@@ -586,11 +586,12 @@ fn applied(
             false => TriangularOperand::upper(&a).with(op),
         };
         let alpha = c64::new(0.5, 1.0);
-        let space = match solves {
-            true => Triangular::solve(side, alpha, triangle, &b, Backend::Faer).unwrap(),
-            false => Triangular::multiply(side, alpha, triangle, &b, Backend::Faer).unwrap(),
+        let run = match solves {
+            true => trsm,
+            false => trmm,
         };
-        let report = space.run(&Context::new(&on).across(courier)).unwrap();
+        let on = Context::new(&on).across(courier);
+        let report = run(side, alpha, triangle, &b, Backend::Faer, &on).unwrap();
         let most = if solves { 0 } else { b.n_slots() as u64 };
         assert!(
             report.copies() <= most,

@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::depot::{Depot, Refused, Tamper};
 use crate::failure;
 use crate::host::{Answer, Host, Thread, lock};
-use crate::progress::{Command, Progress, is_moving};
+use crate::progress::{Command, Life, Progress, is_moving};
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::transport::raw::Raw;
@@ -92,9 +92,9 @@ impl Messenger {
         let mut depot = Depot::new(rank, n_ranks, limits, settings.clone(), memory);
         depot.bind(transport.bonds());
         let progress = Progress::new(transport, depot, settings, host.clone());
-        let moved = progress.clone();
+        let (moved, mut life) = (progress.clone(), Life::default());
         let name = format!("dataflow-mpi-{}", rank.0);
-        let thread = host.start(name, Box::new(move || moved.live()));
+        let thread = host.start_turns(name, Box::new(move || moved.turn(&mut life)));
         let thread = thread.map_err(|reason| {
             Error::wrong_settings(format!("the thread of {rank} was not started: {reason}"))
         })?;

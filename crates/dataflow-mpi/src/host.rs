@@ -27,6 +27,19 @@ pub trait Host: Send + Sync {
         body: Box<dyn FnOnce() + Send>,
     ) -> Result<Box<dyn Thread>, String>;
 
+    /// Starts what rests only between its turns, on a thread of its own unless the host has a cheaper
+    /// way.
+    ///
+    /// # Errors
+    /// What the operating system answered.
+    fn start_turns(
+        &self,
+        name: String,
+        mut body: Box<dyn FnMut() -> Turn + Send>,
+    ) -> Result<Box<dyn Thread>, String> {
+        self.start(name, Box::new(move || live(&mut *body)))
+    }
+
     /// Whether time stands still while a thread runs: then nobody must wait for it to pass.
     fn is_virtual(&self) -> bool {
         false
@@ -44,6 +57,27 @@ pub trait Bell: Send + Sync {
     /// Its number in the world it belongs to, if that is a simulated one.
     fn number(&self) -> Option<usize> {
         None
+    }
+}
+
+/// What becomes of something [that acts by turns](Host::start_turns) when its turn is over.
+pub enum Turn {
+    /// It is called again, when what it spent has passed.
+    Again,
+    /// It is called when the bell rings, or so much time has passed.
+    Rests(Arc<dyn Bell>, Option<Duration>),
+    /// It is not called again.
+    Ends,
+}
+
+/// Lives by turns on this thread.
+pub(crate) fn live(body: &mut dyn FnMut() -> Turn) {
+    loop {
+        match body() {
+            Turn::Again => {}
+            Turn::Rests(bell, at_most) => bell.wait(at_most),
+            Turn::Ends => return,
+        }
     }
 }
 

@@ -92,7 +92,7 @@ pub mod wire;
 
 pub use counters::Counters;
 pub use courier::Messenger;
-pub use host::{Bell, Host, Machine, Thread};
+pub use host::{Bell, Host, Machine, Thread, Turn};
 pub use settings::{Drive, Settings};
 
 use dataflow_core::port::{Failure, WireName};

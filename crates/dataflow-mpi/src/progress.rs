@@ -16,7 +16,7 @@
 
 use crate::depot::{Action, Depot, Refused};
 use crate::failure;
-use crate::host::{Answer, Bell, Host, lock};
+use crate::host::{Answer, Bell, Host, Turn, lock};
 use crate::outbox::Haste;
 use crate::settings::{Drive, Settings};
 use crate::transport::raw::{Lent, Raw};
@@ -92,11 +92,50 @@ struct Moving {
     has_delivered: bool,
 }
 
+/// How far the thread is.
+#[derive(Default)]
+pub(crate) struct Life {
+    stage: Stage,
+    /// Since when nothing has moved.
+    idle_since: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Stage {
+    #[default]
+    Begins,
+    /// Workers look. How patient it is with them, and when they had looked last before it slept.
+    Aside {
+        patience: Duration,
+        looked: Option<Duration>,
+    },
+    Moves,
+    Rests,
+    /// It is given so long to say goodbye.
+    Leaves(Duration),
+}
+
 thread_local! {
     /// Whether this thread moves messages right now.
     static MOVING: Cell<bool> = const { Cell::new(false) };
     /// When this thread looked last: before the task that it runs.
     static LOOKED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// What is kept by thread here: for those who run several by turns on one. (Numbers of threads, which
+/// `waits` gives, tell apart who looks for long; in virtual time nobody does.)
+#[derive(Default)]
+pub(crate) struct OfThread {
+    moving: bool,
+    looked: Duration,
+}
+
+impl OfThread {
+    /// The calling thread's becomes this, and this the thread's.
+    pub fn swap(&mut self) {
+        self.moving = MOVING.replace(self.moving);
+        self.looked = LOOKED.replace(self.looked);
+    }
 }
 
 /// Whether the calling thread moves messages: then it must not wait for any.
@@ -277,7 +316,7 @@ impl Progress {
         self.lent.store(true, Ordering::SeqCst);
         let mut moving = lock(&self.moving);
         // The thread leaves the bell and waits for the lock: of two that slept there the wrong one
-        // might be woken. SeqCst: see `sleep`.
+        // might be woken. SeqCst: see `turn`.
         while self.resting.load(Ordering::SeqCst) {
             self.bell.ring();
             std::thread::yield_now();
@@ -386,47 +425,70 @@ impl Progress {
         }
     }
 
-    /// The life of the thread.
-    pub fn live(&self) {
-        let mut idle_since = None;
-        while !self.ending.load(Ordering::SeqCst) {
-            self.leave_to_workers();
-            let (moved, wakes, busy) = {
-                let mut moving = lock(&self.moving);
-                let now = self.host.now();
-                let moved = self.step(&mut moving, Haste::Now, now);
-                (moved, moving.depot.wakes(now), moving.is_busy())
+    /// A turn of the thread: what it does until it rests, or ends.
+    pub fn turn(&self, life: &mut Life) -> Turn {
+        loop {
+            life.stage = match life.stage {
+                Stage::Begins if self.ending.load(Ordering::SeqCst) => self.begin_to_leave(),
+                Stage::Begins => Stage::Aside {
+                    patience: UNATTENDED,
+                    looked: None,
+                },
+                Stage::Aside { patience, looked } => match self.stands_aside(patience, looked) {
+                    None => Stage::Moves,
+                    Some((stage, nap)) => {
+                        life.stage = stage;
+                        return Turn::Rests(self.nap.clone(), Some(nap));
+                    }
+                },
+                Stage::Moves => match self.moves(&mut life.idle_since) {
+                    None => Stage::Begins,
+                    Some(at_most) => {
+                        life.stage = Stage::Rests;
+                        // SeqCst: of this (writes resting, reads lent) and `lend` (writes lent,
+                        // reads resting) at least one sees the other.
+                        self.resting.store(true, Ordering::SeqCst);
+                        if !self.lent.load(Ordering::SeqCst) {
+                            return Turn::Rests(self.bell.clone(), at_most);
+                        }
+                        continue;
+                    }
+                },
+                Stage::Rests => {
+                    self.resting.store(false, Ordering::SeqCst);
+                    if self.rings {
+                        life.idle_since = None;
+                    }
+                    Stage::Begins
+                }
+                Stage::Leaves(deadline) if self.has_left(deadline) => return Turn::Ends,
+                Stage::Leaves(_) => return Turn::Rests(self.bell.clone(), Some(NAPS[1])),
             };
-            if moved || self.has_commands.load(Ordering::SeqCst) {
-                idle_since = None;
-                continue;
-            }
-            let now = self.host.now();
-            let idle = now - *idle_since.get_or_insert(now);
-            // A helper would spin against the workers it helps.
-            let looks = self.settings.drive == Drive::Dedicated;
-            if busy && looks && idle < self.waits.look_for(self.settings.spin) {
-                // Where there are more threads than cores, it is another's turn.
-                std::thread::yield_now();
-                continue;
-            }
-            self.sleep(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle));
-            if self.rings {
-                idle_since = None;
-            }
         }
-        self.leave();
     }
 
-    /// Sleeps, unless the transport is lent.
-    fn sleep(&self, at_most: Option<Duration>) {
-        // SeqCst: of this (writes resting, reads lent) and `lend` (writes lent, reads resting) at
-        // least one sees the other.
-        self.resting.store(true, Ordering::SeqCst);
-        if !self.lent.load(Ordering::SeqCst) {
-            self.bell.wait(at_most);
+    /// Moves messages once. Says for how long to sleep at most, if nothing has moved.
+    fn moves(&self, idle_since: &mut Option<Duration>) -> Option<Option<Duration>> {
+        let (moved, wakes, busy) = {
+            let mut moving = lock(&self.moving);
+            let now = self.host.now();
+            let moved = self.step(&mut moving, Haste::Now, now);
+            (moved, moving.depot.wakes(now), moving.is_busy())
+        };
+        if moved || self.has_commands.load(Ordering::SeqCst) {
+            *idle_since = None;
+            return None;
         }
-        self.resting.store(false, Ordering::SeqCst);
+        let now = self.host.now();
+        let idle = now - *idle_since.get_or_insert(now);
+        // A helper would spin against the workers it helps.
+        let looks = self.settings.drive == Drive::Dedicated;
+        if busy && looks && idle < self.waits.look_for(self.settings.spin) {
+            // Where there are more threads than cores, it is another's turn.
+            std::thread::yield_now();
+            return None;
+        }
+        Some(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle))
     }
 
     /// How long to sleep when nothing moves.
@@ -444,28 +506,31 @@ impl Progress {
         Some(until_due.map_or(nap, |due| due.min(nap)))
     }
 
-    /// While workers look themselves, the helper sleeps on; workers that have nothing to run do not.
-    fn leave_to_workers(&self) {
-        let has_to_come = || self.ending.load(Ordering::SeqCst) || self.lent.load(Ordering::SeqCst);
-        let mut patience = UNATTENDED;
-        while self.settings.drive == Drive::Workers && !has_to_come() {
-            let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
-            if looked.is_zero() {
-                return;
-            }
-            let unattended = self.host.now().saturating_sub(looked);
-            let nap = match self.is_rank_idle() {
-                Some(idle) if idle || unattended >= UNATTENDED => return,
-                Some(_) => patience - unattended,
-                None => patience,
-            };
-            self.nap.wait(Some(nap));
-            // It may take long to copy a large datum, and a worker that waits looks all the time:
-            // whoever wakes again and again takes the core from it.
-            if Duration::from_nanos(self.looked.load(Ordering::Relaxed)) > looked {
-                patience = (2 * patience).min(NAPS[1]);
-            }
+    /// While workers look themselves, the helper sleeps on, and says for how long; workers that have
+    /// nothing to run do not look. `before` is when they had looked last before it slept, if it did.
+    fn stands_aside(
+        &self,
+        mut patience: Duration,
+        before: Option<Duration>,
+    ) -> Option<(Stage, Duration)> {
+        let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
+        // It may take long to copy a large datum, and a worker that waits looks all the time: whoever
+        // wakes again and again takes the core from it.
+        if before.is_some_and(|before| looked > before) {
+            patience = (2 * patience).min(NAPS[1]);
         }
+        let has_to_come = self.ending.load(Ordering::SeqCst) || self.lent.load(Ordering::SeqCst);
+        if self.settings.drive != Drive::Workers || has_to_come || looked.is_zero() {
+            return None;
+        }
+        let unattended = self.host.now().saturating_sub(looked);
+        let nap = match self.is_rank_idle() {
+            Some(idle) if idle || unattended >= UNATTENDED => return None,
+            Some(_) => patience - unattended,
+            None => patience,
+        };
+        let looked = Some(looked);
+        Some((Stage::Aside { patience, looked }, nap))
     }
 
     /// Whether no worker will look; `None` if somebody moves messages just now.
@@ -480,23 +545,18 @@ impl Progress {
     }
 
     /// Says goodbye, and waits a second at most for it to leave.
-    fn leave(&self) {
-        {
-            let mut moving = lock(&self.moving);
-            moving.depot.leave();
-            moving.due = Some(self.host.now());
-        }
-        let deadline = self.host.now() + Duration::from_secs(1);
-        loop {
-            let mut moving = lock(&self.moving);
-            self.step(&mut moving, Haste::Now, self.host.now());
-            let flushed = moving.depot.is_flushed();
-            drop(moving);
-            if flushed || self.host.now() >= deadline {
-                return;
-            }
-            self.bell.wait(Some(NAPS[1]));
-        }
+    fn begin_to_leave(&self) -> Stage {
+        let mut moving = lock(&self.moving);
+        moving.depot.leave();
+        moving.due = Some(self.host.now());
+        Stage::Leaves(self.host.now() + Duration::from_secs(1))
+    }
+
+    /// Whether the goodbye has left, or the time for it is over.
+    fn has_left(&self, deadline: Duration) -> bool {
+        let mut moving = lock(&self.moving);
+        self.step(&mut moving, Haste::Now, self.host.now());
+        moving.depot.is_flushed() || self.host.now() >= deadline
     }
 
     /// Tells the thread to end.

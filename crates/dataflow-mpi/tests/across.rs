@@ -39,6 +39,9 @@ impl Wire for Border {
 /// Row and column.
 type Cell = (u32, u32);
 
+/// Makes the error of a task that fails.
+type Why = fn() -> TaskError;
+
 /// Cell (m, n) needs the border of the one above and the one to the left.
 struct Wavefront {
     n: u32,
@@ -46,8 +49,8 @@ struct Wavefront {
     seconds: f64,
     grid: (u32, u32),
     corner: Store<Border>,
-    /// The task that fails.
-    fails: Option<(u32, u32)>,
+    /// The task that fails, and why.
+    fails: Option<(Cell, Why)>,
 }
 
 const ABOVE: usize = 0;
@@ -133,8 +136,10 @@ impl TaskSpace for Wavefront {
 
     fn run(&self, (m, n): Cell, flows: &mut Flows<'_, Border>) -> Result<(), TaskError> {
         spend(Duration::from_secs_f64(self.seconds));
-        if self.fails == Some((m, n)) {
-            return Err(TaskError::new("wet_paint", "do not touch").with_index(u64::from(m)));
+        if let Some((cell, why)) = self.fails
+            && cell == (m, n)
+        {
+            return Err(why());
         }
         let value = |border: Option<&Border>| {
             border.map_or(0, |Border(bytes)| {
@@ -225,7 +230,9 @@ fn a_wavefront_runs_in_rough_weather_on_every_grid() {
 fn a_failing_body_is_the_same_error_on_every_rank() {
     for seed in 0..20u64 {
         let fails: MakeSpace = Arc::new(|_| Wavefront {
-            fails: Some((3, 4)),
+            fails: Some(((3, 4), || {
+                TaskError::new("wet_paint", "do not touch").with_index(3)
+            })),
             ..Wavefront::new(8, 100, (2, 2))
         });
         let (ended, _) = in_weather(Weather::rough(seed, 4), 2, &Settings::default(), fails);
@@ -235,6 +242,25 @@ fn a_failing_body_is_the_same_error_on_every_rank() {
                 (error.name(), error.index(), error.task()),
                 ("wet_paint", Some(3), Some("(3, 4)"))
             );
+        }
+    }
+}
+
+#[test]
+fn an_error_of_another_library_is_a_text_on_every_rank_and_the_source_where_it_happened() {
+    for seed in 0..20u64 {
+        let fails: MakeSpace = Arc::new(|_| Wavefront {
+            fails: Some(((3, 4), || "four".parse::<u32>().unwrap_err().into())),
+            ..Wavefront::new(8, 100, (2, 2))
+        });
+        let rank = fails(Rank(0)).rank((3, 4));
+        let (ended, _) = in_weather(Weather::rough(seed, 4), 2, &Settings::default(), fails);
+        for (here, (report, _)) in (0..).map(Rank).zip(&ended) {
+            let error = report.as_ref().unwrap_err();
+            let told = (error.name(), error.message(), error.rank());
+            let text = "invalid digit found in string";
+            assert_eq!(told, ("task_failed", text, Some(rank)));
+            assert_eq!(std::error::Error::source(error).is_some(), here == rank);
         }
     }
 }

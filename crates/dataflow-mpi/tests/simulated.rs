@@ -3,8 +3,11 @@
 use dataflow_core::port::{Heap, Memory};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
-use dataflow_mpi::transport::simulated::{Simulated, Weather, World, spend};
-use std::sync::Mutex;
+use dataflow_mpi::transport::simulated::{
+    Cluster, Costs, Shared, Simulated, Weather, World, spend,
+};
+use dataflow_mpi::transport::{Event, Transport};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Each rank sends `n` messages of `bytes` to the last one, which notes when each has come.
@@ -59,6 +62,148 @@ fn a_message_costs_latency_and_its_bytes_time_and_a_free_network_nothing() {
     assert_eq!(arrivals(Weather::free(), 2, 1, 1_000_000), [Duration::ZERO]);
 }
 
+/// Messages of so many bytes from rank to rank, all sent at once; when each receiver has its own.
+fn one_each(weather: Weather, messages: &'static [(u32, u32)], bytes: usize) -> Vec<Duration> {
+    let n_ranks = 1 + messages
+        .iter()
+        .map(|&(from, to)| from.max(to))
+        .max()
+        .unwrap();
+    let world = World::new(weather);
+    let ends = world.connect(n_ranks as usize).into_iter();
+    let ends: Vec<_> = ends.map(|end| Mutex::new(Some(end))).collect();
+    let inside = world.clone();
+    let times = world.run(n_ranks as usize, move |rank| {
+        let transport = ends[rank.0 as usize].lock().unwrap().take().unwrap();
+        let host = inside.host(rank);
+        let mut raw = Raw::new(Box::new(transport), &*host, false);
+        let of_me = |of: u32| of == rank.0;
+        if messages.iter().any(|&(from, _)| of_me(from)) {
+            spend(Duration::from_secs(1));
+        }
+        let mine = messages.iter().filter(|&&(from, _)| of_me(from));
+        mine.for_each(|&(_, to)| raw.send(Rank(to), &Sendable::new(vec![0; bytes])));
+        let &(from, _) = messages.iter().find(|&&(_, to)| of_me(to))?;
+        raw.receive(Rank(from), Heap.allocate(bytes)).unwrap();
+        Some(host.now() - Duration::from_secs(1))
+    });
+    times.unwrap().into_iter().flatten().collect()
+}
+
+fn nanos(n: u64) -> Duration {
+    Duration::from_nanos(n)
+}
+
+#[test]
+fn senders_pay_before_a_message_goes_receivers_after_it_came_and_ways_rest_in_between() {
+    let costs = Costs {
+        send: micros(1),
+        receive: micros(2),
+        gap: nanos(500),
+        ..Costs::default()
+    };
+    let cluster = Cluster {
+        costs,
+        ..Cluster::default()
+    };
+    let weather = Weather {
+        cluster,
+        ..Weather::default()
+    };
+    // Sent at 1 µs, there after the latency of 5.
+    assert_eq!(arrivals(weather.clone(), 2, 1, 0), [micros(6)]);
+    // A microsecond each on the way. Out at 1 to 2, 2.5 to 3.5, 4 to 5; in by 7, 8.5, 10; and the
+    // receiver, busy for 2 µs with each, takes the second at 9 and the third at 11.
+    let three = arrivals(weather, 2, 3, 10_000);
+    assert_eq!(three, [micros(7), micros(9), micros(11)]);
+}
+
+#[test]
+fn ranks_of_one_host_share_its_ways_and_reach_each_other_through_memory() {
+    let million = |hosts: Vec<u32>, shared: Option<Shared>, messages| {
+        let cluster = Cluster {
+            hosts,
+            shared,
+            ..Cluster::default()
+        };
+        let weather = Weather {
+            cluster,
+            ..Weather::default()
+        };
+        one_each(weather, messages, 1_000_000)
+    };
+    let apart: &[(u32, u32)] = &[(0, 2), (1, 3)];
+    assert_eq!(million(vec![], None, apart), [micros(105), micros(105)]);
+    let together = million(vec![0, 0, 1, 2], None, apart);
+    assert_eq!(together, [micros(105), micros(205)], "one way out");
+    let together = million(vec![0, 1, 2, 2], None, apart);
+    assert_eq!(together, [micros(105), micros(205)], "one way in");
+    let memory = Shared {
+        latency: nanos(300),
+        bytes_per_second: 20e9,
+        costs: Costs::default(),
+    };
+    let beside: &[(u32, u32)] = &[(0, 1), (0, 2)];
+    let times = million(vec![0, 0, 1], Some(memory), beside);
+    assert_eq!(times, [nanos(50_300), micros(105)], "neither waits");
+    let over = million(vec![0, 0, 1], None, beside);
+    assert_eq!(over, [micros(105), micros(205)], "over the network");
+}
+
+#[test]
+fn packets_are_copied_at_both_ends_by_whoever_moves_them() {
+    let costs = Costs {
+        send: micros(1),
+        receive: micros(2),
+        copied_bytes_per_second: 1e9,
+        ..Costs::default()
+    };
+    let cluster = Cluster {
+        costs,
+        ..Cluster::default()
+    };
+    let world = World::new(Weather {
+        cluster,
+        ..Weather::default()
+    });
+    let ends = Mutex::new(world.connect(2));
+    let inside = world.clone();
+    let times = world.run(2, move |rank| {
+        let mut transport = ends.lock().unwrap().remove(0);
+        let host = inside.host(rank);
+        if rank == Rank(0) {
+            transport.send(Rank(1), vec![0; 1000]);
+            assert_eq!(host.now(), Duration::ZERO, "its time passes when it rests");
+            spend(Duration::ZERO);
+            return [host.now(); 2];
+        }
+        let bell = transport.bell(&*host).unwrap();
+        while !matches!(transport.poll(), Some(Event::Packet { .. })) {
+            bell.wait(None);
+        }
+        let came = host.now();
+        spend(Duration::ZERO);
+        [came, host.now()]
+    });
+    // 1 µs and 1 of copying, 0.1 on the way, 5 of latency; then 2 and 1 of copying.
+    let expected = [[micros(2); 2], [nanos(7_100), nanos(10_100)]];
+    assert_eq!(times.unwrap(), expected);
+}
+
+#[test]
+fn fibers_have_the_stack_that_they_are_given() {
+    fn deep(frames: u64) -> u64 {
+        let kilobyte = std::hint::black_box([frames; 128]);
+        match frames {
+            0 => 0,
+            _ => deep(frames - 1) + kilobyte[127] - frames + 1,
+        }
+    }
+    let world = World::on_fibers(Weather::default(), 8 << 20);
+    let sums = world.run(2, |_| deep(2_000));
+    assert_eq!(sums.unwrap(), [2_000; 2]);
+}
+
 #[test]
 fn blocking_code_that_waits_for_nothing_is_a_world_that_hangs_and_says_who() {
     let world = World::new(Weather::default());
@@ -93,6 +238,20 @@ fn a_world_ends_at_its_deadline() {
     });
     let hung: Result<Vec<()>, _> = hung;
     assert!(hung.unwrap_err().to_string().contains("deadline"));
+}
+
+#[test]
+fn a_world_that_hangs_gives_back_what_has_not_begun() {
+    let for_ever = Duration::from_secs(1_000_000);
+    let world = World::new(Weather {
+        freezes: vec![(Rank(1), Duration::ZERO, for_ever)],
+        ..Weather::default()
+    });
+    let held = Arc::new(());
+    let kept = held.clone();
+    let hung = world.run(2, move |_| Arc::strong_count(&kept));
+    assert!(hung.unwrap_err().to_string().ends_with("asleep are rank 1"));
+    assert_eq!(Arc::strong_count(&held), 1);
 }
 
 #[test]

@@ -28,19 +28,21 @@ impl TaskSpace for Seconds {
 #[test]
 fn tasks_of_a_second_take_their_number_by_workers_in_virtual_time() {
     for (n_tasks, n_workers, seconds) in [(8, 4, 2), (9, 4, 3), (5, 1, 5), (3, 8, 1)] {
-        let world = World::new(Weather::default());
-        let inside = world.clone();
-        let tasks = world.run(2, move |rank| {
-            let workers = VirtualWorkers::new(&inside, rank, n_workers);
-            dataflow_core::run(&Seconds(n_tasks), &workers)
-                .unwrap()
-                .tasks
-        });
-        assert_eq!(tasks.unwrap(), [n_tasks, n_tasks]);
-        assert_eq!(
-            world.now(),
-            Duration::from_secs(seconds),
-            "{n_tasks} on {n_workers}"
-        );
+        for workers in [VirtualWorkers::new, VirtualWorkers::lean] {
+            let world = World::new(Weather::default());
+            let inside = world.clone();
+            let tasks = world.run(2, move |rank| {
+                let workers = workers(&inside, rank, n_workers);
+                dataflow_core::run(&Seconds(n_tasks), &workers)
+                    .unwrap()
+                    .tasks
+            });
+            assert_eq!(tasks.unwrap(), [n_tasks, n_tasks]);
+            assert_eq!(
+                world.now(),
+                Duration::from_secs(seconds),
+                "{n_tasks} on {n_workers}"
+            );
+        }
     }
 }

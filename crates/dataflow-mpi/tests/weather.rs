@@ -8,62 +8,55 @@ mod engine;
 use dataflow_core::port::{Context, Courier};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
-use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, spend};
+use dataflow_mpi::transport::simulated::{
+    Cluster, Costs, Shared, VirtualWorkers, Weather, World, spend,
+};
 use dataflow_mpi::{Counters, Settings};
+use engine::clocked::{Clocked, Spans};
 use engine::space::Drawn;
 use engine::world::{Seen, Story, settings, survivors, sweep};
-use engine::{End, Graph, Random, in_world, run};
-use std::sync::Arc;
+use engine::{End, Graph, Random, in_this, run};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How the runs of a rank ended, and what it and all had counted by then.
 type Told = (Vec<End>, Counters, Counters);
 
 /// The small engine runs graphs on each rank, one after the other.
-fn tell(weather: &Weather, settings: &Settings, graphs: &[Arc<Graph>]) -> Story<Told> {
+fn tell(world: &World, settings: &Settings, graphs: &[Arc<Graph>]) -> Story<Told> {
     let graphs = graphs.to_vec();
     let n_ranks = graphs[0].n_ranks;
-    let story = in_world(
-        weather.clone(),
-        n_ranks,
-        settings,
-        move |messenger, world| {
-            let host = world.host(messenger.rank());
-            let runs = graphs.iter().map(|graph| run(graph, &messenger, &*host));
-            let ends: Vec<End> = runs.collect();
-            spend(Duration::from_secs(2)); // what is still under way arrives
-            (ends, messenger.counters(), messenger.totals())
-        },
-    );
+    let story = in_this(world, n_ranks, settings, move |messenger, world| {
+        let host = world.host(messenger.rank());
+        let runs = graphs.iter().map(|graph| run(graph, &messenger, &*host));
+        let ends: Vec<End> = runs.collect();
+        spend(Duration::from_secs(2)); // what is still under way arrives
+        (ends, messenger.counters(), messenger.totals())
+    });
     story.unwrap_or_else(|hung| panic!("{hung}"))
 }
 
 /// The core's engine does, with one to three workers a rank.
 fn tell_really(
-    weather: &Weather,
+    world: &World,
     settings: &Settings,
     graphs: &[Arc<Graph>],
     n_workers: usize,
 ) -> Story<Told> {
     let graphs = graphs.to_vec();
     let n_ranks = graphs[0].n_ranks;
-    let story = in_world(
-        weather.clone(),
-        n_ranks,
-        settings,
-        move |messenger, world| {
-            let workers = VirtualWorkers::new(world, messenger.rank(), n_workers);
-            let runs = graphs.iter().map(|graph| {
-                let space = Drawn::new(graph, world);
-                let own = space.count(messenger.rank());
-                let report = run_across(&space, &Context::new(&workers).across(&messenger));
-                End::of_report(report, own, space.worked())
-            });
-            let ends: Vec<End> = runs.collect();
-            spend(Duration::from_secs(2));
-            (ends, messenger.counters(), messenger.totals())
-        },
-    );
+    let story = in_this(world, n_ranks, settings, move |messenger, world| {
+        let workers = VirtualWorkers::new(world, messenger.rank(), n_workers);
+        let runs = graphs.iter().map(|graph| {
+            let space = Drawn::new(graph, world);
+            let own = space.count(messenger.rank());
+            let report = run_across(&space, &Context::new(&workers).across(&messenger));
+            End::of_report(report, own, space.worked())
+        });
+        let ends: Vec<End> = runs.collect();
+        spend(Duration::from_secs(2));
+        (ends, messenger.counters(), messenger.totals())
+    });
     story.unwrap_or_else(|hung| panic!("{hung}"))
 }
 
@@ -81,10 +74,14 @@ fn counters(story: &Story<Told>) -> impl Iterator<Item = Counters> {
 
 /// One engine or the other, by the seed.
 fn tell_by(seed: u64, weather: &Weather, graphs: &[Arc<Graph>]) -> Story<Told> {
+    tell_in(&World::new(weather.clone()), seed, graphs)
+}
+
+fn tell_in(world: &World, seed: u64, graphs: &[Arc<Graph>]) -> Story<Told> {
     let settings = settings(seed);
     match seed % 2 {
-        0 => tell(weather, &settings, graphs),
-        _ => tell_really(weather, &settings, graphs, 1 + seed as usize / 2 % 3),
+        0 => tell(world, &settings, graphs),
+        _ => tell_really(world, &settings, graphs, 1 + seed as usize / 2 % 3),
     }
 }
 
@@ -141,12 +138,159 @@ fn the_same_seed_tells_the_same_story() {
         let tell = || tell_by(seed, &Weather::rough(seed, n_ranks), &graphs);
         let (once, again) = (tell(), tell());
         assert_eq!(
-            (once.lasted, once.faults),
-            (again.lasted, again.faults),
+            (once.lasted, once.faults, once.digest),
+            (again.lasted, again.faults, again.digest),
             "seed {seed}"
         );
         assert!(counters(&once).eq(counters(&again)), "seed {seed}");
     }
+}
+
+/// Actors on threads take turns by a baton, the real one of a world before it had fibers; and the
+/// courier, which acts by turns on fibers, waits where it stands.
+#[test]
+fn in_any_weather_fibers_and_threads_take_the_same_course_to_the_last_message() {
+    let test = "-p dataflow-mpi --test weather in_any_weather";
+    sweep(test, 200, |seed, _| {
+        let (n_ranks, graphs) = graphs(seed);
+        let weather = match seed % 3 {
+            0 => Weather::deadly(seed, n_ranks),
+            _ => Weather::rough(seed, n_ranks),
+        };
+        let course = |world: World| {
+            let story = tell_in(&world, seed, &graphs);
+            let counted: Vec<Counters> = counters(&story).collect();
+            (story.digest, story.lasted, story.faults, counted)
+        };
+        let on_fibers = course(World::on_fibers(weather.clone(), 1 << 20));
+        assert_eq!(on_fibers, course(World::on_threads(weather)));
+    });
+}
+
+/// One run of a graph, by a seed: on up to 64 ranks of up to eight workers, with hosts and costs.
+struct Play {
+    graph: Arc<Graph>,
+    weather: Weather,
+    settings: Settings,
+    n_workers: usize,
+}
+
+/// What there is to compare of it: the course of the world, the span of each task, how each rank ended.
+type Played = (u64, Spans, Vec<Result<u64, String>>, Vec<Counters>);
+
+impl Play {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed ^ 0x91a7);
+        let most = [3, 10, 63][random.below(3)];
+        let n_ranks = 2 + random.below(most);
+        let mut graph = Graph::random(random.next(), n_ranks, 1 + random.below(300));
+        if random.below(6) == 0 {
+            let fails = random.below(graph.tasks.len());
+            Arc::get_mut(&mut graph).unwrap().fails = Some((fails, false));
+        }
+        let mut weather = match random.below(8) {
+            0 => Weather::deadly(seed, n_ranks),
+            1..3 => Weather::rough(seed, n_ranks),
+            _ => Weather {
+                seed,
+                shuffle: random.below(2) == 0,
+                ..Weather::default()
+            },
+        };
+        weather.cluster = cluster(&mut random, n_ranks);
+        let settings = Settings {
+            blocking: false,
+            ..settings(seed)
+        };
+        Play {
+            graph,
+            weather,
+            settings,
+            n_workers: 1 + random.below(8),
+        }
+    }
+
+    fn played(&self, workers: fn(&World, Rank, usize) -> VirtualWorkers, bytes: bool) -> Played {
+        let (graph, n_workers) = (self.graph.clone(), self.n_workers);
+        let spans = Arc::new(Mutex::new(Spans::new()));
+        let noted = spans.clone();
+        let world = World::on_fibers(self.weather.clone(), 256 << 10);
+        let story = in_this(
+            &world,
+            graph.n_ranks,
+            &self.settings,
+            move |messenger, world| {
+                let workers = workers(world, messenger.rank(), n_workers);
+                let mut space = Clocked::new(&graph, world, &noted);
+                if bytes {
+                    space = space.with_bytes();
+                }
+                let report = run_across(&space, &Context::new(&workers).across(&messenger));
+                let ended = report.map(|report| report.tasks);
+                (
+                    ended.map_err(|error| error.to_string()),
+                    messenger.counters(),
+                )
+            },
+        );
+        let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+        let (ends, counted) = story.told.into_iter().unzip();
+        let spans = std::mem::take(&mut *spans.lock().unwrap());
+        (story.digest, spans, ends, counted)
+    }
+}
+
+/// Ranks by one to four on a host, with costs or without.
+fn cluster(random: &mut Random, n_ranks: usize) -> Cluster {
+    let a_host = 1 + random.below(4);
+    let mut costs = || match random.below(2) {
+        0 => Costs::default(),
+        _ => Costs {
+            send: Duration::from_nanos(random.below(3_000) as u64),
+            receive: Duration::from_nanos(random.below(3_000) as u64),
+            gap: Duration::from_nanos(random.below(500) as u64),
+            copied_bytes_per_second: 1e9,
+        },
+    };
+    let (costs, of_shared) = (costs(), costs());
+    let shared = Shared {
+        latency: Duration::from_nanos(300),
+        bytes_per_second: 20e9,
+        costs: of_shared,
+    };
+    Cluster {
+        hosts: (0..n_ranks).map(|rank| (rank / a_host) as u32).collect(),
+        costs,
+        shared: (a_host > 2).then_some(shared),
+    }
+}
+
+#[test]
+fn in_any_weather_lean_workers_begin_and_end_every_task_when_others_do_to_the_nanosecond() {
+    let test = "-p dataflow-mpi --test weather in_any_weather_lean";
+    sweep(test, 100, |seed, _| {
+        let play = Play::new(seed);
+        let (mut lean, others) = (
+            play.played(VirtualWorkers::lean, false),
+            play.played(VirtualWorkers::new, false),
+        );
+        // A lean body cannot know that its rank will stand still in its midst: its note is too early.
+        match play.weather.freezes.is_empty() {
+            true => assert_eq!(lean.1, others.1, "spans of tasks"),
+            false => lean.1.clone_from(&others.1),
+        }
+        assert_eq!(lean, others);
+    });
+}
+
+#[test]
+fn in_any_weather_lengths_travel_as_bytes_do() {
+    let test = "-p dataflow-mpi --test weather in_any_weather_lengths";
+    sweep(test, 40, |seed, _| {
+        let play = Play::new(seed);
+        let bytes = play.played(VirtualWorkers::lean, true);
+        assert_eq!(play.played(VirtualWorkers::lean, false), bytes);
+    });
 }
 
 #[test]

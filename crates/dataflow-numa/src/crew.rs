@@ -73,6 +73,7 @@ impl Crew {
     ///
     /// # Panics
     /// If there is no such worker.
+    #[track_caller]
     pub fn numa_node(&self, worker: usize) -> usize {
         self.numa_nodes[worker]
     }
@@ -81,6 +82,7 @@ impl Crew {
     ///
     /// # Panics
     /// If there is no such node.
+    #[track_caller]
     pub fn distance(&self, from: usize, to: usize) -> u32 {
         self.rows[from][to]
     }

@@ -1,5 +1,6 @@
 //! Executor: a pool of pinned workers that runs many jobs, until its owner drops it.
 
+use crate::Answer;
 use crate::lacks::{self, Lack};
 use crate::pages::{self, PagesError};
 use crate::pin::{PinError, allowed_pus, pin_current_thread};
@@ -79,7 +80,7 @@ pub enum WorkersError {
         /// The worker's index.
         worker: usize,
         /// What the system answered.
-        reason: String,
+        reason: Answer,
     },
     /// The file that the environment names does not describe a machine.
     Topology(TopologyError),
@@ -143,7 +144,15 @@ impl fmt::Display for WorkersError {
     }
 }
 
-impl std::error::Error for WorkersError {}
+impl std::error::Error for WorkersError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            WorkersError::ThreadNotStarted { reason, .. } => reason.as_source(),
+            WorkersError::Topology(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -333,7 +342,7 @@ impl Workers {
                 .name(format!("dataflow-{worker}"))
                 .spawn(move || run_thread(&pool, worker, report))
                 .map_err(|error| {
-                    let reason = error.to_string();
+                    let reason = error.into();
                     WorkersError::ThreadNotStarted { worker, reason }
                 })?;
             self.threads.push(thread);

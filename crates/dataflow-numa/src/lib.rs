@@ -25,6 +25,7 @@
 // On docs.rs each item says which feature it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod answer;
 mod barrier;
 mod crew;
 mod executor;
@@ -45,6 +46,7 @@ mod sync;
 pub mod topology;
 mod worker;
 
+pub use answer::Answer;
 pub use executor::{Warning, Workers, WorkersBuilder, WorkersError};
 pub use lacks::Lack;
 pub use memory::{HugePages, Placing};

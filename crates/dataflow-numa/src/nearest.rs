@@ -31,6 +31,7 @@ pub struct Ring {
 /// let rings = nearest::rings(&topology, &numa_nodes, 0);
 /// assert_eq!(rings[0].workers, [1]);
 /// ```
+#[track_caller]
 pub fn rings(topology: &Topology, numa_nodes: &[usize], worker: usize) -> Vec<Ring> {
     let own = numa_nodes[worker];
     let of = |node| move |&other: &usize| numa_nodes[other] == node && other != worker;
@@ -53,6 +54,7 @@ pub fn rings(topology: &Topology, numa_nodes: &[usize], worker: usize) -> Vec<Ri
 ///
 /// # Panics
 /// If there is no such NUMA node.
+#[track_caller]
 pub fn groups(topology: &Topology, numa_nodes: &[usize], from: usize) -> Vec<Vec<usize>> {
     let n = topology.n_numa_nodes();
     let behind = |node: usize| (node + n - from) % n;
@@ -72,6 +74,7 @@ pub fn groups(topology: &Topology, numa_nodes: &[usize], from: usize) -> Vec<Vec
 ///
 /// # Panics
 /// If there is no such NUMA node.
+#[track_caller]
 pub fn sweep(topology: &Topology, numa_nodes: &[usize], from: usize, sweep: usize) -> Vec<usize> {
     let mut groups = groups(topology, numa_nodes, from);
     for group in &mut groups {

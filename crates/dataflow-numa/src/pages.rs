@@ -15,6 +15,7 @@
 //!
 //! [`NumaNode::os_index`]: crate::NumaNode::os_index
 
+use crate::Answer;
 use std::fmt;
 
 /// Why pages were not asked about or placed. The program is right without; it only knows less.
@@ -46,7 +47,7 @@ pub enum PagesError {
         /// The NUMA nodes asked for, by the operating system's numbers.
         nodes: Vec<usize>,
         /// What it answered.
-        reason: String,
+        reason: Answer,
     },
 }
 
@@ -78,7 +79,14 @@ impl fmt::Display for PagesError {
     }
 }
 
-impl std::error::Error for PagesError {}
+impl std::error::Error for PagesError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PagesError::Refused { reason, .. } => reason.as_source(),
+            _ => None,
+        }
+    }
+}
 
 /// The NUMA node of the page at each of these offsets of `memory`; `None` for pages that lie
 /// nowhere yet because nobody wrote to them.
@@ -97,6 +105,7 @@ impl std::error::Error for PagesError {}
 ///     Err(error) => println!("{error}"), // a container, perhaps
 /// }
 /// ```
+#[track_caller]
 pub fn nodes_of(memory: &[u8], offsets: &[usize]) -> Result<Vec<Option<usize>>, PagesError> {
     let within = |offset: &usize| *offset < memory.len();
     assert!(offsets.iter().all(within), "beyond {} bytes", memory.len());
@@ -245,7 +254,7 @@ mod kernel {
             _ => PagesError::Refused {
                 call,
                 nodes: nodes.to_vec(),
-                reason: error.to_string(),
+                reason: error.into(),
             },
         })
     }

@@ -4,6 +4,7 @@
 //! the kernel's, so machines with more than 1024 PUs are no exception. Only Linux can do this;
 //! elsewhere [`allowed_pus`] counts from 0 and [`pin_current_thread`] says why it did nothing.
 
+use crate::Answer;
 use std::fmt;
 
 /// Why a thread was not pinned.
@@ -24,7 +25,7 @@ pub enum PinError {
         /// The processors asked for.
         pus: Vec<usize>,
         /// What the kernel answered.
-        reason: String,
+        reason: Answer,
     },
 }
 
@@ -52,7 +53,14 @@ impl fmt::Display for PinError {
     }
 }
 
-impl std::error::Error for PinError {}
+impl std::error::Error for PinError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PinError::Refused { reason, .. } => reason.as_source(),
+            _ => None,
+        }
+    }
+}
 
 /// Numbers of processors end here: a mask of so many bits takes 512 KiB.
 const MOST_PUS: usize = 1 << 22;
@@ -159,7 +167,7 @@ mod kernel {
         if answer == 0 {
             return Ok(());
         }
-        let reason = io::Error::last_os_error().to_string();
+        let reason = io::Error::last_os_error().into();
         Err(PinError::Refused {
             pus: pus.to_vec(),
             reason,

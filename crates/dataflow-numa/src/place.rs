@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 /// What each worker is bound to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Bind {
     /// A core of its own: the first allowed hyper-thread of it. The default.
     #[default]

@@ -7,6 +7,7 @@ use std::fmt;
 
 /// A pool that brings more threads than there are cores for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rival {
     /// The variable that asks for it.
     pub variable: &'static str,

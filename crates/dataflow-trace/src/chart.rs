@@ -205,6 +205,15 @@ pub(crate) fn ready(view: &View<'_>) -> Option<Picture> {
     )
 }
 
+/// Tasks of each rank that have some of their inputs and wait for others, over time.
+pub(crate) fn pending(view: &View<'_>) -> Option<Picture> {
+    let of = view
+        .ranks()
+        .map(|(rank, _)| (rank, series::pending(view, rank)))
+        .collect();
+    over_time(view, of, None, |n| format!("{n:.0}"))
+}
+
 /// Bytes held of what each rank received, over time.
 pub(crate) fn held(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
     let of = view

@@ -53,6 +53,7 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
         let ready = series::ready(view, rank);
         let held = series::held(view, rank, &arrows);
         file.counter(rank, "ready tasks", ready)?;
+        file.counter(rank, "pending tasks", series::pending(view, rank))?;
         file.counter(rank, "received bytes held", held)?;
     }
     file.sink.text("\n]}\n");

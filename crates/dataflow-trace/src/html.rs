@@ -28,6 +28,7 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     )?;
     page.section("Iterations", ITERATIONS, chart::iterations(view))?;
     page.section("Ready tasks", READY, chart::ready(view))?;
+    page.section("Pending tasks", PENDING, chart::pending(view))?;
     page.section("Received data held", HELD, chart::held(view, &arrows))?;
     page.numbers(view)?;
     page.section("How long bodies took", HISTOGRAMS, chart::histograms(view))?;
@@ -50,6 +51,8 @@ const SHARES: &str = "A bar a worker (rank.worker), 100 % each: bodies by class,
 const ITERATIONS: &str = "Downwards the iteration (the last parameter of a task), to the right time: from the first to the last task of each class. The slope is progress; what overlaps is looked ahead.";
 const READY: &str =
     "Tasks that were ready and did not run yet. Where this is nothing for long, workers starve.";
+const PENDING: &str =
+    "Tasks that had some of their inputs and waited for others: as many records the engine kept.";
 const HELD: &str = "Bytes from other ranks, from their arrival until their last reader had ended.";
 const HISTOGRAMS: &str = "The times of each class's bodies, by where their data lay. A second hump to the right is what distance costs.";
 const STEALS: &str = "From the worker whose task made another ready, as its last input, to the worker that ran it, on the same rank. The bar is the part that was taken from another's queue; what moved without that was queued where others take from.";

@@ -62,6 +62,7 @@ use std::{fmt, io};
 
 /// What a file of a trace is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Format {
     /// Perfetto's protobuf, for its viewer in the browser: tracks, arrows, counters.
     Perfetto,
@@ -201,6 +202,7 @@ impl Format {
 
 /// Why a trace was not written.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum WriteError {
     /// No format has the extension of this path.
     Extension(PathBuf),

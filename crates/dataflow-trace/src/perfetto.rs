@@ -1,8 +1,8 @@
 //! Perfetto: its protobuf, for the viewer in the browser.
 //!
 //! A rank is a process, a worker a thread; bodies and the causes of idleness are slices of a thread.
-//! Messages are arrows between the tracks "sent" and "received" of ranks; ready tasks and the bytes
-//! held of what was received are counters.
+//! Messages are arrows between the tracks "sent" and "received" of ranks; ready tasks, pending ones and
+//! the bytes held of what was received are counters.
 //!
 //! # Law
 //! Each thread's packets are a sequence of their own, in the order of time; a sequence interns a name
@@ -134,6 +134,7 @@ struct Sequence {
 const WORKERS: u64 = 8;
 const READY: u64 = 1;
 const HELD: u64 = 2;
+const PENDING: u64 = 5;
 const SENT: u64 = 3;
 const RECEIVED: u64 = 4;
 /// The track and the sequence of the whole run.
@@ -191,7 +192,11 @@ impl<'a, 'b> File<'a, 'b> {
             track.number(11, 3);
         })?;
         let process = Some(self.track(rank, 0));
-        for (of, name, unit) in [(READY, "ready tasks", 2), (HELD, "received bytes held", 3)] {
+        for (of, name, unit) in [
+            (READY, "ready tasks", 2),
+            (PENDING, "pending tasks", 2),
+            (HELD, "received bytes held", 3),
+        ] {
             self.describe(self.track(rank, of), process, |track| {
                 track.text(2, name);
                 track.within(8, |counter| {
@@ -332,13 +337,14 @@ impl<'a, 'b> File<'a, 'b> {
         self.label(of, 4, 3, number(arrow.message.to));
     }
 
-    /// Ready tasks and bytes held of a rank.
+    /// Ready and pending tasks and bytes held of a rank.
     fn counters(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
-        let (ready, held) = (
-            series::ready(self.view, rank),
-            series::held(self.view, rank, arrows),
-        );
-        for (number, steps) in [(READY, ready), (HELD, held)] {
+        for number in [READY, PENDING, HELD] {
+            let steps = match number {
+                READY => series::ready(self.view, rank),
+                PENDING => series::pending(self.view, rank),
+                _ => series::held(self.view, rank, arrows),
+            };
             let uuid = self.track(rank, number);
             let mut sequence = Sequence::new(uuid);
             self.open(&sequence, false)?;

@@ -5,6 +5,8 @@
 
 use crate::message::Arrow;
 use crate::view::View;
+use dataflow_core::trace::At;
+use std::collections::HashMap;
 
 /// From this time on the count has this value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,31 @@ pub(crate) fn ready(view: &View<'_>, rank: usize) -> Vec<Step> {
     let begin = waits.clone().map(|slice| (slice.span.begin, -1));
     let changes = waits.map(|slice| (slice.ready, 1)).chain(begin);
     seen(view, steps(changes.collect()))
+}
+
+/// Tasks of a rank of whose inputs some are there and some are not: the engine has a record of each.
+pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Step> {
+    let trace = view.trace;
+    let messages = trace.messages().iter();
+    let came = messages.filter(|message| message.to == rank);
+    let came: HashMap<_, _> = came
+        .map(|message| ((message.task, message.from), message.span.end))
+        .collect();
+    let there = |input: At| {
+        let source = trace.slice(input);
+        match input.rank == rank {
+            true => Some(source.span.end),
+            false => came.get(&(source.task, input.rank)).copied(),
+        }
+    };
+    let mut changes = Vec::new();
+    for (slice, of) in trace.ranks[rank].slices.iter().enumerate() {
+        let first = trace.inputs(At { rank, slice }).filter_map(there).min();
+        if let Some(first) = first.filter(|&first| first < of.ready) {
+            changes.extend([(first, 1), (of.ready, -1)]);
+        }
+    }
+    seen(view, steps(changes))
 }
 
 /// Bytes that a rank has taken in and still holds: until the last reader has ended.

@@ -10,6 +10,7 @@
 use dataflow_core::trace::{Activity, At, Doing, Message, RankTrace, Slice, Span, Trace};
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::str::FromStr;
 
 /// Which time and which ranks are seen; [`Window::default`] is everything.
 ///
@@ -38,6 +39,56 @@ impl Default for Window {
             ranks: 0..u32::MAX,
         }
     }
+}
+
+/// As text: from and to in seconds, either may be missing, and behind an `@` the ranks.
+///
+/// # Examples
+/// ```
+/// use dataflow_trace::Window;
+/// let window: Window = "0.5..2@0..4".parse()?;
+/// assert_eq!(window, Window { from: 500_000_000, to: 2_000_000_000, ranks: 0..4 });
+/// assert_eq!("..@3..".parse::<Window>()?.ranks, 3..u32::MAX);
+/// assert!("2..1".parse::<Window>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+impl FromStr for Window {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is no window: FROM..TO in seconds, then perhaps @FIRST..END of ranks")
+        };
+        let (time, ranks) = text.split_once('@').unwrap_or((text, ".."));
+        let seconds = |text: &str| -> Option<u64> {
+            let seconds: f64 = text.parse().ok()?;
+            (seconds >= 0.0).then_some((seconds * 1e9).round() as u64)
+        };
+        let all = Window::default();
+        let time = between(time, seconds, (all.from, all.to)).ok_or_else(wrong)?;
+        let rank = |text: &str| text.parse().ok();
+        let ranks = between(ranks, rank, (all.ranks.start, all.ranks.end)).ok_or_else(wrong)?;
+        Ok(Window {
+            from: time.start,
+            to: time.end,
+            ranks,
+        })
+    }
+}
+
+/// `A..B`, of which a part that is missing has another value; nothing if it is no range.
+fn between<N: PartialOrd>(
+    text: &str,
+    number: impl Fn(&str) -> Option<N>,
+    (first, last): (N, N),
+) -> Option<Range<N>> {
+    let (start, end) = text.split_once("..")?;
+    let or = |text: &str, otherwise| match text {
+        "" => Some(otherwise),
+        text => number(text),
+    };
+    let range = or(start, first)?..or(end, last)?;
+    (range.start <= range.end).then_some(range)
 }
 
 /// A trace as seen through a [`Window`].

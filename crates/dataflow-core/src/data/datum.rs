@@ -8,6 +8,26 @@
 /// Numbers and vectors of plain values implement it.
 ///
 /// A type of size zero, like `()`, means that edges carry no data and only order tasks.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::data::{Datum, Store};
+///
+/// #[derive(Clone)]
+/// enum Piece { Row(Vec<f64>), Sum(f64) }
+///
+/// impl Datum for Piece {
+///     fn bytes(&self) -> usize {
+///         match self {
+///             Piece::Row(row) => size_of_val(&row[..]),
+///             Piece::Sum(sum) => size_of_val(sum),
+///         }
+///     }
+/// }
+///
+/// let pieces = Store::new("pieces", [Piece::Row(vec![1.0; 4]), Piece::Sum(4.0)]);
+/// assert_eq!(pieces.get(0).unwrap().bytes(), 32);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Datum`: it cannot flow from task to task",
     label = "no datum",

@@ -11,6 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 /// A named array of data that tasks take from home and bring back home.
 ///
 /// Slots are numbered from 0; a matrix maps its tile indices to them.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::data::{Store, Version};
+///
+/// let mut squares = Store::new("squares", [0, 1, 4]);
+/// assert_eq!(*squares.get(2).unwrap(), 4);
+/// squares.update(1, |square| *square += 8);
+/// assert_eq!(squares.into_data(), Some(vec![0, 9, 4]));
+///
+/// // Filled by the tasks of a run, or by hand
+/// let sums = Store::empty("sums", 2);
+/// assert!(sums.get(0).is_none());
+/// sums.put(0, Version::new(7));
+/// assert_eq!(sums.get(0).as_deref(), Some(&7));
+/// ```
 #[derive(Debug)]
 pub struct Store<D: Datum> {
     name: String,

@@ -14,6 +14,19 @@ use std::sync::Arc;
 /// A reference-counted, immutable state of a datum.
 ///
 /// Dereferences to the datum. Cloning shares; [`Version::new`] starts a new lineage.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::data::Version;
+///
+/// let mut row = Version::new(vec![1.0, 2.0]);
+/// let shared = row.clone();
+/// assert_eq!(shared.iter().sum::<f64>(), 3.0);
+/// assert!(row.get_mut().is_none());
+/// drop(shared);
+/// row.get_mut().expect("the only holder")[0] = 5.0;
+/// assert_eq!(row.into_datum(), [5.0, 2.0]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Version<D: Datum> {
     lent: Arc<Lent<D>>,

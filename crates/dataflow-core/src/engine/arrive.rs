@@ -76,7 +76,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         }
         if let Some(track) = &mut seat.track {
             let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
-            let bytes = goods.map(|goods| goods.body.bytes().len() as u64).sum();
+            let bytes = goods.map(|goods| goods.body.length() as u64).sum();
             let (task, from) = (crate::trace::number(source), self.space.rank(source));
             track.came(task, from, bytes, there);
         }
@@ -112,7 +112,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         for (flow, goods) in arrival.flows {
             let datum = match (goods, &self.abroad) {
                 (Some(goods), Some(abroad)) => {
-                    let bytes = goods.body.bytes().len();
+                    let bytes = goods.body.length();
                     let datum = (abroad.codec.unload)(goods);
                     let datum = datum.map_err(|text| format!("flow {flow} of {source:?}: {text}"));
                     Some(crate::data::Version::came(datum?, bytes))

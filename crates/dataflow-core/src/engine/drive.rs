@@ -87,6 +87,27 @@ pub(crate) trait Front: Sync {
         seat: &mut Seat<'_, Self::Hand<'f>>,
     ) -> Option<Self::Ready<'f>>;
 
+    /// The first piece of a step, up to the end of the body. False if there is no second, because of a
+    /// fault.
+    fn begin<'f>(&'f self, _: Self::Ready<'f>, _: &mut Seat<'_, Self::Hand<'f>>) -> bool {
+        let text = "only runs of task spaces come in pieces";
+        self.stop(Error::new(Kind::SchedulerFailed, None, text));
+        false
+    }
+
+    /// The second piece of the step that was begun with this hand.
+    fn end<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> Option<Self::Ready<'f>> {
+        None
+    }
+
+    /// Keeps what a worker has in hand between two pieces.
+    fn pause<'f>(&'f self, _worker: usize, _: (Left, Self::Hand<'f>)) {}
+
+    /// Gives it back, if there is any.
+    fn resume<'f>(&'f self, _worker: usize) -> Option<(Left, Self::Hand<'f>)> {
+        None
+    }
+
     /// The worker has run so many tasks.
     #[inline(always)]
     fn counts(&self, _executed: u64) {}
@@ -148,43 +169,39 @@ struct Driven<'b, F: Front> {
 
 impl<F: Front> Work for Driven<'_, F> {
     fn work(&self, lane: &mut dyn Lane) -> u64 {
-        let (front, common, worker) = (self.front, self.front.common(), lane.worker());
-        let line = common.ledger.line(worker);
-        let opened = common.opened.as_deref();
-        let track = opened.and_then(|opened| opened.enter(worker)).map(Box::new);
-        let mut seat = Seat {
-            tally: line.read(),
-            wants: if F::TELLS {
-                lane.wants()
-            } else {
-                Wants::Priorities
-            },
-            lane,
-            line,
-            track,
-            began: 0,
-            hand: front.enter(worker),
-        };
+        let mut seat = self.enter(lane);
         let before = seat.tally.executed;
         // One guard for the whole visit: bodies and whatever else the user wrote may panic.
         let visit = || {
-            (self.begin)(front, &mut seat);
-            visit(front, &mut seat);
+            (self.begin)(self.front, &mut seat);
+            visit(self.front, &mut seat);
         };
         let panicked = guarded(visit);
-        seat.find_track(opened);
-        if let Some(text) = panicked {
-            front.panicked(&mut seat, &text);
+        self.leave(seat, panicked) - before
+    }
+
+    fn begin_next(&self, lane: &mut dyn Lane) -> bool {
+        let worker = lane.worker();
+        let paused = self.front.resume(worker);
+        let has_begun = paused.is_some();
+        let mut seat = match paused {
+            Some((left, hand)) => self.seat(lane, left, hand),
+            None => self.enter(lane),
+        };
+        let mut begun = false;
+        let piece = || {
+            if !has_begun {
+                (self.begin)(self.front, &mut seat);
+            }
+            begun = piece(self.front, &mut seat, has_begun);
+        };
+        let panicked = guarded(piece);
+        if panicked.is_none() && begun {
+            self.front.pause(worker, seat.left());
+            return true;
         }
-        let Seat {
-            tally, track, hand, ..
-        } = seat;
-        front.leave(hand);
-        line.publish(&tally);
-        if let (Some(opened), Some(track)) = (opened, track) {
-            opened.leave(worker, *track);
-        }
-        tally.executed - before
+        self.leave(seat, panicked);
+        false
     }
 
     fn is_drained(&self) -> bool {
@@ -194,6 +211,98 @@ impl<F: Front> Work for Driven<'_, F> {
     fn refuse(&self, text: String) {
         let error = Error::new(Kind::SchedulerFailed, None, text);
         self.front.stop(error);
+    }
+}
+
+impl<'b, F: Front> Driven<'b, F> {
+    /// A worker comes in.
+    fn enter<'l>(&'l self, lane: &'l mut dyn Lane) -> Seat<'l, F::Hand<'b>> {
+        let (common, worker) = (self.front.common(), lane.worker());
+        let opened = common.opened.as_deref();
+        let track = opened.and_then(|opened| opened.enter(worker)).map(Box::new);
+        let left = Left {
+            tally: common.ledger.line(worker).read(),
+            track,
+            began: 0,
+        };
+        self.seat(lane, left, self.front.enter(worker))
+    }
+
+    fn seat<'l>(
+        &'l self,
+        lane: &'l mut dyn Lane,
+        left: Left,
+        hand: F::Hand<'b>,
+    ) -> Seat<'l, F::Hand<'b>> {
+        Seat {
+            tally: left.tally,
+            wants: match F::TELLS {
+                true => lane.wants(),
+                false => Wants::Priorities,
+            },
+            line: self.front.common().ledger.line(lane.worker()),
+            lane,
+            track: left.track,
+            began: left.began,
+            hand,
+        }
+    }
+
+    /// It goes, for this reason if its visit has ended by a panic. Says how many tasks it has run on all
+    /// its visits.
+    fn leave(&self, mut seat: Seat<'_, F::Hand<'b>>, panicked: Option<String>) -> u64 {
+        let (front, worker) = (self.front, seat.lane.worker());
+        let opened = front.common().opened.as_deref();
+        seat.find_track(opened);
+        if let Some(text) = panicked {
+            front.panicked(&mut seat, &text);
+        }
+        let Seat {
+            line,
+            tally,
+            track,
+            hand,
+            ..
+        } = seat;
+        front.leave(hand);
+        line.publish(&tally);
+        if let (Some(opened), Some(track)) = (opened, track) {
+            opened.leave(worker, *track);
+        }
+        tally.executed
+    }
+}
+
+/// Ends the task that was begun, if one was, and goes on to the beginning of the next; false if there is
+/// none. What a [`visit`] does, but for that it stops there.
+#[cold]
+#[inline(never)]
+fn piece<'f, F: Front>(front: &'f F, seat: &mut Seat<'_, F::Hand<'f>>, has_begun: bool) -> bool {
+    let mut successor = None;
+    if has_begun {
+        successor = front.end(seat);
+        ended(front, seat, successor.is_some());
+    }
+    while let Some(ready) = successor.take().or_else(|| next(front, seat)) {
+        if !front.goes_on(seat) {
+            return false;
+        }
+        if front.begin(ready, seat) {
+            return true;
+        }
+        ended(front, seat, false);
+    }
+    false
+}
+
+/// A task has ended, with a successor to run next or without.
+#[inline(always)]
+fn ended<'f, F: Front>(front: &'f F, seat: &mut Seat<'_, F::Hand<'f>>, has_successor: bool) {
+    seat.tally.executed += 1;
+    seat.line.publish_executed(seat.tally.executed);
+    front.counts(seat.tally.executed);
+    if !has_successor {
+        front.rest(seat);
     }
 }
 

@@ -3,6 +3,8 @@
 //! # Law
 //! Nothing foreign is called, dropped or shown outside of a guard while a worker is inside a job. A
 //! panic's payload and a datum may panic when they are dropped, too.
+//!
+//! What the engine keeps by thread lies here, all of it: [`OfThread`] hands it to others.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -11,11 +13,53 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 thread_local! {
     /// Whether this thread is running tasks.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// In how many scopes the task is nested that this thread runs; 0 outside of scopes.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What the engine knows of a thread: whether it runs tasks, and in how many scopes they are nested.
+///
+/// For those who run several workers by turns on one thread: each has one of these, which is
+/// [swapped](Self::swap) for the thread's when its turn begins and when it ends.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::OfThread;
+///
+/// let (mut one, mut other) = (OfThread::default(), OfThread::default());
+/// for worker in [&mut one, &mut other] {
+///     worker.swap();
+///     // … what the worker does until it must wait …
+///     worker.swap();
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct OfThread {
+    inside: bool,
+    depth: usize,
+}
+
+impl OfThread {
+    /// The calling thread's becomes this, and this the thread's.
+    pub fn swap(&mut self) {
+        self.inside = INSIDE.replace(self.inside);
+        self.depth = DEPTH.replace(self.depth);
+    }
 }
 
 /// Whether the current thread runs tasks.
 pub(crate) fn is_inside() -> bool {
     INSIDE.get()
+}
+
+/// In how many scopes the task is nested that the current thread runs.
+pub(crate) fn depth() -> usize {
+    DEPTH.get()
+}
+
+/// From here on it is nested in so many; answers in how many it was before.
+pub(crate) fn replace_depth(depth: usize) -> usize {
+    DEPTH.replace(depth)
 }
 
 /// Sets it for a while, and back whatever happens.
@@ -57,4 +101,25 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("(no text)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_that_share_a_thread_know_only_of_their_own_tasks_and_scopes() {
+        let (mut one, mut other) = (OfThread::default(), OfThread::default());
+        one.swap();
+        INSIDE.set(true);
+        replace_depth(3);
+        one.swap();
+        assert!(!is_inside() && depth() == 0, "the thread's own");
+        other.swap();
+        assert!(!is_inside() && depth() == 0, "the other's");
+        other.swap();
+        one.swap();
+        assert!(is_inside() && depth() == 3);
+        one.swap();
+    }
 }

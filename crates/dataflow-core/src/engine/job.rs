@@ -55,6 +55,11 @@ impl Job {
         self.gate.enter().then(|| Entered { job: self })
     }
 
+    /// The same for those who stay inside from one call to the next, and so keep the job.
+    pub fn enter_to_stay(self: &Arc<Self>) -> Option<Stay> {
+        self.gate.enter().then(|| Stay { job: self.clone() })
+    }
+
     /// Whether the job is over: nobody is inside, and nobody will be.
     pub fn is_over(&self) -> bool {
         self.gate.is_closed()
@@ -234,6 +239,25 @@ impl Deref for Entered<'_> {
 }
 
 impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.job.leave();
+    }
+}
+
+/// Proof of being inside a job that it keeps; dropping it leaves.
+#[derive(Debug)]
+pub struct Stay {
+    job: Arc<Job>,
+}
+
+impl Deref for Stay {
+    type Target = dyn Work;
+    fn deref(&self) -> &Self::Target {
+        self.job.work()
+    }
+}
+
+impl Drop for Stay {
     fn drop(&mut self) {
         self.job.leave();
     }

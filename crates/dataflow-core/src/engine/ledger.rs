@@ -53,6 +53,7 @@ impl Ledger {
         }
     }
 
+    #[inline]
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -28,10 +28,11 @@ pub(crate) use announce::{Announced, Chunk, Roots};
 pub use best::{Best, Next, Offer};
 pub(crate) use common::{Bytes, Common, Fault};
 pub(crate) use drive::{Front, Seat, chain, drive, next};
-pub(crate) use guard::{buried, guarded, is_inside};
+pub use guard::OfThread;
+pub(crate) use guard::{buried, depth, guarded, is_inside, replace_depth};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
-pub use job::{Entered, Job, MANY_INSIDE};
+pub use job::{Entered, Job, MANY_INSIDE, Stay};
 pub(crate) use ledger::Ledger;
 pub(crate) use shelf::{Keeper, Place, Shelves};
 
@@ -41,20 +42,32 @@ use crate::monitor::Monitor;
 use crate::port::{Executor, Failure, Line as OpenLine, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, SpinLock};
 use dense::Dense;
+use drive::Left;
 use homes::Homes;
 use job::Bell;
 use mail::Mail;
 use names::Names;
 use pending::Pending;
 use post::Codec;
+use run::Hand;
 use slots::Slots;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// What a run did.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::{run, space::Independent};
+/// let report = run(&Independent::new("nothing", 10, |_| Ok(())), &Inline)?;
+/// assert_eq!((report.tasks, report.copies(), report.tasks_by_worker), (10, 0, vec![10]));
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -149,17 +162,25 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let opened = record::open(space, rank, on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
     run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
-    let own = match run.finish(on, start) {
-        Ok(report) => Ok(report),
-        Err(fault) => Err(mail.stopped_by().unwrap_or_else(|| fault.told_by(rank))),
-    };
-    let closed = line.close(own.as_ref().err().cloned());
+    let own = run.finish(on, start).map_err(|fault| {
+        let own = fault.error.clone();
+        let failure = mail.stopped_by().unwrap_or_else(|| fault.told_by(rank));
+        (failure, own)
+    });
+    let closed = line.close(own.as_ref().err().map(|(failure, _)| failure.clone()));
     let seconds = start.elapsed().as_secs_f64();
     record::add(&opened, mail.noted());
     record::close(opened, space, rank);
     match (closed?, own) {
-        (Some(failure), _) | (None, Err(failure)) => Err(Error::of_failure(failure)),
         (None, Ok(report)) => Ok(Report { seconds, ..report }),
+        (Some(failure), Ok(_)) => Err(Error::of_failure(failure)),
+        (agreed, Err((failure, own))) => {
+            let error = Error::of_failure(agreed.unwrap_or(failure));
+            Err(match error.rank() == Some(rank) {
+                true => error.with_source_of(own),
+                false => error,
+            })
+        }
     }
 }
 
@@ -188,7 +209,12 @@ struct Run<'a, S: TaskSpace> {
     number: RunNumber,
     homes: Mutex<Homes>,
     copies: Box<[AtomicU64]>,
+    /// Visits that go on in pieces, by worker.
+    paused: SpinLock<BTreeMap<usize, Paused<S>>>,
 }
+
+/// What a worker has in hand between two pieces of its visit.
+type Paused<S> = Box<(Left, Hand<S>)>;
 
 /// What a rank that is one of several runs with.
 struct Abroad<'a, D: Datum> {
@@ -227,6 +253,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             number: homes::new_number(),
             homes: Mutex::default(),
             copies: copies.collect(),
+            paused: SpinLock::new(BTreeMap::new()),
             description,
         }
     }

@@ -57,6 +57,9 @@ impl<D: Wire> Cargo for Laden<D> {
     fn body(&self) -> Cow<'_, [u8]> {
         Wire::body(&*self.0)
     }
+    fn is_blank(&self) -> bool {
+        Wire::is_blank(&*self.0)
+    }
 }
 
 impl<'a, S: TaskSpace> Run<'a, S> {

@@ -19,7 +19,7 @@ pub(super) fn open<S: TaskSpace>(space: &S, rank: Rank, on: &dyn Executor) -> Op
 /// Who notes what leaves and comes in a run over ranks, if the executor wants it recorded.
 pub(super) fn mailed<S: TaskSpace>(space: &S, on: &dyn Executor) -> Option<Mailed> {
     let tracer = on.tracer().filter(|tracer| tracer.is_on())?;
-    Some(Mailed::new(tracer, space.spelling().number))
+    Some(Mailed::new(tracer, space.spelling()))
 }
 
 /// What was noted of messages goes with the rest.

@@ -5,17 +5,17 @@
 
 use super::announce::{Announced, Chunk};
 use super::common::{Bytes, Common};
-use super::drive::{Front, Seat};
+use super::drive::{Front, Left, Seat};
 use super::guard::drop_quietly;
 use super::homes::Homes;
 use super::pending::Poisoned;
 use super::post::Leaving;
 use super::{Run, Slots};
 use crate::data::Store;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, TaskError};
 use crate::port::{Hint, Word};
 use crate::space::{Flow, Flows, HomeInputs, Mode, TaskName, TaskSpace};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, lock};
 use crate::trace::{Fate, number};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub(super) struct Hand<S: TaskSpace> {
     pub next: Slots<S::Datum>,
     /// Edges without data that leave the rank, of the task that runs.
     pub leaving: Leaving,
+    /// The task that was begun and not ended, if it comes in pieces, and how its body failed.
+    pub begun: Option<Box<(Ready<S>, Option<TaskError>)>>,
     /// Whether it has looked for mail since the last task.
     pub looked: bool,
     /// What tasks have read, if the lane wants to know.
@@ -53,6 +55,9 @@ pub(super) type At<'l, S> = Seat<'l, Hand<S>>;
 
 /// A task whose inputs have all come, and whether an ancestor failed.
 pub(super) type Ready<S> = (<S as TaskSpace>::Task, Poisoned);
+
+/// The flows of a task, and what its body answered.
+type Performed<'r> = (&'r [Flow], Result<(), TaskError>);
 
 impl<S: TaskSpace> Front for Run<'_, S> {
     type Key = S::Task;
@@ -82,6 +87,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
             best_hint: Hint::None,
             next: Slots::new(),
             leaving: Leaving::new(),
+            begun: None,
             looked: false,
             read: Bytes::default(),
             homes: Homes::default(),
@@ -151,38 +157,35 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     /// Runs one task and hands its outputs on. Answers the successor to run next, its data in
     /// `hand.slots`.
     #[inline(always)]
-    fn step(&self, (task, mut poisoned): Ready<S>, seat: &mut At<'_, S>) -> Option<Ready<S>> {
-        seat.hand.task = Some(task);
-        let flows: &[Flow] = if Self::CARRIES {
-            self.gather((task, poisoned), seat)?
-        } else {
-            &[]
+    fn step(&self, ready: Ready<S>, seat: &mut At<'_, S>) -> Option<Ready<S>> {
+        let performed = self.perform(ready, seat)?;
+        self.hand_over(ready, performed, seat)
+    }
+
+    fn begin(&self, ready: Ready<S>, seat: &mut At<'_, S>) -> bool {
+        let performed = self.perform(ready, seat);
+        let has_begun = performed.is_some();
+        let failed = performed.and_then(|(_, result)| result.err());
+        seat.hand.begun = has_begun.then(|| Box::new((ready, failed)));
+        has_begun
+    }
+
+    fn end(&self, seat: &mut At<'_, S>) -> Option<Ready<S>> {
+        let (ready, failed) = *seat.hand.begun.take()?;
+        let flows: &[Flow] = match Self::CARRIES {
+            true => &self.description.classes().get(ready.0.class())?.flows[..],
+            false => &[],
         };
-        if !poisoned && Self::tells(seat) {
-            self.tell_reads(seat);
-        }
-        seat.begins();
-        let mut fate = Fate::Skipped;
-        if !poisoned {
-            fate = Fate::Ran;
-            let body = |seat: &mut At<'_, S>| {
-                let mut lent = Flows::new(flows, &mut seat.hand.slots);
-                self.space.run(task, &mut lent)
-            };
-            let result = if Self::CARRIES {
-                seat.timed(task.class(), body)
-            } else {
-                body(seat)
-            };
-            if let Err(error) = result {
-                self.common.note(task, Error::of_task(&task, error));
-                (poisoned, fate) = (true, Fate::Failed);
-            }
-        }
-        if seat.track.is_some() {
-            Self::note_end(fate, seat);
-        }
-        self.release((task, poisoned), flows, seat)
+        self.hand_over(ready, (flows, failed.map_or(Ok(()), Err)), seat)
+    }
+
+    fn pause(&self, worker: usize, paused: (Left, Hand<S>)) {
+        lock(&self.paused).insert(worker, Box::new(paused));
+    }
+
+    fn resume(&self, worker: usize) -> Option<(Left, Hand<S>)> {
+        let paused = lock(&self.paused).remove(&worker)?;
+        Some(*paused)
     }
 
     #[inline(always)]
@@ -216,6 +219,54 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 }
 
 impl<'a, S: TaskSpace> Run<'a, S> {
+    /// Gathers the inputs of a task and runs its body. Its flows, and how the body failed if it did; none
+    /// if an input is not there.
+    #[inline(always)]
+    fn perform(&self, (task, poisoned): Ready<S>, seat: &mut At<'_, S>) -> Option<Performed<'_>> {
+        seat.hand.task = Some(task);
+        let flows: &[Flow] = if Self::CARRIES {
+            self.gather((task, poisoned), seat)?
+        } else {
+            &[]
+        };
+        if !poisoned && Self::tells(seat) {
+            self.tell_reads(seat);
+        }
+        seat.begins();
+        if poisoned {
+            return Some((flows, Ok(())));
+        }
+        let body = |seat: &mut At<'_, S>| {
+            let mut lent = Flows::new(flows, &mut seat.hand.slots);
+            self.space.run(task, &mut lent)
+        };
+        let result = if Self::CARRIES {
+            seat.timed(task.class(), body)
+        } else {
+            body(seat)
+        };
+        Some((flows, result))
+    }
+
+    /// Notes how a body has ended, and hands its outputs on.
+    #[inline(always)]
+    fn hand_over(
+        &self,
+        (task, mut poisoned): Ready<S>,
+        (flows, result): Performed<'_>,
+        seat: &mut At<'_, S>,
+    ) -> Option<Ready<S>> {
+        let mut fate = if poisoned { Fate::Skipped } else { Fate::Ran };
+        if let Err(error) = result {
+            self.common.note(task, Error::of_task(&task, error));
+            (poisoned, fate) = (true, Fate::Failed);
+        }
+        if seat.track.is_some() {
+            Self::note_end(fate, seat);
+        }
+        self.release((task, poisoned), flows, seat)
+    }
+
     /// The body of the task in hand has ended: in the loop of those that are not recorded nothing is
     /// kept for this.
     #[cold]
@@ -244,7 +295,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if self.abroad.is_some() {
             self.begin_use(slots);
         }
-        slots.resize_with(flows.len(), || None);
+        if slots.len() != flows.len() {
+            slots.resize_with(flows.len(), || None);
+        }
         let mut complete = true;
         let mut take = |flow: usize, store: &Store<S::Datum>, index| {
             let mode = flows.get(flow).map(|flow| flow.mode);

@@ -89,6 +89,7 @@ impl<T> Shelves<T> {
     }
 
     /// The place of a word, under its lock.
+    #[inline]
     pub fn at(&self, word: Word) -> Place<'_, T> {
         let shelf = self.shelves[worker_of(word)].get_or_init(Box::default);
         let place = u64::from(word as u32) + (1 << FIRST);

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 pub(crate) type Slots<D> = SmallVec<[Option<Version<D>>; super::pending::INLINE]>;
 
 /// Puts a datum in its place.
+#[inline]
 pub(crate) fn set<D: Datum>(slots: &mut Slots<D>, flow: usize, datum: Option<Version<D>>) {
     if slots.len() <= flow {
         slots.resize_with(flow + 1, || None);

@@ -3,7 +3,7 @@
 //! # Law
 //! What a context was given counts instead of the executor's own; everything else is the executor's.
 
-use super::{Courier, Executor, Job};
+use super::{Courier, Executor, Job, Memory};
 use crate::monitor::Monitor;
 use crate::trace::Tracer;
 use std::sync::Arc;
@@ -99,6 +99,10 @@ impl Executor for Context<'_> {
 
     fn tracer(&self) -> Option<&Tracer> {
         self.tracer.or_else(|| self.on.tracer())
+    }
+
+    fn memory(&self) -> Arc<dyn Memory> {
+        self.on.memory()
     }
 }
 

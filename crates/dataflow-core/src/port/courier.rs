@@ -155,6 +155,11 @@ pub trait Cargo: Send + Sync {
 
     /// The payload: where it lies, or packed for the purpose.
     fn body(&self) -> Cow<'_, [u8]>;
+
+    /// Whether nobody reads the payload: see [`Wire::is_blank`].
+    fn is_blank(&self) -> bool {
+        false
+    }
 }
 
 /// A datum as it arrives: head and body as the [`Cargo`] gave them.
@@ -172,7 +177,7 @@ pub struct Goods {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Wire`: it cannot travel between ranks",
     label = "no datum that travels",
-    note = "`run_across` asks for it, `run` on one rank does not; the example `alignment` implements it"
+    note = "`run_across` asks for it, `run` on one rank does not; `wire_by_serde!(Type)` makes it from `serde` (feature `serde`), the example `alignment` implements it"
 )]
 pub trait Wire: Datum {
     /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload.
@@ -183,6 +188,13 @@ pub trait Wire: Datum {
 
     /// The payload: where it lies, or packed for the purpose.
     fn body(&self) -> Cow<'_, [u8]>;
+
+    /// Whether nobody reads its bytes, but only counts them: then a courier in virtual time carries the
+    /// length without them, if the datum does not travel inside a message. Others carry what
+    /// [`body`](Self::body) gives, as ever.
+    fn is_blank(&self) -> bool {
+        false
+    }
 
     /// The datum again. May keep `body` as its own memory.
     ///

@@ -8,8 +8,8 @@
 //! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
-use super::{Alone, Courier, Hint, Inline, Ready, Wants};
-pub use crate::engine::{Job, MANY_INSIDE};
+use super::{Alone, Courier, Heap, Hint, Inline, Memory, Ready, Wants};
+pub use crate::engine::{Job, MANY_INSIDE, Stay};
 use crate::monitor::Monitor;
 use crate::trace::Tracer;
 use std::sync::Arc;
@@ -54,6 +54,11 @@ pub trait Executor: Send + Sync {
     fn tracer(&self) -> Option<&Tracer> {
         None
     }
+
+    /// Where data lie that are made to be worked on here; by default on the [`Heap`].
+    fn memory(&self) -> Arc<dyn Memory> {
+        Arc::new(Heap)
+    }
 }
 
 /// What a worker finds inside a job.
@@ -61,6 +66,18 @@ pub trait Work: Sync {
     /// Runs tasks until neither the lane nor the job's own roots have one more: `steal` has just
     /// answered `None`. It returns earlier only if the run is stopping. Says how many it ran.
     fn work(&self, lane: &mut dyn Lane) -> u64;
+
+    /// The same in pieces, for workers that share a thread in virtual time: ends the task that this worker
+    /// has begun, if it has, and goes on until it has begun another. To begin a task is to gather its
+    /// inputs and to run its body, to end it to hand on what the body made. So a worker need not stand
+    /// in the midst of a body while its time passes. False where [`work`](Self::work) would return: then
+    /// nothing is begun. The caller stays inside the job as long as something is. Only runs of task
+    /// spaces come in pieces.
+    fn begin_next(&self, lane: &mut dyn Lane) -> bool {
+        let _ = lane;
+        self.refuse("this run does not come in pieces".into());
+        false
+    }
 
     /// Whether nothing is queued and no root is left; asked by a worker alone inside the job.
     fn is_drained(&self) -> bool;

@@ -21,6 +21,11 @@ pub trait Block: Send + Sync {
     /// Its bytes, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
+    /// How many bytes it stands for: those that it has, but for a block of [`Lengths`].
+    fn length(&self) -> usize {
+        self.bytes().len()
+    }
+
     /// The NUMA node on which it lies, as the executor numbers them; `None` if that is not known, or if
     /// it lies on several. Must be cheap: it is called for every task that reads the block.
     fn numa_node(&self) -> Option<usize> {
@@ -30,7 +35,7 @@ pub trait Block: Send + Sync {
 
 impl fmt::Debug for dyn Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Block of {} bytes", self.bytes().len())
+        write!(f, "Block of {} bytes", self.length())
     }
 }
 
@@ -69,6 +74,41 @@ impl Block for HeapBlock {
     }
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.bytes]
+    }
+}
+
+/// No memory at all: its blocks have a length and no bytes.
+///
+/// For ranks whose data are all [blank](super::Wire::is_blank), in virtual time: then what has arrived
+/// takes no room. Data that are not blank arrive without their bytes there.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Lengths, Memory};
+///
+/// let block = Lengths.allocate(1 << 40);
+/// assert_eq!((block.length(), block.bytes().len()), (1 << 40, 0));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lengths;
+
+struct Length(usize);
+
+impl Memory for Lengths {
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        Box::new(Length(bytes))
+    }
+}
+
+impl Block for Length {
+    fn bytes(&self) -> &[u8] {
+        &[]
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut []
+    }
+    fn length(&self) -> usize {
+        self.0
     }
 }
 

@@ -1,6 +1,9 @@
 //! The ports of the engine, traits that connect it to the world: [`Executor`] runs ready tasks,
 //! [`Courier`] reaches other ranks, [`Memory`] gives memory to data.
 
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub mod by_serde;
 mod context;
 mod courier;
 mod executor;
@@ -12,15 +15,15 @@ mod rayon;
 mod shuffled;
 mod told;
 
-pub use crate::engine::{Best, Next, Offer};
+pub use crate::engine::{Best, Next, OfThread, Offer};
 pub use crate::wire::{Failure, Terms, WireName};
 pub use context::Context;
 pub use courier::{
     Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,
 };
-pub use executor::{Executor, Job, Lane, MANY_INSIDE, Word, Work};
+pub use executor::{Executor, Job, Lane, MANY_INSIDE, Stay, Word, Work};
 pub use inline::Inline;
-pub use memory::{Block, Heap, Memory};
+pub use memory::{Block, Heap, Lengths, Memory};
 #[cfg(feature = "rayon")]
 pub use rayon::OnRayon;
 pub use shuffled::Shuffled;

@@ -12,6 +12,7 @@ use crate::engine::{
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Word};
 use crate::rank::Rank;
+use crate::space::Spelling;
 use crate::trace::{Fate, TaskNumber, Told};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -192,10 +193,10 @@ impl<P: Recursive> Run<'_, P> {
             parameters: Vec::new(),
             classes: vec!["call".to_string()],
             rank: Rank(0),
-            text: |call| {
+            text: Spelling::of_numbers(|call| {
                 let number = call & ((1 << WORKER) - 1);
                 format!("{number} of worker {}", call >> WORKER)
-            },
+            }),
             wide: BTreeMap::new(),
         };
         opened.close(told, &mut |_, _| {});

@@ -11,6 +11,30 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// A datum as the tasks of a scope know it.
 ///
 /// `'c` belongs to one scope: a handle can neither leave it nor be used in another.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{Handle, Scope, commute, read, scope, write};
+///
+/// /// Adds up a slice by tasks, into a datum of the scope that calls it.
+/// fn add_up<'c, 'env>(s: &Scope<'c, 'env>, of: &'env [u64]) -> Handle<'c, u64> {
+///     let sum = s.handle(0);
+///     for &number in of {
+///         s.task(commute(&sum), move |sum| *sum += number);
+///     }
+///     sum
+/// }
+///
+/// let numbers = [1, 2, 3, 4];
+/// let mut twice = 0;
+/// scope(&Inline, |s| {
+///     let (sum, twice) = (add_up(s, &numbers), s.handle(&mut twice));
+///     s.task((read(&sum), write(&twice)), |(sum, twice)| **twice = 2 * sum);
+/// })?;
+/// assert_eq!(twice, 20);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 pub struct Handle<'c, T> {
     pub(super) cell: Arc<Cell<T>>,
     scope: PhantomData<fn(&'c ()) -> &'c ()>,
@@ -303,6 +327,7 @@ macro_rules! lent {
                 show(self.cell.shown(Mode::$mode));
             }
 
+            #[inline]
             fn guards(&self) -> $guard<'_, T> {
                 match self.cell.datum.$take() {
                     Ok(guard) => guard,
@@ -389,6 +414,7 @@ macro_rules! tuples {
                 $(self.$at.each_named(show);)*
             }
 
+            #[inline]
             fn guards(&self) -> Self::Guards<'_> {
                 ($(self.$at.guards(),)*)
             }

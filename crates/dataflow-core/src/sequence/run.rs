@@ -16,16 +16,16 @@ use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::{Versions, Woken};
 use crate::engine::{
     Best, Bytes, Common, Front, Idle, Job, Keeper, Ledger, Next, Place, Report, Seat, Shelves,
-    buried, chain, drive, is_inside,
+    buried, chain, depth, drive, is_inside, replace_depth,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
+use crate::space::Spelling;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, SpinLock, lock};
 use crate::trace::{Aside, Fate, Opened, TaskNumber, Told};
 use crossbeam_utils::Backoff;
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,11 +55,6 @@ const SCOPE: u32 = 40;
 /// of the two megabytes that a thread has.
 pub(super) const DEEPEST: usize = 100;
 
-thread_local! {
-    /// In how many scopes the task is nested that this thread runs; 0 outside of scopes.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
-}
-
 impl Level {
     /// A run of its own, be it in the body of a task of another.
     pub fn outermost(on: &dyn Executor) -> Arc<Self> {
@@ -67,7 +62,7 @@ impl Level {
         let tracer = on.tracer().filter(|_| !is_inside());
         let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
         let opened = opened.map(Arc::new);
-        Self::new(on.n_workers(), None, DEPTH.get() + 1, opened)
+        Self::new(on.n_workers(), None, depth() + 1, opened)
     }
 
     /// A run inside a body of another.
@@ -104,16 +99,17 @@ impl Level {
             parameters: Vec::new(),
             classes: Vec::new(),
             rank: Rank(0),
-            text: |task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
+            text: Spelling::of_numbers(|task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
                 (0, number) => number.to_string(),
                 (scope, number) => format!("{number} in scope {scope}"),
-            },
+            }),
             wide: BTreeMap::new(),
         };
         opened.close(told, &mut |_, _| {});
     }
 
     /// Whether it shall end, for its own sake or with the run that it is inside of.
+    #[inline]
     fn is_stopped(&self) -> bool {
         let outer_is = |outer: &Arc<Level>| {
             let stopped = outer.is_stopped();
@@ -202,7 +198,7 @@ impl<'env> Front for Shared<'_, 'env> {
             pace: Some(std::mem::take(&mut *lock(&self.paces[worker]))),
             inserted: 0,
             running: None,
-            outer_depth: DEPTH.replace(self.level.depth),
+            outer_depth: replace_depth(self.level.depth),
             read: Bytes::default(),
             looks_up: false,
         }
@@ -293,7 +289,7 @@ impl<'env> Front for Shared<'_, 'env> {
     }
 
     fn leave(&self, hand: Hand) {
-        DEPTH.set(hand.outer_depth);
+        replace_depth(hand.outer_depth);
         self.common.note_read(hand.read);
         if let Some(pace) = hand.pace {
             *lock(&self.paces[hand.keeper.worker()]) = pace;
@@ -336,6 +332,7 @@ impl<'on, 'env> Shared<'on, 'env> {
     }
 
     /// Whether a task that is about to be inserted is dropped instead: the run is stopped.
+    #[inline]
     pub fn drops(&self) -> bool {
         let stopped = self.is_stopped();
         if stopped {
@@ -402,12 +399,14 @@ impl<'on, 'env> Shared<'on, 'env> {
         }
     }
 
+    #[inline]
     fn take(&self, word: Word) -> Taken<'_, 'env> {
         let place = self.shelves.at(word);
         Taken { word, place }
     }
 
     /// Parks a task where it has to wait; gives it back if nowhere.
+    #[inline]
     fn settle<'s>(mut taken: Taken<'s, 'env>, woken: &mut Woken) -> Option<Taken<'s, 'env>> {
         loop {
             let word = taken.word;
@@ -579,6 +578,7 @@ impl<'env> Taken<'_, 'env> {
         }
     }
 
+    #[inline]
     fn label(&self) -> Label {
         match &*self.place {
             Some(task) => task.label(),

@@ -16,6 +16,23 @@ use std::marker::PhantomData;
 ///
 /// - `'c`: belongs to this scope and to its handles
 /// - `'env`: whatever bodies borrow must outlive it
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{Scope, scope, write};
+///
+/// fn double<'c, 'env>(s: &Scope<'c, 'env>, numbers: &'env mut [i32]) {
+///     for number in s.handles(numbers) {
+///         s.name("double").task(write(&number), |number| **number *= 2);
+///     }
+/// }
+///
+/// let mut numbers = [1, 2, 3];
+/// let ((), report) = scope(&Inline, |s| double(s, &mut numbers))?;
+/// assert_eq!((numbers, report.tasks), ([2, 4, 6], 3));
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 pub struct Scope<'c, 'env> {
     shared: &'c Shared<'c, 'env>,
     desk: RefCell<Desk<'c, 'env>>,

@@ -27,8 +27,7 @@ const NAMED: usize = 16;
 ///     let sum = s.handle(&mut sum);
 ///     for (number, line) in (0..).zip(["1", "2", "three", "4"]) {
 ///         s.task(reduce(&sum), move |sieve| {
-///             let record = line.parse::<u64>().map_err(|error| error.to_string());
-///             sieve.take(number, record, |sum, value| *sum += value);
+///             sieve.take(number, line.parse::<u64>(), |sum, value| *sum += value);
 ///         });
 ///     }
 /// })?;
@@ -52,6 +51,7 @@ pub struct Sieve<C> {
 
 /// A record that was left out.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Bad {
     /// Its number, as its task gave it.
     pub record: u64,

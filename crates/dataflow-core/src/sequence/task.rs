@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[diagnostic::on_unimplemented(
     message = "a task's body cannot return `{Self}`",
     label = "neither `()` nor a `Result<(), E>`",
-    note = "results go into data that the task writes; errors are a `TaskError`, a `String` or a `&str`, or become one by `Into`"
+    note = "results go into data that the task writes; errors are a `TaskError`, a text, or what implements `std::error::Error + Send + Sync`"
 )]
 pub trait Outcome {
     /// The same as a result.
@@ -186,6 +186,7 @@ pub(super) struct Task<H, B> {
 /// Accesses up to which each is compared with each; more are sorted.
 const FEW: usize = 16;
 
+#[inline]
 fn names_one_twice(seen: &mut [*const ()]) -> bool {
     if seen.len() <= FEW {
         return (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));

@@ -52,6 +52,7 @@ impl Versions {
     }
 
     /// Inserts an access; says how many accesses it requires to have finished.
+    #[inline]
     pub fn insert(&self, mode: Mode) -> u64 {
         lock(&self.state).inserted.insert(mode)
     }
@@ -81,6 +82,7 @@ impl Versions {
 
     /// Whether an access that requires so many finds what a failed task left. Asked after they have
     /// finished.
+    #[inline]
     pub fn is_spoilt(&self, required: u64) -> bool {
         // Relaxed: written before the count that the caller has seen.
         self.spoilt_from.load(Ordering::Relaxed) <= required

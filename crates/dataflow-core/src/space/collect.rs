@@ -51,6 +51,7 @@ impl<'a, D: Datum> Collect<'a, D> {
     ///
     /// # Panics
     /// If there are more than 2³² − 1 of them.
+    #[track_caller]
     pub fn new(from: &'a Store<D>, n_data: usize, places: &'a Places<'a>, to: Rank) -> Self {
         let Ok(n_data) = u32::try_from(n_data) else {
             panic!(

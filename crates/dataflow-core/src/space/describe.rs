@@ -83,6 +83,16 @@ impl Description {
         self.classes.append(&mut other.classes);
     }
 
+    /// No flow must be fed any more; those of a space that carries nothing only order.
+    pub(super) fn soften(&mut self, carries: bool) {
+        let flows = self.classes.iter_mut().flat_map(|class| &mut class.flows);
+        flows.for_each(|flow| match flow.mode {
+            _ if !carries => flow.mode = Mode::Order,
+            Mode::Read | Mode::Update => flow.mode = Mode::Optional,
+            Mode::Optional | Mode::New | Mode::Order => {}
+        });
+    }
+
     /// The space's name.
     pub fn space_name(&self) -> &str {
         &self.name

@@ -1,24 +1,32 @@
-//! Erased: a space behind a pointer, so that the engine is compiled once for a type of data.
+//! Erased: a space behind a pointer, or several one after another as one graph without a barrier.
 //!
 //! The engine is generic: each type of space that a program runs brings a copy of it, which takes the
 //! compiler a second or so and the binary a hundred kilobytes. A space of nanosecond tasks wants its own
 //! copy. One whose bodies take microseconds does not notice some calls through a pointer.
 //!
 //! # Law
-//! Nothing but the time differs: names, messages, errors, traces and results are those of the space.
+//! Of one space nothing but the time differs: names, messages, errors, traces and results are its own. Of
+//! several, what an earlier one brings home and a later one takes becomes an edge; nothing else changes.
+//! So each begins wherever those before it have ended, and together they do what one run after another
+//! does, to the last bit.
 
-use super::{Description, Flows, Inputs, Spelling, Successors, TaskName, TaskSpace};
+use super::behind::{Behind, Ends, Names, Of, Raw};
+use super::joints::Joints;
+use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
+use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
 use crate::data::{Datum, Store};
-use crate::error::TaskError;
+use crate::error::{Error, TaskError};
 use crate::rank::Rank;
 use crate::wire::WireName;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::iter;
+use std::ops::Range;
+use std::sync::Arc;
 
-/// Any space whose data are of one type. What runs it is compiled once for that type, whatever the
-/// spaces; a task costs some hundred nanoseconds more.
+/// Any space whose data are of one type, or [several](Self::series) one after another. What runs it is
+/// compiled once for that type, whatever the spaces; a task costs some hundred nanoseconds more.
 ///
 /// [`verify`](super::verify) the space itself: two of its names that pack to one number, a fault that it
 /// names, are one name here.
@@ -34,24 +42,143 @@ use std::iter;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
 pub struct Erased<'s, D: Datum> {
-    space: &'s (dyn Behind<D> + 's),
-    names: &'static Names,
+    parts: Vec<Part<'s, D>>,
+    names: Arc<Roster>,
+    joints: Joints,
+}
+
+/// A space, alone or one of several.
+struct Part<'s, D: Datum> {
+    space: Held<'s, D>,
+    /// How much more urgent its tasks are than they say: more than those of later spaces.
+    lead: i64,
+}
+
+enum Held<'s, D: Datum> {
+    Lent(&'s (dyn Behind<D> + 's)),
+    Own(Box<dyn Behind<D> + Send + 's>),
+}
+
+impl<'s, D: Datum> Held<'s, D> {
+    fn get(&self) -> &(dyn Behind<D> + 's) {
+        match self {
+            Held::Lent(space) => *space,
+            Held::Own(space) => &**space,
+        }
+    }
 }
 
 impl<'s, D: Datum> Erased<'s, D> {
     /// The space, its type forgotten.
     pub fn new<S: TaskSpace<Datum = D>>(space: &'s S) -> Self {
+        Self::alone(Held::Lent(space), &Of::<S::Task>::NAMES)
+    }
+
+    /// The same of a space that is given away.
+    pub fn of<S: TaskSpace<Datum = D> + Send + 's>(space: S) -> Self {
+        Self::alone(Held::Own(Box::new(space)), &Of::<S::Task>::NAMES)
+    }
+
+    fn alone(space: Held<'s, D>, names: &'static Names) -> Self {
         Erased {
-            space,
-            names: &Of::<S::Task>::NAMES,
+            parts: vec![Part { space, lead: 0 }],
+            names: Arc::new(Roster::new([names])),
+            joints: Joints::default(),
         }
     }
 
-    fn name(&self, raw: Raw) -> AnyName {
-        AnyName {
-            raw,
-            names: self.names,
+    /// Spaces one after another over the same data as one graph, on some ranks: `0..1` on one,
+    /// `0..n_ranks` where each knows of all; a rank may know of its own tasks only.
+    ///
+    /// A task keeps its class, flows, rank and body, and in errors its name. Tasks of earlier spaces are
+    /// more urgent than those of later ones.
+    ///
+    /// Cost: all spaces are asked for the ends of all tasks of these ranks, some ten nanoseconds each;
+    /// memory for the slots that they touch.
+    ///
+    /// # Errors
+    /// [`Kind::Contradiction`](crate::error::Kind::Contradiction) if a space changes a slot which earlier
+    /// ones read and none brings home, or fills one that it does not take;
+    /// [`Kind::NotDescribed`](crate::error::Kind::NotDescribed) if a space does not describe as many
+    /// classes as the names of its tasks have.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::prelude::*;
+    /// use dataflow_core::space::Erased;
+    ///
+    /// /// Adds to each of some numbers.
+    /// struct Add<'s>(&'s Store<u64>, u64);
+    ///
+    /// impl TaskSpace for Add<'_> {
+    ///     type Task = u32;
+    ///     type Datum = u64;
+    ///     fn describe(&self, about: &mut Description) {
+    ///         about.name("add").class("Add").update("NUMBER");
+    ///     }
+    ///     fn tasks(&self, _: Rank) -> impl Iterator<Item = u32> + Send {
+    ///         0..self.0.len() as u32
+    ///     }
+    ///     fn inputs(&self, i: u32, from: &mut impl Inputs<Self>) {
+    ///         from.home(0, self.0, i as usize);
+    ///     }
+    ///     fn successors(&self, i: u32, to: &mut impl Successors<Self>) {
+    ///         to.home(0, self.0, i as usize);
+    ///     }
+    ///     fn run(&self, _: u32, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
+    ///         let [number] = flows.slots();
+    ///         *number.update() += self.1;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let numbers = Store::new("numbers", [1, 2, 3]);
+    /// let (one, ten) = (Add(&numbers, 1), Add(&numbers, 10));
+    /// let both = Erased::series([Erased::new(&one), Erased::new(&ten)], 0..1)?;
+    /// verify(&both, 1)?;
+    /// assert_eq!(dataflow_core::run(&both, &Inline)?.tasks, 6);
+    /// assert_eq!(*numbers.get(2).unwrap(), 14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn series(
+        spaces: impl IntoIterator<Item = Self>,
+        ranks: Range<u32>,
+    ) -> Result<Self, Error> {
+        let (mut parts, mut names) = (Vec::new(), Vec::new());
+        for space in spaces {
+            names.extend(space.names.parts.iter().map(|(_, names)| *names));
+            parts.extend(space.parts);
         }
+        let mut series = Erased {
+            names: Arc::new(Roster::new(names.iter().copied())),
+            parts,
+            joints: Joints::default(),
+        };
+        let spaces = series.parts.iter().map(|part| part.space.get());
+        let spaces: Vec<_> = spaces.zip(names).collect();
+        let mut urgencies = Vec::new();
+        for n in 1..=spaces.len() {
+            urgencies.push(series.joints.add(&spaces[..n], ranks.clone())?);
+        }
+        let mut highest = i64::MIN;
+        for (part, urgency) in series.parts.iter_mut().zip(urgencies).rev() {
+            part.lead = highest.saturating_sub(urgency.lowest).max(0);
+            highest = part.lead.saturating_add(urgency.highest);
+        }
+        Ok(series)
+    }
+
+    fn part(&self, task: AnyName) -> &Part<'s, D> {
+        &self.parts[usize::from(task.seat.part)]
+    }
+
+    fn space(&self, task: AnyName) -> &(dyn Behind<D> + 's) {
+        self.part(task).space.get()
+    }
+
+    fn is_series(&self) -> bool {
+        self.parts.len() > 1
     }
 }
 
@@ -60,75 +187,106 @@ impl<'s, D: Datum> Erased<'s, D> {
 pub struct AnyName {
     raw: Raw,
     names: &'static Names,
+    seat: Seat,
 }
 
-/// The values of a name, packed or, where it is too wide, as it travels.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Raw {
-    Packed(u64),
-    Wide { n: u8, words: [u32; WORDS] },
+/// Where a name's space stands among several.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Seat {
+    part: u8,
+    /// Classes of those before it.
+    before: u16,
+    /// Classes of all; 0 if there is only one.
+    all: u16,
 }
 
-/// So many words a wide name has at most.
-const WORDS: usize = 7;
-
-/// What one can do with the names of one type.
-struct Names {
-    class: fn(Raw) -> usize,
-    order: fn(Raw, Raw) -> Ordering,
-    to_wire: fn(Raw) -> Option<WireName>,
-    from_wire: fn(&[u32]) -> Option<Raw>,
-    show: fn(Raw, &mut fmt::Formatter<'_>) -> fmt::Result,
-    spelling: Spelling,
-}
-
-struct Of<T>(T);
-
-impl<T: TaskName> Of<T> {
-    const NAMES: Names = Names {
-        class: |raw| raw.task::<T>().class(),
-        order: |one, other| one.task::<T>().cmp(&other.task::<T>()),
-        to_wire: |raw| raw.task::<T>().to_wire(),
-        from_wire: |words| T::from_wire(words).map(Raw::of),
-        show: |raw, f| raw.task::<T>().fmt(f),
-        spelling: Spelling::of::<T>(),
-    };
-}
-
-impl Raw {
-    #[inline]
-    fn of<T: TaskName>(task: T) -> Self {
-        task.pack().map_or_else(|| Self::wide(task), Raw::Packed)
+impl Seat {
+    fn is_alone(self) -> bool {
+        self.all == 0
     }
 
-    #[cold]
-    fn wide<T: TaskName>(task: T) -> Self {
-        let name = task.to_wire().unwrap_or_default();
-        let mut words = [0; WORDS];
-        let (n, is_told) = (name.len(), T::from_wire(&name) == Some(task));
-        assert!(
-            n <= WORDS && is_told,
-            "{task:?} does not fit 55 bits, nor {WORDS} numbers of 32 bits: its space cannot be erased"
-        );
-        words[..n].copy_from_slice(&name);
-        Raw::Wide { n: n as u8, words }
+    /// A packed name with its class, which stands on top, counted among all.
+    fn widened(self, packed: u64, n_classes: usize) -> Option<u64> {
+        let [own, all] = [n_classes as u64, self.all.into()].map(class_place);
+        let (class, rest) = (packed >> own, packed & ((1 << own) - 1));
+        let fits = class < n_classes as u64 && rest >> all == 0;
+        fits.then_some((class + u64::from(self.before)) << all | rest)
     }
+}
 
-    #[inline]
-    fn task<T: TaskName>(self) -> T {
-        match self {
-            Raw::Packed(packed) => T::unpack(packed),
-            Raw::Wide { n, words } => match T::from_wire(&words[..n.into()]) {
-                Some(task) => task,
-                None => unreachable!("the words were made from a name and read when it was erased"),
-            },
+/// Where the class stands in packed names of so many.
+fn class_place(n_classes: u64) -> u32 {
+    PACKED_BITS - class_bits(n_classes)
+}
+
+/// The types of the names of some spaces, one after another, and how many classes come before each.
+struct Roster {
+    parts: Vec<(u16, &'static Names)>,
+    all: u16,
+}
+
+impl Roster {
+    fn new(names: impl IntoIterator<Item = &'static Names>) -> Self {
+        let (mut all, mut parts) = (0, Vec::new());
+        for names in names {
+            parts.push((all, names));
+            all += names.n_classes as u16;
         }
+        Roster { parts, all }
+    }
+
+    fn name(&self, part: usize, raw: Raw) -> AnyName {
+        let (before, names) = self.parts[part];
+        let seat = match self.parts.len() {
+            1 => Seat::default(),
+            _ => Seat {
+                part: part as u8,
+                before,
+                all: self.all,
+            },
+        };
+        AnyName { raw, names, seat }
+    }
+
+    fn named(&self, packed: u64) -> AnyName {
+        if self.parts.len() == 1 {
+            return self.name(0, Raw::Packed(packed));
+        }
+        let all = class_place(self.all.into());
+        let class = packed >> all;
+        let of_class = |(before, _): &(u16, _)| u64::from(*before) <= class;
+        let part = self.parts.partition_point(of_class) - 1;
+        let (before, names) = self.parts[part];
+        let class = (class - u64::from(before)) << class_place(names.n_classes as u64);
+        self.name(part, Raw::Packed(class | packed & ((1 << all) - 1)))
+    }
+
+    fn named_by(&self, words: &[u32]) -> Option<AnyName> {
+        let (part, words) = match self.parts.len() {
+            1 => (0, words),
+            _ => {
+                let (&part, words) = words.split_first()?;
+                (part as usize, words)
+            }
+        };
+        let (_, names) = self.parts.get(part)?;
+        Some(self.name(part, (names.from_wire)(words)?))
+    }
+}
+
+impl Spell for Roster {
+    fn text(&self, packed: u64) -> String {
+        format!("{:?}", self.named(packed))
+    }
+
+    fn number(&self, words: &[u32]) -> Option<Number> {
+        self.named_by(words).map(Number::of)
     }
 }
 
 impl PartialEq for AnyName {
     fn eq(&self, other: &Self) -> bool {
-        self.raw == other.raw
+        (self.raw, self.seat.part) == (other.raw, other.seat.part)
     }
 }
 
@@ -137,6 +295,7 @@ impl Eq for AnyName {}
 impl Hash for AnyName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.raw.hash(state);
+        self.seat.part.hash(state);
     }
 }
 
@@ -148,7 +307,8 @@ impl PartialOrd for AnyName {
 
 impl Ord for AnyName {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.names.order)(self.raw, other.raw)
+        let parts = self.seat.part.cmp(&other.seat.part);
+        parts.then_with(|| (self.names.order)(self.raw, other.raw))
     }
 }
 
@@ -160,12 +320,13 @@ impl fmt::Debug for AnyName {
 
 impl TaskName for AnyName {
     fn class(self) -> usize {
-        (self.names.class)(self.raw)
+        usize::from(self.seat.before) + (self.names.class)(self.raw)
     }
 
     fn pack(self) -> Option<u64> {
         match self.raw {
-            Raw::Packed(packed) => Some(packed),
+            Raw::Packed(packed) if self.seat.is_alone() => Some(packed),
+            Raw::Packed(packed) => self.seat.widened(packed, self.names.n_classes),
             Raw::Wide { .. } => None,
         }
     }
@@ -175,7 +336,9 @@ impl TaskName for AnyName {
     }
 
     fn to_wire(self) -> Option<WireName> {
-        (self.names.to_wire)(self.raw)
+        let name = (self.names.to_wire)(self.raw)?;
+        let part = (!self.seat.is_alone()).then_some(self.seat.part.into());
+        Some(part.into_iter().chain(name).collect())
     }
 
     fn from_wire(_: &[u32]) -> Option<Self> {
@@ -183,129 +346,58 @@ impl TaskName for AnyName {
     }
 }
 
-/// A space as it is asked through a pointer.
-trait Behind<D: Datum>: Sync {
-    fn describe(&self, about: &mut Description);
-    fn tasks(&self, on: Rank) -> Listing<'_>;
-    fn roots(&self, on: Rank) -> Listing<'_>;
-    fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>);
-    fn successors(&self, task: Raw, ends: &mut dyn Ends<D>);
-    fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError>;
-    fn rank(&self, task: Raw) -> Rank;
-    fn owner(&self, task: Raw, flow: usize) -> Rank;
-    fn priority(&self, task: Raw) -> i64;
-    fn count(&self, on: Rank) -> u64;
-    fn index(&self, task: Raw) -> Option<usize>;
+/// Passes on, to whoever asked for inputs of a task, names that know their type.
+struct Sources<'e, 's, D: Datum, I> {
+    to: &'e mut I,
+    of: &'e Erased<'s, D>,
+    task: AnyName,
 }
 
-/// Tasks one after the other, from an iterator of any type. A pointer to an `Iterator` would do, but has
-/// all its methods compiled.
-type Listing<'s> = Box<dyn FnMut() -> Option<Raw> + Send + 's>;
-
-fn listing<'s, T: TaskName>(mut tasks: impl Iterator<Item = T> + Send + 's) -> Listing<'s> {
-    Box::new(move || tasks.next().map(Raw::of))
-}
-
-/// Receives the other ends of a task's edges.
-trait Ends<D: Datum> {
-    fn task(&mut self, flow: usize, other: Raw, other_flow: usize);
-    fn home(&mut self, flow: usize, store: &Store<D>, index: usize);
-}
-
-impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
-    fn describe(&self, about: &mut Description) {
-        self.describe(about);
-    }
-
-    fn tasks(&self, on: Rank) -> Listing<'_> {
-        listing(self.tasks(on))
-    }
-
-    fn roots(&self, on: Rank) -> Listing<'_> {
-        listing(self.roots(on))
-    }
-
-    fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>) {
-        self.inputs(task.task(), &mut Told(ends));
-    }
-
-    fn successors(&self, task: Raw, ends: &mut dyn Ends<D>) {
-        self.successors(task.task(), &mut Told(ends));
-    }
-
-    fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
-        self.run(task.task(), flows)
-    }
-
-    fn rank(&self, task: Raw) -> Rank {
-        self.rank(task.task())
-    }
-
-    fn owner(&self, task: Raw, flow: usize) -> Rank {
-        self.owner(task.task(), flow)
-    }
-
-    fn priority(&self, task: Raw) -> i64 {
-        self.priority(task.task())
-    }
-
-    fn count(&self, on: Rank) -> u64 {
-        self.count(on)
-    }
-
-    fn index(&self, task: Raw) -> Option<usize> {
-        self.index(task.task())
-    }
-}
-
-/// Passes on what a space says of its own names.
-struct Told<'e, D: Datum>(&'e mut dyn Ends<D>);
-
-impl<S: TaskSpace> Inputs<S> for Told<'_, S::Datum> {
-    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
-        self.0.task(flow, Raw::of(source), source_flow);
-    }
-
-    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.0.home(flow, store, index);
-    }
-}
-
-impl<S: TaskSpace> Successors<S> for Told<'_, S::Datum> {
-    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        self.0.task(flow, Raw::of(target), target_flow);
-    }
-
-    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.0.home(flow, store, index);
-    }
-}
-
-/// Passes on, to whoever asked for inputs, names that know their type.
-struct Sources<'e, I>(&'e mut I, &'static Names);
-
-impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for Sources<'_, I> {
+impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for Sources<'_, 's, D, I> {
     fn task(&mut self, flow: usize, raw: Raw, source_flow: usize) {
-        let names = self.1;
-        self.0.task(flow, AnyName { raw, names }, source_flow);
+        let source = AnyName { raw, ..self.task };
+        self.to.task(flow, source, source_flow);
     }
 
     fn home(&mut self, flow: usize, store: &Store<D>, index: usize) {
-        self.0.home(flow, store, index);
+        let Erased { joints, names, .. } = self.of;
+        if self.of.is_series() {
+            let slot = (store, index, TaskSpace::rank(self.of, self.task));
+            if let Some((part, (source, its))) = joints.bringer(self.task.seat.part.into(), slot) {
+                return self.to.task(flow, names.name(part, source), its);
+            }
+        }
+        self.to.home(flow, store, index);
     }
 }
 
 /// The same for whoever asked for successors.
-struct Targets<'e, T>(&'e mut T, &'static Names);
+struct Targets<'e, 's, D: Datum, T> {
+    to: &'e mut T,
+    of: &'e Erased<'s, D>,
+    task: AnyName,
+}
 
-impl<'s, D: Datum, T: Successors<Erased<'s, D>>> Ends<D> for Targets<'_, T> {
+impl<'s, D: Datum, T: Successors<Erased<'s, D>>> Ends<D> for Targets<'_, 's, D, T> {
     fn task(&mut self, flow: usize, raw: Raw, target_flow: usize) {
-        let names = self.1;
-        self.0.task(flow, AnyName { raw, names }, target_flow);
+        let target = AnyName { raw, ..self.task };
+        self.to.task(flow, target, target_flow);
     }
 
     fn home(&mut self, flow: usize, store: &Store<D>, index: usize) {
-        self.0.home(flow, store, index);
+        let Erased { joints, names, .. } = self.of;
+        if self.of.is_series() {
+            let slot = (store, index, TaskSpace::rank(self.of, self.task));
+            let part = self.task.seat.part.into();
+            let to = &mut *self.to;
+            let stays = joints.takers(part, slot, |part, target, its| {
+                to.task(flow, names.name(part, target), its);
+            });
+            if !stays {
+                return;
+            }
+        }
+        self.to.home(flow, store, index);
     }
 }
 
@@ -314,59 +406,82 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
     type Datum = D;
 
     fn describe(&self, about: &mut Description) {
-        self.space.describe(about);
+        let mut names = Vec::new();
+        for part in &self.parts {
+            let mut own = Description::default();
+            part.space.get().describe(&mut own);
+            names.push(own.space_name().to_owned());
+            about.append(&mut own);
+        }
+        about.name(names.join(", then "));
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = AnyName> + Send {
-        iter::from_fn(self.space.tasks(on)).map(|raw| self.name(raw))
+        let parts = self.parts.iter().enumerate();
+        parts.flat_map(move |(part, of)| {
+            iter::from_fn(of.space.get().tasks(on)).map(move |raw| self.names.name(part, raw))
+        })
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = AnyName> + Send {
-        iter::from_fn(self.space.roots(on)).map(|raw| self.name(raw))
+        let parts = self.parts.iter().enumerate();
+        parts.flat_map(move |(part, of)| {
+            let roots = iter::from_fn(of.space.get().roots(on));
+            let roots = roots.map(move |raw| self.names.name(part, raw));
+            roots.filter(move |&root| part == 0 || is_root(self, root))
+        })
     }
 
     fn inputs(&self, task: AnyName, from: &mut impl Inputs<Self>) {
-        self.space.inputs(task.raw, &mut Sources(from, self.names));
+        let (to, of) = (from, self);
+        let mut sources = Sources { to, of, task };
+        self.space(task).inputs(task.raw, &mut sources);
     }
 
     fn successors(&self, task: AnyName, to: &mut impl Successors<Self>) {
-        self.space
-            .successors(task.raw, &mut Targets(to, self.names));
+        let mut targets = Targets { to, of: self, task };
+        self.space(task).successors(task.raw, &mut targets);
     }
 
     fn run(&self, task: AnyName, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
-        self.space.run(task.raw, flows)
+        self.space(task).run(task.raw, flows)
     }
 
     fn rank(&self, task: AnyName) -> Rank {
-        self.space.rank(task.raw)
+        self.space(task).rank(task.raw)
     }
 
     fn owner(&self, task: AnyName, flow: usize) -> Rank {
-        self.space.owner(task.raw, flow)
+        self.space(task).owner(task.raw, flow)
     }
 
     fn priority(&self, task: AnyName) -> i64 {
-        self.space.priority(task.raw)
+        let part = self.part(task);
+        let own = part.space.get().priority(task.raw);
+        part.lead.saturating_add(own)
     }
 
     fn count(&self, on: Rank) -> u64 {
-        self.space.count(on)
+        let parts = self.parts.iter();
+        parts.map(|part| part.space.get().count(on)).sum()
     }
 
     fn index(&self, task: AnyName) -> Option<usize> {
-        self.space.index(task.raw)
+        match self.is_series() {
+            true => None,
+            false => self.space(task).index(task.raw),
+        }
     }
 
     fn named(&self, packed: u64) -> AnyName {
-        self.name(Raw::Packed(packed))
+        self.names.named(packed)
     }
 
     fn named_by(&self, words: &[u32]) -> Option<AnyName> {
-        (self.names.from_wire)(words).map(|raw| self.name(raw))
+        self.names.named_by(words)
     }
 
     fn spelling(&self) -> Spelling {
-        self.names.spelling
+        Spelling(self.names.clone())
     }
 }

@@ -7,6 +7,23 @@ use crate::data::{Datum, Version};
 ///
 /// Before the body runs, the task has become the sole holder of each datum that it updates; so a slot
 /// lends `&D` any number of times, or `&mut D` once.
+///
+/// # Examples
+/// Bodies of three flows, of which the first may be empty, and of any number of them:
+/// ```
+/// use dataflow_core::prelude::*;
+///
+/// fn add(flows: &mut Flows<'_, f64>) -> Result<(), TaskError> {
+///     let [carried, number, sum] = flows.slots();
+///     sum.put(carried.get().copied().unwrap_or(0.0) + *number.read());
+///     Ok(())
+/// }
+///
+/// fn halve_all(flows: &mut Flows<'_, f64>) -> Result<(), TaskError> {
+///     flows.iter().for_each(|number| *number.update() /= 2.0);
+///     Ok(())
+/// }
+/// ```
 pub struct Flows<'a, D: Datum> {
     flows: &'a [Flow],
     versions: &'a mut [Option<Version<D>>],
@@ -117,6 +134,16 @@ impl<'a, D: Datum> Slot<'a, D> {
                 self.flow.name, self.flow.mode
             );
         }
+        self.fill(datum);
+    }
+
+    /// Whether it holds nothing.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.version.is_none()
+    }
+
+    /// Fills it, however it is described: for a space that has no data of its own.
+    pub(super) fn fill(self, datum: D) {
         *self.version = Some(Version::new(datum));
     }
 }

@@ -5,6 +5,7 @@
 //! derived. The graph is never unrolled: the engine asks for a task's edges when the task has run.
 
 mod asked;
+mod behind;
 mod collect;
 pub mod counts;
 mod describe;
@@ -12,9 +13,10 @@ mod edges;
 mod erased;
 mod flows;
 mod independent;
+mod joints;
 mod loops;
 mod name;
-mod then;
+mod phantom;
 mod verify;
 mod walk;
 
@@ -32,7 +34,7 @@ pub use independent::Independent;
 pub use name::TaskName;
 #[doc(hidden)]
 pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
-pub use then::{Either, Then};
+pub use phantom::{Length, Phantom};
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]

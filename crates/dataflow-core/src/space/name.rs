@@ -2,8 +2,10 @@
 
 use super::number_of;
 use crate::wire::WireName;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Bits a packed name may use.
 pub(crate) const PACKED_BITS: u32 = 55;
@@ -15,6 +17,24 @@ pub(crate) const PACKED_BITS: u32 = 55;
 ///
 /// Names of at most 55 bits travel through queues as they are. Wider names work too, but each step of
 /// such a task looks the name up in a table under a lock.
+///
+/// # Examples
+/// A name of one's own, of a task for each weekday:
+/// ```
+/// use dataflow_core::space::TaskName;
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// enum Day { Monday, Tuesday, Wednesday }
+/// const DAYS: [Day; 3] = [Day::Monday, Day::Tuesday, Day::Wednesday];
+///
+/// impl TaskName for Day {
+///     fn class(self) -> usize { 0 }
+///     fn pack(self) -> Option<u64> { Some(self as u64) }
+///     fn unpack(packed: u64) -> Self { DAYS[packed as usize] }
+/// }
+/// assert_eq!(Day::unpack(Day::Tuesday.pack().unwrap()), Day::Tuesday);
+/// assert_eq!((3u32, 5u32).pack().map(<(u32, u32)>::unpack), Some((3, 5)));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `TaskName`: it cannot name tasks",
     label = "no name of a task",
@@ -50,14 +70,17 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     }
 }
 
-/// What is read from names of one type where only their numbers are at hand.
+/// What is read from the names of a space where only their numbers are at hand.
 #[doc(hidden)]
-#[derive(Clone, Copy)]
-pub struct Spelling {
+#[derive(Clone)]
+pub struct Spelling(pub(crate) Arc<dyn Spell>);
+
+/// Reads names of one kind.
+pub(crate) trait Spell: Send + Sync {
     /// The text of a packed name.
-    pub text: fn(u64) -> String,
+    fn text(&self, packed: u64) -> String;
     /// The number of a name as ranks send it.
-    pub number: fn(&[u32]) -> Option<Number>,
+    fn number(&self, words: &[u32]) -> Option<Number>;
 }
 
 /// A name as a number.
@@ -79,11 +102,43 @@ impl Number {
 }
 
 impl Spelling {
-    pub(crate) const fn of<T: TaskName>() -> Self {
-        Spelling {
-            text: |packed| format!("{:?}", T::unpack(packed)),
-            number: |words| T::from_wire(words).map(Number::of),
-        }
+    pub(crate) fn of<T: TaskName>() -> Self {
+        Spelling(Arc::new(OfType::<T>(PhantomData)))
+    }
+
+    /// Of tasks that have numbers only, and are shown like this.
+    pub(crate) fn of_numbers(text: fn(u64) -> String) -> Self {
+        Spelling(Arc::new(OfNumbers(text)))
+    }
+}
+
+impl fmt::Debug for Spelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spelling")
+    }
+}
+
+struct OfType<T>(PhantomData<fn() -> T>);
+
+impl<T: TaskName> Spell for OfType<T> {
+    fn text(&self, packed: u64) -> String {
+        format!("{:?}", T::unpack(packed))
+    }
+
+    fn number(&self, words: &[u32]) -> Option<Number> {
+        T::from_wire(words).map(Number::of)
+    }
+}
+
+struct OfNumbers(fn(u64) -> String);
+
+impl Spell for OfNumbers {
+    fn text(&self, number: u64) -> String {
+        (self.0)(number)
+    }
+
+    fn number(&self, _: &[u32]) -> Option<Number> {
+        None
     }
 }
 
@@ -98,15 +153,15 @@ fn words(number: u64) -> WireName {
 pub fn pack_parameters<const N: usize>(
     class: u64,
     n_classes: u64,
-    parameters: [u32; N],
+    parameters: [u64; N],
 ) -> Option<u64> {
     let bits = parameter_bits(n_classes, N);
     let mut packed = 0;
     for parameter in parameters {
-        if u64::from(parameter) >> bits != 0 {
+        if parameter >> bits != 0 {
             return None;
         }
-        packed = packed << bits | u64::from(parameter);
+        packed = packed << bits | parameter;
     }
     // The class stands at a fixed place, whatever the number of parameters.
     Some(packed | class << (PACKED_BITS - class_bits(n_classes)))
@@ -115,11 +170,11 @@ pub fn pack_parameters<const N: usize>(
 /// The inverse of [`pack_parameters`]: the class, and a function from position to parameter.
 #[doc(hidden)]
 #[inline(always)]
-pub fn unpack_parameters<const N: usize>(n_classes: u64, packed: u64) -> [u32; N] {
+pub fn unpack_parameters<const N: usize>(n_classes: u64, packed: u64) -> [u64; N] {
     let bits = parameter_bits(n_classes, N);
     std::array::from_fn(|i| {
         let shift = bits * (N - 1 - i) as u32;
-        (packed >> shift & ((1 << bits) - 1)) as u32
+        packed >> shift & ((1 << bits) - 1)
     })
 }
 
@@ -131,7 +186,7 @@ pub fn unpack_class(n_classes: u64, packed: u64) -> u64 {
 }
 
 #[inline(always)]
-const fn class_bits(n_classes: u64) -> u32 {
+pub(super) const fn class_bits(n_classes: u64) -> u32 {
     u64::BITS - (n_classes - 1).leading_zeros()
 }
 
@@ -143,7 +198,10 @@ const fn parameter_bits(n_classes: u64, n: usize) -> u32 {
 }
 
 /// Declares the names of a space's tasks: an enum with one variant per class, each with
-/// parameters of type `u32`.
+/// parameters of type `u32`, or `usize` where that is said.
+///
+/// What is said changes no name in queues and on the wire, where a parameter has 32 bits: a task with
+/// a larger one runs, but is sent to no other rank. Names of `u32` take half the room.
 ///
 /// # Examples
 /// ```
@@ -157,19 +215,28 @@ const fn parameter_bits(n_classes: u64, n: usize) -> u32 {
 /// assert_eq!(task.class(), 3);
 /// assert_eq!(Task::unpack(task.pack().unwrap()), task);
 /// ```
+/// Parameters with which one computes indices:
+/// ```
+/// dataflow_core::task_names! { enum Task { Row { i: usize }, Cell { i: usize, j: usize } } }
+/// use dataflow_core::space::TaskName;
+/// let cells = [[0.5; 4]; 3];
+/// let Task::Cell { i, j } = (Task::Cell { i: 2, j: 3 }) else { unreachable!() };
+/// assert_eq!(cells[i][j], 0.5);
+/// assert!(Task::Row { i: 1 << 40 }.to_wire().is_none());
+/// ```
 #[macro_export]
 macro_rules! task_names {
     (
         $(#[$meta:meta])*
         $visibility:vis enum $name:ident {
-            $($class:ident { $($parameter:ident),* $(,)? }),+ $(,)?
+            $($class:ident { $($parameter:ident $(: $type:ident)?),* $(,)? }),+ $(,)?
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs)]
         $visibility enum $name {
-            $($class { $($parameter: u32),* }),+
+            $($class { $($parameter: $crate::type_of_parameter!($($type)?)),* }),+
         }
 
         const _: () = {
@@ -188,7 +255,7 @@ macro_rules! task_names {
                 fn pack(self) -> Option<u64> {
                     match self {
                         $(Self::$class { $($parameter),* } => $crate::space::pack_parameters(
-                            Class::$class as u64, N_CLASSES, [$($parameter),*],
+                            Class::$class as u64, N_CLASSES, [$($parameter as u64),*],
                         )),+
                     }
                 }
@@ -198,7 +265,7 @@ macro_rules! task_names {
                     let class = $crate::space::unpack_class(N_CLASSES, packed);
                     $(if class == Class::$class as u64 {
                         let [$($parameter),*] = $crate::space::unpack_parameters(N_CLASSES, packed);
-                        return Self::$class { $($parameter),* };
+                        return Self::$class { $($parameter: $parameter as _),* };
                     })+
                     unreachable!("{packed:#x} was not packed from a {}", stringify!($name))
                 }
@@ -206,7 +273,7 @@ macro_rules! task_names {
                 fn to_wire(self) -> Option<$crate::wire::WireName> {
                     Some(match self {
                         $(Self::$class { $($parameter),* } => {
-                            [Class::$class as u32, $($parameter),*].into_iter().collect()
+                            [Class::$class as u32, $(u32::try_from($parameter).ok()?),*].into_iter().collect()
                         }),+
                     })
                 }
@@ -215,12 +282,30 @@ macro_rules! task_names {
                     let (&class, parameters) = words.split_first()?;
                     $(if class == Class::$class as u32 {
                         let &[$($parameter),*] = parameters else { return None };
-                        return Some(Self::$class { $($parameter),* });
+                        return Some(Self::$class { $($parameter: $parameter as _),* });
                     })+
                     None
                 }
             }
         };
+    };
+}
+
+/// The type of a parameter of a name. Used by `task_names!`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! type_of_parameter {
+    () => {
+        u32
+    };
+    (u32) => {
+        u32
+    };
+    (usize) => {
+        usize
+    };
+    ($other:ident) => {
+        compile_error!("a parameter of a name is `u32` or `usize`")
     };
 }
 
@@ -262,20 +347,20 @@ macro_rules! tuple_name {
             #[inline(always)]
             fn pack(self) -> Option<u64> {
                 let ($($i),+) = self;
-                pack_parameters(0, 1, [$($i),+])
+                pack_parameters(0, 1, [$($i as u64),+])
             }
             #[inline(always)]
             fn unpack(packed: u64) -> Self {
                 let [$($i),+] = unpack_parameters::<$n>(1, packed);
-                ($($i),+)
+                ($($i as $type),+)
             }
             fn to_wire(self) -> Option<WireName> {
                 let ($($i),+) = self;
-                Some([$($i),+].into_iter().collect())
+                Some([$(u32::try_from($i).ok()?),+].into_iter().collect())
             }
             fn from_wire(words: &[u32]) -> Option<Self> {
                 let &[$($i),+] = words else { return None };
-                Some(($($i),+))
+                Some(($($i as $type),+))
             }
         }
     };
@@ -283,6 +368,9 @@ macro_rules! tuple_name {
 tuple_name!(2, u32 => a, u32 => b);
 tuple_name!(3, u32 => a, u32 => b, u32 => c);
 tuple_name!(4, u32 => a, u32 => b, u32 => c, u32 => d);
+tuple_name!(2, usize => a, usize => b);
+tuple_name!(3, usize => a, usize => b, usize => c);
+tuple_name!(4, usize => a, usize => b, usize => c, usize => d);
 
 #[cfg(test)]
 mod tests {
@@ -339,6 +427,34 @@ mod tests {
                     prop_assert_eq!(x == y, x.pack() == y.pack());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn parameters_of_usize_are_the_same_names_and_too_large_ones_do_not_travel() {
+        task_names! { enum Wide { One { a: usize }, Three { m: usize, n, k: usize } } }
+        task_names! { enum Narrow { One { a }, Three { m, n, k } } }
+        let (wide, narrow) = (
+            Wide::Three { m: 5, n: 3, k: 1 },
+            Narrow::Three { m: 5, n: 3, k: 1 },
+        );
+        assert_eq!(format!("{wide:?}"), format!("{narrow:?}"));
+        assert_eq!(
+            (wide.pack(), wide.to_wire()),
+            (narrow.pack(), narrow.to_wire())
+        );
+        let words = wide.to_wire().unwrap_or_default();
+        assert_eq!(Wide::from_wire(&words), Some(wide));
+        assert_eq!(wide.pack().map(Wide::unpack), Some(wide));
+        assert_eq!((5usize, 3usize).pack(), (5u32, 3u32).pack());
+        assert_eq!(
+            <(usize, usize)>::unpack((5u32, 3u32).pack().unwrap()),
+            (5, 3)
+        );
+        for a in [u32::MAX as usize + 1, usize::MAX] {
+            let name = Wide::One { a };
+            assert_eq!((name.pack(), name.to_wire()), (None, None));
+            assert_eq!((a, 0usize).to_wire(), None);
         }
     }
 

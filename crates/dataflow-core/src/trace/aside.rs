@@ -47,6 +47,7 @@ impl<'o> Aside<'o> {
 }
 
 impl Drop for Aside<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let (Some(opened), Some(track)) = (self.opened, self.track.take()) {
             opened.give_back(self.worker, *track);

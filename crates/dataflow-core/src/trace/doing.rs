@@ -72,6 +72,7 @@ impl Trace {
     ///
     /// # Panics
     /// If there is no such worker.
+    #[track_caller]
     pub fn activities(&self, rank: usize, worker: usize) -> Vec<Activity> {
         self.activities_of(rank).swap_remove(worker)
     }

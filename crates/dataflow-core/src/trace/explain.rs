@@ -28,11 +28,15 @@ pub struct Explanation {
     pub chains: Vec<(u64, String)>,
     /// Records that found no room: the rest is a part of the truth.
     pub missing: u64,
+    /// Messages that came before they were posted, by more than the stated error of clocks; and by how
+    /// many nanoseconds at most.
+    pub backwards: (u64, u64),
     sentence: String,
 }
 
 /// A part of the workers' time.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Share {
     /// A class, `runtime`, or why there was nothing to do.
     pub name: String,
@@ -74,6 +78,7 @@ impl Trace {
             hidden: self.hidden(spent.idle[Cause::DataUnderWay as usize]),
             chains: self.chains(&limits),
             missing: self.ranks.iter().map(|rank| rank.missing).sum(),
+            backwards: self.backwards(),
             sentence: String::new(),
             limits,
             shares: self.shares(&spent),
@@ -141,6 +146,13 @@ impl Trace {
             all += n * spans.iter().map(|span| span.length()).sum::<u64>();
         }
         Some(1.0 - part(waited, all.max(waited)))
+    }
+
+    /// Messages that cannot have gone so, and by how much the worst is wrong.
+    fn backwards(&self) -> (u64, u64) {
+        let back = self.messages().iter().map(Message::backwards);
+        let wrong = back.filter(|&back| back > self.clock_error);
+        wrong.fold((0, 0), |(n, most), back| (n + 1, back.max(most)))
     }
 
     /// The dearest chains.
@@ -239,6 +251,13 @@ impl fmt::Display for Explanation {
         }
         for (length, chain) in &self.chains {
             writeln!(f, "Chain of {}: {chain}.", time(*length))?;
+        }
+        if let (n @ 1.., most) = self.backwards {
+            let most = time(most);
+            writeln!(
+                f,
+                "{n} messages seem to come before they were posted, by up to {most}: clocks of ranks differ by more than was found."
+            )?;
         }
         match self.missing {
             0 => Ok(()),

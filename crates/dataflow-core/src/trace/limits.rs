@@ -6,6 +6,7 @@ use crate::rank::Rank;
 
 /// Bounds from below on the time of a run with the bodies that were measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// The largest of all ranks: time in bodies ÷ workers, nanoseconds.
     pub area: u64,

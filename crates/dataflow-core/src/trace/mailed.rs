@@ -10,7 +10,7 @@ use super::named::noted;
 use super::record::Track;
 use super::{TaskNumber, Tracer};
 use crate::rank::Rank;
-use crate::space::Number;
+use crate::space::Spelling;
 use crate::wire::WireName;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,16 +18,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Stamps of messages, of one run that is recorded.
 pub(crate) struct Mailed {
     clock: Clock,
-    /// The number of a task that travelled by its name.
-    number: fn(&[u32]) -> Option<Number>,
+    /// Has the number of a task that travelled by its name.
+    spelling: Spelling,
     track: Mutex<Option<Track>>,
 }
 
 impl Mailed {
-    pub fn new(tracer: &Tracer, number: fn(&[u32]) -> Option<Number>) -> Self {
+    pub fn new(tracer: &Tracer, spelling: Spelling) -> Self {
         Mailed {
             clock: tracer.clock().clone(),
-            number,
+            spelling,
             track: Mutex::new(Some(tracer.track())),
         }
     }
@@ -39,7 +39,7 @@ impl Mailed {
 
     /// The transport has taken the last byte of a task's outputs for these ranks.
     pub fn left(&self, task: &WireName, to: &[Rank]) {
-        if let (Some(track), Some(number)) = (&mut *self.track(), (self.number)(task)) {
+        if let (Some(track), Some(number)) = (&mut *self.track(), self.spelling.0.number(task)) {
             to.iter().for_each(|&to| track.left(noted(number), to));
         }
     }
@@ -55,7 +55,7 @@ impl Mailed {
     }
 
     fn note(&self, task: &WireName, what: fn(&mut Track, TaskNumber)) {
-        if let (Some(track), Some(number)) = (&mut *self.track(), (self.number)(task)) {
+        if let (Some(track), Some(number)) = (&mut *self.track(), self.spelling.0.number(task)) {
             what(track, noted(number));
         }
     }

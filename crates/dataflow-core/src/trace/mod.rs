@@ -45,6 +45,7 @@ pub use tracer::Tracer;
 pub(crate) use tracer::{Opened, Told};
 
 use crate::rank::Rank;
+use crate::space::Spelling;
 use links::Links;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -70,7 +71,7 @@ pub struct Trace {
     /// its clock is known.
     pub clock_error: u64,
     /// How tasks with packed names are shown.
-    pub(crate) text: Option<fn(TaskNumber) -> String>,
+    pub(crate) text: Option<Spelling>,
     pub(crate) links: Links,
 }
 
@@ -247,6 +248,14 @@ impl Message {
         Span { end, ..self.span }
     }
 
+    /// By how many nanoseconds the receiver knew of it before it was posted: so wrong are clocks, at least.
+    pub fn backwards(&self) -> u64 {
+        let stamps = [self.heard, self.asked, self.there];
+        let known = stamps.into_iter().flatten().min();
+        let known = known.unwrap_or(self.span.end).min(self.span.end);
+        self.span.begin.saturating_sub(known)
+    }
+
     /// Nanoseconds from when the receiver was told of it until it asked for its data.
     pub fn waiting(&self) -> u64 {
         let both = self.heard.zip(self.asked);
@@ -302,6 +311,7 @@ impl Trace {
     ///
     /// # Panics
     /// If there is none.
+    #[track_caller]
     pub fn slice(&self, at: At) -> &Slice {
         &self.ranks[at.rank].slices[at.slice]
     }

@@ -68,7 +68,7 @@ impl<'s, T: TaskName> Named<'s, T> {
             parameters: about.parameters().iter().filter(is_told).cloned().collect(),
             classes: classes.map(|class| class.name.clone()).collect(),
             rank: self.rank,
-            text: self.space.spelling().text,
+            text: self.space.spelling(),
             wide: self.names.iter().map(shown).collect(),
         }
     }

@@ -35,9 +35,9 @@ impl Trace {
         let slice = self.slice(at);
         let class = self.class(slice);
         let wide = &self.ranks[at.rank].wide;
-        let name = match (wide.get(&slice.task), self.text) {
+        let name = match (wide.get(&slice.task), &self.text) {
             (Some(name), _) => name.clone(),
-            (None, Some(text)) => text(slice.task),
+            (None, Some(text)) => text.0.text(slice.task),
             (None, None) => slice.task.to_string(),
         };
         match name.starts_with(class) {

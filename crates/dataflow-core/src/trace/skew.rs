@@ -49,14 +49,29 @@ impl Skew {
         }
     }
 
+    /// The same of a clock that is the other one itself, as far as is known: ranks of one machine ask one
+    /// system for the time. If the trips say that they cannot, it was another after all.
+    pub fn add_same(&mut self, trips: impl IntoIterator<Item = [u64; 3]>) {
+        let trips: Vec<[u64; 3]> = trips.into_iter().collect();
+        let is_between = |[sent, answered, back]: &[u64; 3]| (sent..=back).contains(&answered);
+        match trips.last() {
+            Some(&[_, at, _]) if trips.iter().all(is_between) => self.push(Point {
+                at,
+                ahead: 0,
+                error: 0,
+            }),
+            _ => self.add(trips),
+        }
+    }
+
+    /// Whether messages say nothing of it: it is known, or was never measured.
+    pub(super) fn is_exact(&self) -> bool {
+        self.points.iter().all(|point| point.error == 0)
+    }
+
     pub(super) fn push(&mut self, point: Point) {
         self.points.push(point);
         self.points.sort_unstable();
-    }
-
-    /// Whether it was never measured.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.points.is_empty()
     }
 
     /// By how many nanoseconds it is ahead when it shows this.
@@ -161,6 +176,22 @@ mod tests {
             (skew.ahead(0), skew.ahead(9_999), skew.error()),
             (1_050, 1_050, 5)
         );
+    }
+
+    #[test]
+    fn one_clock_of_two_ranks_is_exact_unless_a_message_says_that_there_are_two() {
+        let mut skew = Skew::default();
+        skew.add_same([[100, 150, 300], [400, 410, 410]]);
+        assert_eq!((skew.ahead(250), skew.error()), (0, 0));
+        // A machine that was copied while it ran has the name of its original.
+        for answered in [399, 411] {
+            let mut skew = Skew::default();
+            skew.add_same([[100, 150, 300], [400, answered, 410]]);
+            assert_eq!(skew.error(), 5, "{answered}");
+        }
+        let mut skew = Skew::default();
+        skew.add_same([]);
+        assert_eq!(skew, Skew::default());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::record::{CHUNK, COPIED, FAILED, Kind, Noted, Record, SKIPPED, STOLEN,
 use super::{Came, Clock, Fate, Posted, RankTrace, Slice, Source, Span, TaskNumber, Trace};
 use super::{WorkerTrace, links::Links};
 use crate::rank::Rank;
+use crate::space::Spelling;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -202,7 +203,7 @@ pub(crate) struct Told {
     pub parameters: Vec<(String, String)>,
     pub classes: Vec<String>,
     pub rank: Rank,
-    pub text: fn(TaskNumber) -> String,
+    pub text: Spelling,
     pub wide: BTreeMap<TaskNumber, String>,
 }
 

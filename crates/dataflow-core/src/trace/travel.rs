@@ -35,7 +35,7 @@ impl Trace {
             ranks,
             epoch,
             clock_error,
-            text: self.text,
+            text: self.text.clone(),
             ..Trace::default()
         })
     }

@@ -229,7 +229,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
             Give { m, k } => {
                 let [piece, _] = flows.slots();
                 let tile = self.l.tile_at(m as usize, k as usize);
-                piece.put(Piece::Tile(tile.map_err(|absent| absent.to_string())?));
+                piece.put(Piece::Tile(tile?));
             }
             Begin { m, n } => {
                 let [piece] = flows.slots();

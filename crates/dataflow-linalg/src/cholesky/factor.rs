@@ -24,7 +24,7 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,
-    backend: Backend,
+    pub(super) backend: Backend,
     nt: u32,
     /// Who runs the tasks inside of tasks, if there are any.
     inside: Option<&'a dyn Executor>,
@@ -128,7 +128,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// As [`factor`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_factor(self, on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        T::run_tiles(&self.erased(), on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 }
 

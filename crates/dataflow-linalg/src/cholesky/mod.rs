@@ -3,7 +3,7 @@
 //! [`factor`] overwrites the lower triangle of A by L; [`solve`] overwrites B by the solution of
 //! A·X = B, [`factor_and_solve`] does both as one graph; [`inverse`] overwrites A by A⁻¹; [`residual`] judges a factor;
 //! [`condition`] and [`determinant`] say what it tells of A, [`error_bounds`] and [`improve`] what of
-//! X. [`Factor`], [`Solve`], [`Inverse`] and [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on one
+//! X. [`Factor`], [`substitution`], [`Inverse`] and [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on one
 //! rank or on many.
 //!
 //! # Examples
@@ -35,6 +35,6 @@ pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, factor};
 pub use inverse::{Inverse, InverseTask, inverse};
 pub use order::default_tile_order;
-pub use posv::{FactorSolve, factor_and_solve};
-pub use solve::{Solve, SolveTask, solve};
+pub use posv::factor_and_solve;
+pub use solve::{solve, substitution};
 pub use trust::{condition, determinant, error_bounds, improve};

@@ -1,18 +1,14 @@
 //! A·X = B of a Hermitian positive definite A as one graph: the solution follows the factorisation
 //! tile by tile, without a barrier between them.
 
-use super::{Factor, Solve};
+use super::{Factor, substitution};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::TiledMatrix;
 use crate::scalar::Scalar;
+use crate::succession::run_series;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
-use dataflow_core::prelude::*;
-use dataflow_core::space::Then;
-
-/// The task space of a factorisation and the solution after it.
-pub type FactorSolve<'a, T> = Then<'a, Factor<'a, T>, Solve<'a, T>>;
 
 /// Overwrites the lower triangle of `a` by its Cholesky factor and `b` by the solution X of A·X = B, with
 /// the bits of [`factor`](super::factor) and [`solve`](super::solve). n³/3 flops, and 2n² for each column;
@@ -44,11 +40,24 @@ pub fn factor_and_solve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let (factor, solve) = (Factor::new(a, backend)?, Solve::new(a, b, backend)?);
+    let factor = Factor::new(a, backend)?;
+    // Shapes that do not fit are told before the work.
+    substitution(a, b, backend)?;
     factor.scan(on)?;
-    let Rank(rank) = on.courier().rank();
-    let both = Then::new(&factor, &solve, rank..rank + 1).map_err(LinalgError::Run)?;
-    T::run_factor_solve(&both, on).map_err(|error| LinalgError::of_run(error, a.rows()))
+    factor.and_solve(b, on)
+}
+
+impl<T: Scalar> Factor<'_, T> {
+    /// Runs the factorisation and, as one graph with it, the solution of A·X = B, which overwrites `b`;
+    /// every rank calls it with its parts. Does not look for entries that are not finite.
+    ///
+    /// # Errors
+    /// As [`factor_and_solve`].
+    pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
+        let solve = substitution(self.a, b, self.backend)?;
+        let run = run_series([self.erased(), solve.erased()], on);
+        run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +68,8 @@ mod tests {
     use crate::matrix::generate::{PositiveDefinite, Random};
     use crate::matrix::{Distribution, Grid, Layout};
     use dataflow_core::port::{Heap, Inline, Shuffled};
+    use dataflow_core::prelude::*;
+    use dataflow_core::space::Erased;
     use std::sync::Arc;
 
     #[test]
@@ -73,8 +84,9 @@ mod tests {
                 let a = spread(Layout::lower(nt, 1).unwrap());
                 let b = spread(Layout::general(nt, columns, 1).unwrap());
                 let first = Factor::new(&a, Backend::Auto).unwrap();
-                let second = Solve::new(&a, &b, Backend::Auto).unwrap();
-                let both = Then::new(&first, &second, 0..p * q).unwrap();
+                let second = substitution(&a, &b, Backend::Auto).unwrap();
+                let both = [first.erased(), second.erased()];
+                let both = Erased::series(both, 0..p * q).unwrap();
                 verify(&both, p * q)
                     .unwrap_or_else(|fault| panic!("{nt} x {columns} on {p} x {q}: {fault}"));
             }

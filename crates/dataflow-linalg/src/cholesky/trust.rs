@@ -1,12 +1,12 @@
 //! What a factor says of its matrix and of solutions: condition, determinant, bounds of errors.
 
-use super::solve::{Solve, solve};
+use super::solve::solve;
 use crate::condition::inverse_norm;
 use crate::determinant::{Determinant, of_diagonal};
 use crate::error::{LinalgError, TileError};
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
-use crate::matrix::{Layout, LayoutError, TiledMatrix};
+use crate::matrix::{Layout, TiledMatrix};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -47,10 +47,8 @@ pub fn condition<T: Scalar>(
     if l.rows() == 0 {
         return Ok(1.0);
     }
-    let column = Layout::general(l.rows(), 1, l.nb());
-    let column = column
-        .and_then(|column| column.distributed(*l.distribution(), l.layout().rank()))
-        .map_err(|error: LayoutError| LinalgError::Shape(error.to_string()))?;
+    let column = Layout::general(l.rows(), 1, l.nb())?;
+    let column = column.distributed(*l.distribution(), l.layout().rank())?;
     let estimate = inverse_norm(l.rows(), |_: Op, x: &mut [T]| {
         // A is its own adjoint.
         let b = TiledMatrix::from_fn(column, |row, _| x[row]);
@@ -149,5 +147,5 @@ fn solver<'a, T: Scalar>(
     backend: Backend,
     on: &'a dyn Executor,
 ) -> impl FnMut(Op, &TiledMatrix<T>) -> Result<Report, LinalgError> + 'a {
-    move |_, b| Solve::new(l, b, backend)?.run(on)
+    move |_, b| solve(l, b, backend, on)
 }

@@ -1,14 +1,34 @@
 //! What a decomposition, a solution or a product can answer instead of a result.
 
+use super::TileError;
+use crate::matrix::LayoutError;
 use dataflow_core::{Error, TaskError};
 use std::fmt;
 
 /// Why there is no factor, no solution, no inverse.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::{LinalgError, cholesky, kernel::Backend};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+///
+/// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[1.0, 0.0], [2.0, 3.0]][i][j]);
+/// match cholesky::factor(&a, Backend::Auto, &Inline) {
+///     Err(LinalgError::NotPositiveDefinite { index, .. }) => assert_eq!(index, 2),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), LinalgError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LinalgError {
     /// The matrix has `rows` rows and `cols` columns, or not the structure that is asked for.
     Shape(String),
+    /// A matrix of this shape cannot be cut into such tiles.
+    Layout(LayoutError),
+    /// A tile is not at hand.
+    Tile(TileError),
     /// The leading minor of this order is not positive: LAPACK's INFO, counted from 1.
     NotPositiveDefinite {
         /// Order of the first leading minor that is not positive.
@@ -59,7 +79,7 @@ impl LinalgError {
     /// The failure in snake_case, as `--json` shows it.
     pub fn name(&self) -> &str {
         match self {
-            LinalgError::Shape(_) => "wrong_shape",
+            LinalgError::Shape(_) | LinalgError::Layout(_) | LinalgError::Tile(_) => "wrong_shape",
             LinalgError::NotPositiveDefinite { .. } => NOT_POSITIVE_DEFINITE,
             LinalgError::Singular { .. } => SINGULAR,
             LinalgError::RankDeficient { .. } => RANK_DEFICIENT,
@@ -115,10 +135,18 @@ impl LinalgError {
     }
 }
 
+impl From<TileError> for LinalgError {
+    fn from(error: TileError) -> Self {
+        LinalgError::Tile(error)
+    }
+}
+
 impl fmt::Display for LinalgError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinalgError::Shape(text) | LinalgError::Argument(text) => f.write_str(text),
+            LinalgError::Layout(error) => error.fmt(f),
+            LinalgError::Tile(error) => error.fmt(f),
             LinalgError::NotPositiveDefinite { text, .. } => f.write_str(text),
             LinalgError::Singular { index } => {
                 write!(f, "matrix is singular: pivot {index} is zero (must not be)")
@@ -144,9 +172,17 @@ impl fmt::Display for LinalgError {
 impl std::error::Error for LinalgError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            LinalgError::Layout(error) => Some(error),
+            LinalgError::Tile(error) => Some(error),
             LinalgError::Run(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+impl From<LayoutError> for LinalgError {
+    fn from(error: LayoutError) -> Self {
+        LinalgError::Layout(error)
     }
 }
 

@@ -65,6 +65,7 @@ impl std::error::Error for TileError {}
 
 /// Two shapes that had to agree do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ShapeError {
     /// What has the wrong shape.
     pub what: &'static str,
@@ -120,7 +121,14 @@ impl fmt::Display for MatrixError {
     }
 }
 
-impl std::error::Error for MatrixError {}
+impl std::error::Error for MatrixError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            MatrixError::Tile(error) => Some(error),
+            MatrixError::Shape(error) => Some(error),
+        }
+    }
+}
 
 impl From<TileError> for MatrixError {
     fn from(error: TileError) -> Self {
@@ -136,6 +144,7 @@ impl From<ShapeError> for MatrixError {
 
 /// A NaN or an infinity where only finite numbers are allowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct NotFinite {
     /// Row of the entry, from 0.
     pub row: usize,

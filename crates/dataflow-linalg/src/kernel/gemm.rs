@@ -32,6 +32,7 @@ use crate::scalar::Scalar;
 /// gemm(Backend::Auto, &a, &b, &mut c);
 /// assert_eq!(c, Tile::from_rows([[3.0], [1.0]]));
 /// ```
+#[track_caller]
 pub fn gemm<T: Scalar>(backend: Backend, a: &Tile<T>, b: &Tile<T>, c: &mut Tile<T>) {
     gemm_op(backend, (Op::NoTranspose, a), (Op::ConjTranspose, b), c);
 }
@@ -51,6 +52,7 @@ pub fn gemm<T: Scalar>(backend: Backend, a: &Tile<T>, b: &Tile<T>, c: &mut Tile<
 /// gemm_op(Backend::Auto, (Op::ConjTranspose, &l), (Op::NoTranspose, &x), &mut b);
 /// assert_eq!(b, Tile::from_rows([[0.0], [0.0]]));
 /// ```
+#[track_caller]
 pub fn gemm_op<T: Scalar>(backend: Backend, a: (Op, &Tile<T>), b: (Op, &Tile<T>), c: &mut Tile<T>) {
     gemm_add(backend, -T::one(), a, b, c);
 }
@@ -71,6 +73,7 @@ pub fn gemm_op<T: Scalar>(backend: Backend, a: (Op, &Tile<T>), b: (Op, &Tile<T>)
 /// gemm_add(Backend::Auto, 3.0, (Op::NoTranspose, &a), (Op::Transpose, &a), &mut c);
 /// assert_eq!(c, Tile::from_rows([[16.0]]));
 /// ```
+#[track_caller]
 pub fn gemm_add<T: Scalar>(
     backend: Backend,
     alpha: T,
@@ -103,6 +106,7 @@ pub fn gemm_add<T: Scalar>(
 }
 
 /// The inner length of the product, if there is one.
+#[track_caller]
 fn shapes_agree(op_a: Op, a: Layout, op_b: Op, b: Layout, c: Layout) -> usize {
     let shape = |op, x: Layout| match op {
         Op::NoTranspose => (x.rows, x.cols),

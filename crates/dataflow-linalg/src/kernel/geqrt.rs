@@ -38,6 +38,7 @@ use crate::scalar::Scalar;
 /// assert_eq!(v, Tile::from_rows([[1.0], [0.5]]));
 /// assert_eq!(t, Tile::from_rows([[1.6]]));
 /// ```
+#[track_caller]
 pub fn geqrt<T: Scalar>(backend: Backend, a: &mut Tile<T>, v: &mut Tile<T>, t: &mut Tile<T>) {
     let (m, n, v_layout, ib) = (a.rows(), a.cols(), v.layout(), t.rows());
     let k = m.min(n);
@@ -115,6 +116,7 @@ fn split<'a, T: Scalar>(mut panel: MatMut<'_, T>, r: &'a mut [T]) -> MatRef<'a, 
 /// gemqrt(Backend::Auto, (Side::Left, Op::ConjTranspose), &v, &t, &mut c);
 /// assert!((c.get(0, 0) + 5.0).abs() < 1e-14 && c.get(1, 0).abs() < 1e-14);
 /// ```
+#[track_caller]
 pub fn gemqrt<T: Scalar>(
     backend: Backend,
     (side, op): (Side, Op),
@@ -173,6 +175,7 @@ pub fn gemqrt<T: Scalar>(
 /// orgqr(Backend::Auto, &v, &t, &mut q);
 /// assert!((q.get(0, 0) + 0.6).abs() < 1e-15 && (q.get(1, 0) + 0.8).abs() < 1e-15);
 /// ```
+#[track_caller]
 pub fn orgqr<T: Scalar>(backend: Backend, v: &Tile<T>, t: &Tile<T>, q: &mut Tile<T>) {
     let (layout, ib) = (v.layout(), t.rows());
     let (m, k) = (layout.rows, layout.cols);

@@ -41,6 +41,7 @@ use crate::scalar::{Scalar, smallest_normal};
 /// assert_eq!(getrf(Backend::Auto, &mut a, &mut pivots), None);
 /// assert_eq!((a, pivots), (Tile::from_rows([[4.0, 4.0], [0.25, 1.0]]), [1, 1]));
 /// ```
+#[track_caller]
 pub fn getrf<T: Scalar>(backend: Backend, a: &mut Tile<T>, pivots: &mut [u32]) -> Option<usize> {
     getrf_by(backend, a, pivots, largest)
 }
@@ -82,6 +83,7 @@ pub fn getrf_unpivoted<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Option<u
 /// eliminate(Backend::Auto, &u, &mut b);
 /// assert_eq!(b, Tile::from_rows([[0.0, 2.5]]));
 /// ```
+#[track_caller]
 pub fn eliminate<T: Scalar>(backend: Backend, u: &Tile<T>, b: &mut Tile<T>) {
     let (m, n) = (b.rows(), b.cols());
     let size = |x: T| x.re().abs().max(x.im().abs());
@@ -109,6 +111,7 @@ pub fn eliminate<T: Scalar>(backend: Backend, u: &Tile<T>, b: &mut Tile<T>) {
 /// Which entry of a column becomes its pivot.
 pub(super) type Choice<T> = fn(&[T]) -> usize;
 
+#[track_caller]
 fn getrf_by<T: Scalar>(
     backend: Backend,
     a: &mut Tile<T>,
@@ -147,6 +150,7 @@ fn first_zero<T: Scalar>(a: MatRef<'_, T>) -> Option<usize> {
 ///
 /// # Panics
 /// If a tile is not column-major, or has no such row.
+#[track_caller]
 pub fn laswp<T: Scalar>(a: &mut Tile<T>, pivots: &[u32]) {
     let (m, n) = (a.rows(), a.cols());
     assert!(a.format() == Format::ColumnMajor, "laswp: sub-tiled");

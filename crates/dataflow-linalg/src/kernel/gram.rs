@@ -162,7 +162,9 @@ mod tests {
                 }
                 assert_eq!(
                     square(columns, rows, left - 1),
-                    (0..rows).map(|row| entry(row, left - 1).powi(2)).sum()
+                    (0..rows)
+                        .map(|row| entry(row, left - 1).powi(2))
+                        .sum::<f64>()
                 );
             }
         }

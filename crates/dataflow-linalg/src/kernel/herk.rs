@@ -30,6 +30,7 @@ use crate::scalar::Scalar;
 /// herk(Backend::Auto, &a, &mut c);
 /// assert_eq!(c, Tile::from_rows([[3.0, 7.0], [0.0, 5.0]]));
 /// ```
+#[track_caller]
 pub fn herk<T: Scalar>(backend: Backend, a: &Tile<T>, c: &mut Tile<T>) {
     herk_add(backend, -1.0, (Op::NoTranspose, a), c);
 }
@@ -49,6 +50,7 @@ pub fn herk<T: Scalar>(backend: Backend, a: &Tile<T>, c: &mut Tile<T>) {
 /// herk_add(Backend::Auto, 1.0, (Op::ConjTranspose, &a), &mut c);
 /// assert_eq!(c, Tile::from_rows([[5.0, 7.0], [4.0, 13.0]]));
 /// ```
+#[track_caller]
 pub fn herk_add<T: Scalar>(backend: Backend, alpha: f64, (op, a): (Op, &Tile<T>), c: &mut Tile<T>) {
     let (a_layout, c_layout) = (a.layout(), c.layout());
     let n = c_layout.rows;

@@ -31,6 +31,7 @@ use crate::scalar::Scalar;
 /// solve_leading(Op::NoTranspose, &r, &b, &mut x);
 /// assert_eq!(x, Tile::from_rows([[2.0], [1.0]]));
 /// ```
+#[track_caller]
 pub fn solve_leading<T: Scalar>(op: Op, r: &Tile<T>, b: &Tile<T>, x: &mut Tile<T>) {
     let (k, n) = (r.rows().min(r.cols()), b.cols());
     assert!(

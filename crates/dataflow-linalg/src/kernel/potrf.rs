@@ -19,6 +19,7 @@ use crate::scalar::Scalar;
 
 /// The pivot at which a factorisation ended: the matrix is not positive definite.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct NotPositive {
     /// LAPACK's INFO: the order of the first leading minor that is not positive, from 1.
     pub index: usize,
@@ -67,6 +68,7 @@ impl std::error::Error for NotPositive {}
 /// let failed = NotPositive { index: 2, pivot: -2.0 };
 /// assert_eq!(potrf(Backend::Auto, &mut a), Err(failed));
 /// ```
+#[track_caller]
 pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPositive> {
     let layout = a.layout();
     let (n, formats) = (layout.rows, [layout.format]);
@@ -122,6 +124,7 @@ pub const LARGEST_WHOLE: usize = faer::LARGEST_POTRF;
 /// let l = potrf_whole(2, |j, column| column.copy_from_slice(a[j]));
 /// assert_eq!(l, Some(vec![2.0, 1.0, 0.0, 3.0]));
 /// ```
+#[track_caller]
 pub fn potrf_whole<T: Scalar>(n: usize, lower: impl FnMut(usize, &mut [T])) -> Option<Vec<T>> {
     with_potrf(n, lower, |a, ld| {
         let mut l = Vec::with_capacity(n * n);
@@ -135,6 +138,7 @@ pub fn potrf_whole<T: Scalar>(n: usize, lower: impl FnMut(usize, &mut [T])) -> O
 
 /// The same L for `then`, in scratch: column-major with a leading dimension. What stands above the
 /// diagonal means nothing.
+#[track_caller]
 pub(crate) fn with_potrf<T: Scalar, R>(
     n: usize,
     mut lower: impl FnMut(usize, &mut [T]),

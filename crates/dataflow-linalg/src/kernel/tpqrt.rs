@@ -37,6 +37,7 @@ use crate::scalar::Scalar;
 /// tpqrt(Backend::Auto, Below::Square, &mut r, &mut b, &mut t);
 /// assert_eq!((r.get(0, 0), b.get(0, 0), t.get(0, 0)), (-5.0, 0.5, 1.6));
 /// ```
+#[track_caller]
 pub fn tpqrt<T: Scalar>(
     backend: Backend,
     shape: Below,
@@ -98,6 +99,7 @@ pub fn tpqrt<T: Scalar>(
 ///
 /// # Panics
 /// If the shapes disagree: a fault of the task space, never of the data.
+#[track_caller]
 pub fn tpmqrt<T: Scalar>(
     backend: Backend,
     (side, op): (Side, Op),

@@ -28,6 +28,7 @@ use crate::scalar::Scalar;
 /// trtri(&mut l);
 /// assert_eq!(l, Tile::from_rows([[0.5, 7.0], [-0.125, 0.25]]));
 /// ```
+#[track_caller]
 pub fn trtri<T: Scalar>(l: &mut Tile<T>) {
     replace(l, |triangle, result| T::faer_trtri(triangle, result));
 }
@@ -46,6 +47,7 @@ pub fn trtri<T: Scalar>(l: &mut Tile<T>) {
 /// lauum(&mut l);
 /// assert_eq!(l, Tile::from_rows([[5.0, 7.0], [4.0, 16.0]]));
 /// ```
+#[track_caller]
 pub fn lauum<T: Scalar>(l: &mut Tile<T>) {
     replace(l, |triangle, mut result| {
         T::faer_lauum(triangle, result.as_mut());
@@ -69,6 +71,7 @@ pub fn lauum<T: Scalar>(l: &mut Tile<T>) {
 /// trmm(-1.0, (Op::ConjTranspose, &l), &mut b);
 /// assert_eq!(b, Tile::from_rows([[-12.0], [-40.0]]));
 /// ```
+#[track_caller]
 pub fn trmm<T: Scalar>(alpha: T, (op, l): (Op, &Tile<T>), b: &mut Tile<T>) {
     let shape = (Triangle::Lower, Diagonal::NonUnit);
     trmm_op(alpha, Side::Left, (op, shape, l), b);
@@ -92,6 +95,7 @@ pub fn trmm<T: Scalar>(alpha: T, (op, l): (Op, &Tile<T>), b: &mut Tile<T>) {
 /// trmm_op(2.0, Side::Right, (Op::NoTranspose, shape, &u), &mut b);
 /// assert_eq!(b, Tile::from_rows([[2.0, 34.0]])); // 2·[1, 7 + 10]
 /// ```
+#[track_caller]
 pub fn trmm_op<T: Scalar>(
     alpha: T,
     side: Side,
@@ -123,6 +127,7 @@ pub fn trmm_op<T: Scalar>(
 }
 
 /// Overwrites a lower triangle by what `compute` makes of it.
+#[track_caller]
 fn replace<T: Scalar>(l: &mut Tile<T>, compute: impl FnOnce(MatRef<'_, T>, MatMut<'_, T>)) {
     let n = l.rows();
     assert!(n == l.cols(), "a triangle in a {n} × {} tile", l.cols());

@@ -35,6 +35,7 @@ use crate::scalar::Scalar;
 /// trsm(Backend::Auto, &l, &mut b);
 /// assert_eq!(b, Tile::from_rows([[2.0, 2.0]])); // [2, 2]·Lᵀ = [4, 10]
 /// ```
+#[track_caller]
 pub fn trsm<T: Scalar>(backend: Backend, l: &Tile<T>, b: &mut Tile<T>) {
     let (l_layout, b_layout) = (l.layout(), b.layout());
     expect_triangle(l_layout, b_layout.cols, b_layout);
@@ -77,6 +78,7 @@ pub fn trsm<T: Scalar>(backend: Backend, l: &Tile<T>, b: &mut Tile<T>) {
 /// trsm_left(Backend::Auto, &l, Op::NoTranspose, &mut b);
 /// assert_eq!(b, Tile::from_rows([[2.0], [2.0]]));
 /// ```
+#[track_caller]
 pub fn trsm_left<T: Scalar>(backend: Backend, l: &Tile<T>, op: Op, b: &mut Tile<T>) {
     let shape = (Triangle::Lower, Diagonal::NonUnit);
     trsm_op(backend, Side::Left, (op, shape, l), b);
@@ -130,6 +132,7 @@ pub enum Diagonal {
 /// trsm_op(Backend::Auto, Side::Right, upper, &mut b);
 /// assert_eq!(b, Tile::from_rows([[2.0, 2.0]])); // [2, 2]·U = [4, 10]
 /// ```
+#[track_caller]
 pub fn trsm_op<T: Scalar>(
     backend: Backend,
     side: Side,
@@ -209,6 +212,7 @@ fn solves_first_to_last(side: Side, op: Op, triangle: Triangle) -> bool {
 }
 
 /// Panics unless `l` is of order `n`, the side of `b` that it is applied to.
+#[track_caller]
 fn expect_triangle(l: Layout, n: usize, b: Layout) {
     assert!(
         l.rows == n && l.cols == n,

@@ -45,6 +45,7 @@ use crate::scalar::Scalar;
 /// ssssm(Backend::Auto, &a, &steps, (&mut above, &mut below));
 /// assert_eq!((above.get(0, 0), below.get(0, 0)), (4.0, 1.0));
 /// ```
+#[track_caller]
 pub fn tstrf<T: Scalar>(backend: Backend, u: &mut Tile<T>, a: &mut Tile<T>, steps: &mut Tile<T>) {
     let (m, n, ib) = (a.rows(), a.cols(), steps.rows().saturating_sub(1));
     let fits = u.rows() >= n && u.cols() == n && steps.cols() == n && (ib > 0 || n == 0);
@@ -107,6 +108,7 @@ pub fn tstrf<T: Scalar>(backend: Backend, u: &mut Tile<T>, a: &mut Tile<T>, step
 ///
 /// # Panics
 /// If the shapes disagree: a fault of the task space, never of the data.
+#[track_caller]
 pub fn ssssm<T: Scalar>(
     backend: Backend,
     l: &Tile<T>,

@@ -5,6 +5,7 @@
 
 use super::factor::Factor;
 use super::moving::Moving;
+use super::numbered::{self, Numbered};
 use super::pivots::{Swaps, of_words, order, words};
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, getrf, trsm_op};
 use crate::matrix::{Format, Part, Tile};
@@ -192,14 +193,14 @@ impl<T: Scalar> Factor<'_, T> {
         }
 
         for (r, slot) in slots.enumerate() {
-            let rows = counts[r];
-            let mut fallen =
-                Tile::unspecified(width + 1, rows, Format::ColumnMajor, self.a.memory());
+            let mut fallen = numbered::room(width, counts[r], self.a.memory());
             let here = places.iter().enumerate().filter(|(_, place)| place.0 == r);
-            for ((at, _), into) in here.zip(columns_mut(&mut fallen)) {
+            let rows = numbered::rows_mut(fallen.as_mut_slice(), width);
+            for ((at, _), mut row) in here.zip(rows) {
                 let filler = swaps.fillers[at] as usize;
-                into[..width].copy_from_slice(&old[filler * width..][..width]);
-                bytemuck::cast_slice_mut(&mut into[width..])[0] = swaps.touched[at];
+                row.elements
+                    .copy_from_slice(&old[filler * width..][..width]);
+                row.set_number(swaps.touched[at]);
             }
             slot.put(fallen);
         }
@@ -212,16 +213,22 @@ impl<T: Scalar> Factor<'_, T> {
     /// A(m,n) ← (P·A)(m,n) − L(m,k)·U(k,n).
     pub(super) fn update(&self, m: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let [tile, left, upper, fallen] = flows.slots();
-        let tile = tile.update();
-        let width = tile.cols();
-        let fallen = fallen.read().as_slice();
-        let numbers = fallen.chunks_exact(width + 1).map(|row| &row[width..]);
-        let places = numbers.map(|number| self.tile_of(bytemuck::cast_slice(number)[0], k));
-        let here = places.zip((0..).step_by(width + 1));
-        let here = here.filter(|((at, _), _)| *at == m);
-        let rows: Vec<_> = here.map(|((_, i), from)| (i, from)).collect();
-        tile.set_rows(&rows, fallen);
+        let (tile, fallen) = (tile.update(), fallen.read());
+        let rows = self.rows_of_tile((m, k), Numbered::of(fallen));
+        tile.set_rows(&rows, fallen.as_slice());
         subtract(self.backend, left.read(), upper.read(), tile);
+    }
+
+    /// Of rows with numbers in panel k those of tile (m, k): which of its rows, and where in storage.
+    pub(super) fn rows_of_tile(
+        &self,
+        (m, k): (u32, u32),
+        rows: Numbered<'_, T>,
+    ) -> Vec<(usize, usize)> {
+        let places = rows.numbers().map(|number| self.tile_of(number, k));
+        let places = places.zip(numbered::places(rows.width()));
+        let here = places.filter(|((tile, _), _)| *tile == m);
+        here.map(|((_, i), from)| (i, from)).collect()
     }
 
     /// ORDER ← the order of the rows below tile row n after all steps that follow.

@@ -487,7 +487,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
             Give { m, n } => {
                 let [piece, _] = flows.slots();
                 let tile = self.lu.tile_at(m as usize, n as usize);
-                piece.put(Piece::Tile(tile.map_err(|absent| absent.to_string())?));
+                piece.put(Piece::Tile(tile?));
             }
             Subtract { m, n, k } => self.subtract((m, n, k), flows)?,
             Add { m, n } => {

@@ -56,8 +56,9 @@ const OTHERS: usize = 2;
 /// Scatter: the stack of rows that the panel has factored; of the diagonal tile its L, alone.
 const STACK: usize = 1;
 const MADE_TRIANGLE: usize = 2;
-/// Rise: the row swaps. Then the tiles of its row of ranks, and the rows that rise.
+/// Rise: the row swaps. Leave: the order of rows. Of both then the tiles of their row of ranks.
 const SWAPS: usize = 0;
+const FIRST_ROWS: usize = 1;
 /// Top: the row swaps.
 const TOP_SWAPS: usize = 1;
 /// Top: the diagonal tile of L.
@@ -81,7 +82,7 @@ const INCOMING: usize = 2;
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
-    pivots: &'a Pivots<T>,
+    pub(super) pivots: &'a Pivots<T>,
     pub(super) backend: Backend,
     nt: u32,
     pub(super) rows: RankRows,
@@ -207,7 +208,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_lu(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// How many panels there are.
@@ -232,6 +233,31 @@ impl<'a, T: Scalar> Factor<'a, T> {
         }
     }
 
+    /// The flow of a gatherer by which its stack goes.
+    pub(super) fn gathered(&self) -> usize {
+        self.groups.most()
+    }
+
+    /// The flow of Rise and of Leave by which the tile of row m comes.
+    fn rows_in(&self, m: u32) -> usize {
+        FIRST_ROWS + self.rows.at(m)
+    }
+
+    /// The flow of Rise by which the rows that rise go.
+    fn risen(&self) -> usize {
+        FIRST_ROWS + self.rows.most()
+    }
+
+    /// The flow of Top by which the rows that fall to the rank of row m go.
+    fn fallen(&self, m: u32) -> usize {
+        RISEN + (self.rows.p + self.rows.owner(m)) as usize
+    }
+
+    /// The flow of Leave by which rows go to the rank of row m.
+    fn rows_out(&self, m: u32) -> usize {
+        FIRST_ROWS + self.rows.most() + self.rows.owner(m) as usize
+    }
+
     /// Who wrote tile (m, n) before step k.
     fn writer(m: u32, n: u32, k: u32) -> Task {
         match k.checked_sub(1) {
@@ -253,9 +279,57 @@ impl<'a, T: Scalar> Factor<'a, T> {
         } else if k == m {
             to.task(TILE, Top { n, k }, TILE);
         } else {
-            to.task(TILE, Rise { r, n, k }, 1 + self.rows.at(m));
+            to.task(TILE, Rise { r, n, k }, self.rows_in(m));
             to.task(TILE, Update { m, n, k }, TILE);
         }
+    }
+
+    /// From the tiles of a panel to its factors.
+    fn describe_panel(&self, about: &mut Description) {
+        let p = self.rows.p as usize;
+        let gather = optional(about.class("Gather"), "ROWS", self.groups.most(), "");
+        gather.new_flow("STACK").of("stack");
+        let merge = about.class("Merge").read("FIRST").of("stack");
+        let merge = merge.new_flow("WINNERS").of("stack");
+        merge.read("SECOND").of("stack");
+        let panel = about.class("Panel");
+        if self.tournament {
+            let panel = panel.read("FIRST").of("stack");
+            let panel = panel.new_flow("PIVOTS").of("pivots");
+            let panel = panel.optional("SECOND").of("stack").read("TOP");
+            made(panel, "SEAT", p, "stack");
+        } else {
+            let panel = panel.update("STACK").of("stack");
+            let panel = panel.new_flow("PIVOTS").of("pivots");
+            let panel = optional(panel, "OTHER", p - 1, "stack");
+            made(panel, "BACK", p - 1, "stack");
+        }
+        let scatter = about.class("Scatter").update("TILE");
+        let scatter = scatter.read("STACK").of("stack");
+        scatter.new_flow("TRIANGLE").of("triangle");
+    }
+
+    /// What becomes of the other columns: right of a panel at once, left of it at the end.
+    fn describe_moves(&self, about: &mut Description) {
+        let (p, most) = (self.rows.p as usize, self.rows.most());
+        let rise = about.class("Rise").read("SWAPS").of("pivots");
+        let rise = optional(rise, "ROWS", most, "");
+        rise.new_flow("RISEN").of("rows");
+        let top = about.class("Top").update("TILE").read("SWAPS").of("pivots");
+        let top = top.read("TRIANGLE").of("triangle");
+        let top = optional(top, "RISEN", p, "rows");
+        made(top, "FALLEN", p, "rows");
+        let update = about.class("Update").update("TILE").read("LEFT");
+        update.read("UPPER").read("FALLEN").of("rows");
+        let order = about.class("Order").new_flow("ORDER").of("order");
+        let order = order.optional("LATER").of("order");
+        order.read("SWAPS").of("pivots");
+        let leave = about.class("Leave").read("ORDER").of("order");
+        let leave = optional(leave, "ROWS", most, "");
+        made(leave, "OUT", p, "rows");
+        let settle = about.class("Settle").update("TILE");
+        let settle = settle.read("ORDER").of("order");
+        optional(settle, "IN", p, "rows");
     }
 
     /// All tasks but the updates.
@@ -315,66 +389,9 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         if let Some(ahead) = self.lookahead {
             about.parameter("lookahead", ahead.columns);
         }
-        let (p, n_rows) = (self.rows.p as usize, self.rows.most());
         about.class("Begin").update("TILE");
-        optional(about.class("Gather"), "ROWS", self.groups.most())
-            .new_flow("STACK")
-            .of("stack");
-        let merge = about.class("Merge").read("FIRST").of("stack");
-        let merge = merge.new_flow("WINNERS").of("stack");
-        merge.read("SECOND").of("stack");
-        let panel = about.class("Panel");
-        if self.tournament {
-            let panel = panel.read("FIRST").of("stack");
-            let panel = panel.new_flow("PIVOTS").of("pivots");
-            let panel = panel.optional("SECOND").of("stack").read("TOP");
-            (0..p).fold(panel, |panel, d| {
-                panel.new_flow(&format!("SEAT{d}")).of("stack")
-            });
-        } else {
-            let panel = panel.update("STACK").of("stack");
-            let panel = panel.new_flow("PIVOTS").of("pivots");
-            let panel = (1..p).fold(panel, |panel, d| {
-                panel.optional(&format!("OTHER{d}")).of("stack")
-            });
-            (1..p).fold(panel, |panel, d| {
-                panel.new_flow(&format!("BACK{d}")).of("stack")
-            });
-        }
-        about
-            .class("Scatter")
-            .update("TILE")
-            .read("STACK")
-            .of("stack")
-            .new_flow("TRIANGLE")
-            .of("triangle");
-        let rise = about.class("Rise").read("SWAPS").of("pivots");
-        optional(rise, "ROWS", n_rows).new_flow("RISEN").of("rows");
-        let top = about.class("Top").update("TILE").read("SWAPS").of("pivots");
-        let top = top.read("TRIANGLE").of("triangle");
-        let top = (0..p).fold(top, |top, r| top.optional(&format!("RISEN{r}")).of("rows"));
-        (0..p).fold(top, |top, r| top.new_flow(&format!("FALLEN{r}")).of("rows"));
-        let update = about.class("Update").update("TILE").read("LEFT");
-        update.read("UPPER").read("FALLEN").of("rows");
-        let order = about.class("Order").new_flow("ORDER").of("order");
-        order
-            .optional("LATER")
-            .of("order")
-            .read("SWAPS")
-            .of("pivots");
-        let leave = about.class("Leave").read("ORDER").of("order");
-        let leave = optional(leave, "ROWS", n_rows);
-        (0..p).fold(leave, |leave, r| {
-            leave.new_flow(&format!("OUT{r}")).of("rows")
-        });
-        let settle = about
-            .class("Settle")
-            .update("TILE")
-            .read("ORDER")
-            .of("order");
-        (0..p).fold(settle, |settle, r| {
-            settle.optional(&format!("IN{r}")).of("rows")
-        });
+        self.describe_panel(about);
+        self.describe_moves(about);
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
@@ -386,7 +403,6 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
-        let (p, tiles) = (self.rows.p, self.rows.most());
         match task {
             Begin { m, n } => from.home(TILE, self.a.store(), self.a.place(m, n)),
             Gather { r, k } => {
@@ -401,7 +417,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             }
             Panel { k } => {
                 for r in self.rows.with_tiles(k) {
-                    from.task(self.stack_in(r, k), Gather { r, k }, tiles);
+                    from.task(self.stack_in(r, k), Gather { r, k }, self.gathered());
                 }
             }
             Scatter { m, k } => {
@@ -411,7 +427,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Rise { r, n, k } => {
                 from.task(SWAPS, Panel { k }, PIVOTS);
                 for m in self.rows.tiles(r, k + 1) {
-                    from.task(1 + self.rows.at(m), Self::writer(m, n, k), TILE);
+                    from.task(self.rows_in(m), Self::writer(m, n, k), TILE);
                 }
             }
             Top { n, k } => {
@@ -419,14 +435,14 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
                 from.task(TOP_SWAPS, Panel { k }, PIVOTS);
                 from.task(TRIANGLE, Scatter { m: k, k }, MADE_TRIANGLE);
                 for r in self.rows.with_tiles(k + 1) {
-                    from.task(RISEN + r as usize, Rise { r, n, k }, 1 + tiles);
+                    from.task(RISEN + r as usize, Rise { r, n, k }, self.risen());
                 }
             }
             Update { m, n, k } => {
                 from.task(TILE, Self::writer(m, n, k), TILE);
                 from.task(LEFT, Scatter { m, k }, TILE);
                 from.task(UPPER, Top { n, k }, TILE);
-                from.task(FALLEN, Top { n, k }, RISEN + (p + m % p) as usize);
+                from.task(FALLEN, Top { n, k }, self.fallen(m));
             }
             Order { n } => {
                 if n + 2 < self.steps() {
@@ -437,26 +453,25 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Leave { r, n } => {
                 from.task(ORDER, Order { n }, ORDER);
                 for m in self.rows.tiles(r, n + 1) {
-                    from.task(1 + self.rows.at(m), Scatter { m, k: n }, TILE);
+                    from.task(self.rows_in(m), Scatter { m, k: n }, TILE);
                 }
             }
             Settle { m, n } => {
                 from.task(TILE, Scatter { m, k: n }, TILE);
                 from.task(NEW_ORDER, Order { n }, ORDER);
                 for r in self.rows.with_tiles(n + 1) {
-                    let out = 1 + tiles + (m % p) as usize;
-                    from.task(INCOMING + r as usize, Leave { r, n }, out);
+                    from.task(INCOMING + r as usize, Leave { r, n }, self.rows_out(m));
                 }
             }
         }
     }
 
     fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
-        let (p, mt, nt, tiles) = (self.rows.p, self.rows.mt, self.nt, self.rows.most());
+        let (mt, nt) = (self.rows.mt, self.nt);
         match task {
             Begin { m, n } => self.hand_on((m, n, 0), to),
             Gather { r, k } if self.tournament => self.enter(r, k, to),
-            Gather { r, k } => to.task(tiles, Panel { k }, self.stack_in(r, k)),
+            Gather { r, k } => to.task(self.gathered(), Panel { k }, self.stack_in(r, k)),
             Merge { v, k } => self.advance(v, k, to),
             Panel { k } => {
                 for m in k..mt {
@@ -480,17 +495,18 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             Scatter { m, k } => {
                 to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT);
                 if k + 1 < self.steps() {
-                    to.task(TILE, Leave { r: m % p, n: k }, 1 + self.rows.at(m));
+                    let r = self.rows.owner(m);
+                    to.task(TILE, Leave { r, n: k }, self.rows_in(m));
                     to.task(TILE, Settle { m, n: k }, TILE);
                 } else {
                     to.home(TILE, self.a.store(), self.a.place(m, k));
                 }
             }
-            Rise { r, n, k } => to.task(1 + tiles, Top { n, k }, RISEN + r as usize),
+            Rise { r, n, k } => to.task(self.risen(), Top { n, k }, RISEN + r as usize),
             Top { n, k } => {
                 for m in k + 1..mt {
                     to.task(TILE, Update { m, n, k }, UPPER);
-                    to.task(RISEN + (p + m % p) as usize, Update { m, n, k }, FALLEN);
+                    to.task(self.fallen(m), Update { m, n, k }, FALLEN);
                 }
                 to.home(TILE, self.a.store(), self.a.place(k, n));
             }
@@ -506,8 +522,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
             }
             Leave { r, n } => {
                 for m in n + 1..mt {
-                    let out = 1 + tiles + (m % p) as usize;
-                    to.task(out, Settle { m, n }, INCOMING + r as usize);
+                    to.task(self.rows_out(m), Settle { m, n }, INCOMING + r as usize);
                 }
             }
             Settle { m, n } => to.home(TILE, self.a.store(), self.a.place(m, n)),
@@ -589,7 +604,26 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 }
 
-/// Adds flows that need not be fed.
-fn optional<'d>(class: ClassBuilder<'d>, name: &str, n: usize) -> ClassBuilder<'d> {
-    (0..n).fold(class, |class, i| class.optional(&format!("{name}{i}")))
+/// Adds flows of one kind that need not be fed.
+pub(super) fn optional<'d>(
+    class: ClassBuilder<'d>,
+    name: &str,
+    n: usize,
+    kind: &'static str,
+) -> ClassBuilder<'d> {
+    (0..n).fold(class, |class, i| {
+        class.optional(&format!("{name}{i}")).of(kind)
+    })
+}
+
+/// Adds flows of one kind that the task makes.
+pub(super) fn made<'d>(
+    class: ClassBuilder<'d>,
+    name: &str,
+    n: usize,
+    kind: &'static str,
+) -> ClassBuilder<'d> {
+    (0..n).fold(class, |class, i| {
+        class.new_flow(&format!("{name}{i}")).of(kind)
+    })
 }

@@ -66,9 +66,9 @@ pub(crate) const INNER_BLOCK: usize = 32;
 /// tile on and above the diagonal. Of a diagonal tile L travels along its row, U down its column.
 #[derive(Clone, Copy)]
 pub struct Incremental<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
-    exchanges: &'a Exchanges<T>,
-    backend: Backend,
+    pub(super) a: &'a TiledMatrix<T>,
+    pub(super) exchanges: &'a Exchanges<T>,
+    pub(super) backend: Backend,
     mt: u32,
     nt: u32,
 }
@@ -133,7 +133,7 @@ impl<'a, T: Scalar> Incremental<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_lu_incremental(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// Who has the tile of row k in column n next, after row m of step k, and by which flow.
@@ -195,12 +195,12 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "incremental");
         let getrf = about.class("Getrf").update("ABOVE");
-        let getrf = getrf.new_flow("SWAPS").of("swaps");
+        let getrf = getrf.new_flow("SWAPS").of("steps");
         let getrf = getrf.new_flow("LOWER").of("lower");
         getrf.new_flow("UPPER").of("upper");
         let gessm = about.class("Gessm").update("ABOVE");
         let gessm = gessm.read("LOWER").of("lower");
-        gessm.read("SWAPS").of("swaps");
+        gessm.read("SWAPS").of("steps");
         let tstrf = about.class("Tstrf").update("ABOVE").of("upper");
         let tstrf = tstrf.update("BELOW");
         tstrf.new_flow("STEPS").of("steps");

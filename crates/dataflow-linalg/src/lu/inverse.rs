@@ -1,5 +1,5 @@
-//! A⁻¹ from the factors: Aᴴ·X = I is solved, without the zeros above the diagonal of U⁻ᴴ, and X is
-//! turned.
+//! A⁻¹: Aᴴ·X = I is solved, without the zeros above the diagonal of U⁻ᴴ, and X is turned into the place
+//! of the factors; as one graph without a barrier, with the factorisation or from its factors.
 //!
 //! # Law
 //! The identity enters the solution of [`Solve`]; a tile of it above the diagonal is untouched until
@@ -8,17 +8,18 @@
 //!
 //! Rows of A⁻¹ are what is solved for; so it is A⁻¹·A that is near I, as with LAPACK's `getri`.
 
-use super::factor::{Factor, expect_regular};
+use super::factor::Factor;
 use super::pivots::Pivots;
 use super::solve::Solve;
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::TiledMatrix;
+use crate::matrix::{Regular, Tile, TiledMatrix};
 use crate::qr::Adjoint;
 use crate::scalar::Scalar;
-use crate::succession::joined;
+use crate::succession::{joined, run_series};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
+use dataflow_core::prelude::*;
 
 /// A⁻¹ of a square matrix, of which each rank gives its part and gets that of A⁻¹; and what the
 /// graphs cost together. Uses up `a`. 2n³ flops.
@@ -42,34 +43,86 @@ pub fn inverse<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     let pivots = Pivots::new(&a);
+    let factor = Factor::new(&a, &pivots, backend)?;
     a.scan(on)?;
-    let factored = Factor::new(&a, &pivots, backend)?.run(on)?;
-    expect_regular(&a, on)?;
-    let (inverse, report) = invert(a, &pivots, backend, on)?;
-    Ok((inverse, joined([factored, report])))
+    let (unit, made) = unit_like(&a, on)?;
+    let solve = Solve::of_unit(&a, &pivots, &unit, backend)?;
+    let (look, turn) = (Regular::new(&a), Adjoint::over(&unit, &a)?);
+    let [down_and_up, rows] = solve.parts();
+    let all = [
+        factor.erased(),
+        look.erased(),
+        down_and_up,
+        rows,
+        turn.erased(),
+    ];
+    let run = run_series(all, on).map_err(|error| LinalgError::of_run(error, a.rows()))?;
+    drop(unit);
+    Ok((a, joined([made, run])))
 }
 
-/// A⁻¹ from what [`factor`](super::factor) left, on all ranks, each of which calls it with its part;
-/// does not look for zero pivots.
+/// A⁻¹ from what [`factor`](super::factor) left, in its place, on all ranks, each of which calls it with
+/// its part; does not look for zero pivots.
 ///
-/// The factors are used up: no more than two matrices and some tiles are held at a time. 4n³/3
-/// flops.
+/// No more than two matrices and some tiles are held at a time. 4n³/3 flops; copies a factor's tile that
+/// is overwritten before all have read it: none where tasks run in the order of their priorities.
 ///
 /// # Errors
-/// If the factors are not of a square matrix, or a run fails.
+/// If the factors are not of a square matrix, or the run fails.
 pub fn invert<T: Scalar>(
     lu: TiledMatrix<T>,
     pivots: &Pivots<T>,
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
-    let adjoint = TiledMatrix::vacant(*lu.layout(), lu.memory().clone());
-    let solve = Solve::of_unit(&lu, pivots, &adjoint, backend)?;
-    let unit = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
-    let made = adjoint.fill(&unit, on).map_err(LinalgError::Run)?;
-    let solved = solve.run(on)?;
-    drop(lu);
-    let turn = Adjoint::new(&adjoint)?;
-    let turned = turn.run(on)?;
-    Ok((turn.into_matrix(), joined([made, solved, turned])))
+    let (unit, made) = unit_like(&lu, on)?;
+    let solve = Solve::of_unit(&lu, pivots, &unit, backend)?;
+    let (hand, turn) = (Hand { a: &lu }, Adjoint::over(&unit, &lu)?);
+    let [down_and_up, rows] = solve.parts();
+    let all = [hand.erased(), down_and_up, rows, turn.erased()];
+    let run = run_series(all, on).map_err(LinalgError::Run)?;
+    drop(unit);
+    Ok((lu, joined([made, run])))
+}
+
+/// I, cut and spread like a matrix.
+fn unit_like<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+    let unit = TiledMatrix::vacant(*a.layout(), a.memory().clone());
+    let identity = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
+    let made = unit.fill(&identity, on).map_err(LinalgError::Run)?;
+    Ok((unit, made))
+}
+
+/// The task space that hands on each tile of a matrix: to those who read it, and to who overwrites it.
+#[derive(Clone, Copy)]
+pub struct Hand<'a, T: Scalar> {
+    a: &'a TiledMatrix<T>,
+}
+
+task_space! {
+    /// A task for each tile.
+    pub enum HandTask;
+
+    impl<T: Scalar> TaskSpace for Hand<'_, T> {
+        type Datum = Tile<T>;
+        let mt = self.a.mt() as u32;
+        let nt = self.a.nt() as u32;
+        data A[m, n]
+            in self.a.store() at self.a.place(m, n)
+            on self.a.rank_of(m as usize, n as usize);
+
+        for n in 0..nt {
+            for m in 0..mt {
+                HandOn { m, n }: update A[m, n];
+            }
+        }
+
+        fn describe(&self, about: &mut Description) {
+            about.name("hand on").parameter("m", self.a.rows());
+            self.a.layout().describe(about);
+        }
+    }
 }

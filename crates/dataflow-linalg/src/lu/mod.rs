@@ -1,7 +1,8 @@
 //! LU: P·A = L·U of a matrix of any shape, by tiles.
 //!
 //! [`factor`] overwrites A by L and U and says which rows it swapped; [`factor_by_tournament`]
-//! chooses them otherwise, [`factor_unpivoted`] swaps none. [`factor_incremental`] swaps between two
+//! chooses them otherwise, [`factor_unpivoted`] swaps none. [`factor_and_solve`] makes one graph of
+//! factorisation and solution. [`factor_incremental`] swaps between two
 //! tiles at a time, and has [a solution of its own](solve_incremental). [`solve`] overwrites B by the solution
 //! of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`inverse`] makes A⁻¹; [`residual`] judges factors;
 //! [`condition`] and [`determinant`] say what they tell of A, [`error_bounds`] and [`improve`] what
@@ -28,12 +29,15 @@ mod body;
 mod check;
 mod exchanges;
 mod factor;
+mod gesv;
 mod incremental;
 mod inverse;
 mod moving;
+mod numbered;
 mod order;
 mod pivots;
 mod rank_rows;
+mod reorder;
 mod replay;
 mod solve;
 mod tournament;
@@ -43,13 +47,16 @@ mod unpivoted;
 pub use check::{Check, CheckTask, residual};
 pub use exchanges::Exchanges;
 pub use factor::{Factor, Task, expect_regular, factor, factor_by_tournament};
+pub use gesv::factor_and_solve;
 pub(crate) use incremental::INNER_BLOCK;
 pub use incremental::{Incremental, IncrementalTask, factor_incremental};
+pub(crate) use inverse::Hand;
 pub use inverse::{inverse, invert};
 pub use order::default_tile_order;
 pub use pivots::Pivots;
+pub use reorder::{Reorder, ReorderTask};
 pub use replay::{Replay, ReplayTask, solve_incremental};
-pub use solve::{Solve, SolveTask, solve};
+pub use solve::{Solve, solve};
 pub(crate) use tournament::first_entrant;
 pub use trust::{condition, determinant, error_bounds, improve};
 pub use unpivoted::{Unpivoted, UnpivotedTask, factor_unpivoted};

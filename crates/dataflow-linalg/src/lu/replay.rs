@@ -102,7 +102,7 @@ impl<'a, T: Scalar> Replay<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_lu_replay(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// Who changes tile (m, j) in step k on the way down, and by which flow.
@@ -148,18 +148,18 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
         about.parameter("nrhs", self.b.cols());
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "incremental");
-        about.class("Give").read("TILE").of("factor");
+        about.class("Give").read("TILE");
         about.class("GiveSteps").read("STEPS").of("steps");
         let forward = about.class("Forward").update("TILE");
-        let forward = forward.read("FACTOR").of("factor");
+        let forward = forward.read("FACTOR");
         forward.read("SWAPS").of("steps");
         let pair = about.class("Pair").update("TILE").update("BELOW");
-        let pair = pair.read("LEFT").of("factor");
+        let pair = pair.read("LEFT");
         pair.read("STEPS").of("steps");
         let backward = about.class("Backward").update("TILE");
-        backward.read("FACTOR").of("factor");
+        backward.read("FACTOR");
         let update = about.class("Update").update("TILE");
-        update.read("FACTOR").of("factor").read("SOLVED");
+        update.read("FACTOR").read("SOLVED");
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ReplayTask> + Send {

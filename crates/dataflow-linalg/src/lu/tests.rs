@@ -9,6 +9,7 @@ use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, Tile
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
 use dataflow_core::prelude::*;
+use dataflow_core::space::Erased;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -401,14 +402,16 @@ fn the_solution_is_proved_for_up_to_6_tiles_on_every_grid() {
             let (a, b) = (vacant((n, n), (p, q)), vacant((n, columns), (p, q)));
             let pivots = Pivots::new(&a);
             for op in OPS {
-                let space = Solve::new(&a, &pivots, op, &b, Backend::Auto).unwrap();
+                let solve = Solve::new(&a, &pivots, op, &b, Backend::Auto).unwrap();
+                let space = Erased::series(solve.parts(), 0..p * q).unwrap();
                 verify(&space, p * q).unwrap_or_else(|fault| {
                     panic!("{n} tiles, {columns}, {op:?} on {p} x {q}: {fault}")
                 });
             }
             if columns == 0 {
                 let unit = vacant((n, n), (p, q));
-                let space = Solve::of_unit(&a, &pivots, &unit, Backend::Auto).unwrap();
+                let solve = Solve::of_unit(&a, &pivots, &unit, Backend::Auto).unwrap();
+                let space = Erased::series(solve.parts(), 0..p * q).unwrap();
                 verify(&space, p * q)
                     .unwrap_or_else(|fault| panic!("inverse of {n} tiles on {p} x {q}: {fault}"));
             }

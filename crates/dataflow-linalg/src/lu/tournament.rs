@@ -22,6 +22,7 @@
 use super::body::columns_mut;
 use super::factor::Task::{Gather, Merge, Panel};
 use super::factor::{Factor, Task};
+use super::numbered::{self, Numbered, stored_width};
 use super::pivots::{Swaps, order, raising};
 use crate::kernel::{eliminate, getrf};
 use crate::matrix::{Format, Tile};
@@ -54,7 +55,7 @@ impl<T: Scalar> Factor<'_, T> {
         match v.checked_sub(self.entrants(k)) {
             Some(i) => {
                 let r = self.groups.owner(k + i);
-                (Gather { r, k }, self.groups.most())
+                (Gather { r, k }, self.gathered())
             }
             None => (Merge { v, k }, WINNERS),
         }
@@ -83,7 +84,7 @@ impl<T: Scalar> Factor<'_, T> {
     pub(super) fn enter(&self, r: u32, k: u32, to: &mut impl Successors<Self>) {
         let leaf = self.entrants(k) + self.groups.distance(r, k) as u32;
         let (target, its) = Self::match_of(leaf, k);
-        to.task(self.groups.most(), target, its);
+        to.task(self.gathered(), target, its);
     }
 
     /// Hands on the winners at a node.
@@ -109,12 +110,7 @@ impl<T: Scalar> Factor<'_, T> {
     ) -> Tile<T> {
         let width = stack.cols();
         let winners = self.winners(&mut stack);
-        let mut set = Tile::unspecified(
-            width + 1,
-            winners.len(),
-            Format::ColumnMajor,
-            self.a.memory(),
-        );
+        let mut set = numbered::room(width, winners.len(), self.a.memory());
         // The row of the stack that each tile begins with.
         let mut top = 0;
         let tops = tiles.iter().map(|tile| {
@@ -129,13 +125,13 @@ impl<T: Scalar> Factor<'_, T> {
             .map(|m| self.a.row_range(m as usize).start);
         let first_rows: Vec<usize> = first_rows.map(|row| row - rows_above).collect();
         let mut rows = vec![Vec::new(); tiles.len()];
-        for (at, &row) in winners.iter().enumerate() {
+        let into = numbered::rows_mut(set.as_mut_slice(), width);
+        for ((&row, mut into), at) in winners.iter().zip(into).zip(numbered::places(width)) {
             let row = row as usize;
             let tile = tops.partition_point(|&top| top <= row) - 1;
             let i = row - tops[tile];
-            rows[tile].push((i, at * (width + 1)));
-            let column = &mut set.as_mut_slice()[at * (width + 1)..][..width + 1];
-            set_number(&mut column[width], (first_rows[tile] + i) as u32);
+            rows[tile].push((i, at));
+            into.set_number((first_rows[tile] + i) as u32);
         }
         for (tile, rows) in tiles.iter().zip(&rows) {
             tile.copy_rows(rows, set.as_mut_slice());
@@ -156,26 +152,21 @@ impl<T: Scalar> Factor<'_, T> {
     /// WINNERS ← of two sets the rows that win.
     pub(super) fn merge(&self, flows: &mut Flows<'_, Tile<T>>) {
         let [first, made, second] = flows.slots();
-        let sets = [first.read(), second.read()];
-        let height = sets[0].rows();
+        let sets = [first, second].map(|set| Numbered::of(set.read()));
         let winners = self.winners(&mut self.stacked(&sets));
-        let mut set =
-            Tile::unspecified(height, winners.len(), Format::ColumnMajor, self.a.memory());
+        let mut set = numbered::room(sets[0].width(), winners.len(), self.a.memory());
         for (into, &row) in columns_mut(&mut set).zip(&winners) {
-            into.copy_from_slice(column(&sets, row));
+            into.copy_from_slice(row_of(&sets, row));
         }
         made.put(set);
     }
 
     /// The rows of some sets, one below the other, without their numbers.
-    fn stacked(&self, sets: &[&Tile<T>]) -> Tile<T> {
-        let height = sets.iter().map(|set| set.cols()).sum();
-        let width = sets[0].rows() - 1;
+    fn stacked(&self, sets: &[Numbered<'_, T>]) -> Tile<T> {
+        let (height, width) = (sets.iter().map(Numbered::len).sum(), sets[0].width());
         let mut stack = Tile::unspecified(height, width, Format::ColumnMajor, self.a.memory());
         for (j, into) in columns_mut(&mut stack).enumerate() {
-            let rows = sets
-                .iter()
-                .flat_map(|set| set.as_slice().chunks_exact(width + 1));
+            let rows = sets.iter().flat_map(Numbered::whole);
             into.iter_mut().zip(rows).for_each(|(x, row)| *x = row[j]);
         }
         stack
@@ -190,17 +181,12 @@ impl<T: Scalar> Factor<'_, T> {
         else {
             return;
         };
-        let sets: Vec<&Tile<T>> = [Some(first.read()), second.get()]
-            .into_iter()
-            .flatten()
-            .collect();
-        let width = sets[0].rows() - 1;
+        let sets = [Some(first.read()), second.get()];
+        let sets: Vec<_> = sets.into_iter().flatten().map(Numbered::of).collect();
         let mut factors = self.stacked(&sets);
         let winners = self.winners(&mut factors);
-        let numbers: Vec<u32> = winners
-            .iter()
-            .map(|&row| number(column(&sets, row)[width]))
-            .collect();
+        let numbers: Vec<u32> = sets.iter().flat_map(Numbered::numbers).collect();
+        let numbers: Vec<u32> = winners.iter().map(|&row| numbers[row as usize]).collect();
         let packed = Swaps::pack(&raising(&numbers), self.a.memory());
         let (moved, top) = (Swaps::of(&packed), top.read());
         for (r, slot) in (k..self.groups.mt).zip(slots) {
@@ -222,22 +208,22 @@ impl<T: Scalar> Factor<'_, T> {
         fallen: &[(&u32, &u32)],
     ) -> Tile<T> {
         let width = factors.cols();
-        let behind = (1 + fallen.len() * (width + 1)).div_ceil(height);
+        let behind = (1 + fallen.len() * stored_width(width)).div_ceil(height);
         let mut seat = Tile::new(height, width + behind, Format::ColumnMajor, self.a.memory());
         let (square, rest) = seat.as_mut_slice().split_at_mut(height * width);
         let columns = factors.as_slice().chunks_exact(factors.rows());
         for (into, from) in square.chunks_exact_mut(height).zip(columns) {
             into.copy_from_slice(&from[..height]);
         }
-        let [count, rows @ ..] = rest else {
+        let Some((count, rows)) = rest.split_at_mut_checked(1) else {
             return seat;
         };
-        set_number(count, fallen.len() as u32);
+        numbered::set_number(count, fallen.len() as u32);
         let fillers = fallen.iter().map(|&(_, &filler)| filler as usize);
-        let fillers: Vec<_> = fillers.zip((0..).step_by(width + 1)).collect();
+        let fillers: Vec<_> = fillers.zip(numbered::places(width)).collect();
         top.copy_rows(&fillers, rows);
-        for (row, &(&touched, _)) in rows.chunks_exact_mut(width + 1).zip(fallen) {
-            set_number(&mut row[width], touched);
+        for (mut row, &(&touched, _)) in numbered::rows_mut(rows, width).zip(fallen) {
+            row.set_number(touched);
         }
         seat
     }
@@ -245,15 +231,11 @@ impl<T: Scalar> Factor<'_, T> {
     /// TILE ← its part of the factors of panel k.
     pub(super) fn sit(&self, (m, k): (u32, u32), tile: &mut Tile<T>, seat: &Tile<T>) {
         let (height, width) = (seat.rows(), tile.cols());
-        let (factors, rest) = seat.as_slice().split_at(height * width);
-        let fallen = rest[1..]
-            .chunks_exact(width + 1)
-            .take(number(rest[0]) as usize);
-        let places = fallen.map(|row| self.tile_of(number(row[width]), k));
-        let places = places.zip((1..).step_by(width + 1));
-        let here = places.filter(|((at, _), _)| *at == m);
-        let rows: Vec<_> = here.map(|((_, i), from)| (i, from)).collect();
-        tile.set_rows(&rows, rest);
+        let (factors, behind) = seat.as_slice().split_at(height * width);
+        let (count, rows) = behind.split_at(1);
+        let fallen = &rows[..numbered::number(count) as usize * stored_width(width)];
+        let here = self.rows_of_tile((m, k), Numbered::stored(fallen, width));
+        tile.set_rows(&here, fallen);
         if m != k {
             return eliminate(self.backend, seat, tile);
         }
@@ -287,23 +269,8 @@ pub(crate) fn first_entrant(v: u32, entrants: u32) -> u32 {
     leaf.map_or(0, |leaf| leaf - entrants)
 }
 
-/// A row of some sets, counted through all of them.
-fn column<'s, T: Scalar>(sets: &[&'s Tile<T>], row: u32) -> &'s [T] {
-    let mut row = row as usize;
-    for set in sets {
-        match row.checked_sub(set.cols()) {
-            None => return &set.as_slice()[row * set.rows()..][..set.rows()],
-            Some(beyond) => row = beyond,
-        }
-    }
-    &[]
-}
-
-/// The number that stands in the place of an element.
-fn number<T: Scalar>(element: T) -> u32 {
-    bytemuck::cast_slice(&[element])[0]
-}
-
-fn set_number<T: Scalar>(element: &mut T, number: u32) {
-    bytemuck::cast_slice_mut(std::slice::from_mut(element))[0] = number;
+/// A row of some sets with its number, counted through all of them.
+fn row_of<'s, T: Scalar>(sets: &[Numbered<'s, T>], row: u32) -> &'s [T] {
+    let mut rows = sets.iter().flat_map(Numbered::whole);
+    rows.nth(row as usize).unwrap_or_default()
 }

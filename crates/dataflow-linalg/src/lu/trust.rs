@@ -8,7 +8,7 @@ use crate::determinant::{Determinant, of_diagonal};
 use crate::error::{LinalgError, TileError};
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
-use crate::matrix::{Layout, LayoutError, TiledMatrix};
+use crate::matrix::{Layout, TiledMatrix};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -50,10 +50,8 @@ pub fn condition<T: Scalar>(
     if lu.rows() == 0 {
         return Ok(1.0);
     }
-    let column = Layout::general(lu.rows(), 1, lu.nb());
-    let column = column
-        .and_then(|column| column.distributed(*lu.distribution(), lu.layout().rank()))
-        .map_err(|error: LayoutError| LinalgError::Shape(error.to_string()))?;
+    let column = Layout::general(lu.rows(), 1, lu.nb())?;
+    let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
     let estimate = inverse_norm(lu.rows(), |op: Op, x: &mut [T]| {
         let b = TiledMatrix::from_fn(column, |row, _| x[row]);
         solve(lu, pivots, op, &b, backend, on)?;

@@ -29,7 +29,7 @@ use dataflow_core::prelude::*;
 #[derive(Clone, Copy)]
 pub struct Unpivoted<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,
-    backend: Backend,
+    pub(super) backend: Backend,
     mt: u32,
     nt: u32,
     lookahead: Option<Lookahead>,
@@ -99,7 +99,7 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_lu_unpivoted(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 }
 

@@ -47,7 +47,7 @@ impl<T: Scalar> TiledMatrix<T> {
             tiles,
         };
         // No other rank has a part in it.
-        T::run_fill(&fill, &Context::new(on).across(&Alone))
+        T::run_tiles(&fill.erased(), &Context::new(on).across(&Alone))
     }
 }
 

@@ -11,7 +11,7 @@
 //! | how does one matrix become another, cut anew or transposed? | [`transfer`] |
 //! | how does a rank get all of it? | `collect` |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
-//! | how large is it, is it finite, is a result right? | [`norm`], `scan`, [`check`], [`digest`] |
+//! | how large is it, is it finite, is a result right? | [`norm`], `scan`, [`Regular`], [`check`], [`digest`] |
 
 pub mod tile;
 
@@ -34,6 +34,7 @@ mod collect;
 pub mod digest;
 pub mod norm;
 mod piece;
+mod regular;
 mod scan;
 pub mod transfer;
 
@@ -44,5 +45,6 @@ pub use entries::{Adjoint, ColumnMajor, Entries};
 pub(crate) use fill::Fill;
 pub use layout::{Layout, LayoutError, Structure};
 pub use piece::Piece;
+pub use regular::{Regular, RegularTask};
 pub use tile::{Format, Part, Tile};
 pub use tiled::TiledMatrix;

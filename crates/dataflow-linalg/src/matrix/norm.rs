@@ -23,6 +23,7 @@ use pulp::{Arch, NullaryFnOnce};
 
 /// Which norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Norm {
     /// Largest sum of moduli in a column.
     One,

@@ -30,7 +30,7 @@ impl<T: Scalar> TiledMatrix<T> {
     pub fn scan(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let lower = self.structure() == Structure::Lower;
         let scan = EachTile::new("scan", self.layout(), |i, j| {
-            let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
+            let tile = self.tile_at(i, j)?;
             let part = if lower && i == j {
                 Part::Triangle
             } else {
@@ -47,29 +47,6 @@ impl<T: Scalar> TiledMatrix<T> {
             ))
         });
         let found = scan.run(on);
-        found.map_err(|error| LinalgError::of_run(error, self.rows()))
-    }
-
-    /// Looks for a zero on the diagonal of a triangle; every rank looks through its own tiles.
-    ///
-    /// # Errors
-    /// [`LinalgError::Singular`]: the first, the same on every rank; and what
-    /// [`run_across`](dataflow_core::run_across) answers.
-    pub(crate) fn expect_regular(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let search = EachTile::new("search for zero pivots", self.layout(), |i, j| {
-            if i != j {
-                return Ok(());
-            }
-            let tile = self.tile_at(i, j).map_err(|absent| absent.to_string())?;
-            let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d));
-            match diagonal.position(|pivot| pivot == T::zero()) {
-                Some(d) => Err(LinalgError::singular(
-                    (self.row_range(i).start + d + 1) as u64,
-                )),
-                None => Ok(()),
-            }
-        });
-        let found = search.run(on);
         found.map_err(|error| LinalgError::of_run(error, self.rows()))
     }
 }

@@ -260,6 +260,7 @@ impl<T: Scalar> Tile<T> {
     ///
     /// # Panics
     /// If the format has sub-tiles of order 0, or the tile more bytes than can be addressed.
+    #[track_caller]
     pub fn new(rows: usize, cols: usize, format: Format, memory: &Arc<dyn Memory>) -> Self {
         let mut tile = Self::unspecified(rows, cols, format, memory);
         tile.as_mut_slice().fill(T::zero());
@@ -270,6 +271,7 @@ impl<T: Scalar> Tile<T> {
     ///
     /// # Panics
     /// As [`new`](Self::new).
+    #[track_caller]
     pub fn from_fn(
         rows: usize,
         cols: usize,
@@ -306,6 +308,7 @@ impl<T: Scalar> Tile<T> {
     }
 
     /// A tile whose elements are whatever the memory holds.
+    #[track_caller]
     pub(crate) fn unspecified(
         rows: usize,
         cols: usize,
@@ -420,6 +423,7 @@ impl<T: Scalar> Tile<T> {
     ///
     /// # Panics
     /// If the tile has no such element.
+    #[track_caller]
     pub fn get(&self, i: usize, j: usize) -> T {
         self.as_slice()[self.index(i, j)]
     }
@@ -428,11 +432,13 @@ impl<T: Scalar> Tile<T> {
     ///
     /// # Panics
     /// If the tile has no such element.
+    #[track_caller]
     pub fn set(&mut self, i: usize, j: usize, value: T) {
         let index = self.index(i, j);
         self.as_mut_slice()[index] = value;
     }
 
+    #[track_caller]
     fn index(&self, i: usize, j: usize) -> usize {
         let Layout { rows, cols, .. } = self.layout;
         assert!(
@@ -499,6 +505,7 @@ impl<T: Scalar> Tile<T> {
     ///
     /// # Panics
     /// If `ld` is less than the number of rows or `from` ends before the last element.
+    #[track_caller]
     pub fn read_column_major(&mut self, from: &[T], ld: usize) {
         let layout = self.layout;
         layout.expect_column_major(from.len(), ld);
@@ -518,6 +525,7 @@ impl<T: Scalar> Tile<T> {
     ///
     /// # Panics
     /// If `ld` is less than the number of rows or `to` ends before the last element.
+    #[track_caller]
     pub fn write_column_major(&self, to: &mut [T], ld: usize) {
         self.layout.expect_column_major(to.len(), ld);
         let mut rest = self.as_slice();
@@ -533,6 +541,7 @@ impl<T: Scalar> Tile<T> {
 
 impl Layout {
     /// Panics unless a column-major block of `length` elements holds a tile of this shape.
+    #[track_caller]
     fn expect_column_major(&self, length: usize, ld: usize) {
         let Self { rows, cols, .. } = *self;
         if rows > 0 && cols > 0 {

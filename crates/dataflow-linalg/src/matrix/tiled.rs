@@ -209,6 +209,7 @@ impl<T: Scalar> TiledMatrix<T> {
     ///
     /// # Panics
     /// If the strip is too small for the column.
+    #[track_caller]
     pub fn write_strip(&self, j: usize, strip: &mut [T], ld: usize) -> Result<(), TileError> {
         for i in 0..self.mt() {
             let start = self.row_range(i).start;

@@ -35,14 +35,15 @@ fn received(view: &View, m: usize, k: usize) -> usize {
     usize::from(m >= k && view.reads_column(m, k))
 }
 
-/// [`cholesky::Solve`](crate::cholesky::Solve): the factor, and the right-hand sides that become the
+/// [`cholesky::solve`](crate::cholesky::solve()): the factor, and the right-hand sides that become the
 /// solution.
 pub fn cholesky_solve<T: Scalar>([l, b]: [&Layout; 2], workers: usize) -> Needs {
     let (of_l, of_b) = (View::of::<T>(l), View::of::<T>(b));
     let any = of_b.meets_cols(0..of_b.nt);
-    // A tile of L goes to those who have its row of B, and back up to those who have its column.
+    // A tile of L goes to those who have its row of B, and back up to those who have its column; one on the
+    // diagonal once.
     let factor = of_l.sum(|m, k| match m >= k && any {
-        true => usize::from(of_b.in_row(m)) + usize::from(of_b.in_row(k)),
+        true => usize::from(of_b.in_row(m)) + usize::from(m > k && of_b.in_row(k)),
         false => 0,
     });
     // What is solved down and up.

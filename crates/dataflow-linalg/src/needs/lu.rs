@@ -312,14 +312,21 @@ pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Nee
     run.beside(matrix::<T>(lu).and(matrix::<T>(b)))
 }
 
-/// [`lu::inverse`](crate::lu::inverse()): the factors and A⁻ᴴ, then that and A⁻¹.
+/// [`lu::inverse`](crate::lu::inverse()): the factors and A⁻ᴴ, which A⁻¹ takes the place of the factors
+/// from.
+///
+/// On one rank it is for tasks in the order of their priorities.
 pub fn lu_inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
     let solved = lu_solve::<T>([layout; 2], Op::ConjTranspose, workers);
+    // A factor that is overwritten before all have read it is copied; on one worker none is.
+    let in_order = !view.is_spread() && workers == 1;
     let turned = Needs {
         held: 0,
         received: view.sum(|m, n| usize::from(view.is_here(n, m))),
-        workspace: 0,
+        workspace: view.sum_here(|_, _| usize::from(!in_order)),
     };
-    lu::<T>(layout, workers).then(solved).then(turned)
+    lu::<T>(layout, workers)
+        .overlapping(solved)
+        .overlapping(turned)
 }

@@ -81,6 +81,15 @@ impl Needs {
         }
     }
 
+    /// One after the other as one graph, what is held being the same or a part of it: the rest may be
+    /// there at once.
+    pub fn overlapping(self, other: Needs) -> Needs {
+        Needs {
+            held: self.held.max(other.held),
+            ..self.and(other)
+        }
+    }
+
     /// Beside what is held already.
     fn beside(self, held: Needs) -> Needs {
         Needs {
@@ -106,6 +115,7 @@ impl Needs {
 
 /// A run that cannot fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DoesNotFit {
     /// What it needs.
     pub needs: Needs,

@@ -55,7 +55,8 @@ pub fn herk<T: Scalar>(op: Op, [a, c]: [&Layout; 2], workers: usize) -> Needs {
     run.beside(matrix::<T>(a).and(matrix::<T>(c)))
 }
 
-/// [`product::Triangular`](crate::product::Triangular): B ← op(A)·B, or B·op(A), or with the inverse.
+/// [`product::Triangular`](crate::product::Triangular): B ← op(A)·B, or B·op(A); or with the inverse, a
+/// [`product::Substitution`](crate::product::Substitution).
 ///
 /// - `triangle`: of A, as it is stored
 pub fn triangular<T: Scalar>(

@@ -110,7 +110,8 @@ pub fn least_squares<T: Scalar>(
         let turned = qr_apply::<T>((a, options), Side::Left, b, workers);
         let turned = turned.beside(factored);
         let solved = solve::<T>(a, &x, false, workers);
-        return Ok(factored.then(turned).then(solved).and(sides));
+        let all = factored.overlapping(turned).overlapping(solved);
+        return Ok(all.and(sides));
     }
     let adjoint = alike(a, (n, m))?;
     let (of_a, of_adjoint) = (View::of::<T>(a), View::of::<T>(&adjoint));
@@ -123,7 +124,8 @@ pub fn least_squares<T: Scalar>(
     let turned = qr_apply::<T>((&adjoint, options), Side::Left, &x, workers);
     let turned = turned.beside(factored);
     let solved = solve::<T>(&adjoint, &x, true, workers);
-    let all = made.then(factored).then(solved).then(turned);
+    let all = made.overlapping(factored).overlapping(solved);
+    let all = all.overlapping(turned);
     Ok(all.and(matrix::<T>(a)).and(sides))
 }
 

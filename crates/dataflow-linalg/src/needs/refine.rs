@@ -5,8 +5,8 @@ use crate::kernel::Op;
 use crate::matrix::{Layout, Structure};
 use crate::scalar::Scalar;
 
-/// The factors of A and the solution of A·X = B with them, both in place: by Cholesky of a lower
-/// matrix, by LU of another.
+/// The factors of A and the solution of A·X = B with them, both in place and as one graph: by Cholesky of a
+/// lower matrix, by LU of another.
 pub fn solve<T: Scalar>([a, b]: [&Layout; 2], workers: usize) -> Needs {
     let (factored, solved) = match a.structure() {
         Structure::Lower => {
@@ -18,7 +18,7 @@ pub fn solve<T: Scalar>([a, b]: [&Layout; 2], workers: usize) -> Needs {
             (lu::<T>(a, workers), solved)
         }
     };
-    factored.and(matrix::<T>(b)).then(solved)
+    factored.and(matrix::<T>(b)).overlapping(solved)
 }
 
 /// [`refine::solve`](crate::refine::solve) of A·X = B: both and X; in the lower precision A and B

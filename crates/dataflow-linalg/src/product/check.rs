@@ -17,7 +17,7 @@ use crate::kernel::Backend;
 use crate::matrix::check::{Block, Form, Rounding, backward_error, subtract};
 use crate::matrix::norm::{Norm, norm};
 use crate::matrix::tiled::gather;
-use crate::matrix::{EachTile, Entries, Layout, LayoutError, TiledMatrix};
+use crate::matrix::{EachTile, Entries, Layout, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 
@@ -95,7 +95,7 @@ pub fn defect<T: Scalar>(
     let right = cut_alike(x.shape(), c)?;
     let rest = TiledMatrix::vacant(*c.layout(), c.memory().clone());
     let each = EachTile::new("defect", c.layout(), |i, j| {
-        let tile = c.tile_at(i, j).map_err(|absent| absent.to_string())?;
+        let tile = c.tile_at(i, j)?;
         let (rows, cols) = (tile.rows(), tile.cols());
         let mut difference = vec![T::zero(); rows * cols];
         tile.write_column_major(&mut difference, rows.max(1));
@@ -110,8 +110,7 @@ pub fn defect<T: Scalar>(
         }
         let (top, first) = (c.row_range(i).start, c.col_range(j).start);
         let entries = |row: usize, col: usize| difference[row - top + (col - first) * rows];
-        let filled = rest.fill_tile(i, j, &entries);
-        filled.map_err(|absent| absent.to_string().into())
+        Ok(rest.fill_tile(i, j, &entries)?)
     });
     each.run(on).map_err(LinalgError::Run)?;
     measured(a, x, &rest, on)
@@ -122,8 +121,7 @@ fn cut_alike<T: Scalar>(
     (rows, cols): (usize, usize),
     c: &TiledMatrix<T>,
 ) -> Result<Layout, LinalgError> {
-    let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
-    Layout::general(rows, cols, c.nb()).map_err(wrong)
+    Ok(Layout::general(rows, cols, c.nb())?)
 }
 
 /// The norms of what is left and of the operands.

@@ -99,7 +99,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_gemm(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// The update that a tile first used at (m, k) of op(A), or at (k, n) of op(B), waits for: on the

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | [`gemm`] | C ← α·op(A)·op(B) + β·C; an operand that is stored as its lower triangle stands for the symmetric, or Hermitian, matrix it is: `symm`, `hemm` | [`Gemm`]; [`Torus`] from neighbour to neighbour |
 //! | [`herk`], [`syrk`] | C ← α·op(A)·op(A)ᴴ + β·C, or with the plain transpose; the lower triangle | [`Herk`] |
-//! | [`trmm`], [`trsm`] | B ← α·op(A)·B, α·op(A)⁻¹·B, or from the right, with a triangle of A | [`Triangular`] |
+//! | [`trmm`] | B ← α·op(A)·B, or from the right, with a triangle of A | [`Triangular`] |
+//! | [`trsm`] | B ← α·op(A)⁻¹·B, or from the right | [`Substitution`] |
 //!
 //! [`residual`] judges solutions and inverses by a product, [`defect`] judges a product.
 //!
@@ -27,6 +28,7 @@ mod operand;
 
 mod gemm;
 mod herk;
+mod substitution;
 mod torus;
 mod triangular;
 
@@ -38,8 +40,9 @@ pub use gemm::{Gemm, ProductTask, gemm};
 pub use herk::{Herk, HerkTask, herk, syrk};
 pub use operand::Operand;
 pub use order::default_tile_order;
+pub use substitution::{Substitution, SubstitutionTask, trsm};
 pub use torus::{Torus, TorusTask};
-pub use triangular::{Triangular, TriangularOperand, TriangularTask, trmm, trsm};
+pub use triangular::{Triangular, TriangularOperand, TriangularTask, trmm};
 
 #[cfg(test)]
 mod cases;

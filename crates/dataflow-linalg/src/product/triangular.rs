@@ -1,37 +1,34 @@
-//! Products with a triangle, or with its inverse: B ← α·op(A)·B and α·B·op(A), BLAS's `trmm`;
-//! B ← α·op(A)⁻¹·B and α·B·op(A)⁻¹, BLAS's `trsm`.
+//! Products with a triangle: B ← α·op(A)·B and α·B·op(A), BLAS's `trmm`.
 //!
 //! # Law
 //! Every side, triangle and operation is one graph. From the right, rows and columns of B change
-//! places. Its rows have turns, in the order in which the triangle can be solved; a row is updated
-//! with those of turns 0, 1, … before its own, in this order. A solve updates with rows that are
-//! done, and divides by the tile on the diagonal last; a product multiplies by it first, and updates
-//! with rows as they were. So the bits depend on the matrices, the tile order and the backend only.
+//! places. Its rows have turns, in the order in which the triangle could be solved; a row is multiplied by
+//! the tile on the diagonal, then updated with those of turns 0, 1, … before its own, as they were, in
+//! this order. So the bits depend on the matrices, the tile order and the backend only.
 //!
 //! # Over ranks
-//! A task runs where its tile of B lives. A tile of A is given once to each rank that needs it, at
-//! most [`AHEAD`] turns early; those on the diagonal of a product at once.
+//! A task runs where its tile of B lives. A tile of A is given once to each rank that needs it.
+//!
+//! # Elsewhere
+//! With the inverse of a triangle: `substitution`.
 
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_add, scale, trmm_op, trsm_op};
+use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_add, scale, trmm_op};
 use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
-/// How many turns before its first use a tile of A may be given to other ranks.
-const AHEAD: u32 = 4;
-
 /// A triangle of a square matrix, as it is, transposed or conjugated.
 ///
 /// The other triangle is not read; a matrix that is stored as [`Structure::Lower`] has a lower one.
 #[derive(Clone, Copy, Debug)]
 pub struct TriangularOperand<'a, T: Scalar> {
-    matrix: &'a TiledMatrix<T>,
-    op: Op,
-    triangle: Triangle,
-    diagonal: Diagonal,
+    pub(super) matrix: &'a TiledMatrix<T>,
+    pub(super) op: Op,
+    pub(super) triangle: Triangle,
+    pub(super) diagonal: Diagonal,
 }
 
 impl<'a, T: Scalar> TriangularOperand<'a, T> {
@@ -65,11 +62,10 @@ impl<'a, T: Scalar> TriangularOperand<'a, T> {
     }
 }
 
-/// The task space of a product with a triangle or its inverse: a task for each tile of both, and one
-/// for each tile of A in each tile column of B.
+/// The task space of a product with a triangle: a task for each tile of B, one for each tile of A in
+/// each tile column of B, and over ranks one for each tile of A.
 #[derive(Clone, Copy, Debug)]
 pub struct Triangular<'a, T: Scalar> {
-    solves: bool,
     side: Side,
     alpha: T,
     a: TriangularOperand<'a, T>,
@@ -79,41 +75,6 @@ pub struct Triangular<'a, T: Scalar> {
     nt: u32,
     /// Tile columns of B; its tile rows from the right.
     columns: u32,
-    /// Turns that tiles may be given ahead; all of them on one rank.
-    ahead: u32,
-}
-
-/// Overwrites `b` by the X of op(A)·X = α·B, or of X·op(A) = α·B. n·m² flops on the left, m·n² on
-/// the right; copies no tile.
-///
-/// With α = 0 nothing is read. A zero on the diagonal is not looked for.
-///
-/// # Errors
-/// If shapes or tile orders disagree, B is A or not stored as [`Structure::General`], or the upper
-/// triangle is asked for of a matrix that is stored as [`Structure::Lower`]; if the run fails.
-///
-/// # Examples
-/// ```
-/// use dataflow_core::port::Inline;
-/// use dataflow_linalg::kernel::{Backend, Op, Side};
-/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
-/// use dataflow_linalg::product::{TriangularOperand, trsm};
-/// let l = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[2.0, 0.0], [1.0, 4.0]][i][j]);
-/// let b = TiledMatrix::from_fn(Layout::general(1, 2, 1)?, |_, j| [4.0, 10.0][j]);
-/// let l = TriangularOperand::lower(&l).with(Op::Transpose);
-/// trsm(Side::Right, 1.0, l, &b, Backend::Auto, &Inline)?;
-/// assert_eq!(b.to_column_major()?, [2.0, 2.0]); // [2, 2]·Lᵀ = [4, 10]
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn trsm<T: Scalar>(
-    side: Side,
-    alpha: T,
-    a: TriangularOperand<'_, T>,
-    b: &TiledMatrix<T>,
-    backend: Backend,
-    on: &dyn Executor,
-) -> Result<Report, LinalgError> {
-    Triangular::solve(side, alpha, a, b, backend)?.run(on)
 }
 
 /// Overwrites `b` by α·op(A)·B, or by α·B·op(A). n·m² flops on the left, m·n² on the right; copies
@@ -122,7 +83,7 @@ pub fn trsm<T: Scalar>(
 /// With α = 0 nothing is read.
 ///
 /// # Errors
-/// As [`trsm`].
+/// As [`trsm`](super::trsm).
 pub fn trmm<T: Scalar>(
     side: Side,
     alpha: T,
@@ -131,57 +92,35 @@ pub fn trmm<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    Triangular::multiply(side, alpha, a, b, backend)?.run(on)
+    Triangular::new(side, alpha, a, b, backend)?.run(on)
 }
 
 impl<'a, T: Scalar> Triangular<'a, T> {
-    /// The space of [`trsm`] for matrices with the same tile order; each may have a distribution of
+    /// The space of [`trmm`] for matrices with the same tile order; each may have a distribution of
     /// its own.
     ///
     /// # Errors
-    /// As [`trsm`].
-    pub fn solve(
+    /// As [`trmm`].
+    pub fn new(
         side: Side,
         alpha: T,
         a: TriangularOperand<'a, T>,
         b: &'a TiledMatrix<T>,
         backend: Backend,
     ) -> Result<Self, LinalgError> {
-        fits(side, a, b)?;
+        expect_fit(side, a, b)?;
         let (along, columns) = match side {
             Side::Left => (b.mt(), b.nt()),
             Side::Right => (b.nt(), b.mt()),
         };
-        let n_ranks = [a.matrix, b].map(|x| x.distribution().n_ranks());
-        let nt = along as u32;
         Ok(Triangular {
-            solves: true,
             side,
             alpha,
             a,
             b,
             backend,
-            nt,
+            nt: along as u32,
             columns: columns as u32,
-            ahead: if n_ranks == [1; 2] { nt } else { AHEAD },
-        })
-    }
-
-    /// The space of [`trmm`].
-    ///
-    /// # Errors
-    /// As [`trsm`].
-    pub fn multiply(
-        side: Side,
-        alpha: T,
-        a: TriangularOperand<'a, T>,
-        b: &'a TiledMatrix<T>,
-        backend: Backend,
-    ) -> Result<Self, LinalgError> {
-        let solve = Triangular::solve(side, alpha, a, b, backend)?;
-        Ok(Triangular {
-            solves: false,
-            ..solve
         })
     }
 
@@ -190,7 +129,12 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_triangular(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+    }
+
+    fn is_spread(&self) -> bool {
+        let n_ranks = [self.a.matrix, self.b].map(|matrix| matrix.distribution().n_ranks());
+        n_ranks != [1; 2]
     }
 
     /// The row that has a turn.
@@ -224,19 +168,19 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         (self.a.op, (self.a.triangle, self.a.diagonal), tile)
     }
 
-    /// B ← B ± op(A) · other, or other · op(A).
-    fn add(&self, sign: T, factor: &Tile<T>, other: &Tile<T>, tile: &mut Tile<T>) {
+    /// B ← B + op(A) · other, or other · op(A).
+    fn add(&self, factor: &Tile<T>, other: &Tile<T>, tile: &mut Tile<T>) {
         let (factor, other) = ((self.a.op, factor), (Op::NoTranspose, other));
         let (left, right) = match self.side {
             Side::Left => (factor, other),
             Side::Right => (other, factor),
         };
-        gemm_add(self.backend, sign, left, right, tile);
+        gemm_add(self.backend, T::one(), left, right, tile);
     }
 }
 
-/// Whether there is such a product.
-fn fits<T: Scalar>(
+/// Refuses a triangle and a matrix of which there is no product.
+pub(super) fn expect_fit<T: Scalar>(
     side: Side,
     a: TriangularOperand<'_, T>,
     b: &TiledMatrix<T>,
@@ -276,17 +220,15 @@ fn fits<T: Scalar>(
 
 task_space! {
     /// The tasks of a product with a triangle: m and k are turns of tile rows of B, n is their column
-    /// (from the right: turns of columns, and a row). A solve subtracts and solves, a product multiplies
-    /// and adds.
+    /// (from the right: turns of columns, and a row).
     pub enum TriangularTask;
 
     impl<T: Scalar> TaskSpace for Triangular<'_, T> {
         type Datum = Tile<T>;
         let nt = self.nt;
         let columns = self.columns;
-        let ahead = self.ahead;
-        let solves = u32::from(self.solves);
         let reads = u32::from(self.alpha != T::zero() && self.columns > 0);
+        let gives = u32::from(self.is_spread());
         data A[m, k] where k <= m && m < nt
             in self.a.matrix.store() at { let (i, j) = self.of_a(m, k); self.a.matrix.place(i, j) }
             on { let (i, j) = self.of_a(m, k); self.a.matrix.rank_of(i as usize, j as usize) };
@@ -301,49 +243,30 @@ task_space! {
             }
         }
         if reads > 0 {
-            for m in 0..nt {
-                for k in 0..=m {
-                    Give { m, k }: give tile = A[m, k], order after;
-                }
-            }
-            if solves > 0 {
+            if gives > 0 {
                 for m in 0..nt {
-                    for n in 0..columns {
-                        for k in 0..m {
-                            // B[m,n] ← B[m,n] − op(A)[m,k] · B[k,n]
-                            Subtract { m, k, n }:
-                                update tile = B[m, n], read factor = A[m, k], read other = B[k, n],
-                                order done
-                                => self.add(-T::one(), factor, other, tile);
-                        }
-                        // B[m,n] ← op(A)[m,m]⁻¹ · B[m,n]
-                        Solve { m, n }: update tile = B[m, n], read factor = A[m, m]
-                            => trsm_op(self.backend, self.side, self.factor(factor), tile);
+                    for k in 0..=m {
+                        Give { m, k }: give A[m, k];
                     }
                 }
-            } else {
-                for m in (0..nt).rev() {
-                    for n in 0..columns {
-                        // B[m,n] ← op(A)[m,m] · B[m,n]
-                        Multiply { m, n }: update tile = B[m, n], read factor = A[m, m]
-                            => trmm_op(T::one(), self.side, self.factor(factor), tile);
-                        for k in 0..m {
-                            // B[m,n] ← B[m,n] + op(A)[m,k] · B[k,n]
-                            Add { m, k, n }:
-                                update tile = B[m, n], read factor = A[m, k], read other = B[k, n],
-                                order done
-                                => self.add(T::one(), factor, other, tile);
-                        }
+            }
+            for m in (0..nt).rev() {
+                for n in 0..columns {
+                    // B[m,n] ← op(A)[m,m] · B[m,n]
+                    Multiply { m, n }: update tile = B[m, n], read factor = A[m, m]
+                        => trmm_op(T::one(), self.side, self.factor(factor), tile);
+                    for k in 0..m {
+                        // B[m,n] ← B[m,n] + op(A)[m,k] · B[k,n]
+                        Add { m, k, n }:
+                            update tile = B[m, n], read factor = A[m, k], read other = B[k, n]
+                            => self.add(factor, other, tile);
                     }
                 }
             }
         }
-        // What the last turn has come to lets tiles of A pass; those on the diagonal of a product at once.
-        Subtract { m: nt - 1, k, n: 0 }.done -> Give { m, k: k + ahead }.after, for m in k + ahead..nt;
-        Add { m: nt - 1, k, n: 0 }.done -> Give { m, k: k + ahead }.after, for m in k + ahead + 1..nt;
 
         fn describe(&self, about: &mut Description) {
-            about.name(if self.solves { "trsm" } else { "trmm" });
+            about.name("trmm");
             about.parameter("m", self.b.rows());
             self.b.layout().describe(about);
             about.parameter("grid of A", self.a.matrix.distribution());
@@ -356,16 +279,11 @@ task_space! {
             about.parameter("alpha", format!("{:?}", self.alpha));
         }
 
-        /// Of a solve the tasks that remain on the longest way, without what givers wait for; of a
-        /// product the rows with late turns first, since they read those that are overwritten later.
+        /// The rows with late turns first, since they read those that are overwritten later.
         fn priority(&self, task: TriangularTask) -> i64 {
             let all = 2 * i64::from(self.nt);
             let turn = |m: u32| i64::from(m);
             match task {
-                Give { m, k } if self.solves => all - turn(m) - turn(k),
-                Begin { m, .. } if self.solves => all - turn(m),
-                Solve { m, .. } => all - 1 - 2 * turn(m),
-                Subtract { m, k, .. } => all - 1 - turn(m) - turn(k),
                 Begin { .. } => 2 * all,
                 Give { m, .. } => all + turn(m),
                 Multiply { m, .. } | Add { m, .. } => turn(m),
@@ -373,7 +291,7 @@ task_space! {
         }
     }
 }
-use TriangularTask::{Add, Begin, Give, Multiply, Solve, Subtract};
+use TriangularTask::{Add, Begin, Give, Multiply};
 
 #[cfg(test)]
 mod tests;

@@ -10,22 +10,66 @@ use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of Aᴴ: two tasks for each tile.
+#[derive(Clone, Copy)]
 pub struct Adjoint<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
-    /// Its tiles are made by the run.
-    made: TiledMatrix<T>,
+    into: &'a TiledMatrix<T>,
+    /// Whether there are tiles that are overwritten, or the run makes them.
+    is_over: bool,
+}
+
+/// Aᴴ, cut and spread like A, of which each rank gives its part; and what that cost.
+///
+/// # Errors
+/// If the tiles are too many to be counted, or the run fails.
+pub fn adjoint<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+    let made = room(a)?;
+    let report = Adjoint::new(a, &made)?.run(on)?;
+    Ok((made, report))
+}
+
+/// A matrix of the shape of Aᴴ without tiles, cut and spread like A.
+pub(super) fn room<T: Scalar>(a: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+    let layout = alike(a.layout(), (a.cols(), a.rows()))?;
+    Ok(TiledMatrix::vacant(layout, a.memory().clone()))
 }
 
 impl<'a, T: Scalar> Adjoint<'a, T> {
-    /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General); the
-    /// adjoint is cut and spread like it.
+    /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General), and one
+    /// without tiles which the run makes.
     ///
     /// # Errors
-    /// If the tiles are too many to be counted.
-    pub fn new(a: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
-        let layout = alike(a.layout(), (a.cols(), a.rows()))?;
-        let made = TiledMatrix::vacant(layout, a.memory().clone());
-        Ok(Adjoint { a, made })
+    /// If the second is not of the shape of the adjoint, cut and spread like the first.
+    pub fn new(a: &'a TiledMatrix<T>, made: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
+        if *made.layout() != alike(a.layout(), (a.cols(), a.rows()))? {
+            return Err(LinalgError::Shape(format!(
+                "the adjoint of {} x {} does not fit {} x {}, or that is cut or spread otherwise",
+                a.rows(),
+                a.cols(),
+                made.rows(),
+                made.cols()
+            )));
+        }
+        Ok(Adjoint {
+            a,
+            into: made,
+            is_over: false,
+        })
+    }
+
+    /// The same over the tiles that a matrix has already.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn over(a: &'a TiledMatrix<T>, into: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
+        let made = Adjoint::new(a, into)?;
+        Ok(Adjoint {
+            is_over: true,
+            ..made
+        })
     }
 
     /// Runs this rank's part; every rank calls it with its part of A.
@@ -33,12 +77,13 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_adjoint(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
-    /// This rank's part of Aᴴ, once the space has run.
-    pub fn into_matrix(self) -> TiledMatrix<T> {
-        self.made
+    fn turned(&self, tile: &Tile<T>) -> Tile<T> {
+        let (rows, cols, memory) = (tile.cols(), tile.rows(), self.into.memory());
+        let entry = |i, j| tile.get(j, i).conj();
+        Tile::from_fn(rows, cols, tile.format(), memory, entry)
     }
 }
 
@@ -50,18 +95,21 @@ task_space! {
         type Datum = Tile<T>;
         let mt = self.a.mt() as u32;
         let nt = self.a.nt() as u32;
+        let over = u32::from(self.is_over);
         data A[i, j] in self.a.store() at self.a.place(i, j) on self.a.rank_of(i as usize, j as usize);
         data Made[j, i]
-            in self.made.store() at self.made.place(j, i)
-            on self.made.rank_of(j as usize, i as usize);
+            in self.into.store() at self.into.place(j, i)
+            on self.into.rank_of(j as usize, i as usize);
 
         for j in 0..nt {
             for i in 0..mt {
                 Give { i, j }: give A[i, j];
-                Turn { i, j }: read tile = A[i, j], new made = Made[j, i] => {
-                    let (rows, cols, memory) = (tile.cols(), tile.rows(), self.made.memory());
-                    let turned = |i, j| tile.get(j, i).conj();
-                    made.put(Tile::from_fn(rows, cols, tile.format(), memory, turned));
+                if over > 0 {
+                    TurnOver { i, j }: read tile = A[i, j], update made = Made[j, i]
+                        => *made = self.turned(tile);
+                } else {
+                    Turn { i, j }: read tile = A[i, j], new made = Made[j, i]
+                        => made.put(self.turned(tile));
                 }
             }
         }

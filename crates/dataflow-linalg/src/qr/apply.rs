@@ -119,7 +119,7 @@ impl<'a, T: Scalar> Apply<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_qr_apply(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// Whether the steps run in the order of the factorisation.
@@ -210,11 +210,12 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         about.parameter("backend", self.backend);
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
-        about.class("Reflectors").read("V").read("T");
-        about.class("Eliminated").read("V").read("T");
-        about.class("Gemqrt").update("TILE").read("V").read("T");
+        about.class("Reflectors").read("V").read("T").of("triangle");
+        about.class("Eliminated").read("V").read("T").of("triangle");
+        let gemqrt = about.class("Gemqrt").update("TILE");
+        gemqrt.read("V").read("T").of("triangle");
         let tpmqrt = about.class("Tpmqrt").update("ABOVE").update("BELOW");
-        tpmqrt.read("V").read("T");
+        tpmqrt.read("V").read("T").of("triangle");
         about.class("Stay").update("TILE");
     }
 

@@ -22,6 +22,7 @@ use dataflow_core::port::Executor;
 
 /// How good a factorisation is, in 1-norms over ε; below 30 for a backward stable one.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Ratios {
     /// ‖A − Q·R‖ / (m ‖A‖ ε); 0 for an empty matrix.
     pub residual: f64,

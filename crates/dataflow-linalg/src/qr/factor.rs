@@ -52,7 +52,7 @@ const MADE_T: usize = 2;
 pub struct Factor<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,
     pub(crate) q: &'a Reflectors<T>,
-    backend: Backend,
+    pub(super) backend: Backend,
     nt: u32,
     lookahead: Option<Lookahead>,
 }
@@ -123,7 +123,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// As [`factor`], the same on every rank; and what
     /// [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_qr(self, on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     /// The rows of tiles that a task changes, by flow.

@@ -84,7 +84,7 @@ pub(super) fn leading<T: Scalar>(
 ) -> Result<(Found, Report), LinalgError> {
     let found = OnceLock::new();
     let space = Leading::new(r, (compare, rcond), &found);
-    let report = T::run_leading(&space, on).map_err(LinalgError::Run)?;
+    let report = space.run(on)?;
     // A run that ended well has told every rank.
     Ok((found.into_inner().unwrap_or_default(), report))
 }
@@ -103,6 +103,14 @@ impl<'a, T: Scalar> Leading<'a, T> {
             found,
             steps: r.mt().min(r.nt()) as u32,
         }
+    }
+
+    /// Runs this rank's part; every rank calls it with its part of the matrix.
+    ///
+    /// # Errors
+    /// What [`run_across`](dataflow_core::run_across) answers.
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
     fn n_ranks(&self) -> u32 {

@@ -8,23 +8,27 @@
 //! columns of length 1 must be below 1/(2ε·√max(m, n)). So the units of columns do not matter, and a
 //! matrix that is ill conditioned but not lost to rounding errors is solved.
 //!
+//! All of this is one graph: what follows a factor, the look at the rank among it, begins with its first
+//! tiles.
+//!
 //! # Elsewhere
 //! Whatever the rank: [`least_squares_minimum_norm`](super::least_squares_minimum_norm).
 
-use super::adjoint::Adjoint;
+use super::adjoint::{Adjoint, room};
 use super::apply::Apply;
 use super::factor::Factor;
-use super::leading::{Compare, leading, leading_of_tile};
+use super::leading::{Compare, Found, Leading, leading_of_tile};
 use super::pivoted::{default_rcond, rank_of_triangle};
 use super::reflectors::{Options, Reflectors, alike};
 use super::solve::Triangular;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Regular, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use crate::succession::joined;
+use crate::succession::{joined, run_series};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
+use std::sync::OnceLock;
 
 /// The least-squares solution of A·X = B for m ≥ n, the shortest solution for m < n; and what all
 /// graphs cost together.
@@ -34,7 +38,8 @@ use dataflow_core::port::Executor;
 ///   rows from n on by the rest that no X removes
 ///
 /// 2·n²·(m − n/3) flops and 4·m·n for each column; for m < n with both exchanged, and a second
-/// matrix.
+/// matrix. For m < n copies a tile of X that Q is applied to before all have read it: none where tasks run
+/// in the order of their priorities.
 ///
 /// # Errors
 /// The first entry of A or B that is not finite; shapes that do not fit;
@@ -67,12 +72,14 @@ pub fn least_squares<T: Scalar>(
     let solution = alike(b.layout(), (a.cols(), b.cols()))?;
     let x = TiledMatrix::vacant(solution, b.memory().clone());
     let fill = x.fill(&|_, _| T::zero(), on).map_err(LinalgError::Run)?;
-    let reports = match a.rows() >= a.cols() {
-        true => tall(a, b, &x, options, backend, on)?,
+    let run = match a.rows() >= a.cols() {
+        true => {
+            let q = Reflectors::new(a.layout(), options);
+            Factor::new(a, &q, backend)?.and_least_squares(b, &x, on)?
+        }
         false => wide(a, b, &x, (options, backend), Look::First, on)?,
     };
-    let all = looks.into_iter().chain([fill]).chain(reports);
-    Ok((x, joined(all)))
+    Ok((x, joined(looks.into_iter().chain([fill, run]))))
 }
 
 /// Fails unless B has the rows and the tile order of A.
@@ -122,10 +129,30 @@ pub(super) fn expect_independent<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let tolerance = rounding::<T>(m, n);
-    let (found, report) = leading(r, (Compare::ByDirection, tolerance), on)?;
-    if found.rank == n {
-        return Ok(report);
+    let found = OnceLock::new();
+    let space = Leading::new(r, independent::<T>((m, n)), &found);
+    let report = space.run(on)?;
+    expect_all(&found, r, (m, n), options, backend, on)?;
+    Ok(report)
+}
+
+/// How columns of the triangle of a matrix of m × n are told to be independent.
+fn independent<T: Scalar>((m, n): (usize, usize)) -> (Compare, f64) {
+    (Compare::ByDirection, rounding::<T>(m, n))
+}
+
+/// Fails unless all columns of R, of a matrix of m × n, were found to be independent.
+fn expect_all<T: Scalar>(
+    found: &OnceLock<Found>,
+    r: &TiledMatrix<T>,
+    (m, n): (usize, usize),
+    options: Options,
+    backend: Backend,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    // A run that ended well has told every rank.
+    if found.get().is_some_and(|found| found.rank == n) {
+        return Ok(());
     }
     let rcond = default_rcond::<T>(m, n);
     let rank = rank_of_triangle(r, rcond, options, backend, on)?;
@@ -156,23 +183,83 @@ pub(super) enum Look {
     Never,
 }
 
-/// R·X = Qᴴ·B
-fn tall<T: Scalar>(
-    a: &TiledMatrix<T>,
-    b: &TiledMatrix<T>,
-    x: &TiledMatrix<T>,
-    options: Options,
+/// Solves with factors that are kept, whose columns are independent, as one graph: X ← R⁻¹·Qᴴ·B, the
+/// nearest solution, of a tall A; X ← Q·R⁻ᴴ·B, the shortest, if A is the adjoint of what was factored. What
+/// that cost.
+///
+/// - `factors`: what [`factor`](super::factor()) left and returned, m ≥ n
+/// - `op`: [`Op::NoTranspose`], or [`Op::ConjTranspose`] for the shortest solution
+/// - `b`: overwritten
+/// - `x`: zeros; overwritten by the solution
+///
+/// # Errors
+/// If the shapes, tile orders or grids do not fit; if the run fails.
+pub fn solve<T: Scalar>(
+    (a, q): (&TiledMatrix<T>, &Reflectors<T>),
+    op: Op,
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
     backend: Backend,
     on: &dyn Executor,
-) -> Result<Vec<Report>, LinalgError> {
-    let q = Reflectors::new(a.layout(), options);
-    let factor = Factor::new(a, &q, backend)?.run(on)?;
-    let look = expect_full_rank(a, options, backend, on)?;
-    let turn = Apply::new(a, &q, (Side::Left, Op::ConjTranspose), b, backend)?;
-    let turn = turn.run(on)?;
-    let solve = Triangular::new(a, Op::NoTranspose, b, x, backend)?;
-    let solve = solve.run(on)?;
-    Ok(vec![factor, look, turn, solve])
+) -> Result<Report, LinalgError> {
+    let solve = Triangular::new(a, op, b, x, backend)?;
+    let run = match op {
+        Op::NoTranspose => {
+            let turn = Apply::new(a, q, (Side::Left, Op::ConjTranspose), b, backend)?;
+            run_series([turn.erased(), solve.erased()], on)
+        }
+        Op::Transpose | Op::ConjTranspose => {
+            let turn = Apply::new(a, q, (Side::Left, Op::NoTranspose), x, backend)?;
+            run_series([solve.erased(), turn.erased()], on)
+        }
+    };
+    run.map_err(LinalgError::Run)
+}
+
+impl<T: Scalar> Factor<'_, T> {
+    /// Runs the factorisation of a matrix with m ≥ n and, as one graph with it, the solution
+    /// X = R⁻¹·Qᴴ·B; every rank calls it with its parts. Does not look for entries that are not finite.
+    ///
+    /// - `b`: m × nrhs; overwritten
+    /// - `x`: n × nrhs zeros; overwritten by the solution
+    ///
+    /// # Errors
+    /// Of a square matrix [`LinalgError::Singular`] if R has a zero on its diagonal, of others
+    /// [`LinalgError::RankDeficient`]; shapes, tile orders or grids that do not fit; what
+    /// [`run_across`](dataflow_core::run_across) answers.
+    pub fn and_solve(
+        &self,
+        b: &TiledMatrix<T>,
+        x: &TiledMatrix<T>,
+        on: &dyn Executor,
+    ) -> Result<Report, LinalgError> {
+        if self.a.rows() > self.a.cols() {
+            return self.and_least_squares(b, x, on);
+        }
+        let look = Regular::new(self.a);
+        let way = (Side::Left, Op::ConjTranspose);
+        let turn = Apply::new(self.a, self.q, way, b, self.backend)?;
+        let solve = Triangular::new(self.a, Op::NoTranspose, b, x, self.backend)?;
+        let all = [self.erased(), look.erased(), turn.erased(), solve.erased()];
+        run_series(all, on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
+    }
+
+    /// The same for a matrix that must have full rank, square or not.
+    fn and_least_squares(
+        &self,
+        b: &TiledMatrix<T>,
+        x: &TiledMatrix<T>,
+        on: &dyn Executor,
+    ) -> Result<Report, LinalgError> {
+        let (a, found) = (self.a, OnceLock::new());
+        let shape = (a.rows(), a.cols());
+        let look = Leading::new(a, independent::<T>(shape), &found);
+        let turn = Apply::new(a, self.q, (Side::Left, Op::ConjTranspose), b, self.backend)?;
+        let solve = Triangular::new(a, Op::NoTranspose, b, x, self.backend)?;
+        let all = [self.erased(), look.erased(), turn.erased(), solve.erased()];
+        let report = run_series(all, on).map_err(LinalgError::Run)?;
+        expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
+        Ok(report)
+    }
 }
 
 /// Aᴴ = Q·R, Rᴴ·Y = B, X = Q·Y
@@ -183,20 +270,23 @@ pub(super) fn wide<T: Scalar>(
     (options, backend): (Options, Backend),
     look: Look,
     on: &dyn Executor,
-) -> Result<Vec<Report>, LinalgError> {
-    let adjoint = Adjoint::new(a)?;
-    let make = adjoint.run(on)?;
-    let adjoint = adjoint.into_matrix();
-    let q = Reflectors::new(adjoint.layout(), options);
-    let factor = Factor::new(&adjoint, &q, backend)?.run(on)?;
+) -> Result<Report, LinalgError> {
+    let adjoint = room(a)?;
+    let make = Adjoint::new(a, &adjoint)?;
+    let (q, found) = (Reflectors::new(adjoint.layout(), options), OnceLock::new());
+    let factor = Factor::new(&adjoint, &q, backend)?;
+    let shape = (adjoint.rows(), adjoint.cols());
+    let leading = Leading::new(&adjoint, independent::<T>(shape), &found);
     let solve = Triangular::new(&adjoint, Op::ConjTranspose, b, x, backend)?;
-    let look = match look {
-        Look::First => Some(expect_full_rank(&adjoint, options, backend, on)?),
-        Look::Never => None,
-    };
-    let solve = solve.run(on)?;
     let turn = Apply::new(&adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
-    let turn = turn.run(on)?;
-    let look = look.into_iter();
-    Ok(look.chain([make, factor, solve, turn]).collect())
+    let mut all = vec![make.erased(), factor.erased()];
+    if look == Look::First {
+        all.push(leading.erased());
+    }
+    all.extend([solve.erased(), turn.erased()]);
+    let report = run_series(all, on).map_err(LinalgError::Run)?;
+    if look == Look::First {
+        expect_all(&found, &adjoint, shape, options, backend, on)?;
+    }
+    Ok(report)
 }

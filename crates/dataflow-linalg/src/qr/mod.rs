@@ -42,7 +42,7 @@ mod solve;
 mod tall;
 mod tree;
 
-pub use adjoint::{Adjoint, AdjointTask};
+pub use adjoint::{Adjoint, AdjointTask, adjoint};
 pub use apply::{Apply, ApplyTask, apply};
 pub use arrange::{Arrange, ArrangeTask, Lines, arrange};
 pub use check::{Ratios, check, least_squares_ratio, solution_ratio};
@@ -52,7 +52,7 @@ pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
 pub use leading::{Compare, Found, Leading, LeadingTask};
 pub(crate) use least_squares::has_full_rank;
-pub use least_squares::{expect_full_rank, least_squares};
+pub use least_squares::{expect_full_rank, least_squares, solve};
 pub use order::{default_inner_block, default_tile_order};
 pub use pivoted::{Pivoted, default_rcond, least_squares_minimum_norm, pivoted, pseudo_inverse};
 pub(crate) use reflectors::alike;

@@ -259,7 +259,7 @@ impl<T: Scalar> Pivoted<'_, T> {
             let r = copy(&Top(&r), &self.inner, (self.rank(), n), on)?;
             let c = copy(&Top(&c), b, (self.rank(), nrhs), on)?;
             let options = self.q.options();
-            reports.extend(wide(&r, &c, &y, (options, backend), Look::Never, on)?);
+            reports.push(wide(&r, &c, &y, (options, backend), Look::Never, on)?);
         }
         let mut places = vec![0; n];
         let ordered = self.order.iter().enumerate();

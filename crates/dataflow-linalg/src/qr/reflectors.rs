@@ -9,7 +9,7 @@ use super::levels::Levels;
 use super::{Elimination, Tree};
 use crate::error::LinalgError;
 use crate::kernel::Below;
-use crate::matrix::{Layout, LayoutError, Tile};
+use crate::matrix::{Layout, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
 use std::fmt;
@@ -148,10 +148,6 @@ impl<T: Scalar> fmt::Debug for Reflectors<T> {
 
 /// A matrix of another shape, cut and spread like one.
 pub(crate) fn alike(layout: &Layout, (rows, cols): (usize, usize)) -> Result<Layout, LinalgError> {
-    let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
-    let alike = Layout::general(rows, cols, layout.nb()).map_err(wrong)?;
-    let alike = alike.with_format(layout.format());
-    alike
-        .distributed(*layout.distribution(), layout.rank())
-        .map_err(wrong)
+    let alike = Layout::general(rows, cols, layout.nb())?.with_format(layout.format());
+    Ok(alike.distributed(*layout.distribution(), layout.rank())?)
 }

@@ -28,6 +28,7 @@ use std::str::FromStr;
 /// assert_eq!("flat".parse(), Ok(Tree::Flat));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Tree {
     /// Row k eliminates all others, top down, as squares: least work, a chain down each panel.
     #[default]
@@ -55,6 +56,7 @@ pub enum Tree {
 
 /// How a list of triangles becomes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reduction {
     /// The first eliminates the others, one after the other.
     Flat,

@@ -12,7 +12,7 @@ use crate::condition::inverse_norm;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::{entries, peaks};
-use crate::matrix::{Layout, LayoutError, TiledMatrix};
+use crate::matrix::{Layout, TiledMatrix};
 use crate::product::{Gemm, Operand};
 use crate::scalar::{Scalar, smallest_normal};
 use dataflow_core::Report;
@@ -23,6 +23,7 @@ const MOST_CORRECTIONS: usize = 5;
 
 /// How far a column of X is from the solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Bounds {
     /// Bound of ‖x − x₀‖_∞ / ‖x‖_∞ where x₀ is the solution, estimated: LAPACK's FERR.
     pub forward: f64,
@@ -205,12 +206,9 @@ impl<'a, T: Scalar> System<'a, T> {
         solve: &mut Solves<'_, T>,
     ) -> Result<f64, LinalgError> {
         let (on, n) = (self.on, self.a.rows());
-        let wrong = |error: LayoutError| LinalgError::Shape(error.to_string());
         let of_b = self.b.layout();
-        let column = Layout::general(n, 1, of_b.nb()).map_err(wrong)?;
-        let column = column.with_format(of_b.format());
-        let column = column.distributed(*of_b.distribution(), of_b.rank());
-        let column = column.map_err(wrong)?;
+        let column = Layout::general(n, 1, of_b.nb())?.with_format(of_b.format());
+        let column = column.distributed(*of_b.distribution(), of_b.rank())?;
         let mut solved = |op: Op, x: &mut [T]| {
             let b = TiledMatrix::vacant(column, self.b.memory().clone());
             let from: &[T] = x;

@@ -32,7 +32,7 @@ fn each<T: Scalar>(
 
 /// A tile that is only read.
 fn read<T: Scalar>(a: &TiledMatrix<T>, i: usize, j: usize) -> Result<Version<Tile<T>>, TaskError> {
-    a.tile_at(i, j).map_err(|absent| absent.to_string().into())
+    Ok(a.tile_at(i, j)?)
 }
 
 /// A tile that is changed and put back.

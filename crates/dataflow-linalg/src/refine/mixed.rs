@@ -24,6 +24,7 @@ use std::fmt;
 const MOST_CORRECTIONS: u32 = 30;
 
 /// A solution, how it was found, and the factors that it was found with.
+#[non_exhaustive]
 pub struct Mixed<T: Scalar> {
     /// The solution, laid out like B.
     pub x: TiledMatrix<T>,
@@ -399,6 +400,6 @@ fn solve_with<T: Scalar>(
             let text = "the plain transpose of a Hermitian matrix is not solved with here";
             Err(LinalgError::Shape(text.to_owned()))
         }
-        None => cholesky::Solve::new(a, b, backend)?.run(on),
+        None => cholesky::solve(a, b, backend, on),
     }
 }

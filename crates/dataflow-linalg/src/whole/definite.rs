@@ -24,6 +24,7 @@ const LOWER: (Triangle, Diagonal) = (Triangle::Lower, Diagonal::NonUnit);
 /// assert_eq!(solve_definite(2, &a, 1, &b), Some(vec![1.0, 2.0]));
 /// assert_eq!(solve_definite(2, &|i, j| a(i, j) - 5.0, 1, &b), None);
 /// ```
+#[track_caller]
 pub fn solve_definite<T: Scalar>(
     n: usize,
     a: &impl Entries<T>,
@@ -52,6 +53,7 @@ pub fn solve_definite<T: Scalar>(
 /// let a = |i: usize, j: usize| [[4.0, 2.0], [2.0, 2.0]][i][j];
 /// assert_eq!(invert_definite(2, &a), Some(vec![0.5, -0.5, -0.5, 1.0]));
 /// ```
+#[track_caller]
 pub fn invert_definite<T: Scalar>(n: usize, a: &impl Entries<T>) -> Option<Vec<T>> {
     with_l(n, a, |l| {
         with_scratch(2 * n * n, |scratch: &mut [T]| {
@@ -69,6 +71,7 @@ pub fn invert_definite<T: Scalar>(n: usize, a: &impl Entries<T>) -> Option<Vec<T
 }
 
 /// What is computed from L, without gaps.
+#[track_caller]
 fn with_l<T: Scalar, R>(
     n: usize,
     a: &impl Entries<T>,

@@ -147,6 +147,7 @@ impl<T: Scalar> Lu<T> {
 /// let b = |i: usize, _: usize| [2.0, 12.0][i];
 /// assert_eq!(solve_with_lu((&both, &rows), Op::Transpose, 1, &b), [1.0, 1.0]);
 /// ```
+#[track_caller]
 pub fn solve_with_lu<T: Scalar>(
     (lu, rows): (&Tile<T>, &[usize]),
     op: Op,
@@ -195,6 +196,7 @@ pub fn solve_with_lu<T: Scalar>(
 /// let (rows, (both, _)) = (lu.permutation(), lu.into_parts());
 /// assert_eq!(invert_with_lu((&both, &rows)), [-1.0, 0.25, 0.5, 0.0]);
 /// ```
+#[track_caller]
 pub fn invert_with_lu<T: Scalar>((lu, rows): (&Tile<T>, &[usize])) -> Vec<T> {
     let n = expect_square(lu);
     let mut x = Tile::new(n, n, Format::ColumnMajor, &KEPT);
@@ -233,6 +235,7 @@ fn turned<T: Scalar>(x: &[T], rows: &[usize]) -> Vec<T> {
     turned
 }
 
+#[track_caller]
 fn expect_square<T: Scalar>(lu: &Tile<T>) -> usize {
     let (m, n) = (lu.rows(), lu.cols());
     assert!(m == n, "a solution with factors of {m} × {n}");

@@ -124,8 +124,7 @@ pub fn expect_full_rank<T: Scalar>(r: &Tile<T>) -> Result<(), LinalgError> {
         return Ok(());
     }
     let (m, n) = (r.rows(), r.cols());
-    let layout = Layout::general(m, n, LARGEST_WHOLE.max(m.max(n)));
-    let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
+    let layout = Layout::general(m, n, LARGEST_WHOLE.max(m.max(n)))?;
     let entries = |i: usize, j: usize| r.get(i, j);
     let tiles = TiledMatrix::from_entries(layout, &entries);
     let options = Options::of_order(m.max(n));

@@ -10,7 +10,7 @@ use dataflow_linalg::lu::{self, Exchanges, Pivots};
 use dataflow_linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow_linalg::needs::{self, Needs};
-use dataflow_linalg::product::{Gemm, Herk, Operand, TriangularOperand};
+use dataflow_linalg::product::{Gemm, Herk, Operand, TriangularOperand, trmm, trsm};
 use dataflow_linalg::qr::{self, Apply, Options, Reflectors, Tree};
 use dataflow_linalg::refine;
 use std::num::NonZeroU32;
@@ -273,7 +273,7 @@ fn no_solution_takes_more_memory_than_it_was_told_to_need() {
         };
         compare("solve by Cholesky", told, |seat| {
             let (l, b) = (seat.matrix(lower, &definite), seat.random(sides));
-            let solve = cholesky::Solve::new(&l, &b, BACKEND).unwrap();
+            let solve = cholesky::substitution(&l, &b, BACKEND).unwrap();
             solve.run(&seat.across(&on)).unwrap();
         });
         let factored = |seat: &Seat| {
@@ -325,13 +325,11 @@ fn no_product_with_a_triangle_or_square_takes_more_memory_than_it_was_told_to_ne
                     Triangle::Lower => TriangularOperand::lower(&a).with(op),
                     Triangle::Upper => TriangularOperand::upper(&a).with(op),
                 };
-                use dataflow_linalg::product::Triangular as Product;
                 let product = match solves {
-                    true => Product::solve(side, 1.0, of_a, &b, BACKEND),
-                    false => Product::multiply(side, 1.0, of_a, &b, BACKEND),
+                    true => trsm,
+                    false => trmm,
                 };
-                let product = product.unwrap();
-                product.run(&seat.across(&on)).unwrap();
+                product(side, 1.0, of_a, &b, BACKEND, &seat.across(&on)).unwrap();
             });
         }
         // A Hermitian factor is stored as its triangle.

@@ -1,11 +1,15 @@
-//! The same counts from the spaces themselves, before any run: what they send, and what their tasks cost.
+//! The same counts from the spaces themselves, before any run: what they send, and what their tasks cost;
+//! and from runs of their phantoms.
 
 use super::lu::lu_loops;
 use super::qr::{IB, qr_loops};
 use super::{Loops, NB};
-use dataflow_core::port::Heap;
+use crate::ranks::on_ranks;
+use dataflow_core::port::{Context, Heap, Shuffled};
 use dataflow_core::rank::Rank;
+use dataflow_core::run_across;
 use dataflow_core::space::counts::Counting;
+use dataflow_core::space::{Phantom, verify};
 use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::lu::{Pivots, Unpivoted};
 use dataflow_linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
@@ -28,14 +32,27 @@ fn general((m, n): (usize, usize), grid: (u32, u32)) -> TiledMatrix<f64> {
     vacant(Layout::general(m, n, NB).unwrap(), grid)
 }
 
-/// Messages and elements in them, and flops.
+/// Messages of a run of the phantom, and elements in them.
+fn sent_by_phantom<S: Weight>(space: &S, (p, q): (u32, u32)) -> (u64, u64) {
+    let bytes = |task, flow| space.bytes(task, flow);
+    let phantom = Phantom::of(space).bytes(&bytes);
+    verify(&phantom, p * q).unwrap();
+    let (_, crossed) = on_ranks(p * q, (7, 2), |courier| {
+        let on = Shuffled::new(5);
+        run_across(&phantom, &Context::new(&on).across(courier)).unwrap();
+    });
+    (crossed.data, crossed.bytes / 8)
+}
+
+/// Messages and elements in them, of counts and of the phantom's run alike; and flops.
 fn counted<S: Weight>(space: &S, (p, q): (u32, u32)) -> ((u64, u64), f64) {
     let bytes = |task, flow| space.bytes(task, flow);
     let flops = |task| space.flops(task);
     let counting = Counting::of(space, p * q).bytes(&bytes).cost(&flops);
     let counts = counting.count().unwrap();
-    let sent = counts.sent();
-    ((sent.messages, sent.bytes / 8), counts.cost())
+    let sent = (counts.sent().messages, counts.sent().bytes / 8);
+    assert_eq!(sent_by_phantom(space, (p, q)), sent, "{p} x {q}");
+    (sent, counts.cost())
 }
 
 #[test]

@@ -11,6 +11,7 @@
 mod counted;
 mod lu;
 mod qr;
+mod series;
 mod solves;
 
 use crate::ranks::Crossed;

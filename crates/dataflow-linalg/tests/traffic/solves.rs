@@ -5,11 +5,10 @@ use super::qr::{IB, blocks};
 use super::{Loops, NB, extent, part, unit_lower, upper, whole, words};
 use crate::ranks::on_ranks;
 use dataflow_core::port::{Context, Courier, Shuffled};
-use dataflow_core::run_across;
 use dataflow_linalg::kernel::{Backend, Below, Op, Side};
 use dataflow_linalg::lu::{self, Exchanges, Incremental, Pivots, Replay, Solve};
 use dataflow_linalg::matrix::TiledMatrix;
-use dataflow_linalg::qr::{self, Adjoint, Apply, Options, Reflectors, Tree, Triangular};
+use dataflow_linalg::qr::{self, Apply, Options, Reflectors, Tree, Triangular};
 
 const GRIDS: [(u32, u32); 5] = [(1, 1), (1, 3), (2, 1), (2, 2), (3, 2)];
 
@@ -318,8 +317,7 @@ fn a_matrix_is_turned_by_sending_each_tile_once_to_where_it_will_lie() {
     {
         let (_, crossed) = on_ranks(grid.0 * grid.1, (7, 2), |courier| {
             let a = part((m, n), grid, courier, 0.0);
-            let turn = Adjoint::new(&a).unwrap();
-            run_across(&turn, &Context::new(&Shuffled::new(5)).across(courier)).unwrap();
+            qr::adjoint(&a, &Context::new(&Shuffled::new(5)).across(courier)).unwrap();
         });
         let mut loops = Loops::on(grid);
         for (i, j) in super::each(m.div_ceil(NB), n.div_ceil(NB)) {

@@ -7,6 +7,7 @@
 use super::{Action, Depot, Phase};
 use crate::broadcast::Shape;
 use crate::rendezvous::{Complete, Onward, Promised};
+use crate::transport::Room;
 use crate::wire::{Activate, Kind, Malformed, Message, Output, Stage};
 use dataflow_core::port::{Arrival, Failure, Goods, Ranks};
 use dataflow_core::rank::Rank;
@@ -334,11 +335,14 @@ impl Depot {
         if self.run.way(from).credit.arrived(bytes.len()) {
             self.owing.push(from);
         }
-        let mut body = self.memory.allocate(bytes.len());
-        body.bytes_mut().copy_from_slice(bytes);
+        let mut room = Room {
+            block: self.memory.allocate(bytes.len()),
+            range: 0..bytes.len(),
+        };
+        room.fill_with(bytes);
         Some(Goods {
             head: SmallVec::from_slice(&datum.head),
-            body,
+            body: room.block,
         })
     }
 
@@ -348,7 +352,7 @@ impl Depot {
         }
         self.pass_on(&mut parcel);
         let goods = parcel.arrival.flows.iter().flat_map(|(_, goods)| goods);
-        let bytes: usize = goods.map(|goods| goods.body.bytes().len()).sum();
+        let bytes: usize = goods.map(|goods| goods.body.length()).sum();
         self.run.handed += bytes as u64;
         self.run.deeds.delivered += 1;
         self.run.pulse.idle = false;

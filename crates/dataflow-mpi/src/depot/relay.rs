@@ -3,6 +3,7 @@
 //! The engine gets the block that came, and those below in the tree read the same bytes. Who changes
 //! it first gets a copy, unless all of them have theirs.
 
+use crate::transport::Room;
 use dataflow_core::port::{Block, Cargo, Goods, Head, Memory};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,11 +35,18 @@ impl Cargo for Came {
     }
 
     fn size(&self) -> usize {
-        self.block.bytes().len()
+        self.block.length()
     }
 
     fn body(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.block.bytes())
+        match self.is_blank() {
+            true => Cow::Owned(vec![0; self.size()]),
+            false => Cow::Borrowed(self.block.bytes()),
+        }
+    }
+
+    fn is_blank(&self) -> bool {
+        self.block.length() != self.block.bytes().len()
     }
 }
 
@@ -52,10 +60,12 @@ struct Shared {
 
 impl Shared {
     fn copied(&self) -> Box<dyn Block> {
-        let bytes = self.came.block.bytes();
-        let mut own = self.memory.allocate(bytes.len());
-        own.bytes_mut().copy_from_slice(bytes);
-        own
+        let mut room = Room {
+            block: self.memory.allocate(self.came.size()),
+            range: 0..self.came.size(),
+        };
+        room.fill_with(self.came.block.bytes());
+        room.block
     }
 }
 
@@ -75,6 +85,10 @@ impl Block for Shared {
             (None, Some(came)) => came.block.bytes_mut(),
             (None, None) => unreachable!("it was copied above"),
         }
+    }
+
+    fn length(&self) -> usize {
+        self.came.size()
     }
 
     fn numa_node(&self) -> Option<usize> {

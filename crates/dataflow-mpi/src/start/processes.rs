@@ -75,7 +75,7 @@ pub fn start(n_ranks: usize, settings: &Settings) -> Result<(Tcp, Processes), Er
 }
 
 fn refused(fault: io::Error) -> Error {
-    Error::wrong_settings(format!("the ranks were not started: {fault}"))
+    Error::wrong_settings(format!("the ranks were not started: {fault}")).with_source(fault)
 }
 
 fn spawn(seat: &Seat) -> io::Result<Child> {

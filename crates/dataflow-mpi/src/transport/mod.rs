@@ -147,6 +147,9 @@ pub enum Load {
 impl Load {
     /// Packs what has to be packed.
     pub fn new(cargo: Arc<dyn Cargo>) -> Self {
+        if cargo.is_blank() {
+            return Load::Lent(cargo);
+        }
         let packed = match cargo.body() {
             Cow::Borrowed(_) => None,
             Cow::Owned(bytes) => Some(bytes.into()),
@@ -181,6 +184,11 @@ impl Payload {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
+    }
+
+    /// Whether nobody reads the bytes: see [`Cargo::is_blank`].
+    pub fn is_blank(&self) -> bool {
+        matches!(&self.load, Load::Lent(cargo) if cargo.is_blank())
     }
 
     /// What it holds.
@@ -238,7 +246,11 @@ impl Room {
     }
 
     pub(crate) fn fill_with(&mut self, bytes: &[u8]) -> usize {
-        let room = &mut self.block.bytes_mut()[self.range.clone()];
+        let room = self.block.bytes_mut();
+        let Range { start, end } = self.range;
+        // A block of a length only has no bytes.
+        let length = room.len();
+        let room = &mut room[start.min(length)..end.min(length)];
         let pieces = room.chunks_mut(PIECE).zip(bytes.chunks(PIECE));
         for (room, bytes) in pieces {
             let fits = room.len().min(bytes.len());

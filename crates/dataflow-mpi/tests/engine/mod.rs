@@ -5,6 +5,7 @@
 
 #![allow(dead_code, unused_imports)] // each test uses its part
 
+pub mod clocked;
 pub mod space;
 pub mod world;
 
@@ -21,7 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use world::mix;
-pub use world::{Random, in_world};
+pub use world::{Random, in_this, in_world};
 
 /// Outputs of a task, at most.
 pub const MAX_FLOWS: usize = 3;
@@ -118,6 +119,11 @@ impl Graph {
             .map(|&next| self.tasks[next].owner);
         let ranks: BTreeSet<Rank> = ranks.filter(|rank| *rank != owner).collect();
         ranks.into_iter().collect()
+    }
+
+    /// The tasks that read a task's outputs.
+    pub fn readers(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
+        self.successors[task].iter().copied()
     }
 
     /// Data and bytes that must cross ranks.

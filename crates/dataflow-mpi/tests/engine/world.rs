@@ -38,6 +38,8 @@ pub struct Story<R> {
     pub told: Vec<R>,
     pub faults: Faults,
     pub lasted: Duration,
+    /// Of the world's whole course.
+    pub digest: u64,
 }
 
 /// Runs `body` on each rank of a world, with a messenger of its own.
@@ -50,7 +52,19 @@ pub fn in_world<R: Send + 'static>(
     settings: &Settings,
     body: impl Fn(Messenger, &World) -> R + Send + Sync + 'static,
 ) -> Result<Story<R>, Hung> {
-    let world = World::new(weather);
+    in_this(&World::new(weather), n_ranks, settings, body)
+}
+
+/// The same in a world that is there.
+///
+/// # Errors
+/// If it hangs.
+pub fn in_this<R: Send + 'static>(
+    world: &World,
+    n_ranks: usize,
+    settings: &Settings,
+    body: impl Fn(Messenger, &World) -> R + Send + Sync + 'static,
+) -> Result<Story<R>, Hung> {
     let ends = world
         .connect(n_ranks)
         .into_iter()
@@ -70,6 +84,7 @@ pub fn in_world<R: Send + 'static>(
         told,
         faults: world.faults(),
         lasted: world.now(),
+        digest: world.digest(),
     })
 }
 

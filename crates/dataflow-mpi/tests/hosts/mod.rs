@@ -52,6 +52,20 @@ impl Hosts {
         ["ip", "netns", "exec", &self.name(rank)].map(String::from)
     }
 
+    /// What each host sends leaves it at this rate from now on, as `tc` writes it (`300mbit`); `false` if
+    /// this machine cannot do that.
+    #[allow(dead_code)] // each test uses its part
+    pub fn limit(&self, rate: &str) -> bool {
+        // Packets of sixteen kilobytes are few, and no more leaves at once.
+        let packets = "mtu 16000 gso_max_size 16000";
+        (0..self.n_hosts).all(|rank| {
+            let (host, switch) = (self.name(rank), self.switch());
+            ip(&format!("-n {switch} link set port{rank} {packets}"))
+                && ip(&format!("-n {host} link set cable {packets}"))
+                && ran("tc", &format!("-n {host} qdisc replace dev cable root tbf rate {rate} burst 16384 limit 16000000"))
+        })
+    }
+
     /// Pulls out the cable of a host.
     #[allow(dead_code)] // each test uses its part
     pub fn cut(&self, rank: u32) {
@@ -120,7 +134,11 @@ fn must(line: &str) {
 
 /// Runs `ip`, which root may.
 fn ip(line: &str) -> bool {
-    let mut ip = Command::new("ip");
-    let status = ip.args(line.split(' ')).stderr(Stdio::null()).status();
+    ran("ip", line)
+}
+
+fn ran(program: &str, line: &str) -> bool {
+    let mut program = Command::new(program);
+    let status = program.args(line.split(' ')).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }

@@ -43,6 +43,7 @@ pub struct HugePages {
 
 /// Where blocks are to lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Placing {
     /// On the NUMA node of the thread that asks for them: with the task that fills them.
     #[default]

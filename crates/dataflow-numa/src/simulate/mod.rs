@@ -53,6 +53,7 @@ pub struct Costs {
 /// is done: with the tile that it changes, which spreads it evenly, or with a tile that it reads,
 /// which crowds the NUMA nodes of the panel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ties {
     /// The one that the space names first, by custom the one that is changed. What workers do.
     #[default]

@@ -1,5 +1,6 @@
 //! Errors of reading a machine's description; each names the file, text or PUs that were asked for.
 
+use crate::Answer;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -22,7 +23,7 @@ pub enum TopologyError {
         /// The file.
         path: PathBuf,
         /// What the operating system answered.
-        reason: String,
+        reason: Answer,
     },
     /// The file is no topology that hwloc 2 reads.
     NotATopology {
@@ -46,7 +47,7 @@ pub enum TopologyError {
         /// What was asked of it.
         what: String,
         /// What it answered.
-        reason: String,
+        reason: Answer,
     },
 }
 
@@ -92,4 +93,13 @@ impl fmt::Display for TopologyError {
     }
 }
 
-impl std::error::Error for TopologyError {}
+impl std::error::Error for TopologyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            TopologyError::Unreadable { reason, .. } | TopologyError::Refused { reason, .. } => {
+                reason.as_source()
+            }
+            _ => None,
+        }
+    }
+}

@@ -179,6 +179,7 @@ impl Topology {
     ///
     /// # Panics
     /// If there are not as many distances as pairs of NUMA nodes.
+    #[track_caller]
     pub fn write_with_distances(
         machine: Option<&Path>,
         distances: &[u64],
@@ -295,6 +296,7 @@ impl Topology {
     ///
     /// # Panics
     /// If `part` is not below `n_parts`.
+    #[track_caller]
     pub fn part(&self, part: usize, n_parts: usize) -> Topology {
         assert!(part < n_parts, "part {part} of {n_parts}");
         let cut = |part: usize| part * self.n_cores() / n_parts;
@@ -358,6 +360,7 @@ impl Topology {
     ///
     /// # Panics
     /// If an index is not below [`n_numa_nodes`](Self::n_numa_nodes).
+    #[track_caller]
     pub fn distance(&self, from: usize, to: usize) -> u32 {
         let n = self.n_numa_nodes();
         assert!(from < n && to < n, "there is no NUMA node {}", from.max(to));

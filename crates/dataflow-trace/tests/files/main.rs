@@ -258,7 +258,7 @@ fn what_has_no_length_is_seen_where_the_window_begins() {
 }
 
 #[test]
-fn counters_say_what_is_ready_and_what_is_held() {
+fn counters_say_what_is_ready_what_is_pending_and_what_is_held() {
     let read = perfetto::read(&file(&View::of(&two_ranks()), Format::Perfetto));
     let held = (1, "received bytes held".to_string());
     // From the time it was taken in until the task that read it had ended.
@@ -275,6 +275,23 @@ fn counters_say_what_is_ready_and_what_is_held() {
     let read = perfetto::read(&file(&View::of(&trace), Format::Perfetto));
     let ready = (0, "ready tasks".to_string());
     assert_eq!(read.counters[&ready], [(10, 1), (20, 0)]);
+    let pending = (0, "pending tasks".to_string());
+    assert!(
+        !read.counters.contains_key(&pending),
+        "one input is the last"
+    );
+    // Rank 1's task waits for its own first (50), and for what is taken in at 60.
+    let mut ranks = two_ranks().ranks;
+    let begin = Span { begin: 0, end: 100 };
+    let slices = vec![slice(3, 0, 50), slice(2, 60, 90)];
+    let mut other = RankTrace::new(Rank(1), begin, vec![slices]);
+    other.came = std::mem::take(&mut ranks[1].came);
+    let inputs = [(3, Rank(1)), (0, Rank(0))];
+    ranks[1] = other.with_inputs(|index, _| inputs[..2 * index].to_vec());
+    let trace = Trace::new("join", ["Task"], ranks);
+    let read = perfetto::read(&file(&View::of(&trace), Format::Perfetto));
+    let pending = (1, "pending tasks".to_string());
+    assert_eq!(read.counters[&pending], [(50, 1), (60, 0)]);
 }
 
 #[test]

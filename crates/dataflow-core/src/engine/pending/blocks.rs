@@ -67,6 +67,7 @@ fn bits_of(awaited: u16) -> u32 {
 }
 
 /// Neighbours of a block, as bits of a key.
+#[inline]
 const fn near(bits: u32) -> u32 {
     (u64::BITS / bits).ilog2()
 }

@@ -20,6 +20,7 @@ use crate::engine::{
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
+use crate::space::Spelling;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::{Fate, Told};
 use smallvec::SmallVec;
@@ -223,7 +224,7 @@ impl<D: Datum> Replay<'_, '_, D> {
                 .map(|class| class.name.into())
                 .collect(),
             rank: Rank(0),
-            text: |task| task.to_string(),
+            text: Spelling::of_numbers(|task| task.to_string()),
             wide: BTreeMap::new(),
         };
         let before = self.order.before_each();

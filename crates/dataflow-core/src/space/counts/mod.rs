@@ -111,6 +111,7 @@ pub struct Counts {
 
 /// What one rank does, sends, gets and holds.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct OfRank {
     /// What it runs.
     pub work: Work,

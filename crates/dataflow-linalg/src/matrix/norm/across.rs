@@ -279,7 +279,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
         match task {
             Tile { i, j } => {
                 let (i, j) = (i as usize, j as usize);
-                let tile = self.a.tile_at(i, j).map_err(|absent| absent.to_string())?;
+                let tile = self.a.tile_at(i, j)?;
                 let [total] = flows.slots();
                 total.put(self.measured(&tile, self.part(i, j)));
             }

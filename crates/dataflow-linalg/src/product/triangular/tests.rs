@@ -3,9 +3,11 @@
 use super::*;
 use crate::matrix::generate::Random;
 use crate::matrix::{Entries, Layout};
+use crate::product::Substitution;
 use crate::product::cases::{GRIDS, OPS, applied, cut, general, prove, vacant};
 use crate::scalar::{c32, c64};
 use dataflow_core::port::{Inline, Shuffled};
+use dataflow_core::space::{AnyName, Erased};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -64,13 +66,12 @@ impl Case {
         alpha: T,
         a: &'a TiledMatrix<T>,
         b: &'a TiledMatrix<T>,
-    ) -> Triangular<'a, T> {
+    ) -> Erased<'a, Tile<T>> {
         let a = self.operand(a);
-        let space = match self.solves {
-            true => Triangular::solve(self.side, alpha, a, b, Backend::Auto),
-            false => Triangular::multiply(self.side, alpha, a, b, Backend::Auto),
-        };
-        space.unwrap()
+        match self.solves {
+            true => Erased::of(Substitution::new(self.side, alpha, a, b, Backend::Auto).unwrap()),
+            false => Erased::of(Triangular::new(self.side, alpha, a, b, Backend::Auto).unwrap()),
+        }
     }
 
     /// What the triangle holds: small beside the diagonal, so that a solve is well conditioned.
@@ -119,7 +120,7 @@ impl Case {
         let before = |i: usize, j: usize| -> T { Random::new(9).entry(i, j) };
         let b = TiledMatrix::from_fn(general(m, n, cut), before);
         let space = self.space(alpha, &a, &b);
-        let report = space.run(on).unwrap();
+        let report = T::run_tiles(&space, on).unwrap();
         let most = if self.solves { 0 } else { b.n_slots() as u64 };
         prop_assert!(report.copies() <= most, "{} copies", report.copies());
         let after = |i: usize, j: usize| b.get(i, j).unwrap();
@@ -212,21 +213,17 @@ fn the_space_is_proved_for_every_case_on_every_grid() {
 
 /// Hears whom a task feeds.
 #[derive(Default)]
-struct Fed(Vec<TriangularTask>);
+struct Fed(Vec<AnyName>);
 
-impl Successors<Triangular<'_, f64>> for Fed {
-    fn task(&mut self, _: usize, target: TriangularTask, _: usize) {
+impl Successors<Erased<'_, Tile<f64>>> for Fed {
+    fn task(&mut self, _: usize, target: AnyName, _: usize) {
         self.0.push(target);
     }
     fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
 }
 
 /// Tasks on the longest way from a task to the end, itself included.
-fn steps(
-    space: &Triangular<'_, f64>,
-    task: TriangularTask,
-    known: &mut HashMap<TriangularTask, i64>,
-) -> i64 {
+fn steps(space: &Erased<'_, Tile<f64>>, task: AnyName, known: &mut HashMap<AnyName, i64>) -> i64 {
     if let Some(steps) = known.get(&task) {
         return *steps;
     }
@@ -257,7 +254,9 @@ fn what_does_not_fit_is_refused() {
     let lower = TiledMatrix::zeros(Layout::lower(4, 2).unwrap());
     let (square, b) = (general(4, 4, 2), general(4, 3, 2));
     let refused = |side, a, b: &TiledMatrix<f64>| {
-        let refused = Triangular::multiply(side, 1.0, a, b, Backend::Auto).unwrap_err();
+        let refused = Triangular::new(side, 1.0, a, b, Backend::Auto).unwrap_err();
+        let of_solve = Substitution::new(side, 1.0, a, b, Backend::Auto).unwrap_err();
+        assert_eq!(of_solve.to_string(), refused.to_string());
         assert_eq!(refused.name(), "wrong_shape");
         refused.to_string()
     };

@@ -161,7 +161,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
     /// The first entry of A or B that is not finite; what [`run`](dataflow_core::run) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let (m, n) = self.a.dim();
-        let run = T::run_tall(self, on);
+        let run = T::run_tiles(&self.erased(), on);
         run.map_err(|error| match LinalgError::of_run(error, m) {
             // Columns of B are counted on from those of A.
             LinalgError::NotFinite { row, col } if col >= n as u64 => LinalgError::NotFinite {
@@ -184,8 +184,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
             Tile::from_fn(n, cols.len(), Format::ColumnMajor, &self.memory, entry)
         };
         let (r, c) = (part(0..n), part(n..n + nrhs));
-        let layout = Layout::general(n, n, n);
-        let layout = layout.map_err(|error| LinalgError::Shape(error.to_string()))?;
+        let layout = Layout::general(n, n, n)?;
         let triangle = TiledMatrix::from_fn(layout, |i, j| r.get(i, j));
         let options = Options::of_order(n);
         let look = expect_independent(&triangle, (m, n), options, self.backend, on)?;

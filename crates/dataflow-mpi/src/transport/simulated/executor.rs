@@ -1,8 +1,8 @@
 //! Workers in virtual time: real engines run in the world, their bodies [spend](super::spend) it.
 
-use super::actor::World;
-use crate::host::{Bell, Host, Thread, lock};
-use dataflow_core::port::{Executor, Job, Lane, Word};
+use super::world::World;
+use crate::host::{Bell, Host, Thread, Turn, lock};
+use dataflow_core::port::{Executor, Job, Lane, Stay, Word};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,15 +11,47 @@ use std::sync::{Arc, Mutex};
 pub struct VirtualWorkers {
     host: Arc<dyn Host>,
     n_workers: usize,
+    by_turns: bool,
 }
 
 impl VirtualWorkers {
-    /// At least one worker.
+    /// At least one worker; each has a stack, so bodies may wait in their midst.
     pub fn new(world: &World, rank: Rank, n_workers: usize) -> Self {
         VirtualWorkers {
             host: world.host(rank),
             n_workers: n_workers.max(1),
+            by_turns: false,
         }
+    }
+
+    /// The same workers, of which only the first, which is the caller of the run, has a stack: a run of a
+    /// task space takes the same course with them, in less memory and time.
+    ///
+    /// A body may [spend](super::spend) time, but not wait for anything else: it runs when it begins, and
+    /// its successors when its time has passed. If it panics, the run stops when it has begun. Messages
+    /// are [posted](crate::Settings::blocking) without waiting.
+    pub fn lean(world: &World, rank: Rank, n_workers: usize) -> Self {
+        VirtualWorkers {
+            by_turns: true,
+            ..VirtualWorkers::new(world, rank, n_workers)
+        }
+    }
+
+    /// One of the workers beside the caller's own.
+    fn start(
+        &self,
+        worker: usize,
+        queue: &Arc<Queue>,
+        job: &Arc<Job>,
+    ) -> Result<Box<dyn Thread>, String> {
+        let (name, queue, job) = (format!("worker {worker}"), queue.clone(), job.clone());
+        if !self.by_turns {
+            let live = move || queue.serve(worker, &job);
+            return self.host.start(name, Box::new(live));
+        }
+        let mut stay = None;
+        let turn = move || queue.turn(worker, &job, &mut stay);
+        self.host.start_turns(name, Box::new(turn))
     }
 }
 
@@ -37,9 +69,7 @@ impl Executor for VirtualWorkers {
         job.on_mail(move || woken.wake());
         let mut threads: Vec<Box<dyn Thread>> = Vec::new();
         for worker in 1..self.n_workers {
-            let (queue, job) = (queue.clone(), job.clone());
-            let live = move || queue.serve(worker, &job);
-            match self.host.start(format!("worker {worker}"), Box::new(live)) {
+            match self.start(worker, &queue, job) {
                 Ok(thread) => threads.push(thread),
                 Err(_) => break, // fewer workers do the same, later
             }
@@ -80,6 +110,31 @@ impl Queue {
             }
         }
         self.wake();
+    }
+
+    /// A turn of a worker that is called when the body of its task has taken its time: what it does until
+    /// it has begun another, or falls asleep.
+    fn turn(&self, worker: usize, job: &Arc<Job>, stay: &mut Option<Stay>) -> Turn {
+        loop {
+            if stay.is_none() {
+                *stay = job.enter_to_stay();
+            }
+            let Some(inside) = &stay else {
+                self.wake();
+                return Turn::Ends;
+            };
+            let mut door = Door {
+                queue: self,
+                worker,
+            };
+            if inside.begin_next(&mut door) {
+                return Turn::Again;
+            }
+            *stay = None;
+            if self.falls_asleep(worker, job) {
+                return Turn::Rests(self.bells[worker].clone(), None);
+            }
+        }
     }
 
     fn falls_asleep(&self, worker: usize, job: &Job) -> bool {

@@ -1,13 +1,14 @@
 //! A world in virtual time: all ranks of a run in one process, every delay and fault from a seed.
 //!
-//! Ordinary blocking code runs in it. Each thread of the world is an actor; a baton goes from one to
-//! the next, so one runs at a time, and the world's agenda decides which. While an actor waits for a
-//! [bell](crate::Bell) or [spends](spend) time, others run; when all wait, the clock jumps to the
-//! next thing on the agenda. So the same seed gives the same run, to the last message.
+//! Ordinary blocking code runs in it. What would be a thread is an actor: a fiber of the one thread
+//! that runs the world. One runs at a time, and the world's agenda decides which. While an actor waits
+//! for a [bell](crate::Bell) or [spends](spend) time, others run; when all wait, the clock jumps to the
+//! next thing on the agenda. So the same seed gives the same run, to the last message, also if actors
+//! are [threads](World::on_threads) after all.
 //!
 //! # Law
-//! Nothing in the world depends on real time or on the threads' own schedule. Actors wait through
-//! the world only, and hold no lock while they do.
+//! Nothing in the world depends on real time or on how actors are run. Actors wait through the world
+//! only, and hold no lock while they do.
 //!
 //! # Examples
 //! ```
@@ -24,12 +25,32 @@
 //! # Ok::<(), dataflow_mpi::transport::simulated::Hung>(())
 //! ```
 
-mod actor;
+mod cluster;
 mod executor;
+#[cfg_attr(
+    not(all(
+        any(unix, windows),
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        ),
+        not(miri)
+    )),
+    path = "no_fiber.rs"
+)]
+mod fiber;
+mod here;
 mod network;
+mod place;
+mod state;
+mod turns;
 mod weather;
+mod world;
 
-pub use actor::{Hung, World, spend};
+pub use cluster::{Cluster, Costs, Shared};
 pub use executor::VirtualWorkers;
+pub use here::spend;
 pub use network::Simulated;
 pub use weather::{Faults, Weather};
+pub use world::{Hung, World};

@@ -1,13 +1,17 @@
 //! The network of the world: when a message arrives, and whether.
 //!
-//! Each rank has one way out and one way in; messages go one after another over both, and take
-//! their bytes' time on each, overlapping. Between two ranks there may be a slow link besides.
+//! Each host has one way out and one way in; messages go one after another over both, and take
+//! their bytes' time on each, overlapping. Ranks of one host may have ways through its memory instead.
+//! Between two ranks there may be a slow link besides.
 //! Packets wait behind data for the time of a part at most, as over sockets; and of a message that
 //! takes long it is said again and again how much of it has come. Faults are drawn when a message
 //! is sent.
 
-use super::actor::{Due, State, World, nanos};
+use super::cluster::{Home, carried};
+use super::here::actor_of;
+use super::state::{Due, State, nanos};
 use super::weather::{Faults, Weather};
+use super::world::World;
 use crate::host::{Bell, Host};
 use crate::peers::Peers;
 use crate::transport::{Bonds, Event, Limits, Payload, Room, Transport};
@@ -20,6 +24,8 @@ use std::sync::Arc;
 pub struct Network {
     pub faults: Faults,
     ends: Vec<End>,
+    /// The ways of each host.
+    hosts: Vec<Ways>,
 }
 
 /// Behind so many bytes of data a packet waits at most.
@@ -33,10 +39,18 @@ const PULSE: u64 = 20_000_000;
 struct End {
     mail: VecDeque<Letter>,
     bell: Option<usize>,
-    way_out: Way,
-    way_in: Way,
+    host: usize,
+    /// Through the memory of its host.
+    shared: Ways,
     /// Of whoever has sent something here.
     from: Peers<From>,
+}
+
+/// Out and in.
+#[derive(Clone, Copy, Default)]
+struct Ways {
+    out: Way,
+    inward: Way,
 }
 
 /// What comes from one rank.
@@ -57,24 +71,25 @@ struct Way {
 }
 
 impl Way {
-    /// When a message is through that comes at a time and takes so long; packets say how long they
-    /// wait for data at most.
-    fn pass(&mut self, comes: u64, takes: u64, waits: Option<u64>) -> u64 {
+    /// When a message is through that comes at a time and takes so long, and a gap after it; packets
+    /// say how long they wait for data at most.
+    fn pass(&mut self, comes: u64, (takes, gap): (u64, u64), waits: Option<u64>) -> u64 {
         let Some(waits) = waits else {
-            self.free = comes.max(self.free) + takes;
-            return self.free;
+            let through = comes.max(self.free) + takes;
+            self.free = through + gap;
+            return through;
         };
         let begins = comes
             .max(self.packets_free)
             .max(self.free.min(comes.saturating_add(waits)));
         let through = begins + takes;
-        self.packets_free = through;
+        self.packets_free = through + gap;
         // Data that it has overtaken are through later.
         let overtakes = self.free > begins;
         self.free = if overtakes {
-            self.free + takes
+            self.free + takes + gap
         } else {
-            through
+            through + gap
         };
         through
     }
@@ -97,15 +112,64 @@ pub struct Delivery {
 #[derive(Clone)]
 enum Letter {
     Packet(Rank, Vec<u8>),
-    Data(Rank, u32, Arc<[u8]>),
+    Data(Rank, u32, Body),
     Sent(Rank),
     /// So many bytes of something that is not whole yet.
     Part(Rank, usize),
 }
 
+/// A payload on its way.
+#[derive(Clone)]
+enum Body {
+    Bytes(Arc<[u8]>),
+    /// So many that nobody reads.
+    Blank(usize),
+}
+
+impl Delivery {
+    /// A number for it, another than any actor's.
+    pub fn digest(&self) -> u64 {
+        let (kind, length) = match &self.letter {
+            Letter::Packet(_, bytes) => (1, bytes.len()),
+            Letter::Data(_, tag, Body::Bytes(bytes)) => (2 + 4 * u64::from(*tag), bytes.len()),
+            Letter::Data(_, tag, Body::Blank(length)) => (2 + 4 * u64::from(*tag), *length),
+            Letter::Sent(_) => (3, 0),
+            Letter::Part(_, length) => (0, *length),
+        };
+        let ends = u64::from(self.from.0) << 20 ^ u64::from(self.to.0);
+        (1 << 63 | ends << 32) ^ kind << 24 ^ length as u64
+    }
+}
+
 impl Network {
-    pub fn connect(&mut self, n_ranks: usize) {
-        self.ends = (0..n_ranks).map(|_| End::default()).collect();
+    pub fn connect(&mut self, weather: &Weather, n_ranks: usize) {
+        let mut numbers: BTreeMap<Home, usize> = BTreeMap::new();
+        let end = |rank| {
+            let next = numbers.len();
+            let home = weather.cluster.home(Rank(rank));
+            let host = *numbers.entry(home).or_insert(next);
+            End {
+                host,
+                ..End::default()
+            }
+        };
+        self.ends = (0..n_ranks as u32).map(end).collect();
+        self.hosts = vec![Ways::default(); numbers.len()];
+    }
+
+    /// The ways of a rank: its own through memory, or those of its host.
+    fn ways(&mut self, rank: Rank, is_shared: bool) -> &mut Ways {
+        let end = &mut self.ends[rank.0 as usize];
+        match is_shared {
+            true => &mut end.shared,
+            false => &mut self.hosts[end.host],
+        }
+    }
+
+    /// Takes all messages out of the mailboxes.
+    pub fn clear(&mut self) -> impl Sized + use<> {
+        let mail = |end: &mut End| std::mem::take(&mut end.mail);
+        self.ends.iter_mut().map(mail).collect::<Vec<_>>()
     }
 
     /// Puts something into a mailbox; says which bell to ring.
@@ -129,27 +193,36 @@ impl Network {
         bytes: usize,
         jitter: u64,
     ) -> Times {
-        let time = |bytes: usize, rate: f64| (bytes as f64 / rate * 1e9) as u64;
         let is_packet = matches!(delivery.letter, Letter::Packet(..));
-        let waits = |rate| is_packet.then(|| time(PART, rate));
-        let rate = weather.bytes_per_second;
-        let carried = time(bytes, rate);
-        let way_out = &mut self.ends[delivery.from.0 as usize].way_out;
-        let mut left = way_out.pass(now, carried, waits(rate));
-        let to = &mut self.ends[delivery.to.0 as usize];
-        let from = to.from.meet(delivery.from, From::default);
-        let mut takes = carried;
+        let waits = |rate| is_packet.then(|| carried(PART, rate));
+        let shared = weather.cluster.shared(delivery.from, delivery.to);
+        let (rate, latency) = shared
+            .map_or((weather.bytes_per_second, weather.latency), |shared| {
+                (shared.bytes_per_second, shared.latency)
+            });
+        let costs = weather.cluster.costs(delivery.from, delivery.to);
+        let gap = nanos(costs.gap);
+        let busy = carried(bytes, rate);
+        let ways = self.ways(delivery.from, shared.is_some());
+        let mut left = ways.out.pass(now, (busy, gap), waits(rate));
+        let mut takes = busy;
         if let Some(slow) = weather.link(delivery.from, delivery.to) {
-            takes = takes.max(time(bytes, slow));
-            left = from.link.pass(left, takes, waits(slow));
+            takes = takes.max(carried(bytes, slow));
+            let to = &mut self.ends[delivery.to.0 as usize];
+            let from = to.from.meet(delivery.from, From::default);
+            left = from.link.pass(left, (takes, gap), waits(slow));
             self.faults.slowed += 1;
         }
-        let comes = left + nanos(weather.latency) + jitter - takes.min(left);
-        let mut way_in = to.way_in;
-        let mut arrives = way_in.pass(comes, carried, waits(rate)).max(comes + takes);
+        let comes = left + nanos(latency) + jitter - takes.min(left);
+        let ways = self.ways(delivery.to, shared.is_some());
+        let mut inward = ways.inward;
+        let passed = inward.pass(comes, (busy, gap), waits(rate));
+        let mut arrives = passed.max(comes + takes);
         if jitter == 0 {
-            to.way_in = way_in;
+            ways.inward = inward;
         }
+        let to = &mut self.ends[delivery.to.0 as usize];
+        let from = to.from.meet(delivery.from, From::default);
         let last = if is_packet {
             from.last_packet
         } else {
@@ -179,17 +252,19 @@ fn is_dead(weather: &Weather, now: u64, rank: Rank) -> bool {
 }
 
 impl State {
-    fn send(&mut self, weather: &Weather, from: Rank, to: Rank, letter: Letter, bytes: usize) {
-        let delivery = Delivery { from, to, letter };
+    /// By an actor, if one of the world does it, who pays for it.
+    fn send(&mut self, weather: &Weather, by: Option<usize>, delivery: Delivery, bytes: usize) {
+        let Delivery { from, to, .. } = delivery;
         let jitter = if weather.jitter.is_zero() {
             0
         } else {
             self.chance.below(nanos(weather.jitter))
         };
         let is_packet = matches!(delivery.letter, Letter::Packet(..));
-        let times = self
-            .network
-            .times(weather, self.now, &delivery, bytes, jitter);
+        let costs = weather.cluster.costs(from, to);
+        let copying = costs.copying(is_packet.then_some(bytes));
+        let goes = self.owe(by, nanos(costs.send) + copying);
+        let times = self.network.times(weather, goes, &delivery, bytes, jitter);
         let Times { left, arrives, .. } = times;
         self.network.faults.delayed += u64::from(jitter > 0);
         if is_packet {
@@ -247,10 +322,28 @@ impl Simulated {
     }
 
     fn send_letter(&self, to: Rank, letter: Letter, bytes: usize) {
-        let weather = self.world.weather();
-        self.world
-            .state()
-            .send(weather, self.rank, to, letter, bytes);
+        let (weather, from) = (self.world.weather(), self.rank);
+        let delivery = Delivery { from, to, letter };
+        let by = actor_of(&self.world);
+        self.world.state().send(weather, by, delivery, bytes);
+    }
+}
+
+impl Simulated {
+    /// The next letter; whoever takes it pays for it.
+    fn take_letter(&self) -> Option<Letter> {
+        let mut state = self.world.state();
+        let end = &mut state.network.ends[self.rank.0 as usize];
+        let letter = end.mail.pop_front()?;
+        let (from, packet) = match &letter {
+            Letter::Packet(from, bytes) => (*from, Some(bytes.len())),
+            Letter::Data(from, ..) => (*from, None),
+            Letter::Sent(_) | Letter::Part(..) => return Some(letter),
+        };
+        let costs = self.world.weather().cluster.costs(from, self.rank);
+        let by = actor_of(&self.world);
+        state.owe(by, nanos(costs.receive) + costs.copying(packet));
+        Some(letter)
     }
 }
 
@@ -284,9 +377,15 @@ impl Transport for Simulated {
 
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
         debug_assert!(payload.len() <= self.world.weather().message_bytes);
-        let bytes: Arc<[u8]> = payload.read(|bytes| bytes.into());
-        let length = bytes.len();
-        self.send_letter(to, Letter::Data(self.rank, tag, bytes), length);
+        let (body, length) = match payload.is_blank() {
+            true => (Body::Blank(payload.len()), payload.len()),
+            false => {
+                let bytes: Arc<[u8]> = payload.read(|bytes| bytes.into());
+                let length = bytes.len();
+                (Body::Bytes(bytes), length)
+            }
+        };
+        self.send_letter(to, Letter::Data(self.rank, tag, body), length);
     }
 
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
@@ -298,17 +397,18 @@ impl Transport for Simulated {
     }
 
     fn poll(&mut self) -> Option<Event> {
-        let letter = self.world.state().network.ends[self.rank.0 as usize]
-            .mail
-            .pop_front()?;
+        let letter = self.take_letter()?;
         Some(match letter {
             Letter::Packet(from, bytes) => Event::Packet { from, bytes },
             Letter::Sent(to) => Event::Sent(to),
             Letter::Part(from, bytes) => Event::Part { from, bytes },
-            Letter::Data(from, tag, bytes) => match self.rooms.remove(&(from, tag)) {
+            Letter::Data(from, tag, body) => match self.rooms.remove(&(from, tag)) {
                 None => Event::Unexpected(from),
                 Some(mut room) => {
-                    let bytes = room.fill_with(&bytes);
+                    let bytes = match body {
+                        Body::Bytes(bytes) => room.fill_with(&bytes),
+                        Body::Blank(length) => length,
+                    };
                     Event::Data {
                         from,
                         tag,

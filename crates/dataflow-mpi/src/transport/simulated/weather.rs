@@ -1,5 +1,6 @@
 //! Weather: what a simulated network does to messages and ranks.
 
+use super::cluster::Cluster;
 use dataflow_core::rank::Rank;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -12,7 +13,7 @@ pub struct Weather {
     pub seed: u64,
     /// From the end of sending to arrival.
     pub latency: Duration,
-    /// Each rank's way in and way out carry so many bytes a second.
+    /// Each host's way in and way out carry so many bytes a second.
     pub bytes_per_second: f64,
     /// Links from one rank to another that carry fewer bytes a second than both ways.
     pub slow_links: Vec<(Rank, Rank, f64)>,
@@ -32,6 +33,8 @@ pub struct Weather {
     pub deaths: Vec<(Rank, Duration)>,
     /// A world that is not over by then hangs.
     pub deadline: Duration,
+    /// Which ranks share a host, and what messages cost whoever moves them.
+    pub cluster: Cluster,
     /// The longest message.
     pub message_bytes: usize,
     /// The largest tag.
@@ -39,7 +42,7 @@ pub struct Weather {
 }
 
 impl Default for Weather {
-    /// Fair: 5 µs, 10 GB/s, no faults.
+    /// Fair: 5 µs, 10 GB/s, a host for each rank, no faults.
     fn default() -> Self {
         Weather {
             seed: 0,
@@ -54,6 +57,7 @@ impl Default for Weather {
             freezes: Vec::new(),
             deaths: Vec::new(),
             deadline: Duration::from_secs(20_000),
+            cluster: Cluster::default(),
             message_bytes: 1 << 30,
             largest_tag: 32_767,
         }

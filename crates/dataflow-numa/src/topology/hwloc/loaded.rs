@@ -43,7 +43,7 @@ impl Loaded {
             accepted(unsafe { calls::hwloc_topology_load(empty.pointer()) })?;
             Ok(empty)
         };
-        load().map_err(|error: io::Error| refused("load a topology", &error))
+        load().map_err(|error: io::Error| refused("load a topology", error))
     }
 
     fn empty() -> io::Result<Loaded> {
@@ -189,7 +189,7 @@ impl Loaded {
             // SAFETY: `new` has its values; a refusal above has already freed it
             accepted(unsafe { calls::hwloc_distances_add_commit(self.pointer(), new, 0) })
         };
-        replace().map_err(|error| refused("take a matrix of distances", &error))
+        replace().map_err(|error| refused("take a matrix of distances", error))
     }
 
     /// Writes an XML file of format 2.
@@ -202,7 +202,7 @@ impl Loaded {
             // SAFETY: the topology was loaded; the path ends with a zero
             accepted(unsafe { calls::hwloc_topology_export_xml(self.pointer(), path.as_ptr(), 0) })
         };
-        export().map_err(|error| refused(&format!("write {}", path.display()), &error))
+        export().map_err(|error| refused(&format!("write {}", path.display()), error))
     }
 
     /// All matrices of latencies over NUMA nodes. Each is to be released.
@@ -310,9 +310,9 @@ fn accepted(answer: c_int) -> io::Result<()> {
     }
 }
 
-fn refused(what: &str, error: &io::Error) -> TopologyError {
+fn refused(what: &str, error: io::Error) -> TopologyError {
     TopologyError::Refused {
         what: what.to_owned(),
-        reason: error.to_string(),
+        reason: error.into(),
     }
 }

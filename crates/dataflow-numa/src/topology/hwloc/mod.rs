@@ -58,7 +58,7 @@ pub(super) fn write_with_distances(
 fn load_xml(path: &Path) -> Result<Loaded, TopologyError> {
     let text = std::fs::read(path).map_err(|error| TopologyError::Unreadable {
         path: path.to_owned(),
-        reason: error.to_string(),
+        reason: error.into(),
     })?;
     match Loaded::load(&Source::Xml(&text)) {
         Err(TopologyError::Refused { .. }) => Err(TopologyError::NotATopology {

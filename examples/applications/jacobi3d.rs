@@ -16,6 +16,7 @@
 //! Blocks and ranks: [`grid`]. The graph: [`space`]. What a task computes: [`sweep`]. A picture:
 //! [`slices`]. The experiment of the source: [`variant`].
 
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 #[path = "jacobi3d/grid.rs"]
 pub(crate) mod grid;
@@ -27,6 +28,7 @@ pub(crate) mod slices;
 pub(crate) mod space;
 #[path = "jacobi3d/sweep.rs"]
 pub(crate) mod sweep;
+#[path = "../variant/mod.rs"]
 pub(crate) mod variant;
 
 use cli::counts::is_counts_only;
@@ -207,7 +209,7 @@ fn sweeps(
     let measured = settings.measure(runtime, |monitor: &Monitor| {
         let mut whole: Option<Report> = None;
         let steps = runtime.repeat_until(limit, |_| {
-            let mut report = run_variant(settings.variant, jacobi, runtime, monitor)?;
+            let mut report = run_variant(settings.variant, jacobi, &runtime.watched_by(monitor))?;
             if let Some(before) = whole.take() {
                 report.tasks += before.tasks;
                 report.seconds += before.seconds;

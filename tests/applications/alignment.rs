@@ -1,6 +1,6 @@
 //! The example `alignment` against a plain table, against all alignments there are, and its files.
 
-#[path = "../examples/alignment.rs"]
+#[path = "../../examples/applications/alignment.rs"]
 #[allow(dead_code)] // its `main`
 mod alignment;
 

@@ -1,12 +1,12 @@
 //! The example `jacobi3d`: its graph, its proofs, and that nothing but the problem shows in its bits.
 
-#[path = "../examples/jacobi3d.rs"]
+#[path = "../../examples/applications/jacobi3d.rs"]
 #[allow(dead_code)] // its `main`
 mod jacobi3d;
 
-#[path = "edges/mod.rs"]
+#[path = "../edges/mod.rs"]
 mod edges;
-#[path = "told/mod.rs"]
+#[path = "../told/mod.rs"]
 mod told;
 
 use dataflow::core::port::{Heap, Shuffled};

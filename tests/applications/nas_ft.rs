@@ -1,12 +1,12 @@
 //! The example `nas_ft`: its graph, its numbers, and that nothing but the problem shows in its bits.
 
-#[path = "../examples/nas_ft.rs"]
+#[path = "../../examples/applications/nas_ft.rs"]
 #[allow(dead_code)] // its `main`
 mod nas_ft;
 
-#[path = "edges/mod.rs"]
+#[path = "../edges/mod.rs"]
 mod edges;
-#[path = "told/mod.rs"]
+#[path = "../told/mod.rs"]
 mod told;
 
 use dataflow::core::port::{Heap, Shuffled};

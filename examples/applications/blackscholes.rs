@@ -11,6 +11,7 @@
 //! The benchmark of that name in PARSEC 3.0: Bienia, *Benchmarking modern multiprocessors*, thesis,
 //! Princeton 2011; its use in Matheou, Evripidou, *FREDDO*, 2017, §5 (paper 004).
 
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 #[path = "blackscholes/options.rs"]
 pub(crate) mod options;
@@ -18,6 +19,7 @@ pub(crate) mod options;
 pub(crate) mod price;
 #[path = "blackscholes/space.rs"]
 pub(crate) mod space;
+#[path = "../variant/mod.rs"]
 pub(crate) mod variant;
 pub(crate) mod vector;
 

@@ -1,11 +1,11 @@
 //! The example `swaptions`: its random numbers, published prices, values that are known exactly, its
 //! graph.
 
-#[path = "edges/mod.rs"]
+#[path = "../edges/mod.rs"]
 mod edges;
-#[path = "../crates/dataflow-core/tests/specimen/mod.rs"]
+#[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
-#[path = "../examples/swaptions.rs"]
+#[path = "../../examples/applications/swaptions.rs"]
 #[allow(dead_code)] // its `main`
 mod swaptions;
 

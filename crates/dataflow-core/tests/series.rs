@@ -1,12 +1,12 @@
-//! Two spaces over the same data as one: it is proved, and does what one run of each after the other
-//! does, alone and over ranks; what nothing would order is refused.
+//! Spaces over the same data, one after another, as one: it is proved, and does what one run of each after
+//! the other does, alone and over ranks; what nothing would order is refused.
 
 mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
-use dataflow_core::space::{Either, Then};
+use dataflow_core::space::{AnyName, Erased};
 use dataflow_core::{run, run_across};
 use proptest::prelude::*;
 use specimen::Number;
@@ -157,10 +157,10 @@ proptest! {
                 changes(after, slot) && read && !changed
             })
         };
-        let two = Then::new(&a, &b, 0..1);
+        let two = Erased::series([Erased::new(&a), Erased::new(&b)], 0..1);
         prop_assert_eq!(two.is_err(), is_refused(&[&first], &second));
         let Ok(two) = two else { return Ok(()) };
-        let three = Then::new(&two, &c, 0..1);
+        let three = Erased::series([two, Erased::new(&c)], 0..1);
         prop_assert_eq!(three.is_err(), is_refused(&[&first, &second], &third));
         let Ok(three) = three else { return Ok(()) };
         verify(&three, 1).unwrap();
@@ -179,7 +179,8 @@ proptest! {
         let (stores, _) = on_ranks(n_ranks, (seed, 2), |courier| {
             let store = numbers();
             let (a, b) = (program(&first, &store, n_ranks), program(&second, &store, n_ranks));
-            let both = Then::new(&a, &b, 0..n_ranks).unwrap();
+            let both = [Erased::new(&a), Erased::new(&b)];
+            let both = Erased::series(both, 0..n_ranks).unwrap();
             verify(&both, n_ranks).unwrap();
             run_across(&both, &Context::new(&Inline).across(courier)).unwrap();
             values(&store)
@@ -197,7 +198,8 @@ fn a_slot_that_the_first_only_reads_and_the_second_changes_is_refused_by_name() 
     let (first, second) = (vec![(0, Some(3))], vec![(1, None), (3, None)]);
     let store = numbers();
     let (a, b) = (program(&first, &store, 1), program(&second, &store, 1));
-    let error = Then::new(&a, &b, 0..1).err().unwrap();
+    let both = [Erased::new(&a), Erased::new(&b)];
+    let error = Erased::series(both, 0..1).err().unwrap();
     assert_eq!(error.kind(), Kind::Contradiction);
     let text = error.message();
     assert!(
@@ -234,7 +236,7 @@ fn a_failure_in_the_first_names_its_task_and_skips_what_depends_on_it_in_the_sec
         Fails(program(&first, &store, 1)),
         program(&second, &store, 1),
     );
-    let both = Then::new(&a, &b, 0..1).unwrap();
+    let both = Erased::series([Erased::new(&a), Erased::new(&b)], 0..1).unwrap();
     let error = run(&both, &Inline).unwrap_err();
     assert_eq!(error.task(), Some("0"), "{error}");
     // Slot 2 is as it was, slot 4 was changed all the same.
@@ -242,28 +244,114 @@ fn a_failure_in_the_first_names_its_task_and_skips_what_depends_on_it_in_the_sec
     assert_ne!(values(&store)[4], 4);
 }
 
-#[test]
-fn names_of_both_are_told_apart_packed_or_on_the_wire() {
-    dataflow_core::task_names! { enum Four { A { i }, B { i, j }, C { i, j, k }, D {} } }
-    type Name = Either<Either<Four, u32>, Four>;
-    let first = |four| Name::First(Either::First(four));
-    let names = [
-        first(Four::A { i: 3 }),
-        first(Four::D {}),
-        Name::First(Either::Second(3)),
-        Name::Second(Four::A { i: 3 }),
-        Name::Second(Four::C { i: 1, j: 2, k: 3 }),
-    ];
-    assert_eq!(Name::N_CLASSES, 9);
-    assert_eq!(names.map(TaskName::class), [0, 3, 4, 5, 7]);
-    for name in names {
-        assert_eq!(Name::from_wire(&name.to_wire().unwrap()), Some(name));
-        if let Some(packed) = name.pack() {
-            assert_eq!(Name::unpack(packed), name);
+/// Some names and nothing else.
+struct List<T>(Vec<T>);
+
+impl<T: TaskName> TaskSpace for List<T> {
+    type Task = T;
+    type Datum = Number;
+    fn describe(&self, about: &mut Description) {
+        for class in 0..T::N_CLASSES {
+            about.class(class.to_string());
         }
     }
-    assert!(names[0].pack().is_some(), "narrow names stay narrow");
-    let wires = names.map(|name| name.to_wire().unwrap());
-    assert!(wires.is_sorted(), "ordered as the names are");
-    assert_eq!(format!("{:?}", names[4]), "C { i: 1, j: 2, k: 3 }");
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = T> + Send {
+        self.0.iter().copied()
+    }
+    fn inputs(&self, _: T, _: &mut impl Inputs<Self>) {}
+    fn successors(&self, _: T, _: &mut impl Successors<Self>) {}
+    fn run(&self, _: T, _: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn priority(&self, task: T) -> i64 {
+        task.pack().map_or(0, |packed| packed as i64 % 7) - 20
+    }
+}
+
+#[test]
+fn names_of_several_are_told_apart_packed_or_on_the_wire() {
+    use Four::{A, B, C, D};
+    dataflow_core::task_names! { enum Four { A { i }, B { i, j }, C { i, j, k }, D {} } }
+    let wide = B { i: u32::MAX, j: 0 };
+    let fours = List(vec![A { i: 3 }, wide, C { i: 1, j: 2, k: 3 }, D {}]);
+    let numbers = List(vec![3_u32, u32::MAX]);
+    let parts = [
+        Erased::new(&fours),
+        Erased::new(&numbers),
+        Erased::new(&fours),
+    ];
+    let all = Erased::series(parts, 0..1).unwrap();
+    let names: Vec<AnyName> = all.tasks(Rank(0)).collect();
+    let classes: Vec<_> = names.iter().map(|name| name.class()).collect();
+    assert_eq!(classes, [0, 1, 2, 3, 4, 4, 5, 6, 7, 8]);
+    let packed: Vec<_> = names.iter().map(|name| name.pack()).collect();
+    let is_wide = |i| [1, 7].contains(&i);
+    for (i, name) in names.iter().enumerate() {
+        assert_eq!(packed[i].is_none(), is_wide(i), "{name:?}");
+        if let Some(packed) = packed[i] {
+            assert!(packed >> 55 == 0 && all.named(packed) == *name, "{name:?}");
+        }
+        let words = name.to_wire().unwrap();
+        assert!(all.named_by(&words) == Some(*name), "{name:?}");
+        for (j, other) in names.iter().enumerate() {
+            assert_eq!(name == other, i == j, "{name:?} {other:?}");
+            let wires = words.cmp(&other.to_wire().unwrap());
+            assert_eq!((name.cmp(other), wires), (i.cmp(&j), i.cmp(&j)));
+        }
+    }
+    assert_eq!(format!("{:?}", names[8]), "C { i: 1, j: 2, k: 3 }");
+    assert!(all.named_by(&[3, 0, 0]).is_none() && all.named_by(&[]).is_none());
+    verify(&all, 1).unwrap();
+}
+
+#[test]
+fn tasks_of_earlier_spaces_are_more_urgent() {
+    let lists = [
+        List(vec![1_u32, 6, 9]),
+        List(vec![3, 13]),
+        List(vec![]),
+        List(vec![2]),
+    ];
+    let all = Erased::series(lists.iter().map(Erased::new), 0..1).unwrap();
+    let urgency = all.tasks(Rank(0)).map(|task| all.priority(task));
+    let urgency: Vec<_> = urgency.collect();
+    let [first, second, last] = [&urgency[..3], &urgency[3..5], &urgency[5..]];
+    let apart = |more: &[i64], less: &[i64]| more.iter().min() >= less.iter().max();
+    assert!(apart(first, second) && apart(second, last), "{urgency:?}");
+    assert!(first[1] > first[0] && first[0] < first[2], "{urgency:?}");
+}
+
+/// The first of two that update a slot gives it away; a third cannot know where it is.
+#[test]
+fn what_is_taken_and_not_brought_back_no_later_space_may_take() {
+    struct Keeps<'s>(&'s Store<Number>);
+    impl TaskSpace for Keeps<'_> {
+        type Task = u32;
+        type Datum = Number;
+        fn describe(&self, about: &mut Description) {
+            about.name("keeps").class("Keep").update("NUMBER");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u32> + Send {
+            0..1
+        }
+        fn inputs(&self, _: u32, from: &mut impl Inputs<Self>) {
+            from.home(0, self.0, 1);
+        }
+        fn successors(&self, _: u32, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u32, _: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let store = numbers();
+    let steps = vec![(1, None)];
+    let (keeps, program) = (Keeps(&store), program(&steps, &store, 1));
+    let parts = [Erased::new(&program), Erased::new(&keeps)];
+    assert!(Erased::series(parts, 0..1).is_ok());
+    let parts = [
+        Erased::new(&program),
+        Erased::new(&keeps),
+        Erased::new(&program),
+    ];
+    let error = Erased::series(parts, 0..1).err().unwrap();
+    assert_eq!(error.kind(), Kind::Contradiction);
 }

@@ -1,11 +1,11 @@
 //! The example `shallow_water`: nodes, weights, Williamson's cases, both graphs.
 
-#[path = "edges/mod.rs"]
+#[path = "../edges/mod.rs"]
 mod edges;
-#[path = "../examples/shallow_water.rs"]
+#[path = "../../examples/applications/shallow_water.rs"]
 #[allow(dead_code)] // its `main`
 mod shallow_water;
-#[path = "../crates/dataflow-core/tests/specimen/mod.rs"]
+#[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
 use dataflow::core::prelude::*;

@@ -16,6 +16,7 @@
 pub(crate) mod block;
 #[path = "shallow_water/cases.rs"]
 pub(crate) mod cases;
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 #[path = "shallow_water/known.rs"]
 pub(crate) mod known;
@@ -33,6 +34,7 @@ pub(crate) mod prepare;
 pub(crate) mod sequence;
 #[path = "shallow_water/space.rs"]
 pub(crate) mod space;
+#[path = "../variant/mod.rs"]
 pub(crate) mod variant;
 pub(crate) mod vector;
 #[path = "shallow_water/weights.rs"]

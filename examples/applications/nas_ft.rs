@@ -15,6 +15,7 @@
 //! # Elsewhere
 //! The graph: [`space`]. Checksums to compare with: [`published`]. The experiment: [`variant`].
 
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 #[path = "nas_ft/problem.rs"]
 pub(crate) mod problem;
@@ -22,6 +23,7 @@ pub(crate) mod problem;
 pub(crate) mod published;
 #[path = "nas_ft/space.rs"]
 pub(crate) mod space;
+#[path = "../variant/mod.rs"]
 pub(crate) mod variant;
 
 use cli::counts::is_counts_only;

@@ -1,11 +1,11 @@
 //! The example `blackscholes`: its prices, its functions, its graph, its files.
 
-#[path = "../examples/blackscholes.rs"]
+#[path = "../../examples/applications/blackscholes.rs"]
 #[allow(dead_code)] // its `main`
 mod blackscholes;
-#[path = "edges/mod.rs"]
+#[path = "../edges/mod.rs"]
 mod edges;
-#[path = "../crates/dataflow-core/tests/specimen/mod.rs"]
+#[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
 use blackscholes::options::{Contract, Options};

@@ -13,6 +13,7 @@
 //! Needleman and Wunsch, J. Mol. Biol. 48 (1970); Gotoh, J. Mol. Biol. 162 (1982); borders kept
 //! and tiles computed again as in Hirschberg's and later methods of little memory.
 
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 
 use Task::Tile;
@@ -71,7 +72,7 @@ impl Wire for Border {
     }
 }
 
-task_names! { pub enum Task { Tile { i, j } } }
+task_names! { pub enum Task { Tile { i: usize, j: usize } } }
 
 const ABOVE: usize = 0;
 const LEFT: usize = 1;
@@ -98,7 +99,7 @@ impl TaskSpace for Alignment {
     }
 
     fn rank(&self, Tile { i, j }: Task) -> Rank {
-        let (row, column) = (i as usize % self.grid.rows, j as usize % self.grid.columns);
+        let (row, column) = (i % self.grid.rows, j % self.grid.columns);
         Rank((row * self.grid.columns + column) as u32)
     }
 
@@ -314,25 +315,25 @@ impl Alignment {
         })
     }
 
-    fn n_rows(&self) -> u32 {
-        self.first.len().div_ceil(self.nb) as u32
+    fn n_rows(&self) -> usize {
+        self.first.len().div_ceil(self.nb)
     }
 
-    fn n_columns(&self) -> u32 {
-        self.second.len().div_ceil(self.nb) as u32
+    fn n_columns(&self) -> usize {
+        self.second.len().div_ceil(self.nb)
     }
 
-    fn above_slot(&self, i: u32, j: u32) -> usize {
-        i as usize * self.n_columns() as usize + j as usize
+    fn above_slot(&self, i: usize, j: usize) -> usize {
+        i * self.n_columns() + j
     }
 
-    fn left_slot(&self, i: u32, j: u32) -> usize {
-        j as usize * self.n_rows() as usize + i as usize
+    fn left_slot(&self, i: usize, j: usize) -> usize {
+        j * self.n_rows() + i
     }
 
     /// Walks from a way's cell in a tile to the row above it or to the column left of it.
     fn walk_back(&self, Tile { i: row, j: column }: Task, way: &mut Way) {
-        let (top, left) = (row as usize * self.nb, column as usize * self.nb);
+        let (top, left) = (row * self.nb, column * self.nb);
         let cells = self.cells(row, column, way.i - top, way.j - left);
         while way.i > top && way.j > left {
             let next = way.next;
@@ -356,7 +357,7 @@ impl Alignment {
     }
 
     /// The first cells of a tile, computed once more; row and column 0 are its borders.
-    fn cells(&self, row: u32, column: u32, height: usize, width: usize) -> Vec<Vec<Cell>> {
+    fn cells(&self, row: usize, column: usize, height: usize, width: usize) -> Vec<Vec<Cell>> {
         let border = |store: &Store<Border>, slot| {
             store
                 .get(slot)
@@ -453,7 +454,7 @@ impl Wire for Way {
 }
 
 /// The ways that come from the tile below, from the right, from beyond both.
-const FROM: [(u32, u32); 3] = [(1, 0), (0, 1), (1, 1)];
+const FROM: [(usize, usize); 3] = [(1, 0), (0, 1), (1, 1)];
 /// Those that go on, by the flow at which they arrive, from here on.
 const ON: usize = FROM.len();
 
@@ -534,7 +535,7 @@ impl TaskSpace for Back<'_> {
             None if is_last => self.table.last(),
             None => Way::default(),
         };
-        let (top, start) = (i as usize * self.table.nb, j as usize * self.table.nb);
+        let (top, start) = (i * self.table.nb, j * self.table.nb);
         if way.leads && way.i > top && way.j > start {
             self.table.walk_back(tile, &mut way);
         }
@@ -558,8 +559,8 @@ impl TaskSpace for Back<'_> {
 }
 
 /// The symbols of a tile's rows or columns.
-fn part(sequence: &[u8], tile: u32, nb: usize) -> &[u8] {
-    let start = tile as usize * nb;
+fn part(sequence: &[u8], tile: usize, nb: usize) -> &[u8] {
+    let start = tile * nb;
     &sequence[start..sequence.len().min(start + nb)]
 }
 

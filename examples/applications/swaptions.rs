@@ -12,6 +12,7 @@
 //! The benchmark of that name in PARSEC 3.0: Bienia, *Benchmarking modern multiprocessors*, thesis,
 //! Princeton 2011; its use in Matheou, Evripidou, *FREDDO*, 2017, §5 (paper 004).
 
+#[path = "../cli/mod.rs"]
 pub(crate) mod cli;
 #[path = "swaptions/contract.rs"]
 pub(crate) mod contract;
@@ -21,6 +22,7 @@ pub(crate) mod model;
 pub(crate) mod random;
 #[path = "swaptions/space.rs"]
 pub(crate) mod space;
+#[path = "../variant/mod.rs"]
 pub(crate) mod variant;
 pub(crate) mod vector;
 

@@ -3,7 +3,7 @@
 //! The graphs are those of dataflow-core's own test; each datum is a hash of its task and of its
 //! inputs in slot order, so a lost, doubled or swapped input shows.
 
-#[path = "../crates/dataflow-core/tests/specimen/layered.rs"]
+#[path = "../../crates/dataflow-core/tests/specimen/layered.rs"]
 mod layered;
 
 use dataflow::core::space::Independent;
@@ -68,10 +68,21 @@ fn a_program_that_starts_its_runtime_from_the_environment() {
     }
 }
 
-/// Runs that program with `DATAFLOW_TRACE` set, and gives what it printed.
-fn with_trace(path: &std::path::Path) -> String {
+#[test]
+#[ignore = "another test runs it, in a process with an environment of its own"]
+fn a_program_that_launches_two_ranks() {
+    let settings = Runtime::builder().threads(1).ranks(2);
+    let launched = dataflow::launch(settings, |runtime| runtime.gather(vec![7]));
+    match launched {
+        Ok(all) => assert_eq!(all, [[7], [7]]),
+        Err(error) => println!("refused: {error}"),
+    }
+}
+
+/// Runs such a program with `DATAFLOW_TRACE` set, and gives what it printed.
+fn with_trace(name: &str, path: &std::path::Path) -> String {
     let program = std::env::current_exe().unwrap();
-    let name = "a_program_that_starts_its_runtime_from_the_environment";
+    let name = &format!("graphs::{name}")[..];
     let output = std::process::Command::new(program)
         .args(["--exact", name, "--ignored", "--nocapture"])
         .env("DATAFLOW_TRACE", path)
@@ -87,16 +98,26 @@ fn the_environment_asks_for_a_page_about_the_longest_run() {
     let page = folder.join("from-the-environment.html");
     // From an earlier run of this test.
     let _ = std::fs::remove_file(&page);
-    let printed = with_trace(&page);
+    let name = "a_program_that_starts_its_runtime_from_the_environment";
+    let printed = with_trace(name, &page);
     assert!(!printed.contains("refused"), "{printed}");
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(
         page.contains(" tasks</h1>") && page.contains("The workers' time:"),
         "{page}"
     );
-    let printed = with_trace(&folder.join("run.txt"));
-    assert!(
-        printed.contains("refused: ") && printed.contains(".pftrace"),
-        "{printed}"
-    );
+    let launches = "a_program_that_launches_two_ranks";
+    for name in [name, launches] {
+        let printed = with_trace(name, &folder.join("run.txt"));
+        assert!(
+            printed.contains("refused: ") && printed.contains(".pftrace"),
+            "{printed}"
+        );
+    }
+    let page = folder.join("from-two-ranks.html");
+    let _ = std::fs::remove_file(&page);
+    let printed = with_trace(launches, &page);
+    assert!(!printed.contains("refused"), "{printed}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("2 ranks × 1 worker"), "{page}");
 }

@@ -1,0 +1,178 @@
+//! Data of any type that `serde` knows, packed by postcard.
+//!
+//! # Law
+//! A body is a byte and what follows it: 0 and the value, or 1 and a text that says why there is none.
+//! So what `serde` refuses is an error of the run, on the rank that was to get it.
+
+use super::memory::Block;
+use postcard::ser_flavors::Size;
+use serde::{Serialize, de::DeserializeOwned};
+use std::any::type_name;
+
+const VALUE: u8 = 0;
+const FAULT: u8 = 1;
+
+/// Makes types that are `Clone`, `Serialize` and `DeserializeOwned` data that travel: implements
+/// [`Datum`](crate::data::Datum) and [`Wire`](crate::port::Wire), in the compact format of
+/// [postcard](https://docs.rs/postcard). Needs the feature `serde`.
+///
+/// A value is packed twice when it leaves, the first time only to be measured, and copied: for many
+/// numbers `Vec` is better, which travels as it lies.
+///
+/// A value that cannot be packed (maps and sequences of unknown length, `#[serde(flatten)]`) is an
+/// error of the run.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Heap, Memory, Wire};
+/// use dataflow_core::wire_by_serde;
+/// use serde::{Deserialize, Serialize};
+/// use std::collections::BTreeMap;
+///
+/// #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// struct Words {
+///     counts: BTreeMap<String, u64>,
+///     longest: Option<String>,
+/// }
+///
+/// wire_by_serde!(Words);
+///
+/// // What a rank sends, and another gets:
+/// let counts = BTreeMap::from([("tile".into(), 7), ("task".into(), 3)]);
+/// let sent = Words { counts, longest: Some("tile".into()) };
+/// let mut body = Heap.allocate(sent.size());
+/// body.bytes_mut().copy_from_slice(&sent.body());
+/// assert_eq!(body.bytes().len(), 20);
+/// assert_eq!(Words::unpack(&sent.head(), body)?, sent);
+/// # Ok::<(), String>(())
+/// ```
+#[macro_export]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+macro_rules! wire_by_serde {
+    ($($datum:ty),+ $(,)?) => {$(
+        impl $crate::data::Datum for $datum {}
+
+        impl $crate::port::Wire for $datum {
+            fn head(&self) -> $crate::port::Head {
+                $crate::port::Head::new()
+            }
+
+            fn size(&self) -> usize {
+                $crate::port::by_serde::size(self)
+            }
+
+            fn body(&self) -> ::std::borrow::Cow<'_, [u8]> {
+                ::std::borrow::Cow::Owned($crate::port::by_serde::body(self))
+            }
+
+            fn unpack(
+                _: &[u8],
+                body: ::std::boxed::Box<dyn $crate::port::Block>,
+            ) -> ::std::result::Result<Self, ::std::string::String> {
+                $crate::port::by_serde::unpack(&*body)
+            }
+        }
+    )+};
+}
+
+/// How many bytes the body of a value has.
+pub fn size<T: Serialize>(value: &T) -> usize {
+    let packed = postcard::serialize_with_flavor(value, Size::default());
+    1 + packed.unwrap_or_else(|fault| unpacked::<T>(fault).len())
+}
+
+/// The body of a value.
+pub fn body<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_extend(value, vec![VALUE]).unwrap_or_else(|fault| {
+        let text = unpacked::<T>(fault);
+        [&[FAULT], text.as_bytes()].concat()
+    })
+}
+
+/// The value of a body.
+///
+/// # Errors
+/// If it has none, is of another type or is cut off.
+pub fn unpack<T: DeserializeOwned>(body: &dyn Block) -> Result<T, String> {
+    let wrong = |what: &str| format!("{} cannot be read: {what}", type_name::<T>());
+    match body.bytes() {
+        [VALUE, packed @ ..] => match postcard::take_from_bytes(packed) {
+            Ok((value, [])) => Ok(value),
+            Ok((_, more)) => Err(wrong(&format!("{} bytes are left over", more.len()))),
+            Err(fault) => Err(wrong(&fault.to_string())),
+        },
+        [FAULT, text @ ..] => Err(String::from_utf8_lossy(text).into_owned()),
+        _ => Err(wrong("its first byte is neither 0 nor 1")),
+    }
+}
+
+fn unpacked<T>(fault: postcard::Error) -> String {
+    format!("{} cannot be packed: {fault}", type_name::<T>())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::port::{Heap, Memory, Wire};
+    use serde::{Deserialize, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Shape {
+        Empty,
+        Named {
+            name: String,
+            corners: Vec<(f64, i32)>,
+        },
+        Nested(Box<Shape>, BTreeMap<u8, Option<char>>),
+    }
+
+    /// Says that it has a sequence of unknown length.
+    #[derive(Clone, Deserialize)]
+    struct Endless;
+
+    impl Serialize for Endless {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            serde::ser::SerializeSeq::end(to.serialize_seq(None)?)
+        }
+    }
+
+    wire_by_serde!(Shape, Endless);
+
+    fn arrived<D: Wire>(datum: &D, more: usize) -> Result<D, String> {
+        let body = datum.body();
+        assert_eq!(body.len(), datum.size());
+        let mut block = Heap.allocate(body.len() + more);
+        block.bytes_mut()[..body.len()].copy_from_slice(&body);
+        D::unpack(&datum.head(), block)
+    }
+
+    #[test]
+    fn whatever_serde_knows_arrives_as_it_left() {
+        let named = Shape::Named {
+            name: "Dreieck".into(),
+            corners: vec![(f64::MIN_POSITIVE, i32::MIN), (-0.0, 1), (f64::INFINITY, 2)],
+        };
+        let map = BTreeMap::from([(0, None), (255, Some('ß'))]);
+        let nested = Shape::Nested(Box::new(named.clone()), map);
+        for shape in [Shape::Empty, named, nested] {
+            assert_eq!(arrived(&shape, 0), Ok(shape));
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_says_what_is_wrong_with_it() {
+        let text = arrived(&Endless, 0).err().unwrap_or_default();
+        assert!(text.contains("Endless cannot be packed"), "{text}");
+        let text = arrived(&Shape::Empty, 3).unwrap_err();
+        assert!(
+            text.contains("Shape") && text.contains("3 bytes are left over"),
+            "{text}"
+        );
+        for wrong in [&[][..], &[2, 0], &[0, 1, 200]] {
+            let mut block = Heap.allocate(wrong.len());
+            block.bytes_mut().copy_from_slice(wrong);
+            let text = Shape::unpack(&[], block).unwrap_err();
+            assert!(text.contains("Shape cannot be read"), "{text}");
+        }
+    }
+}

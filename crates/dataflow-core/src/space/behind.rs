@@ -1,0 +1,171 @@
+//! Behind: a space as it is asked through a pointer, and what its names are then.
+
+use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
+use crate::data::{Datum, Store};
+use crate::error::TaskError;
+use crate::rank::Rank;
+use crate::wire::WireName;
+use std::cmp::Ordering;
+use std::fmt;
+
+/// The values of a name, packed or, where it is too wide, as it travels.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Raw {
+    Packed(u64),
+    Wide { n: u8, words: [u32; WORDS] },
+}
+
+/// So many words a wide name has at most.
+const WORDS: usize = 7;
+
+/// What one can do with the names of one type.
+pub(super) struct Names {
+    pub n_classes: usize,
+    pub class: fn(Raw) -> usize,
+    pub order: fn(Raw, Raw) -> Ordering,
+    pub to_wire: fn(Raw) -> Option<WireName>,
+    pub from_wire: fn(&[u32]) -> Option<Raw>,
+    pub show: fn(Raw, &mut fmt::Formatter<'_>) -> fmt::Result,
+}
+
+pub(super) struct Of<T>(T);
+
+impl<T: TaskName> Of<T> {
+    pub const NAMES: Names = Names {
+        n_classes: T::N_CLASSES,
+        class: |raw| raw.task::<T>().class(),
+        order: |one, other| one.task::<T>().cmp(&other.task::<T>()),
+        to_wire: |raw| raw.task::<T>().to_wire(),
+        from_wire: |words| T::from_wire(words).map(Raw::of),
+        show: |raw, f| raw.task::<T>().fmt(f),
+    };
+}
+
+impl Raw {
+    #[inline]
+    fn of<T: TaskName>(task: T) -> Self {
+        task.pack().map_or_else(|| Self::wide(task), Raw::Packed)
+    }
+
+    #[cold]
+    fn wide<T: TaskName>(task: T) -> Self {
+        let name = task.to_wire().unwrap_or_default();
+        let mut words = [0; WORDS];
+        let (n, is_told) = (name.len(), T::from_wire(&name) == Some(task));
+        assert!(
+            n <= WORDS && is_told,
+            "{task:?} does not fit 55 bits, nor {WORDS} numbers of 32 bits: its space cannot be erased"
+        );
+        words[..n].copy_from_slice(&name);
+        Raw::Wide { n: n as u8, words }
+    }
+
+    #[inline]
+    fn task<T: TaskName>(self) -> T {
+        match self {
+            Raw::Packed(packed) => T::unpack(packed),
+            Raw::Wide { n, words } => match T::from_wire(&words[..n.into()]) {
+                Some(task) => task,
+                None => unreachable!("the words were made from a name and read when it was erased"),
+            },
+        }
+    }
+}
+
+/// A space as it is asked through a pointer.
+pub(super) trait Behind<D: Datum>: Sync {
+    fn describe(&self, about: &mut Description);
+    fn tasks(&self, on: Rank) -> Listing<'_>;
+    fn roots(&self, on: Rank) -> Listing<'_>;
+    fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>);
+    fn successors(&self, task: Raw, ends: &mut dyn Ends<D>);
+    fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError>;
+    fn rank(&self, task: Raw) -> Rank;
+    fn owner(&self, task: Raw, flow: usize) -> Rank;
+    fn priority(&self, task: Raw) -> i64;
+    fn count(&self, on: Rank) -> u64;
+    fn index(&self, task: Raw) -> Option<usize>;
+}
+
+/// Tasks one after the other, from an iterator of any type. A pointer to an `Iterator` would do, but has
+/// all its methods compiled.
+pub(super) type Listing<'s> = Box<dyn FnMut() -> Option<Raw> + Send + 's>;
+
+fn listing<'s, T: TaskName>(mut tasks: impl Iterator<Item = T> + Send + 's) -> Listing<'s> {
+    Box::new(move || tasks.next().map(Raw::of))
+}
+
+/// Receives the other ends of a task's edges.
+pub(super) trait Ends<D: Datum> {
+    fn task(&mut self, flow: usize, other: Raw, other_flow: usize);
+    fn home(&mut self, flow: usize, store: &Store<D>, index: usize);
+}
+
+impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
+    fn describe(&self, about: &mut Description) {
+        self.describe(about);
+    }
+
+    fn tasks(&self, on: Rank) -> Listing<'_> {
+        listing(self.tasks(on))
+    }
+
+    fn roots(&self, on: Rank) -> Listing<'_> {
+        listing(self.roots(on))
+    }
+
+    fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>) {
+        self.inputs(task.task(), &mut Told(ends));
+    }
+
+    fn successors(&self, task: Raw, ends: &mut dyn Ends<D>) {
+        self.successors(task.task(), &mut Told(ends));
+    }
+
+    fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
+        self.run(task.task(), flows)
+    }
+
+    fn rank(&self, task: Raw) -> Rank {
+        self.rank(task.task())
+    }
+
+    fn owner(&self, task: Raw, flow: usize) -> Rank {
+        self.owner(task.task(), flow)
+    }
+
+    fn priority(&self, task: Raw) -> i64 {
+        self.priority(task.task())
+    }
+
+    fn count(&self, on: Rank) -> u64 {
+        self.count(on)
+    }
+
+    fn index(&self, task: Raw) -> Option<usize> {
+        self.index(task.task())
+    }
+}
+
+/// Passes on what a space says of its own names.
+struct Told<'e, D: Datum>(&'e mut dyn Ends<D>);
+
+impl<S: TaskSpace> Inputs<S> for Told<'_, S::Datum> {
+    fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
+        self.0.task(flow, Raw::of(source), source_flow);
+    }
+
+    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
+        self.0.home(flow, store, index);
+    }
+}
+
+impl<S: TaskSpace> Successors<S> for Told<'_, S::Datum> {
+    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+        self.0.task(flow, Raw::of(target), target_flow);
+    }
+
+    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
+        self.0.home(flow, store, index);
+    }
+}

@@ -1,0 +1,254 @@
+//! Joints: where spaces over the same data meet, one after another.
+//!
+//! # Law
+//! What one space brings home to a slot and a later one takes from there becomes an edge; nothing else
+//! changes. Several may take it, the last of them to change it. Where an edge could not order two spaces
+//! (the later changes a slot that the earlier only reads, say) they are refused.
+
+use super::behind::{Behind, Ends, Names, Raw};
+use super::{Description, Flow, Mode};
+use crate::data::{Datum, Store};
+use crate::error::{Error, Kind};
+use crate::rank::Rank;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+/// A slot of a store of a rank: the store by its address.
+type Slot = (usize, usize, Rank);
+
+fn slot<D: Datum>(store: &Store<D>, index: usize, rank: Rank) -> Slot {
+    (std::ptr::from_ref(store).addr(), index, rank)
+}
+
+/// What some spaces, one after another, do with each slot; in their order.
+#[derive(Default)]
+pub(super) struct Joints {
+    slots: HashMap<Slot, Vec<Touch>>,
+}
+
+/// What a space does with a slot.
+struct Touch {
+    space: usize,
+    /// Tasks that take what lies there, and by which flow.
+    takers: Vec<(Raw, usize)>,
+    /// Who brings something there.
+    bringer: Option<(Raw, usize)>,
+    /// Whether what is taken is changed.
+    is_changed: bool,
+}
+
+impl Touch {
+    /// Whether there is another datum in the slot afterwards, or a changed one.
+    fn changes(&self) -> bool {
+        self.is_changed || self.bringer.is_some()
+    }
+}
+
+/// The lowest and the highest priority of a space's tasks; of none, 0.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Urgency {
+    pub lowest: i64,
+    pub highest: i64,
+}
+
+/// A space as it is asked.
+pub(super) type Asked<'a, D> = (&'a dyn Behind<D>, &'static Names);
+
+/// The tasks of a space in which a datum begins or ends: names, and flows.
+pub(super) type Bringer = (usize, (Raw, usize));
+
+impl Joints {
+    /// Adds what the last of these spaces does on some ranks; those before it were added.
+    ///
+    /// # Errors
+    /// [`Kind::Contradiction`] if no edge could order it after those before;
+    /// [`Kind::NotDescribed`] if it does not describe as many classes as the names of its tasks have.
+    pub fn add<D: Datum>(
+        &mut self,
+        spaces: &[Asked<'_, D>],
+        ranks: Range<u32>,
+    ) -> Result<Urgency, Error> {
+        let number = spaces.len() - 1;
+        let (touched, urgency) = touched((number, spaces[number]), ranks)?;
+        for (slot, (store, touch)) in touched {
+            let before = self.slots.entry(slot).or_default();
+            if !is_ordered(before, &touch) {
+                return Err(out_of_order((&store, slot), before, &touch, spaces));
+            }
+            before.push(touch);
+        }
+        Ok(urgency)
+    }
+
+    /// Who of the spaces before this one brings what it takes from a slot; nobody if it lay there.
+    pub fn bringer<D: Datum>(
+        &self,
+        space: usize,
+        (store, index, rank): (&Store<D>, usize, Rank),
+    ) -> Option<Bringer> {
+        let touches = self.slots.get(&slot(store, index, rank))?;
+        let mut before = touches.iter().rev().filter(|touch| touch.space < space);
+        before.find_map(|touch| Some((touch.space, touch.bringer?)))
+    }
+
+    /// Tells who of the spaces after this one takes what it brings to a slot, by space; answers
+    /// whether it stays there.
+    pub fn takers<D: Datum>(
+        &self,
+        space: usize,
+        (store, index, rank): (&Store<D>, usize, Rank),
+        mut hear: impl FnMut(usize, Raw, usize),
+    ) -> bool {
+        let touches = self.slots.get(&slot(store, index, rank));
+        let touches = touches.into_iter().flatten();
+        for touch in touches.filter(|touch| touch.space > space) {
+            for &(task, flow) in &touch.takers {
+                hear(touch.space, task, flow);
+            }
+            if touch.changes() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Whether edges order what a space does with a slot after what those before do.
+fn is_ordered(before: &[Touch], after: &Touch) -> bool {
+    match before.iter().rfind(|touch| touch.changes()) {
+        // It takes what was brought.
+        Some(last) => last.bringer.is_some() && !after.takers.is_empty(),
+        // All of them read what lay there.
+        None => before.is_empty() || !after.changes(),
+    }
+}
+
+/// What a space does with slots, each with the name of its store.
+type Touching = HashMap<Slot, (String, Touch)>;
+
+fn touched<D: Datum>(
+    (number, (space, names)): (usize, Asked<'_, D>),
+    ranks: Range<u32>,
+) -> Result<(Touching, Urgency), Error> {
+    let mut about = Description::default();
+    space.describe(&mut about);
+    if about.classes().len() != names.n_classes {
+        return Err(ill_described(&about, names.n_classes));
+    }
+    let mut touching = Touching::new();
+    let mut urgency = Urgency::default();
+    for rank in ranks.map(Rank) {
+        let mut tasks = space.tasks(rank);
+        while let Some(task) = tasks() {
+            let class = about.classes().get((names.class)(task));
+            let mut ends = OfTask {
+                touching: &mut touching,
+                space: number,
+                flows: class.map_or(&[], |class| &class.flows),
+                task,
+                rank,
+            };
+            space.inputs(task, &mut Taken(&mut ends));
+            space.successors(task, &mut Brought(&mut ends));
+            let own = space.priority(task);
+            urgency.lowest = urgency.lowest.min(own);
+            urgency.highest = urgency.highest.max(own);
+        }
+    }
+    Ok((touching, urgency))
+}
+
+/// Whose ends are heard.
+struct OfTask<'t> {
+    touching: &'t mut Touching,
+    space: usize,
+    flows: &'t [Flow],
+    task: Raw,
+    rank: Rank,
+}
+
+impl OfTask<'_> {
+    fn at<D: Datum>(&mut self, store: &Store<D>, index: usize) -> &mut Touch {
+        let slot = slot(store, index, self.rank);
+        let (_, touch) = self.touching.entry(slot).or_insert_with(|| {
+            let touch = Touch {
+                space: self.space,
+                takers: Vec::new(),
+                bringer: None,
+                is_changed: false,
+            };
+            (store.name().into(), touch)
+        });
+        touch
+    }
+}
+
+/// Notes which slots a task takes from.
+struct Taken<'e, 't>(&'e mut OfTask<'t>);
+
+impl<D: Datum> Ends<D> for Taken<'_, '_> {
+    fn task(&mut self, _: usize, _: Raw, _: usize) {}
+
+    fn home(&mut self, flow: usize, store: &Store<D>, index: usize) {
+        let updates = |flow: &Flow| flow.mode == Mode::Update;
+        let (task, changes) = (self.0.task, self.0.flows.get(flow).is_some_and(updates));
+        let touch = self.0.at(store, index);
+        touch.takers.push((task, flow));
+        touch.is_changed |= changes;
+    }
+}
+
+/// Notes which slots a task fills.
+struct Brought<'e, 't>(&'e mut OfTask<'t>);
+
+impl<D: Datum> Ends<D> for Brought<'_, '_> {
+    fn task(&mut self, _: usize, _: Raw, _: usize) {}
+
+    fn home(&mut self, flow: usize, store: &Store<D>, index: usize) {
+        let task = self.0.task;
+        self.0.at(store, index).bringer = Some((task, flow));
+    }
+}
+
+#[cold]
+fn out_of_order<D: Datum>(
+    (store, (_, index, rank)): (&str, Slot),
+    before: &[Touch],
+    after: &Touch,
+    spaces: &[Asked<'_, D>],
+) -> Error {
+    let shown = |touch: &Touch| {
+        let task = touch.bringer.or(touch.takers.first().copied());
+        let (_, names) = spaces[touch.space];
+        task.map_or(String::new(), |(task, _)| {
+            format!("{:?}", Shown(task, names))
+        })
+    };
+    let (first, second) = (before.last().map_or(String::new(), shown), shown(after));
+    let text = format!(
+        "{first} and then {second} touch slot {index} of {store} on {rank}, and nothing orders them (what \
+         an earlier space brings home a later one may take; all may read)",
+    );
+    Error::new(Kind::Contradiction, Some(second), text)
+}
+
+#[cold]
+fn ill_described(about: &Description, n_classes: usize) -> Error {
+    let text = format!(
+        "{} describes {} classes, and names of its tasks have {n_classes}: it cannot be one of several \
+         spaces",
+        about.space_name(),
+        about.classes().len(),
+    );
+    Error::new(Kind::NotDescribed, None, text)
+}
+
+/// A name, to be shown.
+struct Shown(Raw, &'static Names);
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.1.show)(self.0, f)
+    }
+}

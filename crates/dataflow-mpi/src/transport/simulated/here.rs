@@ -1,0 +1,93 @@
+//! Here: who acts on this thread, and the time that it lets pass.
+
+use super::state::nanos;
+use super::world::World;
+use crate::progress;
+use dataflow_core::port;
+use std::cell::RefCell;
+use std::time::Duration;
+
+thread_local! {
+    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+}
+
+/// An actor of a world.
+struct Here {
+    world: World,
+    actor: usize,
+    /// What it has spent in this turn, if it acts by turns: it passes when the turn is over.
+    spent: Option<Vec<u64>>,
+}
+
+/// Lets virtual time pass for the calling actor; outside of a world it does nothing.
+pub fn spend(time: Duration) {
+    let waits = HERE.with_borrow_mut(|here| {
+        let here = here.as_mut()?;
+        match &mut here.spent {
+            Some(spent) => {
+                spent.push(nanos(time));
+                None
+            }
+            None => Some((here.world.clone(), here.actor)),
+        }
+    });
+    if let Some((world, actor)) = waits {
+        let mut state = world.state();
+        state.sleep_through(actor, nanos(time));
+        drop(world.rest(state, actor));
+    }
+}
+
+/// Who of the actors of a world calls, if one does.
+pub fn actor_of(world: &World) -> Option<usize> {
+    HERE.with_borrow(|here| {
+        let here = here.as_ref().filter(|here| here.world.is(world))?;
+        Some(here.actor)
+    })
+}
+
+/// The actor of a world that calls, if it acts by turns and has spent time in this one, and how much.
+pub fn ahead(world: &World) -> Option<(usize, u64)> {
+    HERE.with_borrow(|here| {
+        let here = here.as_ref().filter(|here| here.world.is(world))?;
+        let spent = here.spent.as_ref().filter(|spent| !spent.is_empty())?;
+        Some((here.actor, spent.iter().sum()))
+    })
+}
+
+/// What an actor has for itself that others have by thread.
+pub struct Own {
+    here: Option<Here>,
+    of_engine: port::OfThread,
+    of_courier: progress::OfThread,
+}
+
+impl Own {
+    /// Of an actor that waits where it stands, or acts by turns.
+    pub fn new(world: &World, actor: usize, by_turns: bool) -> Self {
+        let here = Here {
+            world: world.clone(),
+            actor,
+            spent: by_turns.then(Vec::new),
+        };
+        Own {
+            here: Some(here),
+            of_engine: port::OfThread::default(),
+            of_courier: progress::OfThread::default(),
+        }
+    }
+
+    /// The thread's becomes this, and this the thread's.
+    pub fn swap(&mut self) {
+        HERE.with_borrow_mut(|here| std::mem::swap(here, &mut self.here));
+        self.of_engine.swap();
+        self.of_courier.swap();
+    }
+
+    /// What was spent in the turn that is over, first to last.
+    pub fn spent(&mut self) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        let here = self.here.as_mut();
+        let spent = here.and_then(|here| here.spent.as_mut());
+        spent.into_iter().flat_map(|spent| spent.drain(..))
+    }
+}

@@ -1,0 +1,346 @@
+//! State: everything in the world, and whose turn it is.
+//!
+//! # Law
+//! Of what is due at the same time comes first what was planned first. So the order depends on the
+//! weather and on what actors do, and on nothing else: not on how they are run.
+
+use super::network::{Delivery, Network};
+use super::turns::Turns;
+use super::weather::{Chance, Weather};
+use crate::host::lock;
+use dataflow_core::rank::Rank;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Everything in the world; times in nanoseconds.
+pub struct State {
+    pub now: u64,
+    pub chance: Chance,
+    pub network: Network,
+    agenda: BinaryHeap<Planned>,
+    planned: u64,
+    pub actors: Vec<Actor>,
+    ready: VecDeque<usize>,
+    bells: Vec<Clapper>,
+    pub alive: usize,
+    pub hung: Option<String>,
+    /// Whose turn it is, if that was found out before anybody could take it.
+    pub chosen: Option<usize>,
+    /// A number for all that has happened.
+    pub digest: u64,
+}
+
+/// What will happen when, and as how manieth it was planned.
+struct Planned {
+    at: (u64, u64),
+    due: Due,
+}
+
+pub enum Due {
+    /// An actor has waited long enough, unless it was woken since.
+    Wake {
+        actor: usize,
+        sleep: u64,
+    },
+    Delivery(Delivery),
+}
+
+/// One of those that run by turns.
+pub struct Actor {
+    pub rank: Rank,
+    pub name: String,
+    pub runs: Runs,
+    /// Which of its sleeps it is in.
+    sleep: u64,
+    /// Time that it owes for messages.
+    pub owes: u64,
+    pub done: bool,
+    /// Whether it ended without a panic.
+    pub ended_well: bool,
+}
+
+/// How an actor runs.
+pub enum Runs {
+    /// On a fiber of its own, once it has begun.
+    Body(Box<dyn FnOnce() + Send>),
+    /// On a thread.
+    Thread(Arc<Baton>),
+    /// By turns, and the bell that rings when it ends.
+    Turns(Box<Turns>, usize),
+    /// It has begun, on a fiber, or it is its turn.
+    Now,
+}
+
+/// A bell of the world.
+#[derive(Default)]
+struct Clapper {
+    rung: bool,
+    waiting: Option<usize>,
+}
+
+/// What threads hand on: who has it runs.
+#[derive(Default)]
+pub struct Baton {
+    here: Mutex<bool>,
+    passed: Condvar,
+}
+
+impl Baton {
+    pub fn give(&self) {
+        *lock(&self.here) = true;
+        self.passed.notify_one();
+    }
+
+    pub fn wait(&self) {
+        let mut here = lock(&self.here);
+        while !*here {
+            here = self
+                .passed
+                .wait(here)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        *here = false;
+    }
+}
+
+impl State {
+    pub fn new(weather: &Weather) -> Self {
+        State {
+            now: 0,
+            chance: Chance::new(weather.seed),
+            network: Network::default(),
+            agenda: BinaryHeap::new(),
+            planned: 0,
+            actors: Vec::new(),
+            ready: VecDeque::new(),
+            bells: Vec::new(),
+            alive: 0,
+            hung: None,
+            chosen: None,
+            digest: 0,
+        }
+    }
+
+    /// What gives the turn to an actor that is a thread.
+    pub fn baton(&self, actor: usize) -> Arc<Baton> {
+        match &self.actors[actor].runs {
+            Runs::Thread(baton) => baton.clone(),
+            _ => unreachable!("on threads every actor is one"),
+        }
+    }
+
+    /// One more actor; it is ready to run.
+    pub fn enter(&mut self, rank: Rank, name: String, runs: Runs) -> usize {
+        let actor = self.actors.len();
+        self.actors.push(Actor {
+            rank,
+            name,
+            runs,
+            sleep: 0,
+            owes: 0,
+            done: false,
+            ended_well: false,
+        });
+        self.alive += 1;
+        self.ready.push_back(actor);
+        actor
+    }
+
+    /// The next actor to run, the clock put forward as far as necessary; `None` if the world is
+    /// over or hangs.
+    pub fn next(&mut self, weather: &Weather) -> Option<usize> {
+        loop {
+            if self.alive == 0 || self.hung.is_some() {
+                return None;
+            }
+            if let Some(actor) = self.take_ready(weather) {
+                self.note(actor as u64);
+                return Some(actor);
+            }
+            let Some(Planned { at: (time, _), due }) = self.agenda.pop() else {
+                self.hang("nobody in the world can run");
+                return None;
+            };
+            self.now = self.now.max(time);
+            if self.now > nanos(weather.deadline) {
+                self.hang("the world is not over by its deadline");
+                return None;
+            }
+            match due {
+                Due::Wake { actor, sleep } if self.actors[actor].sleep == sleep => self.wake(actor),
+                Due::Wake { .. } => {}
+                Due::Delivery(delivery) => self.deliver(weather, delivery),
+            }
+        }
+    }
+
+    fn take_ready(&mut self, weather: &Weather) -> Option<usize> {
+        while !self.ready.is_empty() {
+            let chosen = match weather.shuffle {
+                true => self.chance.below(self.ready.len() as u64) as usize,
+                false => 0,
+            };
+            let actor = self.ready.remove(chosen)?;
+            let Some(thaw) = self.thaw(weather, self.actors[actor].rank) else {
+                return Some(actor);
+            };
+            self.network.faults.frozen += 1;
+            self.actors[actor].sleep += 1;
+            let sleep = self.actors[actor].sleep;
+            self.plan(thaw, Due::Wake { actor, sleep });
+        }
+        None
+    }
+
+    /// When a rank that stands still now will move again.
+    fn thaw(&self, weather: &Weather, rank: Rank) -> Option<u64> {
+        let mine = weather.freezes.iter().filter(|freeze| freeze.0 == rank);
+        let spans = mine.map(|&(_, from, length)| (nanos(from), nanos(from + length)));
+        let now = spans.filter(|&(from, to)| from <= self.now && self.now < to);
+        now.map(|(_, to)| to).max()
+    }
+
+    /// Something happened now.
+    fn note(&mut self, what: u64) {
+        for part in [self.now, what] {
+            let mixed = (self.digest ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.digest = mixed ^ (mixed >> 29);
+        }
+    }
+
+    fn deliver(&mut self, weather: &Weather, delivery: Delivery) {
+        self.note(delivery.digest());
+        if let Some(bell) = self.network.deliver(weather, self.now, delivery) {
+            self.ring(bell);
+        }
+    }
+
+    fn hang(&mut self, what: &str) {
+        let asleep = self.actors.iter().filter(|actor| !actor.done);
+        let names: Vec<&str> = asleep.map(|actor| &actor.name[..]).collect();
+        let at = Duration::from_nanos(self.now);
+        self.hung = Some(format!(
+            "{what}, at {at:?}; asleep are {}",
+            names.join(", ")
+        ));
+    }
+
+    pub fn plan(&mut self, time: u64, due: Due) {
+        self.planned += 1;
+        let at = (time, self.planned);
+        self.agenda.push(Planned { at, due });
+    }
+
+    pub fn new_bell(&mut self) -> usize {
+        self.bells.push(Clapper::default());
+        self.bells.len() - 1
+    }
+
+    pub fn ring(&mut self, bell: usize) {
+        self.bells[bell].rung = true;
+        if let Some(actor) = self.bells[bell].waiting.take() {
+            self.wake(actor);
+        }
+    }
+
+    fn wake(&mut self, actor: usize) {
+        self.actors[actor].sleep += 1;
+        self.ready.push_back(actor);
+    }
+
+    /// The actor sleeps from now on, for that long at most.
+    fn sleep(&mut self, actor: usize, at_most: Option<u64>) {
+        self.actors[actor].sleep += 1;
+        let sleep = self.actors[actor].sleep;
+        if let Some(time) = at_most {
+            self.plan(self.now.saturating_add(time), Due::Wake { actor, sleep });
+        }
+    }
+
+    /// The actor sleeps for that long, and for what it owes.
+    pub fn sleep_through(&mut self, actor: usize, time: u64) {
+        let owed = self.takes_owed(actor).unwrap_or(0);
+        self.sleep(actor, Some(time.saturating_add(owed)));
+    }
+
+    /// Whether the actor must wait for a bell; then it sleeps, for that long at most, and when it is
+    /// awake [has waited](Self::has_waited).
+    pub fn waits(&mut self, actor: usize, bell: usize, at_most: Option<u64>) -> bool {
+        let waits = !self.bells[bell].rung;
+        if waits {
+            self.bells[bell].waiting = Some(actor);
+            self.sleep(actor, at_most);
+        } else {
+            self.has_waited(bell);
+        }
+        waits
+    }
+
+    /// Nobody waits for the bell any more.
+    pub fn has_waited(&mut self, bell: usize) {
+        self.bells[bell] = Clapper::default();
+    }
+
+    /// What an actor does for messages takes time, which it will let pass. Says when it is done; at
+    /// once, if nobody of the world does it.
+    pub fn owe(&mut self, by: Option<usize>, time: u64) -> u64 {
+        let Some(actor) = by else { return self.now };
+        let owes = &mut self.actors[actor].owes;
+        *owes += time;
+        self.now + *owes
+    }
+
+    /// The time that an actor owes, if any: it is to let it pass now.
+    pub fn takes_owed(&mut self, actor: usize) -> Option<u64> {
+        let owed = std::mem::take(&mut self.actors[actor].owes);
+        (owed > 0).then_some(owed)
+    }
+
+    /// Takes out what nobody in a world that hangs will come to.
+    pub fn clear(&mut self) -> impl Sized + use<> {
+        let bodies = self.actors.iter_mut().map(|actor| {
+            let runs = &mut actor.runs;
+            matches!(runs, Runs::Body(_)).then(|| std::mem::replace(runs, Runs::Now))
+        });
+        let bodies: Vec<Option<Runs>> = bodies.collect();
+        (
+            bodies,
+            std::mem::take(&mut self.agenda),
+            self.network.clear(),
+        )
+    }
+
+    /// The actor has ended.
+    pub fn leave(&mut self, actor: usize, well: bool) {
+        self.actors[actor].done = true;
+        self.actors[actor].ended_well = well;
+        self.alive -= 1;
+    }
+}
+
+// The earliest is the greatest: a heap gives out its greatest first.
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.at.cmp(&self.at)
+    }
+}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Planned {}
+
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,350 @@
+//! The world, and those who act in it: one at a time.
+
+use super::Simulated;
+use super::fiber::{Fiber, Stack, suspend};
+use super::here::{Own, ahead};
+use super::place::Place;
+use super::state::{Baton, Runs, State};
+use super::turns::Turns;
+use super::weather::{Faults, Weather};
+use crate::host::{Host, Turn, live, lock};
+use dataflow_core::rank::Rank;
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A world of ranks in virtual time.
+#[derive(Clone)]
+pub struct World(Arc<Shared>);
+
+struct Shared {
+    weather: Weather,
+    on: On,
+    state: Mutex<State>,
+    /// Rings when the world is over.
+    over: Condvar,
+}
+
+/// What actors run on; the run is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    /// Fibers of the thread that runs the world, with stacks of so many bytes.
+    Fibers(usize),
+    /// A thread each.
+    Threads,
+}
+
+/// Bytes of a stack, if nothing else is said. Those that are never touched cost address space only.
+const STACK: usize = 1 << 20;
+
+/// A world that did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hung(String);
+
+impl fmt::Display for Hung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Hung {}
+
+impl World {
+    /// Nothing has happened in it yet. Its actors are fibers of one thread, with a megabyte of stack
+    /// each; threads where there are no fibers, or if the environment has `DATAFLOW_WORLD=threads` (for
+    /// tools that do not know of fibers).
+    pub fn new(weather: Weather) -> Self {
+        let wants_threads = std::env::var_os("DATAFLOW_WORLD").is_some_and(|on| on == "threads");
+        match wants_threads || Stack::new(STACK).is_err() {
+            true => World::on_threads(weather),
+            false => World::on_fibers(weather, STACK),
+        }
+    }
+
+    /// The same world with stacks of so many bytes. Of a stack only what is touched takes memory (some
+    /// 8 KiB, if bodies need little more than the engine), but each takes two mappings: Linux allows
+    /// 65,530, so 32,000 actors.
+    ///
+    /// # Panics
+    /// When it runs, where there are no fibers or no more stacks.
+    pub fn on_fibers(weather: Weather, stack: usize) -> Self {
+        World::on(On::Fibers(stack), weather)
+    }
+
+    /// The same world with a thread for each actor: slower by far, for what cannot run on fibers.
+    pub fn on_threads(weather: Weather) -> Self {
+        World::on(On::Threads, weather)
+    }
+
+    fn on(on: On, weather: Weather) -> Self {
+        World(Arc::new(Shared {
+            state: Mutex::new(State::new(&weather)),
+            weather,
+            on,
+            over: Condvar::new(),
+        }))
+    }
+
+    /// Virtual time since the beginning.
+    pub fn now(&self) -> Duration {
+        let ahead = ahead(self);
+        let state = self.state();
+        // What it owes passes with what it spends.
+        let ahead = ahead.map_or(0, |(actor, spent)| spent + state.actors[actor].owes);
+        Duration::from_nanos(state.now + ahead)
+    }
+
+    /// A number for all that has happened, who acted when and what arrived when: worlds with the same
+    /// number have taken the same course.
+    pub fn digest(&self) -> u64 {
+        self.state().digest
+    }
+
+    /// How often each kind of fault has happened.
+    pub fn faults(&self) -> Faults {
+        self.state().network.faults
+    }
+
+    /// What this world's weather is.
+    pub fn weather(&self) -> &Weather {
+        &self.0.weather
+    }
+
+    /// What a rank stands on: its clock, bells and threads.
+    pub fn host(&self, rank: Rank) -> Arc<dyn Host> {
+        Arc::new(Place::new(self, rank))
+    }
+
+    /// The transports of `n_ranks` ranks, by rank; once per world.
+    pub fn connect(&self, n_ranks: usize) -> Vec<Simulated> {
+        self.state().network.connect(self.weather(), n_ranks);
+        let end = |rank| Simulated::new(self.clone(), Rank(rank), n_ranks);
+        (0..n_ranks as u32).map(end).collect()
+    }
+
+    /// Runs `body` once per rank, each as an actor, until all actors of the world have ended.
+    ///
+    /// # Errors
+    /// If the world passes its deadline, or nobody in it can ever run again. Its actors are then left
+    /// behind where they are: to unwind them would mean to wait for each other again.
+    ///
+    /// # Panics
+    /// If a body panics, with what it panicked with.
+    pub fn run<R: Send + 'static>(
+        &self,
+        n_ranks: usize,
+        body: impl Fn(Rank) -> R + Send + Sync + 'static,
+    ) -> Result<Vec<R>, Hung> {
+        let body = Arc::new(body);
+        type Ends<R> = Mutex<Vec<Option<thread::Result<R>>>>;
+        let ends: Arc<Ends<R>> = Arc::new(Mutex::new((0..n_ranks).map(|_| None).collect()));
+        for rank in 0..n_ranks {
+            let (body, ends) = (body.clone(), ends.clone());
+            let run = move || {
+                let end = catch_unwind(AssertUnwindSafe(|| body(Rank(rank as u32))));
+                lock(&ends)[rank] = Some(end);
+            };
+            let started = self.start(Rank(rank as u32), format!("rank {rank}"), Box::new(run));
+            started.map_err(Hung)?;
+        }
+        match self.0.on {
+            On::Fibers(stack) => self.run_fibers(stack),
+            On::Threads => self.run_threads(),
+        }
+        let hung = self.state().hung.clone();
+        if let Some(hung) = hung {
+            self.clear();
+            return Err(Hung(hung));
+        }
+        let ends = std::mem::take(&mut *lock(&ends));
+        Ok(ends.into_iter().map(value_or_unwind).collect())
+    }
+
+    /// Whether this is that world.
+    pub(super) fn is(&self, other: &World) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0.state)
+    }
+
+    /// A new actor that acts by turns, if actors share a thread: then it needs no stack.
+    pub(super) fn start_turns(
+        &self,
+        rank: Rank,
+        name: String,
+        mut body: Box<dyn FnMut() -> Turn + Send>,
+    ) -> Result<Started, String> {
+        if self.0.on == On::Threads {
+            let live = move || live(&mut *body);
+            return self.start(rank, name, Box::new(live));
+        }
+        let mut state = self.state();
+        let end = state.new_bell();
+        let actor = state.actors.len();
+        let turns = Box::new(Turns::new(self, actor, body));
+        state.enter(rank, name, Runs::Turns(turns, end));
+        let thread = None;
+        Ok(Started { thread, actor, end })
+    }
+
+    /// A new actor: its number, the number of the bell that rings when it ends, and its thread if it
+    /// has one.
+    pub(super) fn start(
+        &self,
+        rank: Rank,
+        name: String,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> Result<Started, String> {
+        let mut state = self.state();
+        let end = state.new_bell();
+        let actor = state.actors.len();
+        let world = self.clone();
+        let live = move || {
+            let ended = catch_unwind(AssertUnwindSafe(body)).is_ok();
+            let mut state = world.state();
+            state.leave(actor, ended);
+            state.ring(end);
+        };
+        let mut thread = None;
+        match self.0.on {
+            On::Fibers(_) => state.enter(rank, name, Runs::Body(Box::new(live))),
+            On::Threads => {
+                let baton = Arc::new(Baton::default());
+                let world = self.clone();
+                let ran = baton.clone();
+                let live = move || {
+                    ran.wait();
+                    let mut own = Own::new(&world, actor, false);
+                    own.swap();
+                    live();
+                    own.swap();
+                    world.give_baton(world.state());
+                };
+                let builder = thread::Builder::new().name(name.clone()).stack_size(STACK);
+                thread = Some(builder.spawn(live).map_err(|error| error.to_string())?);
+                state.enter(rank, name, Runs::Thread(baton))
+            }
+        };
+        Ok(Started { thread, actor, end })
+    }
+
+    /// The actor `me` has gone to sleep: others run until it is its turn again.
+    pub(super) fn rest<'w>(
+        &'w self,
+        mut state: MutexGuard<'w, State>,
+        me: usize,
+    ) -> MutexGuard<'w, State> {
+        match self.0.on {
+            On::Fibers(_) => {
+                state.chosen = state.next(&self.0.weather);
+                if state.chosen != Some(me) {
+                    drop(state);
+                    suspend();
+                    state = self.state();
+                }
+                state.chosen = None;
+                state
+            }
+            On::Threads => {
+                let own = state.baton(me);
+                self.give_baton(state);
+                own.wait();
+                self.state()
+            }
+        }
+    }
+
+    /// Resumes fibers, one after the other, until the world is over or hangs.
+    fn run_fibers(&self, stack: usize) {
+        let mut fibers: Vec<Option<(Fiber, Own)>> = Vec::new();
+        let mut stacks: Vec<Stack> = Vec::new();
+        while let Some((actor, runs)) = self.next() {
+            match runs {
+                Runs::Turns(turns, end) => {
+                    self.turn(actor, turns, end);
+                    continue;
+                }
+                Runs::Body(body) => {
+                    let new = || Stack::new(stack).unwrap_or_else(|error| panic!("{error}"));
+                    let fiber = Fiber::new(stacks.pop().unwrap_or_else(new), body);
+                    fibers.resize_with(fibers.len().max(actor + 1), || None);
+                    fibers[actor] = Some((fiber, Own::new(self, actor, false)));
+                }
+                _ => {}
+            }
+            let Some((fiber, own)) = &mut fibers[actor] else {
+                unreachable!("an actor that has ended is not ready");
+            };
+            own.swap();
+            let ended = fiber.resume();
+            own.swap();
+            if let Some(stack) = ended {
+                stacks.push(stack);
+                fibers[actor] = None;
+            }
+        }
+    }
+
+    /// Whose turn it is, and how it runs.
+    fn next(&self) -> Option<(usize, Runs)> {
+        let mut state = self.state();
+        let chosen = state.chosen.take();
+        let actor = chosen.or_else(|| state.next(&self.0.weather))?;
+        let runs = std::mem::replace(&mut state.actors[actor].runs, Runs::Now);
+        Some((actor, runs))
+    }
+
+    /// Hands the baton to the first thread, and waits until the world is over or hangs.
+    fn run_threads(&self) {
+        self.give_baton(self.state());
+        let mut state = self.state();
+        while state.alive > 0 && state.hung.is_none() {
+            state = self
+                .0
+                .over
+                .wait(state)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// Whose turn it is, gets the baton.
+    fn give_baton(&self, mut state: MutexGuard<'_, State>) {
+        match state.next(&self.0.weather) {
+            None => self.0.over.notify_all(),
+            Some(next) => {
+                let baton = state.baton(next);
+                drop(state);
+                baton.give();
+            }
+        }
+    }
+
+    /// What a world that hangs still has: bodies that have not begun, and messages under way.
+    fn clear(&self) {
+        let left = self.state().clear();
+        drop(left);
+    }
+}
+
+/// An actor that was started.
+pub struct Started {
+    /// Where it runs, if that is a thread.
+    pub thread: Option<JoinHandle<()>>,
+    /// Its number.
+    pub actor: usize,
+    /// The bell that rings when it ends.
+    pub end: usize,
+}
+
+fn value_or_unwind<R>(end: Option<Result<R, Box<dyn Any + Send>>>) -> R {
+    match end {
+        Some(Ok(value)) => value,
+        Some(Err(panic)) => std::panic::resume_unwind(panic),
+        None => unreachable!("a world that is over has the ends of all its ranks"),
+    }
+}
