@@ -409,11 +409,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     #[cold]
     fn count_exceeded(&self) {
-        let text = format!(
-            "more tasks ran than the {} that the space counts on {}: an edge leads to a task that is not listed, or back",
-            self.common.ledger.count(),
-            self.rank,
-        );
+        let (count, rank) = (self.common.ledger.count(), self.rank);
+        let why = self
+            .strayed()
+            .unwrap_or_else(|| "an edge leads to a task that is not listed, or back".into());
+        let text =
+            format!("more tasks ran than the {count} that the space counts on {rank}: {why}");
         self.fail(Kind::CountExceeded, None, text);
     }
 }

@@ -42,6 +42,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         Error::new(Kind::Stalled, None, text)
     }
 
+    /// Says which task is listed on a rank where it is not placed, if one is: the first of some rank.
+    pub(super) fn strayed(&self) -> Option<String> {
+        let n_ranks = self.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
+        (0..n_ranks as u32).find_map(|rank| strayed(self.space, Rank(rank)))
+    }
+
     /// Adds the tasks of a dense space that have some of their inputs, but not all.
     fn partly_fed(&self, waiting: &mut Vec<(S::Task, Had)>) {
         if Self::CARRIES {
@@ -137,14 +143,20 @@ impl<T: TaskName> Stalled<'_, T> {
 
     /// Why nothing waits although not all has run.
     fn unreached(&self) -> String {
-        let mut listed = None;
-        self.space.each_task(self.rank, &mut |task| {
-            listed = Some(task);
-            ControlFlow::Break(())
-        });
-        match listed.filter(|task| self.space.placed(*task) != self.rank) {
-            Some(task) => format!("; {}", misplaced(self.space, task, self.rank)),
+        match strayed(self.space, self.rank) {
+            Some(text) => format!("; {text}"),
             None => "; none of them was ever reached: a root or an edge is missing".into(),
         }
     }
+}
+
+/// If the first task that a rank lists is not placed there: what is said of it.
+fn strayed<T: TaskName>(space: &dyn Asked<T>, on: Rank) -> Option<String> {
+    let mut listed = None;
+    space.each_task(on, &mut |task| {
+        listed = Some(task);
+        ControlFlow::Break(())
+    });
+    let strayed = listed.filter(|task| space.placed(*task) != on);
+    strayed.map(|task| misplaced(space, task, on))
 }
