@@ -2,8 +2,7 @@
 //! the whole process.
 #![cfg(target_os = "linux")]
 
-use dataflow_core::prelude::*;
-use dataflow_core::sequence::Window;
+use dataflow_core::sequence::{Window, scope, write};
 use dataflow_core::space::Independent;
 use dataflow_numa::{WorkerStatistics, Workers};
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +57,7 @@ fn a_program_behind_a_full_window_uses_little_of_a_processor() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let workers = Workers::builder().n_workers(2).build().unwrap();
     let before = ticks();
-    let report = dataflow_core::sequence::scope(&workers, |s| {
+    let report = scope(&workers, |s| {
         s.set_window(Window {
             tasks: 4,
             ..Window::default()
@@ -69,7 +68,8 @@ fn a_program_behind_a_full_window_uses_little_of_a_processor() {
             s.task(write(&n), |n| *n += 1);
         }
     });
-    assert_eq!(report.unwrap().tasks, 101);
+    let ((), report) = report.unwrap();
+    assert_eq!(report.tasks, 101);
     let used = ticks() - before;
     assert!(used <= 40, "{used} ticks of 10 ms in 2 s");
 }

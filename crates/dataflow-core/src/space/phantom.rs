@@ -125,6 +125,10 @@ impl Wire for Length {
         }
     }
 
+    fn is_blank(&self) -> bool {
+        true
+    }
+
     fn unpack(head: &[u8], _: Box<dyn Block>) -> Result<Self, String> {
         let bytes = head.try_into();
         let bytes = bytes.map_err(|_| format!("a length of {} bytes (must be 8)", head.len()))?;

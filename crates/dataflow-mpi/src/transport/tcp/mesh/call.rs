@@ -189,7 +189,7 @@ fn is_connected(stream: &TcpStream) -> io::Result<bool> {
     Ok(true)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
     use nix::sys::socket::{
