@@ -387,6 +387,7 @@ impl Tcp {
     /// The connection to a rank stands.
     fn connect(&mut self, number: usize, mut stream: TcpStream) {
         let watched = self.watch.renumber(number, &mut stream);
+        keep_little_unsent(&stream);
         let now = self.now();
         match &mut self.peers[number] {
             Peer::Known(line) => {
@@ -601,6 +602,23 @@ impl Drop for Tcp {
         }
     }
 }
+
+/// Bytes that the system may hold of a connection beyond those that are on their way. A socket takes
+/// megabytes at once, and what comes later, however short and urgent, waits behind them: at
+/// 300 Mbit/s a datum took 23 ms from its task to the next that needed 1.4 ms on the wire.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNSENT: u32 = 128 << 10;
+
+/// Packets overtake data in [`Outgoing`] only, so data stay there as long as the wire is busy.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn keep_little_unsent(stream: &TcpStream) {
+    let socket = socket2::SockRef::from(stream);
+    socket.set_tcp_notsent_lowat(UNSENT).ok(); // otherwise packets are late
+}
+
+/// Elsewhere no library can say so.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn keep_little_unsent(_: &TcpStream) {}
 
 /// Reads until nothing is there, or the end.
 fn drain(socket: &mut TcpStream, waste: &mut [u8]) -> io::Result<()> {

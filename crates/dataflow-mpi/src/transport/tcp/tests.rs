@@ -219,3 +219,32 @@ fn packets_go_between_the_parts_of_a_long_datum() {
     let third = &second[Header::BYTES + 5..];
     assert_eq!(third[..Header::BYTES], header(Kind::Part, 1, PART));
 }
+
+/// How much a socket takes whose other end reads nothing.
+#[cfg(target_os = "linux")]
+fn taken(prepare: impl Fn(&mio::net::TcpStream)) -> usize {
+    let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = std::net::TcpStream::connect(door.local_addr().unwrap()).unwrap();
+    let _other = door.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let mut stream = mio::net::TcpStream::from_std(stream);
+    prepare(&stream);
+    let bytes = vec![0; 1 << 16];
+    let mut taken = 0;
+    // What has left the sender makes room a moment later.
+    for _ in 0..20 {
+        while let Ok(written) = stream.write(&bytes) {
+            taken += written;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    taken
+}
+
+/// Words of what is urgent waited behind megabytes that the system had taken.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_socket_takes_little_more_than_what_its_wire_carries() {
+    let [with, without] = [taken(super::keep_little_unsent), taken(|_| ())];
+    assert!(with + (1 << 20) < without, "{with} and {without} bytes");
+}
