@@ -25,6 +25,8 @@ mod size {
     pub const INSIDE: Duration = Duration::from_micros(if cfg!(miri) { 10_000 } else { 200 });
     /// More than the widest window of the tests holds.
     pub const N_WINDOWED: usize = if cfg!(miri) { 250 } else { 2000 };
+    /// Tasks that may wait before a program is stopped, and those that it inserts afterwards.
+    pub const STOPPED: (u64, u64) = if cfg!(miri) { (16, 30) } else { (8192, 1000) };
     pub const N_REDUCED: usize = if cfg!(miri) { 20 } else { 1000 };
 }
 
@@ -876,6 +878,10 @@ fn a_stopped_scope_drops_what_is_inserted_and_the_program_can_ask() {
             let (held, kept) = (AtomicU64::new(0), AtomicU64::new(0));
             let monitor = Monitor::new();
             let ended = scope(&Context::new(&*on).watched_by(&monitor), |s| {
+                s.set_window(Window {
+                    tasks: size::STOPPED.0,
+                    ..Window::default()
+                });
                 let n = s.handle(0u64);
                 s.task(write(&n), |_| assert!(cancels, "the first task panics"));
                 if cancels {
@@ -891,7 +897,7 @@ fn a_stopped_scope_drops_what_is_inserted_and_the_program_can_ask() {
                 }
                 assert!(s.has_failed());
                 let before = held.load(Ordering::Relaxed);
-                for _ in 0..1000 {
+                for _ in 0..size::STOPPED.1 {
                     held.fetch_add(1, Ordering::Relaxed);
                     let record = Held(&held);
                     s.task(write(&n), move |_| drop(record));

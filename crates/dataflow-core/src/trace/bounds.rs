@@ -274,6 +274,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic, nothing unsafe: minutes of Miri")]
     fn messages_find_what_a_straight_line_between_opening_and_closing_does_not() {
         let drifts = vec![(0, 10), (10 * SECOND, 40)];
         let clock = Drifting {
@@ -298,6 +299,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic, nothing unsafe: minutes of Miri")]
     fn a_drift_that_messages_agree_with_is_not_bent() {
         let clock = Drifting {
             ahead: -7_000,
@@ -315,6 +317,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic, nothing unsafe: minutes of Miri")]
     fn short_runs_and_clocks_that_are_one_or_were_never_compared_are_left_alone() {
         let clock = Drifting {
             ahead: 0,
