@@ -164,11 +164,16 @@ impl Blocks {
     /// Writes down who waits.
     pub fn leftovers(&self, left: &mut Vec<Leftover>) {
         let behind = self.behind.iter().flat_map(|behind| &behind.blocks);
-        for block in self.line.iter().chain(behind) {
+        for block in self
+            .line
+            .iter()
+            .chain(behind)
+            .filter(|block| block.tag != 0)
+        {
             let bits = block.bits();
             let last = block.tag & !(WIDE | WIDER);
             let waits = |before: &u64| block.state(bits, last - before) != 0;
-            let neighbours = 0..u64::from(block.tag != 0) << near(bits);
+            let neighbours = 0..1 << near(bits);
             left.extend(neighbours.filter(waits).map(|before| Leftover {
                 key: last - before,
                 missing: Missing::Mask(block.state(bits, last - before) & !poison(bits)),
