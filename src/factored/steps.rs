@@ -8,7 +8,6 @@ use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::condition::inverse_norm;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::error::TileError;
 use dataflow_linalg::kernel::Op;
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Layout, TiledMatrix};
