@@ -384,6 +384,9 @@ struct Task<'a, T: Scalar> {
     b: &'a TiledMatrix<T>,
 }
 
+/// The factors, and X.
+type Found<T> = (Factors<T>, TiledMatrix<T>);
+
 /// What it cost, the factors, and X.
 type Solved<T> = (Measured, Factors<T>, TiledMatrix<T>);
 
@@ -425,7 +428,7 @@ impl<T: Scalar> Task<'_, T> {
         &mut self,
         asked: Method,
         outcome: &mut Outcome,
-    ) -> Result<(Method, Option<(Factors<T>, TiledMatrix<T>)>), Failure> {
+    ) -> Result<(Method, Option<Found<T>>), Failure> {
         let (mut method, mut runs, mut last) = (asked, Vec::new(), None);
         while runs.len() < self.settings.repeat {
             drop(last.take());
