@@ -1,31 +1,17 @@
 //! Launch: the same program on every rank.
 
-use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM};
+use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM, Transport};
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Messenger;
 use dataflow_mpi::start::{self, Place, Seat, Staying};
-use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::tcp::Tcp;
+use dataflow_mpi::transport::{Transport as Carrier, local};
 use dataflow_numa::topology::share::LocalRank;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-
-/// How ranks talk to each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Transport {
-    /// Ranks are threads of this process.
-    #[default]
-    Local,
-    /// Ranks are processes over sockets: those that this process starts, or those that were started
-    /// by hand, each with its [`Seat`].
-    Tcp,
-    /// Ranks are what an MPI launcher has started (feature `mpi`).
-    Mpi,
-}
 
 /// How many ranks `cargo mpirun` says it starts.
 const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
@@ -98,24 +84,39 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     settings: RuntimeBuilder,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
+    let (settings, program) = with_page(settings, program)?;
+    match settings.chosen()? {
+        Transport::Local if settings.ranks == 1 => program(&settings.build()?),
+        Transport::Local => {
+            let transports = local::connect(settings.ranks);
+            as_threads(&settings, Transport::Local, transports, &program)
+        }
+        Transport::Own => Err(E::from(Error::wrong_settings(
+            "a transport of the program's own was asked for (dataflow::launch_over takes one)",
+        ))),
+        Transport::Tcp => over_sockets(&settings, &program),
+        Transport::Mpi => under_mpi(&settings, &program),
+    }
+}
+
+/// A program and its settings; where the environment asks for a page, with a trace and who writes it.
+fn with_page<R, E: From<Error>>(
+    settings: RuntimeBuilder,
+    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
+) -> Result<(RuntimeBuilder, impl Fn(&Runtime) -> Result<R, E> + Sync), E> {
     let page = settings.page()?;
     let settings = match &page {
         Some(_) => settings.trace(TRACE_ROOM),
         None => settings,
     };
-    let program = |runtime: &Runtime| {
+    let with_page = move |runtime: &Runtime| {
         let answer = program(runtime);
         if let Some(path) = &page {
             leave_page(runtime, path, answer.is_ok());
         }
         answer
     };
-    match settings.chosen()? {
-        Transport::Local if settings.ranks == 1 => program(&settings.build()?),
-        Transport::Local => as_threads(&settings, &program),
-        Transport::Tcp => over_sockets(&settings, &program),
-        Transport::Mpi => under_mpi(&settings, &program),
-    }
+    Ok((settings, with_page))
 }
 
 /// Writes the longest trace, of all ranks or of rank 0 alone. The program's answer stands, whatever comes
@@ -139,6 +140,36 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
     if let Err(fault) = told {
         eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
     }
+}
+
+/// The same over transports of your own, one for each rank, in their order: the ranks are threads of this
+/// process. What the settings say of ranks and transport has no meaning.
+///
+/// # Errors
+/// As [`launch`].
+///
+/// # Examples
+/// Transports of the library, with shorter messages than they have by themselves; the guide has
+/// [one written from nothing](crate::guide::transport).
+/// ```
+/// use dataflow::mpi::transport::{Limits, local};
+/// use dataflow::prelude::*;
+///
+/// let limits = Limits { message_bytes: 100, largest_tag: 7, in_order: true };
+/// let ends = local::connect_with(3, limits);
+/// let sum = dataflow::launch_over(Runtime::builder().threads(1), ends, |runtime| {
+///     runtime.all_reduce(runtime.rank().0, |a, b| a + b)
+/// })?;
+/// assert_eq!(sum, 0 + 1 + 2);
+/// # Ok::<(), dataflow::Error>(())
+/// ```
+pub fn launch_over<R: Send, E: From<Error> + Send>(
+    settings: RuntimeBuilder,
+    transports: Vec<impl Carrier + 'static>,
+    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
+) -> Result<R, E> {
+    let (settings, program) = with_page(settings, program)?;
+    as_threads(&settings, Transport::Own, transports, &program)
 }
 
 impl RuntimeBuilder {
@@ -173,7 +204,7 @@ impl RuntimeBuilder {
     /// If the environment contradicts itself, or what was asked for.
     pub fn count_ranks(&self) -> Result<usize, Error> {
         let launched = match self.chosen()? {
-            Transport::Local => None,
+            Transport::Local | Transport::Own => None,
             Transport::Tcp => self.seated()?.map(|seat| seat.n_ranks),
             Transport::Mpi => launched_ranks()?,
         };
@@ -347,23 +378,23 @@ fn under_mpi<R, E: From<Error>>(
 /// All ranks are threads of this process.
 fn as_threads<R: Send, E: From<Error> + Send>(
     settings: &RuntimeBuilder,
+    kind: Transport,
+    transports: Vec<impl Carrier + 'static>,
     program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
-    let transports = local::connect(settings.ranks);
+    let n_ranks = transports.len();
+    let start = |(rank, transport)| {
+        let local = LocalRank { rank, n_ranks };
+        let runtime = settings.build_rank(local, kind, Box::new(transport));
+        let runtime = runtime.map_err(|error| (E::from(error), Cause::Own))?;
+        program(&runtime).map_err(|error| (error, Cause::of(&runtime)))
+    };
     let answers: Vec<_> = thread::scope(|scope| {
-        let start = |(rank, transport)| {
-            let n_ranks = settings.ranks;
-            let local = LocalRank { rank, n_ranks };
-            let program = move || {
-                let runtime = settings.build_rank(local, Transport::Local, Box::new(transport));
-                let runtime = runtime.map_err(|error| (E::from(error), Cause::Own))?;
-                program(&runtime).map_err(|error| (error, Cause::of(&runtime)))
-            };
-            thread::Builder::new()
-                .name(format!("rank-{rank}"))
-                .spawn_scoped(scope, program)
+        let spawn = |(rank, transport)| {
+            let thread = thread::Builder::new().name(format!("rank-{rank}"));
+            thread.spawn_scoped(scope, move || start((rank, transport)))
         };
-        let started: Vec<_> = transports.into_iter().enumerate().map(start).collect();
+        let started: Vec<_> = transports.into_iter().enumerate().map(spawn).collect();
         let join = |thread: std::io::Result<thread::ScopedJoinHandle<'_, _>>| match thread {
             Ok(thread) => thread.join(),
             Err(error) => {
@@ -373,6 +404,11 @@ fn as_threads<R: Send, E: From<Error> + Send>(
         };
         started.into_iter().map(join).collect()
     });
+    of_all(answers)
+}
+
+/// What the lowest rank returned; or of several errors the first that is not only about another's end.
+fn of_all<R, E: From<Error>>(answers: Vec<thread::Result<Result<R, (E, Cause)>>>) -> Result<R, E> {
     let mut lowest = None;
     for answer in answers {
         let answer = answer.unwrap_or_else(|panic| resume_unwind(panic));
