@@ -84,7 +84,9 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     settings: RuntimeBuilder,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
-    let (settings, program) = with_page(settings, program)?;
+    let page = settings.page()?;
+    let settings = for_page(settings, page.as_deref());
+    let program = with_page(program, page.as_deref());
     match settings.chosen()? {
         Transport::Local if settings.ranks == 1 => program(&settings.build()?),
         Transport::Local => {
@@ -99,24 +101,26 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     }
 }
 
-/// A program and its settings; where the environment asks for a page, with a trace and who writes it.
-fn with_page<R, E: From<Error>>(
-    settings: RuntimeBuilder,
-    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
-) -> Result<(RuntimeBuilder, impl Fn(&Runtime) -> Result<R, E> + Sync), E> {
-    let page = settings.page()?;
-    let settings = match &page {
+/// The settings, with a trace if there is to be a page.
+fn for_page(settings: RuntimeBuilder, page: Option<&Path>) -> RuntimeBuilder {
+    match page {
         Some(_) => settings.trace(TRACE_ROOM),
         None => settings,
-    };
-    let with_page = move |runtime: &Runtime| {
+    }
+}
+
+/// The program, which leaves a page when it has ended if there is to be one.
+fn with_page<R, E>(
+    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
+    page: Option<&Path>,
+) -> impl Fn(&Runtime) -> Result<R, E> + Sync {
+    move |runtime| {
         let answer = program(runtime);
-        if let Some(path) = &page {
+        if let Some(path) = page {
             leave_page(runtime, path, answer.is_ok());
         }
         answer
-    };
-    Ok((settings, with_page))
+    }
 }
 
 /// Writes the longest trace, of all ranks or of rank 0 alone. The program's answer stands, whatever comes
@@ -168,7 +172,9 @@ pub fn launch_over<R: Send, E: From<Error> + Send>(
     transports: Vec<impl Carrier + 'static>,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
-    let (settings, program) = with_page(settings, program)?;
+    let page = settings.page()?;
+    let settings = for_page(settings, page.as_deref());
+    let program = with_page(program, page.as_deref());
     as_threads(&settings, Transport::Own, transports, &program)
 }
 
