@@ -10,22 +10,23 @@ mod cli;
 mod problem;
 
 use clap::{Args, ValueEnum};
-use cli::{Example, Failure, Measured, Settings};
-use dataflow::Monitor;
+use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
+use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
-use dataflow::linalg::needs;
+use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::qr::{
     Options, Tree, default_rcond, default_tile_order, least_squares, least_squares_minimum_norm,
     least_squares_ratio, solution_ratio,
 };
 use dataflow::linalg::scalar::Scalar;
+use dataflow::{Monitor, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, OF_A_MATRIX, Problem, backend, by_precision, digest,
-    is_checked, is_plan_only, judge, kept, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Matrix, OF_A_MATRIX, Problem, backend, by_precision,
+    digest, is_checked, is_plan_only, judge, kept, over_ranks, say_more,
 };
 use std::process::ExitCode;
 
@@ -87,6 +88,23 @@ impl Own {
     }
 }
 
+impl Own {
+    /// What a run takes, and then its check.
+    fn needs<T: Scalar>(
+        &self,
+        layouts: [&Layout; 2],
+        (options, workers): (Options, usize),
+    ) -> Result<(Needs, Needs), LinalgError> {
+        let run = match self.method {
+            Method::Qr => needs::least_squares::<T>(layouts, options, workers)?,
+            Method::Gelsy | Method::Auto => {
+                needs::least_squares_minimum_norm::<T>(layouts, options, workers)?
+            }
+        };
+        Ok((run, needs::solution_ratio::<T>(layouts, workers)?))
+    }
+}
+
 /// What came out: X, and of gelsy the rank.
 type Solved<T> = (TiledMatrix<T>, Option<usize>);
 
@@ -111,14 +129,7 @@ impl InAnyPrecision for Problem<'_, Own> {
         let (settings, runtime) = (self.settings, self.runtime);
         let backend = backend(settings.backend)?;
         let (m, n) = self.shape((|n| 2 * n, 1000));
-        let Own {
-            generated,
-            tree,
-            method,
-            rcond,
-            nrhs,
-            rhs,
-        } = settings.own;
+        let Own { tree, nrhs, .. } = settings.own;
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
         let options = Options::of_order(nb).with_tree(tree);
         let outcome = &mut *self.outcome;
@@ -129,19 +140,15 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.flops = Some(flops::gels::<T>(m, n, nrhs) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
         let of_sides = over_ranks(Layout::general(m, nrhs, nb)?, settings, runtime)?;
-        let workers = runtime.n_threads();
-        let needs = |[a, b]: [Layout; 2]| {
-            let run = match method {
-                Method::Qr => needs::least_squares::<T>([&a, &b], options, workers)?,
-                Method::Gelsy | Method::Auto => {
-                    needs::least_squares_minimum_norm::<T>([&a, &b], options, workers)?
-                }
-            };
+        let needs = |layouts: [Layout; 2]| {
+            let needed = settings
+                .own
+                .needs::<T>(layouts.each_ref(), (options, runtime.n_threads()))?;
             let all = match is_checked(settings, m.max(n)) {
-                true => run.then(needs::solution_ratio::<T>([&a, &b], workers)?),
-                false => run,
+                true => needed.0.then(needed.1),
+                false => needed.0,
             };
-            Ok(all.and(kept::<T, _>(settings, &a)))
+            Ok(all.and(kept::<T, _>(settings, &layouts[0])))
         };
         if is_plan_only::<T, _, 2>(settings, runtime, outcome, [layout, of_sides], needs)? {
             return Ok(());
@@ -150,83 +157,137 @@ impl InAnyPrecision for Problem<'_, Own> {
         let original = self.original::<T>(layout, 3, (&settings.own.generated, Kind::Random))?;
         let outcome = &mut *self.outcome;
         outcome.seed = Some(settings.seed);
-        let random = Random::new(settings.seed.wrapping_add(1));
-        let sides = |row: usize, col: usize| match rhs {
-            Sides::Random => random.entry(row, col),
-            Sides::Ones => T::one(),
-            Sides::Ramp => T::from_real((row + 1) as f64 / m as f64),
+        let task = Task {
+            settings,
+            runtime,
+            backend,
+            options,
+            original: &original,
+            a: TiledMatrix::vacant(layout, runtime.memory()),
+            b: TiledMatrix::vacant(of_sides, runtime.memory()),
         };
-
-        let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
-        let b = TiledMatrix::<T>::vacant(of_sides, runtime.memory());
-        let (mut runs, mut solution) = (Vec::new(), None);
-        for _ in 0..settings.repeat {
-            // Each tile near the worker that makes it.
-            let fill = || -> Result<(), Failure> {
-                a.fill(&original, runtime)?;
-                b.fill(&sides, runtime)?;
-                Ok(())
-            };
-            let mut deficient = None;
-            let by_qr = |monitor: &Monitor| -> Result<_, Failure> {
-                let solved = least_squares(&a, &b, options, backend, &runtime.watched_by(monitor));
-                if let Err(LinalgError::RankDeficient { rank, .. }) = &solved {
-                    deficient = Some(*rank);
-                }
-                let (x, report) = solved?;
-                solution = Some((x, None));
-                Ok(report)
-            };
-            fill()?;
-            let mut measured = match method {
-                Method::Gelsy => None,
-                _ => Some(settings.measure(runtime, by_qr)),
-            };
-            if let Some(rank) = deficient {
-                outcome.set("rank", rank);
-            }
-            if method == Method::Gelsy || method == Method::Auto && deficient.is_some() {
-                let by_gelsy = |monitor: &Monitor| -> Result<_, Failure> {
-                    let on = &runtime.watched_by(monitor);
-                    let (x, rank, report) =
-                        least_squares_minimum_norm(&a, &b, rcond, options, backend, on)?;
-                    solution = Some((x, Some(rank)));
-                    Ok(report)
-                };
-                fill()?;
-                measured = Some(settings.measure(runtime, by_gelsy));
-            }
-            runs.extend(measured.transpose()?);
-        }
-        outcome.measured = Measured::median(runs);
-        let Some((x, rank)): Option<Solved<T>> = solution else {
+        let Some((x, rank)) = task.solved_again_and_again(outcome)? else {
             return Ok(());
         };
-
         outcome.digest = Some(digest(&x, runtime)?.to_string());
         // What qr has solved is of full rank.
         outcome.set("rank", rank.unwrap_or(m.min(n)));
         outcome.set("method", if rank.is_some() { "gelsy" } else { "qr" });
         if is_checked(settings, m.max(n)) {
-            a.fill(&original, runtime)?;
-            b.fill(&sides, runtime)?;
-            let ratio = match rank {
-                None => solution_ratio(&a, &b, &x, runtime)?,
-                Some(rank) => {
-                    outcome.say(format!("rank {rank} of {}", m.min(n)));
-                    let rcond = rcond.unwrap_or_else(|| default_rcond::<T>(m, n));
-                    least_squares_ratio(&a, &b, &x, rcond, runtime)?
-                }
-            };
-            outcome.set("residual_norm", norm(&b, Norm::Frobenius, runtime)?);
-            outcome.set("solution_norm", norm(&x, Norm::Frobenius, runtime)?);
-            judge(Some(ratio), outcome)?;
+            task.check(&x, rank, outcome)?;
         }
         if !settings.json {
-            let kind = generated.name(Kind::Random);
+            let kind = settings.own.generated.name(Kind::Random);
             say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
         }
         Ok(())
+    }
+}
+
+/// What both methods start from: A and B are made of it anew for each run.
+struct Task<'a, T: Scalar> {
+    settings: &'a Settings<Own>,
+    runtime: &'a Runtime,
+    backend: Backend,
+    options: Options,
+    original: &'a Matrix<T>,
+    a: TiledMatrix<T>,
+    b: TiledMatrix<T>,
+}
+
+impl<T: Scalar> Task<'_, T> {
+    /// Makes A and B, each tile near the worker that makes it.
+    fn fill(&self) -> Result<(), Failure> {
+        let settings = self.settings;
+        let m = self.b.rows();
+        let random = Random::new(settings.seed.wrapping_add(1));
+        let sides = |row: usize, col: usize| match settings.own.rhs {
+            Sides::Random => random.entry(row, col),
+            Sides::Ones => T::one(),
+            Sides::Ramp => T::from_real((row + 1) as f64 / m as f64),
+        };
+        self.a.fill(self.original, self.runtime)?;
+        self.b.fill(&sides, self.runtime)?;
+        Ok(())
+    }
+
+    /// Solves as often as was asked for, and notes the time; answers the last solution.
+    fn solved_again_and_again(&self, outcome: &mut Outcome) -> Result<Option<Solved<T>>, Failure> {
+        let method = self.settings.own.method;
+        let (mut runs, mut solution) = (Vec::new(), None);
+        for _ in 0..self.settings.repeat {
+            let mut deficient = None;
+            let mut measured = None;
+            if method != Method::Gelsy {
+                self.fill()?;
+                measured = Some(self.by_qr(&mut solution, &mut deficient));
+            }
+            if let Some(rank) = deficient {
+                outcome.set("rank", rank);
+            }
+            if method == Method::Gelsy || method == Method::Auto && deficient.is_some() {
+                self.fill()?;
+                measured = Some(self.by_gelsy(&mut solution));
+            }
+            runs.extend(measured.transpose()?);
+        }
+        outcome.measured = Measured::median(runs);
+        Ok(solution)
+    }
+
+    /// By QR; if the rank is not full it is told.
+    fn by_qr(
+        &self,
+        solution: &mut Option<Solved<T>>,
+        deficient: &mut Option<u64>,
+    ) -> Result<Measured, Failure> {
+        self.settings.measure(self.runtime, |monitor: &Monitor| {
+            let on = &self.runtime.watched_by(monitor);
+            let solved = least_squares(&self.a, &self.b, self.options, self.backend, on);
+            if let Err(LinalgError::RankDeficient { rank, .. }) = &solved {
+                *deficient = Some(*rank);
+            }
+            let (x, report) = solved?;
+            *solution = Some((x, None));
+            Ok::<_, Failure>(report)
+        })
+    }
+
+    /// By QR with column pivoting, whatever the rank.
+    fn by_gelsy(&self, solution: &mut Option<Solved<T>>) -> Result<Measured, Failure> {
+        let rcond = self.settings.own.rcond;
+        self.settings.measure(self.runtime, |monitor: &Monitor| {
+            let on = &self.runtime.watched_by(monitor);
+            let (a, b) = (&self.a, &self.b);
+            let (x, rank, report) =
+                least_squares_minimum_norm(a, b, rcond, self.options, self.backend, on)?;
+            *solution = Some((x, Some(rank)));
+            Ok::<_, Failure>(report)
+        })
+    }
+
+    /// LAPACK's ratios of the solution; B becomes the residual.
+    fn check(
+        &self,
+        x: &TiledMatrix<T>,
+        rank: Option<usize>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        self.fill()?;
+        let (a, b, runtime) = (&self.a, &self.b, self.runtime);
+        let ratio = match rank {
+            None => solution_ratio(a, b, x, runtime)?,
+            Some(rank) => {
+                let (m, n) = (a.rows(), a.cols());
+                outcome.say(format!("rank {rank} of {}", m.min(n)));
+                let rcond = self.settings.own.rcond;
+                let rcond = rcond.unwrap_or_else(|| default_rcond::<T>(m, n));
+                least_squares_ratio(a, b, x, rcond, runtime)?
+            }
+        };
+        outcome.set("residual_norm", norm(b, Norm::Frobenius, runtime)?);
+        outcome.set("solution_norm", norm(x, Norm::Frobenius, runtime)?);
+        judge(Some(ratio), outcome)
     }
 }
 

@@ -115,36 +115,12 @@ impl InAnyPrecision for Problem<'_> {
             outcome,
         } = self;
         let own = &settings.own;
-        let (m, n) = match &file {
-            Some(file) => (file.header().rows, file.header().cols),
-            None => {
-                let n = settings.n.unwrap_or(4000);
-                (settings.m.unwrap_or(n), n)
-            }
-        };
-        let nrhs = columns(sides.as_ref(), m)?;
-        let hermitian = match &file {
-            Some(file) => is_hermitian(file),
-            None => own.generated.is_hermitian(own.kind((m, n))),
-        };
-        let mut method = suitable(own.method, (m, n), hermitian)?;
-        if method == Method::Mixed && T::Lower::PRECISION == T::PRECISION {
-            let text = format!("--method: mixed refines f64 or c64, not {}", T::PRECISION);
-            return Err(Failure::refused(text));
-        }
-        let nb = settings.nb.unwrap_or_else(|| match method {
-            Method::Cholesky => cholesky::default_tile_order::<T>(n),
-            Method::Mixed if hermitian => cholesky::default_tile_order::<T>(n),
-            Method::Lu | Method::Mixed => lu::default_tile_order::<T>(m, n),
-            Method::Qr => qr::default_tile_order::<T>(m, n),
-        });
-        (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
-        outcome.precision = Some(T::PRECISION.to_string());
-        outcome.set("nrhs", nrhs);
-        let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
-        let (whole, of_sides) = (general(m, n)?, general(m, nrhs)?);
-        let of_a = over_ranks(method.layout(hermitian, (m, n), nb)?, settings, runtime)?;
-        if is_planned::<T>(method, [of_a, of_sides], (settings, runtime), outcome)? {
+        let asked = Asked::of::<T>(settings, file.as_ref(), sides.as_ref())?;
+        asked.tell::<T>(outcome);
+        let Asked { shape, nrhs, .. } = asked;
+        let [whole, of_a, of_sides] = asked.layouts(settings, runtime)?;
+        let layouts = [of_a, of_sides];
+        if is_planned::<T>(asked.method, layouts, (settings, runtime), outcome)? {
             return Ok(());
         }
         let original: Matrix<T> = match file {
@@ -152,48 +128,21 @@ impl InAnyPrecision for Problem<'_> {
             Some(file) => Matrix::read(file, whole, 3, runtime)?,
             None => {
                 outcome.seed = Some(settings.seed);
-                let kind = own.kind((m, n));
-                own.generated.make((m, n), settings.seed, kind)?
+                let kind = own.kind(shape);
+                own.generated.make(shape, settings.seed, kind)?
             }
         };
-        let ones = |_: usize, _: usize| T::one();
-        let b = TiledMatrix::vacant(of_sides, runtime.memory());
-        match sides {
-            Some(file) => b.fill(&Matrix::<T>::read(file, of_sides, 3, runtime)?, runtime)?,
-            None => b.fill(&ones, runtime)?,
-        };
-        b.scan(runtime)?;
-
         let mut task = Task {
             settings,
             runtime,
             backend: backend(settings.backend)?,
-            shape: (m, n),
-            hermitian,
+            shape,
+            hermitian: asked.hermitian,
             original: &original,
-            b: &b,
+            b: &right_hand_sides(sides, of_sides, runtime)?,
         };
-        let (mut runs, mut solved) = (Vec::new(), None);
-        while runs.len() < settings.repeat {
-            drop(solved.take());
-            match task.solved(method)? {
-                Some((measured, factors, x)) => {
-                    runs.push(measured);
-                    solved = Some((factors, x));
-                }
-                // It only looked definite.
-                None => {
-                    match method {
-                        Method::Mixed => task.hermitian = false,
-                        _ => method = Method::Lu,
-                    }
-                    let layouts = [task.layout(method)?, of_sides];
-                    is_planned::<T>(method, layouts, (settings, runtime), outcome)?;
-                }
-            }
-        }
-        outcome.measured = Measured::median(runs);
-        outcome.flops = Some(operations::<T>(task.decomposition(method), (m, n), nrhs));
+        let (method, solved) = task.solved_again_and_again(asked.method, outcome)?;
+        outcome.flops = Some(operations::<T>(task.decomposition(method), shape, nrhs));
         let Some((factors, x)) = solved else {
             return Ok(());
         };
@@ -204,17 +153,103 @@ impl InAnyPrecision for Problem<'_> {
             Some(path) => task.write_solution(&x, path),
             None => Ok(()),
         };
-        if is_checked(settings, m.max(n)) {
+        if is_checked(settings, shape.0.max(shape.1)) {
             task.check(&factors, &x, outcome)?;
         } else {
             tell_trust(None, outcome);
         }
         if !settings.json {
-            let kind = own.generated.name(own.kind((m, n)));
+            let kind = own.generated.name(own.kind(shape));
             say_more::<T, _>(settings, runtime, task.backend, &kind, outcome)?;
         }
         written
     }
+}
+
+/// What is to be solved, and how.
+struct Asked {
+    /// Rows and columns of A.
+    shape: (usize, usize),
+    /// How many right-hand sides there are.
+    nrhs: usize,
+    /// Whether A says that it is its own adjoint.
+    hermitian: bool,
+    /// What is tried first.
+    method: Method,
+    /// The order of a tile.
+    nb: usize,
+}
+
+impl Asked {
+    /// As the settings and the headers of the files say.
+    fn of<T: Scalar>(
+        settings: &Settings<Own>,
+        file: Option<&File>,
+        sides: Option<&File>,
+    ) -> Result<Self, Failure> {
+        let own = &settings.own;
+        let (m, n) = match file {
+            Some(file) => (file.header().rows, file.header().cols),
+            None => {
+                let n = settings.n.unwrap_or(4000);
+                (settings.m.unwrap_or(n), n)
+            }
+        };
+        let nrhs = columns(sides, m)?;
+        let hermitian = match file {
+            Some(file) => is_hermitian(file),
+            None => own.generated.is_hermitian(own.kind((m, n))),
+        };
+        let method = suitable(own.method, (m, n), hermitian)?;
+        if method == Method::Mixed && T::Lower::PRECISION == T::PRECISION {
+            let text = format!("--method: mixed refines f64 or c64, not {}", T::PRECISION);
+            return Err(Failure::refused(text));
+        }
+        let nb = settings.nb.unwrap_or_else(|| match method {
+            Method::Cholesky => cholesky::default_tile_order::<T>(n),
+            Method::Mixed if hermitian => cholesky::default_tile_order::<T>(n),
+            Method::Lu | Method::Mixed => lu::default_tile_order::<T>(m, n),
+            Method::Qr => qr::default_tile_order::<T>(m, n),
+        });
+        Ok(Asked {
+            shape: (m, n),
+            nrhs,
+            hermitian,
+            method,
+            nb,
+        })
+    }
+
+    fn tell<T: Scalar>(&self, outcome: &mut Outcome) {
+        let (m, n) = self.shape;
+        (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(self.nb));
+        outcome.precision = Some(T::PRECISION.to_string());
+        outcome.set("nrhs", self.nrhs);
+    }
+
+    /// How all of A is cut, how what the method takes of it, and how the right-hand sides.
+    fn layouts(&self, settings: &Settings<Own>, runtime: &Runtime) -> Result<[Layout; 3], Failure> {
+        let ((m, n), nb) = (self.shape, self.nb);
+        let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
+        let (whole, of_sides) = (general(m, n)?, general(m, self.nrhs)?);
+        let of_a = self.method.layout(self.hermitian, (m, n), nb)?;
+        Ok([whole, over_ranks(of_a, settings, runtime)?, of_sides])
+    }
+}
+
+/// The right-hand sides of a file, or ones.
+fn right_hand_sides<T: Scalar>(
+    sides: Option<File>,
+    layout: Layout,
+    runtime: &Runtime,
+) -> Result<TiledMatrix<T>, Failure> {
+    let b = TiledMatrix::vacant(layout, runtime.memory());
+    match sides {
+        Some(file) => b.fill(&Matrix::<T>::read(file, layout, 3, runtime)?, runtime)?,
+        None => b.fill(&|_: usize, _: usize| T::one(), runtime)?,
+    };
+    b.scan(runtime)?;
+    Ok(b)
 }
 
 /// Notes what each rank needs, if that is what was asked for; otherwise refuses a run by a method for
@@ -349,6 +384,9 @@ struct Task<'a, T: Scalar> {
     b: &'a TiledMatrix<T>,
 }
 
+/// The factors, and X.
+type Found<T> = (Factors<T>, TiledMatrix<T>);
+
 /// What it cost, the factors, and X.
 type Solved<T> = (Measured, Factors<T>, TiledMatrix<T>);
 
@@ -382,6 +420,32 @@ impl<T: Scalar> Task<'_, T> {
         let (m, n) = self.shape;
         let layout = method.layout(self.hermitian, (m, n), self.b.nb())?;
         over_ranks(layout, self.settings, self.runtime)
+    }
+
+    /// Solves as often as was asked for, and notes the time; answers the method that it came to, and the
+    /// last solution. A matrix that only looked definite is solved by LU.
+    fn solved_again_and_again(
+        &mut self,
+        asked: Method,
+        outcome: &mut Outcome,
+    ) -> Result<(Method, Option<Found<T>>), Failure> {
+        let (mut method, mut runs, mut last) = (asked, Vec::new(), None);
+        while runs.len() < self.settings.repeat {
+            drop(last.take());
+            if let Some((measured, factors, x)) = self.solved(method)? {
+                runs.push(measured);
+                last = Some((factors, x));
+                continue;
+            }
+            match method {
+                Method::Mixed => self.hermitian = false,
+                _ => method = Method::Lu,
+            }
+            let layouts = [self.layout(method)?, *self.b.layout()];
+            is_planned::<T>(method, layouts, (self.settings, self.runtime), outcome)?;
+        }
+        outcome.measured = Measured::median(runs);
+        Ok((method, last))
     }
 
     /// The factors and the solution; `None` if Cholesky was only tried, or tried first in mixed

@@ -12,6 +12,7 @@
 //! | How do I write my first graph? | [`graph`] |
 //! | How do I write a graph that is never stored? | [`loops`] |
 //! | How does my graph run on many machines? | [`ranks`] |
+//! | How do ranks talk over a network of my own? | [`transport`] |
 //! | How do I work through a stream of records? | [`stream`] |
 //! | A sequence, loops, or a task space: what do I take? | [`which`] |
 //! | How do I go on until nothing changes any more? | [`converge`] |
@@ -46,6 +47,8 @@ pub mod slow {}
 pub mod solve {}
 #[doc = include_str!("../docs/guide/stream.md")]
 pub mod stream {}
+#[doc = include_str!("../docs/guide/transport.md")]
+pub mod transport {}
 #[doc = include_str!("../docs/guide/trust.md")]
 pub mod trust {}
 #[doc = include_str!("../docs/guide/which.md")]

@@ -1,31 +1,17 @@
 //! Launch: the same program on every rank.
 
-use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM};
+use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM, Transport};
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Messenger;
 use dataflow_mpi::start::{self, Place, Seat, Staying};
-use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::tcp::Tcp;
+use dataflow_mpi::transport::{Transport as Carrier, local};
 use dataflow_numa::topology::share::LocalRank;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-
-/// How ranks talk to each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Transport {
-    /// Ranks are threads of this process.
-    #[default]
-    Local,
-    /// Ranks are processes over sockets: those that this process starts, or those that were started
-    /// by hand, each with its [`Seat`].
-    Tcp,
-    /// Ranks are what an MPI launcher has started (feature `mpi`).
-    Mpi,
-}
 
 /// How many ranks `cargo mpirun` says it starts.
 const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
@@ -99,22 +85,41 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
     let page = settings.page()?;
-    let settings = match &page {
+    let settings = for_page(settings, page.as_deref());
+    let program = with_page(program, page.as_deref());
+    match settings.chosen()? {
+        Transport::Local if settings.ranks == 1 => program(&settings.build()?),
+        Transport::Local => {
+            let transports = local::connect(settings.ranks);
+            as_threads(&settings, Transport::Local, transports, &program)
+        }
+        Transport::Own => Err(E::from(Error::wrong_settings(
+            "a transport of the program's own was asked for (dataflow::launch_over takes one)",
+        ))),
+        Transport::Tcp => over_sockets(&settings, &program),
+        Transport::Mpi => under_mpi(&settings, &program),
+    }
+}
+
+/// The settings, with a trace if there is to be a page.
+fn for_page(settings: RuntimeBuilder, page: Option<&Path>) -> RuntimeBuilder {
+    match page {
         Some(_) => settings.trace(TRACE_ROOM),
         None => settings,
-    };
-    let program = |runtime: &Runtime| {
+    }
+}
+
+/// The program, which leaves a page when it has ended if there is to be one.
+fn with_page<R, E>(
+    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
+    page: Option<&Path>,
+) -> impl Fn(&Runtime) -> Result<R, E> + Sync {
+    move |runtime| {
         let answer = program(runtime);
-        if let Some(path) = &page {
+        if let Some(path) = page {
             leave_page(runtime, path, answer.is_ok());
         }
         answer
-    };
-    match settings.chosen()? {
-        Transport::Local if settings.ranks == 1 => program(&settings.build()?),
-        Transport::Local => as_threads(&settings, &program),
-        Transport::Tcp => over_sockets(&settings, &program),
-        Transport::Mpi => under_mpi(&settings, &program),
     }
 }
 
@@ -139,6 +144,38 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
     if let Err(fault) = told {
         eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
     }
+}
+
+/// The same over transports of your own, one for each rank, in their order: the ranks are threads of this
+/// process. What the settings say of ranks and transport has no meaning.
+///
+/// # Errors
+/// As [`launch`].
+///
+/// # Examples
+/// Transports of the library, with shorter messages than they have by themselves; the guide has
+/// [one written from nothing](crate::guide::transport).
+/// ```
+/// use dataflow::mpi::transport::{Limits, local};
+/// use dataflow::prelude::*;
+///
+/// let limits = Limits { message_bytes: 100, largest_tag: 7, in_order: true };
+/// let ends = local::connect_with(3, limits);
+/// let sum = dataflow::launch_over(Runtime::builder().threads(1), ends, |runtime| {
+///     runtime.all_reduce(runtime.rank().0, |a, b| a + b)
+/// })?;
+/// assert_eq!(sum, 0 + 1 + 2);
+/// # Ok::<(), dataflow::Error>(())
+/// ```
+pub fn launch_over<R: Send, E: From<Error> + Send>(
+    settings: RuntimeBuilder,
+    transports: Vec<impl Carrier + 'static>,
+    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
+) -> Result<R, E> {
+    let page = settings.page()?;
+    let settings = for_page(settings, page.as_deref());
+    let program = with_page(program, page.as_deref());
+    as_threads(&settings, Transport::Own, transports, &program)
 }
 
 impl RuntimeBuilder {
@@ -173,7 +210,7 @@ impl RuntimeBuilder {
     /// If the environment contradicts itself, or what was asked for.
     pub fn count_ranks(&self) -> Result<usize, Error> {
         let launched = match self.chosen()? {
-            Transport::Local => None,
+            Transport::Local | Transport::Own => None,
             Transport::Tcp => self.seated()?.map(|seat| seat.n_ranks),
             Transport::Mpi => launched_ranks()?,
         };
@@ -347,23 +384,23 @@ fn under_mpi<R, E: From<Error>>(
 /// All ranks are threads of this process.
 fn as_threads<R: Send, E: From<Error> + Send>(
     settings: &RuntimeBuilder,
+    kind: Transport,
+    transports: Vec<impl Carrier + 'static>,
     program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
-    let transports = local::connect(settings.ranks);
+    let n_ranks = transports.len();
+    let start = |(rank, transport)| {
+        let local = LocalRank { rank, n_ranks };
+        let runtime = settings.build_rank(local, kind, Box::new(transport));
+        let runtime = runtime.map_err(|error| (E::from(error), Cause::Own))?;
+        program(&runtime).map_err(|error| (error, Cause::of(&runtime)))
+    };
     let answers: Vec<_> = thread::scope(|scope| {
-        let start = |(rank, transport)| {
-            let n_ranks = settings.ranks;
-            let local = LocalRank { rank, n_ranks };
-            let program = move || {
-                let runtime = settings.build_rank(local, Transport::Local, Box::new(transport));
-                let runtime = runtime.map_err(|error| (E::from(error), Cause::Own))?;
-                program(&runtime).map_err(|error| (error, Cause::of(&runtime)))
-            };
-            thread::Builder::new()
-                .name(format!("rank-{rank}"))
-                .spawn_scoped(scope, program)
+        let spawn = |(rank, transport)| {
+            let thread = thread::Builder::new().name(format!("rank-{rank}"));
+            thread.spawn_scoped(scope, move || start((rank, transport)))
         };
-        let started: Vec<_> = transports.into_iter().enumerate().map(start).collect();
+        let started: Vec<_> = transports.into_iter().enumerate().map(spawn).collect();
         let join = |thread: std::io::Result<thread::ScopedJoinHandle<'_, _>>| match thread {
             Ok(thread) => thread.join(),
             Err(error) => {
@@ -373,6 +410,11 @@ fn as_threads<R: Send, E: From<Error> + Send>(
         };
         started.into_iter().map(join).collect()
     });
+    of_all(answers)
+}
+
+/// What the lowest rank returned; or of several errors the first that is not only about another's end.
+fn of_all<R, E: From<Error>>(answers: Vec<thread::Result<Result<R, (E, Cause)>>>) -> Result<R, E> {
     let mut lowest = None;
     for answer in answers {
         let answer = answer.unwrap_or_else(|panic| resume_unwind(panic));

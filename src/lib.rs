@@ -98,8 +98,8 @@ pub use dense::{Dense, Lu};
 pub use factored::{
     CholeskyFactor, LuFactor, QrFactor, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor,
 };
-pub use launch::{Transport, launch};
-pub use runtime::{Runtime, RuntimeBuilder};
+pub use launch::{launch, launch_over};
+pub use runtime::{Runtime, RuntimeBuilder, Transport};
 pub use tiled::Tiled;
 
 /// What most programs need.

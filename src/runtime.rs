@@ -2,7 +2,6 @@
 
 use crate::clocks::{Clocks, machine};
 use crate::collective::{Agreement, Gather};
-use crate::launch::Transport;
 use dataflow_core::data::Store;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Context, Courier, Executor, Job, Memory, Wire};
@@ -25,6 +24,23 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+
+/// How ranks talk to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transport {
+    /// Ranks are threads of this process.
+    #[default]
+    Local,
+    /// Ranks are processes over sockets: those that this process starts, or those that were started
+    /// by hand, each with its [`Seat`].
+    Tcp,
+    /// Ranks are what an MPI launcher has started (feature `mpi`).
+    Mpi,
+    /// The program has brought a transport of its own: [`launch_over`](crate::launch_over) and
+    /// [`RuntimeBuilder::build_over`] take one.
+    Own,
+}
 
 /// Workers pinned to the cores that this process may use, and memory on huge pages.
 ///
@@ -700,6 +716,26 @@ impl RuntimeBuilder {
             skews: Mutex::default(),
             has_cores: true,
         })
+    }
+
+    /// Starts one rank of several over a transport of your own, which says which rank it is and of how
+    /// many; `local` says how many of them share this machine, and gets its part of the cores.
+    ///
+    /// What was said here of [ranks](Self::ranks), [transport](Self::transport) and [seat](Self::seat)
+    /// has no meaning. If the ranks are threads of this process, use [`launch_over`](crate::launch_over).
+    ///
+    /// # Errors
+    /// If zero threads were asked for, the system does not start them, or the transport carries less than
+    /// 64 bytes.
+    ///
+    /// # Examples
+    /// Guide: [`transport`](crate::guide::transport).
+    pub fn build_over(
+        &self,
+        local: LocalRank,
+        transport: Box<dyn Carrier>,
+    ) -> Result<Runtime, Error> {
+        self.build_rank(local, Transport::Own, transport)
     }
 
     /// Starts one rank of several, `local` among those of this machine.
