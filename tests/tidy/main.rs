@@ -104,7 +104,7 @@ const CORE_LAYERS: &[&[&str]] = &[
     &["space"],
     &["trace"],
     &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports
-    &["sequence", "recursion"],
+    &["sequence", "recursion", "phantom"],
 ];
 
 /// Exported macros stand at the root of their crate; each is a room's all the same.

@@ -52,6 +52,7 @@ pub mod data;
 pub mod engine;
 pub mod error;
 pub mod monitor;
+pub mod phantom;
 pub mod port;
 pub mod rank;
 pub mod recursion;

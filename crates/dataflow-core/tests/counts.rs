@@ -2,11 +2,12 @@
 
 mod specimen;
 
+use dataflow_core::phantom::{Length, Phantom};
 use dataflow_core::port::{Context, Courier, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
+use dataflow_core::space::Erased;
 use dataflow_core::space::counts::{Counting, Counts, Sending, Traffic, Work};
-use dataflow_core::space::{Erased, Length, Phantom};
 use specimen::cholesky::Task;
 use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mixed, Mutant, Mutation, Twist, Wavefront, digest, within};

@@ -84,7 +84,7 @@ impl Description {
     }
 
     /// No flow must be fed any more; those of a space that carries nothing only order.
-    pub(super) fn soften(&mut self, carries: bool) {
+    pub(crate) fn soften(&mut self, carries: bool) {
         let flows = self.classes.iter_mut().flat_map(|class| &mut class.flows);
         flows.for_each(|flow| match flow.mode {
             _ if !carries => flow.mode = Mode::Order,

@@ -138,12 +138,12 @@ impl<'a, D: Datum> Slot<'a, D> {
     }
 
     /// Whether it holds nothing.
-    pub(super) fn is_vacant(&self) -> bool {
+    pub(crate) fn is_vacant(&self) -> bool {
         self.version.is_none()
     }
 
     /// Fills it, however it is described: for a space that has no data of its own.
-    pub(super) fn fill(self, datum: D) {
+    pub(crate) fn fill(self, datum: D) {
         *self.version = Some(Version::new(datum));
     }
 }

@@ -16,7 +16,6 @@ mod independent;
 mod joints;
 mod loops;
 mod name;
-mod phantom;
 mod verify;
 mod walk;
 
@@ -34,7 +33,6 @@ pub use independent::Independent;
 pub use name::TaskName;
 #[doc(hidden)]
 pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
-pub use phantom::{Length, Phantom};
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]

@@ -6,14 +6,16 @@
 //! home are left out, and what would come from there is made where it is needed.
 //!
 //! # Elsewhere
-//! Without a clock: [`counts`](super::counts). What bodies take: the caller's business; in a simulated
+//! Without a clock: [`counts`](crate::space::counts). What bodies take: the caller's business; in a simulated
 //! world they `dataflow_mpi::transport::simulated::spend` it.
 
-use super::{Description, Flows, Inputs, Mode, Spelling, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
 use crate::error::TaskError;
 use crate::port::{Block, Head, Wire};
 use crate::rank::Rank;
+use crate::space::{
+    Class, Description, Flows, Inputs, Mode, Spelling, Successors, TaskName, TaskSpace,
+};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -29,7 +31,7 @@ use std::ops::Range;
 /// ```
 /// # use dataflow_core::prelude::*;
 /// # use dataflow_core::port::Inline;
-/// # use dataflow_core::space::Phantom;
+/// # use dataflow_core::phantom::Phantom;
 /// # use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// # struct Chain { last: Store<Vec<u8>> }
 /// # impl TaskSpace for Chain {
@@ -66,7 +68,7 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
     /// The space; until told otherwise data have no bytes and bodies do nothing.
     pub fn of(space: &'p S) -> Self {
         let about = Description::of(space);
-        let modes = |class: &super::Class| class.flows.iter().map(|flow| flow.mode).collect();
+        let modes = |class: &Class| class.flows.iter().map(|flow| flow.mode).collect();
         Phantom {
             space,
             bytes: &|_, _| 0,
