@@ -67,10 +67,15 @@ fn object(trace: &Trace, told: &Explanation, path: &Path) -> Value {
         .ranks
         .iter()
         .map(|rank| rank.clock_ahead as f64 * 1e-9);
-    let shares = told.shares.iter();
-    let shares: Map<String, Value> = shares
-        .map(|share| (share.name.clone(), share.part.into()))
-        .collect();
+    // Parts of one graph may have classes of one name.
+    let mut shares = Map::new();
+    for share in &told.shares {
+        let before = shares.get(&share.name).and_then(Value::as_f64);
+        shares.insert(
+            share.name.clone(),
+            (before.unwrap_or(0.0) + share.part).into(),
+        );
+    }
     let chains = told.chains.iter();
     let chains: Vec<Value> = chains
         .map(|(length, shown)| json!({ "seconds": seconds(*length), "tasks": shown }))

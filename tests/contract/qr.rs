@@ -40,11 +40,13 @@ fn every_grid_of_ranks_factors_and_solves_as_one_rank() {
         assert!(alone["residual"].as_f64() < Some(30.0), "{alone}");
         for grid in [(1, 2), (3, 1), (2, 2), (2, 3)] {
             let spread = of_grid(grid);
-            for key in ["residual", "orthogonality", "digest", "rank", "copies"] {
+            for key in ["residual", "orthogonality", "digest", "rank"] {
                 assert_eq!(spread[key], alone[key], "{key} of {example} on {grid:?}");
             }
-            // Of least squares every rank is told the rank, by a task of its own.
+            // Of least squares every rank is told the rank, by a task of its own; and its stages are
+            // one graph, in which a tile is copied that one changes while another still reads it.
             if example == "qr" {
+                assert_eq!(spread["copies"], alone["copies"], "copies on {grid:?}");
                 assert_eq!(spread["tasks"], alone["tasks"], "tasks on {grid:?}");
             }
         }

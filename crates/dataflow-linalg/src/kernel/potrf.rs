@@ -58,15 +58,15 @@ impl std::error::Error for NotPositive {}
 ///
 /// # Examples
 /// ```
-/// use dataflow_linalg::kernel::{Backend, NotPositive, potrf};
+/// use dataflow_linalg::kernel::{Backend, potrf};
 /// use dataflow_linalg::matrix::tile::Tile;
 /// let mut a = Tile::from_rows([[4.0, 0.0], [2.0, 10.0]]);
 /// assert_eq!(potrf(Backend::Auto, &mut a), Ok(()));
 /// assert_eq!(a, Tile::from_rows([[2.0, 0.0], [1.0, 3.0]]));
 ///
 /// let mut a = Tile::from_rows([[4.0, 0.0], [2.0, -1.0]]);
-/// let failed = NotPositive { index: 2, pivot: -2.0 };
-/// assert_eq!(potrf(Backend::Auto, &mut a), Err(failed));
+/// let failed = potrf(Backend::Auto, &mut a).unwrap_err();
+/// assert_eq!((failed.index, failed.pivot), (2, -2.0));
 /// ```
 #[track_caller]
 pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPositive> {
