@@ -188,7 +188,7 @@ fn a_limit_of_open_files_that_is_too_low_is_named_with_what_is_needed() {
         "--transport",
         "tcp",
     ];
-    let ended = run_with("ulimit -Hn 150", "cholesky", &ranks);
+    let ended = run_with("ulimit -n 150", "cholesky", &ranks);
     assert_eq!(ended.status, 1, "{}", ended.stderr);
     let told = "64 ranks over sockets need 192 open files on rank 0, the system allows 150";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);

@@ -27,7 +27,7 @@ use dataflow_core::rank::Rank;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
@@ -184,8 +184,9 @@ impl Progress {
     pub fn command(&self, command: Command) {
         let wakes = !matches!(command, Command::Post(..));
         lock(&self.commands).push(command);
-        // SeqCst: see `pump`.
         self.has_commands.store(true, Ordering::SeqCst);
+        // Pairs with the fence in `is_called_back`: whoever finds the lock taken here is seen there.
+        fence(Ordering::SeqCst);
         match self.settings.drive {
             Drive::Workers if is_moving() || (!wakes && self.looks_soon()) => {}
             Drive::Workers => {
@@ -308,13 +309,27 @@ impl Progress {
 
     /// Looks at the depot, waiting for whoever moves messages.
     pub fn with_depot<R>(&self, look: impl FnOnce(&mut Depot) -> R) -> R {
-        look(&mut lock(&self.moving).depot)
+        let seen = look(&mut lock(&self.moving).depot);
+        // Whoever came meanwhile with a command went away.
+        if self.is_called_back() {
+            self.bell.ring();
+        }
+        seen
+    }
+
+    /// Whether there are commands, asked by whoever has just given the lock back: their owner may have
+    /// found it taken. The lock is no sequentially consistent variable, so flag and lock need a fence
+    /// between them, on both sides.
+    fn is_called_back(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.has_commands.load(Ordering::SeqCst)
     }
 
     /// Lends the bare transport while no run is open; what came for the protocol it gets afterwards.
     pub fn lend<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Option<R> {
-        self.lent.store(true, Ordering::SeqCst);
         let mut moving = lock(&self.moving);
+        // Under the lock: of two that lend, the first would end the other's time.
+        self.lent.store(true, Ordering::SeqCst);
         // The thread leaves the bell and waits for the lock: of two that slept there the wrong one
         // might be woken. SeqCst: see `turn`.
         while self.resting.load(Ordering::SeqCst) {
@@ -357,9 +372,9 @@ impl Progress {
             };
             moved |= self.step(&mut moving, haste, now);
             drop(moving);
-            // SeqCst: whoever handed in a command found the lock taken before we gave it back, or
-            // takes it; in the first case we see its command here.
-            if !self.has_commands.load(Ordering::SeqCst) {
+            // Whoever handed in a command found the lock taken before we gave it back, or takes it; in
+            // the first case we see its command here.
+            if !self.is_called_back() {
                 return moved;
             }
         }
@@ -446,9 +461,12 @@ impl Progress {
                     Some(at_most) => {
                         life.stage = Stage::Rests;
                         // SeqCst: of this (writes resting, reads lent) and `lend` (writes lent,
-                        // reads resting) at least one sees the other.
+                        // reads resting) at least one sees the other. So it is with a worker that
+                        // leaves packets held back and looks whether the thread rests.
                         self.resting.store(true, Ordering::SeqCst);
-                        if !self.lent.load(Ordering::SeqCst) {
+                        fence(Ordering::SeqCst);
+                        let is_lent = self.lent.load(Ordering::SeqCst);
+                        if !is_lent && !self.holds.load(Ordering::Relaxed) {
                             return Turn::Rests(self.bell.clone(), at_most);
                         }
                         continue;
@@ -475,7 +493,7 @@ impl Progress {
             let moved = self.step(&mut moving, Haste::Now, now);
             (moved, moving.depot.wakes(now), moving.is_busy())
         };
-        if moved || self.has_commands.load(Ordering::SeqCst) {
+        if moved || self.is_called_back() {
             *idle_since = None;
             return None;
         }
@@ -541,7 +559,9 @@ impl Progress {
             Err(TryLockError::WouldBlock) => return None,
         };
         let inbox = moving.inbox.as_ref();
-        Some(inbox.is_none_or(|inbox| inbox.pulse().idle))
+        let is_idle = inbox.is_none_or(|inbox| inbox.pulse().idle);
+        drop(moving);
+        Some(is_idle || self.is_called_back())
     }
 
     /// Says goodbye, and waits a second at most for it to leave.
