@@ -66,6 +66,7 @@ fn every_shape_tree_and_precision_is_factored_and_solved() {
     for (m, n) in [(0, 0), (0, 5), (5, 0), (1, 1), (5, 97), (97, 5), (33, 33)] {
         for precision in ["f32", "f64", "c32", "c64"] {
             turn += 1;
+            let is_wide = m < n;
             let (m, n, tree) = (m.to_string(), n.to_string(), trees[turn % trees.len()]);
             let nb = ["1", "7", "32", "200"][turn % 4];
             let shape = ["--m", &m, "--n", &n, "--nb", nb, "--tree", tree];
@@ -73,10 +74,10 @@ fn every_shape_tree_and_precision_is_factored_and_solved() {
                 let more = ["--precision", precision, "--json"];
                 let object = run(example, &[&shape[..], &more].concat()).done();
                 assert!(object["residual"].as_f64() < Some(30.0), "{object}");
-                assert_eq!(
-                    (&object["precision"], &object["copies"]),
-                    (&precision.into(), &0.into())
-                );
+                assert_eq!(object["precision"], precision);
+                // Of a wide matrix a tile of X is copied that changes while another still reads it.
+                let may_copy = example == "least_squares" && is_wide;
+                assert!(may_copy || object["copies"] == 0, "{object}");
             }
         }
     }
