@@ -38,6 +38,7 @@ mod getrf;
 pub(crate) mod gram;
 mod herk;
 mod leading;
+mod narrow;
 pub mod nested;
 #[cfg(feature = "openblas")]
 pub mod openblas;
@@ -63,6 +64,7 @@ pub use leading::solve_leading;
 pub(crate) use potrf::with_potrf;
 pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub use reflector::Below;
+pub(crate) use reflector::sum_of_squares;
 pub use scale::scale;
 pub(crate) use scratch::{Kept, with_scratch};
 pub use strongest::strongest_columns;

@@ -102,7 +102,8 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
     Ok(())
 }
 
-/// Largest order that [`potrf_whole`] takes.
+/// Largest order that [`potrf_whole`] takes, and the number of rows and columns up to which the calls on
+/// arrays do without a graph ([`whole`](crate::whole)).
 pub const LARGEST_WHOLE: usize = faer::LARGEST_POTRF;
 
 /// L of A = L·Lᴴ by one call of faer: for small matrices that are no part of a larger one.

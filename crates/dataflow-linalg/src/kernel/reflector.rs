@@ -2,11 +2,11 @@
 //! become one, and how it is applied.
 //!
 //! # Law
-//! A panel is halved down to single columns; what one half does to the other is products, and so is
-//! the square of T above its two triangles. The diagonal of R is real.
+//! A panel is halved down to narrow ones, or under a triangle to single columns; what one half does to the
+//! other is products, and so is the square of T above its two triangles. The diagonal of R is real.
 //!
 //! # Elsewhere
-//! Whole tiles: [`geqrt`](super::geqrt), [`tpqrt`](super::tpqrt), [`gemqrt`](super::gemqrt),
+//! Narrow panels, column by column: `narrow.rs`. Whole tiles: [`geqrt`](super::geqrt), [`tpqrt`](super::tpqrt), [`gemqrt`](super::gemqrt),
 //! [`tpmqrt`](super::tpmqrt).
 //!
 //! # Source
@@ -18,9 +18,10 @@
 use std::ops::Range;
 
 use ::faer::prelude::{IntoConst, Reborrow, ReborrowMut};
-use ::faer::{ColMut, MatMut, MatRef};
+use ::faer::{ColRef, MatMut, MatRef};
 
 use super::herk::half;
+use super::narrow::{WIDEST, narrow_panel};
 use super::product::product;
 use super::{Backend, Op, Side};
 use crate::scalar::{Scalar, smallest_normal};
@@ -129,16 +130,14 @@ pub(super) const fn panel_scratch(width: usize) -> usize {
 pub(super) fn panel<T: Scalar>(
     backend: Backend,
     a: MatMut<'_, T>,
-    mut t: MatMut<'_, T>,
+    t: MatMut<'_, T>,
     scratch: &mut [T],
 ) {
     let n = a.ncols();
-    if n == 1 {
-        let (mut head, tail) = a.col_mut(0).split_at_row_mut(1);
-        t[(0, 0)] = reflector(&mut head[0], tail);
-        return;
+    if n <= WIDEST {
+        return narrow_panel(a, t);
     }
-    let h = part(n);
+    let h = half(n);
     let w = n - h;
     let (mut left, mut right) = a.split_at_col_mut(h);
     let (mut t00, t01, mut t10, mut t11) = t.split_at_mut(h, h);
@@ -179,11 +178,11 @@ pub(super) fn stacked_panel<T: Scalar>(
     if n == 1 {
         let (mut r, mut t) = (r, t);
         let rows = shape.rows(below.nrows(), offset + 1);
-        let tail = below.rb_mut().col_mut(0).subrows_mut(0, rows);
-        t[(0, 0)] = reflector(&mut r[(0, 0)], tail);
+        let tail = contiguous(&mut below, 0);
+        t[(0, 0)] = reflector(&mut r[(0, 0)], &mut tail[..rows]);
         return;
     }
-    let h = part(n);
+    let h = if n > 16 { half(n) } else { n / 2 };
     let rows = shape.rows(below.nrows(), offset + h);
     let (mut left, mut right) = below.split_at_col_mut(h);
     let (r00, mut r01, _, r11) = r.split_at_mut(h, h);
@@ -201,11 +200,6 @@ pub(super) fn stacked_panel<T: Scalar>(
     stacked_panel(backend, r11, right.rb_mut(), second, t11.rb_mut(), scratch);
     let right = right.rb().subrows(0, rows);
     join(backend, (t00.rb(), t11.rb()), [(left, right)], t01, scratch);
-}
-
-/// How many of `n` columns are the first half: a multiple of 8 if there are many.
-fn part(n: usize) -> usize {
-    if n > 16 { half(n) } else { n / 2 }
 }
 
 /// T₀₁ ← −T₀₀·V₀ᴴ·V₁·T₁₁, with V₀ and V₁ in pieces of rows.
@@ -248,9 +242,28 @@ pub(super) fn unit_lower<'a, T: Scalar>(v: MatRef<'_, T>, storage: &'a mut [T]) 
 }
 
 /// τ of H = I − τ·v·vᴴ with Hᴴ·(head, tail) = (β, 0), β real; `head` becomes β, `tail` becomes v
-/// without its leading 1. Scaled so that nothing overflows or underflows on the way.
-pub(super) fn reflector<T: Scalar>(head: &mut T, mut tail: ColMut<'_, T>) -> T {
-    let mut norm = length(&tail);
+/// without its leading 1. Where squares would overflow or lose digits, they are not formed.
+#[inline(always)]
+pub(super) fn reflector<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
+    let (re, im, squares) = (head.re(), head.im(), sum_of_squares(tail));
+    let length = re * re + im * im + squares;
+    let least = (smallest::<T>() * smallest::<T>()).max(1e-270);
+    if !(squares >= least && length <= 1e300) {
+        return scaled_reflector(head, tail);
+    }
+    let beta = -length.sqrt().copysign(re);
+    // v ← tail / (α − β)
+    let (above, of_square) = (re - beta, (re - beta) * (re - beta) + im * im);
+    let scale = T::from_parts(above / of_square, -im / of_square);
+    tail.iter_mut().for_each(|x| *x *= scale);
+    *head = T::from_real(beta);
+    T::from_parts((beta - re) / beta, -im / beta)
+}
+
+/// The same, scaled so that nothing overflows or underflows on the way.
+#[inline(never)]
+fn scaled_reflector<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
+    let mut norm = length(tail);
     if norm == 0.0 && head.im() == 0.0 {
         return T::zero();
     }
@@ -259,11 +272,9 @@ pub(super) fn reflector<T: Scalar>(head: &mut T, mut tail: ColMut<'_, T>) -> T {
     let mut shrunk = 1.0;
     while beta.abs() < smallest::<T>() && shrunk > 0.0 {
         let grow = 1.0 / smallest::<T>();
-        tail.rb_mut()
-            .iter_mut()
-            .for_each(|x| *x *= T::from_real(grow));
+        tail.iter_mut().for_each(|x| *x *= T::from_real(grow));
         (re, im, shrunk) = (re * grow, im * grow, shrunk * smallest::<T>());
-        norm = length(&tail);
+        norm = length(tail);
         beta = -re.hypot(im).hypot(norm).copysign(re);
     }
     let tau = T::from_parts((beta - re) / beta, -im / beta);
@@ -275,12 +286,33 @@ pub(super) fn reflector<T: Scalar>(head: &mut T, mut tail: ColMut<'_, T>) -> T {
     tau
 }
 
+/// ‖x‖₂², in eight lanes.
+#[inline(always)]
+pub(crate) fn sum_of_squares<T: Scalar>(x: &[T]) -> f64 {
+    let square = |x: T| x.re() * x.re() + x.im() * x.im();
+    let (lines, rest) = x.as_chunks::<8>();
+    let mut lanes = [0.0; 8];
+    for line in lines {
+        (0..8).for_each(|lane| lanes[lane] += square(line[lane]));
+    }
+    let rest: f64 = rest.iter().map(|x| square(*x)).sum();
+    lanes.iter().sum::<f64>() + rest
+}
+
 /// The 2-norm, without overflow on the way.
-fn length<T: Scalar>(x: &ColMut<'_, T>) -> f64 {
-    T::from_real_impl(&x.rb().norm_l2()).re()
+fn length<T: Scalar>(x: &[T]) -> f64 {
+    T::from_real_impl(&ColRef::from_slice(x).norm_l2()).re()
 }
 
 /// LAPACK's safe minimum over its precision: below it, 1/β may overflow.
 fn smallest<T: Scalar>() -> f64 {
     smallest_normal::<T>() / T::EPSILON
+}
+
+/// A column as a slice.
+pub(super) fn contiguous<'a, T>(a: &'a mut MatMut<'_, T>, j: usize) -> &'a mut [T] {
+    match a.as_mut().col_mut(j).try_as_col_major_mut() {
+        Some(column) => column.as_slice_mut(),
+        None => panic!("a panel with columns in pieces"),
+    }
 }

@@ -5,7 +5,7 @@ use ::faer::{MatMut, MatRef};
 
 use super::geqrt::geqrt;
 use super::product::product;
-use super::reflector::reflector;
+use super::reflector::{contiguous, reflector};
 use super::{Backend, Op};
 use crate::matrix::tile::{Format, Tile};
 use crate::scalar::Scalar;
@@ -96,12 +96,11 @@ fn pivot<T: Scalar>(backend: Backend, mut r: MatMut<'_, T>, most: usize, order: 
 /// Makes column `k` vanish below the diagonal, and applies that to the columns behind it.
 fn eliminate<T: Scalar>(backend: Backend, r: MatMut<'_, T>, k: usize) {
     let below = r.nrows() - k;
-    let (left, mut right) = r.subrows_mut(k, below).split_at_col_mut(k + 1);
-    let mut column = left.col_mut(k);
-    let (mut head, tail) = column.rb_mut().split_at_row_mut(1);
+    let (mut left, mut right) = r.subrows_mut(k, below).split_at_col_mut(k + 1);
+    let (head, tail) = contiguous(&mut left, k).split_at_mut(1);
     let tau = reflector(&mut head[0], tail);
-    let diagonal = std::mem::replace(&mut column[0], T::one());
-    let v = column.rb().as_mat();
+    let diagonal = std::mem::replace(&mut head[0], T::one());
+    let v = left.rb().get(.., k..);
     // C ← C − v·(τ̄·vᴴ·C)
     let mut w = vec![T::zero(); right.ncols()];
     let mut row = MatMut::from_column_major_slice_mut(&mut w, 1, right.ncols());
@@ -109,7 +108,7 @@ fn eliminate<T: Scalar>(backend: Backend, r: MatMut<'_, T>, k: usize) {
     product(backend, (adjoint, v), (plain, right.rb()), row.rb_mut());
     (0..row.ncols()).for_each(|j| row[(0, j)] = -row[(0, j)] * tau.conj());
     product(backend, (plain, v), (plain, row.rb()), right.rb_mut());
-    column[0] = diagonal;
+    left[(0, k)] = diagonal;
 }
 
 fn swap<T: Scalar>(mut r: MatMut<'_, T>, a: usize, b: usize) {

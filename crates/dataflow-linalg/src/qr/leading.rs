@@ -16,6 +16,7 @@
 
 use super::choice::{number, set_number};
 use crate::error::LinalgError;
+use crate::kernel::{sum_of_squares, with_scratch};
 use crate::matrix::{Format, Tile, TiledMatrix};
 use crate::scalar::{Scalar, c64};
 use dataflow_core::port::Executor;
@@ -158,6 +159,37 @@ impl<'a, T: Scalar> Leading<'a, T> {
 pub(super) fn leading_of_tile<T: Scalar>(r: &Tile<T>, how: (Compare, f64)) -> Found {
     let width = r.rows().min(r.cols());
     Vectors::none().extended((r, width), how, &[]).found()
+}
+
+/// Whether R with columns of length 1 has a condition far below 1/rcond, told by a bound that may be
+/// too large: then [`leading_of_tile`] finds all columns independent, by direction. n² flops, for n
+/// columns and no fewer rows.
+///
+/// ‖R⁻¹‖ is at most ‖M⁻¹‖, where M has the moduli of R on its diagonal and their negatives above it.
+///
+/// # Source
+/// Higham, *A survey of condition number estimation for triangular matrices*, SIAM Review 29 (1987).
+pub(super) fn is_clearly_regular<T: Scalar>(r: &Tile<T>, rcond: f64) -> bool {
+    let (m, n) = (r.rows(), r.cols());
+    if r.format() != Format::ColumnMajor || m < n {
+        return false;
+    }
+    let most = 0.5 / (n as f64 * rcond);
+    let size = |x: T| x.re().abs() + x.im().abs();
+    with_scratch(n, |z: &mut [f64]| {
+        // M·z = (1, …, 1), from the last column to the first: ‖M⁻¹‖∞ is the largest of z.
+        z.fill(1.0);
+        (0..n).rev().all(|j| {
+            let column = &r.as_slice()[j * m..][..=j];
+            let (above, squares) = (&column[..j], sum_of_squares(column));
+            let length = squares.sqrt();
+            let x = z[j] * length / column[j].modulus();
+            let by = x / length;
+            let pairs = z[..j].iter_mut().zip(above);
+            pairs.for_each(|(z, r)| *z += size(*r) * by);
+            (1e-200..1e200).contains(&squares) && x <= most
+        })
+    })
 }
 
 /// The first rows of a column.

@@ -17,7 +17,7 @@
 use super::adjoint::{Adjoint, room};
 use super::apply::Apply;
 use super::factor::Factor;
-use super::leading::{Compare, Found, Leading, leading_of_tile};
+use super::leading::{Compare, Found, Leading, is_clearly_regular, leading_of_tile};
 use super::pivoted::{default_rcond, rank_of_triangle};
 use super::reflectors::{Options, Reflectors, alike};
 use super::solve::Triangular;
@@ -166,7 +166,8 @@ fn expect_all<T: Scalar>(
 /// m ≥ n: without a graph, and without the rank.
 pub(crate) fn has_full_rank<T: Scalar>(r: &Tile<T>) -> bool {
     let tolerance = rounding::<T>(r.rows(), r.cols());
-    leading_of_tile(r, (Compare::ByDirection, tolerance)).rank == r.cols()
+    is_clearly_regular(r, tolerance)
+        || leading_of_tile(r, (Compare::ByDirection, tolerance)).rank == r.cols()
 }
 
 /// What rounding errors leave of a column that depends on others, over its length.

@@ -285,6 +285,31 @@ fn reflectors_neither_overflow_nor_underflow() {
 }
 
 #[test]
+fn columns_of_any_scale_beside_each_other_keep_their_digits() {
+    fn check<T: Scalar>() {
+        let far = if size_of::<T::Real>() == 4 { 60 } else { 480 };
+        let (m, n) = (21, 13);
+        // Short beside long, in either order, within a narrow panel and across its end.
+        let scale = |j: usize| 2f64.powi([0, far, -far, 0, -far, far, -far][j % 7]);
+        let a = Dense::random::<T>(m, n, 1);
+        let scaled = Dense::from_fn(m, n, |i, j| a.at(i, j) * scale(j));
+        let factored = |a: &Dense| {
+            let mut r = a.tile::<T>(Format::ColumnMajor);
+            let mut v = Dense::zero(m, n).tile::<T>(Format::ColumnMajor);
+            let mut t = Dense::zero(13, n).tile::<T>(Format::ColumnMajor);
+            geqrt(Backend::Faer, &mut r, &mut v, &mut t);
+            (Dense::of(&r), Dense::of(&v))
+        };
+        let ((r, v), (r_scaled, v_scaled)) = (factored(&a), factored(&scaled));
+        let r_scaled = Dense::from_fn(m, n, |i, j| r_scaled.at(i, j) / scale(j));
+        let what = T::PRECISION.to_string();
+        expect_equal::<T>(&what, &r, &r_scaled, a.one_norm(), m);
+        expect_equal::<T>(&what, &v, &v_scaled, v.one_norm(), m);
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
 #[should_panic(expected = "tpqrt: 2 × 2 tile under 1 × 2, T 1 × 2")]
 fn tpqrt_refuses_a_triangle_that_is_too_small() {
     let (mut r, mut b) = (

@@ -4,8 +4,8 @@
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::generate::Random;
-use crate::matrix::{Entries, Layout, TiledMatrix};
-use crate::qr::leading::{Compare, leading};
+use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
+use crate::qr::leading::{Compare, is_clearly_regular, leading, leading_of_tile};
 use crate::qr::{
     Options, Tree, choose, default_rcond, factor, least_squares, least_squares_minimum_norm,
     least_squares_ratio, pivoted, pseudo_inverse, solution_ratio,
@@ -508,4 +508,52 @@ fn what_is_refused_lies_between_rounding_errors_and_what_lapack_solves() {
             }
         }
     }
+}
+
+#[test]
+fn what_is_regular_at_a_glance_is_of_full_rank_and_mostly_it_is_told_at_a_glance() {
+    fn check<T: Scalar>() {
+        let (mut told, mut all) = (0, 0);
+        for (m, n, seed) in [(1, 1), (4, 4), (40, 40), (60, 30), (200, 100)]
+            .into_iter()
+            .flat_map(|(m, n)| (0..4).map(move |seed| (m, n, seed)))
+        {
+            // Conditions up to where digits end, and dependent columns.
+            let nearly = (1..4).map(|k| graded(m, n, T::EPSILON.powi(-k).sqrt(), seed));
+            for (kind, a) in [random(m, n, seed), ones(m, n)]
+                .into_iter()
+                .chain(nearly)
+                .enumerate()
+            {
+                let tiles = tiled::<T>(&a, m.max(n));
+                factor(&tiles, Options::of_order(m.max(n)), Backend::Auto, &Inline).unwrap();
+                let entry = |i, j| tiles.get(i, j).unwrap();
+                let r = Tile::from_fn(m, n, Format::ColumnMajor, tiles.memory(), entry);
+                let limit = 2.0 * T::EPSILON * (m as f64).sqrt();
+                let is_clear = is_clearly_regular(&r, limit);
+                let found = leading_of_tile(&r, (Compare::ByDirection, limit));
+                assert!(!is_clear || found.rank == n, "{} {m} x {n}", T::PRECISION);
+                if kind == 0 {
+                    (told, all) = (told + usize::from(is_clear), all + 1);
+                }
+            }
+        }
+        assert!(told >= all / 2, "{}: {told} of {all}", T::PRECISION);
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<c32>();
+    check::<c64>();
+}
+
+#[test]
+fn nothing_but_numbers_is_regular_at_a_glance() {
+    for bad in [0.0, f64::NAN, f64::INFINITY, 1e-300] {
+        let r = Tile::from_rows([[1.0, 2.0, 0.5], [0.0, bad, 1.0], [0.0, 0.0, 1.0]]);
+        let is_clear = is_clearly_regular(&r, f64::EPSILON);
+        assert!(!is_clear, "{bad}");
+    }
+    // A short column is as good as any.
+    let short = Tile::from_rows([[1.0, 0.0], [0.0, 1e-90]]);
+    assert!(is_clearly_regular(&short, f64::EPSILON));
 }
