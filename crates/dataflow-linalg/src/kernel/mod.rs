@@ -12,6 +12,7 @@
 //! | [`eliminate`] | B ← B·U⁻¹, by the rules of getrf for small pivots | rows that lost a tournament |
 //! | [`tstrf`], [`ssssm`] | \[U; A\] ← \[U'; L\] with row swaps between the two; pairs of tiles alike | incremental pivoting |
 //! | [`trsm_left`] | B ← L⁻¹·B or L⁻ᴴ·B | right-hand sides |
+//! | [`trsm_unit`] | B ← op(A)⁻¹, where B is I | inverses |
 //! | [`trsm_op`], [`trmm_op`] | B ← op(A)⁻¹·B or B·op(A)⁻¹, A any triangle; the products | LU, and solutions with it; any triangle |
 //! | [`geqrt`], [`gemqrt`] | A ← R with A = Q·R; C ← op(Q)·C or C·op(Q) | the tiles that begin a panel of QR |
 //! | [`orgqr`] | C ← the first columns of Q | Q itself, of one tile |
@@ -70,7 +71,7 @@ pub(crate) use scratch::{Kept, with_scratch};
 pub use strongest::strongest_columns;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};
-pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op};
+pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op, trsm_unit};
 pub use tstrf::{ssssm, tstrf};
 
 /// The library behind the kernels.

@@ -406,6 +406,40 @@ fn trsm_op_undoes_the_product_with_any_triangle_from_either_side() {
 }
 
 #[test]
+fn a_unit_matrix_is_solved_as_any_other_and_keeps_its_zeros() {
+    fn check<T: Scalar>() {
+        let kinds = every_solve().filter(|(side, ..)| *side == Side::Left);
+        for (n, (_, op, shape)) in kinds.flat_map(|kind| [0, 1, 5, 48, 49, 131].map(|n| (n, kind)))
+        {
+            let a = Dense::triangle_of::<T>(n, shape);
+            let unit = |i: usize, j: usize| c64::new(if i == j { 1.0 } else { 0.0 }, 0.0);
+            for (f, &format) in FORMATS.iter().enumerate() {
+                for other in [format, FORMATS[(f + 1) % 5]] {
+                    let what = format!("{op:?} {shape:?} {n} {format:?} {other:?}");
+                    let mut triangle = a.tile::<T>(other);
+                    poison_other(&mut triangle, shape);
+                    let mut found = Dense::from_fn(n, n, unit).tile::<T>(format);
+                    trsm_unit(Backend::Auto, (op, shape, &triangle), &mut found);
+                    let inverse = Dense::from_fn(n, n, |i, j| {
+                        let is_lower = (shape.0 == Triangle::Lower) == (op == Op::NoTranspose);
+                        let (x, is_zero) = (found.get(i, j), if is_lower { i < j } else { i > j });
+                        assert!(!is_zero || x == T::zero(), "{what}: ({i}, {j}) is {x:?}");
+                        c64::new(x.re(), x.im())
+                    });
+                    let rest = Dense::from_fn(n, n, unit).minus_product(&a.op(op), &inverse);
+                    let worst = rest.elements.iter().map(|x| x.norm()).fold(0.0, f64::max);
+                    assert!(
+                        worst <= 8.0 * T::EPSILON * (n + 4) as f64,
+                        "{what}: {worst:e}"
+                    );
+                }
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+#[test]
 fn potrf_gives_the_factor_and_looks_at_the_lower_triangle_alone() {
     fn check<T: Scalar>() {
         for n in [0, 1, 2, 3, 5, 17, 48, 49, 96, 97, 131, 200] {

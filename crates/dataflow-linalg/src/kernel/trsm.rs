@@ -5,6 +5,7 @@ use std::ops::Range;
 use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
+use super::basis::pieces;
 use super::herk::half;
 use super::product::product;
 use super::scratch::with_scratch;
@@ -152,56 +153,116 @@ pub fn trsm_op<T: Scalar>(
         b_layout.rows,
         b_layout.cols
     );
+    for j in cuts(across, [a_layout.format, b_layout.format]) {
+        solve(backend, side, (op, shape, a), b, (0..solved, j));
+    }
+}
+
+/// `B ← op(A)⁻¹`, where B is I: [`trsm_op`] from the left, without what is known to be zero. A triangle
+/// that is solved from its first row on, `n³/3` flops and those of leaves (4 times as many for complex
+/// numbers); any other as [`trsm_op`].
+///
+/// - `a`: as for [`trsm_op`]
+/// - `b`: I of order n; overwritten
+///
+/// # Panics
+/// If the shapes disagree: a fault of the task space, never of the data.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::{Backend, Diagonal, Op, Triangle, trsm_unit};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let l = Tile::from_rows([[2.0, 0.0], [1.0, 4.0]]);
+/// let mut b = Tile::from_rows([[1.0, 0.0], [0.0, 1.0]]);
+/// let lower = (Op::NoTranspose, (Triangle::Lower, Diagonal::NonUnit), &l);
+/// trsm_unit(Backend::Auto, lower, &mut b);
+/// assert_eq!(b, Tile::from_rows([[0.5, 0.0], [-0.125, 0.25]]));
+/// ```
+#[track_caller]
+pub fn trsm_unit<T: Scalar>(
+    backend: Backend,
+    (op, shape, a): (Op, (Triangle, Diagonal), &Tile<T>),
+    b: &mut Tile<T>,
+) {
+    if !solves_first_to_last(Side::Left, op, shape.0) {
+        return trsm_op(backend, Side::Left, (op, shape, a), b);
+    }
+    let (layout, n) = (a.layout(), b.cols());
+    assert!(
+        b.rows() == n && layout.rows.min(layout.cols) >= n,
+        "trsm: {} × {} triangle for a unit matrix of {} × {n}",
+        layout.rows,
+        layout.cols,
+        b.rows()
+    );
+    for cols in cuts(n, [layout.format, b.format()]) {
+        for left in cols.clone().step_by(LEAF) {
+            let right = cols.end.min(left + LEAF);
+            // Above stand zeros, and remain.
+            let triangle = (op, shape, a);
+            solve(backend, Side::Left, triangle, b, (left..n, left..right));
+        }
+    }
+}
+
+/// The same for some columns of B (from the right: rows) between two cuts; of the solved side, and of
+/// A, some of the last rows and columns.
+fn solve<T: Scalar>(
+    backend: Backend,
+    side: Side,
+    (op, shape, a): (Op, (Triangle, Diagonal), &Tile<T>),
+    b: &mut Tile<T>,
+    (solved, j): (Range<usize>, Range<usize>),
+) {
+    let (a_layout, b_layout) = (a.layout(), b.layout());
     let formats = [a_layout.format, b_layout.format];
-    let pieces = || cuts(solved, formats);
-    let steps = pieces().count();
+    let blocks = || pieces(solved.clone(), formats);
+    let steps = blocks().count();
     let first_to_last = solves_first_to_last(side, op, shape.0);
     let (a, b) = (a.as_slice(), b.as_mut_slice());
     // Block `i` along the solved side, `j` along the other.
-    let place = |i: Range<usize>, j: Range<usize>| match side {
-        Side::Left => b_layout.place(i, j),
-        Side::Right => b_layout.place(j, i),
+    let place = |i: Range<usize>| match side {
+        Side::Left => b_layout.place(i, j.clone()),
+        Side::Right => b_layout.place(j.clone(), i),
     };
-    for j in cuts(across, formats) {
-        for step in 0..steps {
-            let (at, remaining) = match first_to_last {
-                true => (step, step + 1..steps),
-                false => (steps - 1 - step, 0..steps - 1 - step),
-            };
-            let Some(k) = pieces().nth(at) else { continue };
-            let here = place(k.clone(), j.clone());
-            // B[k] ← op(A[k,k])⁻¹·B[k], or from the right
-            let triangle = a_layout.place(k.clone(), k.clone()).of(a);
-            T::faer_trsm_op(side, op, shape, triangle, here.of_mut(b));
-            if remaining.is_empty() {
-                continue;
-            }
-            // A copy: in a column-major tile the rows of a column cannot be borrowed apart.
-            with_scratch(here.rows * here.cols, |copy: &mut [T]| {
-                let dense = Place {
-                    start: 0,
-                    stride: here.rows,
-                    ..here
-                };
-                dense.of_mut(copy).copy_from(here.of(b));
-                let solved = (Op::NoTranspose, dense.of(copy));
-                for i in pieces().skip(remaining.start).take(remaining.len()) {
-                    // B[i] ← B[i] − op(A)[i,k]·B[k], or from the right
-                    let (row, col) = match (side, op) {
-                        (Side::Left, Op::NoTranspose) => (i.clone(), k.clone()),
-                        (Side::Right, Op::NoTranspose) => (k.clone(), i.clone()),
-                        (Side::Left, _) => (k.clone(), i.clone()),
-                        (Side::Right, _) => (i.clone(), k.clone()),
-                    };
-                    let factor = (op, a_layout.place(row, col).of(a));
-                    let target = place(i, j.clone()).of_mut(b);
-                    match side {
-                        Side::Left => product(backend, factor, solved, target),
-                        Side::Right => product(backend, solved, factor, target),
-                    }
-                }
-            });
+    for step in 0..steps {
+        let (at, remaining) = match first_to_last {
+            true => (step, step + 1..steps),
+            false => (steps - 1 - step, 0..steps - 1 - step),
+        };
+        let Some(k) = blocks().nth(at) else { continue };
+        let here = place(k.clone());
+        // B[k] ← op(A[k,k])⁻¹·B[k], or from the right
+        let triangle = a_layout.place(k.clone(), k.clone()).of(a);
+        T::faer_trsm_op(side, op, shape, triangle, here.of_mut(b));
+        if remaining.is_empty() {
+            continue;
         }
+        // A copy: in a column-major tile the rows of a column cannot be borrowed apart.
+        with_scratch(here.rows * here.cols, |copy: &mut [T]| {
+            let dense = Place {
+                start: 0,
+                stride: here.rows,
+                ..here
+            };
+            dense.of_mut(copy).copy_from(here.of(b));
+            let solved = (Op::NoTranspose, dense.of(copy));
+            for i in blocks().skip(remaining.start).take(remaining.len()) {
+                // B[i] ← B[i] − op(A)[i,k]·B[k], or from the right
+                let (row, col) = match (side, op) {
+                    (Side::Left, Op::NoTranspose) => (i.clone(), k.clone()),
+                    (Side::Right, Op::NoTranspose) => (k.clone(), i.clone()),
+                    (Side::Left, _) => (k.clone(), i.clone()),
+                    (Side::Right, _) => (i.clone(), k.clone()),
+                };
+                let factor = (op, a_layout.place(row, col).of(a));
+                let target = place(i).of_mut(b);
+                match side {
+                    Side::Left => product(backend, factor, solved, target),
+                    Side::Right => product(backend, solved, factor, target),
+                }
+            }
+        });
     }
 }
 

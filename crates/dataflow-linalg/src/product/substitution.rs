@@ -15,7 +15,7 @@
 
 use super::triangular::{TriangularOperand, expect_fit};
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, scale, trsm_op};
+use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, scale, trsm_op, trsm_unit};
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -181,10 +181,13 @@ impl<'a, T: Scalar> Substitution<'a, T> {
         }
     }
 
-    /// B ← op(A)⁻¹·B, or from the right, with a tile of A on the diagonal.
-    fn solve(&self, way: Option<Way>, factor: &Tile<T>, tile: &mut Tile<T>) {
-        if let Some(Way { op, shape }) = way {
-            trsm_op(self.backend, self.side, (op, shape, factor), tile);
+    /// B ← op(A)⁻¹·B, or from the right, with a tile of A on the diagonal; B may be I.
+    fn solve(&self, way: Option<Way>, factor: &Tile<T>, tile: &mut Tile<T>, is_unit: bool) {
+        let Some(Way { op, shape }) = way else { return };
+        let factor = (op, shape, factor);
+        match is_unit {
+            true => trsm_unit(self.backend, factor, tile),
+            false => trsm_op(self.backend, self.side, factor, tile),
         }
     }
 
@@ -274,7 +277,7 @@ task_space! {
                     if k + slack >= j {
                         // B[k,j] ← op(A)[k,k]⁻¹ · B[k,j]
                         Forward { k, j }: update tile = B[k, j], read factor = Corner[k]
-                            => self.solve(self.down, factor, tile);
+                            => self.solve(self.down, factor, tile, self.of_unit && k == j);
                         for m in k + 1..nt {
                             // B[m,j] ← B[m,j] − op(A)[m,k] · B[k,j]
                             ForwardUpdate { m, k, j }:
@@ -290,7 +293,7 @@ task_space! {
                 for k in (0..nt).rev() {
                     // B[k,j] ← op(A)[k,k]⁻¹ · B[k,j]
                     Backward { k, j }: update tile = B[k, j], read factor = Corner[k]
-                        => self.solve(self.up, factor, tile);
+                        => self.solve(self.up, factor, tile, false);
                     for m in 0..k {
                         // B[m,j] ← B[m,j] − op(A)[m,k] · B[k,j]
                         BackwardUpdate { m, k, j }:

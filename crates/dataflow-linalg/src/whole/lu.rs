@@ -2,7 +2,7 @@
 
 use super::{KEPT, finite_tile_of};
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, trsm_op};
+use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, trsm_op, trsm_unit};
 use crate::matrix::{Entries, Format, Tile};
 use crate::scalar::Scalar;
 
@@ -184,7 +184,7 @@ pub fn solve_with_lu<T: Scalar>(
 }
 
 /// A⁻¹, column-major, with what [`Lu`] is made of and its permutation: Aᴴ·X = I is solved, and X is
-/// turned. 2n³ flops.
+/// turned. 4n³/3 flops.
 ///
 /// # Panics
 /// If the factors are not square.
@@ -203,10 +203,9 @@ pub fn invert_with_lu<T: Scalar>((lu, rows): (&Tile<T>, &[usize])) -> Vec<T> {
     let diagonal = x.as_mut_slice().iter_mut().step_by(n + 1);
     diagonal.for_each(|one| *one = T::one());
     // X ← U⁻ᴴ, then L⁻ᴴ·U⁻ᴴ
-    for triangle in in_order(Op::ConjTranspose) {
-        let factor = (Op::ConjTranspose, triangle, lu);
-        trsm_op(Backend::Auto, Side::Left, factor, &mut x);
-    }
+    let [first, second] = in_order(Op::ConjTranspose).map(|shape| (Op::ConjTranspose, shape, lu));
+    trsm_unit(Backend::Auto, first, &mut x);
+    trsm_op(Backend::Auto, Side::Left, second, &mut x);
     turned(x.as_slice(), rows)
 }
 
