@@ -1,8 +1,9 @@
-//! The newcomer's calls on a small array, beside faer's on one thread.
+//! The newcomer's calls on a small array, beside faer's and OpenBLAS's on one thread.
 //!
 //! # Law
 //! Each reads the arrays, leaves them as they were and makes its answer anew, with memory of its own;
-//! both in turn, batches of calls. A round is the least of its batches.
+//! all in turn, batches of calls. A round is the least of its batches. OpenBLAS's routines are called as
+//! LAPACK has them on a column-major copy, and their answers put into as many arrays as ours.
 
 use super::race::{Outcome, machine, quartiles, seconds};
 use clap::ValueEnum;
@@ -55,29 +56,51 @@ impl Call {
     }
 }
 
-/// Microseconds of a call, and how much more ours takes than faer's.
+/// Who answers a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Ours,
+    Faer,
+    #[cfg(feature = "openblas")]
+    OpenBlas,
+}
+
+const ALL: &[Who] = &[
+    Who::Ours,
+    Who::Faer,
+    #[cfg(feature = "openblas")]
+    Who::OpenBlas,
+];
+
+/// Microseconds of a call, and how much more ours takes than the fastest of the others.
 pub fn measure(calls: &[Call], orders: &[usize], quick: bool) -> Outcome {
     faer::set_global_parallelism(Par::Seq);
     println!("{}, f64, one thread", machine());
     println!(
-        "microseconds a call, median of rounds of the least of {BATCHES} batches ± half the quartile distance"
+        "microseconds a call, median of rounds of the least of {BATCHES} batches ± half the quartile distance;"
     );
+    println!("the difference is that to the fastest peer of each round");
+    let peers = ["dataflow", "faer", "OpenBLAS"];
+    let names = peers.map(|name| format!("{name:>10}     ±"));
     println!(
-        "call                n  memory order    dataflow     ±      faer     ±   difference     ±"
+        "call                n  memory order  {}   difference     ±",
+        names[..ALL.len()].concat()
     );
     let rounds = if quick { 3 } else { 41 };
     let calls = match calls {
         [] => Call::value_variants(),
         calls => calls,
     };
+    let mut behind = 0;
     for &call in calls {
         for &n in orders {
             for columns in [true, false] {
                 let arrays = Arrays::new(call, n, columns)?;
-                arrays.race(call, rounds, columns)?;
+                behind += usize::from(!arrays.race(call, rounds, columns)?);
             }
         }
     }
+    println!("{behind} rows are more than 2 µs and more than 5 % behind the fastest peer");
     Ok(())
 }
 
@@ -88,6 +111,8 @@ struct Arrays {
     columns: bool,
     /// Factors of A, for the calls that solve with what is kept.
     kept: (LuFactor<f64>, PartialPivLu<f64>),
+    #[cfg(feature = "openblas")]
+    kept_openblas: (Vec<f64>, Vec<i32>),
 }
 
 impl Arrays {
@@ -104,11 +129,19 @@ impl Arrays {
             square.lu_factor()?,
             view_of(&square, columns).partial_piv_lu(),
         );
+        #[cfg(feature = "openblas")]
+        let kept_openblas = {
+            let (mut lu, mut pivots) = (square.t().iter().copied().collect::<Vec<_>>(), vec![0; n]);
+            dataflow::linalg::kernel::openblas::getrf((n, n), &mut lu, n, &mut pivots);
+            (lu, pivots)
+        };
         Ok(Arrays {
             a: array(call.shape(n)),
             b: Array1::from_shape_fn(n, |i| random.entry(i, n)),
             columns,
             kept,
+            #[cfg(feature = "openblas")]
+            kept_openblas,
         })
     }
 
@@ -157,49 +190,137 @@ impl Arrays {
         })
     }
 
-    fn race(&self, call: Call, rounds: usize, columns: bool) -> Outcome {
+    /// The same number of OpenBLAS's: what a caller of LAPACK copies, calls, and does for the same arrays.
+    #[cfg(feature = "openblas")]
+    fn of_openblas(&self, call: Call) -> Outcome<f64> {
+        use dataflow::linalg::kernel::openblas;
+        let ((m, n), last) = (self.a.dim(), self.a.ncols() - 1);
+        let mut a = match self.columns {
+            true => self.a.as_slice_memory_order().unwrap_or_default().to_vec(),
+            false => self.a.t().iter().copied().collect(),
+        };
+        let (mut b, mut pivots) = (self.b.to_vec(), vec![0; n]);
+        let corner = n * n - 1;
+        let (info, answer) = match call {
+            Call::Cholesky => {
+                let info = openblas::potrf(n, &mut a, n);
+                (0..n).for_each(|j| a[j * n..][..j].fill(0.0));
+                (info, a[corner])
+            }
+            Call::Lu => {
+                let info = openblas::getrf((n, n), &mut a, n, &mut pivots);
+                let u = upper(&a, n);
+                for (j, column) in a.chunks_exact_mut(n).enumerate() {
+                    column[..j].fill(0.0);
+                    column[j] = 1.0;
+                }
+                (info, a[corner] * u[corner])
+            }
+            Call::Qr => {
+                let mut factors = vec![0.0; n];
+                openblas::geqrf((n, n), &mut a, n, &mut factors);
+                let r = upper(&a, n);
+                let info = openblas::orgqr((n, n), &mut a, n, &factors);
+                (info, a[0] * r[0])
+            }
+            Call::Solve => {
+                openblas::getrf((n, n), &mut a, n, &mut pivots);
+                (openblas::getrs(n, &a, &pivots, 1, &mut b), b[last])
+            }
+            Call::SolveDefinite => {
+                openblas::potrf(n, &mut a, n);
+                (openblas::potrs(n, &a, 1, &mut b), b[last])
+            }
+            Call::Inverse => {
+                openblas::getrf((n, n), &mut a, n, &mut pivots);
+                (openblas::getri(n, &mut a, &pivots), a[last])
+            }
+            Call::InverseDefinite => {
+                openblas::potrf(n, &mut a, n);
+                let info = openblas::potri(n, &mut a, n);
+                for j in 0..n {
+                    (j + 1..n).for_each(|i| a[i * n + j] = a[j * n + i]);
+                }
+                (info, a[last])
+            }
+            Call::LeastSquares => (openblas::gels((m, n), &mut a, 1, &mut b), b[last]),
+            Call::KeptLu => {
+                let (lu, pivots) = &self.kept_openblas;
+                (openblas::getrs(n, lu, pivots, 1, &mut b), b[last])
+            }
+        };
+        match info {
+            0 => Ok(answer),
+            info => Err(format!("OpenBLAS: INFO = {info}").into()),
+        }
+    }
+
+    fn answer(&self, who: Who, call: Call) -> Outcome<f64> {
+        match who {
+            Who::Ours => self.ours(call),
+            Who::Faer => self.theirs(call),
+            #[cfg(feature = "openblas")]
+            Who::OpenBlas => self.of_openblas(call),
+        }
+    }
+
+    /// Whether ours is within 2 µs or 5 % of the fastest.
+    fn race(&self, call: Call, rounds: usize, columns: bool) -> Outcome<bool> {
         let n = self.a.nrows();
-        let (ours, theirs) = (self.ours(call)?, self.theirs(call)?);
-        if (ours - theirs).abs() > 1e-8 * theirs.abs() {
-            return Err(format!("{call:?}, n = {n}: {ours} is not faer's {theirs}").into());
+        let ours = self.ours(call)?;
+        for &who in ALL {
+            let theirs = self.answer(who, call)?;
+            if (ours - theirs).abs() > 1e-8 * theirs.abs() {
+                return Err(format!("{call:?}, n = {n}: {ours} is not a peer's {theirs}").into());
+            }
         }
         // About half a millisecond a batch.
         let calls = 1 + 100_000 / (n * n + 100);
-        let batch = |who: usize| {
-            let call = || match who {
-                0 => self.ours(call).is_ok(),
-                _ => self.theirs(call).is_ok(),
-            };
-            let (time, ()) = seconds(|| (0..calls).for_each(|_| assert!(black_box(call()))));
+        let batch = |who: Who| {
+            let (time, ()) = seconds(|| {
+                (0..calls).for_each(|_| assert!(black_box(self.answer(who, call)).is_ok()));
+            });
             1e6 * time / calls as f64
         };
-        let mut times = [Vec::new(), Vec::new()];
+        let (mut times, mut more) = (vec![Vec::new(); ALL.len()], Vec::new());
         for _ in 0..rounds {
-            let mut least = [f64::INFINITY; 2];
+            let mut least = vec![f64::INFINITY; ALL.len()];
             for turn in 0..BATCHES {
-                for who in [turn % 2, 1 - turn % 2] {
-                    least[who] = least[who].min(batch(who));
+                for place in 0..ALL.len() {
+                    let who = (turn + place) % ALL.len();
+                    least[who] = least[who].min(batch(ALL[who]));
                 }
             }
-            (0..2).for_each(|who| times[who].push(least[who]));
+            let fastest = least[1..].iter().copied().fold(f64::INFINITY, f64::min);
+            more.push(least[0] - fastest);
+            times
+                .iter_mut()
+                .zip(least)
+                .for_each(|(times, least)| times.push(least));
         }
-        let differences = times[0].iter().zip(&times[1]);
-        let more: Vec<f64> = differences.map(|(ours, faer)| ours - faer).collect();
-        let [ours, faer, more] = [&times[0], &times[1], &more].map(|times| quartiles(times));
+        let each = times.iter().map(|times| quartiles(times));
+        let columns_of = each.map(|(time, spread)| format!("{time:10.2}  {spread:4.2}"));
+        let (difference, spread) = quartiles(&more);
         let name = call.to_possible_value();
         println!(
-            "{:16} {n:4}  {:12}  {:10.2}  {:4.2}  {:8.2}  {:4.2}  {:+11.2}  {:4.2}",
+            "{:16} {n:4}  {:12}  {}  {difference:+11.2}  {spread:4.2}",
             name.as_ref().map_or("", |name| name.get_name()),
             if columns { "column-major" } else { "row-major" },
-            ours.0,
-            ours.1,
-            faer.0,
-            faer.1,
-            more.0,
-            more.1
+            columns_of.collect::<String>(),
         );
-        Ok(())
+        let (ours, _) = quartiles(&times[0]);
+        Ok(difference <= 2.0 || difference <= 0.05 * (ours - difference))
     }
+}
+
+/// The upper triangle, with its zeros.
+#[cfg(feature = "openblas")]
+fn upper(a: &[f64], n: usize) -> Vec<f64> {
+    let mut upper = vec![0.0; n * n];
+    for j in 0..n {
+        upper[j * n..][..=j].copy_from_slice(&a[j * n..][..=j]);
+    }
+    upper
 }
 
 /// An array as faer sees it.

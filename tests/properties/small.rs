@@ -316,6 +316,96 @@ proptest! {
     }
 }
 
+/// ‖X‖₁.
+fn size<T: Scalar>(x: &Array2<T>) -> f64 {
+    let columns = x.columns().into_iter();
+    let sums = columns.map(|column| column.iter().map(|x| x.modulus()).sum());
+    sums.fold(0.0, f64::max)
+}
+
+fn adjoint<T: Scalar>(x: &Array2<T>) -> Array2<T> {
+    x.t().mapv(Scalar::conj)
+}
+
+fn unit<T: Scalar>(n: usize) -> Array2<T> {
+    array_of(
+        (n, n),
+        &|i, j| if i == j { T::one() } else { T::zero() },
+        true,
+    )
+}
+
+/// ‖X − Y·Z‖₁, with Z at last.
+fn rest<T: Scalar>(x: &Array2<T>, y: &Array2<T>, z: &Array2<T>) -> f64 {
+    let product = y.dot_tiled(z).unwrap();
+    size(&Array2::from_shape_fn(x.dim(), |at| x[at] - product[at]))
+}
+
+/// All six calls, by the measures of LAPACK's tests.
+fn answers_are_within_lapacks_thresholds<T: Scalar>(
+    (m, n): (usize, usize),
+    seed: u64,
+    columns: bool,
+) {
+    let case = format!("{} {m} x {n}, seed {seed}, {columns}", T::PRECISION);
+    let expect = |what: &str, rest: f64, scale: f64| {
+        let ratio = rest / (scale * T::EPSILON * m.max(n) as f64);
+        assert!(rest == 0.0 || ratio < 30.0, "{what}, {case}: {ratio:.1}");
+    };
+    let random = Random::new(seed);
+    let (a, square) = (
+        array_of::<T>((m, n), &random, columns),
+        array_of((m, m), &random, columns),
+    );
+    let (p, l, u) = a.lu().unwrap();
+    expect("lu", rest(&a.select(Axis(0), &p), &l, &u), size(&a));
+    let (q, r) = a.qr().unwrap();
+    expect("qr", rest(&a, &q, &r), size(&a));
+    expect("q", rest(&unit(m.min(n)), &adjoint(&q), &q), 1.0);
+
+    let b = array_of::<T>((m, 2), &Random::new(seed + 1), !columns);
+    let x = a.least_squares(&b).unwrap();
+    let gap = &b - &a.dot_tiled(&x).unwrap();
+    match m >= n {
+        true => expect(
+            "nearest",
+            size(&adjoint(&a).dot_tiled(&gap).unwrap()),
+            size(&a) * size(&b),
+        ),
+        false => expect("shortest", size(&gap), size(&a) * size(&x)),
+    }
+    let definite = array_of::<T>((m, m), &PositiveDefinite::new(m, seed), columns);
+    let l = definite.cholesky().unwrap();
+    expect(
+        "cholesky",
+        rest(&definite, &l, &adjoint(&l)),
+        size(&definite),
+    );
+    for a in [square, definite] {
+        let (x, inverse) = (a.solve(&b).unwrap(), a.inverse().unwrap());
+        expect("solve", rest(&b, &a, &x), size(&a) * size(&x));
+        expect(
+            "inverse",
+            rest(&unit(m), &inverse, &a),
+            size(&a) * size(&inverse),
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn answers_with_and_without_a_graph_are_within_lapacks_thresholds(
+        m in 1..=300usize, n in 1..=300usize, seed in 0..1000u64, columns: bool,
+    ) {
+        answers_are_within_lapacks_thresholds::<f32>((m, n), seed, columns);
+        answers_are_within_lapacks_thresholds::<f64>((m, n), seed, columns);
+        answers_are_within_lapacks_thresholds::<c32>((m, n), seed, columns);
+        answers_are_within_lapacks_thresholds::<c64>((m, n), seed, columns);
+    }
+}
+
 #[test]
 fn what_only_looks_hermitian_in_memory_is_solved_by_lu() {
     // Its rows in reverse order are symmetric, it is not.

@@ -22,7 +22,7 @@ use cblas_sys::CBLAS_UPLO::CblasLower;
 
 use super::Op;
 use crate::scalar::{Precision, Scalar};
-use bytemuck::cast_slice_mut;
+use bytemuck::{cast_slice, cast_slice_mut};
 
 unsafe extern "C" {
     fn openblas_set_num_threads(n: c_int);
@@ -248,6 +248,218 @@ pub fn geqrf<T: Scalar>((m, n): (usize, usize), a: &mut [T], ld: usize, factors:
     lapack_of!(T: sgeqrf, dgeqrf, cgeqrf, zgeqrf =>
         (rows, cols, cast_slice_mut(a), ld, cast_slice_mut(factors), cast_slice_mut(&mut work),
             length, &mut info));
+    info
+}
+
+/// LAPACK's `?orgqr` (`?ungqr`): the first columns of Q from what [`geqrf`] leaves, in its place;
+/// returns its INFO.
+///
+/// - `a`: m × n with m ≥ n
+///
+/// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If `a` with leading dimension `ld` is no `m × n` matrix, or there is not a factor for each column.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let (mut a, mut factors) = ([3.0, 4.0], [0.0]);
+/// openblas::geqrf((2, 1), &mut a, 2, &mut factors);
+/// assert_eq!(openblas::orgqr((2, 1), &mut a, 2, &factors), 0);
+/// assert!((a[0] + 0.6_f64).abs() < 1e-15 && (a[1] + 0.8).abs() < 1e-15);
+/// ```
+pub fn orgqr<T: Scalar>((m, n): (usize, usize), a: &mut [T], ld: usize, factors: &[T]) -> i32 {
+    hold_to_one_thread();
+    assert!(factors.len() == n && m >= n, "a factor for each column");
+    let (Strided { rows, cols, ld }, mut info) = (Strided::within(a, (m, n), ld), 0);
+    let mut work = vec![T::zero(); WORK_COLUMNS * n.max(1)];
+    let length = length(work.len());
+    // SAFETY: - the slice holds a matrix of that shape, by `Strided::within`
+    //         - there is a factor for each reflector, by the assertion above
+    //         - `work` has the length that is said, which is an element for each column or more
+    //         - LAPACK writes into the matrix, `work` and `info` alone
+    lapack_of!(T: sorgqr, dorgqr, cungqr, zungqr =>
+        (rows, cols, cols, cast_slice_mut(a), ld, cast_slice(factors), cast_slice_mut(&mut work),
+            length, &mut info));
+    info
+}
+
+/// Columns of work space for each column of a matrix: as many as LAPACK's blocks have at most.
+const WORK_COLUMNS: usize = 64;
+
+/// LAPACK's `?gels('N')`: the X that makes ‖B − A·X‖ least, for m ≥ n and an A of full rank; returns
+/// its INFO.
+///
+/// - `a`: m × n, column-major without gaps; overwritten
+/// - `b`: m × nrhs, likewise: B, and X in its first n rows
+///
+/// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If m < n, or a slice is not as long as its matrix.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let (mut a, mut b) = ([1.0, 1.0], [1.0, 3.0]);
+/// assert_eq!(openblas::gels((2, 1), &mut a, 1, &mut b), 0);
+/// assert!((b[0] - 2.0_f64).abs() < 1e-15);
+/// ```
+pub fn gels<T: Scalar>((m, n): (usize, usize), a: &mut [T], nrhs: usize, b: &mut [T]) -> i32 {
+    hold_to_one_thread();
+    assert!(m >= n, "more columns than rows");
+    assert_eq!((a.len(), b.len()), (m * n, m * nrhs), "gels: lengths");
+    let (of_a, of_b) = (
+        Strided::within(a, (m, n), m),
+        Strided::within(b, (m, nrhs), m),
+    );
+    let mut work = vec![T::zero(); n + WORK_COLUMNS * n.max(nrhs).max(1)];
+    let (length, mut info) = (length(work.len()), 0);
+    macro_rules! call {
+        ($gels:ident $(, $characters:expr)?) => {
+            // SAFETY: - the slices hold matrices of those shapes, by the assertions and
+            //           `Strided::within`
+            //         - `work` has the length that is said, which is not below the
+            //           n + max(n, nrhs) that LAPACK documents
+            //         - the operation is told by one character, as the last argument says where
+            //           the declaration has it
+            //         - the elements are those of the routine, by `T::PRECISION`
+            //         - LAPACK writes into the matrices, `work` and `info` alone
+            unsafe {
+                lapack::$gels(
+                    b'N',
+                    of_a.rows,
+                    of_a.cols,
+                    of_b.cols,
+                    cast_slice_mut(a),
+                    of_a.ld,
+                    cast_slice_mut(b),
+                    of_b.ld,
+                    cast_slice_mut(&mut work),
+                    length,
+                    &mut info
+                    $(, $characters)?
+                )
+            }
+        };
+    }
+    match T::PRECISION {
+        Precision::F32 => call!(sgels),
+        Precision::F64 => call!(dgels, 1),
+        Precision::C32 => call!(cgels),
+        Precision::C64 => call!(zgels),
+    }
+    info
+}
+
+/// LAPACK's `?getrs('N')`: X of A·X = B from what [`getrf`] leaves, in the place of B; returns its INFO.
+///
+/// - `lu`: of order n, column-major without gaps; `pivots` as [`getrf`] numbers them
+/// - `b`: n × nrhs, likewise
+///
+/// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If a slice is not as long as its matrix, or there is not a pivot in range for each row.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let (mut lu, mut pivots, mut b) = ([2.0, 4.0, 3.0, 5.0], [0; 2], [5.0, 9.0]);
+/// openblas::getrf((2, 2), &mut lu, 2, &mut pivots);
+/// assert_eq!(openblas::getrs(2, &lu, &pivots, 1, &mut b), 0);
+/// assert_eq!(b, [1.0, 1.0]);
+/// ```
+pub fn getrs<T: Scalar>(n: usize, lu: &[T], pivots: &[i32], nrhs: usize, b: &mut [T]) -> i32 {
+    hold_to_one_thread();
+    assert_eq!((lu.len(), b.len()), (n * n, n * nrhs), "getrs: lengths");
+    expect_rows(pivots, n);
+    let (of_a, of_b) = (
+        Strided::within(lu, (n, n), n),
+        Strided::within(b, (n, nrhs), n),
+    );
+    let mut info = 0;
+    // SAFETY: - the slices hold matrices of those shapes, by the assertion and `Strided::within`
+    //         - there is a pivot for each row, and each is a row
+    //         - LAPACK writes into B and `info` alone
+    lapack_of!(T: sgetrs, dgetrs, cgetrs, zgetrs =>
+        (b'N', of_a.cols, of_b.cols, cast_slice(lu), of_a.ld, pivots, cast_slice_mut(b), of_b.ld,
+            &mut info));
+    info
+}
+
+/// LAPACK's `?getri`: the inverse from what [`getrf`] leaves, in its place; returns its INFO.
+///
+/// - `a`: of order n, column-major without gaps; `pivots` as [`getrf`] numbers them
+///
+/// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If the slice is not as long as the matrix, or there is not a pivot in range for each row.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let (mut a, mut pivots) = ([0.0, 2.0, 4.0, 8.0], [0; 2]);
+/// openblas::getrf((2, 2), &mut a, 2, &mut pivots);
+/// assert_eq!(openblas::getri(2, &mut a, &pivots), 0);
+/// assert_eq!(a, [-1.0, 0.25, 0.5, 0.0]);
+/// ```
+pub fn getri<T: Scalar>(n: usize, a: &mut [T], pivots: &[i32]) -> i32 {
+    hold_to_one_thread();
+    assert_eq!(a.len(), n * n, "getri: length");
+    expect_rows(pivots, n);
+    let (Strided { cols, ld, .. }, mut info) = (Strided::within(a, (n, n), n), 0);
+    let mut work = vec![T::zero(); WORK_COLUMNS * n.max(1)];
+    let length = length(work.len());
+    // SAFETY: - the slice holds a matrix of that order, by the assertion and `Strided::within`
+    //         - there is a pivot for each row, and each is a row
+    //         - `work` has the length that is said, which is an element for each column or more
+    //         - LAPACK writes into the matrix, `work` and `info` alone
+    lapack_of!(T: sgetri, dgetri, cgetri, zgetri =>
+        (cols, cast_slice_mut(a), ld, pivots, cast_slice_mut(&mut work), length, &mut info));
+    info
+}
+
+/// Panics unless there is a pivot for each row, and each is a row, counted from 1.
+fn expect_rows(pivots: &[i32], n: usize) {
+    let is_row = |pivot: &i32| (1..=length(n)).contains(pivot);
+    assert!(
+        pivots.len() == n && pivots.iter().all(is_row),
+        "a pivot for each of {n} rows"
+    );
+}
+
+/// LAPACK's `?potrs('L')`: X of A·X = B from what [`potrf`] leaves, in the place of B; returns its INFO.
+///
+/// - `l`: of order n, column-major without gaps
+/// - `b`: n × nrhs, likewise
+///
+/// Runs on as many threads as [`set_threads`] allows: the peer to compare with, not a kernel.
+///
+/// # Panics
+/// If a slice is not as long as its matrix.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::openblas;
+/// let mut b = [8.0, 22.0];
+/// assert_eq!(openblas::potrs(2, &[2.0, 1.0, 0.0, 3.0], 1, &mut b), 0);
+/// assert_eq!(b, [1.0, 2.0]);
+/// ```
+pub fn potrs<T: Scalar>(n: usize, l: &[T], nrhs: usize, b: &mut [T]) -> i32 {
+    hold_to_one_thread();
+    assert_eq!((l.len(), b.len()), (n * n, n * nrhs), "potrs: lengths");
+    let (of_l, of_b) = (
+        Strided::within(l, (n, n), n),
+        Strided::within(b, (n, nrhs), n),
+    );
+    let mut info = 0;
+    // SAFETY: - the slices hold matrices of those shapes, by the assertion and `Strided::within`
+    //         - LAPACK writes into B and `info` alone
+    lapack_of!(T: spotrs, dpotrs, cpotrs, zpotrs =>
+        (b'L', of_l.cols, of_b.cols, cast_slice(l), of_l.ld, cast_slice_mut(b), of_b.ld, &mut info));
     info
 }
 
