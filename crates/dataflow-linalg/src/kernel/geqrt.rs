@@ -1,10 +1,10 @@
 //! `geqrt`: a tile becomes Q·R; `gemqrt`: Q is applied to another tile.
 
-use ::faer::prelude::{IntoConst, Reborrow, ReborrowMut};
+use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::basis::{Basis, blocks, copy_from, copy_to, fill, in_order};
-use super::reflector::{panel, panel_scratch};
+use super::reflector::{contiguous, panel, panel_scratch};
 use super::scratch::with_scratch;
 use super::{Backend, Op, Side};
 use crate::matrix::tile::Tile;
@@ -84,15 +84,16 @@ pub fn geqrt<T: Scalar>(backend: Backend, a: &mut Tile<T>, v: &mut Tile<T>, t: &
 /// Parts R and V: zeros and ones take the place of R in the panel. Returns R.
 fn split<'a, T: Scalar>(mut panel: MatMut<'_, T>, r: &'a mut [T]) -> MatRef<'a, T> {
     let width = panel.ncols();
-    let mut r = MatMut::from_column_major_slice_mut(&mut r[..width * width], width, width);
-    r.fill(T::zero());
-    for j in 0..width {
-        for i in 0..=j {
-            r[(i, j)] = panel[(i, j)];
-            panel[(i, j)] = if i == j { T::one() } else { T::zero() };
-        }
+    let r = &mut r[..width * width];
+    for (j, column) in r.chunks_exact_mut(width).enumerate() {
+        let from = contiguous(&mut panel, j);
+        let (top, below) = column.split_at_mut(j + 1);
+        top.copy_from_slice(&from[..=j]);
+        below.fill(T::zero());
+        from[..j].fill(T::zero());
+        from[j] = T::one();
     }
-    r.into_const()
+    MatRef::from_column_major_slice(r, width, width)
 }
 
 /// `C ← Q·C`, `Qᴴ·C`, `C·Q` or `C·Qᴴ` with the Q of [`geqrt`].

@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use ::faer::prelude::{IntoConst, Reborrow, ReborrowMut};
+use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{ColRef, MatMut, MatRef};
 
 use super::herk::half;
@@ -228,17 +228,15 @@ fn join<T: Scalar, const N: usize>(
 /// The unit lower triangle of a square, with its ones and zeros.
 pub(super) fn unit_lower<'a, T: Scalar>(v: MatRef<'_, T>, storage: &'a mut [T]) -> MatRef<'a, T> {
     let n = v.ncols();
-    let mut unit = MatMut::from_column_major_slice_mut(storage, n, n);
-    for j in 0..n {
-        for i in 0..n {
-            unit[(i, j)] = match i.cmp(&j) {
-                std::cmp::Ordering::Less => T::zero(),
-                std::cmp::Ordering::Equal => T::one(),
-                std::cmp::Ordering::Greater => v[(i, j)],
-            };
+    for (j, column) in storage[..n * n].chunks_exact_mut(n).enumerate() {
+        let (above, below) = column.split_at_mut(j);
+        above.fill(T::zero());
+        below[0] = T::one();
+        for (i, x) in (j + 1..n).zip(&mut below[1..]) {
+            *x = v[(i, j)];
         }
     }
-    unit.into_const()
+    MatRef::from_column_major_slice(&storage[..n * n], n, n)
 }
 
 /// τ of H = I − τ·v·vᴴ with Hᴴ·(head, tail) = (β, 0), β real; `head` becomes β, `tail` becomes v
