@@ -6,8 +6,9 @@
 
 use crate::kernel::gram::PANEL;
 use crate::scalar::Scalar;
-use ndarray::{ArrayView2, s};
+use ndarray::{ArrayView1, ArrayView2, s};
 use pulp::Arch;
+use std::hint::black_box;
 use std::ops::Range;
 
 /// How columns of A and B become columns of f64.
@@ -66,7 +67,7 @@ impl Planes {
 /// cache.
 const OF_ROWS: usize = PANEL;
 /// The same where columns do: shorter pieces of so many columns are slow to read.
-const OF_COLUMNS: usize = 16 * PANEL;
+const OF_COLUMNS: usize = 32 * PANEL;
 
 /// How many rows of A a strip takes.
 pub(super) fn height<T>(a: ArrayView2<'_, T>) -> usize {
@@ -120,6 +121,7 @@ fn write_part<T: Scalar>(
     part: impl Fn(T) -> f64,
 ) {
     if a.ncols() > 1 && lies_by_rows(a) {
+        read_ahead(a);
         return Arch::new().dispatch(
             #[inline(always)]
             || transpose(a, to, stride, part),
@@ -137,6 +139,18 @@ fn write_part<T: Scalar>(
             }
         }
     }
+}
+
+/// Asks memory for all rows, first to last, before any is taken apart: transposing jumps between rows
+/// and columns, and would wait for each line of the cache by itself.
+fn read_ahead<T: Scalar>(a: ArrayView2<'_, T>) {
+    /// At least one number in each line of the cache.
+    const STEP: usize = 8;
+    let of_row = |row: ArrayView1<'_, T>| {
+        let row = row.to_slice().unwrap_or_default();
+        row.iter().step_by(STEP).map(|x| x.re()).sum::<f64>()
+    };
+    black_box(a.rows().into_iter().map(of_row).sum::<f64>());
 }
 
 /// Side of the squares that are transposed at a time: a vector of f64.
