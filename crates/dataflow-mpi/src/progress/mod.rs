@@ -505,10 +505,12 @@ impl Progress {
 mod tests {
     use super::*;
     use crate::host::{Machine, Thread};
+    use crate::sync::{Mutex, lock};
     use crate::transport::local::{self, Local};
     use crate::transport::raw::Sendable;
     use crate::transport::{Limits, Payload, Room};
     use dataflow_core::port::{Arrival, Heap, Memory, Pulse};
+    use dataflow_core::rank::Rank;
     use smallvec::smallvec;
     use std::collections::VecDeque;
     use std::sync::atomic::AtomicUsize;
@@ -692,7 +694,9 @@ mod tests {
         *lock(&rank.when_idle) = Some(Box::new(move || aside(|| post(&progress, 0))));
         assert!(rests(&rank.progress));
         assert!(lock(&rank.when_idle).is_none(), "a command came");
-        assert!(lock(&rank.progress.commands).is_empty());
+        let mut commands = Vec::new();
+        rank.progress.movers.take(&mut commands);
+        assert!(commands.is_empty());
     }
 
     #[test]
@@ -720,14 +724,14 @@ mod tests {
                 progress.look();
                 post(&progress, 1);
                 progress.poll();
-                assert!(progress.holds.load(Ordering::SeqCst), "it is held back");
+                assert!(progress.movers.holds(), "it is held back");
             }
         };
         // The thread asks for the time before it moves messages, and when nothing has moved.
         *lock(&here.host.first) = [None, Some(Box::new(|| aside(looks)) as Deed)].into();
         assert!(rests(&here.progress));
         assert!(lock(&here.host.first).is_empty(), "a worker has looked");
-        let held = here.progress.holds.load(Ordering::SeqCst);
+        let held = here.progress.movers.holds();
         assert!(!held && there.progress.pump(Haste::Now, Duration::from_secs(1)));
     }
 
