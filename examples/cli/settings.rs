@@ -362,7 +362,8 @@ impl<Own: Args> Settings<Own> {
             let text = format!("--simulate counts has no clock, and --{flag} asks for one");
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
-        if launched && settings.simulate != Some(Simulation::Time) && given("costs") {
+        let of_simulation = given("costs") && !example.honours.contains(&"costs");
+        if of_simulation && settings.simulate != Some(Simulation::Time) {
             let text = "--costs: only --simulate time asks what things cost";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
@@ -439,7 +440,8 @@ impl<Own: Args> Settings<Own> {
                 grid.rows * grid.columns
             ));
         }
-        if *transport == Some(Transport::Mpi) && !cfg!(feature = "mpi") {
+        let is_run = self.simulate.is_none();
+        if is_run && *transport == Some(Transport::Mpi) && !cfg!(feature = "mpi") {
             return Some(
                 "--transport mpi: this program was built without the feature `mpi`".into(),
             );

@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// What hears of a graph instead of running it.
@@ -75,12 +75,13 @@ const MOST_RANKS: usize = 10_000;
 /// Where a graph is played.
 pub struct Theatre {
     machine: Machine,
-    prices: Arc<Prices>,
+    prices: Prices,
     /// The transport whose costs are taken.
     network: String,
 }
 
 /// What is known of all graphs.
+#[derive(Clone)]
 struct Prices {
     costs: Arc<Costs>,
     precision: String,
@@ -145,7 +146,7 @@ impl Theatre {
                 },
                 trace: asking.is_traced.then_some(traced::ROOM),
             },
-            prices: Arc::new(prices),
+            prices,
             network: transport,
         })
     }
@@ -188,13 +189,17 @@ impl Theatre {
     ) -> Result<Vec<Measured>, Failure> {
         let graph = Arc::new(graph);
         let play = |time| {
-            let (graph, prices) = (graph.clone(), self.prices.clone());
+            let graph = graph.clone();
+            let prices = Prices {
+                seed: self.prices.seed.wrapping_add(time as u64),
+                ..self.prices.clone()
+            };
             let parts = self.machine.run(move |stage| {
                 let part = RefCell::new(None);
                 let player = Player {
                     stage,
                     prices: &prices,
-                    time,
+                    cold: if time == 0 { stage.n_workers() } else { 0 },
                     part: &part,
                 };
                 graph(&Simulator::Player(player))?;
@@ -239,8 +244,8 @@ const LIMITS: &str = "Kernels take what was measured, with its spread: no caches
 pub struct Player<'s> {
     stage: &'s Stage,
     prices: &'s Prices,
-    /// How manieth time.
-    time: usize,
+    /// So many tasks of each class are cold.
+    cold: usize,
     part: &'s RefCell<Option<Part>>,
 }
 
@@ -252,33 +257,40 @@ struct Part {
 
 impl Player<'_> {
     fn play<S: Weight>(&self, space: &S) -> Result<(), Failure> {
-        let bodies = Bodies::of(space, self.prices, (self.time, self.stage.n_workers()))?;
+        let bodies = Bodies::of(space, self.prices, self.cold);
         let bytes = |task, flow| space.bytes(task, flow);
         let time = |task| bodies.time(space, task);
         let played = self.stage.play(space, &bytes, &time)?;
+        bodies.were_known()?;
         *self.part.borrow_mut() = Some(Part::of(self.stage, played, bodies.busy()));
         Ok(())
     }
 }
 
-/// What the tasks of a space take, class by class.
+/// What the tasks of a space take.
 struct Bodies {
-    classes: Vec<(Pace, AtomicUsize)>,
+    classes: Vec<Body>,
     /// So many of each class are cold.
     cold: usize,
     task: f64,
     edge: f64,
     seed: u64,
     /// All of them, nanoseconds.
-    busy: AtomicUsize,
+    busy: AtomicU64,
+}
+
+/// What the tasks of a class take.
+struct Body {
+    /// A class without arithmetic takes nothing, unless the file says otherwise.
+    pace: Result<Pace, WrongCosts>,
+    /// How many have begun.
+    begun: AtomicUsize,
+    /// Whether a time was asked for that nobody knows.
+    is_unknown: AtomicBool,
 }
 
 impl Bodies {
-    fn of<S: TaskSpace>(
-        space: &S,
-        prices: &Prices,
-        (time, n_workers): (usize, usize),
-    ) -> Result<Self, Failure> {
+    fn of<S: TaskSpace>(space: &S, prices: &Prices, cold: usize) -> Self {
         let mut about = Description::default();
         space.describe(&mut about);
         let pace = |class: &str| {
@@ -290,36 +302,56 @@ impl Bodies {
                 workers: prices.workers,
             })
         };
-        let classes = about.classes().iter();
-        let classes = classes.map(|class| Ok((pace(&class.name)?, AtomicUsize::new(0))));
-        Ok(Bodies {
-            classes: classes.collect::<Result<_, WrongCosts>>()?,
-            cold: if time == 0 { n_workers } else { 0 },
+        let classes = about.classes().iter().map(|class| Body {
+            pace: pace(&class.name),
+            begun: AtomicUsize::default(),
+            is_unknown: AtomicBool::default(),
+        });
+        Bodies {
+            classes: classes.collect(),
+            cold,
             task: prices.costs.runtime.task_nanoseconds,
             edge: prices.costs.runtime.edge_nanoseconds,
-            seed: prices.seed.wrapping_add(time as u64),
-            busy: AtomicUsize::new(0),
-        })
+            seed: prices.seed,
+            busy: AtomicU64::default(),
+        }
     }
 
     /// What a task takes, with what the runtime takes for it.
     fn time<S: Weight>(&self, space: &S, task: S::Task) -> Duration {
-        let (pace, so_far) = &self.classes[task.class()];
-        let is_cold = so_far.fetch_add(1, Ordering::Relaxed) < self.cold;
+        let body = &self.classes[task.class()];
+        let is_cold = body.begun.fetch_add(1, Ordering::Relaxed) < self.cold;
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let drawn = hasher.hash_one((self.seed, task));
+        let flops = space.flops(task);
+        let own = match &body.pace {
+            Ok(pace) => pace.time(flops, Some(drawn), is_cold),
+            Err(_) => {
+                body.is_unknown.fetch_or(flops > 0.0, Ordering::Relaxed);
+                Duration::ZERO
+            }
+        };
         let mut edges = Edges::default();
         space.successors(task, &mut edges);
         let runtime = self.task + self.edge * edges.0 as f64;
-        let runtime = Duration::from_nanos(runtime.round() as u64);
-        let time = pace.time(space.flops(task), Some(drawn), is_cold) + runtime;
-        self.busy
-            .fetch_add(time.as_nanos() as usize, Ordering::Relaxed);
+        let time = own + Duration::from_nanos(runtime.round() as u64);
+        let nanoseconds = time.as_nanos() as u64;
+        self.busy.fetch_add(nanoseconds, Ordering::Relaxed);
         time
     }
 
+    /// Whether all that was asked for is known.
+    fn were_known(&self) -> Result<(), WrongCosts> {
+        let unknown = |body: &&Body| body.is_unknown.load(Ordering::Relaxed);
+        let unknown = self.classes.iter().find(unknown);
+        match unknown.map(|body| body.pace.clone()) {
+            Some(pace) => pace.map(drop),
+            None => Ok(()),
+        }
+    }
+
     fn busy(&self) -> Duration {
-        Duration::from_nanos(self.busy.load(Ordering::Relaxed) as u64)
+        Duration::from_nanos(self.busy.load(Ordering::Relaxed))
     }
 }
 
