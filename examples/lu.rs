@@ -11,7 +11,7 @@ mod cli;
 mod problem;
 
 use clap::{Args, ValueEnum};
-use cli::counts::is_counts_only;
+use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
@@ -130,7 +130,7 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        if is_counted::<T>(layout, settings, outcome)? {
+        if is_simulated::<T>(layout, settings, outcome)? {
             return Ok(());
         }
         let needs = |[there]: [Layout; 1]| {
@@ -214,9 +214,9 @@ impl InAnyPrecision for Problem<'_, Own> {
     }
 }
 
-/// Whether only counts were asked for: of a factorisation without row swaps, which knows its messages
+/// Whether only a simulation was asked for: of a factorisation without row swaps, which knows its messages
 /// before it knows the matrix.
-fn is_counted<T: Scalar>(
+fn is_simulated<T: Scalar>(
     layout: Layout,
     settings: &Settings<Own>,
     outcome: &mut Outcome,
@@ -230,8 +230,10 @@ fn is_counted<T: Scalar>(
         ));
     }
     let lu = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
-    let factor = Unpivoted::new(&lu, &Pivots::new(&lu), Backend::Auto)?;
-    is_counts_only(&factor, settings, outcome)
+    let pivots = Pivots::new(&lu);
+    is_simulated_only(settings, outcome, move |simulator| {
+        simulator.hear(&Unpivoted::new(&lu, &pivots, Backend::Auto)?)
+    })
 }
 
 fn by_columns<T: Scalar>(

@@ -10,8 +10,8 @@ mod variant;
 mod variants;
 
 use clap::{Args, ValueEnum};
-use cli::counts::is_counts_only;
 use cli::settings::Variant;
+use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
@@ -135,7 +135,7 @@ impl InAnyPrecision for Problem<'_> {
         let (of_a, of_b, of_c) = (general(m, k)?, general(k, n)?, general(m, n)?);
         let layouts = [of_a, of_b, of_c];
         let workers = runtime.n_threads();
-        if is_counted::<T>(layouts, backend, settings, outcome)? {
+        if is_simulated::<T>(layouts, backend, settings, outcome)? {
             return Ok(());
         }
         let checked = settings.check.unwrap_or(largest <= CHECKED_BY_DEFAULT);
@@ -212,8 +212,8 @@ impl InAnyPrecision for Problem<'_> {
     }
 }
 
-/// Whether only counts were asked for.
-fn is_counted<T: Scalar>(
+/// Whether only a simulation was asked for.
+fn is_simulated<T: Scalar>(
     layouts: [Layout; 3],
     backend: Backend,
     settings: &Settings<Own>,
@@ -228,9 +228,10 @@ fn is_counted<T: Scalar>(
         ));
     }
     let [a, b, c] = layouts.map(|layout| TiledMatrix::<T>::vacant(layout, Arc::new(Heap)));
-    let (a, b) = (Operand::plain(&a), Operand::plain(&b));
-    let product = Gemm::new(T::one(), a, b, T::zero(), &c, backend)?;
-    is_counts_only(&product, settings, outcome)
+    is_simulated_only(settings, outcome, move |simulator| {
+        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
+        simulator.hear(&Gemm::new(T::one(), a, b, T::zero(), &c, backend)?)
+    })
 }
 
 /// A and B.

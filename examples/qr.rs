@@ -10,7 +10,7 @@ mod cli;
 mod problem;
 
 use clap::Args;
-use cli::counts::is_counts_only;
+use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::Monitor;
 use dataflow::core::port::Heap;
@@ -74,7 +74,7 @@ impl InAnyPrecision for Problem<'_, Own> {
         outcome.precision = Some(T::PRECISION.to_string());
         outcome.flops = Some(flops::geqrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        if is_counted::<T>(layout, options, settings, outcome)? {
+        if is_simulated::<T>(layout, options, settings, outcome)? {
             return Ok(());
         }
         let workers = runtime.n_threads();
@@ -124,8 +124,8 @@ impl InAnyPrecision for Problem<'_, Own> {
     }
 }
 
-/// Whether only counts were asked for.
-fn is_counted<T: Scalar>(
+/// Whether only a simulation was asked for.
+fn is_simulated<T: Scalar>(
     layout: Layout,
     options: Options,
     settings: &Settings<Own>,
@@ -136,7 +136,9 @@ fn is_counted<T: Scalar>(
     }
     let a = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
     let q = Reflectors::new(&layout, options);
-    is_counts_only(&Factor::new(&a, &q, Backend::Auto)?, settings, outcome)
+    is_simulated_only(settings, outcome, move |simulator| {
+        simulator.hear(&Factor::new(&a, &q, Backend::Auto)?)
+    })
 }
 
 /// Where LAPACK's tests draw the line.

@@ -39,15 +39,11 @@ const EXAMPLE: cli::Example = cli::Example {
     name: "simulate",
     about: "Says how long a tile Cholesky factorisation would take on another machine",
     runs: true,
-    honours: &["n", "nb", "input", "trace"],
+    honours: &["n", "nb", "input", "trace", "costs"],
 };
 
 #[derive(clap::Args)]
 struct Own {
-    /// What tasks and bytes cost [default: examples/simulate/costs.json as it was built in]
-    #[arg(long, value_name = "FILE")]
-    costs: Option<PathBuf>,
-
     /// Where a task goes whose inputs are equally large: to the first of them, the tile that it
     /// changes, as workers do, or to the last, a tile that it reads
     #[arg(long, value_enum, default_value_t = TiesFlag::First)]
@@ -94,7 +90,7 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     let (n, nb) = (settings.n.unwrap_or(15360), settings.nb.unwrap_or(256));
     (outcome.n, outcome.nb) = (Some(n), Some(nb));
     outcome.precision = Some("f64".into());
-    let costs = CostsFile::read(settings.own.costs.as_deref())?;
+    let costs = CostsFile::read(settings.costs.as_deref())?;
     let topology = machine(settings.input.as_deref())?;
     let bind = settings.bound_to();
     let n_workers = settings.threads.unwrap_or_else(|| bind.capacity(&topology));

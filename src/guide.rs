@@ -17,6 +17,7 @@
 //! | A sequence, loops, or a task space: what do I take? | [`which`] |
 //! | How do I go on until nothing changes any more? | [`converge`] |
 //! | Why is it slow? | [`slow`] |
+//! | What would it do on a machine that I do not have? | [`machines`] |
 //! | Which call is LAPACK's or ScaLAPACK's …? | [`names`] |
 //!
 //! `docs/ranks.md` in the repository says how programs are started on several ranks.
@@ -35,6 +36,8 @@ pub mod inverse {}
 pub mod least_squares {}
 #[doc = include_str!("../docs/guide/loops.md")]
 pub mod loops {}
+#[doc = include_str!("../docs/guide/machines.md")]
+pub mod machines {}
 #[doc = include_str!("../docs/guide/multiply.md")]
 pub mod multiply {}
 #[doc = include_str!("../docs/guide/names.md")]

@@ -78,6 +78,7 @@ pub mod guide;
 mod launch;
 mod place;
 mod runtime;
+pub mod simulate;
 mod tiled;
 pub mod trace;
 

@@ -6,7 +6,8 @@ use super::problem::{
     is_plan_only, judge, kept, over_ranks, say_more,
 };
 use clap::Args;
-use cli::counts::is_counts_only;
+use cli::settings::Simulation;
+use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
@@ -146,7 +147,7 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         if let Some(columns) = lookahead {
             outcome.set("lookahead", columns);
         }
-        if is_counted::<T>(layout, backend, settings, outcome)? {
+        if is_simulated::<T>(layout, backend, settings, outcome)? {
             return Ok(());
         }
         let needs = |[there]: [Layout; 1]| {
@@ -194,23 +195,28 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
     }
 }
 
-/// Whether only counts were asked for. The sequence has the same graph and sends as much in all; which
+/// Whether only a simulation was asked for. The sequence has the same graph and sends as much in all; which
 /// ranks pass it on depends on the names of its tasks, which are others.
-fn is_counted<T: Scalar>(
+fn is_simulated<T: Scalar>(
     layout: Layout,
     backend: Backend,
     settings: &Settings<Own>,
     outcome: &mut Outcome,
 ) -> Result<bool, Failure> {
-    if settings.simulate.is_none() {
-        return Ok(false);
+    if settings.simulate == Some(Simulation::Time) && settings.own.levels == Some(2) {
+        return Err(Failure::refused(
+            "--simulate time: tasks in two levels are not simulated",
+        ));
     }
+    let lookahead = settings.own.lookahead;
     let tiles = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
-    let mut factor = Factor::new(&tiles, backend)?;
-    if let Some(columns) = settings.own.lookahead {
-        factor = factor.with_lookahead(columns);
-    }
-    is_counts_only(&factor, settings, outcome)
+    is_simulated_only(settings, outcome, move |simulator| {
+        let mut factor = Factor::new(&tiles, backend)?;
+        if let Some(columns) = lookahead {
+            factor = factor.with_lookahead(columns);
+        }
+        simulator.hear(&factor)
+    })
 }
 
 /// The order of the matrix in a file.

@@ -26,8 +26,13 @@ pub fn is_counts_only<S: Weight>(
     flags: &Flags,
     outcome: &mut Outcome,
 ) -> Result<bool, Failure> {
-    let Some((Simulation::Counts, n_ranks)) = flags.simulate.zip(flags.n_simulated()) else {
-        return Ok(false);
+    let n_ranks = match flags.simulate.zip(flags.n_simulated()) {
+        None => return Ok(false),
+        Some((Simulation::Counts, n_ranks)) => n_ranks,
+        Some((Simulation::Time, _)) => {
+            let text = "--simulate time: of this only --simulate counts is known";
+            return Err(Failure::refused(text));
+        }
     };
     let settings = mpi::Settings::default();
     let bytes = |task, flow| space.bytes(task, flow);

@@ -87,7 +87,7 @@ impl Measured {
     }
 
     /// The parts of all ranks as one; their processor time is the same if they share a process.
-    fn joined(parts: impl IntoIterator<Item = Measured>, one_process: bool) -> Self {
+    pub(super) fn joined(parts: impl IntoIterator<Item = Measured>, one_process: bool) -> Self {
         parts
             .into_iter()
             .fold(Measured::default(), |all, part| Measured {

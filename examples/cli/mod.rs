@@ -49,11 +49,13 @@
 // Each example uses its part.
 #![allow(dead_code, unused_imports)]
 
+pub mod costs;
 pub mod counts;
 pub mod measure;
 pub mod outcome;
 pub mod process;
 pub mod settings;
+pub mod simulated;
 pub mod statistics;
 pub mod traced;
 

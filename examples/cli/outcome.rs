@@ -42,7 +42,7 @@ pub struct Outcome {
     own: Map<String, Value>,
     text: String,
     pub(super) ranks: usize,
-    policy: String,
+    pub(super) policy: String,
 }
 
 impl Outcome {

@@ -105,10 +105,13 @@ pub struct Flags {
     /// Tell the memory that each rank needs and what there is, and compute nothing
     #[arg(long)]
     pub plan: bool,
-    /// Compute nothing: tell what --ranks ranks, any number, would do and send; with --threads also
-    /// what they would hold
+    /// Compute nothing: tell what --ranks ranks, any number, would do and send, and with --threads
+    /// what they would hold; or play it in virtual time
     #[arg(long, value_name = "WHAT", conflicts_with_all = OF_REAL_RUNS)]
     pub simulate: Option<Simulation>,
+    /// What kernels and messages take in virtual time: a file that the example calibrate writes
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<PathBuf>,
     /// Record the measured run and write it to this file, of a kind that its extension tells:
     /// pftrace, json, prv, paje, svg or html
     #[arg(long, value_name = "FILE", value_parser = trace_file)]
@@ -177,28 +180,21 @@ const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
 const OF_TRACES: [&str; 4] = ["trace", "window", "dot", "live"];
 
 /// Flags that mean nothing where nothing is run.
-const OF_REAL_RUNS: [&str; 21] = [
+const OF_REAL_RUNS: [&str; 14] = [
+    "rank", "hosts", "peers", "listen", "ports", "silence", "policy", "bind", "backend", "variant",
+    "check", "plan", "progress", "live",
+];
+
+/// Flags that mean nothing where there is no clock.
+const OF_TIME: [&str; 8] = [
     "transport",
-    "rank",
-    "hosts",
-    "peers",
-    "listen",
-    "ports",
     "drive",
-    "silence",
     "repeat",
-    "policy",
-    "bind",
-    "backend",
     "seed",
-    "variant",
-    "check",
-    "plan",
     "trace",
     "window",
     "dot",
-    "progress",
-    "live",
+    "costs",
 ];
 
 /// Worker threads of one process, unless it has more than an eighth as many processors.
@@ -269,6 +265,8 @@ pub enum Variant {
 pub enum Simulation {
     /// Tasks, messages and bytes of each rank, and bounds; no clock
     Counts,
+    /// The whole run, in virtual time: tasks and messages take what --costs says
+    Time,
 }
 
 macro_rules! shown_as_on_the_command_line {
@@ -340,6 +338,7 @@ impl<Own: Args> Settings<Own> {
                 || launched && OF_RANKS.contains(&flag)
                 || example.runs && OF_RUNS.contains(&flag)
                 || example.runs && launched && OF_TRACES.contains(&flag)
+                || flag == "costs" && launched && example.honours.contains(&"simulate")
                 || example.honours.contains(&flag)
         };
         let shared = Flags::augment_args(clap::Command::new(""));
@@ -358,6 +357,16 @@ impl<Own: Args> Settings<Own> {
             return Err(command.error(clap::error::ErrorKind::UnknownArgument, text));
         }
         let mut settings = Settings::from_arg_matches(&matches)?;
+        let timed = OF_TIME.into_iter().find(|flag| given(flag));
+        if let (Some(Simulation::Counts), Some(flag)) = (settings.simulate, timed) {
+            let text = format!("--simulate counts has no clock, and --{flag} asks for one");
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
+        let of_simulation = given("costs") && !example.honours.contains(&"costs");
+        if of_simulation && settings.simulate != Some(Simulation::Time) {
+            let text = "--costs: only --simulate time asks what things cost";
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
         settings.agreed = given_alike(&command, &matches);
         let beyond = settings.beyond_this_machine();
         match beyond.or_else(|| settings.beyond_this_build()) {
@@ -431,7 +440,8 @@ impl<Own: Args> Settings<Own> {
                 grid.rows * grid.columns
             ));
         }
-        if *transport == Some(Transport::Mpi) && !cfg!(feature = "mpi") {
+        let is_run = self.simulate.is_none();
+        if is_run && *transport == Some(Transport::Mpi) && !cfg!(feature = "mpi") {
             return Some(
                 "--transport mpi: this program was built without the feature `mpi`".into(),
             );

@@ -13,5 +13,6 @@ mod memory;
 mod products;
 mod qr;
 mod sequences;
+mod simulated;
 mod solve;
 mod traced;

@@ -1,0 +1,175 @@
+//! Work: the routines whose kernels are measured and whose runs are compared.
+
+use super::cli::Failure;
+use super::cli::simulated::Simulator;
+use dataflow::core::port::Memory;
+use dataflow::core::rank::Rank;
+use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::matrix::generate::PositiveDefinite;
+use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow::linalg::product::{Gemm, Operand};
+use dataflow::linalg::qr::{Options, Reflectors};
+use dataflow::linalg::scalar::Scalar;
+use dataflow::linalg::weight::Weight;
+use dataflow::linalg::{LinalgError, cholesky, lu, qr};
+use dataflow::{Report, Runtime};
+use std::sync::Arc;
+
+/// What is done with matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routine {
+    Cholesky,
+    /// Without row swaps.
+    Lu,
+    /// Along a flat tree.
+    Qr,
+    Matmul,
+}
+
+impl Routine {
+    pub const ALL: [Routine; 4] = [Routine::Cholesky, Routine::Lu, Routine::Qr, Routine::Matmul];
+
+    /// As its example is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Routine::Cholesky => "cholesky",
+            Routine::Lu => "lu",
+            Routine::Qr => "qr",
+            Routine::Matmul => "matmul",
+        }
+    }
+
+    /// The tile order that its example takes.
+    pub fn default_order<T: Scalar>(self, n: usize) -> usize {
+        match self {
+            Routine::Cholesky => cholesky::default_tile_order::<T>(n),
+            Routine::Lu => lu::default_tile_order::<T>(n, n),
+            Routine::Qr => qr::default_tile_order::<T>(n, n),
+            Routine::Matmul => dataflow::linalg::product::default_tile_order::<T>(n),
+        }
+    }
+}
+
+/// A routine with its matrices, on one rank.
+pub struct Work<T: Scalar> {
+    backend: Backend,
+    a: TiledMatrix<T>,
+    beside: Beside<T>,
+}
+
+/// What a routine has beside a matrix.
+enum Beside<T: Scalar> {
+    Nothing,
+    Pivots(lu::Pivots<T>),
+    Reflectors(Box<Reflectors<T>>),
+    /// The other factor, and the product.
+    Matrices(TiledMatrix<T>, TiledMatrix<T>),
+}
+
+/// Orders of the matrix and of its tiles, and rows and columns of the grid of ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub n: usize,
+    pub nb: usize,
+    pub grid: (u32, u32),
+}
+
+/// Hears of a graph of a type of its own.
+pub trait Hear {
+    /// Called once.
+    ///
+    /// # Errors
+    /// As what it does.
+    fn hear<S: Weight>(&mut self, space: &S) -> Result<(), Failure>;
+}
+
+impl Hear for &Simulator<'_> {
+    fn hear<S: Weight>(&mut self, space: &S) -> Result<(), Failure> {
+        Simulator::hear(self, space)
+    }
+}
+
+impl<T: Scalar> Work<T> {
+    /// With matrices that have no tiles yet.
+    ///
+    /// # Errors
+    /// If there is no such layout.
+    pub fn new(
+        routine: Routine,
+        shape: Shape,
+        rank: Rank,
+        memory: Arc<dyn Memory>,
+        backend: Backend,
+    ) -> Result<Self, Failure> {
+        let Shape { n, nb, grid } = shape;
+        let layout = match routine {
+            Routine::Cholesky => Layout::lower(n, nb)?,
+            _ => Layout::general(n, n, nb)?,
+        };
+        let grid = Grid::new(grid.0, grid.1)?;
+        let layout = layout.distributed(Distribution::BlockCyclic(grid), rank)?;
+        let matrix = || TiledMatrix::vacant(layout, memory.clone());
+        let a = matrix();
+        let beside = match routine {
+            Routine::Cholesky => Beside::Nothing,
+            Routine::Lu => Beside::Pivots(lu::Pivots::new(&a)),
+            Routine::Qr => {
+                Beside::Reflectors(Box::new(Reflectors::new(&layout, Options::of_order(nb))))
+            }
+            Routine::Matmul => Beside::Matrices(matrix(), matrix()),
+        };
+        Ok(Work { backend, a, beside })
+    }
+
+    /// Fills the matrices anew.
+    ///
+    /// # Errors
+    /// What running answers.
+    pub fn fill(&self, runtime: &Runtime) -> Result<(), Failure> {
+        let entries = PositiveDefinite::new(self.a.rows(), 1);
+        self.a.fill(&entries, runtime)?;
+        if let Beside::Matrices(b, c) = &self.beside {
+            b.fill(&entries, runtime)?;
+            c.fill(&|_: usize, _: usize| T::zero(), runtime)?;
+        }
+        Ok(())
+    }
+
+    /// Runs this rank's part.
+    ///
+    /// # Errors
+    /// What running answers.
+    pub fn run(&self, runtime: &Runtime) -> Result<Report, Failure> {
+        let (a, backend) = (&self.a, self.backend);
+        let ran: Result<Report, LinalgError> = match &self.beside {
+            Beside::Nothing => cholesky::Factor::new(a, backend)?.run(runtime),
+            Beside::Pivots(pivots) => lu::Unpivoted::new(a, pivots, backend)?.run(runtime),
+            Beside::Reflectors(q) => qr::Factor::new(a, q, backend)?.run(runtime),
+            Beside::Matrices(b, c) => self.product(b, c)?.run(runtime),
+        };
+        Ok(ran?)
+    }
+
+    /// Lets somebody hear of the graph.
+    ///
+    /// # Errors
+    /// As what hears.
+    pub fn show(&self, mut to: impl Hear) -> Result<(), Failure> {
+        let (a, backend) = (&self.a, self.backend);
+        match &self.beside {
+            Beside::Nothing => to.hear(&cholesky::Factor::new(a, backend)?),
+            Beside::Pivots(pivots) => to.hear(&lu::Unpivoted::new(a, pivots, backend)?),
+            Beside::Reflectors(q) => to.hear(&qr::Factor::new(a, q, backend)?),
+            Beside::Matrices(b, c) => to.hear(&self.product(b, c)?),
+        }
+    }
+
+    fn product<'m>(
+        &'m self,
+        b: &'m TiledMatrix<T>,
+        c: &'m TiledMatrix<T>,
+    ) -> Result<Gemm<'m, T>, LinalgError> {
+        let (a, b) = (Operand::plain(&self.a), Operand::plain(b));
+        Gemm::new(T::one(), a, b, T::zero(), c, self.backend)
+    }
+}

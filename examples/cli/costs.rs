@@ -1,0 +1,440 @@
+//! Costs: what kernels, tasks and messages take, as a file that `calibrate` writes and people read.
+//!
+//! A file is one JSON object; times are nanoseconds.
+//!
+//! ```json
+//! {
+//!   "about": "anything, for people",
+//!   "cores": 2,
+//!   "kernels": [
+//!     { "graph": "cholesky", "class": "Gemm", "precision": "f64", "nb": 192, "workers": 1,
+//!       "nanoseconds": 480000, "flops": 14155776, "spread": 0.02, "cold_nanoseconds": 700000 },
+//!     { "gflops": 8.0 }
+//!   ],
+//!   "runtime": { "task_nanoseconds": 150, "edge_nanoseconds": 60 },
+//!   "networks": {
+//!     "local": { "latency_nanoseconds": 500, "bytes_per_second": 1e10, "send_nanoseconds": 400,
+//!                "receive_nanoseconds": 400, "ranks_on_a_host": 2 }
+//!   }
+//! }
+//! ```
+//!
+//! # Law
+//! - A kernel is a line with `nanoseconds` of a task of so many `flops`, or with a rate, `gflops`. What it
+//!   does not say (graph, class, precision, nb, workers) it leaves open. Of the lines that fit a task count
+//!   those that say most of graph, class and precision; of these, those with the most `workers` that are not
+//!   more than work on the host; between their two nearest `nb` a rate is interpolated, beyond them it stays.
+//! - A task of other `flops` than those of the line takes its time in proportion; without `flops` all take
+//!   as long.
+//! - `spread` is half the range between the quartiles, as a share of the median; times are drawn with it.
+//! - What is unknown, missing or negative is refused, with its place in the file.
+
+use dataflow::simulate::{Cluster, Costs as OfMessages, Weather};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// The file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// For people.
+    #[serde(default)]
+    pub about: Value,
+    /// Cores of a host; unknown if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<usize>,
+    pub kernels: Vec<Kernel>,
+    #[serde(default)]
+    pub runtime: Overhead,
+    /// By the name of the transport.
+    #[serde(default)]
+    pub networks: BTreeMap<String, Network>,
+}
+
+/// What a task's body takes; see the [module](self).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, try_from = "Line")]
+pub struct Kernel {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nb: Option<usize>,
+    /// Of the host, at work at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    #[serde(flatten)]
+    pub takes: Takes,
+    pub spread: f64,
+    /// What the first on each worker takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold_nanoseconds: Option<f64>,
+}
+
+/// How a line of the file says what a task takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Takes {
+    /// A median; of tasks of so many operations, if they have any.
+    Time {
+        nanoseconds: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        flops: Option<f64>,
+    },
+    /// 10⁹ operations a second.
+    Rate { gflops: f64 },
+}
+
+impl Default for Takes {
+    fn default() -> Self {
+        Takes::Time {
+            nanoseconds: 0.0,
+            flops: None,
+        }
+    }
+}
+
+/// A kernel as it stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    graph: Option<String>,
+    class: Option<String>,
+    precision: Option<String>,
+    #[serde(default, deserialize_with = "some_positive_count")]
+    nb: Option<usize>,
+    #[serde(default, deserialize_with = "some_positive_count")]
+    workers: Option<usize>,
+    #[serde(default, deserialize_with = "some_not_negative")]
+    nanoseconds: Option<f64>,
+    #[serde(default, deserialize_with = "some_positive")]
+    flops: Option<f64>,
+    #[serde(default, deserialize_with = "some_positive")]
+    gflops: Option<f64>,
+    #[serde(default, deserialize_with = "not_negative")]
+    spread: f64,
+    #[serde(default, deserialize_with = "some_not_negative")]
+    cold_nanoseconds: Option<f64>,
+}
+
+impl TryFrom<Line> for Kernel {
+    type Error = &'static str;
+
+    fn try_from(line: Line) -> Result<Self, &'static str> {
+        let takes = match (line.nanoseconds, line.flops, line.gflops) {
+            (Some(nanoseconds), flops, None) => Takes::Time { nanoseconds, flops },
+            (None, None, Some(gflops)) => Takes::Rate { gflops },
+            _ => {
+                return Err(
+                    "a kernel has either `nanoseconds`, with or without `flops`, or `gflops`",
+                );
+            }
+        };
+        if line.cold_nanoseconds.is_some() && !matches!(takes, Takes::Time { .. }) {
+            return Err("`cold_nanoseconds` only goes with `nanoseconds`");
+        }
+        Ok(Kernel {
+            graph: line.graph,
+            class: line.class,
+            precision: line.precision,
+            nb: line.nb,
+            workers: line.workers,
+            takes,
+            spread: line.spread,
+            cold_nanoseconds: line.cold_nanoseconds,
+        })
+    }
+}
+
+/// What the runtime itself takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overhead {
+    #[serde(default, deserialize_with = "not_negative")]
+    pub task_nanoseconds: f64,
+    /// Of each edge that leaves a task.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub edge_nanoseconds: f64,
+}
+
+/// What messages between two ranks take: LogGP.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// L.
+    #[serde(deserialize_with = "not_negative")]
+    pub latency_nanoseconds: f64,
+    /// 1 ÷ G.
+    #[serde(deserialize_with = "positive")]
+    pub bytes_per_second: f64,
+    /// o of the sender.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub send_nanoseconds: f64,
+    /// o of the receiver.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub receive_nanoseconds: f64,
+    /// g.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub gap_nanoseconds: f64,
+    /// At which packets are copied at both ends; none if absent.
+    #[serde(
+        default,
+        deserialize_with = "some_positive",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub copied_bytes_per_second: Option<f64>,
+    /// How many ranks share the cores of a host, if there are as many.
+    #[serde(default = "one", deserialize_with = "positive_count")]
+    pub ranks_on_a_host: usize,
+}
+
+/// A file of costs that is none, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongCosts(pub String);
+
+impl fmt::Display for WrongCosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Costs {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no such file: which key is wrong, in which line, and what is allowed.
+    pub fn read(path: &Path) -> Result<Costs, WrongCosts> {
+        let wrong = |error: String| WrongCosts(format!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        Costs::parse(&text).map_err(|WrongCosts(error)| wrong(error))
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn parse(text: &str) -> Result<Costs, WrongCosts> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let read = serde_path_to_error::deserialize(&mut reader);
+        let costs = read.map_err(|error| WrongCosts(error.to_string()))?;
+        let ended = reader.end().map(|()| costs);
+        ended.map_err(|error| WrongCosts(error.to_string()))
+    }
+
+    /// Writes a file that [`read`](Self::read) reads.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&self, path: &Path) -> Result<(), WrongCosts> {
+        let wrong = |error: String| WrongCosts(format!("{}: {error}", path.display()));
+        let text = serde_json::to_string_pretty(self).map_err(|error| wrong(error.to_string()))?;
+        std::fs::write(path, text + "\n").map_err(|error| wrong(error.to_string()))
+    }
+
+    /// What tasks of a class take.
+    ///
+    /// # Errors
+    /// If no line fits.
+    pub fn pace(&self, of: &Asked<'_>) -> Result<Pace, WrongCosts> {
+        let fitting = self.kernels.iter().filter(|kernel| kernel.fits(of));
+        let most = fitting.clone().map(Kernel::says).max();
+        let mut fitting: Vec<&Kernel> = fitting
+            .filter(|kernel| Some(kernel.says()) == most)
+            .collect();
+        let n_workers = |kernel: &&Kernel| kernel.workers.unwrap_or(1);
+        let busy = fitting.iter().map(n_workers);
+        let least = busy.clone().min();
+        let busy = busy
+            .filter(|&workers| workers <= of.workers)
+            .max()
+            .or(least);
+        fitting.retain(|kernel| Some(n_workers(kernel)) == busy);
+        let nearest = |below: bool| {
+            let distance = |kernel: &&&Kernel| kernel.nb.map_or(0, |nb| nb.abs_diff(of.nb));
+            let side = |kernel: &&&Kernel| match kernel.nb {
+                Some(nb) if below => nb <= of.nb,
+                Some(nb) => nb >= of.nb,
+                None => true,
+            };
+            fitting.iter().filter(side).min_by_key(distance)
+        };
+        match (nearest(true), nearest(false)) {
+            (Some(below), Some(above)) => Ok(Pace::between(below, above, of.nb)),
+            (Some(one), None) | (None, Some(one)) => Ok(one.pace()),
+            (None, None) => Err(WrongCosts(format!(
+                "no kernel is for {} of {} in {}",
+                of.class, of.graph, of.precision
+            ))),
+        }
+    }
+}
+
+/// Whose pace is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub graph: &'a str,
+    pub class: &'a str,
+    pub precision: &'a str,
+    pub nb: usize,
+    /// Workers of its host.
+    pub workers: usize,
+}
+
+/// What tasks of a class take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// Nanoseconds of each task, and of each of its operations.
+    pub fixed: f64,
+    pub per_flop: f64,
+    /// Half the range between the quartiles, as a share of the median.
+    pub spread: f64,
+    /// How many times as long the first takes.
+    pub cold: f64,
+}
+
+impl Pace {
+    /// What a task of so many operations takes; `drawn` are bits by chance, `None` for the median.
+    pub fn time(&self, flops: f64, drawn: Option<u64>, is_cold: bool) -> Duration {
+        let median = self.fixed + self.per_flop * flops;
+        let times = match (is_cold, drawn) {
+            (true, _) => self.cold,
+            (false, Some(bits)) => 1.0 + self.spread / QUARTILE * normal(bits),
+            (false, None) => 1.0,
+        };
+        Duration::from_nanos((median * times.max(SHORTEST)).round() as u64)
+    }
+
+    /// Between two lines, in proportion to the tile order.
+    fn between(below: &Kernel, above: &Kernel, nb: usize) -> Pace {
+        let (Some(from), Some(to)) = (below.nb, above.nb) else {
+            return below.pace();
+        };
+        if from == to {
+            return below.pace();
+        }
+        let share = (nb - from) as f64 / (to - from) as f64;
+        let (below, above) = (below.pace(), above.pace());
+        let mix = |of: fn(&Pace) -> f64| (1.0 - share) * of(&below) + share * of(&above);
+        Pace {
+            fixed: mix(|pace| pace.fixed),
+            per_flop: mix(|pace| pace.per_flop),
+            spread: mix(|pace| pace.spread),
+            cold: mix(|pace| pace.cold),
+        }
+    }
+}
+
+/// Half the range between the quartiles of normal numbers, in standard deviations.
+const QUARTILE: f64 = 0.6745;
+
+/// No task takes less than this share of the median.
+const SHORTEST: f64 = 0.2;
+
+/// A number of mean 0 and variance 1, nearly normal: four uniform ones added up. Without functions that
+/// differ between machines.
+fn normal(bits: u64) -> f64 {
+    let quarters = (0..4).map(|quarter| (bits >> (16 * quarter) & 0xffff) as f64);
+    (quarters.sum::<f64>() / 65_536.0 - 2.0) * 1.732_050_807_568_877_2
+}
+
+impl Kernel {
+    /// Whether it may be about that.
+    fn fits(&self, of: &Asked<'_>) -> bool {
+        let fits = |own: &Option<String>, asked: &str| own.as_ref().is_none_or(|own| own == asked);
+        fits(&self.graph, of.graph)
+            && fits(&self.class, of.class)
+            && fits(&self.precision, of.precision)
+    }
+
+    /// How much it says of graph, class and precision.
+    fn says(&self) -> usize {
+        let said = [&self.graph, &self.class, &self.precision];
+        said.iter().filter(|said| said.is_some()).count()
+    }
+
+    fn pace(&self) -> Pace {
+        let (fixed, per_flop, median) = match self.takes {
+            Takes::Rate { gflops } => (0.0, 1.0 / gflops, 0.0),
+            Takes::Time { nanoseconds, flops } => match flops {
+                Some(flops) => (0.0, nanoseconds / flops, nanoseconds),
+                None => (nanoseconds, 0.0, nanoseconds),
+            },
+        };
+        let cold = self.cold_nanoseconds.filter(|_| median > 0.0);
+        Pace {
+            fixed,
+            per_flop,
+            spread: self.spread,
+            cold: cold.map_or(1.0, |cold| cold / median),
+        }
+    }
+}
+
+impl Network {
+    /// The same as weather, each rank with ways of its own.
+    pub fn weather(&self, seed: u64) -> Weather {
+        let time = |nanoseconds: f64| Duration::from_nanos(nanoseconds.round() as u64);
+        Weather {
+            seed,
+            latency: time(self.latency_nanoseconds),
+            bytes_per_second: self.bytes_per_second,
+            cluster: Cluster {
+                costs: OfMessages {
+                    send: time(self.send_nanoseconds),
+                    receive: time(self.receive_nanoseconds),
+                    gap: time(self.gap_nanoseconds),
+                    copied_bytes_per_second: self.copied_bytes_per_second.unwrap_or(f64::INFINITY),
+                },
+                ..Cluster::default()
+            },
+            deadline: Duration::MAX,
+            ..Weather::default()
+        }
+    }
+}
+
+/// A number that is allowed, or why it is not.
+fn allowed<E: serde::de::Error>(number: f64, is_it: bool, what: &str) -> Result<f64, E> {
+    match is_it {
+        true => Ok(number),
+        false => Err(E::custom(format!("{number} (must be {what})"))),
+    }
+}
+
+fn not_negative<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from)?;
+    allowed(number, number >= 0.0, "a number of at least 0")
+}
+
+fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from)?;
+    allowed(number, number > 0.0, "a number above 0")
+}
+
+fn positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    let number = usize::deserialize(from)?;
+    allowed(number as f64, number > 0, "a whole number above 0").map(|_| number)
+}
+
+fn some_not_negative<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    not_negative(from).map(Some)
+}
+
+fn some_positive<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    positive(from).map(Some)
+}
+
+fn some_positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    positive_count(from).map(Some)
+}
+
+fn one() -> usize {
+    1
+}

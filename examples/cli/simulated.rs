@@ -1,0 +1,436 @@
+//! Simulated: what `--simulate` tells of a graph that is not run: counts, or a run in virtual time.
+//!
+//! In virtual time the engine, the protocol and the order of tasks are those of a real run on as many
+//! ranks and workers. Its report is that of a real run; what nobody computed is null.
+//!
+//! # Elsewhere
+//! Counts: [`counts`](super::counts). What bodies and messages take: [`costs`](super::costs).
+
+use super::costs::{Asked, Costs, Pace, WrongCosts};
+use super::counts::is_counts_only;
+use super::settings::{Drive, Simulation, Transport};
+use super::{Failure, Flags, Measured, Outcome, traced};
+use dataflow::core::prelude::{Description, Store, Successors, TaskName, TaskSpace};
+use dataflow::linalg::weight::Weight;
+use dataflow::mpi;
+use dataflow::simulate::{Machine, Played, Stage, Weather};
+use dataflow::trace::Trace;
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// What hears of a graph instead of running it.
+pub enum Simulator<'s> {
+    /// Counts it.
+    Counter(&'s Flags, RefCell<&'s mut Outcome>),
+    /// Plays a rank's part of it.
+    Player(Player<'s>),
+}
+
+impl Simulator<'_> {
+    /// Hears of the graph; called once.
+    ///
+    /// # Errors
+    /// If the space contradicts itself, or nobody knows what its tasks take.
+    pub fn hear<S: Weight>(&self, space: &S) -> Result<(), Failure> {
+        match self {
+            Simulator::Counter(flags, outcome) => {
+                is_counts_only(space, flags, &mut outcome.borrow_mut()).map(drop)
+            }
+            Simulator::Player(player) => player.play(space),
+        }
+    }
+}
+
+/// Simulates a graph, if that was asked for: then nothing is to be computed. `graph` makes it and lets the
+/// simulator hear of it, on each rank.
+///
+/// # Errors
+/// As [`Simulator::hear`]; if there are no such costs.
+pub fn is_simulated_only(
+    flags: &Flags,
+    outcome: &mut Outcome,
+    graph: impl Fn(&Simulator<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+) -> Result<bool, Failure> {
+    match flags.simulate {
+        None => return Ok(false),
+        Some(Simulation::Counts) => graph(&Simulator::Counter(flags, RefCell::new(outcome)))?,
+        Some(Simulation::Time) => {
+            let began = Instant::now();
+            let theatre = Theatre::open(flags, outcome)?;
+            outcome.measured = Measured::median(theatre.play(graph, flags.repeat)?);
+            theatre.tell(began.elapsed().as_secs_f64(), outcome);
+        }
+    }
+    Ok(true)
+}
+
+/// More ranks have no room for their stacks.
+const MOST_RANKS: usize = 10_000;
+
+/// Where a graph is played.
+pub struct Theatre {
+    machine: Machine,
+    prices: Prices,
+    /// The transport whose costs are taken.
+    network: String,
+}
+
+/// What is known of all graphs.
+#[derive(Clone)]
+struct Prices {
+    costs: Arc<Costs>,
+    precision: String,
+    nb: usize,
+    /// Workers of a host.
+    workers: usize,
+    seed: u64,
+}
+
+/// What is played, and on what.
+pub struct Asking<'a> {
+    pub n_ranks: usize,
+    /// Of each rank; if nothing is said as many as a host of the file has for each.
+    pub threads: Option<usize>,
+    /// The transport whose costs messages have.
+    pub transport: Transport,
+    pub drive: Option<Drive>,
+    pub precision: &'a str,
+    pub nb: usize,
+    pub seed: u64,
+    pub is_traced: bool,
+}
+
+impl Theatre {
+    /// A machine of such costs.
+    ///
+    /// # Errors
+    /// If they have no such network.
+    pub fn of(costs: Arc<Costs>, asking: &Asking<'_>) -> Result<Self, WrongCosts> {
+        let n_ranks = asking.n_ranks;
+        let transport = asking.transport.to_string();
+        let network = costs.networks.get(&transport).copied();
+        if n_ranks > 1 && network.is_none() {
+            return Err(WrongCosts(format!(
+                "networks: there is no `{transport}` (several ranks need it)"
+            )));
+        }
+        let on_a_host = network.map_or(1, |network| network.ranks_on_a_host.min(n_ranks));
+        let own_cores = costs.cores.map_or(1, |cores| cores / on_a_host);
+        let threads = asking.threads.unwrap_or(own_cores).max(1);
+        let drive = match (asking.drive, costs.cores) {
+            (Some(Drive::Workers), _) => mpi::Drive::Workers,
+            (None, Some(cores)) => mpi::Drive::by_cores(cores, on_a_host, threads),
+            (Some(Drive::Dedicated), _) | (None, None) => mpi::Drive::Dedicated,
+        };
+        let weather = network.map_or_else(Weather::default, |network| network.weather(asking.seed));
+        let prices = Prices {
+            costs,
+            precision: asking.precision.to_string(),
+            nb: asking.nb,
+            workers: threads * on_a_host,
+            seed: asking.seed,
+        };
+        Ok(Theatre {
+            machine: Machine {
+                ranks: n_ranks,
+                threads,
+                weather,
+                messages: mpi::Settings {
+                    drive,
+                    ..mpi::Settings::default()
+                },
+                trace: asking.is_traced.then_some(traced::ROOM),
+            },
+            prices,
+            network: transport,
+        })
+    }
+
+    /// The machine that the flags ask for, with the costs of their file.
+    fn open(flags: &Flags, outcome: &Outcome) -> Result<Self, Failure> {
+        let n_ranks = flags.n_simulated().unwrap_or(1);
+        if n_ranks > MOST_RANKS {
+            let text = format!("--ranks {n_ranks}: at most {MOST_RANKS} in virtual time");
+            return Err(Failure::refused(text));
+        }
+        let Some(file) = &flags.costs else {
+            return Err(Failure::refused(
+                "--simulate time needs --costs FILE; the example calibrate writes one for this machine",
+            ));
+        };
+        let asking = Asking {
+            n_ranks,
+            threads: flags.threads,
+            transport: flags.transport.unwrap_or(Transport::Local),
+            drive: flags.drive,
+            precision: outcome.precision.as_deref().unwrap_or_default(),
+            nb: outcome.nb.unwrap_or(0),
+            seed: flags.seed,
+            is_traced: flags.trace.is_some() || flags.dot.is_some(),
+        };
+        let wrong = |WrongCosts(text)| WrongCosts(format!("{}: {text}", file.display()));
+        let costs = Arc::new(Costs::read(file)?);
+        Ok(Theatre::of(costs, &asking).map_err(wrong)?)
+    }
+
+    /// Plays the graph so many times; the first time everything is cold.
+    ///
+    /// # Errors
+    /// As [`Simulator::hear`].
+    pub fn play(
+        &self,
+        graph: impl Fn(&Simulator<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+        times: usize,
+    ) -> Result<Vec<Measured>, Failure> {
+        let graph = Arc::new(graph);
+        let play = |time| {
+            let graph = graph.clone();
+            let prices = Prices {
+                seed: self.prices.seed.wrapping_add(time as u64),
+                ..self.prices.clone()
+            };
+            let parts = self.machine.run(move |stage| {
+                let part = RefCell::new(None);
+                let player = Player {
+                    stage,
+                    prices: &prices,
+                    cold: if time == 0 { stage.n_workers() } else { 0 },
+                    part: &part,
+                };
+                graph(&Simulator::Player(player))?;
+                let untold = || Failure::new("not_simulated", "nobody was told of the graph");
+                part.into_inner().ok_or_else(untold)
+            });
+            let parts = parts.map_err(|hung| Failure::new("stalled", hung.to_string()))?;
+            joined(parts.into_iter().collect::<Result<_, _>>()?)
+        };
+        (0..times).map(play).collect()
+    }
+
+    /// What the report has beside that of a real run.
+    fn tell(&self, seconds: f64, outcome: &mut Outcome) {
+        let Theatre {
+            machine,
+            prices,
+            network,
+        } = self;
+        (outcome.ranks, outcome.threads) = (machine.ranks, Some(machine.threads));
+        (outcome.seed, outcome.policy) = (Some(prices.seed), "priority".into());
+        let network = (machine.ranks > 1).then_some(network);
+        outcome.say(format!("simulated in {seconds:.3} s, not run. {LIMITS}"));
+        outcome.set("simulate", Simulation::Time.to_string());
+        outcome.set(
+            "simulation",
+            json!({
+                "real_seconds": seconds,
+                "network": network,
+                "workers_on_a_host": prices.workers,
+                "limits": LIMITS,
+            }),
+        );
+    }
+}
+
+/// What a simulation does not know.
+const LIMITS: &str = "Kernels take what was measured, with its spread: no caches, NUMA nodes, shared \
+    bandwidth or other programs; runs that differ by less than seeds do are equal.";
+
+/// A rank that plays its part.
+pub struct Player<'s> {
+    stage: &'s Stage,
+    prices: &'s Prices,
+    /// So many tasks of each class are cold.
+    cold: usize,
+    part: &'s RefCell<Option<Part>>,
+}
+
+/// What a rank tells of its part.
+struct Part {
+    measured: Measured,
+    trace: Option<Trace>,
+}
+
+impl Player<'_> {
+    fn play<S: Weight>(&self, space: &S) -> Result<(), Failure> {
+        let bodies = Bodies::of(space, self.prices, self.cold);
+        let bytes = |task, flow| space.bytes(task, flow);
+        let time = |task| bodies.time(space, task);
+        let played = self.stage.play(space, &bytes, &time)?;
+        bodies.were_known()?;
+        *self.part.borrow_mut() = Some(Part::of(self.stage, played, bodies.busy()));
+        Ok(())
+    }
+}
+
+/// What the tasks of a space take.
+struct Bodies {
+    classes: Vec<Body>,
+    /// So many of each class are cold.
+    cold: usize,
+    task: f64,
+    edge: f64,
+    seed: u64,
+    /// All of them, nanoseconds.
+    busy: AtomicU64,
+}
+
+/// What the tasks of a class take.
+struct Body {
+    /// A class without arithmetic takes nothing, unless the file says otherwise.
+    pace: Result<Pace, WrongCosts>,
+    /// How many have begun.
+    begun: AtomicUsize,
+    /// Whether a time was asked for that nobody knows.
+    is_unknown: AtomicBool,
+}
+
+impl Bodies {
+    fn of<S: TaskSpace>(space: &S, prices: &Prices, cold: usize) -> Self {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        let pace = |class: &str| {
+            prices.costs.pace(&Asked {
+                graph: about.space_name(),
+                class,
+                precision: &prices.precision,
+                nb: prices.nb,
+                workers: prices.workers,
+            })
+        };
+        let classes = about.classes().iter().map(|class| Body {
+            pace: pace(&class.name),
+            begun: AtomicUsize::default(),
+            is_unknown: AtomicBool::default(),
+        });
+        Bodies {
+            classes: classes.collect(),
+            cold,
+            task: prices.costs.runtime.task_nanoseconds,
+            edge: prices.costs.runtime.edge_nanoseconds,
+            seed: prices.seed,
+            busy: AtomicU64::default(),
+        }
+    }
+
+    /// What a task takes, with what the runtime takes for it.
+    fn time<S: Weight>(&self, space: &S, task: S::Task) -> Duration {
+        let body = &self.classes[task.class()];
+        let is_cold = body.begun.fetch_add(1, Ordering::Relaxed) < self.cold;
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let drawn = hasher.hash_one((self.seed, task));
+        let flops = space.flops(task);
+        let own = match &body.pace {
+            Ok(pace) => pace.time(flops, Some(drawn), is_cold),
+            Err(_) => {
+                body.is_unknown.fetch_or(flops > 0.0, Ordering::Relaxed);
+                Duration::ZERO
+            }
+        };
+        let mut edges = Edges::default();
+        space.successors(task, &mut edges);
+        let runtime = self.task + self.edge * edges.0 as f64;
+        let time = own + Duration::from_nanos(runtime.round() as u64);
+        let nanoseconds = time.as_nanos() as u64;
+        self.busy.fetch_add(nanoseconds, Ordering::Relaxed);
+        time
+    }
+
+    /// Whether all that was asked for is known.
+    fn were_known(&self) -> Result<(), WrongCosts> {
+        let unknown = |body: &&Body| body.is_unknown.load(Ordering::Relaxed);
+        let unknown = self.classes.iter().find(unknown);
+        match unknown.map(|body| body.pace.clone()) {
+            Some(pace) => pace.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy.load(Ordering::Relaxed))
+    }
+}
+
+/// Counts the edges that leave a task.
+#[derive(Default)]
+pub struct Edges(pub usize);
+
+impl<S: TaskSpace> Successors<S> for Edges {
+    fn task(&mut self, _: usize, _: S::Task, _: usize) {
+        self.0 += 1;
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+
+    fn range(&mut self, _: usize, range: Range<u32>, _: impl Fn(u32) -> S::Task, _: usize) {
+        self.0 += range.len();
+    }
+}
+
+impl Part {
+    fn of(stage: &Stage, played: Played, busy: Duration) -> Self {
+        let rank = stage.rank().0;
+        let by_worker = played.report.tasks_by_worker.iter().enumerate();
+        let workers = by_worker.map(|(worker, tasks)| {
+            let mut object = json!({
+                "worker": worker,
+                "numa_node": 0,
+                "tasks": tasks,
+                "sleeps": null,
+                "steals": 0,
+                "local_bytes": null,
+                "remote_bytes": null,
+                "from": [],
+            });
+            if stage.n_ranks() > 1 {
+                object["rank"] = rank.into();
+            }
+            object
+        });
+        let workers: Vec<Value> = workers.collect();
+        let mut sent = Map::from_iter([("rank".to_string(), rank.into())]);
+        for (name, number) in played.sent.named() {
+            sent.insert(name.to_string(), number.into());
+        }
+        let measured = Measured {
+            tasks: played.report.tasks,
+            seconds: played.report.seconds,
+            cpu_seconds: busy.as_secs_f64(),
+            copies: played.report.copies(),
+            workers,
+            sent: match stage.n_ranks() {
+                1 => Vec::new(),
+                _ => vec![sent],
+            },
+            ..Measured::default()
+        };
+        let trace = played.trace;
+        Part { measured, trace }
+    }
+}
+
+/// All ranks' parts as one.
+fn joined(parts: Vec<Part>) -> Result<Measured, Failure> {
+    let (measured, traces): (Vec<_>, Vec<_>) = parts
+        .into_iter()
+        .map(|part| (part.measured, part.trace))
+        .unzip();
+    let mut all = Measured::joined(measured, false);
+    let mut traces = traces.into_iter().flatten();
+    if let Some(first) = traces.next() {
+        let others: Vec<Vec<u8>> = traces.map(|part| part.to_bytes()).collect();
+        let joined = first.joined(others.iter().map(Vec::as_slice));
+        all.traces = vec![joined.map_err(|error| Failure::new("malformed", error))?];
+    }
+    Ok(all)
+}
+
+impl From<WrongCosts> for Failure {
+    fn from(wrong: WrongCosts) -> Self {
+        Failure::new("wrong_costs", wrong.to_string())
+    }
+}

@@ -1,0 +1,283 @@
+//! `--simulate time`: the report of a run that took place in virtual time.
+
+use crate::ended::*;
+use serde_json::Value;
+use std::fs;
+
+/// A file of costs in which all is round: a flop a nanosecond, 100 ns a task, 10 an edge.
+fn costs(name: &str, spread: f64) -> String {
+    let text = format!(
+        r#"{{
+  "cores": 4,
+  "kernels": [ {{ "gflops": 1, "spread": {spread} }},
+    {{ "graph": "cholesky", "class": "Potrf", "nanoseconds": 5000, "cold_nanoseconds": 8000 }} ],
+  "runtime": {{ "task_nanoseconds": 100, "edge_nanoseconds": 10 }},
+  "networks": {{
+    "local": {{ "latency_nanoseconds": 500, "bytes_per_second": 1e10, "ranks_on_a_host": 2 }},
+    "mpi": {{ "latency_nanoseconds": 5000, "bytes_per_second": 1e9, "send_nanoseconds": 900 }}
+  }}
+}}"#
+    );
+    written(name, &text)
+}
+
+/// An example in virtual time, the words of its command line in one text.
+fn simulated(of: &str, file: &str, more: &[&str]) -> Ended {
+    let mut words = of.split(' ');
+    let example = words.next().unwrap();
+    let flags = ["--simulate", "time", "--costs", file, "--json"];
+    run(
+        example,
+        &[&words.collect::<Vec<_>>()[..], &flags, more].concat(),
+    )
+}
+
+#[test]
+fn a_run_in_virtual_time_does_and_sends_what_a_real_one_does() {
+    let file = costs("round.json", 0.05);
+    for of in [
+        "cholesky --n 190 --nb 20",
+        "lu --n 190 --nb 20 --pivoting none",
+        "qr --n 190 --nb 20 --tree greedy",
+        "matmul --n 190 --nb 20",
+    ] {
+        let ranks = ["--ranks", "6", "--threads", "2"];
+        let told = simulated(of, &file, &ranks).done();
+        let words: Vec<&str> = of.split(' ').collect();
+        let flags = [&words[1..], &["--ranks", "6", "--threads", "1", "--json"]].concat();
+        let ran = run(words[0], &flags).done();
+        for key in [
+            "n",
+            "nb",
+            "grid",
+            "ranks",
+            "tasks",
+            "messages",
+            "bytes",
+            "activations",
+        ] {
+            assert_eq!(told[key], ran[key], "{of}: {key}");
+        }
+        assert_eq!(
+            (&told["simulate"], &told["policy"]),
+            (&"time".into(), &"priority".into())
+        );
+        assert_eq!(told["per_worker"].as_array().unwrap().len(), 12);
+        assert_eq!(told["per_rank"].as_array().unwrap().len(), 6);
+        assert!(
+            told["digest"].is_null() && told["residual"].is_null(),
+            "{of} computed"
+        );
+        let number = |key: &str| told[key].as_f64().unwrap();
+        assert!(number("seconds") > 0.0 && number("gflops") > 0.0, "{told}");
+        // Twelve workers are not busy for longer than they are there.
+        assert!(number("cpu_seconds") <= 12.0 * number("seconds"), "{told}");
+    }
+}
+
+#[test]
+fn virtual_time_is_what_the_file_says_to_the_nanosecond() {
+    let file = costs("exact.json", 0.0);
+    let nanoseconds = |more: &[&str]| {
+        let told = simulated("cholesky --n 20 --nb 20", &file, more).done();
+        (told["seconds"].as_f64().unwrap() * 1e9).round() as u64
+    };
+    // One task without edges: cold, and as the median of three runs of which one is cold.
+    assert_eq!(nanoseconds(&[]), 8100);
+    assert_eq!(nanoseconds(&["--repeat", "3"]), 5100);
+    let told = simulated("cholesky --n 40 --nb 20", &file, &["--repeat", "3"]).done();
+    // Potrf, Trsm (20³), Herk (20² · 21) and Potrf, with an edge between each two.
+    let expected = 5000 + 8000 + 8400 + 5000 + 4 * 100 + 3 * 10;
+    assert_eq!(
+        (told["seconds"].as_f64().unwrap() * 1e9).round(),
+        f64::from(expected)
+    );
+    // A rank has the cores that it would have on a host of its own.
+    assert_eq!(
+        (&told["threads"], &told["messages"]),
+        (&4.into(), &0.into())
+    );
+}
+
+#[test]
+fn virtual_time_is_a_function_of_costs_and_seed() {
+    let file = costs("spread.json", 0.1);
+    let seconds = |more: &[&str]| {
+        let flags = [&["--ranks", "4"][..], more].concat();
+        let told = simulated("cholesky --n 190 --nb 20", &file, &flags).done();
+        told["seconds"].clone()
+    };
+    let first = seconds(&["--seed", "3"]);
+    assert_eq!(seconds(&["--seed", "3"]), first);
+    for other in [
+        &["--seed", "4"][..],
+        &["--seed", "3", "--transport", "mpi"],
+        &["--seed", "3", "--grid", "1x4"],
+        &["--seed", "3", "--threads", "1"],
+    ] {
+        assert_ne!(seconds(other), first, "{other:?}");
+    }
+}
+
+#[test]
+fn a_trace_in_virtual_time_ends_when_the_run_does() {
+    let file = costs("traced.json", 0.05);
+    let path = written("virtual.json", "");
+    let flags = ["--ranks", "2", "--threads", "2", "--trace", &path];
+    let told = simulated("qr --n 190 --nb 20", &file, &flags).done();
+    let trace: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap().iter();
+    let tasks: Vec<_> = events.filter(|event| event["cat"] == "task").collect();
+    assert_eq!(Some(tasks.len() as u64), told["tasks"].as_u64());
+    let number = |event: &Value, key: &str| event[key].as_f64().unwrap();
+    let begin = |event: &&&Value| number(event, "ts");
+    let first = tasks
+        .iter()
+        .map(|event| begin(&event))
+        .fold(f64::MAX, f64::min);
+    let end = |event: &&Value| number(event, "ts") + number(event, "dur");
+    let last = tasks.iter().map(end).fold(0.0, f64::max);
+    let seconds = told["seconds"].as_f64().unwrap();
+    assert!(
+        (last - first) * 1e-6 <= seconds,
+        "{first} to {last} of {seconds}"
+    );
+    assert!(
+        (last - first) * 1e-6 > 0.9 * seconds,
+        "{first} to {last} of {seconds}"
+    );
+    assert!(told["trace"][0]["verdict"].is_string(), "{told}");
+}
+
+#[test]
+fn hundreds_of_ranks_are_played_on_this_machine() {
+    let file = costs("hundreds.json", 0.0);
+    let flags = ["--ranks", "256", "--threads", "1", "--transport", "mpi"];
+    let told = simulated("cholesky --n 320 --nb 10", &file, &flags).done();
+    assert_eq!(
+        (&told["ranks"], &told["grid"]),
+        (&256.into(), &"16x16".into())
+    );
+    assert_eq!(told["tasks"], 32 * 33 * 34 / 6);
+}
+
+#[test]
+fn wrong_costs_and_questions_are_refused() {
+    let file = costs("fine.json", 0.0);
+    let wrong = written("wrong.json", "{\n  \"kernels\": [ { \"gflops\": -1 } ]\n}");
+    let failed = simulated("cholesky --n 50", &wrong, &[]);
+    let told = failed.object();
+    failed.says_what_failed(&told);
+    assert_eq!(told["error"]["kind"], "wrong_costs");
+    for word in ["wrong.json", "kernels[0]", "-1", "above 0", "line 2"] {
+        assert!(failed.error_line().contains(word), "{}", failed.stderr);
+    }
+    let failed = simulated(
+        "cholesky --n 50",
+        &file,
+        &["--ranks", "2", "--transport", "tcp"],
+    );
+    assert_eq!(failed.object()["error"]["kind"], "wrong_costs");
+    assert!(failed.stderr.contains("no `tcp`"), "{}", failed.stderr);
+    let few = r#"{ "kernels": [ { "graph": "cholesky", "gflops": 1 } ] }"#;
+    let failed = simulated("qr --n 50", &written("few.json", few), &[]);
+    assert_eq!(failed.object()["error"]["kind"], "wrong_costs");
+    let says = "no kernel is for Geqrt of qr in f64";
+    assert!(failed.stderr.contains(says), "{}", failed.stderr);
+    for refused in [
+        &["cholesky", "--simulate", "time"][..],
+        &["cholesky", "--costs", &file],
+        &["cholesky", "--simulate", "counts", "--costs", &file],
+        &["cholesky", "--simulate", "counts", "--trace", "a.json"],
+        &["cholesky", "--simulate", "counts", "--seed", "1"],
+        &[
+            "cholesky",
+            "--simulate",
+            "time",
+            "--costs",
+            &file,
+            "--check",
+        ],
+        &[
+            "cholesky",
+            "--simulate",
+            "time",
+            "--costs",
+            &file,
+            "--levels",
+            "2",
+        ],
+        &[
+            "cholesky",
+            "--simulate",
+            "time",
+            "--costs",
+            &file,
+            "--ranks",
+            "10001",
+        ],
+        &["lu", "--simulate", "time", "--costs", &file],
+        &[
+            "matmul",
+            "--simulate",
+            "time",
+            "--costs",
+            &file,
+            "--algorithm",
+            "torus",
+        ],
+        &["jacobi3d", "--simulate", "time", "--costs", &file],
+        &["solve", "--costs", &file],
+    ] {
+        let ended = run(refused[0], &refused[1..]);
+        assert_eq!(ended.status, 2, "{refused:?}: {}", ended.stderr);
+    }
+    let page = run(
+        "cholesky",
+        &["--n", "50", "--simulate", "time", "--costs", &file],
+    )
+    .stdout;
+    assert!(
+        page.contains("not run. Kernels take what was measured"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_is_measured_here_is_a_file_that_simulations_read() {
+    let file = written("measured.json", "");
+    let small = ["--orders", "24", "--tiles", "3", "--repeat", "2", "--json"];
+    let compare = ["--compare", "--sizes", "48,72", "--costs", &file];
+    let told = run("calibrate", &[&small[..], &compare].concat()).done();
+    // Three routines and two sizes; one worker, all workers (if there are more), and two ranks.
+    let rows = told["rows"].as_array().unwrap();
+    assert!(rows.len() == 18 || rows.len() == 12, "{told}");
+    for row in rows {
+        assert!(row["simulated_seconds"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["measured_seconds"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    let costs: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let kernels = costs["kernels"].as_array().unwrap();
+    for (graph, class) in [("cholesky", "Gemm"), ("qr", "Tpmqrt"), ("gemm", "Update")] {
+        let mut own = kernels
+            .iter()
+            .filter(|kernel| kernel["graph"] == graph && kernel["class"] == class);
+        assert!(
+            own.any(|kernel| kernel["nb"] == 24),
+            "{graph} {class}: {costs}"
+        );
+    }
+    assert!(
+        costs["networks"]["local"]["bytes_per_second"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    // Two ranks over sockets add theirs.
+    let ranks = ["--ranks", "2", "--transport", "tcp", "--costs", &file];
+    run("calibrate", &[&small[..], &ranks].concat()).done();
+    let told = simulated("qr --n 96 --nb 24", &file, &ranks[..4]).done();
+    assert_eq!(told["simulation"]["network"], "tcp");
+    let three = run("calibrate", &["--ranks", "3", "--costs", &file]);
+    assert_eq!(three.status, 2, "{}", three.stderr);
+}

@@ -1,0 +1,385 @@
+//! Machines that are not there: schedules worked out by hand, and files of costs.
+
+#[path = "../examples/cli/costs.rs"]
+#[allow(dead_code, reason = "the examples write them")]
+mod costs;
+
+use costs::{Asked, Costs, Kernel, Network, Pace, Takes};
+use dataflow::core::space::Independent;
+use dataflow::prelude::*;
+use dataflow::simulate::{Cluster, Costs as OfMessages, Machine, Played, Weather};
+use dataflow::trace::Span;
+use std::time::Duration;
+
+/// Tasks by number, what leads from which to which, and how many ranks they are dealt out to.
+#[derive(Clone, Copy)]
+struct Few {
+    tasks: u32,
+    edges: &'static [(u32, u32)],
+    n_ranks: u32,
+}
+
+const OUT: usize = 0;
+const IN: usize = 1;
+
+impl TaskSpace for Few {
+    type Task = u32;
+    type Datum = Vec<u8>;
+
+    fn describe(&self, about: &mut Description) {
+        let class = about.name("few").class("Task");
+        class.new_flow("OUT").optional("IN");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+        let own = move |task: &u32| task % self.n_ranks == on.0;
+        (0..self.tasks).filter(own)
+    }
+
+    fn inputs(&self, task: u32, from: &mut impl Inputs<Self>) {
+        for (source, _) in self.edges.iter().filter(|(_, target)| *target == task) {
+            from.task(IN, *source, OUT);
+        }
+    }
+
+    fn successors(&self, task: u32, to: &mut impl Successors<Self>) {
+        for (_, target) in self.edges.iter().filter(|(source, _)| *source == task) {
+            to.task(OUT, *target, IN);
+        }
+    }
+
+    fn run(&self, _: u32, _: &mut Flows<'_, Vec<u8>>) -> Result<(), TaskError> {
+        unreachable!("in virtual time bodies only let time pass")
+    }
+
+    fn rank(&self, task: u32) -> Rank {
+        Rank(task % self.n_ranks)
+    }
+
+    fn priority(&self, task: u32) -> i64 {
+        -i64::from(task)
+    }
+}
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// Each task takes a millisecond, and its datum has so many bytes.
+fn play(few: Few, machine: Machine, bytes: u64) -> Vec<Played> {
+    let played = machine.run(move |stage| stage.play(&few, &|_, _| bytes, &|_| MILLI));
+    let played = played.unwrap_or_else(|hung| panic!("{hung}")).into_iter();
+    played.map(Result::unwrap).collect()
+}
+
+/// When the body of each task ran, microseconds since the first began.
+fn bodies(played: Vec<Played>) -> Vec<(u64, u64)> {
+    let mut traces = played.into_iter().map(|played| played.trace.unwrap());
+    let first = traces.next().unwrap();
+    let others: Vec<Vec<u8>> = traces.map(|trace| trace.to_bytes()).collect();
+    let trace = first.joined(others.iter().map(Vec::as_slice)).unwrap();
+    let slices = trace.slices();
+    let mut spans: Vec<_> = slices.map(|(_, slice)| (slice.task, slice.span)).collect();
+    spans.sort_unstable();
+    let first = spans.iter().map(|(_, span)| span.begin).min().unwrap();
+    let since = |at: u64| (at - first) / 1000;
+    let span = |(_, span): (_, Span)| (since(span.begin), since(span.end));
+    spans.into_iter().map(span).collect()
+}
+
+const CHAIN: Few = Few {
+    tasks: 3,
+    edges: &[(0, 1), (1, 2)],
+    n_ranks: 1,
+};
+
+const FORK: Few = Few {
+    tasks: 4,
+    edges: &[(0, 1), (0, 2), (0, 3)],
+    n_ranks: 1,
+};
+
+#[test]
+fn on_one_rank_a_chain_takes_its_length_and_a_fork_its_rounds() {
+    verify(&CHAIN, 1).unwrap();
+    verify(&Few { n_ranks: 2, ..FORK }, 2).unwrap();
+    for (few, threads, seconds) in [
+        (CHAIN, 1, 0.003),
+        (CHAIN, 2, 0.003),
+        (FORK, 1, 0.004),
+        (FORK, 2, 0.003),
+        (FORK, 3, 0.002),
+    ] {
+        let machine = Machine {
+            threads,
+            ..Machine::default()
+        };
+        let played = play(few, machine, 0);
+        assert_eq!(played[0].report.seconds, seconds, "{threads}");
+        assert_eq!(played[0].report.tasks, u64::from(few.tasks));
+    }
+}
+
+/// Ten microseconds on the way, three for the sender, two for the receiver, a byte a nanosecond.
+fn two_ranks() -> Machine {
+    let micros = Duration::from_micros;
+    let costs = OfMessages {
+        send: micros(3),
+        receive: micros(2),
+        ..OfMessages::default()
+    };
+    let cluster = Cluster {
+        costs,
+        ..Cluster::default()
+    };
+    Machine {
+        ranks: 2,
+        weather: Weather {
+            latency: micros(10),
+            bytes_per_second: f64::INFINITY,
+            cluster,
+            ..Weather::default()
+        },
+        trace: Some(1 << 20),
+        ..Machine::default()
+    }
+}
+
+#[test]
+fn between_two_ranks_a_message_takes_its_overheads_and_its_way() {
+    let ranks = |few| Few { n_ranks: 2, ..few };
+    // Tasks 0 and 2 on rank 0, 1 and 3 on rank 1. What is received is seen at once, by the thread of the
+    // rank while its worker has nothing to do: whoever waits pays for it, and nobody sees that.
+    let spans = bodies(play(ranks(CHAIN), two_ranks(), 8));
+    assert_eq!(spans, [(0, 1000), (1013, 2013), (2026, 3026)]);
+    // A worker that sends pays during its next body.
+    let spans = bodies(play(ranks(FORK), two_ranks(), 8));
+    assert_eq!(spans, [(0, 1000), (1013, 2013), (1000, 2003), (2013, 3013)]);
+}
+
+#[test]
+fn a_run_in_virtual_time_is_the_same_to_the_nanosecond_whenever_it_is_played() {
+    let few = Few { n_ranks: 2, ..FORK };
+    let machine = |seed| Machine {
+        weather: Weather {
+            jitter: Duration::from_micros(500),
+            seed,
+            ..two_ranks().weather
+        },
+        ..two_ranks()
+    };
+    let [one, same, other] = [3, 3, 4].map(|seed| bodies(play(few, machine(seed), 1 << 20)));
+    assert_eq!(one, same);
+    assert_ne!(one, other);
+}
+
+#[test]
+fn a_rank_that_has_nothing_to_say_costs_nothing() {
+    let machine = Machine {
+        threads: 2,
+        ..Machine::default()
+    };
+    let played = machine.run(|stage| {
+        let space = Independent::new("nothing", 1000, |_| Ok(()));
+        stage.play(&space, &|_, _| 0, &|_| Duration::ZERO)
+    });
+    let played = played.unwrap().remove(0).unwrap();
+    assert_eq!((played.report.tasks, played.report.seconds), (1000, 0.0));
+    assert_eq!(played.sent.messages, 0);
+}
+
+/// A file with one kernel, in which a text stands for another.
+fn with(from: &str, to: &str) -> String {
+    let file = r#"{
+  "about": ["any", "thing"],
+  "cores": 2,
+  "kernels": [
+    { "graph": "few", "class": "Task", "nb": 100, "nanoseconds": 2000, "flops": 500, "spread": 0.1 }
+  ],
+  "runtime": { "task_nanoseconds": 100, "edge_nanoseconds": 10.5 },
+  "networks": {
+    "local": { "latency_nanoseconds": 500, "bytes_per_second": 1e10, "send_nanoseconds": 3 }
+  }
+}"#;
+    assert!(file.contains(from), "{from}");
+    file.replace(from, to)
+}
+
+#[test]
+fn a_file_of_costs_is_read_as_it_was_written() {
+    let costs = Costs::parse(&with("any", "some")).unwrap();
+    let text = serde_json::to_string_pretty(&costs).unwrap();
+    assert_eq!(Costs::parse(&text).unwrap(), costs, "{text}");
+    let local = costs.networks["local"];
+    assert_eq!(
+        (local.ranks_on_a_host, local.copied_bytes_per_second),
+        (1, None)
+    );
+    let weather = local.weather(7);
+    assert_eq!((weather.seed, weather.latency.as_nanos()), (7, 500));
+}
+
+#[test]
+fn a_wrong_file_of_costs_is_refused_with_key_line_and_what_is_allowed() {
+    for (from, to, says) in [
+        (
+            "2000",
+            "-1",
+            &["kernels[0]", "-1", "at least 0", "line 5"][..],
+        ),
+        ("2000", "\"fast\"", &["kernels[0]", "fast", "f64", "line 5"]),
+        ("500,", "0,", &["kernels[0]", "above 0", "line 5"]),
+        (
+            "\"flops\"",
+            "\"flips\"",
+            &["kernels[0]", "flips", "`flops`", "line 5"],
+        ),
+        (
+            "\"nb\": 100",
+            "\"nb\": 0",
+            &["kernels[0]", "above 0", "line 5"],
+        ),
+        (
+            "\"nanoseconds\": 2000, \"flops\": 500,",
+            "",
+            &["kernels[0]", "gflops"],
+        ),
+        (
+            "10.5",
+            "null",
+            &["runtime.edge_nanoseconds", "f64", "line 7"],
+        ),
+        (
+            "1e10",
+            "0",
+            &["networks.local.bytes_per_second", "above 0", "line 9"],
+        ),
+        (
+            "\"latency_nanoseconds\": 500, ",
+            "",
+            &["networks.local", "latency_nanoseconds", "line 9"],
+        ),
+        (
+            "\"kernels\"",
+            "\"kernel\"",
+            &["kernel", "`kernels`", "line 4"],
+        ),
+        ("\"cores\": 2", "\"cores\": two", &["cores", "line 3"]),
+    ] {
+        let wrong = Costs::parse(&with(from, to)).unwrap_err().to_string();
+        for word in says {
+            assert!(wrong.contains(word), "{to}: no {word:?} in {wrong}");
+        }
+    }
+    let nowhere = Costs::read("nowhere.json".as_ref())
+        .unwrap_err()
+        .to_string();
+    assert!(nowhere.starts_with("nowhere.json: "), "{nowhere}");
+}
+
+fn kernel(nb: usize, workers: usize, nanoseconds: f64) -> Kernel {
+    Kernel {
+        graph: Some("few".into()),
+        class: Some("Task".into()),
+        nb: Some(nb),
+        workers: Some(workers),
+        takes: Takes::Time {
+            nanoseconds,
+            flops: Some(1000.0),
+        },
+        cold_nanoseconds: Some(3.0 * nanoseconds),
+        ..Kernel::default()
+    }
+}
+
+#[test]
+fn the_line_that_says_most_counts_and_between_tile_orders_its_rate() {
+    let any = Kernel {
+        takes: Takes::Rate { gflops: 4.0 },
+        ..Kernel::default()
+    };
+    let kernels = vec![
+        any,
+        kernel(100, 1, 500.0),
+        kernel(300, 1, 250.0),
+        kernel(100, 2, 800.0),
+    ];
+    let costs = Costs {
+        kernels,
+        ..Costs::default()
+    };
+    let time = |class: &str, nb, workers| {
+        let asked = Asked {
+            graph: "few",
+            class,
+            precision: "f64",
+            nb,
+            workers,
+        };
+        let pace = costs.pace(&asked).unwrap();
+        pace.time(1000.0, None, false).as_nanos()
+    };
+    for (class, nb, workers, expected) in [
+        ("Task", 100, 1, 500),
+        ("Task", 10, 1, 500),
+        ("Task", 200, 1, 375),
+        ("Task", 1000, 1, 250),
+        ("Task", 100, 2, 800),
+        ("Task", 100, 64, 800),
+        ("Other", 100, 1, 250),
+    ] {
+        assert_eq!(time(class, nb, workers), expected, "{class} {nb} {workers}");
+    }
+    let none = Costs {
+        kernels: vec![kernel(100, 1, 500.0)],
+        ..Costs::default()
+    };
+    let asked = Asked {
+        graph: "few",
+        class: "Other",
+        precision: "f64",
+        nb: 100,
+        workers: 1,
+    };
+    let wrong = none.pace(&asked).unwrap_err().to_string();
+    assert_eq!(wrong, "no kernel is for Other of few in f64");
+}
+
+#[test]
+fn drawn_times_have_the_median_and_the_quartiles_of_their_line() {
+    let pace = Pace {
+        fixed: 1e6,
+        per_flop: 0.0,
+        spread: 0.1,
+        cold: 3.0,
+    };
+    let bits = |draw: u64| draw.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ draw << 40;
+    let mut times: Vec<u128> = (1..=4001)
+        .map(|draw| pace.time(0.0, Some(bits(draw)), false).as_nanos())
+        .collect();
+    times.sort_unstable();
+    for (place, expected) in [(1000, 0.9e6), (2000, 1e6), (3000, 1.1e6)] {
+        let error = times[place] as f64 / expected - 1.0;
+        assert!(error.abs() < 0.02, "{place}: {}", times[place]);
+    }
+    assert_eq!(pace.time(0.0, Some(5), true).as_nanos(), 3_000_000);
+}
+
+#[test]
+fn a_network_is_weather_without_faults() {
+    let network = Network {
+        latency_nanoseconds: 1500.0,
+        bytes_per_second: 2e9,
+        send_nanoseconds: 300.0,
+        receive_nanoseconds: 200.0,
+        gap_nanoseconds: 100.0,
+        copied_bytes_per_second: Some(5e9),
+        ranks_on_a_host: 2,
+    };
+    let weather = network.weather(1);
+    let costs = &weather.cluster.costs;
+    assert_eq!((weather.loss, weather.jitter), (0.0, Duration::ZERO));
+    assert_eq!(
+        costs.send + costs.receive + costs.gap,
+        Duration::from_nanos(600)
+    );
+    assert_eq!(costs.copied_bytes_per_second, 5e9);
+}
