@@ -17,7 +17,7 @@ mod tree;
 
 use cargo::{metadata, wrong_dependencies};
 use markdown::{links, read_map, resolve};
-use rust::{code_only, wrong_arrows};
+use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
 use std::collections::BTreeSet;
 use tree::{begins_a_path, identifiers, is_in, judge, lines_with, room_of};
 
@@ -105,6 +105,53 @@ const CORE_LAYERS: &[&[&str]] = &[
     &["trace"],
     &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports
     &["sequence", "recursion", "phantom"],
+];
+
+/// What of `std::sync` comes only through the door of its crate (`sync.rs`), so that models see it.
+const DOORS: &[(&str, &[&str])] = &[
+    ("crates/dataflow-core/src/", &["atomic"]),
+    ("crates/dataflow-numa/src/", &["atomic"]),
+    (
+        "crates/dataflow-mpi/src/",
+        &["atomic", "Mutex", "Condvar", "RwLock"],
+    ),
+];
+
+/// Files that take such things beside the door, and why they may.
+const BESIDE_THE_DOOR: &[(&str, &str)] = &[
+    (
+        "crates/dataflow-core/src/trace/tracer",
+        "whether to note, and counts: they order nothing",
+    ),
+    (
+        "crates/dataflow-numa/src/barrier",
+        "a fence of the compiler is none that models know",
+    ),
+    (
+        "crates/dataflow-numa/src/memory/arena",
+        "a hint of where pages lie",
+    ),
+    (
+        "crates/dataflow-numa/src/policy/place",
+        "a turn, which orders nothing",
+    ),
+    (
+        "crates/dataflow-numa/src/pool",
+        "the order of sleep is in its own model; hints and numbers beside it",
+    ),
+    (
+        "crates/dataflow-numa/src/queue",
+        "hints of what locked queues hold",
+    ),
+    ("crates/dataflow-numa/src/statistics", "counts"),
+    (
+        "crates/dataflow-mpi/src/transport/mpi/calls",
+        "a lock for the whole process is static, which those of models cannot be",
+    ),
+    (
+        "crates/dataflow-mpi/src/waits",
+        "a number for each thread is static, which those of models cannot be",
+    ),
 ];
 
 /// Exported macros stand at the root of their crate; each is a room's all the same.
@@ -211,6 +258,45 @@ fn rooms_of_the_core_use_each_other_one_way() {
         }
         offenders
     });
+}
+
+#[test]
+fn what_models_see_comes_through_the_door_of_its_crate() {
+    judge(|tree| {
+        let (mut offenders, mut beside) = (Vec::new(), BTreeSet::new());
+        for (file, text) in tree.texts("rs") {
+            let excused = BESIDE_THE_DOOR.iter().find(|(room, _)| is_in(file, room));
+            for (line, name) in taken_beside_its_door(file, text) {
+                match excused {
+                    Some((room, _)) => _ = beside.insert(*room),
+                    None => {
+                        offenders.push(format!("{file}:{line}: `{name}` of std, not of `sync`"))
+                    }
+                }
+            }
+        }
+        let rooms = BESIDE_THE_DOOR.iter().map(|(room, _)| *room);
+        let idle = rooms.filter(|room| !beside.contains(room));
+        offenders.extend(idle.map(|room| format!("{room}: takes nothing beside the door")));
+        offenders
+    });
+}
+
+/// Names of `std::sync` in a file that the door of its crate has too, tests excepted; each with its line.
+fn taken_beside_its_door(file: &str, text: &str) -> Vec<(usize, String)> {
+    let own = DOORS.iter().find(|(source, _)| file.starts_with(source));
+    let Some((source, names)) = own.filter(|_| !file.ends_with("/tests.rs")) else {
+        return Vec::new();
+    };
+    if file[source.len()..] == *"sync.rs" {
+        return Vec::new();
+    }
+    let code = code_only(text);
+    let taken = taken_of_sync(without_tests(&code)).into_iter();
+    let has_door = taken.filter(|(_, name)| names.contains(name));
+    has_door
+        .map(|(line, name)| (line, name.to_string()))
+        .collect()
 }
 
 #[test]

@@ -141,6 +141,17 @@ pub fn wrong_arrows(
         .filter(move |(_, to)| *to != own_room && is_wrong(to))
 }
 
+/// Names directly below `std::sync::` that code takes, each with its line.
+pub fn taken_of_sync(code: &str) -> Vec<(usize, &str)> {
+    let start = "std::sync::";
+    let taken = code.match_indices(start).flat_map(|(at, _)| {
+        let line = code[..at].matches('\n').count() + 1;
+        let names = first_names(&code[at + start.len()..]);
+        names.into_iter().map(move |name| (line, name))
+    });
+    taken.collect()
+}
+
 /// First names after `crate::`, and rooms that are reached through `super::`.
 pub fn arrows(code: &str, rooms: &BTreeSet<&str>) -> Vec<(usize, String)> {
     let mut found = Vec::new();
@@ -212,6 +223,24 @@ mod tests {
                 text.matches('\n').count(),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn what_is_taken_of_sync_is_seen_however_it_is_written() {
+        for (code, expected) in [
+            ("use std::sync::Arc;", vec![(1, "Arc")]),
+            (
+                "use a;\nuse std::sync::{Arc, atomic::{AtomicU8, Ordering}, Mutex};",
+                vec![(2, "Arc"), (2, "atomic"), (2, "Mutex")],
+            ),
+            (
+                "let a: std::sync::Mutex<u8>;\n\nstd::sync::atomic::fence(b)",
+                vec![(1, "Mutex"), (3, "atomic")],
+            ),
+            ("use crate::sync::{Mutex, lock};", vec![]),
+        ] {
+            assert_eq!(taken_of_sync(code), expected, "{code}");
         }
     }
 

@@ -29,6 +29,8 @@ pub fn loom(steps: &mut Steps, filter: Option<String>) {
         "dataflow-core",
         "-p",
         "dataflow-numa",
+        "-p",
+        "dataflow-mpi",
         "--release",
         "--lib",
         &filter,

@@ -3,17 +3,17 @@
 use crate::counters::Counters;
 use crate::depot::{Depot, Refused, Tamper};
 use crate::failure;
-use crate::host::{Answer, Host, Thread, lock};
+use crate::host::{Answer, Host, Thread};
 use crate::progress::{Command, Life, Progress, is_moving};
 use crate::settings::Settings;
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::transport::Transport;
 use crate::transport::raw::Raw;
 use dataflow_core::error::Error;
 use dataflow_core::port::{Courier, Failure, Inbox, Line, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One rank's courier over a transport.
@@ -234,7 +234,8 @@ impl Line for OpenLine {
     }
 
     fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> {
-        if self.closed.swap(true, Ordering::SeqCst) {
+        // Relaxed: it orders nothing, one of two that close is the first.
+        if self.closed.swap(true, Ordering::Relaxed) {
             return Err(Error::malformed("the line was closed before"));
         }
         let progress = self.progress();
@@ -247,7 +248,7 @@ impl Line for OpenLine {
 impl Drop for OpenLine {
     /// A line that is dropped open fails the run on all ranks, and waits until they have closed.
     fn drop(&mut self) {
-        if !self.closed.load(Ordering::SeqCst) && !is_moving() {
+        if !self.closed.load(Ordering::Relaxed) && !is_moving() {
             let text = "the run was given up before its end";
             let failure = failure(self.rank, "cancelled", text);
             self.abort(&failure);

@@ -4,8 +4,9 @@
 //! Nothing in this crate sleeps, starts a thread or asks for the time but through a [`Host`].
 //! Nobody holds a lock while it waits for a bell.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use crate::bell::{Bell, Gong};
+use crate::sync::{Mutex, lock};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -43,20 +44,6 @@ pub trait Host: Send + Sync {
     /// Whether time stands still while a thread runs: then nobody must wait for it to pass.
     fn is_virtual(&self) -> bool {
         false
-    }
-}
-
-/// Wakes the one who waits for it; a ring that nobody waits for is kept until somebody does.
-pub trait Bell: Send + Sync {
-    /// Wakes whoever waits, or whoever comes next.
-    fn ring(&self);
-
-    /// Waits for a ring, or for as long as said.
-    fn wait(&self, at_most: Option<Duration>);
-
-    /// Its number in the world it belongs to, if that is a simulated one.
-    fn number(&self) -> Option<usize> {
-        None
     }
 }
 
@@ -130,69 +117,6 @@ impl Thread for Handle {
     fn join(self: Box<Self>) -> bool {
         self.0.join().is_ok()
     }
-}
-
-/// A bell of threads.
-///
-/// Ringing costs no system call unless somebody sleeps.
-#[derive(Default)]
-struct Gong {
-    rung: AtomicBool,
-    asleep: AtomicUsize,
-    waiting: Mutex<()>,
-    woken: Condvar,
-}
-
-impl Gong {
-    /// Whether it was rung since it was last asked.
-    fn take(&self) -> bool {
-        // SeqCst: of `ring` (writes rung, reads asleep) and `wait` (writes asleep, reads rung) at
-        // least one sees the other; also what was done before a ring is seen by whoever takes it.
-        self.rung.load(Ordering::SeqCst) && self.rung.swap(false, Ordering::SeqCst)
-    }
-}
-
-impl Bell for Gong {
-    fn ring(&self) {
-        // A swap even if it was rung before: then too, what was done before this ring must be seen.
-        let before = self.rung.swap(true, Ordering::SeqCst);
-        if !before && self.asleep.load(Ordering::SeqCst) > 0 {
-            // Under the lock, so that nobody falls asleep between looking and waiting.
-            drop(lock(&self.waiting));
-            self.woken.notify_one();
-        }
-    }
-
-    fn wait(&self, at_most: Option<Duration>) {
-        if self.take() {
-            return;
-        }
-        let deadline = at_most.map(|wait| Instant::now() + wait);
-        let mut waiting = lock(&self.waiting);
-        self.asleep.fetch_add(1, Ordering::SeqCst);
-        while !self.take() {
-            let left = deadline.map(|deadline| deadline.checked_duration_since(Instant::now()));
-            waiting = match left {
-                None => self
-                    .woken
-                    .wait(waiting)
-                    .unwrap_or_else(|poisoned| poisoned.into_inner()),
-                Some(None) => break,
-                Some(Some(left)) => {
-                    let woken = self.woken.wait_timeout(waiting, left);
-                    woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0
-                }
-            };
-        }
-        self.asleep.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Locks also what a panicking thread has left behind: nothing here is left half done.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// An answer that one thread waits for and another gives.

@@ -70,6 +70,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod agreement;
+mod bell;
 mod broadcast;
 mod counters;
 mod courier;
@@ -84,15 +85,17 @@ mod progress;
 mod rendezvous;
 mod settings;
 pub mod start;
+mod sync;
 mod termination;
 pub mod transport;
 mod waits;
 mod watchdog;
 pub mod wire;
 
+pub use bell::Bell;
 pub use counters::Counters;
 pub use courier::Messenger;
-pub use host::{Bell, Host, Machine, Thread, Turn};
+pub use host::{Host, Machine, Thread, Turn};
 pub use settings::{Drive, Settings};
 
 use dataflow_core::port::{Failure, WireName};

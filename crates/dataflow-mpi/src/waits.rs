@@ -7,8 +7,9 @@
 //! long as is set, and uses no processor.
 //! For longer than that one worker looks for all; the others sleep.
 
+use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 /// Waits that are worth looking through last at most so long.
@@ -82,6 +83,7 @@ fn unpack(packed: u64) -> (u16, Duration) {
 
 /// A number of the calling thread, not 0. Of two that share one both look, which does no harm.
 fn this_thread() -> u16 {
+    // Of `std`: those of models cannot be static.
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: Cell<u16> = const { Cell::new(0) };

@@ -2,6 +2,7 @@
 
 use dataflow_core::port::{Heap, Memory};
 use dataflow_core::rank::Rank;
+use dataflow_mpi::Turn;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
 use dataflow_mpi::transport::simulated::{
     Cluster, Costs, Shared, Simulated, Weather, World, spend,
@@ -188,6 +189,89 @@ fn packets_are_copied_at_both_ends_by_whoever_moves_them() {
     // 1 µs and 1 of copying, 0.1 on the way, 5 of latency; then 2 and 1 of copying.
     let expected = [[micros(2); 2], [nanos(7_100), nanos(10_100)]];
     assert_eq!(times.unwrap(), expected);
+}
+
+/// In which order numbered packets come, each of which is delayed by chance.
+fn order(reorder: bool) -> Vec<u8> {
+    let world = World::new(Weather {
+        jitter: micros(100),
+        reorder,
+        ..Weather::default()
+    });
+    let ends = world.connect(2).into_iter();
+    let ends: Vec<_> = ends.map(|end| Mutex::new(Some(end))).collect();
+    let came = world.run(2, move |rank| {
+        let mut end = ends[rank.0 as usize].lock().unwrap().take().unwrap();
+        if rank == Rank(0) {
+            (0..50).for_each(|number| end.send(Rank(1), vec![number]));
+            return vec![];
+        }
+        spend(Duration::from_secs(1));
+        let events = std::iter::from_fn(|| end.poll());
+        let numbers = events.filter_map(|event| match event {
+            Event::Packet { bytes, .. } => Some(bytes[0]),
+            _ => None,
+        });
+        numbers.collect()
+    });
+    came.unwrap().pop().unwrap()
+}
+
+#[test]
+fn packets_overtake_each_other_only_in_weather_that_lets_them() {
+    assert!(order(false).into_iter().eq(0..50));
+    let mut mixed = order(true);
+    assert!(!mixed.is_sorted());
+    mixed.sort_unstable();
+    assert!(mixed.into_iter().eq(0..50), "none is lost");
+}
+
+/// What it owes for a message passes while it waits, not besides.
+#[test]
+fn whoever_pays_for_a_message_waits_no_longer_for_it_by_turns_or_where_it_stands() {
+    for by_turns in [false, true] {
+        let send = micros(300);
+        let costs = Costs {
+            send,
+            ..Costs::default()
+        };
+        let cluster = Cluster {
+            costs,
+            ..Cluster::default()
+        };
+        let world = World::new(Weather {
+            cluster,
+            ..Weather::default()
+        });
+        let end = Mutex::new(world.connect(2).into_iter().next());
+        let inside = world.clone();
+        let woke = world.run(1, move |rank| {
+            let (host, mut end) = (inside.host(rank), end.lock().unwrap().take().unwrap());
+            let (bell, woke) = (host.bell(), Arc::new(Mutex::new(Duration::ZERO)));
+            if !by_turns {
+                end.send(Rank(1), vec![0]);
+                bell.wait(Some(micros(1000)));
+                return host.now();
+            }
+            let (at, clock, mut has_sent) = (woke.clone(), inside.host(rank), false);
+            let turn = move || {
+                if std::mem::replace(&mut has_sent, true) {
+                    *at.lock().unwrap() = clock.now();
+                    return Turn::Ends;
+                }
+                end.send(Rank(1), vec![0]);
+                Turn::Rests(bell.clone(), Some(micros(1000)))
+            };
+            assert!(
+                host.start_turns("sender".into(), Box::new(turn))
+                    .unwrap()
+                    .join()
+            );
+            let woke = woke.lock().unwrap();
+            *woke
+        });
+        assert_eq!(woke.unwrap(), [micros(1000)], "by turns: {by_turns}");
+    }
 }
 
 #[test]

@@ -5,44 +5,72 @@ use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
 use std::time::Duration;
 
-/// `n` tasks without edges, a second each.
-struct Seconds(u64);
+/// `n` tasks of a second each; if they come in two rows, a first one feeds all others.
+struct Seconds {
+    n: u64,
+    two_rows: bool,
+}
 
 impl TaskSpace for Seconds {
     type Task = u64;
     type Datum = ();
     fn describe(&self, about: &mut Description) {
-        about.name("seconds").class("Second");
+        about.name("seconds").class("Second").order("AFTER");
     }
     fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
-        0..self.0
+        0..self.n
     }
-    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
-    fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if self.two_rows && task > 0 {
+            from.task(0, 0, 0);
+        }
+    }
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if self.two_rows && task == 0 {
+            (1..self.n).for_each(|next| to.task(0, next, 0));
+        }
+    }
     fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
         spend(Duration::from_secs(1));
         Ok(())
     }
 }
 
+/// How long a run of so many takes, on two ranks each by itself.
+fn lasts(
+    n: u64,
+    two_rows: bool,
+    workers: fn(&World, Rank, usize) -> VirtualWorkers,
+    n_workers: usize,
+) -> Duration {
+    let world = World::new(Weather::default());
+    let inside = world.clone();
+    let tasks = world.run(2, move |rank| {
+        let workers = workers(&inside, rank, n_workers);
+        let space = Seconds { n, two_rows };
+        dataflow_core::run(&space, &workers).unwrap().tasks
+    });
+    assert_eq!(tasks.unwrap(), [n, n]);
+    world.now()
+}
+
 #[test]
 fn tasks_of_a_second_take_their_number_by_workers_in_virtual_time() {
     for (n_tasks, n_workers, seconds) in [(8, 4, 2), (9, 4, 3), (5, 1, 5), (3, 8, 1)] {
         for workers in [VirtualWorkers::new, VirtualWorkers::lean] {
-            let world = World::new(Weather::default());
-            let inside = world.clone();
-            let tasks = world.run(2, move |rank| {
-                let workers = workers(&inside, rank, n_workers);
-                dataflow_core::run(&Seconds(n_tasks), &workers)
-                    .unwrap()
-                    .tasks
-            });
-            assert_eq!(tasks.unwrap(), [n_tasks, n_tasks]);
-            assert_eq!(
-                world.now(),
-                Duration::from_secs(seconds),
-                "{n_tasks} on {n_workers}"
-            );
+            let lasted = lasts(n_tasks, false, workers, n_workers);
+            assert_eq!(lasted.as_secs(), seconds, "{n_tasks} on {n_workers}");
+        }
+    }
+}
+
+/// They have nothing to run at first, and fall asleep.
+#[test]
+fn workers_that_sleep_are_woken_for_what_another_makes_ready() {
+    for (n_tasks, n_workers, seconds) in [(5, 4, 2), (6, 4, 3), (4, 2, 3)] {
+        for workers in [VirtualWorkers::new, VirtualWorkers::lean] {
+            let lasted = lasts(n_tasks, true, workers, n_workers);
+            assert_eq!(lasted.as_secs(), seconds, "{n_tasks} on {n_workers}");
         }
     }
 }

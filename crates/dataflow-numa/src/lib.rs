@@ -50,8 +50,8 @@ pub use answer::Answer;
 pub use executor::{Warning, Workers, WorkersBuilder, WorkersError};
 pub use lacks::Lack;
 pub use memory::{HugePages, Placing};
-pub use place::{Bind, Place};
-pub use policy::Policy;
+pub use place::{Bind, Place, UnknownBind};
+pub use policy::{Policy, UnknownPolicy};
 pub use statistics::{Statistics, Traffic, WorkerStatistics};
 pub use topology::{Cache, Core, NumaNode, Topology, TopologyError};
 

@@ -6,6 +6,7 @@
 //! kernel can share the time out.
 
 use crate::topology::{Core, Topology};
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,15 +33,31 @@ impl fmt::Display for Bind {
     }
 }
 
+/// A text that is no [`Bind`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownBind(String);
+
+impl fmt::Display for UnknownBind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        write!(
+            f,
+            "workers cannot be bound to {text:?} (cores, pus or none)"
+        )
+    }
+}
+
+impl Error for UnknownBind {}
+
 impl FromStr for Bind {
-    type Err = String;
+    type Err = UnknownBind;
 
     /// Reads `cores`, `pus` or `none`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownBind> {
         [Bind::Cores, Bind::Pus, Bind::None]
             .into_iter()
             .find(|bind| bind.to_string() == text)
-            .ok_or_else(|| format!("workers cannot be bound to {text:?} (cores, pus or none)"))
+            .ok_or_else(|| UnknownBind(text.to_owned()))
     }
 }
 
@@ -194,11 +211,7 @@ mod tests {
         for bind in [Bind::Cores, Bind::Pus, Bind::None] {
             assert_eq!(bind.to_string().parse(), Ok(bind));
         }
-        assert!(
-            "core"
-                .parse::<Bind>()
-                .unwrap_err()
-                .contains("cores, pus or none")
-        );
+        let unknown = "core".parse::<Bind>().unwrap_err();
+        assert!(unknown.to_string().contains("cores, pus or none"));
     }
 }

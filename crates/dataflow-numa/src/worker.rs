@@ -199,6 +199,7 @@ mod tests {
     use crate::topology::Topology;
     use dataflow_core::port::{Executor, Inline, Job};
     use dataflow_core::space::Independent;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
     /// Its roots may keep a worker for long: it must not be the wake-up that is under way meanwhile.
@@ -301,6 +302,37 @@ mod tests {
             lane.as_lane().push(7, 0);
             let (slept, ()) = sleeps(pool, || {});
             assert!(!slept);
+        };
+        Bedtime::new(look).run();
+    }
+
+    /// Whoever brought it saw nobody asleep.
+    #[test]
+    fn whoever_falls_asleep_looks_for_a_job_that_came_meanwhile() {
+        let look = |pool: &Pool, offer: &Arc<Offer>| {
+            let (has_read, edition) = (AtomicBool::new(false), pool.edition());
+            let has_slept = || pool.statistics().any(|worker| worker.total().sleeps > 0);
+            thread::scope(|threads| {
+                let falls_asleep = threads.spawn(|| {
+                    let mut worker = Worker::new(pool, 1);
+                    worker.refresh();
+                    has_read.store(true, Ordering::SeqCst);
+                    while pool.edition() == edition {
+                        yield_now();
+                    }
+                    let _free = worker.sleep(Risen::Free);
+                });
+                while !has_read.load(Ordering::SeqCst) {
+                    yield_now();
+                }
+                threads.spawn(|| pool.execute(&offer.job));
+                while !falls_asleep.is_finished() && !has_slept() {
+                    yield_now();
+                }
+                pool.wake_one();
+                Inline.execute(&offer.job);
+            });
+            assert!(!has_slept());
         };
         Bedtime::new(look).run();
     }

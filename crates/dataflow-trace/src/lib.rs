@@ -53,7 +53,7 @@ mod svg;
 mod text;
 mod view;
 
-pub use view::{View, Window};
+pub use view::{UnknownWindow, View, Window};
 
 use dataflow_core::trace::Trace;
 use std::fs::File;

@@ -9,6 +9,8 @@
 
 use dataflow_core::trace::{Activity, At, Doing, Message, RankTrace, Slice, Span, Trace};
 use std::cmp::Reverse;
+use std::error::Error;
+use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -50,15 +52,13 @@ impl Default for Window {
 /// assert_eq!(window, Window { from: 500_000_000, to: 2_000_000_000, ranks: 0..4 });
 /// assert_eq!("..@3..".parse::<Window>()?.ranks, 3..u32::MAX);
 /// assert!("2..1".parse::<Window>().is_err());
-/// # Ok::<(), String>(())
+/// # Ok::<(), dataflow_trace::UnknownWindow>(())
 /// ```
 impl FromStr for Window {
-    type Err = String;
+    type Err = UnknownWindow;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("`{text}` is no window: FROM..TO in seconds, then perhaps @FIRST..END of ranks")
-        };
+    fn from_str(text: &str) -> Result<Self, UnknownWindow> {
+        let wrong = || UnknownWindow(text.to_owned());
         let (time, ranks) = text.split_once('@').unwrap_or((text, ".."));
         let seconds = |text: &str| -> Option<u64> {
             let seconds: f64 = text.parse().ok()?;
@@ -75,6 +75,22 @@ impl FromStr for Window {
         })
     }
 }
+
+/// A text that is no [`Window`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWindow(String);
+
+impl fmt::Display for UnknownWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        write!(
+            f,
+            "`{text}` is no window: FROM..TO in seconds, then perhaps @FIRST..END of ranks"
+        )
+    }
+}
+
+impl Error for UnknownWindow {}
 
 /// `A..B`, of which a part that is missing has another value; nothing if it is no range.
 fn between<N: PartialOrd>(

@@ -103,3 +103,54 @@ impl<'a, T> Roots<'a, T> {
         Announced::Some
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const N_ROOTS: u64 = 1000;
+    const N_WORKERS: usize = 3;
+
+    /// The roots, chunk by chunk, each in the order in which its worker takes them.
+    fn chunks(roots: impl Iterator<Item = u64> + Send) -> Vec<Vec<u64>> {
+        let (roots, ledger) = (
+            Mutex::new(Roots::new(roots)),
+            Ledger::new(N_WORKERS, N_ROOTS, false),
+        );
+        let mut chunks = Vec::new();
+        loop {
+            let mut chunk = Chunk::new();
+            match Roots::pull(&roots, &ledger, &mut chunk) {
+                Announced::Some => chunks.push(chunk.into_iter().rev().collect()),
+                Announced::AllBefore => break,
+                Announced::ByAnother => unreachable!("there is no other"),
+            }
+        }
+        assert!(ledger.is_announced());
+        chunks
+    }
+
+    /// Whoever has pulled the last large chunk would run it alone.
+    #[test]
+    fn chunks_grow_and_shrink_again_whether_or_not_the_space_knows_how_many_roots_are_left() {
+        let mut next = 0..N_ROOTS;
+        for chunks in [
+            chunks(0..N_ROOTS),
+            chunks(std::iter::from_fn(|| next.next())),
+        ] {
+            assert!(chunks.concat().into_iter().eq(0..N_ROOTS), "in their order");
+            let mut left = N_ROOTS as usize;
+            for chunk in &chunks {
+                let fair = left / (PART as usize * N_WORKERS) + 1;
+                assert!(
+                    chunk.len() <= fair.min(LARGEST_CHUNK),
+                    "{} of {left}",
+                    chunk.len()
+                );
+                left -= chunk.len();
+            }
+            let largest = chunks.iter().map(Vec::len).max();
+            assert!(chunks[0].len() == 1 && largest > Some(LARGEST_CHUNK / 2));
+        }
+    }
+}

@@ -293,6 +293,17 @@ fn a_receipt_comes_when_all_data_have() {
 }
 
 #[test]
+fn a_question_is_taken_when_the_last_packet_is_that_holds_some_of_it() {
+    let mut run = Run::new(&Settings::default(), LIMITS);
+    let way = run.way(Rank(1));
+    way.question = Some(3);
+    way.note_sent(2, NOW);
+    assert_eq!((way.question, way.moved), (Some(3), Duration::ZERO));
+    way.note_sent(3, NOW);
+    assert_eq!((way.question, way.moved), (None, NOW));
+}
+
+#[test]
 fn a_rank_that_computes_is_asked_for_its_pulse_only_now_and_then() {
     let mut depots = pair(LIMITS);
     open(&mut depots);
@@ -449,4 +460,32 @@ fn what_is_not_used_yet_is_bounded_while_tasks_can_run_and_one_more_is_asked_for
         let all_used = (first as u64 + 1) * size as u64;
         assert!(delivered(&mut depots, false, all_used) >= 3, "{size}");
     }
+}
+
+#[test]
+fn when_nothing_can_run_one_datum_is_asked_for_however_wide_the_window() {
+    let settings = Settings {
+        held_bytes: 5_000,
+        credit_bytes: 0,
+        ..Settings::default()
+    };
+    let depot = |rank| Depot::new(Rank(rank), 2, LIMITS, settings.clone(), Arc::new(Heap));
+    let mut depots = [0, 1].map(depot);
+    open(&mut depots);
+    let mut delivered = |n_posted, idle| {
+        for _ in 0..n_posted {
+            depots[0].post(parcel(1, &[10_000]), false);
+        }
+        depots[1].pulse(Pulse {
+            count: 9,
+            idle,
+            ..Pulse::default()
+        });
+        let told = exchange(&mut depots);
+        let is_it = |told: &&(usize, Action)| matches!(told, (1, Action::Deliver(..)));
+        told.iter().filter(is_it).count()
+    };
+    assert_eq!(delivered(1, false), 1, "nothing lies there unused");
+    assert_eq!(delivered(5, false), 0);
+    assert_eq!(delivered(0, true), 1);
 }

@@ -186,6 +186,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_peaks_the_highest_is_told_and_of_all_else_the_sum() {
+        let counters = |packets, peak_inline_bytes| Counters {
+            packets,
+            peak_inline_bytes,
+            ..Counters::default()
+        };
+        let mut ranks = [Closing::default(), Closing::default()];
+        ranks[1].close(None, Deeds::default(), &counters(5, 7));
+        ranks[0].close(None, Deeds::default(), &counters(1, 3));
+        let Some(Next::Up(account)) = ranks[1].next(&Family::of(Rank(1), 2)) else {
+            panic!("the root decides")
+        };
+        assert!(ranks[0].hear(Rank(1), account));
+        let Some(Next::Down(account)) = ranks[0].next(&Family::of(Rank(0), 2)) else {
+            panic!("all are done")
+        };
+        assert_eq!(totals(&account), counters(6, 7));
+    }
+
     proptest! {
         #[test]
         fn all_ranks_report_the_smallest_failure_and_the_sum(failures in prop::collection::vec(prop::option::of(0u64..50), 1..20)) {

@@ -6,10 +6,11 @@
 //! sends next; who waits for it looks for itself, and is written to if there was nothing yet.
 
 use super::{Event, Limits, Payload, Room, Transport};
-use crate::host::{Bell, Host};
+use crate::bell::Bell;
+use crate::host::Host;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use dataflow_core::rank::Rank;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -90,6 +91,23 @@ struct Taken {
     awaited: AtomicBool,
 }
 
+impl Taken {
+    /// So many have been taken; says whether the sender, which has asked, must be written to.
+    fn note(&self, count: u64) -> bool {
+        self.packets.store(count, Ordering::Relaxed);
+        // Both sides exchange `awaited`, so one comes first: if this one, its release shows the sender the
+        // count; if the other, the question is seen here.
+        self.awaited.swap(false, Ordering::Release)
+    }
+
+    /// How many have been taken, as far as is known; of the next the sender is told.
+    fn ask(&self) -> u64 {
+        // Acquire: see `note`.
+        self.awaited.swap(true, Ordering::Acquire);
+        self.packets.load(Ordering::Relaxed)
+    }
+}
+
 struct Letter {
     from: Rank,
     /// How many packets of the one it goes to have been taken.
@@ -167,11 +185,7 @@ impl Local {
         let way = &mut self.ways[from.0 as usize];
         way.taken += 1;
         let count = way.taken;
-        let taken = self.taken(self.rank, from);
-        // SeqCst: of this (writes packets, reads awaited) and `awaits` (writes awaited, reads
-        // packets) at least one sees the other.
-        taken.packets.store(count, Ordering::SeqCst);
-        if taken.awaited.load(Ordering::SeqCst) && taken.awaited.swap(false, Ordering::SeqCst) {
+        if self.taken(self.rank, from).note(count) {
             self.put(from, Content::Taken);
         }
     }
@@ -238,10 +252,7 @@ impl Transport for Local {
         if known == sent {
             return false;
         }
-        let taken = self.taken(to, self.rank);
-        // SeqCst: see `take_from`.
-        taken.awaited.store(true, Ordering::SeqCst);
-        let count = taken.packets.load(Ordering::SeqCst);
+        let count = self.taken(to, self.rank).ask();
         self.learn(to, count)
     }
 
@@ -272,6 +283,28 @@ impl Drop for Local {
         {
             self.put(rank, Content::Left);
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::sync::explore;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[test]
+    fn whoever_waits_for_word_of_a_packet_sees_it_or_is_written_to() {
+        explore(4, || {
+            let taken = Arc::new(Taken::default());
+            let taker = thread::spawn({
+                let taken = taken.clone();
+                move || taken.note(1)
+            });
+            let seen = taken.ask();
+            let is_written_to = taker.join().unwrap();
+            assert!(seen == 1 || is_written_to);
+        });
     }
 }
 

@@ -16,7 +16,8 @@ pub mod raw;
 pub mod simulated;
 pub mod tcp;
 
-use crate::host::{Bell, Host};
+use crate::bell::Bell;
+use crate::host::Host;
 use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;
 use std::any::Any;

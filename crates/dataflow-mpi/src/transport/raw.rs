@@ -4,7 +4,8 @@
 //! the block of the last time. The limits of the transport are the caller's affair.
 
 use super::{Event, Limits, Load, Payload, Room, Transport};
-use crate::host::{Bell, Host};
+use crate::bell::Bell;
+use crate::host::Host;
 use dataflow_core::error::Error;
 use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;

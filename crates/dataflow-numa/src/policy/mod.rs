@@ -44,6 +44,7 @@ pub use dataflow_core::port::{Hint, Ready, most_bytes};
 pub(crate) use place::Placer;
 pub use scheduler::{ReadyQueue, Scheduler};
 
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ use std::sync::Arc;
 /// assert_eq!(policy, Policy::distance().reach(Reach::Adjacent).patience(16));
 /// assert_eq!(policy.to_string(), "distance,adjacent,patience=16");
 /// assert_eq!(Policy::default(), Policy::distance());
-/// # Ok::<(), String>(())
+/// # Ok::<(), dataflow_numa::UnknownPolicy>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -273,22 +274,43 @@ impl fmt::Display for Policy {
     }
 }
 
+/// A text that is no [`Policy`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownPolicy {
+    /// No policy has this name.
+    Name(String),
+    /// No setting of a policy reads so.
+    Setting(String),
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnknownPolicy::Name(name) => {
+                write!(f, "there is no policy {name:?} ({})", NAMES.join(", "))
+            }
+            UnknownPolicy::Setting(word) => write!(
+                f,
+                "{word:?} is no setting of a policy (own, adjacent, all, patience=N, keep=N)"
+            ),
+        }
+    }
+}
+
+impl Error for UnknownPolicy {}
+
 impl FromStr for Policy {
-    type Err = String;
+    type Err = UnknownPolicy;
 
     /// Reads a name, then any of `own`, `adjacent`, `all`, `patience=N` and `keep=N`, separated
     /// by commas.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
         let mut words = text.split(',');
         let name = words.next().unwrap_or_default();
-        let policy = Policy::named(name)
-            .ok_or_else(|| format!("there is no policy {name:?} ({})", NAMES.join(", ")))?;
+        let policy = Policy::named(name).ok_or_else(|| UnknownPolicy::Name(name.to_owned()))?;
         words.try_fold(policy, |policy, word| {
-            let wrong = || {
-                format!(
-                    "{word:?} is no setting of a policy (own, adjacent, all, patience=N, keep=N)"
-                )
-            };
+            let wrong = || UnknownPolicy::Setting(word.to_owned());
             Ok(match (word, word.split_once('=')) {
                 ("own", _) => policy.reach(Reach::Own),
                 ("adjacent", _) => policy.reach(Reach::Adjacent),
@@ -323,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_is_no_policy_is_refused_with_what_is_allowed() {
-        let refused = |text: &str| text.parse::<Policy>().unwrap_err();
+        let refused = |text: &str| text.parse::<Policy>().unwrap_err().to_string();
         assert!(refused("nearest").contains("\"nearest\" (distance, distance-no-steal"));
         assert!(refused("").contains("\"\""));
         assert!(refused("fifo,patience=-1").contains("\"patience=-1\""));

@@ -235,6 +235,30 @@ mod tests {
         }
     }
 
+    struct On(usize);
+
+    impl Backlog for On {
+        fn has_words_on(&self, node: usize) -> bool {
+            node == self.0
+        }
+    }
+
+    /// Whoever queued a task there meanwhile woke nobody, since one was on duty.
+    #[test]
+    fn whoever_ends_its_duty_wakes_for_what_lies_within_its_reach_and_for_nothing_else() {
+        for (reach, wakes) in [("own", false), ("adjacent", true)] {
+            let policy: Policy = format!("priority,{reach}").parse().unwrap();
+            let crew = crew(&in_a_row(&[1, 1]), policy.reach);
+            let wards = Wards::new(&crew, policy.reaches_all());
+            let counters = Counters::new(2);
+            let seat = Seat::new(0, &crew, &policy, &wards, &counters, &On(1));
+            let listed = wards.of(1).list(1, 1, Risen::Free);
+            seat.end_duty();
+            let risen = wards.of(1).leave(listed);
+            assert_eq!(risen == Risen::OnDuty, wakes, "{policy}");
+        }
+    }
+
     /// A scheduler of a user's.
     #[derive(Debug)]
     struct Heaps;
@@ -265,7 +289,13 @@ mod tests {
     /// Tasks that a user's scheduler got woke nobody: whoever had queued them ran them all.
     #[test]
     fn whoever_queues_a_task_wakes_a_sleeper_under_every_policy() {
-        let named = ["distance", "distance-no-steal", "priority", "oblivious"];
+        let named = [
+            "distance",
+            "distance-no-steal",
+            "priority",
+            "priority,own",
+            "oblivious",
+        ];
         let named = named.iter().map(|policy| policy.parse().unwrap());
         for policy in named.chain([Policy::custom(Arc::new(Heaps))]) {
             let crew = crew(&in_a_row(&[2, 1]), policy.reach);
@@ -308,6 +338,26 @@ mod tests {
         let listed = wards.of(0).list(2, 0, Risen::Free);
         assert!(queues.open(&thief, Risen::Free).as_lane().steal().is_some());
         assert_eq!(wards.of(0).leave(listed), Risen::OnDuty);
+    }
+
+    /// One of the three is the engine's own.
+    #[test]
+    fn a_worker_that_keeps_three_tasks_keeps_the_two_most_urgent_and_queues_the_rest() {
+        let policy = Policy::distance();
+        let crew = crew(&in_a_row(&[1]), policy.reach);
+        let wards = Wards::new(&crew, true);
+        let counters = Counters::new(1);
+        let seat = Seat::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+        let queues = Queues::new(&policy, &crew);
+        let mut lane = queues.open(&seat, Risen::Free);
+        let mut keeping = KeepingLane::new(lane.as_lane(), 3);
+        keeping.push(1, 5);
+        keeping.push(2, 7);
+        assert!(!queues.has_words_on(0, &crew));
+        keeping.push(3, 6);
+        assert!(queues.has_words_on(0, &crew));
+        let order: Vec<Word> = std::iter::from_fn(|| keeping.pop()).collect();
+        assert_eq!(order, [2, 3, 1]);
     }
 
     #[test]

@@ -207,6 +207,25 @@ fn one_wave_proves_nothing_and_two_alike_do() {
     assert_eq!(waves.next(&family, alone(5), at), Some(Next::Quiet(2)));
 }
 
+/// What they say was so then.
+#[test]
+fn answers_to_a_wave_that_was_given_up_count_for_no_other() {
+    let (family, mut waves) = (
+        Family::of(Rank(0), 2),
+        Waves::new(Duration::ZERO, Duration::from_secs(9)),
+    );
+    let (early, late) = (Duration::from_secs(1), Duration::from_secs(20));
+    let tally = waves.sum(alone(5));
+    assert_eq!(waves.next(&family, alone(5), early), Some(Next::Wave(1)));
+    assert_eq!(waves.next(&family, alone(5), late), Some(Next::Wave(2)));
+    waves.hear_tally(Rank(1), 1, tally);
+    assert_eq!(waves.next(&family, alone(5), late), None);
+    assert!(waves.is_held(), "rank 1 has not answered");
+    waves.hear_tally(Rank(1), 2, tally);
+    assert_eq!(waves.next(&family, alone(5), late), None);
+    assert!(!waves.is_held());
+}
+
 #[test]
 fn parcels_that_stay_under_way_for_too_long_are_lost() {
     let (family, mut waves) = (

@@ -4,22 +4,21 @@
 //! MPI is called by one thread of this process at a time ([`serialized`]): more than
 //! `MPI_THREAD_SERIALIZED` is not asked for. Errors come back as codes, on communicators of our own.
 
-use crate::host::lock;
 use mpi::ffi;
 use std::ffi::c_int;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use mpi::ffi::{MPI_Comm, MPI_Request, MPI_Status};
 
-/// MPI is one for the whole process, whoever uses it.
+/// MPI is one for the whole process, whoever uses it. A lock of `std`: those of models cannot be static.
 static CALLS: Mutex<()> = Mutex::new(());
 
 /// The right to call MPI, until it is dropped.
 pub fn serialized() -> MutexGuard<'static, ()> {
-    lock(&CALLS)
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What MPI answered instead of success.

@@ -22,7 +22,8 @@ mod world;
 pub use world::World;
 
 use super::{Bonds, Event, Limits, Payload, Room, Transport};
-use crate::host::{Bell, Host, Machine};
+use crate::bell::Bell;
+use crate::host::{Host, Machine};
 use calls::{Comm, Fault, serialized};
 use dataflow_core::rank::Rank;
 use flights::Flights;

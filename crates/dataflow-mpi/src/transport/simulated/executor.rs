@@ -1,11 +1,13 @@
 //! Workers in virtual time: real engines run in the world, their bodies [spend](super::spend) it.
 
 use super::world::World;
-use crate::host::{Bell, Host, Thread, Turn, lock};
+use crate::bell::Bell;
+use crate::host::{Host, Thread, Turn};
+use crate::sync::{Mutex, lock};
 use dataflow_core::port::{Executor, Job, Lane, Stay, Word};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// `n` workers of one rank of a world: the most urgent task first, then the oldest.
 pub struct VirtualWorkers {

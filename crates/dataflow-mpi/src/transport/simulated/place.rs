@@ -3,7 +3,8 @@
 use super::here::actor_of;
 use super::state::nanos;
 use super::world::{Started, World};
-use crate::host::{Bell, Host, Thread, Turn};
+use crate::bell::Bell;
+use crate::host::{Host, Thread, Turn};
 use dataflow_core::rank::Rank;
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,11 +7,11 @@
 use super::network::{Delivery, Network};
 use super::turns::Turns;
 use super::weather::{Chance, Weather};
-use crate::host::lock;
+use crate::sync::{Condvar, Mutex, lock};
 use dataflow_core::rank::Rank;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything in the world; times in nanoseconds.

@@ -8,8 +8,8 @@ use super::here::Own;
 use super::state::{Runs, State, nanos};
 use super::world::World;
 use crate::host::Turn;
+use crate::sync::MutexGuard;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::MutexGuard;
 
 /// What is to be called, and what it does before that.
 pub struct Turns {

@@ -7,12 +7,13 @@ use super::place::Place;
 use super::state::{Baton, Runs, State};
 use super::turns::Turns;
 use super::weather::{Faults, Weather};
-use crate::host::{Host, Turn, live, lock};
+use crate::host::{Host, Turn, live};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use dataflow_core::rank::Rank;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 

@@ -26,7 +26,8 @@ pub use mesh::{Interrupt, Mesh};
 pub use token::Token;
 
 use super::{Bonds, Event, Limits, Payload, Room, Transport};
-use crate::host::{Bell, Host};
+use crate::bell::Bell;
+use crate::host::Host;
 use dataflow_core::rank::Rank;
 use incoming::{Incoming, Stopped};
 use mesh::{Call, Called, Door, Guest, Refused, Word};

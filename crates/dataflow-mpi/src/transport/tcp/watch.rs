@@ -7,12 +7,11 @@
 //! A socket is said to have something once for each time that something comes; whoever hears it
 //! reads until nothing is left. While somebody sleeps, only he is told, and leaves a note for others.
 
-use crate::host::{Bell, lock};
+use crate::bell::{Bell, Flags};
+use crate::sync::{AtomicU8, Mutex, Ordering, lock, try_lock};
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
 /// There may be bytes to read.
@@ -29,8 +28,7 @@ pub struct Watch {
     waker: Waker,
     /// What was heard of each socket and not used yet.
     notes: Box<[AtomicU8]>,
-    rung: AtomicBool,
-    asleep: AtomicBool,
+    flags: Flags,
 }
 
 struct Look {
@@ -52,8 +50,7 @@ impl Watch {
             registry,
             waker,
             notes: (0..n).map(|_| AtomicU8::new(0)).collect(),
-            rung: AtomicBool::new(false),
-            asleep: AtomicBool::new(false),
+            flags: Flags::default(),
         })
     }
 
@@ -82,12 +79,8 @@ impl Watch {
 
     /// Looks which sockets have something; while somebody sleeps, he does.
     pub fn look(&self) {
-        match self.look.try_lock() {
-            Ok(mut look) => self.listen(&mut look, Some(Duration::ZERO)),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                self.listen(&mut poisoned.into_inner(), Some(Duration::ZERO))
-            }
-            Err(TryLockError::WouldBlock) => {}
+        if let Some(mut look) = try_lock(&self.look) {
+            self.listen(&mut look, Some(Duration::ZERO));
         }
     }
 
@@ -137,17 +130,14 @@ impl Watch {
 
     /// Whether it was rung, or a socket has something that was not used.
     fn has_reason(&self) -> bool {
-        // SeqCst: of `ring` (writes rung, reads asleep) and `wait` (writes asleep, reads rung) at
-        // least one sees the other; also what was done before a ring is seen by whoever takes it.
-        let rung = self.rung.load(Ordering::SeqCst) && self.rung.swap(false, Ordering::SeqCst);
-        rung || (self.notes.iter()).any(|note| note.load(Ordering::Relaxed) & READ != 0)
+        let has_bytes = |note: &AtomicU8| note.load(Ordering::Relaxed) & READ != 0;
+        self.flags.take() || self.notes.iter().any(has_bytes)
     }
 }
 
 impl Bell for Watch {
     fn ring(&self) {
-        let before = self.rung.swap(true, Ordering::SeqCst);
-        if !before && self.asleep.load(Ordering::SeqCst) {
+        if self.flags.ring() {
             // It fails only when the machine has no memory for eight bytes.
             self.waker.wake().unwrap_or_else(|fault| panic!("{fault}"));
         }
@@ -156,11 +146,11 @@ impl Bell for Watch {
     /// Ends early when a socket has something.
     fn wait(&self, at_most: Option<Duration>) {
         let mut look = lock(&self.look);
-        self.asleep.store(true, Ordering::SeqCst);
+        self.flags.fall_asleep();
         if !self.has_reason() {
             self.listen(&mut look, at_most);
-            self.rung.swap(false, Ordering::SeqCst);
+            self.flags.take();
         }
-        self.asleep.store(false, Ordering::SeqCst);
+        self.flags.get_up();
     }
 }

@@ -1,7 +1,7 @@
 //! The other ranks join: they find rank 0, meet the others, and go when it says so.
 
 use super::{EXPLANATION, Fault, TALKATIVE, TOLD, Word, named};
-use crate::host::Bell;
+use crate::bell::Bell;
 use crate::transport::Event;
 use crate::transport::tcp::{Link, Peer, Tcp};
 use dataflow_core::error::Error;

@@ -1,7 +1,7 @@
 //! Rank 0 leads: it lets all others in, has them meet, and says when all are ready.
 
 use super::{Fault, Interrupt, LOOK, TOLD, Word, named, places};
-use crate::host::Bell;
+use crate::bell::Bell;
 use crate::transport::Event;
 use crate::transport::tcp::{Link, Peer, Tcp};
 use dataflow_core::rank::Rank;

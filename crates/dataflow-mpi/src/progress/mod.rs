@@ -2,8 +2,8 @@
 //!
 //! The depot and its transport lie behind one lock, taken by whoever moves messages for a moment:
 //! a thread of its own, helped by workers that have nothing to run, or ([`Drive::Workers`]) the workers
-//! between their tasks. Then the thread is a helper: it sleeps, and steps in when no worker has looked for 200 µs, or up to a millisecond
-//! where they have looked all the time before. It sends the beats in
+//! between their tasks. Then the thread is a helper: it sleeps, and steps in when no worker has looked
+//! for 200 µs, or up to a millisecond where they have looked all the time before. It sends the beats in
 //! any case, so a body of 15 s neither delays others nor looks dead.
 //!
 //! A worker whose tasks are short posts to all ranks at once, when it looks before its next task,
@@ -11,24 +11,29 @@
 //! What it has held back leaves when it has nothing to run.
 //!
 //! # Law
-//! Nobody waits for the lock but the thread. Who leaves it looks once more for commands, so none is
-//! left lying. The thread sleeps without using the processor while no run is open.
+//! Of those who move messages nobody waits for the lock but the thread. Who leaves it looks once more for
+//! commands, so none is left lying ([`movers`]). The thread sleeps without using the processor while no
+//! run is open.
 
-use crate::depot::{Action, Depot, Refused};
-use crate::failure;
-use crate::host::{Answer, Bell, Host, Turn, lock};
+mod movers;
+mod moving;
+
+use movers::Movers;
+use moving::{AT_ONCE, Moving};
+
+use crate::bell::Bell;
+use crate::depot::{Depot, Refused};
+use crate::host::{Answer, Host, Turn};
 use crate::outbox::Haste;
 use crate::settings::{Drive, Settings};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::transport::raw::{Lent, Raw};
 use crate::transport::{Event, Transport};
 use crate::waits::Waits;
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
-use dataflow_core::rank::Rank;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long workers may not look before the helper does.
@@ -36,9 +41,6 @@ const UNATTENDED: Duration = Duration::from_micros(200);
 
 /// How long a transport that cannot ring is left alone, at first and at most.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
-
-/// Events taken in one go, so that others get their turn.
-const AT_ONCE: usize = 256;
 
 pub(crate) type Opened = Result<(), Refused>;
 pub(crate) type Closed = Result<Option<Failure>, Failure>;
@@ -55,41 +57,18 @@ pub(crate) enum Command {
 pub(crate) struct Progress {
     pub settings: Settings,
     pub host: Arc<dyn Host>,
-    moving: Mutex<Moving>,
-    commands: Mutex<Vec<Command>>,
-    has_commands: AtomicBool,
+    movers: Movers<Moving, Command>,
     /// When a worker looked last, in nanoseconds.
     looked: AtomicU64,
-    bell: Arc<dyn Bell>,
+    /// Ends a nap of the thread, which leaves the messages to workers meanwhile.
     nap: Arc<dyn Bell>,
+    /// Whether the transport rings the thread's bell when something has come.
     rings: bool,
     /// How long this rank waits for others.
     waits: Waits,
     /// Whether others may still ask for data of this rank.
     owes: AtomicBool,
-    /// Whether packets wait for what else is said soon.
-    holds: AtomicBool,
-    /// Whether somebody has lent the transport, or is about to.
-    lent: AtomicBool,
-    /// Whether the thread waits for the bell, or is about to.
-    resting: AtomicBool,
     ending: AtomicBool,
-}
-
-/// What is under the lock.
-struct Moving {
-    transport: Box<dyn Transport>,
-    depot: Depot,
-    inbox: Option<Arc<dyn Inbox>>,
-    opened: Option<Arc<Answer<Opened>>>,
-    closed: Option<Arc<Answer<Closed>>>,
-    receipts: BTreeMap<(Rank, u32), Arc<Answer<()>>>,
-    /// Room for commands; empty.
-    commands: Vec<Command>,
-    /// When the depot wants to be driven, if nothing happens before.
-    due: Option<Duration>,
-    /// Whether data for tasks have come since somebody asked.
-    has_delivered: bool,
 }
 
 /// How far the thread is.
@@ -151,31 +130,17 @@ impl Progress {
         host: Arc<dyn Host>,
     ) -> Arc<Self> {
         let bell = transport.bell(&*host);
+        let rings = bell.is_some();
+        let bell = bell.unwrap_or_else(|| host.bell());
         Arc::new(Progress {
             settings,
-            moving: Mutex::new(Moving {
-                transport,
-                depot,
-                inbox: None,
-                opened: None,
-                closed: None,
-                receipts: BTreeMap::new(),
-                commands: Vec::new(),
-                due: None,
-                has_delivered: false,
-            }),
-            commands: Mutex::new(Vec::new()),
-            has_commands: AtomicBool::new(false),
+            movers: Movers::new(Moving::new(transport, depot), bell),
             looked: AtomicU64::new(0),
             nap: host.bell(),
-            rings: bell.is_some(),
-            bell: bell.unwrap_or_else(|| host.bell()),
+            rings,
             host,
             waits: Waits::default(),
             owes: AtomicBool::new(false),
-            holds: AtomicBool::new(false),
-            lent: AtomicBool::new(false),
-            resting: AtomicBool::new(false),
             ending: AtomicBool::new(false),
         })
     }
@@ -183,10 +148,7 @@ impl Progress {
     /// Hands in what the engine wants.
     pub fn command(&self, command: Command) {
         let wakes = !matches!(command, Command::Post(..));
-        lock(&self.commands).push(command);
-        self.has_commands.store(true, Ordering::SeqCst);
-        // Pairs with the fence in `is_called_back`: whoever finds the lock taken here is seen there.
-        fence(Ordering::SeqCst);
+        self.movers.hand_in(command);
         match self.settings.drive {
             Drive::Workers if is_moving() || (!wakes && self.looks_soon()) => {}
             Drive::Workers => {
@@ -194,16 +156,16 @@ impl Progress {
             }
             Drive::Dedicated if wakes || is_moving() => {}
             // While the thread sleeps whoever posts is quicker than it would wake.
-            Drive::Dedicated if self.resting.load(Ordering::SeqCst) => {
+            Drive::Dedicated if self.movers.is_resting() => {
                 self.pump(Haste::Patient, self.host.now());
-                if !self.holds.load(Ordering::Relaxed) {
+                if !self.movers.holds() {
                     return;
                 }
             }
             Drive::Dedicated => {}
         }
         if wakes || self.settings.drive == Drive::Dedicated {
-            self.bell.ring();
+            self.movers.bell().ring();
         }
     }
 
@@ -228,8 +190,8 @@ impl Progress {
                 self.look();
             }
             // A task may be long: then the helper sends what is held back.
-            if self.holds.load(Ordering::Relaxed) && self.resting.load(Ordering::SeqCst) {
-                self.bell.ring();
+            if self.movers.holds() && self.movers.is_resting() {
+                self.movers.bell().ring();
             }
         }
     }
@@ -239,7 +201,7 @@ impl Progress {
     /// What was held back while there was more to do leaves now.
     pub fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
         let is_mover = self.settings.drive == Drive::Workers;
-        if is_mover && !is_moving() && self.holds.load(Ordering::Relaxed) {
+        if is_mover && !is_moving() && self.movers.holds() {
             self.pump(Haste::Now, self.look());
         }
         if finished && !(is_mover && self.owes.load(Ordering::Relaxed)) {
@@ -271,7 +233,7 @@ impl Progress {
             looked < self.waits.look_for(self.settings.spin) && self.waits.is_lookout(now);
         if goes_on {
             // Where there are more threads than cores, it is another's turn.
-            std::thread::yield_now();
+            yield_now();
         }
         goes_on
     }
@@ -282,7 +244,7 @@ impl Progress {
     fn stand_in(&self) -> Duration {
         let now = self.host.now();
         if !is_moving() && !self.pump(Haste::Now, now) {
-            std::thread::yield_now();
+            yield_now();
         }
         now
     }
@@ -298,7 +260,7 @@ impl Progress {
             let moved = self.settings.drive == Drive::Workers && self.pump(Haste::Now, now);
             if !moved {
                 // Every core has its worker: whoever waits beside them stands back.
-                std::thread::yield_now();
+                yield_now();
             }
             now = self.host.now();
         }
@@ -309,75 +271,38 @@ impl Progress {
 
     /// Looks at the depot, waiting for whoever moves messages.
     pub fn with_depot<R>(&self, look: impl FnOnce(&mut Depot) -> R) -> R {
-        let seen = look(&mut lock(&self.moving).depot);
-        // Whoever came meanwhile with a command went away.
-        if self.is_called_back() {
-            self.bell.ring();
-        }
-        seen
-    }
-
-    /// Whether there are commands, asked by whoever has just given the lock back: their owner may have
-    /// found it taken. The lock is no sequentially consistent variable, so flag and lock need a fence
-    /// between them, on both sides.
-    fn is_called_back(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.has_commands.load(Ordering::SeqCst)
+        self.movers.look(|moving| look(&mut moving.depot))
     }
 
     /// Lends the bare transport while no run is open; what came for the protocol it gets afterwards.
     pub fn lend<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Option<R> {
-        let mut moving = lock(&self.moving);
-        // Under the lock: of two that lend, the first would end the other's time.
-        self.lent.store(true, Ordering::SeqCst);
-        // The thread leaves the bell and waits for the lock: of two that slept there the wrong one
-        // might be woken. SeqCst: see `turn`.
-        while self.resting.load(Ordering::SeqCst) {
-            self.bell.ring();
-            std::thread::yield_now();
-        }
-        // The end of a run may wait behind a packet: those who have not heard it would not come.
-        while moving.inbox.is_none() && !moving.depot.is_flushed() {
-            self.step(&mut moving, Haste::Now, self.host.now());
-            std::thread::yield_now();
-        }
-        let mut kept: Vec<Event> = Vec::new();
-        let said = moving.inbox.is_none().then(|| {
-            let lent = Lent {
-                transport: &mut *moving.transport,
-                kept: &mut kept,
-            };
-            let bell = (self.rings && !spins).then(|| self.bell.clone());
-            talk(&mut Raw::over(lent, bell, &*self.host))
-        });
-        let now = self.host.now();
-        for event in kept {
-            moving.depot.event(event, now);
-        }
-        moving.due = Some(now);
-        self.lent.store(false, Ordering::SeqCst);
-        drop(moving);
-        self.bell.ring();
-        said
+        self.movers.lend(|moving| {
+            // The end of a run may wait behind a packet: those who have not heard it would not come.
+            while moving.inbox.is_none() && !moving.depot.is_flushed() {
+                self.step(moving, Haste::Now, self.host.now());
+                yield_now();
+            }
+            let mut kept: Vec<Event> = Vec::new();
+            let said = moving.inbox.is_none().then(|| {
+                let lent = Lent {
+                    transport: &mut *moving.transport,
+                    kept: &mut kept,
+                };
+                let bell = (self.rings && !spins).then(|| self.movers.bell().clone());
+                talk(&mut Raw::over(lent, bell, &*self.host))
+            });
+            let now = self.host.now();
+            for event in kept {
+                moving.depot.event(event, now);
+            }
+            moving.due = Some(now);
+            said
+        })
     }
 
     /// Moves messages, unless somebody else does; says whether any moved.
     fn pump(&self, haste: Haste, now: Duration) -> bool {
-        let mut moved = false;
-        loop {
-            let mut moving = match self.moving.try_lock() {
-                Ok(moving) => moving,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return moved,
-            };
-            moved |= self.step(&mut moving, haste, now);
-            drop(moving);
-            // Whoever handed in a command found the lock taken before we gave it back, or takes it; in
-            // the first case we see its command here.
-            if !self.is_called_back() {
-                return moved;
-            }
-        }
+        self.movers.try_move(|moving| self.step(moving, haste, now))
     }
 
     /// Moves messages until nothing moves; says whether anything did.
@@ -403,7 +328,7 @@ impl Progress {
             // The pulse first: what was posted before it is among the commands.
             let felt = moving.feel_pulse(now);
             let mut commands = std::mem::take(&mut moving.commands);
-            self.take_commands(&mut commands);
+            self.movers.take(&mut commands);
             let mut once = !commands.is_empty();
             commands
                 .drain(..)
@@ -420,8 +345,7 @@ impl Progress {
                 }
                 once |= moving.await_packets();
                 self.owes.store(moving.depot.owes(), Ordering::Relaxed);
-                let holds = moving.depot.is_holding();
-                self.holds.store(holds, Ordering::Relaxed);
+                self.movers.set_holds(moving.depot.is_holding());
             }
             if !once {
                 break;
@@ -431,20 +355,11 @@ impl Progress {
         moved
     }
 
-    /// Takes all commands; `commands` is empty and gives its room for the next.
-    fn take_commands(&self, commands: &mut Vec<Command>) {
-        // A look first: nearly always there are none, and a swap is dearer.
-        if self.has_commands.load(Ordering::SeqCst) {
-            self.has_commands.store(false, Ordering::SeqCst);
-            std::mem::swap(&mut *lock(&self.commands), commands);
-        }
-    }
-
     /// A turn of the thread: what it does until it rests, or ends.
     pub fn turn(&self, life: &mut Life) -> Turn {
         loop {
             life.stage = match life.stage {
-                Stage::Begins if self.ending.load(Ordering::SeqCst) => self.begin_to_leave(),
+                Stage::Begins if self.is_ending() => self.begin_to_leave(),
                 Stage::Begins => Stage::Aside {
                     patience: UNATTENDED,
                     looked: None,
@@ -458,42 +373,35 @@ impl Progress {
                 },
                 Stage::Moves => match self.moves(&mut life.idle_since) {
                     None => Stage::Begins,
-                    Some(at_most) => {
+                    Some(at_most) if self.movers.falls_asleep() => {
                         life.stage = Stage::Rests;
-                        // SeqCst: of this (writes resting, reads lent) and `lend` (writes lent,
-                        // reads resting) at least one sees the other. So it is with a worker that
-                        // leaves packets held back and looks whether the thread rests.
-                        self.resting.store(true, Ordering::SeqCst);
-                        fence(Ordering::SeqCst);
-                        let is_lent = self.lent.load(Ordering::SeqCst);
-                        if !is_lent && !self.holds.load(Ordering::Relaxed) {
-                            return Turn::Rests(self.bell.clone(), at_most);
-                        }
-                        continue;
+                        return Turn::Rests(self.movers.bell().clone(), at_most);
                     }
+                    Some(_) => Stage::Rests,
                 },
                 Stage::Rests => {
-                    self.resting.store(false, Ordering::SeqCst);
+                    self.movers.gets_up();
                     if self.rings {
                         life.idle_since = None;
                     }
                     Stage::Begins
                 }
                 Stage::Leaves(deadline) if self.has_left(deadline) => return Turn::Ends,
-                Stage::Leaves(_) => return Turn::Rests(self.bell.clone(), Some(NAPS[1])),
+                Stage::Leaves(_) => {
+                    return Turn::Rests(self.movers.bell().clone(), Some(NAPS[1]));
+                }
             };
         }
     }
 
     /// Moves messages once. Says for how long to sleep at most, if nothing has moved.
     fn moves(&self, idle_since: &mut Option<Duration>) -> Option<Option<Duration>> {
-        let (moved, wakes, busy) = {
-            let mut moving = lock(&self.moving);
+        let ((moved, wakes, busy), is_called_back) = self.movers.locked(|moving| {
             let now = self.host.now();
-            let moved = self.step(&mut moving, Haste::Now, now);
+            let moved = self.step(moving, Haste::Now, now);
             (moved, moving.depot.wakes(now), moving.is_busy())
-        };
-        if moved || self.is_called_back() {
+        });
+        if moved || is_called_back {
             *idle_since = None;
             return None;
         }
@@ -503,7 +411,7 @@ impl Progress {
         let looks = self.settings.drive == Drive::Dedicated;
         if busy && looks && idle < self.waits.look_for(self.settings.spin) {
             // Where there are more threads than cores, it is another's turn.
-            std::thread::yield_now();
+            yield_now();
             return None;
         }
         Some(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle))
@@ -537,7 +445,7 @@ impl Progress {
         if before.is_some_and(|before| looked > before) {
             patience = (2 * patience).min(NAPS[1]);
         }
-        let has_to_come = self.ending.load(Ordering::SeqCst) || self.lent.load(Ordering::SeqCst);
+        let has_to_come = self.is_ending() || self.movers.is_lent();
         if self.settings.drive != Drive::Workers || has_to_come || looked.is_zero() {
             return None;
         }
@@ -551,182 +459,318 @@ impl Progress {
         Some((Stage::Aside { patience, looked }, nap))
     }
 
-    /// Whether no worker will look; `None` if somebody moves messages just now.
+    /// Whether no worker will look, or somebody has left a command while this looked; `None` if somebody
+    /// moves messages just now.
     fn is_rank_idle(&self) -> Option<bool> {
-        let moving = match self.moving.try_lock() {
-            Ok(moving) => moving,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+        let is_idle = |moving: &mut Moving| {
+            let inbox = moving.inbox.as_ref();
+            inbox.is_none_or(|inbox| inbox.pulse().idle)
         };
-        let inbox = moving.inbox.as_ref();
-        let is_idle = inbox.is_none_or(|inbox| inbox.pulse().idle);
-        drop(moving);
-        Some(is_idle || self.is_called_back())
+        let (is_idle, is_called_back) = self.movers.try_look(is_idle)?;
+        Some(is_idle || is_called_back)
     }
 
     /// Says goodbye, and waits a second at most for it to leave.
     fn begin_to_leave(&self) -> Stage {
-        let mut moving = lock(&self.moving);
-        moving.depot.leave();
-        moving.due = Some(self.host.now());
+        self.movers.locked(|moving| {
+            moving.depot.leave();
+            moving.due = Some(self.host.now());
+        });
         Stage::Leaves(self.host.now() + Duration::from_secs(1))
     }
 
     /// Whether the goodbye has left, or the time for it is over.
     fn has_left(&self, deadline: Duration) -> bool {
-        let mut moving = lock(&self.moving);
-        self.step(&mut moving, Haste::Now, self.host.now());
-        moving.depot.is_flushed() || self.host.now() >= deadline
+        let (is_flushed, _) = self.movers.locked(|moving| {
+            self.step(moving, Haste::Now, self.host.now());
+            moving.depot.is_flushed()
+        });
+        is_flushed || self.host.now() >= deadline
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 
     /// Tells the thread to end.
     pub fn end(&self) {
-        self.ending.store(true, Ordering::SeqCst);
+        // Relaxed: the rings show it.
+        self.ending.store(true, Ordering::Relaxed);
         self.nap.ring();
-        self.bell.ring();
+        self.movers.bell().ring();
     }
 }
 
-impl Moving {
-    fn is_busy(&self) -> bool {
-        self.inbox.is_some() || !self.depot.is_flushed()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Machine, Thread};
+    use crate::sync::{Mutex, lock};
+    use crate::transport::local::{self, Local};
+    use crate::transport::raw::Sendable;
+    use crate::transport::{Limits, Payload, Room};
+    use dataflow_core::port::{Arrival, Heap, Memory, Pulse};
+    use dataflow_core::rank::Rank;
+    use smallvec::smallvec;
+    use std::collections::VecDeque;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    type Deed = Box<dyn FnOnce() + Send>;
+
+    /// A machine whose time stands still; its bells are one, and nobody waits for it. When it is asked
+    /// for the time something may happen first.
+    #[derive(Default)]
+    struct Still {
+        bell: Arc<Counted>,
+        first: Mutex<VecDeque<Option<Deed>>>,
     }
 
-    /// Says whether the depot wanted to know.
-    fn feel_pulse(&mut self, now: Duration) -> bool {
-        let inbox = self.inbox.as_ref();
-        match inbox.filter(|_| self.depot.wants_pulse(now)) {
-            Some(inbox) => self.depot.pulse(inbox.pulse()),
-            None => return false,
+    impl Host for Still {
+        fn now(&self) -> Duration {
+            let deed = lock(&self.first).pop_front().flatten();
+            deed.into_iter().for_each(|deed| deed());
+            Duration::from_secs(1)
         }
-        true
-    }
-
-    fn obey(&mut self, command: Command, now: Duration) {
-        match command {
-            Command::Open(_, _, answer) if self.inbox.is_some() => {
-                let text =
-                    "the run before is still open on this rank: its line must be closed first";
-                let refused = failure(self.transport.rank(), "malformed", text);
-                answer.give(Err(Refused::Broken(refused)));
-            }
-            Command::Open(terms, inbox, answer) => {
-                self.inbox = Some(inbox.clone());
-                self.opened = Some(answer);
-                self.depot.open(&terms, now);
-                if inbox.follows_messages() {
-                    self.depot.follow(inbox);
-                }
-            }
-            Command::Post(parcel, answer) => {
-                let expected = self.depot.post(parcel, answer.is_some());
-                let Some(answer) = answer else { return };
-                if expected.is_empty() {
-                    answer.give(());
-                }
-                let receipts = expected.into_iter().map(|key| (key, answer.clone()));
-                self.receipts.extend(receipts);
-            }
-            Command::Abort(failure) => {
-                self.depot.abort(failure);
-                self.release_posters();
-            }
-            Command::Close(own, answer) => {
-                if let Some(inbox) = &self.inbox {
-                    self.depot.pulse(inbox.pulse());
-                }
-                self.closed = Some(answer);
-                self.depot.close(own);
-            }
+        fn bell(&self) -> Arc<dyn Bell> {
+            self.bell.clone()
+        }
+        fn start(
+            &self,
+            name: String,
+            body: Box<dyn FnOnce() + Send>,
+        ) -> Result<Box<dyn Thread>, String> {
+            Machine::new().start(name, body)
         }
     }
 
-    /// Takes in what the transport has; says whether it had anything.
-    fn listen(&mut self, now: Duration) -> bool {
-        let mut heard = false;
-        for _ in 0..AT_ONCE {
-            let Some(event) = self.transport.poll() else {
-                break;
-            };
-            heard = true;
-            self.depot.event(event, now);
+    /// How often it was rung.
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Bell for Counted {
+        fn ring(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
         }
-        heard
+        fn wait(&self, _: Option<Duration>) {}
     }
 
-    /// Does what the depot wants done; says whether it wanted anything.
-    fn act(&mut self, warn: fn(&str)) -> bool {
-        let mut acted = false;
-        while let Some(action) = self.depot.next_action() {
-            acted = true;
-            self.perform(action, warn);
+    /// A transport with which something happens when nothing has arrived, while the lock is held.
+    struct Interrupted(Local, Arc<Mutex<Option<Deed>>>);
+
+    impl Transport for Interrupted {
+        fn rank(&self) -> Rank {
+            self.0.rank()
         }
-        acted
-    }
-
-    /// Asks for word of packets where something waits for it; says whether any has come.
-    fn await_packets(&mut self) -> bool {
-        let (depot, transport) = (&self.depot, &mut self.transport);
-        let heard = depot.awaited().filter(|&to| transport.awaits(to));
-        heard.count() > 0
-    }
-
-    fn perform(&mut self, action: Action, warn: fn(&str)) {
-        match action {
-            Action::Packet(to, packet) => self.transport.send(to, packet),
-            Action::Data(to, tag, payload) => self.transport.send_data(to, tag, payload),
-            Action::Receive(from, tag, room) => self.transport.receive(from, tag, room),
-            Action::Deliver(from, arrival) => {
-                self.has_delivered = true;
-                if let Some(inbox) = &self.inbox {
-                    inbox.deliver(from, arrival);
-                }
+        fn n_ranks(&self) -> usize {
+            self.0.n_ranks()
+        }
+        fn limits(&self) -> Limits {
+            self.0.limits()
+        }
+        fn send(&mut self, to: Rank, packet: Vec<u8>) {
+            self.0.send(to, packet);
+        }
+        fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
+            self.0.send_data(to, tag, payload);
+        }
+        fn receive(&mut self, from: Rank, tag: u32, room: Room) {
+            self.0.receive(from, tag, room);
+        }
+        fn awaits(&mut self, to: Rank) -> bool {
+            self.0.awaits(to)
+        }
+        fn poll(&mut self) -> Option<Event> {
+            let event = self.0.poll();
+            if event.is_none() {
+                let deed = lock(&self.1).take();
+                deed.into_iter().for_each(|deed| deed());
             }
-            Action::Opened(opened) => {
-                if opened.is_err() {
-                    self.inbox = None;
-                }
-                if let Some(answer) = self.opened.take() {
-                    answer.give(opened);
-                }
-            }
-            Action::Stop(failure) => {
-                self.release_posters();
-                if let Some(inbox) = &self.inbox {
-                    inbox.stop(failure);
-                }
-            }
-            Action::Stall => {
-                if let Some(inbox) = &self.inbox {
-                    inbox.stall();
-                }
-            }
-            // Nobody but the user can do anything about it.
-            Action::Warn(text) => warn(&text),
-            Action::Receipt(from, number) => {
-                if let Some(answer) = self.receipts.remove(&(from, number))
-                    && !self
-                        .receipts
-                        .values()
-                        .any(|other| Arc::ptr_eq(other, &answer))
-                {
-                    answer.give(());
-                }
-            }
-            Action::Closed(closed) => {
-                self.release_posters();
-                self.inbox = None;
-                if let Some(answer) = self.closed.take() {
-                    answer.give(closed);
-                }
-            }
+            event
+        }
+        fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
+            self.0.bell(host)
         }
     }
 
-    /// The run is over for those who wait until their parcel has arrived.
-    fn release_posters(&mut self) {
-        for answer in std::mem::take(&mut self.receipts).into_values() {
-            answer.give(());
+    /// A rank that has nothing to run.
+    #[derive(Debug)]
+    struct Idle;
+
+    impl Inbox for Idle {
+        fn deliver(&self, _: Rank, _: Arrival) {}
+        fn pulse(&self) -> Pulse {
+            Pulse {
+                idle: true,
+                ..Pulse::default()
+            }
         }
+        fn stop(&self, failure: Failure) {
+            panic!("{failure:?}");
+        }
+        fn stall(&self) {
+            panic!("nothing stalls");
+        }
+    }
+
+    struct OfRank {
+        progress: Arc<Progress>,
+        host: Arc<Still>,
+        when_idle: Arc<Mutex<Option<Deed>>>,
+    }
+
+    /// Ranks whose messages nobody moves but the test.
+    fn ranks(n: usize, hold: Duration) -> Vec<OfRank> {
+        let settings = Settings {
+            drive: Drive::Workers,
+            hold,
+            ..Settings::default()
+        };
+        let rank = |local: Local| {
+            let (rank, limits) = (local.rank(), local.limits());
+            let depot = Depot::new(rank, n, limits, settings.clone(), Arc::new(Heap));
+            let (host, when_idle) = (Arc::new(Still::default()), Arc::default());
+            let transport = Interrupted(local, Arc::clone(&when_idle));
+            let progress =
+                Progress::new(Box::new(transport), depot, settings.clone(), host.clone());
+            OfRank {
+                progress,
+                host,
+                when_idle,
+            }
+        };
+        local::connect(n).into_iter().map(rank).collect()
+    }
+
+    /// The same, in a run.
+    fn opened(n: usize, hold: Duration) -> Vec<OfRank> {
+        let ranks = ranks(n, hold);
+        let open = |rank: &OfRank| {
+            let answer = Answer::new(&*rank.host);
+            let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
+            rank.progress.command(open);
+            answer
+        };
+        let answers: Vec<_> = ranks.iter().map(open).collect();
+        move_all(&ranks);
+        assert!(answers.iter().all(|answer| answer.take().is_some()));
+        ranks
+    }
+
+    /// Moves messages of these ranks until nothing moves.
+    fn move_all(ranks: &[OfRank]) {
+        let pump = |rank: &OfRank| rank.progress.pump(Haste::Now, Duration::from_secs(1));
+        while ranks.iter().fold(false, |any, rank| pump(rank) | any) {}
+    }
+
+    fn parcel(to: &[u32]) -> Parcel {
+        Parcel {
+            to: to.iter().copied().map(Rank).collect(),
+            task: smallvec![7],
+            poisoned: false,
+            priority: 0,
+            flows: smallvec![],
+        }
+    }
+
+    fn post(progress: &Progress, to: u32) {
+        progress.command(Command::Post(parcel(&[to]), None));
+    }
+
+    /// What another thread does, to its end.
+    fn aside(what: impl FnOnce() + Send) {
+        thread::scope(|threads| threads.spawn(what).join().unwrap());
+    }
+
+    fn rests(progress: &Progress) -> bool {
+        matches!(progress.turn(&mut Life::default()), Turn::Rests(..))
+    }
+
+    /// Whoever came with it found the lock taken, and went away.
+    #[test]
+    fn the_thread_does_not_rest_while_a_command_lies_there() {
+        let rank = ranks(1, Duration::ZERO).remove(0);
+        let progress = rank.progress.clone();
+        *lock(&rank.when_idle) = Some(Box::new(move || aside(|| post(&progress, 0))));
+        assert!(rests(&rank.progress));
+        assert!(lock(&rank.when_idle).is_none(), "a command came");
+        let mut commands = Vec::new();
+        rank.progress.movers.take(&mut commands);
+        assert!(commands.is_empty());
+    }
+
+    #[test]
+    fn whoever_looked_at_the_depot_calls_the_thread_for_a_command_that_came_meanwhile() {
+        let rank = ranks(1, Duration::ZERO).remove(0);
+        let rings = || rank.host.bell.0.load(Ordering::SeqCst);
+        let before = rings();
+        rank.progress.with_depot(|_| {});
+        assert_eq!(rings(), before);
+        rank.progress
+            .with_depot(|_| aside(|| post(&rank.progress, 0)));
+        assert_eq!(rings(), before + 1);
+    }
+
+    /// The worker that held it back saw the thread awake, and runs a long task now.
+    #[test]
+    fn the_thread_does_not_rest_beside_packets_that_are_held_back() {
+        let ranks = opened(2, Duration::from_secs(1));
+        let [here, there] = &ranks[..] else {
+            unreachable!("there are two")
+        };
+        let looks = {
+            let progress = here.progress.clone();
+            move || {
+                progress.look();
+                post(&progress, 1);
+                progress.poll();
+                assert!(progress.movers.holds(), "it is held back");
+            }
+        };
+        // The thread asks for the time before it moves messages, and when nothing has moved.
+        *lock(&here.host.first) = [None, Some(Box::new(|| aside(looks)) as Deed)].into();
+        assert!(rests(&here.progress));
+        assert!(lock(&here.host.first).is_empty(), "a worker has looked");
+        let held = here.progress.movers.holds();
+        assert!(!held && there.progress.pump(Haste::Now, Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn whoever_waits_until_several_ranks_have_a_parcel_waits_for_the_last() {
+        let ranks = opened(3, Duration::ZERO);
+        let answer = Answer::new(&*ranks[0].host);
+        let post = Command::Post(parcel(&[1, 2]), Some(answer.clone()));
+        ranks[0].progress.command(post);
+        move_all(&ranks[..2]);
+        assert!(answer.take().is_none(), "rank 2 has not got it");
+        move_all(&ranks);
+        assert!(answer.take().is_some());
+    }
+
+    /// Its word came while the other rank listened to nothing but the bare transport.
+    #[test]
+    fn what_came_for_the_protocol_while_the_transport_was_lent_is_heard_afterwards() {
+        let ranks = ranks(2, Duration::ZERO);
+        let [here, there] = &ranks[..] else {
+            unreachable!("there are two")
+        };
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                // It says so to its neighbours in the tree.
+                let _ = there.progress.begin_to_leave();
+                let bytes = Sendable::new(vec![7]);
+                there.progress.lend(true, |raw| raw.send(Rank(0), &bytes))
+            });
+            let receive = |raw: &mut Raw<'_>| raw.receive(Rank(1), Heap.allocate(1));
+            let received = here.progress.lend(true, receive).unwrap().unwrap();
+            assert_eq!(received.bytes(), [7]);
+        });
+        let answer = Answer::new(&*here.host);
+        let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
+        here.progress.command(open);
+        let Some(Err(Refused::Broken(failure))) = answer.take() else {
+            panic!("rank 1 has left, and nobody knows")
+        };
+        assert!(failure.message.contains("rank 1 has left"), "{failure:?}");
     }
 }

@@ -1,0 +1,189 @@
+//! Moving: what is under the lock, and what whoever has it does with transport and depot.
+
+use super::{Closed, Command, Opened};
+use crate::depot::{Action, Depot, Refused};
+use crate::failure;
+use crate::host::Answer;
+use crate::transport::Transport;
+use dataflow_core::port::Inbox;
+use dataflow_core::rank::Rank;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Events taken in one go, so that others get their turn.
+pub(super) const AT_ONCE: usize = 256;
+
+/// What is under the lock.
+pub(super) struct Moving {
+    pub transport: Box<dyn Transport>,
+    pub depot: Depot,
+    pub inbox: Option<Arc<dyn Inbox>>,
+    opened: Option<Arc<Answer<Opened>>>,
+    closed: Option<Arc<Answer<Closed>>>,
+    receipts: BTreeMap<(Rank, u32), Arc<Answer<()>>>,
+    /// Room for commands; empty.
+    pub commands: Vec<Command>,
+    /// When the depot wants to be driven, if nothing happens before.
+    pub due: Option<Duration>,
+    /// Whether data for tasks have come since somebody asked.
+    pub has_delivered: bool,
+}
+
+impl Moving {
+    pub fn new(transport: Box<dyn Transport>, depot: Depot) -> Self {
+        Moving {
+            transport,
+            depot,
+            inbox: None,
+            opened: None,
+            closed: None,
+            receipts: BTreeMap::new(),
+            commands: Vec::new(),
+            due: None,
+            has_delivered: false,
+        }
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.inbox.is_some() || !self.depot.is_flushed()
+    }
+
+    /// Says whether the depot wanted to know.
+    pub fn feel_pulse(&mut self, now: Duration) -> bool {
+        let inbox = self.inbox.as_ref();
+        match inbox.filter(|_| self.depot.wants_pulse(now)) {
+            Some(inbox) => self.depot.pulse(inbox.pulse()),
+            None => return false,
+        }
+        true
+    }
+
+    pub fn obey(&mut self, command: Command, now: Duration) {
+        match command {
+            Command::Open(_, _, answer) if self.inbox.is_some() => {
+                let text =
+                    "the run before is still open on this rank: its line must be closed first";
+                let refused = failure(self.transport.rank(), "malformed", text);
+                answer.give(Err(Refused::Broken(refused)));
+            }
+            Command::Open(terms, inbox, answer) => {
+                self.inbox = Some(inbox.clone());
+                self.opened = Some(answer);
+                self.depot.open(&terms, now);
+                if inbox.follows_messages() {
+                    self.depot.follow(inbox);
+                }
+            }
+            Command::Post(parcel, answer) => {
+                let expected = self.depot.post(parcel, answer.is_some());
+                let Some(answer) = answer else { return };
+                if expected.is_empty() {
+                    answer.give(());
+                }
+                let receipts = expected.into_iter().map(|key| (key, answer.clone()));
+                self.receipts.extend(receipts);
+            }
+            Command::Abort(failure) => {
+                self.depot.abort(failure);
+                self.release_posters();
+            }
+            Command::Close(own, answer) => {
+                if let Some(inbox) = &self.inbox {
+                    self.depot.pulse(inbox.pulse());
+                }
+                self.closed = Some(answer);
+                self.depot.close(own);
+            }
+        }
+    }
+
+    /// Takes in what the transport has; says whether it had anything.
+    pub fn listen(&mut self, now: Duration) -> bool {
+        let mut heard = false;
+        for _ in 0..AT_ONCE {
+            let Some(event) = self.transport.poll() else {
+                break;
+            };
+            heard = true;
+            self.depot.event(event, now);
+        }
+        heard
+    }
+
+    /// Does what the depot wants done; says whether it wanted anything.
+    pub fn act(&mut self, warn: fn(&str)) -> bool {
+        let mut acted = false;
+        while let Some(action) = self.depot.next_action() {
+            acted = true;
+            self.perform(action, warn);
+        }
+        acted
+    }
+
+    /// Asks for word of packets where something waits for it; says whether any has come.
+    pub fn await_packets(&mut self) -> bool {
+        let (depot, transport) = (&self.depot, &mut self.transport);
+        let heard = depot.awaited().filter(|&to| transport.awaits(to));
+        heard.count() > 0
+    }
+
+    fn perform(&mut self, action: Action, warn: fn(&str)) {
+        match action {
+            Action::Packet(to, packet) => self.transport.send(to, packet),
+            Action::Data(to, tag, payload) => self.transport.send_data(to, tag, payload),
+            Action::Receive(from, tag, room) => self.transport.receive(from, tag, room),
+            Action::Deliver(from, arrival) => {
+                self.has_delivered = true;
+                if let Some(inbox) = &self.inbox {
+                    inbox.deliver(from, arrival);
+                }
+            }
+            Action::Opened(opened) => {
+                if opened.is_err() {
+                    self.inbox = None;
+                }
+                if let Some(answer) = self.opened.take() {
+                    answer.give(opened);
+                }
+            }
+            Action::Stop(failure) => {
+                self.release_posters();
+                if let Some(inbox) = &self.inbox {
+                    inbox.stop(failure);
+                }
+            }
+            Action::Stall => {
+                if let Some(inbox) = &self.inbox {
+                    inbox.stall();
+                }
+            }
+            // Nobody but the user can do anything about it.
+            Action::Warn(text) => warn(&text),
+            Action::Receipt(from, number) => {
+                if let Some(answer) = self.receipts.remove(&(from, number))
+                    && !self
+                        .receipts
+                        .values()
+                        .any(|other| Arc::ptr_eq(other, &answer))
+                {
+                    answer.give(());
+                }
+            }
+            Action::Closed(closed) => {
+                self.release_posters();
+                self.inbox = None;
+                if let Some(answer) = self.closed.take() {
+                    answer.give(closed);
+                }
+            }
+        }
+    }
+
+    /// The run is over for those who wait until their parcel has arrived.
+    fn release_posters(&mut self) {
+        for answer in std::mem::take(&mut self.receipts).into_values() {
+            answer.give(());
+        }
+    }
+}
