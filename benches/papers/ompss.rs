@@ -86,7 +86,7 @@ pub const SYSTEMS: [System; 3] = [
         level: 820.0,
         figures: ["002-fig5", "002-fig6"],
         ahead: [2.0, 4.0],
-        factor: 0.70,
+        factor: 0.594,
         steps: 9,
     },
 ];
