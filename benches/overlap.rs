@@ -24,6 +24,7 @@
 #[path = "overlap/compare.rs"]
 mod compare;
 #[path = "overlap/spaces.rs"]
+#[allow(dead_code, reason = "the bench papers has kernels of its own")]
 mod spaces;
 #[path = "overlap/world.rs"]
 mod world;

@@ -5,13 +5,15 @@
 //! Every other routine, by the same count, where whatever is posted crosses: `traffic`, among the
 //! tests of `dataflow-linalg`.
 
+#[path = "../benches/overlap/held.rs"]
+mod held;
 #[path = "../benches/overlap/spaces.rs"]
 #[allow(dead_code, reason = "the bench runs another space, too")]
 mod spaces;
 #[path = "../benches/overlap/world.rs"]
 mod world;
 
-use dataflow::core::port::{Block, Context, Courier, Heap, Memory};
+use dataflow::core::port::{Context, Courier, Heap, Lengths, Memory};
 use dataflow::core::run_across;
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
@@ -20,9 +22,9 @@ use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
 use dataflow::mpi::{Counters, Settings};
 use dataflow::prelude::*;
+use held::{Counting, Held};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use world::on_ranks;
 
 type Tile = (usize, usize);
@@ -164,68 +166,26 @@ fn activations_of_fine_tiles_share_packets() {
     assert!(shared >= 2.0, "{shared:.2} activations in a packet");
 }
 
-/// Counts the bytes of its blocks that are alive.
-#[derive(Default)]
-struct Counting {
-    alive: AtomicUsize,
-    peak: AtomicUsize,
-}
-
-struct Counted {
-    block: Box<dyn Block>,
-    memory: Arc<Counting>,
-}
-
-/// One rank's.
-struct Counter(Arc<Counting>);
-
-impl Memory for Counter {
-    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
-        let memory = self.0.clone();
-        let alive = memory.alive.fetch_add(bytes, Ordering::SeqCst) + bytes;
-        memory.peak.fetch_max(alive, Ordering::SeqCst);
-        let block = Heap.allocate(bytes);
-        Box::new(Counted { block, memory })
-    }
-}
-
-impl Block for Counted {
-    fn bytes(&self) -> &[u8] {
-        self.block.bytes()
-    }
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.block.bytes_mut()
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let bytes = self.block.bytes().len();
-        self.memory.alive.fetch_sub(bytes, Ordering::SeqCst);
-    }
-}
-
 /// The largest share of a rank's own part that its tiles and what it received take, in bytes: the
 /// part, and the most that was alive at once.
 fn resident(weather: Weather, size: (usize, usize), settings: &Settings) -> Vec<(usize, usize)> {
-    let counters: Vec<Arc<Counting>> = (0..4).map(|_| Arc::default()).collect();
-    let counter = move |rank: Rank| Counter(counters[rank.0 as usize].clone());
+    let counters: Vec<Arc<Held>> = (0..4).map(|_| Arc::default()).collect();
+    let counter = move |rank: Rank| Counting {
+        held: counters[rank.0 as usize].clone(),
+        memory: Heap,
+    };
     let received = counter.clone();
     let memory = move |rank| -> Arc<dyn Memory> { Arc::new(received(rank)) };
     let resident = on_ranks(weather, 4, settings, memory, move |world, messenger| {
         let rank = messenger.rank();
-        let Counter(counting) = counter(rank);
+        let held = counter(rank).held;
         let a = part(size, (2, 2), rank, Arc::new(counter(rank)));
-        let own = counting.alive.load(Ordering::SeqCst);
+        let own = held.now();
         let factor = Factor::new(&a, Backend::Faer).unwrap();
         let workers = VirtualWorkers::new(world, rank, 2);
         run_across(&factor, &Context::new(&workers).across(messenger)).unwrap();
-        assert_eq!(
-            counting.alive.load(Ordering::SeqCst),
-            own,
-            "all that came is gone"
-        );
-        (own, counting.peak.load(Ordering::SeqCst))
+        assert_eq!(held.now(), own, "all that came is gone");
+        (own, held.peak())
     });
     resident.unwrap()
 }
@@ -250,12 +210,16 @@ fn a_rank_never_holds_half_as_much_again_as_its_part() {
 /// a rank held, and the virtual seconds that it took.
 fn held_in_virtual_time(nt: usize, lookahead: Option<u32>) -> (usize, f64) {
     const N_RANKS: u32 = 16;
-    let counters: Vec<Arc<Counting>> = (0..N_RANKS).map(|_| Arc::default()).collect();
+    let counters: Vec<Arc<Held>> = (0..N_RANKS).map(|_| Arc::default()).collect();
     let received = counters.clone();
     let memory = move |rank: Rank| -> Arc<dyn Memory> {
-        Arc::new(Counter(received[rank.0 as usize].clone()))
+        Arc::new(Counting {
+            held: received[rank.0 as usize].clone(),
+            memory: Lengths,
+        })
     };
     let settings = Settings::default();
+    let kernels = spaces::Kernels::measured().unwrap();
     let ran = on_ranks(
         Weather::default(),
         N_RANKS,
@@ -263,16 +227,14 @@ fn held_in_virtual_time(nt: usize, lookahead: Option<u32>) -> (usize, f64) {
         memory,
         move |world, messenger| {
             let rank = messenger.rank();
-            let space = spaces::Cholesky::on(N_RANKS, nt, lookahead, rank).unwrap();
+            let space = spaces::Cholesky::on(N_RANKS, nt, lookahead, &kernels, rank).unwrap();
             let workers = VirtualWorkers::new(world, rank, 4);
             run_across(&space, &Context::new(&workers).across(messenger)).unwrap();
             world.now()
         },
     );
     let last = ran.unwrap().into_iter().max().unwrap();
-    let peaks = counters
-        .iter()
-        .map(|counter| counter.peak.load(Ordering::SeqCst));
+    let peaks = counters.iter().map(|held| held.peak());
     (peaks.max().unwrap(), last.as_secs_f64())
 }
 

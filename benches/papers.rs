@@ -1,0 +1,373 @@
+//! The machines of the papers: their curves beside simulated ones, and machines larger than theirs.
+//!
+//! ```console
+//! $ cargo bench --bench papers -- 000               # Figures 8, 10 and 11 of paper 000, minutes
+//! $ cargo bench --bench papers -- lookahead         # held tiles and time with and without a bound
+//! $ cargo bench --bench papers -- --help
+//! ```
+//!
+//! The real engine and protocol run in virtual time on machines of `papers/machines.json`: one thread
+//! here, so the tables are the same on every machine, however busy it is. Rates of kernels are inputs
+//! and each machine has one factor that was chosen for one published number; the output says which.
+//!
+//! # Elsewhere
+//! Numbers and what could not be reproduced: `benches/README.md`. The rest: a file each for a paper
+//! under `benches/papers/`; a question and its answer in `run.rs`; machines in `machine.rs`.
+
+#[path = "papers/dague.rs"]
+mod dague;
+#[path = "papers/ductteip.rs"]
+mod ductteip;
+#[path = "papers/figure.rs"]
+mod figure;
+#[path = "papers/freddo.rs"]
+mod freddo;
+#[path = "overlap/held.rs"]
+#[allow(dead_code, reason = "tests also look in between")]
+mod held;
+#[path = "papers/lookahead.rs"]
+mod lookahead;
+#[path = "papers/machine.rs"]
+mod machine;
+#[path = "papers/ompss.rs"]
+mod ompss;
+#[path = "papers/plot.rs"]
+mod plot;
+#[path = "papers/protocol.rs"]
+mod protocol;
+#[path = "papers/run.rs"]
+mod run;
+#[path = "overlap/spaces.rs"]
+#[allow(dead_code, reason = "the bench overlap runs another space, too")]
+mod spaces;
+#[path = "overlap/world.rs"]
+mod world;
+
+use clap::{Parser, Subcommand};
+use figure::Figure;
+use machine::Machine;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use world::Outcome;
+
+/// The machines of the papers, simulated.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+    /// Every third point only
+    #[arg(long, global = true)]
+    quick: bool,
+    /// JSON objects, one a line, instead of tables
+    #[arg(long, global = true)]
+    json: bool,
+    /// A folder for pictures
+    #[arg(long, global = true, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
+    /// What cargo passes
+    #[arg(long, hide = true, global = true)]
+    bench: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Paper 000: Cholesky on Griffon
+    #[command(name = "000")]
+    Dague {
+        /// Also a program of a rank a core that knows no tasks
+        #[arg(long)]
+        flat: bool,
+        /// 8, 10, 11a, 11b [default: all]
+        figures: Vec<String>,
+    },
+    /// Paper 001: Cholesky on Tintin, ranks as hosts or as cores
+    #[command(name = "001")]
+    Ductteip {
+        /// Also a program of a rank a core that knows no tasks
+        #[arg(long)]
+        flat: bool,
+        /// 12, 13, table5 [default: all]
+        figures: Vec<String>,
+    },
+    /// Paper 002: policies on NUMA machines
+    #[command(name = "002")]
+    Ompss {
+        /// 3a, 3b, 4a, 4b, 5, 6 [default: all]
+        figures: Vec<String>,
+    },
+    /// Paper 004: speed-ups on CyTera
+    #[command(name = "004")]
+    Freddo {
+        /// Another order than 61,440, whose 1.7 · 10⁷ tasks take minutes a point
+        #[arg(long)]
+        n: Option<usize>,
+    },
+    /// One factorisation on a machine of very many ranks
+    Large {
+        #[arg(long, default_value_t = 200_000)]
+        n: usize,
+        #[arg(long, default_value_t = 1000)]
+        nb: usize,
+        /// Ranks a side
+        #[arg(long, default_value_t = 100)]
+        side: u32,
+        /// Workers of a rank
+        #[arg(long, default_value_t = 32)]
+        workers: usize,
+        /// How far panels run ahead; without a bound by default
+        #[arg(long)]
+        lookahead: Option<u32>,
+    },
+    /// Opening, telling many and closing, with very many ranks of a worker each
+    Protocol {
+        #[arg(long, default_value_t = 10_000)]
+        ranks: u32,
+        /// How many ranks a datum of rank 0 goes to
+        #[arg(long, default_value_t = 630)]
+        told: u32,
+        #[arg(long, default_value_t = 5)]
+        steps: u32,
+    },
+    /// Held tiles and time on Griffon with panels that run ahead by so many columns
+    Lookahead {
+        /// Tiles of order 340 a side
+        #[arg(long, default_value_t = 160)]
+        nt: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.answer() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Arguments {
+    fn answer(&self) -> Outcome {
+        match &self.what {
+            What::Dague { flat, figures } => self.dague(*flat, figures),
+            What::Ductteip { flat, figures } => self.ductteip(*flat, figures),
+            What::Ompss { figures } => self.ompss(figures),
+            What::Freddo { n } => {
+                let machine = Machine::named("cytera")?;
+                self.introduce(&machine);
+                self.show(|| freddo::speedups(&machine, *n, self.quick))
+            }
+            What::Lookahead { nt } => self.lookahead(*nt),
+            &What::Large {
+                n,
+                nb,
+                side,
+                workers,
+                lookahead,
+            } => self.large(run::Question {
+                grid: (side, side),
+                workers,
+                lookahead,
+                ..run::Question::hybrid(&Machine::named("large")?, n, nb, 1)?
+            }),
+            &What::Protocol { ranks, told, steps } => self.protocol(protocol::Question {
+                n_ranks: ranks,
+                told: told.min(ranks),
+                steps,
+            }),
+        }
+    }
+
+    fn dague(&self, flat: bool, figures: &[String]) -> Outcome {
+        let machine = Machine::named("griffon")?;
+        self.introduce(&machine);
+        let wanted = dague::Wanted {
+            quick: self.quick,
+            flat,
+        };
+        type Draw = fn(&Machine, dague::Wanted) -> Outcome<Figure>;
+        let all: [(&str, Draw); 4] = [
+            ("8", dague::problem_scaling),
+            ("10", dague::weak_scaling),
+            ("11a", dague::strong_hosts),
+            ("11b", dague::strong_cores),
+        ];
+        for (name, draw) in all {
+            if figures.is_empty() || figures.iter().any(|figure| figure == name) {
+                self.show(|| draw(&machine, wanted))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ductteip(&self, flat: bool, figures: &[String]) -> Outcome {
+        let is_wanted =
+            |name: &str| figures.is_empty() || figures.iter().any(|figure| figure == name);
+        let tintin = Machine::named("tintin")?;
+        if is_wanted("12") || is_wanted("13") {
+            self.introduce(&tintin);
+        }
+        if is_wanted("12") {
+            self.show(|| ductteip::strong(&tintin, self.quick, flat))?;
+        }
+        if is_wanted("13") {
+            self.show(|| ductteip::weak(&tintin, self.quick, flat))?;
+        }
+        if is_wanted("table5") {
+            let rackham = Machine::named("rackham")?;
+            self.introduce(&rackham);
+            println!("\n| Table 5 | messages | most of a rank | seconds |");
+            println!("|---|---|---|---|");
+            for column in ductteip::hybrid_and_flat(&rackham)? {
+                let run::Answer {
+                    counters,
+                    most_messages,
+                    seconds,
+                    ..
+                } = column.answer;
+                println!(
+                    "| {} | {} | {most_messages} | {seconds:.1} |",
+                    column.name, counters.messages
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn ompss(&self, figures: &[String]) -> Outcome {
+        for system in &ompss::SYSTEMS {
+            for is_inverse in [false, true] {
+                let name = system.figure_name(is_inverse);
+                if !figures.is_empty() && figures.iter().all(|figure| figure != name) {
+                    continue;
+                }
+                if !self.json {
+                    println!(
+                        "Rates of kernels are multiplied by {}, chosen for the published level.",
+                        system.factor
+                    );
+                }
+                self.show(|| system.figure(is_inverse, self.quick))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn large(&self, question: run::Question) -> Outcome {
+        let answer = question.simulate()?;
+        let run::Answer {
+            seconds,
+            tasks,
+            counters,
+            cost,
+            ..
+        } = answer;
+        println!(
+            "N = {}, nb = {}, {} × {} ranks × {} workers: {tasks} tasks, {} messages, {} packets",
+            question.n,
+            question.nb,
+            question.grid.0,
+            question.grid.1,
+            question.workers,
+            counters.messages,
+            counters.packets,
+        );
+        println!(
+            "virtual: {seconds:.3} s, {:.3} of GEMM peak ({:.1} TFLOP/s)",
+            answer.rate() / question.machine.peak(question.cores()),
+            answer.rate() * 1e-12,
+        );
+        println!(
+            "here: {:.1} s, {:.0} tasks a second, {:.0} events a second, {:.2} GB",
+            cost.seconds,
+            tasks as f64 / cost.seconds,
+            answer.events() as f64 / cost.seconds,
+            cost.bytes as f64 * 1e-9,
+        );
+        Ok(())
+    }
+
+    fn protocol(&self, question: protocol::Question) -> Outcome {
+        let answer = question.simulate(&Machine::named("large")?)?;
+        println!(
+            "{} ranks, {} told a tile of 8 MB, {} steps:",
+            question.n_ranks, question.told, question.steps
+        );
+        let told = answer.told.saturating_sub(answer.made);
+        let closing = answer.closed - answer.computed;
+        println!(
+            "virtual: opened after {:?}, told within {told:?}, computed after {:?}, closed within {closing:?}",
+            answer.opened, answer.computed,
+        );
+        let protocol::Answer {
+            counters,
+            cost,
+            tasks,
+            ..
+        } = answer;
+        println!(
+            "{tasks} tasks, {} messages, {} packets; here: {:.1} s, {:.1} KiB a rank",
+            counters.messages,
+            counters.packets,
+            cost.seconds,
+            cost.bytes as f64 / 1024.0 / f64::from(question.n_ranks),
+        );
+        Ok(())
+    }
+
+    fn lookahead(&self, nt: usize) -> Outcome {
+        let machine = Machine::named("griffon")?;
+        self.introduce(&machine);
+        let rows = lookahead::compare(&machine, (nt, 340), 81)?;
+        println!(
+            "\n| columns ahead | MB held by the fullest rank | of no bound | seconds | of no bound |"
+        );
+        println!("|---|---|---|---|---|");
+        let Some(unbounded) = rows.first() else {
+            return Ok(());
+        };
+        for row in &rows {
+            let columns = row
+                .columns
+                .map_or("no bound".into(), |columns| columns.to_string());
+            println!(
+                "| {columns} | {:.0} | {:.2} | {:.3} | {:.3} |",
+                row.held as f64 * 1e-6,
+                row.held as f64 / unbounded.held as f64,
+                row.seconds,
+                row.seconds / unbounded.seconds,
+            );
+        }
+        Ok(())
+    }
+
+    /// Says of a machine what it is and what was calibrated.
+    fn introduce(&self, machine: &Machine) {
+        if self.json {
+            return;
+        }
+        machine.about.iter().for_each(|line| println!("{line}"));
+        println!(
+            "All rates of kernels are multiplied by {}, chosen for: {}.",
+            machine.factor, machine.calibrated
+        );
+    }
+
+    fn show(&self, draw: impl FnOnce() -> Outcome<Figure>) -> Outcome {
+        let start = Instant::now();
+        let figure = draw()?;
+        match self.json {
+            true => println!("{}", figure.json()),
+            false => {
+                figure.print();
+                println!("\n({:.0} s of real time)", start.elapsed().as_secs_f64());
+            }
+        }
+        match &self.svg {
+            Some(folder) => figure.save(folder),
+            None => Ok(()),
+        }
+    }
+}
