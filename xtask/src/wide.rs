@@ -64,6 +64,11 @@ pub fn miri(steps: &mut Steps, filter: Option<String>) {
         let seeds = format!("-Zmiri-many-seeds=0..{N_SEEDS}");
         all.push(under_miri(&name, &seeds, &["--test", binary, filter]));
     }
+    for (binary, filter) in FORGETFUL {
+        let name = format!("{binary}: {filter}, leaks allowed");
+        let selected = ["--test", binary, filter, "--", "--ignored"];
+        all.push(under_miri(&name, "-Zmiri-ignore-leaks", &selected));
+    }
     // Each is one thread for Miri, whatever the tests start.
     steps.side_by_side(all);
 }
@@ -72,6 +77,9 @@ pub fn miri(steps: &mut Steps, filter: Option<String>) {
 /// is about. A seed is a schedule, and what weak memory lets each thread see.
 const RACING: [(&str, &str); 2] = [("failures", "cancel"), ("ranks", "without_data")];
 const N_SEEDS: usize = 4;
+
+/// Where the core forgets on purpose what panics when it is dropped: Miri calls that a leak.
+const FORGETFUL: [(&str, &str); 1] = [("failures", "data_payloads")];
 
 /// The core's data under Miri, for `cargo xtask test`; everything takes Miri the better part of an hour.
 pub fn miri_smoke(steps: &mut Steps) {
