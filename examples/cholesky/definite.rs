@@ -203,6 +203,9 @@ fn is_simulated<T: Scalar>(
     settings: &Settings<Own>,
     outcome: &mut Outcome,
 ) -> Result<bool, Failure> {
+    if settings.simulate.is_none() {
+        return Ok(false);
+    }
     if settings.simulate == Some(Simulation::Time) && settings.own.levels == Some(2) {
         return Err(Failure::refused(
             "--simulate time: tasks in two levels are not simulated",

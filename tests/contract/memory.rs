@@ -1,8 +1,8 @@
 //! What runs take of memory beside what their plans say.
 //!
 //! A process is measured from outside: peak resident memory of a run less that of the smallest run of
-//! the same program. Both bounds hold but for the code of the program itself, which the smallest run does
-//! not reach.
+//! the same program. What lies between the plan and that depends on the schedule, so the second bound is
+//! wide; the first holds for any, but for the code of the program itself.
 
 use crate::ended::*;
 
@@ -60,6 +60,6 @@ fn a_run_takes_what_its_plan_says_at_most_and_not_much_less() {
         let took = peak(example, &large).saturating_sub(peak(example, &[flags, SMALLEST].concat()));
         let what = format!("{example} {large:?}: told {told} bytes, took {took}");
         assert!(took <= told + CODE, "{what}");
-        assert!(told <= took + took / 3 + CODE, "{what}");
+        assert!(told <= 2 * took, "{what}");
     }
 }

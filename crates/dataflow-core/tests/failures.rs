@@ -436,7 +436,10 @@ impl TaskSpace for Foreign {
 /// Each of these ended the process: they panic where no guard stood. And where none did, a thread was
 /// taken for one that is inside a body, and refused every later run.
 #[test]
-#[cfg_attr(miri, ignore = "payloads that panic are forgotten, a leak for Miri: a step of its own")]
+#[cfg_attr(
+    miri,
+    ignore = "payloads that panic are forgotten, a leak for Miri: a step of its own"
+)]
 fn data_payloads_and_names_that_panic_end_the_run_and_nothing_else() {
     let panics: [fn(u64) -> Result<(), TaskError>; 5] = [
         |_| panic!("a body panics"),
