@@ -157,7 +157,7 @@ fn messages_that_came_before_they_were_posted_are_told() {
     assert!(
         wrong
             .to_string()
-            .contains("1 messages seem to come before they were posted, by up to 50 ns")
+            .contains("Messages that seem to come before they were posted: 1, by up to 50 ns")
     );
     assert_eq!(told(25).backwards, (0, 0));
 }
@@ -427,7 +427,7 @@ fn what_does_not_fit_is_counted() {
     );
     assert_eq!(trace.slices().count(), CHUNK);
     let told = trace.explanation().to_string();
-    let missing = format!("{} records found no room", n + 1 - CHUNK);
+    let missing = format!("Records that found no room: {}.", n + 1 - CHUNK);
     assert!(told.contains(&missing), "{told}");
     // The room is there again for the next.
     run(

@@ -256,12 +256,15 @@ impl fmt::Display for Explanation {
             let most = time(most);
             writeln!(
                 f,
-                "{n} messages seem to come before they were posted, by up to {most}: clocks of ranks differ by more than was found."
+                "Messages that seem to come before they were posted: {n}, by up to {most}. The clocks of ranks differ by more than was found."
             )?;
         }
         match self.missing {
             0 => Ok(()),
-            n => writeln!(f, "{n} records found no room: all this is of the others."),
+            n => writeln!(
+                f,
+                "Records that found no room: {n}. All this is of the others."
+            ),
         }
     }
 }
