@@ -13,9 +13,10 @@
 //! In place, from files: [`linalg`](crate::linalg).
 
 use crate::Runtime;
+use crate::factored::steps::AUTO;
 use crate::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
+use crate::place::expect_square;
 use crate::place::{Place, array, array_of, expect_rows, is_small, of_columns};
-use crate::tiled::{AUTO, expect_square};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;

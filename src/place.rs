@@ -7,7 +7,6 @@
 //! tall and skinny cut nothing: they have bits of their own.
 
 use crate::Runtime;
-use crate::tiled::expect_square;
 use dataflow_core::data::Version;
 use dataflow_core::port::{Executor, Heap, Inline, Memory};
 use dataflow_linalg::kernel::LARGEST_WHOLE;
@@ -139,6 +138,16 @@ pub(crate) fn of_columns<T: Scalar, R: Data<Elem = T>, D: Dimension>(
         _ => x.into_dyn(),
     };
     x.into_dimensionality::<D>().map_err(wrong)
+}
+
+/// Fails unless a matrix of this shape is square.
+pub(crate) fn expect_square((m, n): (usize, usize)) -> Result<(), LinalgError> {
+    match m == n {
+        true => Ok(()),
+        false => Err(LinalgError::Shape(format!(
+            "matrix is {m} x {n} (must be square)"
+        ))),
+    }
 }
 
 /// Fails unless right-hand sides have a row for each of a matrix of this order.

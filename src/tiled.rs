@@ -9,17 +9,15 @@
 //! # Elsewhere
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
+use crate::factored::steps::{AUTO, alike};
 use crate::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
-use crate::place::expect_rows;
+use crate::place::{expect_rows, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;
-use dataflow_linalg::matrix::{Entries, Layout, LayoutError, Structure, TiledMatrix};
+use dataflow_linalg::matrix::{Entries, Layout, Structure, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu};
-
-/// The kernels of all calls.
-pub(crate) const AUTO: Backend = Backend::Auto;
 
 /// Linear algebra on tiled matrices; nothing is changed in place (factors that are kept take the
 /// matrix), results are cut and spread like the matrix.
@@ -296,15 +294,6 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 }
 
-/// A layout, cut into tiles of the same format and spread over the same grid as a matrix.
-pub(crate) fn alike<T: Scalar>(
-    a: &TiledMatrix<T>,
-    layout: Result<Layout, LayoutError>,
-) -> Result<Layout, LinalgError> {
-    let layout = layout?.with_format(a.format());
-    Ok(layout.distributed(*a.distribution(), a.layout().rank())?)
-}
-
 /// A matrix with the given entries.
 fn filled<T: Scalar>(
     layout: Layout,
@@ -332,14 +321,4 @@ fn whole<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<TiledMatrix
         alike(a, Layout::general(a.rows(), a.cols(), a.nb()))?,
         on,
     )
-}
-
-/// Fails unless a matrix of this shape is square.
-pub(crate) fn expect_square((m, n): (usize, usize)) -> Result<(), LinalgError> {
-    match m == n {
-        true => Ok(()),
-        false => Err(LinalgError::Shape(format!(
-            "matrix is {m} x {n} (must be square)"
-        ))),
-    }
 }

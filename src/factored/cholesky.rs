@@ -2,10 +2,12 @@
 //! in tiles.
 
 use super::steps;
+use super::steps::{AUTO, alike};
+use crate::place::expect_square;
 use crate::place::{
     Place, SMALL, array, array_of, array_of_hermitian, expect_rows, heap, is_small, of_columns,
 };
-use crate::tiled::{AUTO, alike, copy, expect_square};
+use crate::tiled::copy;
 use dataflow_core::data::Version;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;

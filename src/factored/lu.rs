@@ -2,8 +2,9 @@
 
 use super::steps;
 use crate::dense::Lu;
+use crate::place::expect_square;
 use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
-use crate::tiled::{copy, expect_square};
+use crate::tiled::copy;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::Op;

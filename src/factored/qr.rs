@@ -5,9 +5,10 @@
 //! LAPACK's `gels` takes it: least squares need no other.
 
 use super::steps;
+use super::steps::alike;
 use super::steps::options;
 use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
-use crate::tiled::{alike, copy};
+use crate::tiled::copy;
 use dataflow_core::port::Executor;
 use dataflow_linalg::kernel::Op;
 use dataflow_linalg::matrix::convert::NdarrayEntries;

@@ -2,18 +2,32 @@
 //! [`linalg`](crate::linalg) of this room.
 
 use crate::collective::Gather;
-use crate::tiled::{AUTO, alike};
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::condition::inverse_norm;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::kernel::Op;
+use dataflow_linalg::kernel::{Backend, Op};
 use dataflow_linalg::matrix::norm::{Norm, norm};
-use dataflow_linalg::matrix::{Layout, TiledMatrix};
+use dataflow_linalg::matrix::{Layout, LayoutError, TiledMatrix};
 use dataflow_linalg::product::{Operand, gemm};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{LinalgError, cholesky, lu, qr};
+
+/// The kernels of all calls.
+pub(crate) const AUTO: Backend = Backend::Auto;
+
+/// A layout, cut into tiles of the same format and spread over the same grid as a matrix.
+pub(crate) fn alike<T: Scalar>(
+    a: &TiledMatrix<T>,
+    layout: Result<Layout, LayoutError>,
+) -> Result<Layout, LinalgError> {
+    let spread = layout.and_then(|layout| {
+        let layout = layout.with_format(a.format());
+        layout.distributed(*a.distribution(), a.layout().rank())
+    });
+    spread.map_err(|error| LinalgError::Shape(error.to_string()))
+}
 
 /// ‖A‖₁
 pub(crate) fn one_norm<T: Scalar>(

@@ -11,11 +11,13 @@
 //! Whatever lies directly in a `src/` of a crate or of the root, `lib.rs` excepted, must be on the map.
 
 mod cargo;
+mod circles;
 mod markdown;
 mod rust;
 mod tree;
 
 use cargo::{metadata, wrong_dependencies};
+use circles::circles;
 use markdown::{links, read_map, resolve};
 use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
 use std::collections::BTreeSet;
@@ -120,10 +122,6 @@ const DOORS: &[(&str, &[&str])] = &[
 /// Files that take such things beside the door, and why they may.
 const BESIDE_THE_DOOR: &[(&str, &str)] = &[
     (
-        "crates/dataflow-core/src/trace/tracer",
-        "whether to note, and counts: they order nothing",
-    ),
-    (
         "crates/dataflow-numa/src/barrier",
         "a fence of the compiler is none that models know",
     ),
@@ -151,6 +149,54 @@ const BESIDE_THE_DOOR: &[(&str, &str)] = &[
     (
         "crates/dataflow-mpi/src/waits",
         "a number for each thread is static, which those of models cannot be",
+    ),
+];
+
+/// Modules of a crate that use each other in a circle, and why they may. No others do.
+const CIRCLES: &[(&str, &[&str], &str)] = &[
+    (
+        "crates/dataflow-core/src/",
+        &["engine", "monitor", "port"],
+        "the ports speak of the engine's jobs, the engine runs on the ports",
+    ),
+    (
+        "crates/dataflow-numa/src/",
+        &["pool", "worker"],
+        "a worker that waits inside a body works in its pool as a worker of that pool",
+    ),
+    (
+        "crates/dataflow-mpi/src/",
+        &[
+            "transport/simulated/here",
+            "transport/simulated/network",
+            "transport/simulated/place",
+            "transport/simulated/state",
+            "transport/simulated/turns",
+            "transport/simulated/world",
+        ],
+        "time passes for actors and for messages at once, and either makes the other go on",
+    ),
+    (
+        "crates/dataflow-linalg/src/",
+        &[
+            "compiled",
+            "kernel/faer",
+            "kernel/scratch",
+            "matrix/norm",
+            "matrix/tiled",
+            "scalar",
+        ],
+        "a scalar type names what is compiled once for it, which computes with scalars",
+    ),
+    (
+        "crates/dataflow-linalg/src/",
+        &["lu/body", "lu/factor", "lu/tournament"],
+        "one body runs the tasks of both ways to pivot",
+    ),
+    (
+        "crates/dataflow-linalg/src/",
+        &["qr/least_squares", "qr/pivoted"],
+        "a system whose rank is not full is handed over, with the shapes of its parts",
     ),
 ];
 
@@ -254,6 +300,33 @@ fn rooms_of_the_core_use_each_other_one_way() {
                         format!("{file}:{line}: uses `{to}`, which is no room below it")
                     }),
                 );
+            }
+        }
+        offenders
+    });
+}
+
+#[test]
+fn no_modules_use_each_other_in_circles_but_those_that_are_named() {
+    judge(|tree| {
+        let mut offenders = Vec::new();
+        for source in tree.sources() {
+            let found = circles(tree, &source);
+            let of_source = CIRCLES.iter().filter(|(of, ..)| *of == source);
+            let named: Vec<&[&str]> = of_source.map(|(_, circle, _)| *circle).collect();
+            for circle in found
+                .iter()
+                .filter(|circle| !named.iter().any(|of| of == *circle))
+            {
+                let modules = circle.join(", ");
+                offenders.push(format!("{source}: {modules} use each other in a circle"));
+            }
+            for circle in named
+                .iter()
+                .filter(|circle| !found.iter().any(|of| of == *circle))
+            {
+                let modules = circle.join(", ");
+                offenders.push(format!("{source}: {modules} are no circle: out of CIRCLES"));
             }
         }
         offenders

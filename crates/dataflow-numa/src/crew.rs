@@ -5,8 +5,29 @@
 //! the first: so that thousands of workers do not each keep a list of all. A NUMA node without workers has a stand-in: the nearest one with workers, by its own row.
 
 use crate::nearest::{Ring, rings};
-use crate::policy::Reach;
 use crate::topology::Topology;
+use std::fmt;
+
+/// The workers from which an idle worker may steal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// From workers of its own NUMA node.
+    Own,
+    /// From the nearest other NUMA nodes too: those at the smallest distance in its row.
+    Adjacent,
+    /// From all workers, the nearest first.
+    All,
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reach::Own => "own",
+            Reach::Adjacent => "adjacent",
+            Reach::All => "all",
+        })
+    }
+}
 
 /// The workers a scheduler works for.
 #[derive(Clone, Debug, PartialEq, Eq)]

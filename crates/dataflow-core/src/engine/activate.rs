@@ -31,7 +31,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return None;
         }
         // Room is made for as many flows as are fed: so a high number is looked up first.
-        if flow >= super::pending::INLINE && !self.describes(task, flow) {
+        if flow >= slots::INLINE && !self.describes(task, flow) {
             return None;
         }
         if expected.count == 1 {

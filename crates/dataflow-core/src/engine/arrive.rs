@@ -3,9 +3,9 @@
 //! The space is asked for the successors of the task that ran elsewhere; those of this rank get
 //! their inputs, as if it had run here.
 
-use super::run::{At, Ready};
+use super::run::At;
 use super::slots::set;
-use super::{Run, Slots};
+use super::{Ready, Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
 use crate::port::{Arrival, Hint};

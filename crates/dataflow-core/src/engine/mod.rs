@@ -39,7 +39,7 @@ pub(crate) use shelf::{Keeper, Place, Shelves};
 use crate::data::{Datum, RunNumber};
 use crate::error::{Error, Kind, shown};
 use crate::monitor::Monitor;
-use crate::port::{Executor, Failure, Line as OpenLine, Wire};
+use crate::port::{Executor, Failure, Line, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering, SpinLock};
@@ -49,7 +49,7 @@ use homes::Homes;
 use job::Bell;
 use mail::Mail;
 use names::Names;
-use pending::Pending;
+use pending::{Pending, Poisoned};
 use post::Codec;
 use run::Hand;
 use slots::Slots;
@@ -193,6 +193,9 @@ pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     }
 }
 
+/// A task whose inputs have all come, and whether an ancestor failed.
+type Ready<S> = (<S as TaskSpace>::Task, Poisoned);
+
 /// One run: what its steps share.
 struct Run<'a, S: TaskSpace> {
     common: Common<S::Task>,
@@ -220,7 +223,7 @@ type Paused<S> = Box<(Left, Hand<S>)>;
 struct Abroad<'a, D: Datum> {
     rank: Rank,
     n_ranks: usize,
-    line: &'a dyn OpenLine,
+    line: &'a dyn Line,
     mail: &'a Mail,
     codec: Codec<D>,
 }

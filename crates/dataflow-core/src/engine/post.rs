@@ -11,12 +11,11 @@
 //! Bosilca, Bouteiller, Danalis, Herault, Lemarinier, Dongarra, *DAGuE*, Parallel Computing 38
 //! (2012), §III-C.
 
-use super::Run;
 use super::pending::Poisoned;
-use super::run::Ready;
+use super::{Ready, Run};
 use crate::data::Version;
 use crate::error::Kind;
-use crate::port::{Cargo, Goods, Head, Line as OpenLine, Parcel, Posted, Ranks, Wire};
+use crate::port::{Cargo, Goods, Head, Line, Parcel, Posted, Ranks, Wire};
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace};
 use crate::trace::{TaskNumber, Track};
@@ -139,7 +138,7 @@ fn note_posted(task: TaskNumber, leaving: &[Edge], posted: &[Posted], track: &mu
 ///
 /// Knows no task and no datum, so it is compiled once.
 fn post_to_each(
-    line: &dyn OpenLine,
+    line: &dyn Line,
     mut leaving: Leaving,
     (task, poisoned): (&WireName, Poisoned),
     posted: &[Posted],

@@ -11,8 +11,8 @@
 use super::best::{Best, Next, Offer};
 use super::pending::Poisoned;
 use super::post::Leaving;
-use super::run::{At, Ready};
-use super::{Run, Slots};
+use super::run::At;
+use super::{Ready, Run, Slots};
 use crate::data::{Put, Store, Version};
 use crate::error::Kind;
 use crate::port::Hint;
@@ -103,34 +103,17 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         if let Some((kind, text)) = fault {
             return self.run.fail(kind, Some(self.source), text);
         }
-        if let Some(flow) = nothing
-            && !self.poisoned
-        {
-            match flows.get(flow) {
-                Some(Flow {
-                    mode: Mode::Order, ..
-                }) => {}
-                Some(described) => return self.left_empty(described),
-                None => return self.run.not_described(self.source, flow, flows.len()),
-            }
-        }
-        let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, flows.len());
         let leave = leaving.iter().map(|edge| usize::from(edge.1));
-        for flow in list.iter().map(|edge| edge.0).chain(leave) {
-            match flows.get(flow) {
-                Some(described) => {
-                    if slots[flow].is_none() && described.mode != Mode::Order && !self.poisoned {
-                        return self.left_empty(described);
-                    }
-                }
-                None => return self.run.not_described(self.source, flow, flows.len()),
-            }
+        let stay = list.iter().map(|edge| edge.0);
+        if !self.are_there(stay.chain(leave), nothing, (flows, &slots)) {
+            return;
         }
-        list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         if !leaving.is_empty() {
             let track = self.seat.track.as_deref_mut();
             (self.run).post((self.source, self.poisoned), leaving, &slots, track);
         }
+        let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, flows.len());
+        list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {
             *slot = None;
         }
@@ -143,6 +126,35 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
             };
             self.deliver(flow, target, target_flow, datum);
         }
+    }
+
+    /// Whether the flows that edges begin at are described and hold something; an error if not. `nothing`
+    /// is one that was to go home and holds nothing.
+    #[inline(always)]
+    fn are_there(
+        &self,
+        used: impl Iterator<Item = usize>,
+        nothing: Option<usize>,
+        (flows, slots): (&[Flow], &Slots<S::Datum>),
+    ) -> bool {
+        let holds = |flow: usize, described: &Flow| {
+            slots[flow].is_some() || described.mode == Mode::Order || self.poisoned
+        };
+        let to_home = nothing.filter(|_| !self.poisoned);
+        for flow in to_home.into_iter().chain(used) {
+            match flows.get(flow) {
+                None => {
+                    self.run.not_described(self.source, flow, flows.len());
+                    return false;
+                }
+                Some(described) if !holds(flow, described) => {
+                    self.left_empty(described);
+                    return false;
+                }
+                Some(_) => {}
+            }
+        }
+        true
     }
 
     #[inline(always)]

@@ -8,9 +8,8 @@ use super::common::{Bytes, Common};
 use super::drive::{Front, Left, Seat};
 use super::guard::drop_quietly;
 use super::homes::Homes;
-use super::pending::Poisoned;
 use super::post::Leaving;
-use super::{Run, Slots};
+use super::{Ready, Run, Slots};
 use crate::data::Store;
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Hint, Word};
@@ -52,9 +51,6 @@ pub(super) struct Hand<S: TaskSpace> {
 
 /// A worker inside, with that in hand.
 pub(super) type At<'l, S> = Seat<'l, Hand<S>>;
-
-/// A task whose inputs have all come, and whether an ancestor failed.
-pub(super) type Ready<S> = (<S as TaskSpace>::Task, Poisoned);
 
 /// The flows of a task, and what its body answered.
 type Performed<'r> = (&'r [Flow], Result<(), TaskError>);
@@ -278,20 +274,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// Fills the flows that come from home and makes what is updated the task's own.
-    fn gather(&self, (task, poisoned): Ready<S>, seat: &mut At<'_, S>) -> Option<&[Flow]> {
+    fn gather(&self, ready: Ready<S>, seat: &mut At<'_, S>) -> Option<&[Flow]> {
+        let (task, poisoned) = ready;
         let Hand { slots, homes, .. } = &mut seat.hand;
-        let class = task.class();
-        let Some(class_of) = self.description.classes().get(class) else {
-            let text = format!("{task:?} is of class {class}, which the space does not describe");
-            self.fail(Kind::NotDescribed, Some(task), text);
-            return None;
-        };
-        let flows = &class_of.flows[..];
-        if slots.iter().skip(flows.len()).any(Option::is_some) {
-            let text = format!("{task:?} was fed through a flow that its class does not describe");
-            self.fail(Kind::NotDescribed, Some(task), text);
-            return None;
-        }
+        let flows = self.flows_of(task, slots)?;
         if self.abroad.is_some() {
             self.begin_use(slots);
         }
@@ -309,20 +295,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 _ => store.get(index),
             };
             match (version, slots.get_mut(flow)) {
-                (_, None) => {
+                (Some(version), Some(slot @ None)) => *slot = Some(version),
+                (_, slot) => {
                     complete = false;
-                    self.not_described(task, flow, flows.len());
-                }
-                (_, Some(Some(_))) => {
-                    complete = false;
-                    let flow = self.description.flow_name(class, flow);
-                    let text = format!("{flow} of {task:?} is fed twice, once from home");
-                    self.fail(Kind::FedTwice, Some(task), text);
-                }
-                (Some(version), Some(slot)) => *slot = Some(version),
-                _ => {
-                    complete = false;
-                    self.home_empty(task, flow, store, index);
+                    let is_fed = slot.map(|slot| slot.is_some());
+                    self.not_from_home((task, flow), is_fed, store, index);
                 }
             }
         };
@@ -331,7 +308,24 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return None;
         }
         homes.spoilt |= poisoned;
-        self.make_sole((task, poisoned), flows, seat)?;
+        self.make_sole(ready, flows, seat)?;
+        Some(flows)
+    }
+
+    /// The flows of a task as its class describes them, unless it was fed through others.
+    fn flows_of(&self, task: S::Task, slots: &Slots<S::Datum>) -> Option<&[Flow]> {
+        let class = task.class();
+        let Some(class_of) = self.description.classes().get(class) else {
+            let text = format!("{task:?} is of class {class}, which the space does not describe");
+            self.fail(Kind::NotDescribed, Some(task), text);
+            return None;
+        };
+        let flows = &class_of.flows[..];
+        if slots.iter().skip(flows.len()).any(Option::is_some) {
+            let text = format!("{task:?} was fed through a flow that its class does not describe");
+            self.fail(Kind::NotDescribed, Some(task), text);
+            return None;
+        }
         Some(flows)
     }
 
@@ -393,6 +387,31 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     pub(super) fn not_described(&self, task: S::Task, flow: usize, n: usize) {
         let text = format!("{task:?} has no flow {flow}: its class describes {n} flows");
         self.fail(Kind::NotDescribed, Some(task), text);
+    }
+
+    /// A flow does not get what it should from home: there is no such flow, it has been fed, or home is
+    /// empty.
+    #[cold]
+    fn not_from_home(
+        &self,
+        (task, flow): (S::Task, usize),
+        is_fed: Option<bool>,
+        store: &Store<S::Datum>,
+        index: usize,
+    ) {
+        let class = task.class();
+        match is_fed {
+            None => {
+                let flows = self.description.classes().get(class);
+                self.not_described(task, flow, flows.map_or(0, |class| class.flows.len()));
+            }
+            Some(true) => {
+                let flow = self.description.flow_name(class, flow);
+                let text = format!("{flow} of {task:?} is fed twice, once from home");
+                self.fail(Kind::FedTwice, Some(task), text);
+            }
+            Some(false) => self.home_empty(task, flow, store, index),
+        }
     }
 
     #[cold]

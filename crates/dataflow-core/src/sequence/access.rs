@@ -1,12 +1,12 @@
 //! Accesses: what a task declares to do with which data, and what its body gets for that.
 
-use super::law::Mode;
-use super::reduce::Series;
-use super::scope::Ahead;
-use super::versions::Versions;
+use super::cell::{Cell, Shown, lies};
+use super::held::{Ahead, Held, Lend, sealed};
+use super::kept::{Commute, Kept, Kind, Read, Write};
 use crate::data::Datum;
+use sealed::Sealed;
 use std::marker::PhantomData;
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// A datum as the tasks of a scope know it.
 ///
@@ -38,65 +38,6 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub struct Handle<'c, T> {
     pub(super) cell: Arc<Cell<T>>,
     scope: PhantomData<fn(&'c ()) -> &'c ()>,
-}
-
-/// A datum and its versions. The lock never waits: the versions decide which task may go on, and the
-/// lock only proves that they are right.
-pub(super) struct Cell<T> {
-    pub versions: Versions,
-    pub datum: RwLock<T>,
-    /// The copies that tasks which reduce are building up.
-    pub series: Series<T>,
-    lies: Option<Lies<T>>,
-}
-
-/// Tells on which NUMA node a datum lies, if anybody knows, and how many bytes it has.
-type Lies<T> = fn(&T) -> Option<(usize, u64)>;
-
-fn lies<D: Datum>(datum: &D) -> Option<(usize, u64)> {
-    Some((datum.numa_node()?, datum.bytes() as u64))
-}
-
-/// A datum of a scope, whatever its type, as executors are told of it.
-pub(super) trait Lying {
-    /// On which NUMA node it lies, and how many bytes of it, as far as that is known.
-    fn lies(&self) -> Option<(usize, u64)>;
-}
-
-impl<T> Cell<T> {
-    /// An access to it.
-    #[inline(always)]
-    pub fn shown(&self, mode: Mode) -> Shown<'_> {
-        let (versions, lying) = (&self.versions, self as &dyn Lying);
-        Shown {
-            versions,
-            mode,
-            lying,
-        }
-    }
-}
-
-impl<T> Lying for Cell<T> {
-    fn lies(&self) -> Option<(usize, u64)> {
-        let lies = self.lies?;
-        let datum = self.datum.try_read().ok()?;
-        lies(&datum)
-    }
-}
-
-impl<T> Cell<T> {
-    pub fn new(datum: T) -> Arc<Self> {
-        Self::lying(datum, None)
-    }
-
-    fn lying(datum: T, lies: Option<Lies<T>>) -> Arc<Self> {
-        Arc::new(Cell {
-            versions: Versions::new(),
-            datum: RwLock::new(datum),
-            series: Series::new(),
-            lies,
-        })
-    }
 }
 
 impl<'c, T> Handle<'c, T> {
@@ -156,16 +97,6 @@ pub trait Accessible: sealed::Sealed {}
 impl<T> sealed::Sealed for Handle<'_, T> {}
 impl<T> Accessible for Handle<'_, T> {}
 
-/// The body gets `&T`.
-#[derive(Clone, Copy, Debug)]
-pub struct Read;
-/// The body gets `&mut T`.
-#[derive(Clone, Copy, Debug)]
-pub struct Write;
-/// The body gets `&mut T`, before or after others of the same group.
-#[derive(Clone, Copy, Debug)]
-pub struct Commute;
-
 /// The task reads the datum as it is after all tasks inserted before it that change the datum.
 pub fn read<H: Accessible>(handle: &H) -> Access<'_, H, Read> {
     Access::to(handle)
@@ -207,77 +138,7 @@ pub trait AccessSet<'c>: sealed::Sealed {
     fn hold(self) -> Self::Held;
 }
 
-/// What a body gets from a set of accesses.
-#[doc(hidden)]
-pub trait Lend<'a, B = &'a Self> {
-    /// References, in the shape of the set.
-    type Arg: Send;
-}
-
-/// A set of accesses while its task waits and runs.
-#[doc(hidden)]
-pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
-    /// What keeps others out while the body runs.
-    type Guards<'g>
-    where
-        Self: 'g;
-
-    /// Inserts what must come before the task.
-    fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
-    where
-        Self: 'e;
-
-    /// Shows each access.
-    fn each(&self, show: &mut dyn FnMut(Shown<'_>));
-
-    /// Where each datum lies that was named, even if others stand for it.
-    fn each_named(&self, show: &mut dyn FnMut(*const ())) {
-        self.each(&mut |shown| show(shown.versions.place()));
-    }
-
-    /// Takes the data.
-    fn guards(&self) -> Self::Guards<'_>;
-
-    /// What the body gets.
-    fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg;
-}
-
-/// One access of a set.
-#[doc(hidden)]
-#[derive(Clone, Copy)]
-pub struct Shown<'a> {
-    pub(super) versions: &'a Versions,
-    pub(super) mode: Mode,
-    pub(super) lying: &'a dyn Lying,
-}
-
-pub(super) mod sealed {
-    pub trait Sealed {}
-}
-use sealed::Sealed;
-
-/// A mode as a type.
-#[doc(hidden)]
-pub trait Kind: Sealed + Send {}
-
-/// One access, kept.
-#[doc(hidden)]
-pub struct Kept<T, M> {
-    cell: Arc<Cell<T>>,
-    mode: PhantomData<M>,
-}
-
-impl<T, M> Kept<T, M> {
-    pub(super) fn new(cell: &Arc<Cell<T>>) -> Self {
-        Kept {
-            cell: Arc::clone(cell),
-            mode: PhantomData,
-        }
-    }
-}
-
 impl<H, M> Sealed for Access<'_, H, M> {}
-impl<T, M> Sealed for Kept<T, M> {}
 impl<S: Sealed> Sealed for Vec<S> {}
 
 impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Access<'_, Handle<'c, T>, M>
@@ -303,83 +164,6 @@ where
     }
 }
 
-/// How a datum is lent in a mode.
-macro_rules! lent {
-    ($mode:ident, $guard:ident, $take:ident, $($reference:tt)+) => {
-        impl Sealed for $mode {}
-        impl Kind for $mode {}
-
-        impl<'a, T: Send + Sync> Lend<'a> for Kept<T, $mode> {
-            type Arg = &'a $($reference)+;
-        }
-
-        impl<T: Send + Sync> Held for Kept<T, $mode> {
-            type Guards<'g> = $guard<'g, T> where Self: 'g;
-
-            fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
-            where
-                Self: 'e,
-            {
-                Series::close(&self.cell, ahead);
-            }
-
-            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
-                show(self.cell.shown(Mode::$mode));
-            }
-
-            #[inline]
-            fn guards(&self) -> $guard<'_, T> {
-                match self.cell.datum.$take() {
-                    Ok(guard) => guard,
-                    Err(_) => unreachable!("the versions let in two who exclude each other"),
-                }
-            }
-
-            fn lend<'a>(guard: &'a mut $guard<'_, T>) -> &'a $($reference)+ {
-                guard
-            }
-        }
-
-        impl<'a, T: Send + Sync> Lend<'a> for Vec<Kept<T, $mode>> {
-            type Arg = Vec<&'a $($reference)+>;
-        }
-
-        impl<T: Send + Sync> Held for Vec<Kept<T, $mode>> {
-            type Guards<'g> = Vec<$guard<'g, T>> where Self: 'g;
-
-            fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
-            where
-                Self: 'e,
-            {
-                self.iter_mut().for_each(|kept| kept.prepare(ahead));
-            }
-
-            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
-                self.iter().for_each(|kept| kept.each(show));
-            }
-
-            fn guards(&self) -> Vec<$guard<'_, T>> {
-                let mut guards = Vec::with_capacity(self.len());
-                for kept in self {
-                    guards.push(kept.guards());
-                }
-                guards
-            }
-
-            fn lend<'a>(guards: &'a mut Vec<$guard<'_, T>>) -> Vec<&'a $($reference)+> {
-                let mut lent = Vec::with_capacity(guards.len());
-                for guard in guards {
-                    lent.push(Kept::<T, $mode>::lend(guard));
-                }
-                lent
-            }
-        }
-    };
-}
-lent!(Read, RwLockReadGuard, try_read, T);
-lent!(Write, RwLockWriteGuard, try_write, mut T);
-lent!(Commute, RwLockWriteGuard, try_write, mut T);
-
 macro_rules! tuples {
     ($(($($set:ident $at:tt),*))+) => {$(
         impl<$($set: Sealed),*> Sealed for ($($set,)*) {}
@@ -399,7 +183,7 @@ macro_rules! tuples {
         impl<$($set: Held),*> Held for ($($set,)*) {
             type Guards<'g> = ($($set::Guards<'g>,)*) where Self: 'g;
 
-            fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
+            fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
                 Self: 'e,
             {
@@ -452,7 +236,7 @@ impl<'a> Lend<'a> for () {
 impl Held for () {
     type Guards<'g> = ();
 
-    fn prepare<'e>(&mut self, _: &mut Ahead<'_, '_, 'e>)
+    fn prepare<'e>(&mut self, _: &mut Ahead<'_, 'e>)
     where
         Self: 'e,
     {

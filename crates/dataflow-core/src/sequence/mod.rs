@@ -99,7 +99,12 @@
 //! SuperGlue (paper 001, §2): versions, commuting accesses that never block a worker.
 
 mod access;
+mod cell;
+mod conduct;
+mod held;
+mod kept;
 mod law;
+mod level;
 mod nested;
 mod pace;
 pub mod record;
@@ -110,19 +115,20 @@ mod sifted;
 mod task;
 mod versions;
 
-pub use access::{
-    Access, AccessSet, Accessible, Commute, Handle, Read, Write, commute, read, update, write,
-};
+pub use access::{Access, AccessSet, Accessible, Handle, commute, read, update, write};
+pub use kept::{Commute, Read, Write};
 pub use nested::Children;
 pub use reduce::{Reduce, Reduced, reduce};
-pub use scope::{Insertion, Scope, Window};
+pub use run::Window;
+pub use scope::{Insertion, Scope};
 pub use sifted::{Bad, Sieve, Sifted};
 pub use task::Outcome;
 
 use crate::engine::{Report, is_inside, refuse_inside_a_body};
 use crate::error::Error;
 use crate::port::Executor;
-use run::{Level, conduct};
+use conduct::conduct;
+use level::Level;
 
 /// Runs a program that inserts tasks, and all tasks that it inserts, on this rank; returns the program's
 /// result and the report of the run.

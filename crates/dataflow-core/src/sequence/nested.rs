@@ -10,17 +10,15 @@
 //! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §3 (paper 001): blocks
 //! that travel, tiles that are views into them.
 
-use super::access::{Held, Lend};
-use super::pace::Watch;
-use super::run::{Level, conduct};
-use super::scope::Scope;
-use super::task::{Body, Fallen, Label, Outcome};
+use super::access::AccessSet;
+use super::conduct::conduct;
+use super::held::{Fallen, Held, Inside, Lend};
+use super::level::Level;
+use super::scope::{Insertion, Scope};
+use super::task::{Body, Outcome};
 use crate::error::Error;
-use crate::port::Executor;
-use crate::trace::Aside;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::Arc;
 
 /// The scope of a parent's children.
 ///
@@ -46,15 +44,59 @@ impl std::fmt::Debug for Children<'_, '_, '_, '_> {
     }
 }
 
-/// What a task needs to run a scope inside.
-pub(super) struct Inside<'r> {
-    pub on: &'r dyn Executor,
-    pub level: &'r Arc<Level>,
-    pub label: Label,
-    /// Where the worker notes what it does.
-    pub aside: Aside<'r>,
-    /// For bodies whose time is taken.
-    pub watch: Option<Watch>,
+impl<'c, 'env> Scope<'c, 'env> {
+    /// Inserts a task that inserts tasks of its own, on pieces of what it accesses; it keeps its accesses
+    /// until the last child has ended. Children may be nested too, up to a hundred scopes in one another,
+    /// since each lies on the stack of a worker; deeper nesting is an error. (A
+    /// [recursion](crate::recursion) may be as deep as memory allows.)
+    ///
+    /// An error of a child is an error of the task: of several the smallest by (index, number). A panic
+    /// ends the whole scope. The text names the path to the child: `Block 3 / Potrf 0`.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::sequence::{read, scope, write};
+    ///
+    /// let mut rows = [[1, 2], [3, 4]];
+    /// scope(&Inline, |s| {
+    ///     let rows = s.handles(&mut rows);
+    ///     s.nested(write(&rows[0]), |s, row| {
+    ///         for number in s.handles(row.iter_mut()) {
+    ///             s.task(write(&number), |number| **number *= 10);
+    ///         }
+    ///     });
+    ///     s.task((read(&rows[0]), write(&rows[1])), |(from, to)| to[0] += from[1]);
+    /// })?;
+    /// assert_eq!(rows, [[10, 20], [23, 4]]);
+    /// # Ok::<(), dataflow_core::Error>(())
+    /// ```
+    pub fn nested<A, F, O>(&self, accesses: A, body: F)
+    where
+        A: AccessSet<'c>,
+        A::Held: 'env,
+        F: for<'s, 'd, 'a> FnOnce(Children<'s, 'd, 'a, 'env>, <A::Held as Lend<'a>>::Arg) -> O
+            + Send
+            + 'env,
+        O: Outcome + Send + 'env,
+    {
+        self.name("nested").nested(accesses, body);
+    }
+}
+
+impl<'c, 'env> Insertion<'_, 'c, 'env> {
+    /// Inserts a task that inserts tasks of its own; see [`Scope::nested`].
+    pub fn nested<A, F, O>(self, accesses: A, body: F)
+    where
+        A: AccessSet<'c>,
+        A::Held: 'env,
+        F: for<'s, 'd, 'a> FnOnce(Children<'s, 'd, 'a, 'env>, <A::Held as Lend<'a>>::Arg) -> O
+            + Send
+            + 'env,
+        O: Outcome + Send + 'env,
+    {
+        self.insert(accesses, Parent::new(body));
+    }
 }
 
 /// The body of a parent.

@@ -15,13 +15,12 @@
 //! inserts merges it when its group is full, or when the datum is accessed otherwise, or at the
 //! scope's end. A series begins with a task that reads what a copy is to start from.
 
-use super::access::{
-    Access, AccessSet, Cell, Handle, Held, Kept, Lend, Read, Shown, Write, sealed::Sealed,
-};
+use super::access::{Access, AccessSet, Handle};
+use super::cell::{Cell, Open, Shown, Slot};
+use super::held::{Ahead, Held, Lend, sealed::Sealed};
+use super::kept::{Kept, Read, Write};
 use super::law::Mode;
-use super::scope::Ahead;
-use crate::sync::{AtomicBool, Ordering, SpinLock, lock};
-use std::any::Any;
+use crate::sync::{Ordering, lock};
 use std::marker::PhantomData;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
@@ -124,96 +123,11 @@ pub fn reduce<'h, 'c, T: Reduce>(handle: &'h Handle<'c, T>) -> Access<'h, Handle
     Access::to(handle)
 }
 
-/// A copy, once there is one.
-type Slot = Option<Box<dyn Any + Send + Sync>>;
-
-/// The open series of a datum, if there is one.
-pub(super) struct Series<T> {
-    /// The same as `open.is_some()`, for a glance. Only the thread that inserts looks.
-    is_open: AtomicBool,
-    open: SpinLock<Option<Open<T>>>,
-}
-
-struct Open<T> {
-    neutral: Arc<Cell<Slot>>,
-    copy: Arc<Cell<Slot>>,
-    /// How many tasks change the copy.
-    n_tasks: usize,
-    merge: fn(&mut T, &mut Slot),
-}
-
-impl<T> Series<T> {
-    pub fn new() -> Self {
-        Series {
-            is_open: AtomicBool::new(false),
-            open: SpinLock::new(None),
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed)
-    }
-}
-
-impl<T: Send + Sync> Series<T> {
-    /// Inserts the last merge of the series, if one is open.
-    #[inline(always)]
-    pub fn close<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>)
-    where
-        T: 'e,
-    {
-        if of.series.is_open() {
-            Self::close_open(of, ahead);
-        }
-    }
-
-    #[cold]
-    fn close_open<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>)
-    where
-        T: 'e,
-    {
-        of.series.is_open.store(false, Ordering::Relaxed);
-        if let Some(open) = lock(&of.series.open).take() {
-            open.insert_merge(of, ahead);
-        }
-    }
-}
-
-impl<T: Send + Sync> Open<T> {
-    fn insert_merge<'e>(&self, into: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>)
-    where
-        T: 'e,
-    {
-        let merge = self.merge;
-        let held = (
-            Kept::<_, Write>::new(into),
-            Kept::<_, Write>::new(&self.copy),
-        );
-        ahead.insert("merge", held, move |(datum, copy)| merge(datum, copy));
-    }
-}
-
 /// Merges a copy, if any task has begun one.
 fn merge<T: Reduce>(datum: &mut T, slot: &mut Slot) {
     let copy = slot.take().and_then(|copy| copy.downcast::<T::Copy>().ok());
     if let Some(copy) = copy {
         datum.merge(*copy);
-    }
-}
-
-/// A series that is to be closed at the end of its scope.
-pub(super) trait Close<'e> {
-    fn is_open(&self) -> bool;
-    fn close(&self, ahead: &mut Ahead<'_, '_, 'e>);
-}
-
-impl<'e, T: Send + Sync + 'e> Close<'e> for Arc<Cell<T>> {
-    fn is_open(&self) -> bool {
-        self.series.is_open()
-    }
-
-    fn close(&self, ahead: &mut Ahead<'_, '_, 'e>) {
-        Series::close(self, ahead);
     }
 }
 
@@ -228,12 +142,12 @@ pub struct Share<T> {
 
 impl<T: Reduce> Open<T> {
     /// Begins a series.
-    fn begin<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>) -> Self
+    fn begin<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>) -> Self
     where
         T: 'e,
     {
         of.series.is_open.store(true, Ordering::Relaxed);
-        ahead.close_at_the_end(Box::new(of.clone()));
+        ahead.0.close_at_the_end(Box::new(of.clone()));
         let neutral: Arc<Cell<Slot>> = Cell::new(None);
         let held = (Kept::<_, Read>::new(of), Kept::<_, Write>::new(&neutral));
         ahead.insert("neutral", held, |(datum, neutral)| {
@@ -248,7 +162,7 @@ impl<T: Reduce> Open<T> {
     }
 
     /// The next place in a group that is not full.
-    fn next<'e>(&mut self, of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, '_, 'e>) -> Share<T>
+    fn next<'e>(&mut self, of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>) -> Share<T>
     where
         T: 'e,
     {
@@ -294,7 +208,7 @@ impl<T: Reduce> Held for Share<T> {
     where
         Self: 'g;
 
-    fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, '_, 'e>)
+    fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
     where
         Self: 'e,
     {

@@ -9,128 +9,61 @@
 //! A task's memory is given back by the worker that got it, when it uses the place again: allocators
 //! take a lock, or worse, for memory of another thread.
 
-use super::nested::Inside;
+use super::held::{Fallen, Inserted, Inside, Label, Wait};
+use super::level::Level;
 use super::pace::Pace;
-use super::scope::{Scope, Window};
-use super::task::{Fallen, Inserted, Label, Step};
 use super::versions::{Versions, Woken};
 use crate::engine::{
-    Best, Bytes, Common, Front, Idle, Job, Keeper, Ledger, Next, Place, Report, Seat, Shelves,
-    buried, chain, depth, drive, is_inside, replace_depth,
+    Best, Bytes, Common, Front, Idle, Keeper, Next, Place, Report, Seat, Shelves, chain,
+    replace_depth,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
-use crate::rank::Rank;
-use crate::space::Spelling;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, SpinLock, lock};
-use crate::trace::{Aside, Fate, Opened, TaskNumber, Told};
+use crate::trace::{Aside, Fate};
 use crossbeam_utils::Backoff;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+/// How much may wait in a scope at once. When more waits, the inserting worker runs tasks, or naps while
+/// others do, until half as much is left; so the memory of a sequence does not grow with its length.
+///
+/// # Examples
+/// Records of a megabyte, at most sixteen of them at once:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{Window, scope, write};
+///
+/// scope(&Inline, |s| {
+///     s.set_window(Window { bytes: 16 << 20, ..Window::default() });
+///     let length = s.handle(0);
+///     for _ in 0..100 {
+///         let record = vec![0u8; 1 << 20];
+///         s.name("add").bytes(record.len()).task(write(&length), move |length| *length += record.len());
+///     }
+/// })?;
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Tasks that were inserted and have not ended: 8192 by default. They are counted once in 64
+    /// insertions, so there may be up to 64 more for a moment.
+    pub tasks: u64,
+    /// Bytes that waiting tasks hold, as they [declare](Insertion::bytes): 256 MiB by default.
+    pub bytes: u64,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window {
+            tasks: 8192,
+            bytes: 256 << 20,
+        }
+    }
+}
+
 type Boxed<'env> = Box<dyn Inserted + 'env>;
-
-/// The counts of a run, and the run in one of whose bodies it goes on, if any.
-pub(crate) struct Level {
-    pub ledger: Arc<Ledger>,
-    outer: Option<Arc<Level>>,
-    /// In how many scopes it is nested.
-    depth: usize,
-    /// Tasks that ran inside of bodies.
-    nested: AtomicU64,
-    /// Where workers note what they do, if the executor has a tracer.
-    opened: Option<Arc<Opened>>,
-    /// The number of the first task in traces.
-    first: TaskNumber,
-}
-
-/// In numbers of traces, above the number of a task stands that of its scope.
-const SCOPE: u32 = 40;
-
-/// Scopes that may be nested in one another. The worker of the innermost task has them all on its
-/// stack, with the frames of the bodies between: some three kilobytes each, ten without optimisation,
-/// of the two megabytes that a thread has.
-pub(super) const DEEPEST: usize = 100;
-
-impl Level {
-    /// A run of its own, be it in the body of a task of another.
-    pub fn outermost(on: &dyn Executor) -> Arc<Self> {
-        // What a body runs inside is a part of that body.
-        let tracer = on.tracer().filter(|_| !is_inside());
-        let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
-        let opened = opened.map(Arc::new);
-        Self::new(on.n_workers(), None, depth() + 1, opened)
-    }
-
-    /// A run inside a body of another.
-    pub fn within(n_workers: usize, outer: &Arc<Level>) -> Arc<Self> {
-        let opened = outer.opened.clone();
-        Self::new(n_workers, Some(outer.clone()), outer.depth + 1, opened)
-    }
-
-    fn new(
-        n_workers: usize,
-        outer: Option<Arc<Level>>,
-        depth: usize,
-        opened: Option<Arc<Opened>>,
-    ) -> Arc<Self> {
-        let scope = match (&outer, &opened) {
-            (Some(_), Some(opened)) => opened.next_scope(),
-            _ => 0,
-        };
-        Arc::new(Level {
-            ledger: Arc::new(Ledger::new(n_workers, 0, false)),
-            outer,
-            depth,
-            nested: AtomicU64::new(0),
-            opened,
-            first: scope << SCOPE,
-        })
-    }
-
-    /// The outermost run is over: what was noted becomes a trace.
-    pub fn close_trace(&self) {
-        let Some(opened) = &self.opened else { return };
-        let told = Told {
-            name: "sequence".to_string(),
-            parameters: Vec::new(),
-            classes: Vec::new(),
-            rank: Rank(0),
-            text: Spelling::of_numbers(|task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
-                (0, number) => number.to_string(),
-                (scope, number) => format!("{number} in scope {scope}"),
-            }),
-            wide: BTreeMap::new(),
-        };
-        opened.close(told, &mut |_, _| {});
-    }
-
-    /// Whether it shall end, for its own sake or with the run that it is inside of.
-    #[inline]
-    fn is_stopped(&self) -> bool {
-        let outer_is = |outer: &Arc<Level>| {
-            let stopped = outer.is_stopped();
-            if stopped {
-                self.ledger.stop();
-            }
-            stopped
-        };
-        self.ledger.is_stopped() || self.outer.as_ref().is_some_and(outer_is)
-    }
-
-    /// So many tasks ran inside a body.
-    pub fn count_nested(&self, tasks: u64) {
-        self.nested.fetch_add(tasks, Ordering::Relaxed);
-    }
-
-    /// How many tasks ran, those inside of bodies too; exact when nobody is inside.
-    pub fn tasks(&self) -> u64 {
-        self.ledger.executed() + self.nested.load(Ordering::Relaxed)
-    }
-}
 
 /// What the workers of a run share.
 pub(crate) struct Shared<'on, 'env> {
@@ -165,6 +98,17 @@ pub(crate) struct Hand {
     read: Bytes,
     /// Whether it looks up after each task, for it waits for something: successors are queued.
     looks_up: bool,
+}
+
+impl Hand {
+    /// What a worker has in hand while its program inserts: it runs tasks however fine they are.
+    pub fn inserting(&mut self) -> Hand {
+        Hand {
+            keeper: std::mem::take(&mut self.keeper),
+            pace: None,
+            ..*self
+        }
+    }
 }
 
 /// A worker inside, with that in hand.
@@ -299,7 +243,7 @@ impl<'env> Front for Shared<'_, 'env> {
 }
 
 impl<'on, 'env> Shared<'on, 'env> {
-    fn new(level: Arc<Level>, on: &'on dyn Executor) -> Self {
+    pub fn new(level: Arc<Level>, on: &'on dyn Executor) -> Self {
         let n_workers = level.ledger.n_workers();
         let paces = (0..n_workers).map(|_| SpinLock::new(Pace::default()));
         Shared {
@@ -399,7 +343,35 @@ impl<'on, 'env> Shared<'on, 'env> {
         }
     }
 
-    #[inline]
+    /// The program has returned, and has inserted so many.
+    pub fn has_inserted(&self, inserted: u64) {
+        self.count(inserted);
+        self.common.ledger.all_announced();
+    }
+
+    /// The program has panicked.
+    #[cold]
+    pub fn program_panicked(&self, seat: &mut At<'_>, text: &str) {
+        seat.find_track(self.level.opened.as_deref());
+        self.panicked(seat, text);
+    }
+
+    /// Nobody is inside any more: the report of the run, if all that was to run has.
+    ///
+    /// # Errors
+    /// The failure that the run reports.
+    pub fn ended(&self, has_returned: bool, seconds: f64) -> Result<Report, Error> {
+        let ledger = &self.level.ledger;
+        let ran_all = ledger.executed() == ledger.count() && !self.drops.load(Ordering::Relaxed);
+        let is_complete = has_returned && ran_all;
+        let ended = match &self.level.outer {
+            Some(outer) if !is_complete && outer.is_stopped() => Err(self.common.cancelled()),
+            _ => self.common.ended(is_complete, self.on),
+        };
+        ended.map_err(|fault| fault.error)?;
+        Ok(self.common.report(self.on, seconds))
+    }
+
     fn take(&self, word: Word) -> Taken<'_, 'env> {
         let place = self.shelves.at(word);
         Taken { word, place }
@@ -411,12 +383,12 @@ impl<'on, 'env> Shared<'on, 'env> {
         loop {
             let word = taken.word;
             let task = taken.task();
-            let step = task.advance(woken);
-            if step == Step::Ready {
+            let wait = task.advance(woken);
+            if wait == Wait::Over {
                 return Some(taken);
             }
             // Its place is locked until then: whoever wakes it meanwhile waits for that.
-            if task.park(step, word) {
+            if task.park(wait, word) {
                 return None;
             }
         }
@@ -533,41 +505,6 @@ impl<'on, 'env> Shared<'on, 'env> {
         let task = task.map(|label| format!("{label:?}"));
         self.stop(Error::new(kind, task, text));
     }
-
-    /// Runs the inserting program; answers what it returned.
-    fn run_program<R>(
-        &self,
-        program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R,
-        seat: &mut At<'_>,
-    ) -> Option<R> {
-        let hand = Hand {
-            keeper: std::mem::take(&mut seat.hand.keeper),
-            pace: None, // who inserts runs tasks however fine they are
-            ..seat.hand
-        };
-        let scope = Scope::new(self, seat.with(hand));
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let result = program(&scope);
-            scope.end();
-            result
-        }));
-        let (left, hand) = scope.into_seat().left();
-        seat.back(left);
-        let inserted = hand.inserted;
-        seat.hand = hand;
-        match result {
-            Ok(result) => {
-                self.count(inserted);
-                self.common.ledger.all_announced();
-                Some(result)
-            }
-            Err(panic) => {
-                seat.find_track(self.level.opened.as_deref());
-                self.panicked(seat, &buried(panic));
-                None
-            }
-        }
-    }
 }
 
 impl<'env> Taken<'_, 'env> {
@@ -602,56 +539,4 @@ impl<'env> Taken<'_, 'env> {
             .pieces(&mut |node, bytes| pieces.push((node, bytes)));
         most_bytes(pieces.iter().copied()).map_or(Hint::None, Hint::Node)
     }
-}
-
-/// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
-/// over when this returns.
-pub(super) fn conduct<'env, P, R>(
-    on: &dyn Executor,
-    level: &Arc<Level>,
-    program: P,
-    execute: impl FnOnce(&Arc<Job>),
-) -> Result<(R, Report), Error>
-where
-    P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
-    R: Send,
-{
-    if level.depth > DEEPEST {
-        let text = format!(
-            "{} scopes are nested in one another (at most {DEEPEST} may be, for each lies on the \
-             stack of a worker; a recursion has no such bound)",
-            level.depth
-        );
-        return Err(Error::new(Kind::NestedTooDeep, None, text));
-    }
-    let start = Instant::now();
-    let shared = Shared::new(level.clone(), on);
-    let program = Mutex::new(Some(program));
-    let result = Mutex::new(None);
-    let begin = |shared: &Shared<'_, 'env>, seat: &mut At<'_>| {
-        let first = taken(&program);
-        if let Some(program) = first {
-            let returned = shared.run_program(program, seat);
-            *result.lock().unwrap_or_else(PoisonError::into_inner) = returned;
-        }
-    };
-    drive(&shared, Arc::default(), &begin, execute);
-    let seconds = start.elapsed().as_secs_f64();
-    let result = taken(&result);
-    let ledger = &level.ledger;
-    let ran_all = ledger.executed() == ledger.count() && !shared.drops.load(Ordering::Relaxed);
-    let is_complete = result.is_some() && ran_all;
-    let ended = match &level.outer {
-        Some(outer) if !is_complete && outer.is_stopped() => Err(shared.common.cancelled()),
-        _ => shared.common.ended(is_complete, on),
-    };
-    ended.map_err(|fault| fault.error)?;
-    match result {
-        Some(result) => Ok((result, shared.common.report(on, seconds))),
-        None => unreachable!("a program that was not stopped has returned"),
-    }
-}
-
-fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

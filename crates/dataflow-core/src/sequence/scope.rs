@@ -1,11 +1,11 @@
 //! The scope: where tasks are inserted.
 
-use super::access::{AccessSet, Handle, Held, Lend};
+use super::access::{AccessSet, Handle};
+use super::cell::Series;
+use super::held::{Ahead, Before, Close, Held, Inserted, Label, Lend};
 use super::law::Mode;
-use super::nested::{Children, Parent};
-use super::reduce::{Close, Series};
-use super::run::{At, Shared};
-use super::task::{Body, Heavy, Label, Leaf, Outcome, Task};
+use super::run::{At, Shared, Window};
+use super::task::{Body, Heavy, Leaf, Outcome, Task};
 use crate::data::Datum;
 use crate::engine::Front;
 use crate::error::Kind;
@@ -49,9 +49,8 @@ struct Desk<'h, 'env> {
     window: Window,
 }
 
-/// A task is about to be inserted: what it needs inserted before it.
-#[doc(hidden)]
-pub struct Ahead<'d, 'h, 'env> {
+/// A task is about to be inserted, and others before it.
+struct Inserting<'d, 'h, 'env> {
     shared: &'d Shared<'d, 'env>,
     desk: &'d mut Desk<'h, 'env>,
     priority: i64,
@@ -63,43 +62,6 @@ pub struct Insertion<'s, 'c, 'env> {
     name: &'static str,
     priority: i64,
     bytes: u64,
-}
-
-/// How much may wait in a scope at once. When more waits, the inserting worker runs tasks, or naps while
-/// others do, until half as much is left; so the memory of a sequence does not grow with its length.
-///
-/// # Examples
-/// Records of a megabyte, at most sixteen of them at once:
-/// ```
-/// use dataflow_core::port::Inline;
-/// use dataflow_core::sequence::{Window, scope, write};
-///
-/// scope(&Inline, |s| {
-///     s.set_window(Window { bytes: 16 << 20, ..Window::default() });
-///     let length = s.handle(0);
-///     for _ in 0..100 {
-///         let record = vec![0u8; 1 << 20];
-///         s.name("add").bytes(record.len()).task(write(&length), move |length| *length += record.len());
-///     }
-/// })?;
-/// # Ok::<(), dataflow_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Tasks that were inserted and have not ended: 8192 by default. They are counted once in 64
-    /// insertions, so there may be up to 64 more for a moment.
-    pub tasks: u64,
-    /// Bytes that waiting tasks hold, as they [declare](Insertion::bytes): 256 MiB by default.
-    pub bytes: u64,
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Window {
-            tasks: 8192,
-            bytes: 256 << 20,
-        }
-    }
 }
 
 /// How often the tasks of a window are counted, in insertions.
@@ -129,11 +91,12 @@ impl<'c, 'env> Scope<'c, 'env> {
         if self.is_stopped() {
             return;
         }
-        let mut ahead = Ahead {
+        let mut inserting = Inserting {
             shared: self.shared,
             desk: &mut desk,
             priority: 0,
         };
+        let mut ahead = Ahead(&mut inserting);
         series.iter().for_each(|series| series.close(&mut ahead));
     }
 
@@ -219,44 +182,6 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.name("task").task(accesses, body);
     }
 
-    /// Inserts a task that inserts tasks of its own, on pieces of what it accesses; it keeps its accesses
-    /// until the last child has ended. Children may be nested too, up to a hundred scopes in one another,
-    /// since each lies on the stack of a worker; deeper nesting is an error. (A
-    /// [recursion](crate::recursion) may be as deep as memory allows.)
-    ///
-    /// An error of a child is an error of the task: of several the smallest by (index, number). A panic
-    /// ends the whole scope. The text names the path to the child: `Block 3 / Potrf 0`.
-    ///
-    /// # Examples
-    /// ```
-    /// use dataflow_core::port::Inline;
-    /// use dataflow_core::sequence::{read, scope, write};
-    ///
-    /// let mut rows = [[1, 2], [3, 4]];
-    /// scope(&Inline, |s| {
-    ///     let rows = s.handles(&mut rows);
-    ///     s.nested(write(&rows[0]), |s, row| {
-    ///         for number in s.handles(row.iter_mut()) {
-    ///             s.task(write(&number), |number| **number *= 10);
-    ///         }
-    ///     });
-    ///     s.task((read(&rows[0]), write(&rows[1])), |(from, to)| to[0] += from[1]);
-    /// })?;
-    /// assert_eq!(rows, [[10, 20], [23, 4]]);
-    /// # Ok::<(), dataflow_core::Error>(())
-    /// ```
-    pub fn nested<A, F, O>(&self, accesses: A, body: F)
-    where
-        A: AccessSet<'c>,
-        A::Held: 'env,
-        F: for<'s, 'd, 'a> FnOnce(Children<'s, 'd, 'a, 'env>, <A::Held as Lend<'a>>::Arg) -> O
-            + Send
-            + 'env,
-        O: Outcome + Send + 'env,
-    {
-        self.name("nested").nested(accesses, body);
-    }
-
     /// Waits until all tasks inserted so far that change a datum have run, and looks at it; the inserting
     /// worker runs tasks meanwhile. So what is inserted next may depend on data: a loop ends when its
     /// result is good enough.
@@ -314,12 +239,12 @@ impl<'c, 'env> Scope<'c, 'env> {
         let (cell, shared) = (&handle.cell, self.shared);
         let is_there = !shared.drops() && {
             let mut desk = self.desk.borrow_mut();
-            let mut ahead = Ahead {
+            let mut inserting = Inserting {
                 shared,
                 desk: &mut desk,
                 priority: 0,
             };
-            Series::close(cell, &mut ahead);
+            Series::close(cell, &mut Ahead(&mut inserting));
             let required = cell.versions.required(Mode::Read);
             let came = shared.wait_for(&cell.versions, required, &mut desk.seat);
             // A program that is not given the datum does not do what it would: that is no success.
@@ -379,20 +304,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         self.insert(accesses, Leaf::new(body));
     }
 
-    /// Inserts a task that inserts tasks of its own; see [`Scope::nested`].
-    pub fn nested<A, F, O>(self, accesses: A, body: F)
-    where
-        A: AccessSet<'c>,
-        A::Held: 'env,
-        F: for<'s, 'd, 'a> FnOnce(Children<'s, 'd, 'a, 'env>, <A::Held as Lend<'a>>::Arg) -> O
-            + Send
-            + 'env,
-        O: Outcome + Send + 'env,
-    {
-        self.insert(accesses, Parent::new(body));
-    }
-
-    fn insert<A, B>(self, accesses: A, body: B)
+    pub(super) fn insert<A, B>(self, accesses: A, body: B)
     where
         A: AccessSet<'c>,
         A::Held: 'env,
@@ -403,21 +315,18 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
             return;
         }
         let mut desk = self.scope.desk.borrow_mut();
-        let mut ahead = Ahead {
+        let mut inserting = Inserting {
             shared,
             desk: &mut desk,
             priority: self.priority,
         };
         let mut held = accesses.hold();
-        held.prepare(&mut ahead);
+        held.prepare(&mut Ahead(&mut inserting));
         if self.bytes > 0 {
-            ahead.put(
-                self.name,
-                held,
-                Heavy::new(body, self.bytes, shared.bytes()),
-            );
+            let body = Heavy::new(body, self.bytes, shared.bytes());
+            inserting.put(self.name, held, body);
         } else {
-            ahead.put(self.name, held, body);
+            inserting.put(self.name, held, body);
         }
         let Desk { seat, window, .. } = &mut *desk;
         let inserted = seat.hand.inserted;
@@ -429,36 +338,42 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
     }
 }
 
-impl<'env> Ahead<'_, '_, 'env> {
-    /// Inserts a task on data that are known.
-    pub(super) fn insert<H, F, O>(&mut self, name: &'static str, held: H, body: F)
-    where
-        H: Held + 'env,
-        F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send + 'env,
-        O: Outcome + 'env,
-    {
-        self.put(name, held, Leaf::new(body));
-    }
-
+impl<'env> Inserting<'_, '_, 'env> {
     fn put<H: Held + 'env>(&mut self, name: &'static str, held: H, body: impl Body<H> + 'env) {
-        let seat = &mut self.desk.seat;
-        let label = Label {
-            number: seat.hand.inserted,
-            name,
-            priority: self.priority,
-        };
-        seat.hand.inserted += 1;
+        let label = self.label(name);
         match Task::new(label, held, body) {
-            Some(task) => self.shared.insert(Box::new(task), seat),
-            None => {
-                let text = "a task accesses the same handle twice (once is allowed)";
-                self.shared.fail(Kind::AccessedTwice, Some(label), text);
-            }
+            Some(task) => self.shared.insert(Box::new(task), &mut self.desk.seat),
+            None => self.refuse(label),
         }
     }
 
-    /// Remembers a series that has just been opened.
-    pub(super) fn close_at_the_end(&mut self, series: Box<dyn Close<'env> + 'env>) {
+    #[cold]
+    fn refuse(&self, label: Label) {
+        let text = "a task accesses the same handle twice (once is allowed)";
+        self.shared.fail(Kind::AccessedTwice, Some(label), text);
+    }
+}
+
+impl<'env> Before<'env> for Inserting<'_, '_, 'env> {
+    fn label(&mut self, name: &'static str) -> Label {
+        let hand = &mut self.desk.seat.hand;
+        let number = hand.inserted;
+        hand.inserted += 1;
+        Label {
+            number,
+            name,
+            priority: self.priority,
+        }
+    }
+
+    fn insert(&mut self, label: Label, task: Option<Box<dyn Inserted + 'env>>) {
+        match task {
+            Some(task) => self.shared.insert(task, &mut self.desk.seat),
+            None => self.refuse(label),
+        }
+    }
+
+    fn close_at_the_end(&mut self, series: Box<dyn Close<'env> + 'env>) {
         let open = &mut self.desk.series;
         if open.len() >= self.desk.many {
             open.retain(|series| series.is_open());

@@ -1,15 +1,14 @@
 //! A task of a sequence: its accesses, its body, and how far it has come with waiting.
 
-use super::access::{Held, Lend, Shown};
+use super::cell::Shown;
+use super::held::{Ahead, Fallen, Held, Inserted, Inside, Label, Lend, Wait};
 use super::law::Mode;
-use super::nested::Inside;
 use super::pace::Watch;
 use super::versions::Woken;
-use crate::error::{Error, TaskError};
+use crate::error::TaskError;
 use crate::port::Word;
 use crate::sync::{AtomicU64, Ordering};
 use smallvec::SmallVec;
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -37,53 +36,6 @@ impl<E: Into<TaskError>> Outcome for Result<(), E> {
     fn into_result(self) -> Result<(), TaskError> {
         self.map_err(Into::into)
     }
-}
-
-/// What is known of a task besides its accesses and its body.
-#[derive(Clone, Copy)]
-pub(crate) struct Label {
-    /// Counted from 0 in the order of insertion.
-    pub number: u64,
-    pub name: &'static str,
-    pub priority: i64,
-}
-
-impl fmt::Debug for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.number)
-    }
-}
-
-/// A task, whatever its accesses and its body.
-pub(super) trait Inserted: Send {
-    fn label(&self) -> Label;
-
-    /// Goes on waiting where it last parked. Ready when nothing is to be waited for.
-    fn advance(&mut self, woken: &mut Woken) -> Step;
-
-    /// Parks at the access that [`advance`](Self::advance) named; false if it may go on.
-    fn park(&self, at: Step, word: Word) -> bool;
-
-    /// Whether it is to be skipped, for a task that it depends on has failed.
-    fn is_spoilt(&self) -> bool;
-
-    /// Tells of the data that it accesses, as far as that is known, on which NUMA node they lie and
-    /// how many bytes they have: once nothing is to be waited for.
-    fn pieces(&self, tell: &mut dyn FnMut(usize, u64));
-
-    /// Runs the body.
-    fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen>;
-
-    /// Counts its accesses as finished and drops its data; returns the tasks that this wakes.
-    fn finish(&mut self, failed: bool, woken: &mut Woken);
-}
-
-/// Why a body did not do what it should.
-pub(super) enum Fallen {
-    /// It says so itself.
-    Body(TaskError),
-    /// One of its children has, or has ended the run; the error names it.
-    Inside(Error),
 }
 
 /// What a task does with data that are held so.
@@ -158,16 +110,6 @@ impl<H: Held, B: Body<H>> Body<H> for Heavy<B> {
     }
 }
 
-/// What became of waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Ready,
-    /// The access of this number has to wait for a version.
-    Version(usize),
-    /// It has to wait for the right to commute.
-    Commuting(usize),
-}
-
 /// A task with certain accesses and a certain body.
 pub(super) struct Task<H, B> {
     label: Label,
@@ -217,7 +159,7 @@ impl<H: Held, B> Task<H, B> {
 
     /// Takes the rights to commute: all or none, for a task that held some while it waited for others
     /// could close a circle of waits.
-    fn begin_commuting(&mut self, woken: &mut Woken) -> Step {
+    fn begin_commuting(&mut self, woken: &mut Woken) -> Wait {
         let mut missing = None;
         self.each(|at, shown, _| {
             let asks = missing.is_none() && shown.mode == Mode::Commute;
@@ -227,7 +169,7 @@ impl<H: Held, B> Task<H, B> {
         });
         let waited = self.waited.take();
         let Some(missing) = missing else {
-            return Step::Ready;
+            return Wait::Over;
         };
         self.each(|at, shown, _| {
             if at < missing && shown.mode == Mode::Commute {
@@ -237,7 +179,7 @@ impl<H: Held, B> Task<H, B> {
             }
         });
         self.waited = Some(missing);
-        Step::Commuting(missing)
+        Wait::Commuting(missing)
     }
 
     /// Calls with each access, its number and what it requires.
@@ -251,12 +193,27 @@ impl<H: Held, B> Task<H, B> {
     }
 }
 
+impl<'env> Ahead<'_, 'env> {
+    /// Inserts a task on data that are known.
+    pub(super) fn insert<H, F, O>(&mut self, name: &'static str, held: H, body: F)
+    where
+        H: Held + 'env,
+        F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send + 'env,
+        O: Outcome + 'env,
+    {
+        let label = self.0.label(name);
+        let task = Task::new(label, held, Leaf::new(body));
+        let task = task.map(|task| Box::new(task) as Box<dyn Inserted + 'env>);
+        self.0.insert(label, task);
+    }
+}
+
 impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
     fn label(&self) -> Label {
         self.label
     }
 
-    fn advance(&mut self, woken: &mut Woken) -> Step {
+    fn advance(&mut self, woken: &mut Woken) -> Wait {
         let mut passed = self.passed;
         let mut commutes = false;
         self.each(|at, shown, required| {
@@ -267,19 +224,19 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
         });
         self.passed = passed;
         if passed < self.required.len() {
-            return Step::Version(passed);
+            return Wait::Version(passed);
         }
         match commutes {
             true => self.begin_commuting(woken),
-            false => Step::Ready,
+            false => Wait::Over,
         }
     }
 
-    fn park(&self, step: Step, word: Word) -> bool {
+    fn park(&self, wait: Wait, word: Word) -> bool {
         let mut parked = false;
-        self.each(|at, shown, required| match step {
-            Step::Version(here) if here == at => parked = shown.versions.park(required, word),
-            Step::Commuting(here) if here == at => parked = shown.versions.wait_to_commute(word),
+        self.each(|at, shown, required| match wait {
+            Wait::Version(here) if here == at => parked = shown.versions.park(required, word),
+            Wait::Commuting(here) if here == at => parked = shown.versions.wait_to_commute(word),
             _ => {}
         });
         parked
@@ -321,7 +278,8 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::access::{Cell, Commute, Kept};
+    use super::super::cell::Cell;
+    use super::super::kept::{Commute, Kept};
     use super::*;
 
     /// A task that was woken because it may commute, and then waits elsewhere, wakes the next one in
@@ -339,9 +297,9 @@ mod tests {
         let mut one = Task::new(label(2), of(&b), ()).unwrap();
         fn waits<H: Held>(task: &mut Task<H, impl Sized>, word: Word) -> (bool, Vec<Word>) {
             let mut woken = Woken::new();
-            let step = task.begin_commuting(&mut woken);
-            let waits = match step {
-                Step::Commuting(at) => {
+            let wait = task.begin_commuting(&mut woken);
+            let waits = match wait {
+                Wait::Commuting(at) => {
                     let mut waits = false;
                     task.each(|other, shown, _| {
                         if other == at {

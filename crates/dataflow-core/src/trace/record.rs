@@ -1,10 +1,10 @@
 //! Record: what a worker notes while it runs, in room that was made before.
 
 use super::clock::Clock;
-use super::tracer::Room;
 use super::{Fate, Span, TaskNumber};
 use crate::rank::Rank;
-use std::sync::Arc;
+use crate::sync::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What happened, in 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +58,75 @@ pub(super) struct Noted {
 
 /// Records in a chunk of room: 64 KiB. Chunks are touched beforehand, which takes Miri its time.
 pub(super) const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
+
+/// Locks also what a panicking thread has left behind.
+pub(super) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Chunks of records: those that nobody writes into, and how many more may be made.
+#[derive(Debug)]
+pub(crate) struct Room {
+    spare: Mutex<Vec<Vec<Record>>>,
+    most: usize,
+    made: AtomicUsize,
+}
+
+impl Room {
+    pub(super) fn new(bytes: usize) -> Self {
+        Room {
+            spare: Mutex::default(),
+            most: bytes / (CHUNK * size_of::<Record>()),
+            made: Default::default(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.most * CHUNK * size_of::<Record>()
+    }
+
+    /// How many chunks there are.
+    pub(super) fn n_chunks(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Makes room for a run, and touches its pages.
+    pub(super) fn prepare(&self, n_workers: usize, n_tasks: Option<u64>) {
+        /// Of a run of which nobody knows how long it will be: 4 MiB a worker to begin with.
+        const UNKNOWN: usize = if cfg!(miri) { 1 } else { 64 };
+        let tasks = match n_tasks {
+            // Beside the tasks there are visits and messages.
+            Some(n) => (n as usize).saturating_add(n as usize / 2) / CHUNK + 2 * n_workers + 1,
+            None => UNKNOWN * n_workers,
+        };
+        let mut spare = held(&self.spare);
+        while spare.len() < tasks {
+            let Some(chunk) = self.make() else { break };
+            spare.push(chunk);
+        }
+    }
+
+    fn make(&self) -> Option<Vec<Record>> {
+        let more = |made: usize| (made < self.most).then_some(made + 1);
+        let made = (self.made).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        made.ok()?;
+        let mut chunk = vec![Record::default(); CHUNK];
+        // Written, not zeroed by the system: the pages are there.
+        chunk.iter_mut().for_each(|record| record.other = u32::MAX);
+        chunk.clear();
+        Some(chunk)
+    }
+
+    pub(super) fn chunk(&self) -> Option<Vec<Record>> {
+        let spare = held(&self.spare).pop();
+        spare.or_else(|| self.make())
+    }
+
+    pub(super) fn give_back(&self, mut chunk: Vec<Record>) {
+        chunk.clear();
+        held(&self.spare).push(chunk);
+    }
+}
 
 /// What one worker has noted of one run.
 #[derive(Debug)]

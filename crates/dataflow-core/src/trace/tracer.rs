@@ -1,15 +1,15 @@
 //! Tracer: memory for the notes of runs, and the traces made of them.
 
 use super::clock::{Moment, Scale};
-use super::record::{CHUNK, COPIED, FAILED, Kind, Noted, Record, SKIPPED, STOLEN, Track};
+use super::record::{COPIED, FAILED, Kind, Noted, Record, Room, SKIPPED, STOLEN, Track, held};
 use super::{Came, Clock, Fate, Posted, RankTrace, Slice, Source, Span, TaskNumber, Trace};
 use super::{WorkerTrace, links::Links};
 use crate::rank::Rank;
 use crate::space::Spelling;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Records every run on the executor that has it. Cheap to clone: all clones are one.
 ///
@@ -121,70 +121,6 @@ impl fmt::Debug for Tracer {
             .field("bytes", &self.room.bytes())
             .field("on", &self.is_on())
             .finish_non_exhaustive()
-    }
-}
-
-/// Chunks of records: those that nobody writes into, and how many more may be made.
-#[derive(Debug)]
-pub(crate) struct Room {
-    spare: Mutex<Vec<Vec<Record>>>,
-    most: usize,
-    made: AtomicUsize,
-}
-
-impl Room {
-    fn new(bytes: usize) -> Self {
-        Room {
-            spare: Mutex::default(),
-            most: bytes / (CHUNK * size_of::<Record>()),
-            made: Default::default(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.most * CHUNK * size_of::<Record>()
-    }
-
-    /// How many chunks there are.
-    pub(super) fn n_chunks(&self) -> usize {
-        self.made.load(Ordering::Relaxed)
-    }
-
-    /// Makes room for a run, and touches its pages.
-    fn prepare(&self, n_workers: usize, n_tasks: Option<u64>) {
-        /// Of a run of which nobody knows how long it will be: 4 MiB a worker to begin with.
-        const UNKNOWN: usize = if cfg!(miri) { 1 } else { 64 };
-        let tasks = match n_tasks {
-            // Beside the tasks there are visits and messages.
-            Some(n) => (n as usize).saturating_add(n as usize / 2) / CHUNK + 2 * n_workers + 1,
-            None => UNKNOWN * n_workers,
-        };
-        let mut spare = held(&self.spare);
-        while spare.len() < tasks {
-            let Some(chunk) = self.make() else { break };
-            spare.push(chunk);
-        }
-    }
-
-    fn make(&self) -> Option<Vec<Record>> {
-        let more = |made: usize| (made < self.most).then_some(made + 1);
-        let made = (self.made).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        made.ok()?;
-        let mut chunk = vec![Record::default(); CHUNK];
-        // Written, not zeroed by the system: the pages are there.
-        chunk.iter_mut().for_each(|record| record.other = u32::MAX);
-        chunk.clear();
-        Some(chunk)
-    }
-
-    pub(super) fn chunk(&self) -> Option<Vec<Record>> {
-        let spare = held(&self.spare).pop();
-        spare.or_else(|| self.make())
-    }
-
-    pub(super) fn give_back(&self, mut chunk: Vec<Record>) {
-        chunk.clear();
-        held(&self.spare).push(chunk);
     }
 }
 
@@ -459,8 +395,4 @@ impl Slice {
             ..Slice::default()
         }
     }
-}
-
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@
 //! A cause is named only if it takes a tenth of the workers' time or more; of several the one that
 //! explains the others goes first: a slow rank makes the rest wait, a long body leaves nothing ready.
 
-use super::explain::{Explanation, part, time};
+use super::explanation::{Explanation, part, time};
 use super::{Cause, Trace};
 use std::collections::BTreeMap;
 

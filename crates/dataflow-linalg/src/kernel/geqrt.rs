@@ -4,7 +4,8 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::basis::{Basis, blocks, copy_from, copy_to, fill, in_order};
-use super::reflector::{contiguous, panel, panel_scratch};
+use super::larfg::contiguous;
+use super::reflector::{panel, panel_scratch};
 use super::scratch::with_scratch;
 use super::{Backend, Op, Side};
 use crate::matrix::tile::Tile;

@@ -7,14 +7,14 @@
 //! one order. Nothing is fused: the bits are those of any machine.
 //!
 //! # Elsewhere
-//! Wider panels, and what one reflector is: `reflector.rs`.
+//! One reflector: `larfg.rs`. Wider panels: `reflector.rs`.
 
 use std::array;
 
 use ::faer::MatMut;
 use pulp::{Arch, NullaryFnOnce};
 
-use super::reflector::{contiguous, reflector};
+use super::larfg::{contiguous, larfg};
 use super::scratch::with_scratch;
 use crate::scalar::Scalar;
 
@@ -75,7 +75,7 @@ impl<T: Scalar> NullaryFnOnce for Narrow<'_, T> {
             let (left, behind) = self.columns.split_at_mut((j + 1) * lines);
             let column = left[j * lines..].as_flattened_mut();
             let (head, tail) = column[j..m].split_at_mut(1);
-            let tau = reflector(&mut head[0], tail);
+            let tau = larfg(&mut head[0], tail);
             let v = &mut v[..lines];
             v[0][j] = T::one();
             v.as_flattened_mut()[j + 1..m].copy_from_slice(tail);

@@ -6,11 +6,11 @@
 //! other is products, and so is the square of T above its two triangles. The diagonal of R is real.
 //!
 //! # Elsewhere
-//! Narrow panels, column by column: `narrow.rs`. Whole tiles: [`geqrt`](super::geqrt), [`tpqrt`](super::tpqrt), [`gemqrt`](super::gemqrt),
+//! One reflector: `larfg.rs`. Narrow panels, column by column: `narrow.rs`. Whole tiles: [`geqrt`](super::geqrt), [`tpqrt`](super::tpqrt), [`gemqrt`](super::gemqrt),
 //! [`tpmqrt`](super::tpmqrt).
 //!
 //! # Source
-//! One reflector: LAPACK's `larfg`. T: Schreiber and Van Loan, *A storage-efficient WY
+//! T: Schreiber and Van Loan, *A storage-efficient WY
 //! representation for products of Householder transformations*, SIAM J. Sci. Stat. Comput. 10
 //! (1989). Halves: Elmroth and Gustavson, *Applying recursion to serial and parallel QR
 //! factorization leads to better performance*, IBM J. Res. Dev. 44 (2000).
@@ -18,13 +18,14 @@
 use std::ops::Range;
 
 use ::faer::prelude::{Reborrow, ReborrowMut};
-use ::faer::{ColRef, MatMut, MatRef};
+use ::faer::{MatMut, MatRef};
 
 use super::herk::half;
+use super::larfg::{contiguous, larfg};
 use super::narrow::{WIDEST, narrow_panel};
 use super::product::product;
 use super::{Backend, Op, Side};
-use crate::scalar::{Scalar, smallest_normal};
+use crate::scalar::Scalar;
 
 /// What stands below the triangle in a pair of blocks that is factored together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,7 +180,7 @@ pub(super) fn stacked_panel<T: Scalar>(
         let (mut r, mut t) = (r, t);
         let rows = shape.rows(below.nrows(), offset + 1);
         let tail = contiguous(&mut below, 0);
-        t[(0, 0)] = reflector(&mut r[(0, 0)], &mut tail[..rows]);
+        t[(0, 0)] = larfg(&mut r[(0, 0)], &mut tail[..rows]);
         return;
     }
     let h = if n > 16 { half(n) } else { n / 2 };
@@ -237,80 +238,4 @@ pub(super) fn unit_lower<'a, T: Scalar>(v: MatRef<'_, T>, storage: &'a mut [T]) 
         }
     }
     MatRef::from_column_major_slice(&storage[..n * n], n, n)
-}
-
-/// τ of H = I − τ·v·vᴴ with Hᴴ·(head, tail) = (β, 0), β real; `head` becomes β, `tail` becomes v
-/// without its leading 1. Where squares would overflow or lose digits, they are not formed.
-#[inline(always)]
-pub(super) fn reflector<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
-    let (re, im, squares) = (head.re(), head.im(), sum_of_squares(tail));
-    let length = re * re + im * im + squares;
-    let least = (smallest::<T>() * smallest::<T>()).max(1e-270);
-    if !(squares >= least && length <= 1e300) {
-        return scaled_reflector(head, tail);
-    }
-    let beta = -length.sqrt().copysign(re);
-    // v ← tail / (α − β)
-    let (above, of_square) = (re - beta, (re - beta) * (re - beta) + im * im);
-    let scale = T::from_parts(above / of_square, -im / of_square);
-    tail.iter_mut().for_each(|x| *x *= scale);
-    *head = T::from_real(beta);
-    T::from_parts((beta - re) / beta, -im / beta)
-}
-
-/// The same, scaled so that nothing overflows or underflows on the way.
-#[inline(never)]
-fn scaled_reflector<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
-    let mut norm = length(tail);
-    if norm == 0.0 && head.im() == 0.0 {
-        return T::zero();
-    }
-    let (mut re, mut im) = (head.re(), head.im());
-    let mut beta = -re.hypot(im).hypot(norm).copysign(re);
-    let mut shrunk = 1.0;
-    while beta.abs() < smallest::<T>() && shrunk > 0.0 {
-        let grow = 1.0 / smallest::<T>();
-        tail.iter_mut().for_each(|x| *x *= T::from_real(grow));
-        (re, im, shrunk) = (re * grow, im * grow, shrunk * smallest::<T>());
-        norm = length(tail);
-        beta = -re.hypot(im).hypot(norm).copysign(re);
-    }
-    let tau = T::from_parts((beta - re) / beta, -im / beta);
-    // v ← tail / (α − β)
-    let (re, modulus) = (re - beta, (re - beta).hypot(im));
-    let scale = T::from_parts(re / modulus / modulus, -(im / modulus) / modulus);
-    tail.iter_mut().for_each(|x| *x *= scale);
-    *head = T::from_real(beta * shrunk);
-    tau
-}
-
-/// ‖x‖₂², in eight lanes.
-#[inline(always)]
-pub(crate) fn sum_of_squares<T: Scalar>(x: &[T]) -> f64 {
-    let square = |x: T| x.re() * x.re() + x.im() * x.im();
-    let (lines, rest) = x.as_chunks::<8>();
-    let mut lanes = [0.0; 8];
-    for line in lines {
-        (0..8).for_each(|lane| lanes[lane] += square(line[lane]));
-    }
-    let rest: f64 = rest.iter().map(|x| square(*x)).sum();
-    lanes.iter().sum::<f64>() + rest
-}
-
-/// The 2-norm, without overflow on the way.
-fn length<T: Scalar>(x: &[T]) -> f64 {
-    T::from_real_impl(&ColRef::from_slice(x).norm_l2()).re()
-}
-
-/// LAPACK's safe minimum over its precision: below it, 1/β may overflow.
-fn smallest<T: Scalar>() -> f64 {
-    smallest_normal::<T>() / T::EPSILON
-}
-
-/// A column as a slice.
-pub(super) fn contiguous<'a, T>(a: &'a mut MatMut<'_, T>, j: usize) -> &'a mut [T] {
-    match a.as_mut().col_mut(j).try_as_col_major_mut() {
-        Some(column) => column.as_slice_mut(),
-        None => panic!("a panel with columns in pieces"),
-    }
 }

@@ -4,8 +4,8 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::geqrt::geqrt;
+use super::larfg::{contiguous, larfg};
 use super::product::product;
-use super::reflector::{contiguous, reflector};
 use super::{Backend, Op};
 use crate::matrix::tile::{Format, Tile};
 use crate::scalar::Scalar;
@@ -98,7 +98,7 @@ fn eliminate<T: Scalar>(backend: Backend, r: MatMut<'_, T>, k: usize) {
     let below = r.nrows() - k;
     let (mut left, mut right) = r.subrows_mut(k, below).split_at_col_mut(k + 1);
     let (head, tail) = contiguous(&mut left, k).split_at_mut(1);
-    let tau = reflector(&mut head[0], tail);
+    let tau = larfg(&mut head[0], tail);
     let diagonal = std::mem::replace(&mut head[0], T::one());
     let v = left.rb().get(.., k..);
     // C ← C − v·(τ̄·vᴴ·C)

@@ -39,7 +39,7 @@
 mod place;
 mod scheduler;
 
-pub use crate::crew::Crew;
+pub use crate::crew::{Crew, Reach};
 pub use dataflow_core::port::{Hint, Ready, most_bytes};
 pub(crate) use place::Placer;
 pub use scheduler::{ReadyQueue, Scheduler};
@@ -69,17 +69,6 @@ pub struct Policy {
     pub(crate) reach: Reach,
     pub(crate) patience: u32,
     pub(crate) keep: usize,
-}
-
-/// The workers from which an idle worker may steal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reach {
-    /// From workers of its own NUMA node.
-    Own,
-    /// From the nearest other NUMA nodes too: those at the smallest distance in its row.
-    Adjacent,
-    /// From all workers, the nearest first.
-    All,
 }
 
 /// What the queues of a job are.
@@ -243,16 +232,6 @@ impl Policy {
             Queueing::Nodes(Order::Lifo) => "lifo",
             Queueing::Custom(scheduler) => scheduler.name(),
         }
-    }
-}
-
-impl fmt::Display for Reach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reach::Own => "own",
-            Reach::Adjacent => "adjacent",
-            Reach::All => "all",
-        })
     }
 }
 

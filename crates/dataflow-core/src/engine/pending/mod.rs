@@ -16,7 +16,7 @@ mod list;
 mod records;
 mod table;
 
-use super::slots::Slots;
+use super::slots::{INLINE, Slots};
 use crate::data::{Datum, Version};
 use crate::space::{Expected, NARROW, Sources};
 use blocks::{Arrival, Blocks};
@@ -68,9 +68,6 @@ impl Leftover {
         }
     }
 }
-
-/// Flows whose data lie in places of their own; tasks with more are listed.
-pub(super) const INLINE: usize = 4;
 
 /// The table.
 pub(crate) enum Pending<D: Datum> {

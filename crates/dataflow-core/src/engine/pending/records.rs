@@ -9,9 +9,9 @@
 
 use super::list::List;
 use super::table::{Group, Shelf};
-use super::{Arrived, INLINE, Input, Key, Leftover, Missing, Poisoned};
+use super::{Arrived, Input, Key, Leftover, Missing, Poisoned};
 use crate::data::{Datum, Version};
-use crate::engine::slots::{Slots, set};
+use crate::engine::slots::{INLINE, Slots, set};
 use crate::space::Sources;
 
 /// Bits of a cell beside the key.

@@ -1,11 +1,34 @@
 //! The accesses of a recorded task, and what its body gets from its flows.
 
-use super::super::access::{Access, Commute, Read, Write, sealed::Sealed};
+use super::super::access::{Access, Accessible};
+use super::super::held::sealed::Sealed;
+use super::super::kept::{Commute, Read, Write};
 use super::super::law::Mode;
-use super::program::Home;
 use crate::data::Datum;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
+
+/// A datum of a recorded program, at home in a slot of a store.
+pub struct Home<'c, D> {
+    pub(super) datum: u32,
+    recorder: PhantomData<fn(&'c D) -> &'c D>,
+}
+
+impl<D> Sealed for Home<'_, D> {}
+impl<D> Accessible for Home<'_, D> {}
+
+impl<D> Home<'_, D> {
+    pub(super) fn new(datum: u32) -> Self {
+        let recorder = PhantomData;
+        Home { datum, recorder }
+    }
+}
+
+impl<D> std::fmt::Debug for Home<'_, D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Home({})", self.datum)
+    }
+}
 
 /// Accesses of one recorded task: one, a tuple of up to eight sets, or a `Vec` of accesses of one
 /// kind. The trait is sealed.

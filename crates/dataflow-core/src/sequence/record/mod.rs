@@ -60,14 +60,15 @@
 //! knows the whole program knows which ranks will read a datum, so none has to ask for it.
 
 mod accesses;
+mod graph;
 mod order;
 mod places;
 mod program;
 mod replay;
 mod space;
 
-pub use accesses::{HomeSet, Lent};
-pub use program::{Gathered, Home, Inserting, Recorder};
+pub use accesses::{Home, HomeSet, Lent};
+pub use program::{Gathered, Inserting, Recorder};
 pub use space::{Recorded, Step};
 
 use crate::data::Datum;
@@ -87,5 +88,5 @@ pub fn record<'env, D: Datum>(
 ) -> Result<Recorded<'env, D>, Error> {
     let recorder = Recorder::new(name.into(), n_ranks);
     program(&recorder);
-    recorder.finish()
+    recorder.finish().map(Recorded::of)
 }

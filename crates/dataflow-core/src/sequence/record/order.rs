@@ -9,7 +9,7 @@
 //! Waits are at most two for each access, and are found in time in proportion to their number, but
 //! for sorting those of one task.
 
-use super::space::{NONE, Recorded};
+use super::graph::{Graph, NONE};
 use crate::data::Datum;
 use crate::sync::{AtomicU32, Ordering};
 use std::cmp::Reverse;
@@ -70,24 +70,24 @@ impl Countdown {
 }
 
 impl Order {
-    pub fn of<D: Datum>(recorded: &Recorded<'_, D>) -> Self {
-        let n_tasks = recorded.tasks.len();
+    pub fn of<D: Datum>(graph: &Graph<'_, D>) -> Self {
+        let n_tasks = graph.tasks.len();
         let mut order = Order {
             n_before: vec![0; n_tasks],
             after: Vec::new(),
             first_after: vec![0; n_tasks + 1],
             next_on_path: vec![NONE; n_tasks],
-            accesses: accesses(recorded),
+            accesses: accesses(graph),
             roots: Vec::new(),
         };
         let mut paths = Paths::new(n_tasks);
         let (mut waits, mut before) = (Vec::new(), Vec::new());
-        for (number, task) in (0u32..).zip(&recorded.tasks) {
+        for (number, task) in (0u32..).zip(&graph.tasks) {
             if task.body.is_none() {
                 continue;
             }
-            for flow in recorded.flow_range(number) {
-                order.before(recorded, flow, &mut before);
+            for flow in graph.flow_range(number) {
+                order.before(graph, flow, &mut before);
             }
             paths.keep_the_last(&mut before);
             if let Some(end) = paths.go_on(&before, number) {
@@ -118,9 +118,9 @@ impl Order {
     }
 
     /// The tasks that a flow has to wait for.
-    fn before<D: Datum>(&self, recorded: &Recorded<'_, D>, flow: u32, tell: &mut Vec<u32>) {
-        let source = recorded.flows[flow as usize].source;
-        let Some(changed) = recorded.flows.get(source as usize) else {
+    fn before<D: Datum>(&self, graph: &Graph<'_, D>, flow: u32, tell: &mut Vec<u32>) {
+        let source = graph.flows[flow as usize].source;
+        let Some(changed) = graph.flows.get(source as usize) else {
             return;
         };
         let n_told = tell.len();
@@ -128,11 +128,11 @@ impl Order {
             // Whoever changes a version is the last that gets it.
             let mut reader = changed.first;
             while reader != flow {
-                tell.push(recorded.flows[reader as usize].task);
-                reader = recorded.flows[reader as usize].next;
+                tell.push(graph.flows[reader as usize].task);
+                reader = graph.flows[reader as usize].next;
             }
         }
-        let is_inserted = recorded.tasks[changed.task as usize].body.is_some();
+        let is_inserted = graph.tasks[changed.task as usize].body.is_some();
         if tell.len() == n_told && is_inserted {
             tell.push(changed.task);
         }
@@ -181,11 +181,11 @@ impl Order {
     }
 }
 
-fn accesses<D: Datum>(recorded: &Recorded<'_, D>) -> Vec<Access> {
-    let mut accesses = Vec::with_capacity(recorded.flows.len());
-    let mut flows = recorded.flows.iter();
-    for task in &recorded.tasks {
-        let changes = recorded.classes[task.class as usize].changes.iter();
+fn accesses<D: Datum>(graph: &Graph<'_, D>) -> Vec<Access> {
+    let mut accesses = Vec::with_capacity(graph.flows.len());
+    let mut flows = graph.flows.iter();
+    for task in &graph.tasks {
+        let changes = graph.classes[task.class as usize].changes.iter();
         let of_task = changes.zip(&mut flows);
         accesses.extend(of_task.map(|(&changes, flow)| Access::new(flow.datum, changes)));
     }
@@ -260,10 +260,10 @@ mod tests {
                 r.task((reads, writes), |_| ());
             }
         });
-        let recorded = recorded.unwrap();
-        let order = Order::of(&recorded);
-        let number = |task: u32| recorded.tasks[task as usize].number;
-        let tasks = 0..recorded.tasks.len() as u32;
+        let graph = &recorded.unwrap().graph;
+        let order = Order::of(graph);
+        let number = |task: u32| graph.tasks[task as usize].number;
+        let tasks = 0..graph.tasks.len() as u32;
         let after = tasks.clone().flat_map(|task| {
             let after = order.after(task).iter();
             after.map(move |&after| (number(task), number(after)))
@@ -271,7 +271,7 @@ mod tests {
         let found: Vec<_> = after.collect();
         let waits: BTreeSet<_> = found.iter().copied().collect();
         assert_eq!(waits.len(), found.len(), "nobody waits for one twice");
-        for task in tasks.filter(|&task| recorded.tasks[task as usize].body.is_some()) {
+        for task in tasks.filter(|&task| graph.tasks[task as usize].body.is_some()) {
             let n_before = waits.iter().filter(|wait| wait.1 == number(task)).count();
             assert_eq!(order.n_before[task as usize], n_before as u32);
             assert_eq!(order.roots.contains(&task), n_before == 0);

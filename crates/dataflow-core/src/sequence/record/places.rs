@@ -6,8 +6,8 @@
 //! cell in which a datum lies only proves that it is right, and never waits.
 
 use super::accesses::Loan;
+use super::graph::{NONE, Origin};
 use super::order::Access;
-use super::space::{NONE, Origin};
 use crate::data::{Datum, Version};
 use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
 

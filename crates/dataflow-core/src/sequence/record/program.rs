@@ -1,10 +1,11 @@
 //! Recording: tasks are inserted, and each access finds the version that it gets.
 
-use super::super::access::{Access, Accessible, Read, sealed::Sealed};
+use super::super::access::Access;
+use super::super::kept::Read;
 use super::super::law::Mode;
 use super::super::task::Outcome;
-use super::accesses::{HomeSet, Lent, Named};
-use super::space::{Body, Class, Flow, NONE, Origin, Recorded, Task};
+use super::accesses::{Home, HomeSet, Lent, Named};
+use super::graph::{Body, Class, Flow, Graph, NONE, Origin, Task};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
@@ -22,15 +23,6 @@ pub struct Recorder<'c, 'env, D: Datum> {
     recording: RefCell<Recording<'env, D>>,
     own: PhantomData<fn(&'c ()) -> &'c ()>,
 }
-
-/// A datum of a recorded program, at home in a slot of a store.
-pub struct Home<'c, D> {
-    pub(super) datum: u32,
-    recorder: PhantomData<fn(&'c D) -> &'c D>,
-}
-
-impl<D> Sealed for Home<'_, D> {}
-impl<D> Accessible for Home<'_, D> {}
 
 /// A task that is about to be recorded, with its name, priority and rank.
 pub struct Inserting<'r, 'c, 'env, D: Datum> {
@@ -59,7 +51,7 @@ impl<D> Gathered<D> {
 
 /// What has been recorded so far.
 struct Recording<'env, D: Datum> {
-    recorded: Recorded<'env, D>,
+    graph: Graph<'env, D>,
     /// Classes by name and by which of their flows change a datum.
     classes: HashMap<(&'static str, SmallVec<[bool; 8]>), u32>,
     /// The class of the task before: often that of the next, too.
@@ -70,7 +62,7 @@ struct Recording<'env, D: Datum> {
 impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
     pub(super) fn new(name: String, n_ranks: usize) -> Self {
         let recording = Recording {
-            recorded: Recorded::new(name, n_ranks),
+            graph: Graph::new(name, n_ranks),
             classes: HashMap::new(),
             latest: 0,
             error: None,
@@ -81,26 +73,24 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         }
     }
 
-    pub(super) fn finish(self) -> Result<Recorded<'env, D>, Error> {
-        let Recording {
-            recorded, error, ..
-        } = self.recording.into_inner();
+    pub(super) fn finish(self) -> Result<Graph<'env, D>, Error> {
+        let Recording { graph, error, .. } = self.recording.into_inner();
         match error {
-            None => Ok(recorded.complete()),
+            None => Ok(graph),
             Some(error) => Err(error),
         }
     }
 
     /// Number of ranks that the program is recorded for.
     pub fn n_ranks(&self) -> usize {
-        self.recording.borrow().recorded.n_ranks
+        self.recording.borrow().graph.n_ranks
     }
 
     /// A datum that `owner` keeps in a slot of its store; other ranks ignore store and index. Each slot
     /// may be named only once.
     pub fn home(&self, store: &'env Store<D>, index: usize, owner: Rank) -> Home<'c, D> {
         let mut recording = self.recording.borrow_mut();
-        let origins = &mut recording.recorded.origins;
+        let origins = &mut recording.graph.origins;
         let datum = origins.len() as u32;
         origins.push(Origin {
             store,
@@ -108,10 +98,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
             owner,
             last: NONE,
         });
-        Home {
-            datum,
-            recorder: PhantomData,
-        }
+        Home::new(datum)
     }
 
     /// Inserts a task with its accesses and its body, which runs each time that the program runs.
@@ -200,7 +187,7 @@ impl<'env, D: Datum> Recording<'env, D> {
         accesses: &[Named],
         body: Body<'env, D>,
     ) -> Result<(), Error> {
-        let number = self.recorded.n_inserted;
+        let number = self.graph.n_inserted;
         let wrong = |kind, text: String| Error::new(kind, Some(format!("{name} {number}")), text);
         let twice = |at: usize| {
             accesses[..at]
@@ -215,10 +202,10 @@ impl<'env, D: Datum> Recording<'env, D> {
             let text = format!("a task writes data of {a} and {b} (they must have one owner)");
             wrong(Kind::OwnersDiffer, text)
         })?;
-        if rank.0 as usize >= self.recorded.n_ranks {
+        if rank.0 as usize >= self.graph.n_ranks {
             let text = format!(
                 "it belongs to {rank} (there are {} ranks)",
-                self.recorded.n_ranks
+                self.graph.n_ranks
             );
             return Err(wrong(Kind::NoSuchRank, text));
         }
@@ -226,15 +213,15 @@ impl<'env, D: Datum> Recording<'env, D> {
             self.fetch(*access);
         }
         let class = self.class(name, accesses);
-        self.recorded.note(name, rank, accesses);
-        self.recorded.n_inserted += 1;
+        self.graph.note(name, rank, accesses);
+        self.graph.n_inserted += 1;
         self.push(class, priority, rank, accesses, Some(body));
         Ok(())
     }
 
     /// Where a task runs, or two owners of what it writes.
     fn place(&self, accesses: &[Named], on: Option<Rank>) -> Result<Rank, (Rank, Rank)> {
-        let owner = |access: &Named| self.recorded.origins[access.datum as usize].owner;
+        let owner = |access: &Named| self.graph.origins[access.datum as usize].owner;
         let written = accesses.iter().filter(|access| access.mode != Mode::Read);
         let mut owners = written.map(owner).chain(None);
         let Some(first) = owners.next() else {
@@ -248,7 +235,7 @@ impl<'env, D: Datum> Recording<'env, D> {
 
     /// A datum whose first access is a read is taken from home by a task of its own, for all.
     fn fetch(&mut self, access: Named) {
-        let origin = &self.recorded.origins[access.datum as usize];
+        let origin = &self.graph.origins[access.datum as usize];
         if access.mode == Mode::Read && origin.last == NONE {
             let (owner, mode) = (origin.owner, Mode::Write);
             let accesses = [Named { mode, ..access }];
@@ -261,7 +248,7 @@ impl<'env, D: Datum> Recording<'env, D> {
     fn class(&mut self, name: &'static str, accesses: &[Named]) -> u32 {
         let changes = |access: &Named| access.mode != Mode::Read;
         let changes: SmallVec<[bool; 8]> = accesses.iter().map(changes).collect();
-        let classes = &mut self.recorded.classes;
+        let classes = &mut self.graph.classes;
         let latest = classes.get(self.latest as usize);
         if latest.is_some_and(|latest| latest.name == name && latest.changes == changes) {
             return self.latest;
@@ -285,24 +272,24 @@ impl<'env, D: Datum> Recording<'env, D> {
         accesses: &[Named],
         body: Option<Body<'env, D>>,
     ) {
-        let recorded = &mut self.recorded;
-        let task = recorded.tasks.len() as u32;
-        recorded.tasks.push(Task {
+        let graph = &mut self.graph;
+        let task = graph.tasks.len() as u32;
+        graph.tasks.push(Task {
             class,
             rank,
             priority,
-            first_flow: recorded.flows.len() as u32,
-            number: recorded.n_inserted - u64::from(body.is_some()),
+            first_flow: graph.flows.len() as u32,
+            number: graph.n_inserted - u64::from(body.is_some()),
             body,
         });
         for access in accesses {
-            let flow = recorded.flows.len() as u32;
-            let origin = &mut recorded.origins[access.datum as usize];
+            let flow = graph.flows.len() as u32;
+            let origin = &mut graph.origins[access.datum as usize];
             let source = origin.last;
             if access.mode != Mode::Read {
                 origin.last = flow;
             }
-            recorded.flows.push(Flow {
+            graph.flows.push(Flow {
                 task,
                 datum: access.datum,
                 source,
@@ -310,7 +297,7 @@ impl<'env, D: Datum> Recording<'env, D> {
                 last: NONE,
                 next: NONE,
             });
-            recorded.follow(source, flow);
+            graph.follow(source, flow);
         }
     }
 }
@@ -318,12 +305,6 @@ impl<'env, D: Datum> Recording<'env, D> {
 impl<D: Datum> std::fmt::Debug for Recorder<'_, '_, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Recorder")
-    }
-}
-
-impl<D> std::fmt::Debug for Home<'_, D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Home({})", self.datum)
     }
 }
 

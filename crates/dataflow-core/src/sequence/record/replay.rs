@@ -9,9 +9,9 @@
 //! waits for nothing else: nobody may touch them in between, for the others wait for that one too.
 
 use super::accesses::Loan;
+use super::graph::{Graph, Task};
 use super::order::{Access, Countdown, Order};
 use super::places::{Held, Places};
-use super::space::{Recorded, Task};
 use crate::data::Datum;
 use crate::engine::{
     Announced, Best, Bytes, Chunk, Common, Front, Ledger, Next, Report, Roots, Seat, drive,
@@ -32,7 +32,7 @@ use std::time::Instant;
 struct Replay<'r, 'env, D: Datum> {
     /// Failures are ordered by the numbers of tasks.
     common: Common<u64>,
-    recorded: &'r Recorded<'env, D>,
+    graph: &'r Graph<'env, D>,
     order: &'r Order,
     places: Places<'r, 'env, D>,
     waiting: Box<[Countdown]>,
@@ -63,26 +63,26 @@ type At<'l, 'p, D> = Seat<'l, Hand<'p, D>>;
 
 /// Runs a program.
 pub(super) fn run<D: Datum>(
-    recorded: &Recorded<'_, D>,
+    graph: &Graph<'_, D>,
     order: &Order,
     on: &dyn Executor,
 ) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     let start = Instant::now();
-    let places = Places::take(&recorded.origins);
-    let places = places.map_err(|datum| recorded.not_at_home(datum))?;
-    let n_tasks = recorded.n_tasks();
+    let places = Places::take(&graph.origins);
+    let places = places.map_err(|datum| graph.not_at_home(datum))?;
+    let n_tasks = graph.n_inserted;
     let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, false));
     let tracer = on.tracer();
     let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), Some(n_tasks)));
     let replay = Replay {
         common: Common::new(ledger, opened.map(Arc::new)),
-        recorded,
+        graph,
         order,
         places,
         waiting: order.countdowns(),
         roots: Mutex::new(Roots::new(order.roots.iter().copied())),
-        copies: recorded.classes.iter().map(|_| AtomicU64::new(0)).collect(),
+        copies: graph.classes.iter().map(|_| AtomicU64::new(0)).collect(),
     };
     drive(&replay, Arc::default(), &|_, _| {}, |job| {
         replay.common.execute(on, job);
@@ -155,7 +155,7 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
         if let Some(task) = task {
             seat.ends_by_panic(|_| (task.into(), self.class(task)));
         }
-        let task = task.map(|task| format!("{:?}", self.recorded.label(task)));
+        let task = task.map(|task| format!("{:?}", self.graph.label(task)));
         let text = format!("task panicked: {text}");
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
@@ -199,7 +199,7 @@ impl<D: Datum> Replay<'_, '_, D> {
         let mut fate = if is_spoilt { Fate::Skipped } else { Fate::Ran };
         seat.begins();
         if !is_spoilt && let Err(error) = self.call(number, seat) {
-            let error = Error::of_task(&self.recorded.label(number), error);
+            let error = Error::of_task(&self.graph.label(number), error);
             self.common.note(self.task(number).number, error);
             fate = Fate::Failed;
         }
@@ -215,10 +215,10 @@ impl<D: Datum> Replay<'_, '_, D> {
             return;
         };
         let told = Told {
-            name: self.recorded.name().to_string(),
+            name: self.graph.name.to_string(),
             parameters: Vec::new(),
             classes: self
-                .recorded
+                .graph
                 .classes
                 .iter()
                 .map(|class| class.name.into())
@@ -298,7 +298,7 @@ impl<D: Datum> Replay<'_, '_, D> {
 
     #[inline(always)]
     fn task(&self, number: u32) -> &Task<'_, D> {
-        &self.recorded.tasks[number as usize]
+        &self.graph.tasks[number as usize]
     }
 
     #[inline(always)]
@@ -308,7 +308,7 @@ impl<D: Datum> Replay<'_, '_, D> {
 
     #[inline(always)]
     fn accesses(&self, number: u32) -> &[Access] {
-        self.order.accesses(self.recorded.flow_range(number))
+        self.order.accesses(self.graph.flow_range(number))
     }
 }
 
@@ -350,7 +350,7 @@ impl<D: Datum> Replay<'_, '_, D> {
         let is_complete = ledger.executed() >= ledger.count();
         let ended = self.common.ended(is_complete, on);
         ended.map_err(|fault| fault.error)?;
-        let classes = self.recorded.classes.iter().zip(&self.copies);
+        let classes = self.graph.classes.iter().zip(&self.copies);
         Ok(Report {
             copies_by_class: classes
                 .map(|(class, copies)| (class.name.into(), copies.load(Ordering::Relaxed)))

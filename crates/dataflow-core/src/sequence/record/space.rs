@@ -1,27 +1,20 @@
 //! A recorded program as a task space.
 //!
-//! # Law
-//! Every flow has one source: a flow of an earlier task that changed the datum, or home. The flows
-//! that get a version form a linked list: readers first, and the flow that changes it next at the end.
-//! The last version of a datum goes home.
+//! One that was recorded for one rank also has an [order](super::order), and [runs in place](super::replay).
 
-use super::super::task::Label;
-use super::accesses::{Loan, Loans, Named};
+use super::super::held::Label;
+use super::accesses::Loan;
+use super::graph::{Graph, NONE, Task};
 use super::order::Order;
 use super::replay;
-use crate::data::{Datum, Store};
+use crate::data::Datum;
 use crate::engine::{self, Report};
-use crate::error::{Error, Kind, TaskError};
+use crate::error::{Error, TaskError};
 use crate::port::{Executor, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::wire::WireName;
-use smallvec::SmallVec;
 use std::fmt;
-use std::ops::Range;
-
-/// No flow.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// A recorded task's name: its number in the order of recording, counted from 0, and its class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,189 +23,57 @@ pub struct Step {
     class: u32,
 }
 
-/// What a task does with its data.
-pub(super) type Body<'env, D> =
-    Box<dyn Fn(&mut Loans<'_, D>) -> Result<(), TaskError> + Send + Sync + 'env>;
-
 /// See the [module](super).
 pub struct Recorded<'env, D: Datum> {
-    name: String,
-    pub(super) n_ranks: usize,
-    pub(super) classes: Vec<Class>,
-    pub(super) tasks: Vec<Task<'env, D>>,
-    pub(super) flows: Vec<Flow>,
-    pub(super) origins: Vec<Origin<'env, D>>,
-    /// Tasks that the program has inserted; those that fetch data are not counted.
-    pub(super) n_inserted: u64,
-    fingerprint: u64,
-    /// The fingerprint after 1, 2, 4, … tasks.
-    fingerprints: Vec<u64>,
+    pub(super) graph: Graph<'env, D>,
     roots: Vec<u32>,
     counts: Vec<u64>,
     /// The waits between tasks of a run in place, if there is only one rank.
     order: Option<Order>,
 }
 
-pub(super) struct Class {
-    pub name: &'static str,
-    /// Whether a flow changes its datum.
-    pub changes: SmallVec<[bool; 8]>,
-}
-
-pub(super) struct Task<'env, D: Datum> {
-    pub class: u32,
-    pub rank: Rank,
-    pub priority: i64,
-    pub first_flow: u32,
-    /// As its program counts it.
-    pub number: u64,
-    /// `None` of a task that fetches a datum.
-    pub body: Option<Body<'env, D>>,
-}
-
-/// An access of a task.
-pub(super) struct Flow {
-    pub task: u32,
-    pub datum: u32,
-    /// The flow that it gets its version from; [`NONE`]: from home.
-    pub source: u32,
-    /// The flows that get the version which it leaves, first and last.
-    pub first: u32,
-    pub last: u32,
-    /// The next one that gets the same version as this one.
-    pub next: u32,
-}
-
-/// A datum.
-pub(super) struct Origin<'env, D: Datum> {
-    pub store: &'env Store<D>,
-    pub index: usize,
-    pub owner: Rank,
-    /// The flow that changes it last; [`NONE`] before any.
-    pub last: u32,
-}
-
 /// After how many tasks, in powers of two, ranks compare what they have recorded.
 const CHECKPOINTS: u32 = 32;
 
 impl<'env, D: Datum> Recorded<'env, D> {
-    pub(super) fn new(name: String, n_ranks: usize) -> Self {
-        Recorded {
-            name,
-            n_ranks,
-            classes: Vec::new(),
-            tasks: Vec::new(),
-            flows: Vec::new(),
-            origins: Vec::new(),
-            n_inserted: 0,
-            fingerprint: 0,
-            fingerprints: Vec::new(),
-            roots: Vec::new(),
-            counts: Vec::new(),
-            order: None,
-        }
-    }
-
     /// All has been recorded.
-    pub(super) fn complete(mut self) -> Self {
-        self.counts = vec![0; self.n_ranks];
-        for (number, task) in self.tasks.iter().enumerate() {
-            self.counts[task.rank.0 as usize] += 1;
-            if self
-                .flows_of(number as u32)
-                .iter()
-                .all(|flow| flow.source == NONE)
-            {
-                self.roots.push(number as u32);
+    pub(super) fn of(graph: Graph<'env, D>) -> Self {
+        let mut counts = vec![0; graph.n_ranks];
+        let mut roots = Vec::new();
+        for (number, task) in (0u32..).zip(&graph.tasks) {
+            counts[task.rank.0 as usize] += 1;
+            let mut flows = graph.flows_of(number).iter();
+            if flows.all(|flow| flow.source == NONE) {
+                roots.push(number);
             }
         }
-        if self.n_ranks == 1 {
-            self.order = Some(Order::of(&self));
-        }
-        self
-    }
-
-    /// A task is recorded: it changes the fingerprint.
-    pub(super) fn note(&mut self, name: &str, rank: Rank, accesses: &[Named]) {
-        let mut mix = |value: u64| {
-            let mixed = (self.fingerprint ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            self.fingerprint = mixed ^ mixed >> 32;
-        };
-        name.bytes().for_each(|byte| mix(byte.into()));
-        mix(rank.0.into());
-        for access in accesses {
-            mix(u64::from(access.datum) << 2 | access.mode as u64);
-        }
-        if (self.n_inserted + 1).is_power_of_two() {
-            self.fingerprints.push(self.fingerprint);
-        }
-    }
-
-    /// `flow` gets the version that `source` leaves.
-    pub(super) fn follow(&mut self, source: u32, flow: u32) {
-        if source == NONE {
-            return;
-        }
-        let Flow { first, last, .. } = &mut self.flows[source as usize];
-        let before = std::mem::replace(last, flow);
-        match before {
-            NONE => *first = flow,
-            before => self.flows[before as usize].next = flow,
+        let order = (graph.n_ranks == 1).then(|| Order::of(&graph));
+        Recorded {
+            graph,
+            roots,
+            counts,
+            order,
         }
     }
 
     fn task(&self, step: Step) -> &Task<'env, D> {
-        &self.tasks[step.number as usize]
+        &self.graph.tasks[step.number as usize]
     }
 
     fn step(&self, number: u32) -> Step {
-        let class = self.tasks[number as usize].class;
+        let class = self.graph.tasks[number as usize].class;
         Step { number, class }
-    }
-
-    fn first_flow(&self, number: u32) -> u32 {
-        let task = self.tasks.get(number as usize);
-        task.map_or(self.flows.len() as u32, |task| task.first_flow)
-    }
-
-    pub(super) fn flow_range(&self, number: u32) -> Range<u32> {
-        self.first_flow(number)..self.first_flow(number + 1)
-    }
-
-    fn flows_of(&self, number: u32) -> &[Flow] {
-        let Range { start, end } = self.flow_range(number);
-        &self.flows[start as usize..end as usize]
-    }
-
-    /// The number of a flow among those of its task.
-    fn place(&self, flow: u32) -> usize {
-        (flow - self.first_flow(self.flows[flow as usize].task)) as usize
     }
 
     /// Tasks that the program has inserted, on all ranks.
     pub fn n_tasks(&self) -> u64 {
-        self.n_inserted
-    }
-
-    /// Its name.
-    pub(super) fn name(&self) -> &str {
-        &self.name
+        self.graph.n_inserted
     }
 
     /// The name of a task in the program, and its number there.
     pub fn name_of(&self, step: Step) -> (&'static str, u64) {
-        let Label { name, number, .. } = self.label(step.number);
+        let Label { name, number, .. } = self.graph.label(step.number);
         (name, number)
-    }
-
-    /// The same for the task with a given number in the record.
-    pub(super) fn label(&self, number: u32) -> Label {
-        let task = &self.tasks[number as usize];
-        Label {
-            number: task.number,
-            name: self.classes[task.class as usize].name,
-            priority: task.priority,
-        }
     }
 
     /// Runs the program on one rank, any number of times; [in place](super#law), if it was recorded for
@@ -222,7 +83,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`] if a datum that it accesses is not in its slot.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
         match &self.order {
-            Some(order) => replay::run(self, order, on),
+            Some(order) => replay::run(&self.graph, order, on),
             None => engine::run(self, on).map_err(|error| self.explained(error)),
         }
     }
@@ -242,23 +103,6 @@ impl<'env, D: Datum> Recorded<'env, D> {
             1 => self.run(on),
             _ => engine::run_across(self, on).map_err(|error| self.explained(error)),
         }
-    }
-
-    /// The first task that accesses a datum does not find it.
-    #[cold]
-    pub(super) fn not_at_home(&self, datum: u32) -> Error {
-        let inserted = |flow: &&Flow| self.tasks[flow.task as usize].body.is_some();
-        let mut flows = self.flows.iter().filter(|flow| flow.datum == datum);
-        let first = flows.find(inserted);
-        let task = first.map(|flow| format!("{:?}", self.label(flow.task)));
-        let Origin { store, index, .. } = &self.origins[datum as usize];
-        let text = format!(
-            "a datum is to come from slot {index} of {}, which has {} slots: it does not exist or is \
-             lent to another task",
-            store.name(),
-            store.len(),
-        );
-        Error::new(Kind::HomeEmpty, task, text)
     }
 
     /// The same error, its task named as the program does.
@@ -313,16 +157,16 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
     type Datum = D;
 
     fn describe(&self, about: &mut Description) {
-        about.name(&self.name);
-        about.parameter("ranks", self.n_ranks);
+        about.name(&self.graph.name);
+        about.parameter("ranks", self.graph.n_ranks);
         for checkpoint in 0..CHECKPOINTS {
-            let fingerprint = self.fingerprints.get(checkpoint as usize);
-            let fingerprint = fingerprint.unwrap_or(&self.fingerprint);
+            let fingerprint = self.graph.fingerprints.get(checkpoint as usize);
+            let fingerprint = fingerprint.unwrap_or(&self.graph.fingerprint);
             let name = format!("fingerprint of the first {} tasks", 1u64 << checkpoint);
             about.parameter(name, format_args!("{fingerprint:016x}"));
         }
-        about.parameter("tasks", self.n_inserted);
-        for class in &self.classes {
+        about.parameter("tasks", self.graph.n_inserted);
+        for class in &self.graph.classes {
             let mut described = about.class(class.name);
             for (flow, changes) in class.changes.iter().enumerate() {
                 let name = format!("DATUM{flow}");
@@ -335,7 +179,7 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = Step> + Send {
-        let numbered = (0..).zip(&self.tasks);
+        let numbered = (0..).zip(&self.graph.tasks);
         let here = numbered.filter(move |(_, task)| task.rank == on);
         here.map(|(number, task)| Step {
             number,
@@ -353,27 +197,27 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
     }
 
     fn inputs(&self, step: Step, from: &mut impl Inputs<Self>) {
-        for (place, flow) in self.flows_of(step.number).iter().enumerate() {
+        for (place, flow) in self.graph.flows_of(step.number).iter().enumerate() {
             if flow.source == NONE {
-                let origin = &self.origins[flow.datum as usize];
+                let origin = &self.graph.origins[flow.datum as usize];
                 from.home(place, origin.store, origin.index);
             } else {
-                let source = self.flows[flow.source as usize].task;
-                from.task(place, self.step(source), self.place(flow.source));
+                let source = self.graph.flows[flow.source as usize].task;
+                from.task(place, self.step(source), self.graph.place(flow.source));
             }
         }
     }
 
     fn successors(&self, step: Step, to: &mut impl Successors<Self>) {
-        let first = self.first_flow(step.number);
-        for (place, flow) in self.flows_of(step.number).iter().enumerate() {
+        let first = self.graph.first_flow(step.number);
+        for (place, flow) in self.graph.flows_of(step.number).iter().enumerate() {
             let mut next = flow.first;
             while next != NONE {
-                let follower = &self.flows[next as usize];
-                to.task(place, self.step(follower.task), self.place(next));
+                let follower = &self.graph.flows[next as usize];
+                to.task(place, self.step(follower.task), self.graph.place(next));
                 next = follower.next;
             }
-            let origin = &self.origins[flow.datum as usize];
+            let origin = &self.graph.origins[flow.datum as usize];
             if origin.last == first + place as u32 {
                 to.home(place, origin.store, origin.index);
             }
@@ -384,7 +228,7 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
         let Some(body) = &self.task(step).body else {
             return Ok(());
         };
-        let changes = &self.classes[step.class as usize].changes;
+        let changes = &self.graph.classes[step.class as usize].changes;
         let slots = flows.iter().zip(changes);
         body(&mut Loan::all(slots.map(|(slot, changes)| match changes {
             true => Loan::Write(slot.update()),
@@ -404,8 +248,8 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
 impl<D: Datum> fmt::Debug for Recorded<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorded")
-            .field("name", &self.name)
-            .field("tasks", &self.n_inserted)
+            .field("name", &self.graph.name)
+            .field("tasks", &self.graph.n_inserted)
             .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,111 @@
+//! A datum of a scope, with its versions and the reductions that build copies of it.
+
+use super::law::Mode;
+use super::versions::Versions;
+use crate::data::Datum;
+use crate::sync::{AtomicBool, Ordering, SpinLock};
+use std::any::Any;
+use std::sync::{Arc, RwLock};
+
+/// A datum and its versions. The lock never waits: the versions decide which task may go on, and the
+/// lock only proves that they are right.
+pub struct Cell<T> {
+    pub versions: Versions,
+    pub datum: RwLock<T>,
+    /// The copies that tasks which reduce are building up.
+    pub series: Series<T>,
+    lies: Option<Lies<T>>,
+}
+
+/// Tells on which NUMA node a datum lies, if anybody knows, and how many bytes it has.
+pub type Lies<T> = fn(&T) -> Option<(usize, u64)>;
+
+/// The same of a datum that knows.
+pub fn lies<D: Datum>(datum: &D) -> Option<(usize, u64)> {
+    Some((datum.numa_node()?, datum.bytes() as u64))
+}
+
+/// A datum of a scope, whatever its type, as executors are told of it.
+pub trait Lying {
+    /// On which NUMA node it lies, and how many bytes of it, as far as that is known.
+    fn lies(&self) -> Option<(usize, u64)>;
+}
+
+impl<T> Cell<T> {
+    /// An access to it.
+    #[inline(always)]
+    pub fn shown(&self, mode: Mode) -> Shown<'_> {
+        let (versions, lying) = (&self.versions, self as &dyn Lying);
+        Shown {
+            versions,
+            mode,
+            lying,
+        }
+    }
+}
+
+impl<T> Lying for Cell<T> {
+    fn lies(&self) -> Option<(usize, u64)> {
+        let lies = self.lies?;
+        let datum = self.datum.try_read().ok()?;
+        lies(&datum)
+    }
+}
+
+impl<T> Cell<T> {
+    pub fn new(datum: T) -> Arc<Self> {
+        Self::lying(datum, None)
+    }
+
+    /// The same, of a datum of which it may be told where it lies.
+    pub fn lying(datum: T, lies: Option<Lies<T>>) -> Arc<Self> {
+        Arc::new(Cell {
+            versions: Versions::new(),
+            datum: RwLock::new(datum),
+            series: Series::new(),
+            lies,
+        })
+    }
+}
+
+/// One access of a set.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    pub(super) versions: &'a Versions,
+    pub(super) mode: Mode,
+    pub(super) lying: &'a dyn Lying,
+}
+
+/// A copy, once there is one.
+pub type Slot = Option<Box<dyn Any + Send + Sync>>;
+
+/// The open series of a datum, if there is one.
+pub struct Series<T> {
+    /// The same as `open.is_some()`, for a glance. Only the thread that inserts looks.
+    pub is_open: AtomicBool,
+    pub open: SpinLock<Option<Open<T>>>,
+}
+
+/// A series to which tasks are added.
+pub struct Open<T> {
+    pub neutral: Arc<Cell<Slot>>,
+    pub copy: Arc<Cell<Slot>>,
+    /// How many tasks change the copy.
+    pub n_tasks: usize,
+    /// Merges the copy into the datum.
+    pub merge: fn(&mut T, &mut Slot),
+}
+
+impl<T> Series<T> {
+    pub fn new() -> Self {
+        Series {
+            is_open: AtomicBool::new(false),
+            open: SpinLock::new(None),
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+}

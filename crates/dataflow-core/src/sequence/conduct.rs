@@ -1,0 +1,85 @@
+//! A scope from its first insertion to the end of its last task, on whatever executor.
+
+use super::level::{DEEPEST, Level};
+use super::run::{At, Shared};
+use super::scope::Scope;
+use crate::engine::{Job, Report, buried, drive};
+use crate::error::{Error, Kind};
+use crate::port::Executor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
+/// over when this returns.
+pub(super) fn conduct<'env, P, R>(
+    on: &dyn Executor,
+    level: &Arc<Level>,
+    program: P,
+    execute: impl FnOnce(&Arc<Job>),
+) -> Result<(R, Report), Error>
+where
+    P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
+    R: Send,
+{
+    if level.depth > DEEPEST {
+        let text = format!(
+            "{} scopes are nested in one another (at most {DEEPEST} may be, for each lies on the \
+             stack of a worker; a recursion has no such bound)",
+            level.depth
+        );
+        return Err(Error::new(Kind::NestedTooDeep, None, text));
+    }
+    let start = Instant::now();
+    let shared = Shared::new(level.clone(), on);
+    let program = Mutex::new(Some(program));
+    let result = Mutex::new(None);
+    let begin = |shared: &Shared<'_, 'env>, seat: &mut At<'_>| {
+        let first = taken(&program);
+        if let Some(program) = first {
+            let returned = run_program(shared, program, seat);
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = returned;
+        }
+    };
+    drive(&shared, Arc::default(), &begin, execute);
+    let seconds = start.elapsed().as_secs_f64();
+    let result = taken(&result);
+    let report = shared.ended(result.is_some(), seconds)?;
+    match result {
+        Some(result) => Ok((result, report)),
+        None => unreachable!("a program that was not stopped has returned"),
+    }
+}
+
+fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Runs the inserting program; answers what it returned.
+fn run_program<'env, R>(
+    shared: &Shared<'_, 'env>,
+    program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R,
+    seat: &mut At<'_>,
+) -> Option<R> {
+    let hand = seat.hand.inserting();
+    let scope = Scope::new(shared, seat.with(hand));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let result = program(&scope);
+        scope.end();
+        result
+    }));
+    let (left, hand) = scope.into_seat().left();
+    seat.back(left);
+    let inserted = hand.inserted;
+    seat.hand = hand;
+    match result {
+        Ok(result) => {
+            shared.has_inserted(inserted);
+            Some(result)
+        }
+        Err(panic) => {
+            shared.program_panicked(seat, &buried(panic));
+            None
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a task, the data that it holds and whoever inserts it ask of each other.
+
+use super::cell::Shown;
+use super::level::Level;
+use super::pace::Watch;
+use super::versions::Woken;
+use crate::error::{Error, TaskError};
+use crate::port::{Executor, Word};
+use crate::trace::Aside;
+use std::fmt;
+use std::sync::Arc;
+
+/// Traits that only this crate implements.
+pub mod sealed {
+    pub trait Sealed {}
+}
+
+/// What a body gets from a set of accesses.
+#[doc(hidden)]
+pub trait Lend<'a, B = &'a Self> {
+    /// References, in the shape of the set.
+    type Arg: Send;
+}
+
+/// A set of accesses while its task waits and runs.
+#[doc(hidden)]
+pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
+    /// What keeps others out while the body runs.
+    type Guards<'g>
+    where
+        Self: 'g;
+
+    /// Inserts what must come before the task.
+    fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
+    where
+        Self: 'e;
+
+    /// Shows each access.
+    fn each(&self, show: &mut dyn FnMut(Shown<'_>));
+
+    /// Where each datum lies that was named, even if others stand for it.
+    fn each_named(&self, show: &mut dyn FnMut(*const ())) {
+        self.each(&mut |shown| show(shown.versions.place()));
+    }
+
+    /// Takes the data.
+    fn guards(&self) -> Self::Guards<'_>;
+
+    /// What the body gets.
+    fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg;
+}
+
+/// A task is about to be inserted: by this it inserts others before it.
+#[doc(hidden)]
+pub struct Ahead<'d, 'env>(pub(super) &'d mut (dyn Before<'env> + 'd));
+
+/// Who inserts tasks before another.
+pub(super) trait Before<'env> {
+    /// Names the next task, and gives it its number.
+    fn label(&mut self, name: &'static str) -> Label;
+
+    /// Inserts the task of that label; `None` if it accesses a datum twice, which is an error.
+    fn insert(&mut self, label: Label, task: Option<Box<dyn Inserted + 'env>>);
+
+    /// Remembers a series that has just been opened.
+    fn close_at_the_end(&mut self, series: Box<dyn Close<'env> + 'env>);
+}
+
+/// A series that is to be closed at the end of its scope.
+pub(super) trait Close<'e> {
+    fn is_open(&self) -> bool;
+    fn close(&self, ahead: &mut Ahead<'_, 'e>);
+}
+
+/// What is known of a task besides its accesses and its body.
+#[derive(Clone, Copy)]
+pub(crate) struct Label {
+    /// Counted from 0 in the order of insertion.
+    pub number: u64,
+    pub name: &'static str,
+    pub priority: i64,
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.number)
+    }
+}
+
+/// A task, whatever its accesses and its body.
+pub(super) trait Inserted: Send {
+    fn label(&self) -> Label;
+
+    /// Goes on waiting where it last parked. Ready when nothing is to be waited for.
+    fn advance(&mut self, woken: &mut Woken) -> Wait;
+
+    /// Parks at the access that [`advance`](Self::advance) named; false if it may go on.
+    fn park(&self, at: Wait, word: Word) -> bool;
+
+    /// Whether it is to be skipped, for a task that it depends on has failed.
+    fn is_spoilt(&self) -> bool;
+
+    /// Tells of the data that it accesses, as far as that is known, on which NUMA node they lie and
+    /// how many bytes they have: once nothing is to be waited for.
+    fn pieces(&self, tell: &mut dyn FnMut(usize, u64));
+
+    /// Runs the body.
+    fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen>;
+
+    /// Counts its accesses as finished and drops its data; returns the tasks that this wakes.
+    fn finish(&mut self, failed: bool, woken: &mut Woken);
+}
+
+/// What a task still waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Nothing: it may run.
+    Over,
+    /// The access of this number has to wait for a version.
+    Version(usize),
+    /// It has to wait for the right to commute.
+    Commuting(usize),
+}
+
+/// Why a body did not do what it should.
+pub(super) enum Fallen {
+    /// It says so itself.
+    Body(TaskError),
+    /// One of its children has, or has ended the run; the error names it.
+    Inside(Error),
+}
+
+/// What a task needs to run a scope inside.
+pub(super) struct Inside<'r> {
+    pub on: &'r dyn Executor,
+    pub level: &'r Arc<Level>,
+    pub label: Label,
+    /// Where the worker notes what it does.
+    pub aside: Aside<'r>,
+    /// For bodies whose time is taken.
+    pub watch: Option<Watch>,
+}

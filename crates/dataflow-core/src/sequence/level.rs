@@ -1,0 +1,109 @@
+//! Levels: the counts of a scope, and the scope in one of whose bodies it runs, if any.
+
+use crate::engine::{Ledger, depth, is_inside};
+use crate::port::Executor;
+use crate::rank::Rank;
+use crate::space::Spelling;
+use crate::sync::{AtomicU64, Ordering};
+use crate::trace::{Opened, TaskNumber, Told};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The counts of a run, and the run in one of whose bodies it goes on, if any.
+pub struct Level {
+    pub ledger: Arc<Ledger>,
+    pub outer: Option<Arc<Level>>,
+    /// In how many scopes it is nested.
+    pub depth: usize,
+    /// Tasks that ran inside of bodies.
+    nested: AtomicU64,
+    /// Where workers note what they do, if the executor has a tracer.
+    pub opened: Option<Arc<Opened>>,
+    /// The number of the first task in traces.
+    pub first: TaskNumber,
+}
+
+/// In numbers of traces, above the number of a task stands that of its scope.
+const SCOPE: u32 = 40;
+
+/// Scopes that may be nested in one another. The worker of the innermost task has them all on its
+/// stack, with the frames of the bodies between: some three kilobytes each, ten without optimisation,
+/// of the two megabytes that a thread has.
+pub(super) const DEEPEST: usize = 100;
+
+impl Level {
+    /// A run of its own, be it in the body of a task of another.
+    pub fn outermost(on: &dyn Executor) -> Arc<Self> {
+        // What a body runs inside is a part of that body.
+        let tracer = on.tracer().filter(|_| !is_inside());
+        let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
+        let opened = opened.map(Arc::new);
+        Self::new(on.n_workers(), None, depth() + 1, opened)
+    }
+
+    /// A run inside a body of another.
+    pub fn within(n_workers: usize, outer: &Arc<Level>) -> Arc<Self> {
+        let opened = outer.opened.clone();
+        Self::new(n_workers, Some(outer.clone()), outer.depth + 1, opened)
+    }
+
+    fn new(
+        n_workers: usize,
+        outer: Option<Arc<Level>>,
+        depth: usize,
+        opened: Option<Arc<Opened>>,
+    ) -> Arc<Self> {
+        let scope = match (&outer, &opened) {
+            (Some(_), Some(opened)) => opened.next_scope(),
+            _ => 0,
+        };
+        Arc::new(Level {
+            ledger: Arc::new(Ledger::new(n_workers, 0, false)),
+            outer,
+            depth,
+            nested: AtomicU64::new(0),
+            opened,
+            first: scope << SCOPE,
+        })
+    }
+
+    /// The outermost run is over: what was noted becomes a trace.
+    pub fn close_trace(&self) {
+        let Some(opened) = &self.opened else { return };
+        let told = Told {
+            name: "sequence".to_string(),
+            parameters: Vec::new(),
+            classes: Vec::new(),
+            rank: Rank(0),
+            text: Spelling::of_numbers(|task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
+                (0, number) => number.to_string(),
+                (scope, number) => format!("{number} in scope {scope}"),
+            }),
+            wide: BTreeMap::new(),
+        };
+        opened.close(told, &mut |_, _| {});
+    }
+
+    /// Whether it shall end, for its own sake or with the run that it is inside of.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        let outer_is = |outer: &Arc<Level>| {
+            let stopped = outer.is_stopped();
+            if stopped {
+                self.ledger.stop();
+            }
+            stopped
+        };
+        self.ledger.is_stopped() || self.outer.as_ref().is_some_and(outer_is)
+    }
+
+    /// So many tasks ran inside a body.
+    pub fn count_nested(&self, tasks: u64) {
+        self.nested.fetch_add(tasks, Ordering::Relaxed);
+    }
+
+    /// How many tasks ran, those inside of bodies too; exact when nobody is inside.
+    pub fn tasks(&self) -> u64 {
+        self.ledger.executed() + self.nested.load(Ordering::Relaxed)
+    }
+}

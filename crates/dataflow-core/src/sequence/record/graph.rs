@@ -1,0 +1,166 @@
+//! What a program has recorded: tasks, their flows, and the data that these come from.
+//!
+//! # Law
+//! Every flow has one source: a flow of an earlier task that changed the datum, or home. The flows
+//! that get a version form a linked list: readers first, and the flow that changes it next at the end.
+//! The last version of a datum goes home.
+
+use super::super::held::Label;
+use super::accesses::{Loans, Named};
+use crate::data::{Datum, Store};
+use crate::error::{Error, Kind, TaskError};
+use crate::rank::Rank;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// No flow.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What a task does with its data.
+pub(super) type Body<'env, D> =
+    Box<dyn Fn(&mut Loans<'_, D>) -> Result<(), TaskError> + Send + Sync + 'env>;
+
+/// A recorded program.
+pub(super) struct Graph<'env, D: Datum> {
+    pub name: String,
+    pub n_ranks: usize,
+    pub classes: Vec<Class>,
+    pub tasks: Vec<Task<'env, D>>,
+    pub flows: Vec<Flow>,
+    pub origins: Vec<Origin<'env, D>>,
+    /// Tasks that the program has inserted; those that fetch data are not counted.
+    pub n_inserted: u64,
+    pub fingerprint: u64,
+    /// The fingerprint after 1, 2, 4, … tasks.
+    pub fingerprints: Vec<u64>,
+}
+
+pub(super) struct Class {
+    pub name: &'static str,
+    /// Whether a flow changes its datum.
+    pub changes: SmallVec<[bool; 8]>,
+}
+
+pub(super) struct Task<'env, D: Datum> {
+    pub class: u32,
+    pub rank: Rank,
+    pub priority: i64,
+    pub first_flow: u32,
+    /// As its program counts it.
+    pub number: u64,
+    /// `None` of a task that fetches a datum.
+    pub body: Option<Body<'env, D>>,
+}
+
+/// An access of a task.
+pub(super) struct Flow {
+    pub task: u32,
+    pub datum: u32,
+    /// The flow that it gets its version from; [`NONE`]: from home.
+    pub source: u32,
+    /// The flows that get the version which it leaves, first and last.
+    pub first: u32,
+    pub last: u32,
+    /// The next one that gets the same version as this one.
+    pub next: u32,
+}
+
+/// A datum.
+pub(super) struct Origin<'env, D: Datum> {
+    pub store: &'env Store<D>,
+    pub index: usize,
+    pub owner: Rank,
+    /// The flow that changes it last; [`NONE`] before any.
+    pub last: u32,
+}
+
+impl<'env, D: Datum> Graph<'env, D> {
+    pub fn new(name: String, n_ranks: usize) -> Self {
+        Graph {
+            name,
+            n_ranks,
+            classes: Vec::new(),
+            tasks: Vec::new(),
+            flows: Vec::new(),
+            origins: Vec::new(),
+            n_inserted: 0,
+            fingerprint: 0,
+            fingerprints: Vec::new(),
+        }
+    }
+
+    /// A task is recorded: it changes the fingerprint.
+    pub fn note(&mut self, name: &str, rank: Rank, accesses: &[Named]) {
+        let mut mix = |value: u64| {
+            let mixed = (self.fingerprint ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.fingerprint = mixed ^ mixed >> 32;
+        };
+        name.bytes().for_each(|byte| mix(byte.into()));
+        mix(rank.0.into());
+        for access in accesses {
+            mix(u64::from(access.datum) << 2 | access.mode as u64);
+        }
+        if (self.n_inserted + 1).is_power_of_two() {
+            self.fingerprints.push(self.fingerprint);
+        }
+    }
+
+    /// `flow` gets the version that `source` leaves.
+    pub fn follow(&mut self, source: u32, flow: u32) {
+        if source == NONE {
+            return;
+        }
+        let Flow { first, last, .. } = &mut self.flows[source as usize];
+        let before = std::mem::replace(last, flow);
+        match before {
+            NONE => *first = flow,
+            before => self.flows[before as usize].next = flow,
+        }
+    }
+
+    pub fn first_flow(&self, number: u32) -> u32 {
+        let task = self.tasks.get(number as usize);
+        task.map_or(self.flows.len() as u32, |task| task.first_flow)
+    }
+
+    pub fn flow_range(&self, number: u32) -> Range<u32> {
+        self.first_flow(number)..self.first_flow(number + 1)
+    }
+
+    pub fn flows_of(&self, number: u32) -> &[Flow] {
+        let Range { start, end } = self.flow_range(number);
+        &self.flows[start as usize..end as usize]
+    }
+
+    /// The number of a flow among those of its task.
+    pub fn place(&self, flow: u32) -> usize {
+        (flow - self.first_flow(self.flows[flow as usize].task)) as usize
+    }
+
+    /// The name of the task with that number in the record, as its program gave it.
+    pub fn label(&self, number: u32) -> Label {
+        let task = &self.tasks[number as usize];
+        Label {
+            number: task.number,
+            name: self.classes[task.class as usize].name,
+            priority: task.priority,
+        }
+    }
+
+    /// The first task that accesses a datum does not find it.
+    #[cold]
+    pub fn not_at_home(&self, datum: u32) -> Error {
+        let inserted = |flow: &&Flow| self.tasks[flow.task as usize].body.is_some();
+        let mut flows = self.flows.iter().filter(|flow| flow.datum == datum);
+        let first = flows.find(inserted);
+        let task = first.map(|flow| format!("{:?}", self.label(flow.task)));
+        let Origin { store, index, .. } = &self.origins[datum as usize];
+        let text = format!(
+            "a datum is to come from slot {index} of {}, which has {} slots: it does not exist or is \
+             lent to another task",
+            store.name(),
+            store.len(),
+        );
+        Error::new(Kind::HomeEmpty, task, text)
+    }
+}

@@ -1,0 +1,138 @@
+//! The explanation of a run, and how it reads.
+
+use super::Limits;
+use std::fmt;
+
+/// Why a run took as long as it did.
+///
+/// Shown as text it is a few lines, the first of which names what costs most.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// Wall time, nanoseconds.
+    pub length: u64,
+    /// Workers of all ranks.
+    pub n_workers: usize,
+    /// Tasks whose bodies ran.
+    pub n_tasks: u64,
+    /// How fast these bodies could have been run at best.
+    pub limits: Limits,
+    /// The larger limit ÷ wall time.
+    pub efficiency: f64,
+    /// Where the workers' time went; the parts sum to 1.
+    pub shares: Vec<Share>,
+    /// Of the time in which data were under way, the part in which their receivers computed; `None`
+    /// if nothing was sent.
+    pub hidden: Option<f64>,
+    /// The dearest chains, none with a task of another: time in bodies, and how it reads.
+    pub chains: Vec<(u64, String)>,
+    /// Records that found no room: the rest is a part of the truth.
+    pub missing: u64,
+    /// Messages that came before they were posted, by more than the stated error of clocks; and by how
+    /// many nanoseconds at most.
+    pub backwards: (u64, u64),
+    pub(super) sentence: String,
+}
+
+/// A part of the workers' time.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Share {
+    /// A class, `runtime`, or why there was nothing to do.
+    pub name: String,
+    /// Nanoseconds, over all workers.
+    pub time: u64,
+    /// Of all time.
+    pub part: f64,
+    /// Whether a body ran.
+    pub is_body: bool,
+}
+
+impl Explanation {
+    /// The part of the workers' time that went there; 0 if there is no share of this name.
+    pub fn part(&self, name: &str) -> f64 {
+        let share = self.shares.iter().find(|share| share.name == name);
+        share.map_or(0.0, |share| share.part)
+    }
+
+    /// The part of the workers' time in which bodies ran.
+    pub fn in_bodies(&self) -> f64 {
+        let bodies = self.shares.iter().filter(|share| share.is_body);
+        bodies.map(|share| share.part).sum()
+    }
+
+    /// The first sentence: what costs most, and where.
+    pub fn verdict(&self) -> &str {
+        &self.sentence
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.sentence)?;
+        let limits = &self.limits;
+        writeln!(
+            f,
+            "{} tasks on {} workers took {}; no schedule of these bodies takes less than {} ({}): {:.0} % of what is possible.",
+            self.n_tasks,
+            self.n_workers,
+            time(self.length),
+            time(limits.most()),
+            match limits.area >= limits.path {
+                true => format!("the work of {}, on all its workers", limits.area_rank),
+                false => format!("a chain of {} tasks", limits.path_tasks.len()),
+            },
+            100.0 * self.efficiency,
+        )?;
+        write!(f, "The workers' time:")?;
+        let told = self.shares.iter().filter(|share| share.part >= 0.0005);
+        for (index, share) in told.enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma} {} {:.1} %", share.name, 100.0 * share.part)?;
+        }
+        writeln!(f, ".")?;
+        if let Some(hidden) = self.hidden {
+            let percent = 100.0 * hidden;
+            writeln!(
+                f,
+                "Hidden behind bodies: {percent:.0} % of the time in which data were under way."
+            )?;
+        }
+        for (length, chain) in &self.chains {
+            writeln!(f, "Chain of {}: {chain}.", time(*length))?;
+        }
+        if let (n @ 1.., most) = self.backwards {
+            let most = time(most);
+            writeln!(
+                f,
+                "Messages that seem to come before they were posted: {n}, by up to {most}. The clocks of ranks differ by more than was found."
+            )?;
+        }
+        match self.missing {
+            0 => Ok(()),
+            n => writeln!(
+                f,
+                "Records that found no room: {n}. All this is of the others."
+            ),
+        }
+    }
+}
+
+/// A part of a whole; 0 of nothing.
+pub(super) fn part(of: u64, all: u64) -> f64 {
+    match all {
+        0 => 0.0,
+        all => of as f64 / all as f64,
+    }
+}
+
+/// Nanoseconds as people read them.
+pub(super) fn time(nanoseconds: u64) -> String {
+    let seconds = nanoseconds as f64 * 1e-9;
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", seconds * 1e6),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", seconds * 1e3),
+        _ => format!("{seconds:.3} s"),
+    }
+}
