@@ -49,7 +49,8 @@ impl Source<'_> {
         let used = used.filter(|p| mentioned.has(&p.name));
         used.map(|parameter| {
             let (name, value) = (&parameter.name, &parameter.value);
-            quote_spanned!(site=> let #name = #wide::from(#value);)
+            // Twice, so that another type than u32 is one error, the one of all other functions.
+            quote_spanned!(site=> let #name: u32 = #value; let #name = #wide::from(#name);)
         })
         .collect()
     }
