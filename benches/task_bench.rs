@@ -103,39 +103,28 @@ fn measure(runtime: &Runtime, graph: Graph, rounds: u32) -> Outcome {
         run_bare(&BareGraph { graph, kernel }, n_workers);
         Ok(start.elapsed().as_secs_f64())
     };
-    type Contestant<'r> = (&'static str, &'r dyn Fn(Kernel) -> Outcome<f64>);
     let contestants: [Contestant; 2] = [
         ("dataflow, 16 B", &ours),
         ("bare dense-counter loop", &bare),
     ];
-    let tasks = BareGraph {
+    let empty = BareGraph {
         graph,
         kernel: kernel_of(0),
-    }
-    .count() as f64;
+    };
+    let tasks = empty.count() as f64;
     let mut sweeps = contestants.map(|_| Vec::new());
     for size in (0..16).rev() {
         let kernel = kernel_of(1 << size);
-        let mut seconds = contestants.map(|_| Vec::new());
-        for round in 0..rounds as usize {
-            for place in 0..contestants.len() {
-                let place = (place + round) % contestants.len();
-                seconds[place].push(contestants[place].1(kernel)?);
-            }
-        }
-        for (sweep, seconds) in sweeps.iter_mut().zip(&seconds) {
-            let (median, _) = quartiles(seconds);
+        let medians = in_turns(&contestants, kernel, rounds as usize)?;
+        for (sweep, median) in sweeps.iter_mut().zip(medians) {
             sweep.push(Run {
                 granularity: median * n_workers as f64 / tasks,
                 rate: kernel.flops() * tasks / median,
             });
         }
     }
-    let peak = sweeps
-        .iter()
-        .flatten()
-        .map(|run| run.rate)
-        .fold(0.0, f64::max);
+    let rates = sweeps.iter().flatten().map(|run| run.rate);
+    let peak = rates.fold(0.0, f64::max);
     for ((name, _), sweep) in contestants.iter().zip(&sweeps) {
         let found = metg(sweep, peak).map_or("–".into(), |metg| format!("{:.3}", metg * 1e6));
         let finest = sweep.last().map_or(f64::NAN, |run| run.granularity * 1e6);
@@ -143,6 +132,21 @@ fn measure(runtime: &Runtime, graph: Graph, rounds: u32) -> Outcome {
         println!("{name:24} {n_workers:7}  {points:6}  {steps:5}  {found:>13}  {finest:14.3}");
     }
     Ok(())
+}
+
+/// A name, and the seconds of a run with a kernel.
+type Contestant<'r> = (&'static str, &'r dyn Fn(Kernel) -> Outcome<f64>);
+
+/// The median seconds of each contestant: they run in turns, and each round another one begins.
+fn in_turns(contestants: &[Contestant<'_>; 2], kernel: Kernel, rounds: usize) -> Outcome<[f64; 2]> {
+    let mut seconds = contestants.map(|_| Vec::new());
+    for round in 0..rounds {
+        for place in 0..contestants.len() {
+            let place = (place + round) % contestants.len();
+            seconds[place].push(contestants[place].1(kernel)?);
+        }
+    }
+    Ok(seconds.map(|seconds| quartiles(&seconds).0))
 }
 
 fn kernel_of(iterations: u64) -> Kernel {

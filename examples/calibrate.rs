@@ -39,7 +39,7 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::{Runtime, Transport, launch};
 use problem::{File, InAnyPrecision, backend, by_precision};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXAMPLE: cli::Example = cli::Example {
@@ -118,28 +118,14 @@ impl InAnyPrecision for Calibration<'_> {
         let own = &self.settings.own;
         let file = self.settings.costs.clone();
         let file = file.unwrap_or_else(|| PathBuf::from("costs.json"));
-        let costs = match (self.runtime.n_ranks(), own.keep) {
-            (1 | 2, true) => Costs::read(&file)?,
-            (1, false) => bench.all::<T>(&own.orders, own.tiles)?,
-            (2, false) => {
-                let mut costs = Costs::read(&file)?;
-                bench.add_network(&mut costs)?;
-                costs
-            }
-            (ranks, _) => {
-                let text = format!("--ranks {ranks}: messages are measured between 2");
-                return Err(Failure::refused(text));
-            }
-        };
+        let costs = bench.costs::<T>(own, &file)?;
         let is_first = self.runtime.rank() == Rank(0);
         if !own.keep && is_first {
             costs.write(&file)?;
-            self.outcome.say(format!(
-                "{} kernels and {} networks in {}",
-                costs.kernels.len(),
-                costs.networks.len(),
-                file.display()
-            ));
+            let (kernels, networks) = (costs.kernels.len(), costs.networks.len());
+            let file = file.display();
+            let text = format!("{kernels} kernels and {networks} networks in {file}");
+            self.outcome.say(text);
         }
         self.outcome.set("costs", file.display().to_string());
         if own.compare {
@@ -163,6 +149,23 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Of the file, where they are kept; otherwise measured, by two ranks those of messages alone.
+    fn costs<T: Scalar>(&self, own: &Own, file: &Path) -> Result<Costs, Failure> {
+        Ok(match (self.runtime.n_ranks(), own.keep) {
+            (1 | 2, true) => Costs::read(file)?,
+            (1, false) => self.all::<T>(&own.orders, own.tiles)?,
+            (2, false) => {
+                let mut costs = Costs::read(file)?;
+                self.add_network(&mut costs)?;
+                costs
+            }
+            (ranks, _) => {
+                let text = format!("--ranks {ranks}: messages are measured between 2");
+                return Err(Failure::refused(text));
+            }
+        })
+    }
+
     /// All that one process can measure.
     fn all<T: Scalar>(&self, orders: &[usize], tiles: usize) -> Result<Costs, Failure> {
         let cores = self.runtime.workers().topology().n_cores();

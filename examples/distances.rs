@@ -17,7 +17,7 @@ mod pairs;
 use cli::{Failure, Outcome, Settings};
 use dataflow::numa::Topology;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLE: cli::Example = cli::Example {
     name: "distances",
@@ -45,72 +45,74 @@ fn main() -> std::process::ExitCode {
 
 fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     let own = &settings.own;
-    if !(own.tolerance >= 0.0 && own.tolerance.is_finite()) {
-        let text = format!("--tolerance {} is no share (0 or more)", own.tolerance);
-        return Err(Failure::refused(text));
-    }
-    if own.xml.is_some() && !cfg!(feature = "hwloc") {
-        let text = "--xml needs the feature `hwloc`, which this program was built without";
-        return Err(Failure::refused(text));
-    }
+    own.expect_sense()?;
     let topology =
         Topology::discover().map_err(|e| Failure::new("wrong_settings", e.to_string()))?;
-    let bytes = own
-        .mebibytes
-        .unwrap_or_else(|| default_mebibytes(&topology))
-        .max(2)
-        << 20;
+    let mebibytes = own.mebibytes;
+    let mebibytes = mebibytes.unwrap_or_else(|| default_mebibytes(&topology));
+    let bytes = mebibytes.max(2) << 20;
     let measured = pairs::measure(&topology, bytes, settings.repeat, settings.seed)?;
     let distances = corrected(&measured.nanoseconds, own.tolerance);
-
-    let n = topology.n_numa_nodes();
-    let os: Vec<usize> = topology
-        .numa_nodes()
-        .iter()
-        .map(|node| node.os_index)
-        .collect();
     outcome.seed = Some(settings.seed);
+    tell(&topology, &measured, &distances, outcome);
+    match &own.xml {
+        Some(file) => write(&distances, file, outcome),
+        None => Ok(()),
+    }
+}
+
+impl Own {
+    /// Refuses a tolerance that is none, and a file that this program cannot write.
+    fn expect_sense(&self) -> Result<(), Failure> {
+        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
+            let text = format!("--tolerance {} is no share (0 or more)", self.tolerance);
+            return Err(Failure::refused(text));
+        }
+        if self.xml.is_some() && !cfg!(feature = "hwloc") {
+            let text = "--xml needs the feature `hwloc`, which this program was built without";
+            return Err(Failure::refused(text));
+        }
+        Ok(())
+    }
+}
+
+/// Tables of what was measured, and of the distances before and after.
+fn tell(
+    topology: &Topology,
+    measured: &pairs::Measured,
+    distances: &[Vec<u64>],
+    outcome: &mut Outcome,
+) {
+    let nodes = topology.numa_nodes().iter();
+    let os: Vec<usize> = nodes.map(|node| node.os_index).collect();
     outcome.set("numa_nodes_os", os.clone());
     outcome.set("latency_ns", json!(measured.nanoseconds));
     outcome.set("bandwidth_gb_per_s", json!(measured.gigabytes));
     outcome.set("distances", json!(distances));
+    let mut table = |title, rows: Vec<_>, digits| table(outcome, title, &os, rows, digits);
     if topology.has_distances() {
+        let n = topology.n_numa_nodes();
         let distance = |from, to| Some(f64::from(topology.distance(from, to)));
         let row = |from| (0..n).map(|to| distance(from, to)).collect();
-        table(outcome, "distances until now", &os, (0..n).map(row), 0);
+        table("distances until now", (0..n).map(row).collect(), 0);
     }
-    table(
-        outcome,
-        "latency in ns",
-        &os,
-        measured.nanoseconds.iter().cloned(),
-        1,
-    );
-    table(
-        outcome,
-        "bandwidth in GB/s, all cores of a node reading",
-        &os,
-        measured.gigabytes.iter().cloned(),
-        1,
-    );
+    table("latency in ns", measured.nanoseconds.clone(), 1);
+    let title = "bandwidth in GB/s, all cores of a node reading";
+    table(title, measured.gigabytes.clone(), 1);
     let whole = |row: &Vec<u64>| row.iter().map(|&value| Some(value as f64)).collect();
-    table(
-        outcome,
-        "distances from these latencies",
-        &os,
-        distances.iter().map(whole),
-        0,
-    );
-    if let Some(file) = &own.xml {
-        let refused = |error: dataflow::numa::TopologyError| {
-            Failure::new("output_unwritable", error.to_string())
-        };
-        Topology::write_with_distances(None, &distances.concat(), file).map_err(refused)?;
-        outcome.say(format!(
-            "written: {0} (use it with HWLOC_XMLFILE={0})",
-            file.display()
-        ));
-    }
+    let whole = distances.iter().map(whole).collect();
+    table("distances from these latencies", whole, 0);
+}
+
+/// Writes the topology of this machine with these distances.
+fn write(distances: &[Vec<u64>], file: &Path, outcome: &mut Outcome) -> Result<(), Failure> {
+    let refused =
+        |error: dataflow::numa::TopologyError| Failure::new("output_unwritable", error.to_string());
+    Topology::write_with_distances(None, &distances.concat(), file).map_err(refused)?;
+    outcome.say(format!(
+        "written: {0} (use it with HWLOC_XMLFILE={0})",
+        file.display()
+    ));
     Ok(())
 }
 
@@ -167,7 +169,7 @@ fn table(
     outcome: &mut Outcome,
     title: &str,
     os: &[usize],
-    rows: impl Iterator<Item = Vec<Option<f64>>>,
+    rows: Vec<Vec<Option<f64>>>,
     digits: usize,
 ) {
     let heads: Vec<String> = os.iter().map(|head| format!("{head:>8}")).collect();

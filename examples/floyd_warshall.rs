@@ -14,7 +14,7 @@ mod blocks;
 mod cli;
 
 use blocks::Blocks;
-use cli::{Example, Failure, Measured, NoFlags, Outcome, Settings};
+use cli::{Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Home, Recorder, record};
 use dataflow::sequence::{read, write};
@@ -121,37 +121,44 @@ fn shortest_ways(
             blocks.extent(k as u32, 0)[0].len()
         });
     })?;
-    let runs = (0..settings.repeat).map(|_| {
+    outcome.measured = settings.median(|_| {
         blocks.fill(&d, runtime.rank(), |from, to| {
             streets(from, to, settings.seed)
         });
         settings.measure(runtime, |monitor| {
             program.run_across(&runtime.watched_by(monitor))
         })
-    });
-    outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
+    })?;
     outcome.digest = Some(blocks.digest(&d, runtime)?);
 
     if settings.check.unwrap_or(n <= 1024) {
-        let all = (0..n).flat_map(|from| streets(from, 0..n, settings.seed));
-        let mut expected: Block = all.collect();
-        close(&mut expected, n);
-        let mut own = 0u64;
-        blocks.each(&d, runtime.rank(), |i, j, way| {
-            own += u64::from(expected[i * n + j] != way)
-        });
-        let differing = runtime.all_reduce(own, |a, b| a + b)?;
+        let differing = differing(&blocks, &d, settings.seed, runtime)?;
+        let text = format!("{differing} of {} ways differ from the plain loop's", n * n);
         outcome.set("differing", differing);
-        outcome.say(format!(
-            "{differing} of {} ways differ from the plain loop's",
-            n * n
-        ));
+        outcome.say(&text);
         if differing > 0 {
-            let text = format!("{differing} of {} ways differ from the plain loop's", n * n);
             return Err(Failure::new("wrong_result", text));
         }
     }
     Ok(())
+}
+
+/// How many ways are not those of the plain loop; the same on every rank.
+fn differing(
+    blocks: &Blocks,
+    d: &Store<Block>,
+    seed: u64,
+    runtime: &Runtime,
+) -> Result<u64, Failure> {
+    let n = blocks.rows;
+    let all = (0..n).flat_map(|from| streets(from, 0..n, seed));
+    let mut expected: Block = all.collect();
+    close(&mut expected, n);
+    let mut own = 0u64;
+    blocks.each(d, runtime.rank(), |i, j, way| {
+        own += u64::from(expected[i * n + j] != way)
+    });
+    Ok(runtime.all_reduce(own, |a, b| a + b)?)
 }
 
 fn main() -> ExitCode {

@@ -8,9 +8,8 @@ mod cli;
 mod problem;
 
 use clap::{Args, ValueEnum};
-use cli::{Example, Failure, Measured, Settings};
+use cli::{Example, Failure, Settings};
 use dataflow::linalg::cholesky::Inverse;
-use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::product::{Operand, residual};
@@ -18,8 +17,8 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{cholesky, flops, lu};
 use dataflow::{Monitor, Report};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, Problem, backend, by_precision, digest_of_all,
-    is_checked, is_plan_only, judge, kept, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest_of_all,
+    is_checked, judge, over_ranks, then_checked,
 };
 use std::process::ExitCode;
 
@@ -76,31 +75,28 @@ impl InAnyPrecision for Problem<'_, Own> {
 fn orders<T: Scalar>(
     problem: &mut Problem<'_, Own>,
     default_tile_order: impl Fn(usize) -> usize,
+    flops: impl Fn(usize) -> f64,
 ) -> Result<(usize, usize), Failure> {
     let n = match &problem.file {
         Some(file) => order(file)?,
         None => problem.settings.n.unwrap_or(4000),
     };
     let nb = problem.settings.nb.unwrap_or_else(|| default_tile_order(n));
-    let outcome = &mut *problem.outcome;
-    (outcome.n, outcome.nb) = (Some(n), Some(nb));
-    outcome.precision = Some(T::PRECISION.to_string());
+    problem.begin::<T>(n, nb, flops(n));
     Ok((n, nb))
 }
 
 /// Of a definite matrix, from the entries to the inverse, and back for the check.
 fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
-    let (settings, runtime) = (problem.settings, problem.runtime);
-    let backend = backend(settings.backend)?;
-    let (n, nb) = orders::<T>(&mut problem, cholesky::default_tile_order::<T>)?;
-    let flops = flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
-    problem.outcome.flops = Some(flops);
+    let (settings, runtime, backend) = (problem.settings, problem.runtime, problem.backend);
+    let flops = |n| flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
+    let (n, nb) = orders::<T>(&mut problem, cholesky::default_tile_order::<T>, flops)?;
     let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
     let needs = |[there]: [Layout; 1]| {
         let run = needs::inverse::<T>(&there, runtime.n_threads());
         checked::<T>(settings, run, &there, runtime.n_threads())
     };
-    if is_plan_only::<T, _, 1>(settings, runtime, problem.outcome, [layout], needs)? {
+    if problem.is_plan_only::<T, _>([layout], needs)? {
         return Ok(());
     }
     let generated = &settings.own.generated;
@@ -108,39 +104,36 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     let original = problem.original::<T>(layout, 3, (generated, Kind::Spd))?;
 
     let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
-    let mut runs = Vec::new();
-    for _ in 0..settings.repeat {
+    problem.outcome.measured = settings.median(|_| -> Result<_, Failure> {
         // Each tile near the worker that makes it.
         a.fill(&original, runtime)?;
         a.scan(runtime)?;
         let inverse = Inverse::new(&a, backend)?;
         let run = |monitor: &Monitor| inverse.run(&runtime.watched_by(monitor));
-        runs.push(settings.measure(runtime, run)?);
-    }
-    problem.outcome.measured = Measured::median(runs);
-    conclude(problem, (&original, &a), Kind::Spd, backend)
+        settings.measure(runtime, run)
+    })?;
+    conclude(problem, (&original, &a), Kind::Spd)
 }
 
 /// Of any square matrix; its factors and A⁻ᴴ are on the way.
 fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
-    let (settings, runtime) = (problem.settings, problem.runtime);
-    let backend = backend(settings.backend)?;
-    let (n, nb) = orders::<T>(&mut problem, |n| lu::default_tile_order::<T>(n, n))?;
-    let flops = flops::getrf::<T>(n, n) as f64 + flops::getri::<T>(n) as f64;
-    problem.outcome.flops = Some(flops);
+    let (settings, runtime, backend) = (problem.settings, problem.runtime, problem.backend);
+    let flops = |n| flops::getrf::<T>(n, n) as f64 + flops::getri::<T>(n) as f64;
+    let tile_order = |n| lu::default_tile_order::<T>(n, n);
+    let (n, nb) = orders::<T>(&mut problem, tile_order, flops)?;
     let layout = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
     let needs = |[there]: [Layout; 1]| {
         let run = needs::lu_inverse::<T>(&there, runtime.n_threads());
         checked::<T>(settings, run, &there, runtime.n_threads())
     };
-    if is_plan_only::<T, _, 1>(settings, runtime, problem.outcome, [layout], needs)? {
+    if problem.is_plan_only::<T, _>([layout], needs)? {
         return Ok(());
     }
     let generated = &settings.own.generated;
     let original = problem.original::<T>(layout, 3, (generated, Kind::Random))?;
 
-    let (mut runs, mut inverse) = (Vec::new(), None);
-    for _ in 0..settings.repeat {
+    let mut inverse = None;
+    problem.outcome.measured = settings.median(|_| -> Result<_, Failure> {
         drop(inverse.take());
         let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
         a.fill(&original, runtime)?;
@@ -149,11 +142,10 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
             inverse = Some(made);
             Ok(report)
         };
-        runs.push(settings.measure(runtime, run)?);
-    }
-    problem.outcome.measured = Measured::median(runs);
+        settings.measure(runtime, run)
+    })?;
     match inverse {
-        Some(inverse) => conclude(problem, (&original, &inverse), Kind::Random, backend),
+        Some(inverse) => conclude(problem, (&original, &inverse), Kind::Random),
         None => Ok(()),
     }
 }
@@ -165,13 +157,12 @@ fn checked<T: Scalar>(
     there: &Layout,
     workers: usize,
 ) -> Result<Needs, Failure> {
-    let whole = Layout::general(there.rows(), there.cols(), there.nb())?;
-    let whole = whole.distributed(*there.distribution(), there.rank())?;
-    let all = match is_checked(settings, there.rows()) {
-        true => run.then(needs::gemm::<T>([there, there, &whole], workers)),
-        false => run,
+    let check = || {
+        let whole = Layout::general(there.rows(), there.cols(), there.nb())?;
+        let whole = whole.distributed(*there.distribution(), there.rank())?;
+        Ok(needs::gemm::<T>([there, there, &whole], workers))
     };
-    Ok(all.and(kept::<T, _>(settings, there)))
+    then_checked::<T, _>(settings, there, run, check)
 }
 
 /// The digest of the inverse, the check, and the rest of the report.
@@ -179,15 +170,13 @@ fn conclude<T: Scalar>(
     problem: Problem<'_, Own>,
     (original, inverse): (&Matrix<T>, &TiledMatrix<T>),
     kind: Kind,
-    backend: Backend,
 ) -> Result<(), Failure> {
     let (settings, runtime) = (problem.settings, problem.runtime);
-    let (outcome, layout) = (problem.outcome, *inverse.layout());
     let (n, nb) = (inverse.rows(), inverse.nb());
-    outcome.digest = Some(digest_of_all(inverse, runtime)?.to_string());
+    problem.outcome.digest = Some(digest_of_all(inverse, runtime)?.to_string());
     if is_checked(settings, n) {
         let whole = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
-        let before = TiledMatrix::<T>::vacant(layout, runtime.memory());
+        let before = TiledMatrix::<T>::vacant(*inverse.layout(), runtime.memory());
         before.fill(original, runtime)?;
         let rest = TiledMatrix::<T>::vacant(whole, runtime.memory());
         let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
@@ -199,13 +188,9 @@ fn conclude<T: Scalar>(
             Method::Lu => (after, before),
         };
         let residual = residual(left, right, &rest, runtime)?;
-        judge(Some(residual.over(n)), outcome)?;
+        judge(Some(residual.over(n)), problem.outcome)?;
     }
-    if !settings.json {
-        let kind = settings.own.generated.name(kind);
-        say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
-    }
-    Ok(())
+    problem.say_more::<T>(&settings.own.generated.name(kind))
 }
 
 /// The order of the matrix in a file.

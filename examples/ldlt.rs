@@ -12,7 +12,7 @@ mod blocks;
 mod cli;
 
 use blocks::Blocks;
-use cli::{Example, Failure, Measured, NoFlags, Outcome, Settings};
+use cli::{Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::process::ExitCode;
@@ -152,15 +152,14 @@ fn ldlt(
         tiles: &tiles,
         a: &a,
     };
-    let runs = (0..settings.repeat).map(|_| {
+    outcome.measured = settings.median(|_| {
         tiles.fill(&a, runtime.rank(), |i, columns| {
             columns.map(move |j| entry(i, j))
         });
         settings.measure(runtime, |monitor| {
             run_across(&space, &runtime.watched_by(monitor))
         })
-    });
-    outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
+    })?;
     outcome.digest = Some(tiles.digest(&a, runtime)?);
     if settings.check.unwrap_or(n <= 1024) {
         let residual = residual(&tiles, &a, runtime)?;

@@ -25,8 +25,8 @@ use dataflow::linalg::qr::{
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, OF_A_MATRIX, Problem, backend, by_precision,
-    digest, is_checked, is_plan_only, judge, kept, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Matrix, OF_A_MATRIX, Problem, by_precision, digest,
+    is_checked, judge, over_ranks, then_checked,
 };
 use std::process::ExitCode;
 
@@ -89,19 +89,19 @@ impl Own {
 }
 
 impl Own {
-    /// What a run takes, and then its check.
+    /// What a run takes.
     fn needs<T: Scalar>(
         &self,
         layouts: [&Layout; 2],
-        (options, workers): (Options, usize),
-    ) -> Result<(Needs, Needs), LinalgError> {
-        let run = match self.method {
-            Method::Qr => needs::least_squares::<T>(layouts, options, workers)?,
+        options: Options,
+        workers: usize,
+    ) -> Result<Needs, LinalgError> {
+        match self.method {
+            Method::Qr => needs::least_squares::<T>(layouts, options, workers),
             Method::Gelsy | Method::Auto => {
-                needs::least_squares_minimum_norm::<T>(layouts, options, workers)?
+                needs::least_squares_minimum_norm::<T>(layouts, options, workers)
             }
-        };
-        Ok((run, needs::solution_ratio::<T>(layouts, workers)?))
+        }
     }
 }
 
@@ -126,61 +126,58 @@ impl InAnyPrecision for Problem<'_, Own> {
 
     /// From the entries to the solution, and back for the check.
     fn run<T: Scalar>(mut self) -> Result<(), Failure> {
-        let (settings, runtime) = (self.settings, self.runtime);
-        let backend = backend(settings.backend)?;
-        let (m, n) = self.shape((|n| 2 * n, 1000));
-        let Own { tree, nrhs, .. } = settings.own;
-        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
-        let options = Options::of_order(nb).with_tree(tree);
-        let outcome = &mut *self.outcome;
-        (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
-        outcome.set("nrhs", nrhs);
-        outcome.set("tree", tree.to_string());
-        outcome.precision = Some(T::PRECISION.to_string());
-        outcome.flops = Some(flops::gels::<T>(m, n, nrhs) as f64);
-        let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        let of_sides = over_ranks(Layout::general(m, nrhs, nb)?, settings, runtime)?;
-        let needs = |layouts: [Layout; 2]| {
-            let needed = settings
-                .own
-                .needs::<T>(layouts.each_ref(), (options, runtime.n_threads()))?;
-            let all = match is_checked(settings, m.max(n)) {
-                true => needed.0.then(needed.1),
-                false => needed.0,
-            };
-            Ok(all.and(kept::<T, _>(settings, &layouts[0])))
+        let (settings, runtime, own) = (self.settings, self.runtime, self.settings.own);
+        let [of_a, of_b] = self.layouts::<T>()?;
+        let options = Options::of_order(of_a.nb()).with_tree(own.tree);
+        let needs = |there: [Layout; 2]| {
+            let (layouts, workers) = (there.each_ref(), runtime.n_threads());
+            let run = own.needs::<T>(layouts, options, workers)?;
+            let check = || needs::solution_ratio::<T>(layouts, workers);
+            then_checked::<T, _>(settings, &there[0], run, check)
         };
-        if is_plan_only::<T, _, 2>(settings, runtime, outcome, [layout, of_sides], needs)? {
+        if self.is_plan_only::<T, _>([of_a, of_b], needs)? {
             return Ok(());
         }
         // Kept beside its factors, and once more for the check.
-        let original = self.original::<T>(layout, 3, (&settings.own.generated, Kind::Random))?;
+        let original = self.original::<T>(of_a, 3, (&own.generated, Kind::Random))?;
         let outcome = &mut *self.outcome;
         outcome.seed = Some(settings.seed);
         let task = Task {
             settings,
             runtime,
-            backend,
+            backend: self.backend,
             options,
             original: &original,
-            a: TiledMatrix::vacant(layout, runtime.memory()),
-            b: TiledMatrix::vacant(of_sides, runtime.memory()),
+            a: TiledMatrix::vacant(of_a, runtime.memory()),
+            b: TiledMatrix::vacant(of_b, runtime.memory()),
         };
         let Some((x, rank)) = task.solved_again_and_again(outcome)? else {
             return Ok(());
         };
         outcome.digest = Some(digest(&x, runtime)?.to_string());
         // What qr has solved is of full rank.
-        outcome.set("rank", rank.unwrap_or(m.min(n)));
+        outcome.set("rank", rank.unwrap_or(of_a.rows().min(of_a.cols())));
         outcome.set("method", if rank.is_some() { "gelsy" } else { "qr" });
-        if is_checked(settings, m.max(n)) {
+        if is_checked(settings, of_a.rows().max(of_a.cols())) {
             task.check(&x, rank, outcome)?;
         }
-        if !settings.json {
-            let kind = settings.own.generated.name(Kind::Random);
-            say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
-        }
-        Ok(())
+        self.say_more::<T>(&own.generated.name(Kind::Random))
+    }
+}
+
+impl Problem<'_, Own> {
+    /// How A and B are cut; noted in the report.
+    fn layouts<T: Scalar>(&mut self) -> Result<[Layout; 2], Failure> {
+        let (settings, runtime) = (self.settings, self.runtime);
+        let (m, n) = self.shape((|n| 2 * n, 1000));
+        let Own { tree, nrhs, .. } = settings.own;
+        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
+        self.outcome.m = Some(m);
+        self.outcome.set("nrhs", nrhs);
+        self.outcome.set("tree", tree.to_string());
+        self.begin::<T>(n, nb, flops::gels::<T>(m, n, nrhs) as f64);
+        let general = |cols| over_ranks(Layout::general(m, cols, nb)?, settings, runtime);
+        Ok([general(n)?, general(nrhs)?])
     }
 }
 

@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::port::Heap;
+use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::lu::{
@@ -22,14 +23,14 @@ use dataflow::linalg::lu::{
 };
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::generate::Random;
-use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
+use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use problem::{
-    COUNTED, File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest,
-    in_numbers, is_checked, is_plan_only, judge, kept, over_ranks, say_more,
+    COUNTED, File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest,
+    in_numbers, is_checked, judge, over_ranks, then_checked,
 };
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -91,13 +92,6 @@ impl Own {
     }
 }
 
-/// Whether factors are checked by a solution with them, as those with incremental pivoting are: it
-/// takes a square matrix.
-fn is_solved(settings: &Settings<Own>, (m, n): (usize, usize)) -> bool {
-    let incremental = settings.own.pivoting == Pivoting::Incremental;
-    incremental && m == n && is_checked(settings, n)
-}
-
 /// Of a tournament, if nobody says otherwise.
 const GROUPS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
@@ -121,96 +115,149 @@ impl InAnyPrecision for Problem<'_, Own> {
 
     /// From the entries to the factors, and back for the check.
     fn run<T: Scalar>(mut self) -> Result<(), Failure> {
-        let (settings, runtime) = (self.settings, self.runtime);
-        let backend = backend(settings.backend)?;
+        let (settings, runtime, own) = (self.settings, self.runtime, self.settings.own);
         let (m, n) = self.shape((|n| n, 4000));
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
-        let outcome = &mut *self.outcome;
-        (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
-        outcome.precision = Some(T::PRECISION.to_string());
-        outcome.flops = Some(flops::getrf::<T>(m, n) as f64);
+        self.outcome.m = Some(m);
+        self.begin::<T>(n, nb, flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        if is_simulated::<T>(layout, settings, outcome)? {
-            return Ok(());
-        }
-        let needs = |[there]: [Layout; 1]| {
-            let workers = runtime.n_threads();
-            let run = settings.own.needs::<T>(&there, workers);
-            let incremental = settings.own.pivoting == Pivoting::Incremental;
-            let all = match is_solved(settings, (m, n)) {
-                true => run.then(needs_of_solution::<T>(&there, workers)?),
-                false if incremental || !is_checked(settings, m.max(n)) => run,
-                false => run.then(needs::lu_check::<T>(&there, workers)),
-            };
-            Ok(all.and(kept::<T, _>(settings, &there)))
-        };
-        if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+        let needs = |[there]: [Layout; 1]| needs_of::<T>(settings, &there, runtime.n_threads());
+        if is_simulated::<T>(layout, settings, self.outcome)?
+            || self.is_plan_only::<T, _>([layout], needs)?
+        {
             return Ok(());
         }
         // Kept beside its factors.
-        let original =
-            self.original::<T>(layout, 2, (&settings.own.generated, settings.own.kind()))?;
-        let outcome = &mut *self.outcome;
-
-        let lu = TiledMatrix::vacant(layout, runtime.memory());
-        let pivots = Pivots::new(&lu);
-        let exchanges = Exchanges::new(&lu);
-        let mut runs = Vec::new();
-        for _ in 0..settings.repeat {
-            // Each tile near the worker that makes it.
-            lu.fill(&original, runtime)?;
-            lu.scan(runtime)?;
-            let run = |monitor: &Monitor| match settings.own.pivoting {
-                Pivoting::Partial => {
-                    by_columns(Factor::new(&lu, &pivots, backend)?, runtime, monitor)
-                }
-                Pivoting::Tournament => {
-                    let groups = settings.own.groups();
-                    let factor = Factor::new(&lu, &pivots, backend)?;
-                    by_columns(factor.by_tournament(groups), runtime, monitor)
-                }
-                Pivoting::Incremental => incremental(&lu, &exchanges, backend, runtime, monitor),
-                Pivoting::None => without(&lu, &pivots, backend, runtime, monitor),
-            };
-            runs.push(settings.measure(runtime, run)?);
-        }
-        outcome.measured = Measured::median(runs);
-
-        let beside = match settings.own.pivoting {
-            Pivoting::Incremental => exchanges.digest(),
-            _ => pivots.digest(),
-        };
-        outcome.digest = Some((digest(&lu, runtime)? + of_all(beside, runtime)?).to_string());
-        let regular = expect_regular(&lu, runtime);
-        if !is_checked(settings, m.max(n)) {
-            // Nobody asks.
-        } else if settings.own.pivoting == Pivoting::Incremental {
-            // L is a sequence of steps, of which no product with U can be made.
-            if !is_solved(settings, (m, n)) {
-                outcome.say(format!(
-                    "not checked: such factors are judged by a solution, and {m} x {n} has none"
-                ));
-            } else if regular.is_ok() {
-                let ratio = solution(
-                    (&lu, &exchanges),
-                    &original,
-                    (settings.seed, backend),
-                    runtime,
-                );
-                judge(Some(ratio?), outcome)?;
-            } else {
-                outcome.say("not checked: such factors are judged by a solution, here is none");
-            }
-        } else {
-            let check = Check::new(&original, &lu, &pivots)?;
-            check.run(runtime)?;
-            judge(check.residual(), outcome)?;
-        }
-        if !settings.json {
-            let kind = settings.own.generated.name(settings.own.kind());
-            say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
-        }
+        let original = self.original::<T>(layout, 2, (&own.generated, own.kind()))?;
+        let factors = Factors::vacant(layout, &self);
+        self.outcome.measured = settings.median(|_| factors.make(&original))?;
+        self.outcome.digest = Some(factors.digest()?.to_string());
+        let regular = expect_regular(&factors.lu, runtime);
+        factors.check(&original, regular.is_ok(), self.outcome)?;
+        self.say_more::<T>(&own.generated.name(own.kind()))?;
         Ok(regular?)
+    }
+}
+
+/// What the factorisation takes, and then its check.
+fn needs_of<T: Scalar>(
+    settings: &Settings<Own>,
+    there: &Layout,
+    workers: usize,
+) -> Result<Needs, Failure> {
+    let run = settings.own.needs::<T>(there, workers);
+    let incremental = settings.own.pivoting == Pivoting::Incremental;
+    let check = || match there.rows() == there.cols() {
+        _ if !incremental => Ok(needs::lu_check::<T>(there, workers)),
+        true => needs_of_solution::<T>(there, workers),
+        false => Ok(Needs::default()),
+    };
+    then_checked::<T, _>(settings, there, run, check)
+}
+
+/// A, then its factors.
+struct Factors<'a, T: Scalar> {
+    settings: &'a Settings<Own>,
+    runtime: &'a Runtime,
+    backend: Backend,
+    lu: TiledMatrix<T>,
+    /// Which rows were swapped …
+    pivots: Pivots<T>,
+    /// … or, with incremental pivoting, by what the factors are completed.
+    exchanges: Exchanges<T>,
+}
+
+impl<'a, T: Scalar> Factors<'a, T> {
+    /// No factors yet.
+    fn vacant(layout: Layout, problem: &Problem<'a, Own>) -> Self {
+        let lu = TiledMatrix::vacant(layout, problem.runtime.memory());
+        Factors {
+            settings: problem.settings,
+            runtime: problem.runtime,
+            backend: problem.backend,
+            pivots: Pivots::new(&lu),
+            exchanges: Exchanges::new(&lu),
+            lu,
+        }
+    }
+
+    /// Makes A and factors it; only the factorisation is timed.
+    fn make(&self, original: &Matrix<T>) -> Result<Measured, Failure> {
+        let (lu, pivots, backend) = (&self.lu, &self.pivots, self.backend);
+        // Each tile near the worker that makes it.
+        lu.fill(original, self.runtime)?;
+        lu.scan(self.runtime)?;
+        let own = &self.settings.own;
+        let run = |monitor: &Monitor| -> Result<Report, Failure> {
+            let on = &self.runtime.watched_by(monitor);
+            Ok(match own.pivoting {
+                Pivoting::Partial => Factor::new(lu, pivots, backend)?.run(on)?,
+                Pivoting::Tournament => {
+                    let factor = Factor::new(lu, pivots, backend)?;
+                    factor.by_tournament(own.groups()).run(on)?
+                }
+                Pivoting::Incremental => Incremental::new(lu, &self.exchanges, backend)?.run(on)?,
+                Pivoting::None => Unpivoted::new(lu, pivots, backend)?.run(on)?,
+            })
+        };
+        self.settings.measure(self.runtime, run)
+    }
+
+    /// Of all that was made, on all ranks.
+    fn digest(&self) -> Result<Digest, Failure> {
+        let beside = match self.settings.own.pivoting {
+            Pivoting::Incremental => self.exchanges.digest(),
+            _ => self.pivots.digest(),
+        };
+        Ok(digest(&self.lu, self.runtime)? + of_all(beside, self.runtime)?)
+    }
+
+    /// Judges the factors by their product, or by a solution where they have no such product.
+    fn check(
+        &self,
+        original: &Matrix<T>,
+        is_regular: bool,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        let (m, n) = (self.lu.rows(), self.lu.cols());
+        if !is_checked(self.settings, m.max(n)) {
+            return Ok(());
+        }
+        if self.settings.own.pivoting != Pivoting::Incremental {
+            let check = Check::new(original, &self.lu, &self.pivots)?;
+            check.run(self.runtime)?;
+            return judge(check.residual(), outcome);
+        }
+        // L is a sequence of steps, of which no product with U can be made.
+        if m == n && is_regular {
+            return judge(Some(self.of_solution(original)?), outcome);
+        }
+        let why = match m == n {
+            true => "here is none".to_string(),
+            false => format!("and {m} x {n} has none"),
+        };
+        outcome.say(format!(
+            "not checked: such factors are judged by a solution, {why}"
+        ));
+        Ok(())
+    }
+
+    /// ‖B − A·X‖₁ / (n ‖A‖₁ ‖X‖₁ ε) of a solution with a random right-hand side, the same on every rank.
+    fn of_solution(&self, original: &Matrix<T>) -> Result<f64, Failure> {
+        let (lu, runtime) = (&self.lu, self.runtime);
+        let layout = Layout::general(lu.rows(), 1, lu.nb())?;
+        let layout = layout.distributed(*lu.layout().distribution(), runtime.rank())?;
+        let side = || -> Result<TiledMatrix<T>, Failure> {
+            let side = TiledMatrix::vacant(layout, runtime.memory());
+            side.fill(&Random::new(self.settings.seed ^ 1), runtime)?;
+            Ok(side)
+        };
+        let (x, b) = (side()?, side()?);
+        Replay::new(lu, &self.exchanges, &x, self.backend)?.run(runtime)?;
+        let a = TiledMatrix::<T>::vacant(*lu.layout(), runtime.memory());
+        a.fill(original, runtime)?;
+        let (a, x) = (Operand::plain(&a), Operand::plain(&x));
+        Ok(residual(a, x, &b, runtime)?.over(lu.rows()))
     }
 }
 
@@ -236,39 +283,9 @@ fn is_simulated<T: Scalar>(
     })
 }
 
-fn by_columns<T: Scalar>(
-    factor: Factor<'_, T>,
-    runtime: &Runtime,
-    monitor: &Monitor,
-) -> Result<Report, Failure> {
-    Ok(factor.run(&runtime.watched_by(monitor))?)
-}
-
-fn incremental<T: Scalar>(
-    a: &TiledMatrix<T>,
-    exchanges: &Exchanges<T>,
-    backend: Backend,
-    runtime: &Runtime,
-    monitor: &Monitor,
-) -> Result<Report, Failure> {
-    let factor = Incremental::new(a, exchanges, backend)?;
-    Ok(factor.run(&runtime.watched_by(monitor))?)
-}
-
-fn without<T: Scalar>(
-    a: &TiledMatrix<T>,
-    pivots: &Pivots<T>,
-    backend: Backend,
-    runtime: &Runtime,
-    monitor: &Monitor,
-) -> Result<Report, Failure> {
-    let factor = Unpivoted::new(a, pivots, backend)?;
-    Ok(factor.run(&runtime.watched_by(monitor))?)
-}
-
-/// What that takes beside the factors: the solution, the matrix, and what is left of the right-hand
-/// side.
-fn needs_of_solution<T: Scalar>(there: &Layout, workers: usize) -> Result<Needs, Failure> {
+/// What a check by a solution takes beside the factors: the solution, the matrix, and what is left of the
+/// right-hand side.
+fn needs_of_solution<T: Scalar>(there: &Layout, workers: usize) -> Result<Needs, LinalgError> {
     let side = Layout::general(there.rows(), 1, there.nb())?;
     let side = side.distributed(*there.distribution(), there.rank())?;
     let solved = needs::lu_replay::<T>([there, &side], workers);
@@ -277,28 +294,6 @@ fn needs_of_solution<T: Scalar>(there: &Layout, workers: usize) -> Result<Needs,
         ..Needs::default()
     };
     Ok(solved.then(needs::gemm::<T>([there, &side, &side], workers).and(beside)))
-}
-
-/// ‖B − A·X‖₁ / (n ‖A‖₁ ‖X‖₁ ε) of a solution with a random right-hand side, the same on every rank.
-fn solution<T: Scalar>(
-    (lu, exchanges): (&TiledMatrix<T>, &Exchanges<T>),
-    original: &impl Entries<T>,
-    (seed, backend): (u64, Backend),
-    runtime: &Runtime,
-) -> Result<f64, Failure> {
-    let layout = Layout::general(lu.rows(), 1, lu.nb())?;
-    let layout = layout.distributed(*lu.layout().distribution(), runtime.rank())?;
-    let side = || -> Result<TiledMatrix<T>, Failure> {
-        let side = TiledMatrix::vacant(layout, runtime.memory());
-        side.fill(&Random::new(seed ^ 1), runtime)?;
-        Ok(side)
-    };
-    let (x, b) = (side()?, side()?);
-    Replay::new(lu, exchanges, &x, backend)?.run(runtime)?;
-    let a = TiledMatrix::<T>::vacant(*lu.layout(), runtime.memory());
-    a.fill(original, runtime)?;
-    let (a, x) = (Operand::plain(&a), Operand::plain(&x));
-    Ok(residual(a, x, &b, runtime)?.over(lu.rows()))
 }
 
 /// The sum of all ranks' digests, the same on every rank.

@@ -22,11 +22,10 @@ use dataflow::linalg::needs;
 use dataflow::linalg::product::{Gemm, Operand, Torus, default_tile_order, defect};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
-use problem::{
-    File, InAnyPrecision, backend, by_precision, digest, is_plan_only, judge, over_ranks, say_more,
-};
+use problem::{File, InAnyPrecision, Problem, by_precision, digest, is_checked, judge, over_ranks};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use variants::{in_f64, multiply};
 
 const EXAMPLE: Example = Example {
     name: "matmul",
@@ -46,9 +45,6 @@ const EXAMPLE: Example = Example {
         "simulate",
     ],
 };
-
-/// Up to this order the result is checked unless the user says otherwise.
-const CHECKED_BY_DEFAULT: usize = 8000;
 
 /// The flags of this example.
 #[derive(Clone, Copy, Debug, Args)]
@@ -107,108 +103,131 @@ impl<T: Scalar> Entries<T> for Factor {
     }
 }
 
-struct Problem<'a> {
-    settings: &'a Settings<Own>,
-    runtime: &'a Runtime,
-    outcome: &'a mut Outcome,
-}
-
-impl InAnyPrecision for Problem<'_> {
+impl InAnyPrecision for Problem<'_, Own> {
     fn file(&self) -> Option<&File> {
         None
     }
 
-    fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let (settings, runtime, outcome) = (self.settings, self.runtime, self.outcome);
-        let backend = backend(settings.backend)?;
-        let n = settings.n.unwrap_or(4000);
-        let (m, k) = (settings.m.unwrap_or(n), settings.own.k.unwrap_or(n));
-        let largest = m.max(n).max(k);
-        let nb = settings
-            .nb
-            .unwrap_or_else(|| default_tile_order::<T>(largest));
-        (outcome.n, outcome.m, outcome.nb) = (Some(n), Some(m), Some(nb));
-        outcome.set("k", k);
-        outcome.precision = Some(T::PRECISION.to_string());
-        outcome.flops = Some(flops::gemm::<T>(m, n, k) as f64);
-        let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
-        let (of_a, of_b, of_c) = (general(m, k)?, general(k, n)?, general(m, n)?);
-        let layouts = [of_a, of_b, of_c];
-        let workers = runtime.n_threads();
-        if is_simulated::<T>(layouts, backend, settings, outcome)? {
-            return Ok(());
-        }
-        let checked = settings.check.unwrap_or(largest <= CHECKED_BY_DEFAULT);
+    /// From the entries of A and B to C, and the check.
+    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
+        let (settings, runtime) = (self.settings, self.runtime);
+        let layouts = self.layouts::<T>()?;
+        let [of_a, of_b, of_c] = layouts;
+        let is_checked = is_checked(settings, longest(&layouts));
         let needs = |there: [Layout; 3]| {
+            let workers = runtime.n_threads();
             let product = needs::gemm::<T>(there.each_ref(), workers);
-            Ok(match checked {
+            Ok(match is_checked {
                 true => product.then(needs::defect::<T>(there.each_ref(), workers)),
                 false => product,
             })
         };
-        if is_plan_only::<T, _, 3>(settings, runtime, outcome, layouts, needs)? {
+        if is_simulated::<T>(layouts, self.backend, settings, self.outcome)?
+            || self.is_plan_only::<T, _>(layouts, needs)?
+        {
             return Ok(());
         }
-        let (left, right) = factors(settings, outcome);
-
+        let (left, right) = factors(settings, self.outcome);
         let filled = |layout, entries| {
             let matrix = TiledMatrix::<T>::vacant(layout, runtime.memory());
             matrix.fill(entries, runtime).map(|_| matrix)
         };
-        let (a, b) = (filled(of_a, &left)?, filled(of_b, &right)?);
-        let c = TiledMatrix::<T>::vacant(of_c, runtime.memory());
-        let matrices = (&a, &b);
-        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
-        let mut runs = Vec::new();
-        for _ in 0..settings.repeat {
-            // Each tile near the worker that makes it.
-            c.fill(&|_: usize, _: usize| T::zero(), runtime)?;
-            let (one, zero) = (T::one(), T::zero());
-            if settings.variant != Variant::Graph {
-                use variants::in_f64;
-                let matrices = [in_f64(matrices.0)?, in_f64(matrices.1)?, in_f64(&c)?];
-                let is_torus = settings.own.algorithm == Algorithm::Torus;
-                let grid = settings.grid_of(runtime.n_ranks());
-                let by = (&**settings, grid, runtime);
-                runs.push(variants::multiply(by, is_torus, matrices, backend)?);
-                continue;
-            }
-            runs.push(match settings.own.algorithm {
-                Algorithm::Summa => {
-                    let product = Gemm::new(one, a, b, zero, &c, backend)?;
-                    settings.measure(runtime, |monitor: &Monitor| {
-                        product.run(&runtime.watched_by(monitor))
-                    })?
-                }
-                Algorithm::Torus => {
-                    let product = Torus::new(one, a, b, zero, &c, backend)?;
-                    settings.measure(runtime, |monitor: &Monitor| {
-                        product.run(&runtime.watched_by(monitor))
-                    })?
-                }
-            });
-        }
-        outcome.measured = Measured::median(runs);
-
-        outcome.set("variant", settings.variant.to_string());
-        outcome.digest = Some(digest(&c, runtime)?.to_string());
-        if settings.own.integers {
-            tell_sums(&c, runtime, outcome)?;
-        }
+        let product = Product {
+            settings,
+            runtime,
+            backend: self.backend,
+            a: filled(of_a, &left)?,
+            b: filled(of_b, &right)?,
+            c: TiledMatrix::vacant(of_c, runtime.memory()),
+        };
+        self.outcome.measured = settings.median(|_| product.make())?;
+        product.tell(self.outcome)?;
         // What `ideal` computes is wrong.
-        if checked && settings.variant != Variant::Ideal {
-            let defect = defect((a, &left), (b, &right), &c, runtime)?;
-            judge(Some(defect.over(k + 2)), outcome)?;
+        if is_checked && settings.variant != Variant::Ideal {
+            product.check([&left, &right], self.outcome)?;
         }
-        if !settings.json {
-            let kind = if settings.own.integers {
-                "integers"
-            } else {
-                "random"
-            };
-            say_more::<T, _>(settings, runtime, backend, kind, outcome)?;
+        self.say_more::<T>(match settings.own.integers {
+            true => "integers",
+            false => "random",
+        })
+    }
+}
+
+impl Problem<'_, Own> {
+    /// How A, B and C are cut; noted in the report.
+    fn layouts<T: Scalar>(&mut self) -> Result<[Layout; 3], Failure> {
+        let (settings, runtime) = (self.settings, self.runtime);
+        let n = settings.n.unwrap_or(4000);
+        let (m, k) = (settings.m.unwrap_or(n), settings.own.k.unwrap_or(n));
+        let nb = settings.nb;
+        let nb = nb.unwrap_or_else(|| default_tile_order::<T>(m.max(n).max(k)));
+        self.outcome.m = Some(m);
+        self.outcome.set("k", k);
+        self.begin::<T>(n, nb, flops::gemm::<T>(m, n, k) as f64);
+        let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
+        Ok([general(m, k)?, general(k, n)?, general(m, n)?])
+    }
+}
+
+/// The longest side of all.
+fn longest(layouts: &[Layout]) -> usize {
+    let sides = layouts.iter().flat_map(|of| [of.rows(), of.cols()]);
+    sides.max().unwrap_or(0)
+}
+
+/// A, B, and C, which is made of them.
+struct Product<'a, T: Scalar> {
+    settings: &'a Settings<Own>,
+    runtime: &'a Runtime,
+    backend: Backend,
+    a: TiledMatrix<T>,
+    b: TiledMatrix<T>,
+    c: TiledMatrix<T>,
+}
+
+impl<T: Scalar> Product<'_, T> {
+    /// C ← A·B, by the algorithm and in the variant that were asked for; only this is timed.
+    fn make(&self) -> Result<Measured, Failure> {
+        let (settings, runtime, backend, c) = (self.settings, self.runtime, self.backend, &self.c);
+        // Each tile near the worker that makes it.
+        c.fill(&|_: usize, _: usize| T::zero(), runtime)?;
+        let algorithm = settings.own.algorithm;
+        if settings.variant != Variant::Graph {
+            let matrices = [in_f64(&self.a)?, in_f64(&self.b)?, in_f64(c)?];
+            let by = (&**settings, settings.grid_of(runtime.n_ranks()), runtime);
+            return multiply(by, algorithm == Algorithm::Torus, matrices, backend);
         }
-        Ok(())
+        let (a, b) = (Operand::plain(&self.a), Operand::plain(&self.b));
+        let (one, zero) = (T::one(), T::zero());
+        match algorithm {
+            Algorithm::Summa => {
+                let product = Gemm::new(one, a, b, zero, c, backend)?;
+                let run = |monitor: &Monitor| product.run(&runtime.watched_by(monitor));
+                settings.measure(runtime, run)
+            }
+            Algorithm::Torus => {
+                let product = Torus::new(one, a, b, zero, c, backend)?;
+                let run = |monitor: &Monitor| product.run(&runtime.watched_by(monitor));
+                settings.measure(runtime, run)
+            }
+        }
+    }
+
+    /// What is known of C without its check.
+    fn tell(&self, outcome: &mut Outcome) -> Result<(), Failure> {
+        outcome.set("variant", self.settings.variant.to_string());
+        outcome.digest = Some(digest(&self.c, self.runtime)?.to_string());
+        match self.settings.own.integers {
+            true => tell_sums(&self.c, self.runtime, outcome),
+            false => Ok(()),
+        }
+    }
+
+    /// How far C is from the product of these entries, judged.
+    fn check(&self, [left, right]: [&Factor; 2], outcome: &mut Outcome) -> Result<(), Failure> {
+        let (a, b) = (Operand::plain(&self.a), Operand::plain(&self.b));
+        let defect = defect((a, left), (b, right), &self.c, self.runtime)?;
+        judge(Some(defect.over(self.a.cols() + 2)), outcome)
     }
 }
 
@@ -287,14 +306,7 @@ fn tell_sums<T: Scalar>(
 }
 
 fn main() -> ExitCode {
-    cli::run(&EXAMPLE, |settings, runtime, outcome| {
-        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
-        outcome.backend = Some(settings.backend.to_string());
-        let problem = Problem {
-            settings,
-            runtime,
-            outcome,
-        };
-        by_precision(settings, problem)
+    cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
+        by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

@@ -133,10 +133,11 @@ fn run<S: Dealt>(
     let earlier_peak = process::max_rss_bytes();
     let at_start = process::restart_peak();
     let shape = shape();
-    let runs = match runtime.n_ranks() {
-        1 => repeated(settings, runtime, |monitor| {
-            core::run(&shape, &runtime.watched_by(monitor))
-        }),
+    let measured = match runtime.n_ranks() {
+        1 => {
+            let run = |monitor: &Monitor| core::run(&shape, &runtime.watched_by(monitor));
+            settings.median(|_| settings.measure(runtime, run))
+        }
         n_ranks => {
             let (n_ranks, rows) = (n_ranks as u32, grid.rows as u32);
             let space = Spread {
@@ -144,39 +145,30 @@ fn run<S: Dealt>(
                 n_ranks,
                 rows,
             };
-            repeated(settings, runtime, |monitor| {
-                run_across(&space, &runtime.watched_by(monitor))
-            })
+            let run = |monitor: &Monitor| run_across(&space, &runtime.watched_by(monitor));
+            settings.median(|_| settings.measure(runtime, run))
         }
     };
-    let measured = Measured::median(runs?).unwrap_or_default();
+    let measured = measured?.unwrap_or_default();
     let peak = process::max_rss_bytes();
-    outcome.measured = Some(measured.clone());
+    tell(&measured, peak.saturating_sub(at_start), outcome);
+    outcome.set("max_rss_bytes", earlier_peak.max(peak));
+    outcome.say(format!("{:>12} max rss bytes", earlier_peak.max(peak)));
+    outcome.measured = Some(measured);
+    Ok(())
+}
+
+/// What a task cost: time, time of processors, and memory, of `bytes` in all.
+fn tell(measured: &Measured, bytes: u64, outcome: &mut Outcome) {
     // No task costs nothing.
     let per_task = |total: f64| total / measured.tasks.max(1) as f64;
     let costs = [
         ("ns_per_task", per_task(measured.seconds * 1e9)),
         ("cpu_ns_per_task", per_task(measured.cpu_seconds * 1e9)),
-        (
-            "bytes_per_task",
-            per_task(peak.saturating_sub(at_start) as f64),
-        ),
+        ("bytes_per_task", per_task(bytes as f64)),
     ];
     for (key, cost) in costs {
         outcome.set(key, cost);
         outcome.say(format!("{cost:>12.3} {}", key.replace('_', " ")));
     }
-    outcome.set("max_rss_bytes", earlier_peak.max(peak));
-    outcome.say(format!("{:>12} max rss bytes", earlier_peak.max(peak)));
-    Ok(())
-}
-
-/// As many runs as were asked for.
-fn repeated(
-    settings: &Settings<Own>,
-    runtime: &Runtime,
-    run: impl Fn(&Monitor) -> Result<dataflow::Report, dataflow::Error>,
-) -> Result<Vec<Measured>, Failure> {
-    let runs = (0..settings.repeat).map(|_| settings.measure(runtime, &run));
-    runs.collect()
 }

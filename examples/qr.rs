@@ -11,7 +11,7 @@ mod problem;
 
 use clap::Args;
 use cli::simulated::is_simulated_only;
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Outcome, Settings};
 use dataflow::Monitor;
 use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
@@ -21,8 +21,8 @@ use dataflow::linalg::needs;
 use dataflow::linalg::qr::{Factor, Options, Reflectors, Tree, check, default_tile_order};
 use dataflow::linalg::scalar::Scalar;
 use problem::{
-    COUNTED, File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision,
-    digest_of_upper, is_checked, is_plan_only, judge, kept, over_ranks, say_more,
+    COUNTED, File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest_of_upper,
+    is_checked, judge, over_ranks, then_checked,
 };
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -48,6 +48,15 @@ struct Own {
     ib: Option<usize>,
 }
 
+impl Own {
+    /// The tree, and the order of a block inside of tiles of order `nb`.
+    fn options(&self, nb: usize) -> Options {
+        let options = Options::of_order(nb).with_tree(self.tree);
+        let ib = self.ib.unwrap_or(options.ib);
+        Options { ib, ..options }
+    }
+}
+
 impl InAnyPrecision for Problem<'_, Own> {
     fn file(&self) -> Option<&File> {
         self.file.as_ref()
@@ -55,71 +64,61 @@ impl InAnyPrecision for Problem<'_, Own> {
 
     /// From the entries to the factors, and back for the check.
     fn run<T: Scalar>(mut self) -> Result<(), Failure> {
-        let (settings, runtime) = (self.settings, self.runtime);
-        let backend = backend(settings.backend)?;
+        let (settings, runtime, own) = (self.settings, self.runtime, self.settings.own);
         let (m, n) = self.shape((|n| n, 4000));
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
-        let Own {
-            generated,
-            tree,
-            ib,
-        } = settings.own;
-        let options = Options::of_order(nb).with_tree(tree);
-        let ib = ib.unwrap_or(options.ib);
-        let options = Options { ib, ..options };
-        let outcome = &mut *self.outcome;
-        (outcome.m, outcome.n, outcome.nb) = (Some(m), Some(n), Some(nb));
-        outcome.set("tree", tree.to_string());
-        outcome.set("ib", ib);
-        outcome.precision = Some(T::PRECISION.to_string());
-        outcome.flops = Some(flops::geqrf::<T>(m, n) as f64);
+        let options = own.options(nb);
+        self.outcome.m = Some(m);
+        self.outcome.set("tree", own.tree.to_string());
+        self.outcome.set("ib", options.ib);
+        self.begin::<T>(n, nb, flops::geqrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
-        if is_simulated::<T>(layout, options, settings, outcome)? {
-            return Ok(());
-        }
         let workers = runtime.n_threads();
         let needs = |[there]: [Layout; 1]| {
-            let factored = needs::qr::<T>(&there, options, workers);
-            let all = match is_checked(settings, m.max(n)) {
-                true => factored.then(needs::qr_check::<T>(&there, options, workers)?),
-                false => factored,
-            };
-            Ok(all.and(kept::<T, _>(settings, &there)))
+            let run = needs::qr::<T>(&there, options, workers);
+            let check = || needs::qr_check::<T>(&there, options, workers);
+            then_checked::<T, _>(settings, &there, run, check)
         };
-        if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+        if is_simulated::<T>(layout, options, settings, self.outcome)?
+            || self.is_plan_only::<T, _>([layout], needs)?
+        {
             return Ok(());
         }
         // Kept beside its factors.
-        let original = self.original::<T>(layout, 2, (&settings.own.generated, Kind::Random))?;
-        let outcome = &mut *self.outcome;
-
+        let original = self.original::<T>(layout, 2, (&own.generated, Kind::Random))?;
         let a = TiledMatrix::vacant(layout, runtime.memory());
         let q = Reflectors::new(&layout, options);
-        let mut runs = Vec::new();
-        for _ in 0..settings.repeat {
+        self.outcome.measured = settings.median(|_| -> Result<_, Failure> {
             // Each tile near the worker that makes it.
             a.fill(&original, runtime)?;
             a.scan(runtime)?;
-            let factor = Factor::new(&a, &q, backend)?;
+            let factor = Factor::new(&a, &q, self.backend)?;
             let run = |monitor: &Monitor| factor.run(&runtime.watched_by(monitor));
-            runs.push(settings.measure(runtime, run)?);
-        }
-        outcome.measured = Measured::median(runs);
+            settings.measure(runtime, run)
+        })?;
+        self.outcome.digest = Some(digest_of_upper(&a, runtime)?.to_string());
+        self.check(&original, (&a, &q))?;
+        self.say_more::<T>(&own.generated.name(Kind::Random))
+    }
+}
 
-        outcome.digest = Some(digest_of_upper(&a, runtime)?.to_string());
-        if is_checked(settings, m.max(n)) {
-            let ratios = check(&original, &a, &q, runtime)?;
-            outcome.set("orthogonality", ratios.orthogonality);
-            judge(Some(ratios.residual), outcome)?;
-            expect_orthogonal(ratios.orthogonality)?;
-            outcome.say(format!("orthogonality {:.3}", ratios.orthogonality));
-        } else {
+impl Problem<'_, Own> {
+    /// Tells how far Q·R is from A, and Q from orthogonal, if that is asked for.
+    fn check<T: Scalar>(
+        &mut self,
+        original: &Matrix<T>,
+        (r, q): (&TiledMatrix<T>, &Reflectors<T>),
+    ) -> Result<(), Failure> {
+        let outcome = &mut *self.outcome;
+        if !is_checked(self.settings, r.rows().max(r.cols())) {
             outcome.set("orthogonality", None::<f64>);
+            return Ok(());
         }
-        if !settings.json {
-            let kind = generated.name(Kind::Random);
-            say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
-        }
+        let ratios = check(original, r, q, self.runtime)?;
+        outcome.set("orthogonality", ratios.orthogonality);
+        judge(Some(ratios.residual), outcome)?;
+        expect_orthogonal(ratios.orthogonality)?;
+        outcome.say(format!("orthogonality {:.3}", ratios.orthogonality));
         Ok(())
     }
 }

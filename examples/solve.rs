@@ -36,10 +36,10 @@ use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
 use dataflow::{Monitor, Runtime};
 use factors::{By, Factors, Method, gathered};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, backend, by_precision, digest, is_checked,
-    is_plan_only, judge, kept, open, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest, is_checked,
+    judge, over_ranks, then_checked,
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {
@@ -87,81 +87,47 @@ impl Own {
     }
 }
 
-/// What is solved, and where.
-struct Problem<'a> {
-    settings: &'a Settings<Own>,
-    file: Option<File>,
+/// A problem with right-hand sides of their own.
+struct System<'a> {
+    problem: Problem<'a, Own>,
     sides: Option<File>,
-    runtime: &'a Runtime,
-    outcome: &'a mut Outcome,
 }
 
-impl InAnyPrecision for Problem<'_> {
+impl InAnyPrecision for System<'_> {
     fn file(&self) -> Option<&File> {
-        let complex = self
-            .sides
-            .as_ref()
-            .filter(|file| file.header().is_complex());
-        complex.or(self.file.as_ref())
+        let sides = self.sides.as_ref();
+        let complex = sides.filter(|file| file.header().is_complex());
+        complex.or(self.problem.file.as_ref())
     }
 
     /// From the entries to the solution, and back for the check.
     fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let Problem {
-            settings,
-            file,
-            sides,
-            runtime,
-            outcome,
-        } = self;
-        let own = &settings.own;
-        let asked = Asked::of::<T>(settings, file.as_ref(), sides.as_ref())?;
-        asked.tell::<T>(outcome);
-        let Asked { shape, nrhs, .. } = asked;
+        let (mut problem, sides) = (self.problem, self.sides);
+        let (settings, runtime) = (problem.settings, problem.runtime);
+        let asked = Asked::of::<T>(settings, problem.file.as_ref(), sides.as_ref())?;
+        asked.tell::<T>(problem.outcome);
         let [whole, of_a, of_sides] = asked.layouts(settings, runtime)?;
-        let layouts = [of_a, of_sides];
-        if is_planned::<T>(asked.method, layouts, (settings, runtime), outcome)? {
+        if problem.is_planned::<T>(asked.method, [of_a, of_sides])? {
             return Ok(());
         }
-        let original: Matrix<T> = match file {
-            // Kept beside its factors, and once more for the check.
-            Some(file) => Matrix::read(file, whole, 3, runtime)?,
-            None => {
-                outcome.seed = Some(settings.seed);
-                let kind = own.kind(shape);
-                own.generated.make(shape, settings.seed, kind)?
-            }
-        };
-        let mut task = Task {
-            settings,
-            runtime,
-            backend: backend(settings.backend)?,
-            shape,
-            hermitian: asked.hermitian,
-            original: &original,
-            b: &right_hand_sides(sides, of_sides, runtime)?,
-        };
-        let (method, solved) = task.solved_again_and_again(asked.method, outcome)?;
-        outcome.flops = Some(operations::<T>(task.decomposition(method), shape, nrhs));
+        let kind = settings.own.kind(asked.shape);
+        // Kept beside its factors, and once more for the check.
+        let original = problem.original::<T>(whole, 3, (&settings.own.generated, kind))?;
+        let b = right_hand_sides(sides, of_sides, runtime)?;
+        let mut task = Task::of(&asked, &problem, (&original, &b));
+        let (method, solved) = task.solved_again_and_again(asked.method, &mut problem)?;
+        let by = task.decomposition(method);
+        problem.outcome.flops = Some(operations::<T>(by, asked.shape, asked.nrhs));
         let Some((factors, x)) = solved else {
             return Ok(());
         };
+        let outcome = &mut *problem.outcome;
         tell_method(method, factors.outcome(), outcome);
         outcome.digest = Some(digest(&x, runtime)?.to_string());
         task.tell_determinant(&factors, outcome)?;
-        let written = match &own.output {
-            Some(path) => task.write_solution(&x, path),
-            None => Ok(()),
-        };
-        if is_checked(settings, shape.0.max(shape.1)) {
-            task.check(&factors, &x, outcome)?;
-        } else {
-            tell_trust(None, outcome);
-        }
-        if !settings.json {
-            let kind = own.generated.name(own.kind(shape));
-            say_more::<T, _>(settings, runtime, task.backend, &kind, outcome)?;
-        }
+        let written = task.write_solution(&x);
+        task.check(&factors, &x, outcome)?;
+        problem.say_more::<T>(&settings.own.generated.name(kind))?;
         written
     }
 }
@@ -252,35 +218,32 @@ fn right_hand_sides<T: Scalar>(
     Ok(b)
 }
 
-/// Notes what each rank needs, if that is what was asked for; otherwise refuses a run by a method for
-/// which there is no room. That is the solution, then the check.
-fn is_planned<T: Scalar>(
-    method: Method,
-    layouts: [Layout; 2],
-    (settings, runtime): (&Settings<Own>, &Runtime),
-    outcome: &mut Outcome,
-) -> Result<bool, Failure> {
-    let workers = runtime.n_threads();
-    let needs = |[a, b]: [Layout; 2]| {
-        let (m, n) = (a.rows(), a.cols());
-        let run = method.needs::<T>([&a, &b], workers)?;
-        let whole = Layout::general(m, n, a.nb())?;
-        let whole = whole.distributed(*a.distribution(), a.rank())?;
-        let all = match is_checked(settings, m.max(n)) {
-            true => {
-                let check = match m == n {
+impl Problem<'_, Own> {
+    /// Notes what each rank needs, if that is what was asked for; otherwise refuses a run by a method for
+    /// which there is no room. That is the solution, then the check.
+    fn is_planned<T: Scalar>(
+        &mut self,
+        method: Method,
+        layouts: [Layout; 2],
+    ) -> Result<bool, Failure> {
+        let (settings, workers) = (self.settings, self.runtime.n_threads());
+        let needs = |[a, b]: [Layout; 2]| {
+            let run = method.needs::<T>([&a, &b], workers)?;
+            let whole = Layout::general(a.rows(), a.cols(), a.nb())?;
+            let whole = whole.distributed(*a.distribution(), a.rank())?;
+            let check = || {
+                let check = match a.rows() == a.cols() {
                     true => needs::error_bounds::<T>([&whole, &b], workers),
                     false => needs::solution_ratio::<T>([&whole, &b], workers)?,
                 };
-                run.then(check.and(method.left::<T>(&a, workers)))
-            }
-            false => run,
+                Ok(check.and(method.left::<T>(&a, workers)))
+            };
+            // B is kept, too.
+            let beside = needs::matrix::<T>(&b);
+            Ok(then_checked::<T, _>(settings, &whole, run, check)?.and(beside))
         };
-        // B is kept, too.
-        let beside = needs::matrix::<T>(&b).and(kept::<T, _>(settings, &whole));
-        Ok(all.and(beside))
-    };
-    is_plan_only::<T, _, 2>(settings, runtime, outcome, layouts, needs)
+        self.is_plan_only::<T, _>(layouts, needs)
+    }
 }
 
 /// Notes by what the solution was found.
@@ -390,7 +353,24 @@ type Found<T> = (Factors<T>, TiledMatrix<T>);
 /// What it cost, the factors, and X.
 type Solved<T> = (Measured, Factors<T>, TiledMatrix<T>);
 
-impl<T: Scalar> Task<'_, T> {
+impl<'a, T: Scalar> Task<'a, T> {
+    /// The problem with its data.
+    fn of(
+        asked: &Asked,
+        problem: &Problem<'a, Own>,
+        (original, b): (&'a Matrix<T>, &'a TiledMatrix<T>),
+    ) -> Self {
+        Task {
+            settings: problem.settings,
+            runtime: problem.runtime,
+            backend: problem.backend,
+            shape: asked.shape,
+            hermitian: asked.hermitian,
+            original,
+            b,
+        }
+    }
+
     fn by<'m>(&'m self, monitor: &'m Monitor) -> By<'m> {
         By {
             runtime: self.runtime,
@@ -427,7 +407,7 @@ impl<T: Scalar> Task<'_, T> {
     fn solved_again_and_again(
         &mut self,
         asked: Method,
-        outcome: &mut Outcome,
+        problem: &mut Problem<'_, Own>,
     ) -> Result<(Method, Option<Found<T>>), Failure> {
         let (mut method, mut runs, mut last) = (asked, Vec::new(), None);
         while runs.len() < self.settings.repeat {
@@ -442,9 +422,9 @@ impl<T: Scalar> Task<'_, T> {
                 _ => method = Method::Lu,
             }
             let layouts = [self.layout(method)?, *self.b.layout()];
-            is_planned::<T>(method, layouts, (self.settings, self.runtime), outcome)?;
+            problem.is_planned::<T>(method, layouts)?;
         }
-        outcome.measured = Measured::median(runs);
+        problem.outcome.measured = Measured::median(runs);
         Ok((method, last))
     }
 
@@ -497,6 +477,10 @@ impl<T: Scalar> Task<'_, T> {
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
         let ((m, n), runtime) = (self.shape, self.runtime);
+        if !is_checked(self.settings, m.max(n)) {
+            tell_trust(None, outcome);
+            return Ok(());
+        }
         let whole = self.layout(Method::Lu)?;
         let a = TiledMatrix::vacant(whole, runtime.memory());
         a.fill(self.original, runtime)?;
@@ -560,8 +544,11 @@ impl<T: Scalar> Task<'_, T> {
         )
     }
 
-    /// Writes X, all of it from rank 0.
-    fn write_solution(&self, x: &TiledMatrix<T>, path: &Path) -> Result<(), Failure> {
+    /// Writes X where it was asked for, all of it from rank 0.
+    fn write_solution(&self, x: &TiledMatrix<T>) -> Result<(), Failure> {
+        let Some(path) = &self.settings.own.output else {
+            return Ok(());
+        };
         let one_tile = Layout::general(x.rows(), x.cols(), x.rows().max(x.cols()).max(1))?;
         let one_tile = over_ranks(one_tile, self.settings, self.runtime)?;
         let whole = TiledMatrix::vacant(one_tile, self.runtime.memory());
@@ -583,15 +570,8 @@ impl<T: Scalar> Task<'_, T> {
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
         settings.own.generated.expect_sense()?;
-        outcome.grid = Some(settings.grid_of(runtime.n_ranks()).to_string());
-        outcome.backend = Some(settings.backend.to_string());
-        let problem = Problem {
-            settings,
-            file: open(settings)?,
-            sides: settings.own.rhs.as_ref().map(Reader::open).transpose()?,
-            runtime,
-            outcome,
-        };
-        by_precision(settings, problem)
+        let problem = Problem::open(settings, runtime, outcome)?;
+        let sides = settings.own.rhs.as_ref().map(Reader::open).transpose()?;
+        by_precision(settings, System { problem, sides })
     })
 }

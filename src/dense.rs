@@ -31,8 +31,8 @@ pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 ///
 /// # Examples
 /// ```
+/// use dataflow::ndarray::array;
 /// use dataflow::prelude::*;
-/// use ndarray::array;
 ///
 /// let a = array![[4.0_f64, 2.0], [2.0, 10.0]];
 /// let x = a.solve(&array![8.0, 22.0])?;
@@ -49,7 +49,7 @@ pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 /// use dataflow::linalg::cholesky::default_tile_order;
 /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
 /// use dataflow::{Monitor, prelude::*};
-/// use ndarray::{Array2, array};
+/// use dataflow::ndarray::{Array2, array};
 ///
 /// let (a, b) = (array![[4.0, 2.0], [2.0, 10.0]], array![[8.0], [22.0]]);
 /// let nb = default_tile_order::<f64>(2);
@@ -76,8 +76,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[4.0, 2.0], [2.0, 10.0]].cholesky_factor()?;
     /// assert_eq!(factor.solve(&array![8.0, 22.0])?, array![1.0, 2.0]);
@@ -110,8 +110,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::{Axis, array};
     /// use dataflow::prelude::*;
-    /// use ndarray::{Axis, array};
     ///
     /// let a = array![[0.0, 3.0, 1.0], [2.0, 4.0, 6.0]];
     /// let (p, l, u) = a.lu()?;
@@ -130,8 +130,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
     /// assert_eq!(factor.solve(&array![4.0, 10.0])?, array![1.0, 1.0]);
@@ -148,8 +148,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let a = array![[3.0_f64, 1.0], [4.0, 2.0], [0.0, 5.0]];
     /// let (q, r) = a.qr()?;
@@ -168,8 +168,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[1.0_f64, 0.0], [1.0, 1.0], [1.0, 2.0]].qr_factor()?;
     /// let x = factor.least_squares(&array![1.0, 2.0, 6.0])?;
@@ -190,8 +190,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// // The line nearest to (0, 1), (1, 2), (2, 6)
     /// let a = array![[1.0_f64, 0.0], [1.0, 1.0], [1.0, 2.0]];
@@ -215,8 +215,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// // Both unknowns enter as their sum: half of it each is the shortest solution.
     /// let a = array![[1.0_f64, 1.0], [1.0, 1.0], [1.0, 1.0]];
@@ -239,8 +239,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// assert_eq!(array![[1.0, 2.0], [2.0, 4.0]].rank(None)?, 1);
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
@@ -255,8 +255,8 @@ pub trait Dense<T: Scalar> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let p = array![[1.0_f64, 1.0], [1.0, 1.0]].pseudo_inverse(None)?;
     /// assert!(p.iter().all(|entry| (entry - 0.25).abs() < 1e-15));

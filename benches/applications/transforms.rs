@@ -38,9 +38,21 @@ pub fn race(class: Class, rounds: usize) -> Outcome {
 
 /// The whole problem.
 fn plain(problem: &Problem) {
+    let mut u = frequencies(problem);
+    let mut columns = room(u.len());
+    for _ in 0..problem.steps {
+        evolve(problem, &mut u, &mut columns);
+        std::hint::black_box(problem.checksum(&samples(problem, &columns)));
+    }
+}
+
+fn room(length: usize) -> Vec<c64> {
+    vec![c64::default(); length]
+}
+
+/// The beginning in frequencies, [x][y][z]; on the way it is [z][x][y].
+fn frequencies(problem: &Problem) -> Vec<c64> {
     let [nx, ny, nz] = problem.extent.0;
-    let room = |length: usize| vec![c64::default(); length];
-    // [z][x][y], [x][y][z] and [x][z][y].
     let mut turned = room(nx * ny * nz);
     turned
         .par_chunks_exact_mut(nx * ny)
@@ -52,7 +64,7 @@ fn plain(problem: &Problem) {
                 problem.to_frequencies(plane, turned, scratch);
             },
         );
-    let (mut u, mut columns) = (room(nx * ny * nz), room(nx * ny * nz));
+    let mut u = room(nx * ny * nz);
     u.par_chunks_exact_mut(ny * nz).enumerate().for_each_init(
         || (room(ny * nz), room(problem.scratch())),
         |(column, scratch), (x, lines)| {
@@ -62,29 +74,35 @@ fn plain(problem: &Problem) {
             problem.along_z(column, lines, scratch);
         },
     );
-    for _ in 0..problem.steps {
-        let sheets = u
-            .par_chunks_exact_mut(ny * nz)
-            .zip(columns.par_chunks_exact_mut(ny * nz));
-        sheets.enumerate().for_each_init(
-            || (room(ny * nz), room(problem.scratch())),
-            |(work, scratch), (x, (lines, column))| {
-                problem.evolve(x, lines, (work, column), scratch);
-            },
-        );
-        let terms: Vec<Vec<c64>> = (0..nz)
-            .into_par_iter()
-            .map_init(
-                || (room(nx * ny), room(nx * ny), room(problem.scratch())),
-                |(turned, plane, scratch), z| {
-                    for (x, row) in turned.chunks_exact_mut(ny).enumerate() {
-                        row.copy_from_slice(&columns[(x * nz + z) * ny..][..ny]);
-                    }
-                    problem.to_places(turned, plane, scratch);
-                    problem.samples(z).map(|at| plane[at]).collect()
-                },
-            )
-            .collect();
-        std::hint::black_box(problem.checksum(&terms));
-    }
+    u
+}
+
+/// A step of `u`, and back along z: `columns` are [x][z][y].
+fn evolve(problem: &Problem, u: &mut [c64], columns: &mut [c64]) {
+    let [_, ny, nz] = problem.extent.0;
+    let sheets = u
+        .par_chunks_exact_mut(ny * nz)
+        .zip(columns.par_chunks_exact_mut(ny * nz));
+    sheets.enumerate().for_each_init(
+        || (room(ny * nz), room(problem.scratch())),
+        |(work, scratch), (x, (lines, column))| {
+            problem.evolve(x, lines, (work, column), scratch);
+        },
+    );
+}
+
+/// What the checksum is of, plane by plane.
+fn samples(problem: &Problem, columns: &[c64]) -> Vec<Vec<c64>> {
+    let [nx, ny, nz] = problem.extent.0;
+    let planes = (0..nz).into_par_iter().map_init(
+        || (room(nx * ny), room(nx * ny), room(problem.scratch())),
+        |(turned, plane, scratch), z| {
+            for (x, row) in turned.chunks_exact_mut(ny).enumerate() {
+                row.copy_from_slice(&columns[(x * nz + z) * ny..][..ny]);
+            }
+            problem.to_places(turned, plane, scratch);
+            problem.samples(z).map(|at| plane[at]).collect()
+        },
+    );
+    planes.collect()
 }

@@ -99,39 +99,10 @@ pub fn weak_scaling(machine: &Machine, wanted: Wanted) -> Outcome<Figure> {
         Outcome::Ok((f64::from(8 * hosts), question))
     });
     let mut curves = curves(wanted, asked.into_iter().collect::<Outcome<_>>()?)?;
-    let mut findings = Vec::new();
-    let ours = &mut curves[0].points;
-    let best = ours.iter().map(|point| point.y).fold(0.0, f64::max);
-    findings.push(Finding::level(
-        "best share of GEMM peak (calibrated)",
-        0.78,
-        best,
-    ));
-    let worst = ours.iter().map(|point| point.y).fold(1.0, f64::min);
-    findings.push(Finding::new(
-        format!(
-            "scales almost perfectly: the worst point has {:.2} of the best",
-            worst / best
-        ),
-        worst > 0.9 * best,
-    ));
-    let share = |cores: f64| {
-        ours.iter()
-            .find(|point| point.x == cores)
-            .map(|point| point.y)
-    };
-    if let (Some(before), Some(at), Some(after)) = (share(288.0), share(384.0), share(512.0)) {
-        let dips = at < before && at < after;
-        findings.push(Finding::new(
-            format!("dips at 384 cores, where the grid is 6 × 8: {before:.3}, {at:.3}, {after:.3}"),
-            dips,
-        ));
-    }
-    if let Some(point) = ours
-        .iter_mut()
-        .max_by(|one, other| one.y.total_cmp(&other.y))
-    {
-        point.published = Some(0.78);
+    let mut findings = of_weak_scaling(&curves[0].points);
+    let ours = curves[0].points.iter_mut();
+    if let Some(best) = ours.max_by(|one, other| one.y.total_cmp(&other.y)) {
+        best.published = Some(0.78);
     }
     if let Some(flat) = curves.get_mut(1) {
         let best = flat.points.iter().map(|point| point.y).fold(0.0, f64::max);
@@ -150,6 +121,34 @@ pub fn weak_scaling(machine: &Machine, wanted: Wanted) -> Outcome<Figure> {
         curves,
         findings,
     })
+}
+
+/// The best share, how far the worst is from it, and the dip where the grid is not square.
+fn of_weak_scaling(ours: &[Point]) -> Vec<Finding> {
+    let best = ours.iter().map(|point| point.y).fold(0.0, f64::max);
+    let worst = ours.iter().map(|point| point.y).fold(1.0, f64::min);
+    let mut findings = vec![
+        Finding::level("best share of GEMM peak (calibrated)", 0.78, best),
+        Finding::new(
+            format!(
+                "scales almost perfectly: the worst point has {:.2} of the best",
+                worst / best
+            ),
+            worst > 0.9 * best,
+        ),
+    ];
+    let share = |cores: f64| {
+        let point = ours.iter().find(|point| point.x == cores);
+        point.map(|point| point.y)
+    };
+    if let (Some(before), Some(at), Some(after)) = (share(288.0), share(384.0), share(512.0)) {
+        let dips = at < before && at < after;
+        findings.push(Finding::new(
+            format!("dips at 384 cores, where the grid is 6 × 8: {before:.3}, {at:.3}, {after:.3}"),
+            dips,
+        ));
+    }
+    findings
 }
 
 /// Whether the rate of each point is the cores' of the one before, times almost their ratio.

@@ -1,6 +1,6 @@
 //! Plot: curves over linear axes from zero; what a paper says of a point is a ring.
 
-use super::figure::Figure;
+use super::figure::{Curve, Figure};
 use svg::Document;
 use svg::node::element::{Circle, Group, Line, Polyline, Rectangle, Text};
 
@@ -41,20 +41,7 @@ pub fn draw(figure: &Figure) -> Document {
         let colour = COLOURS[which % COLOURS.len()];
         let label = text(curve.name, 140.0 * which as f64, -16.0, "start");
         group = group.add(label.set("fill", colour));
-        let at = |x: f64, y: f64| (across.at(x), HEIGHT - up.at(y));
-        let corners = curve.points.iter().map(|point| at(point.x, point.y));
-        let corners: Vec<String> = corners.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let way = Polyline::new()
-            .set("points", corners.join(" "))
-            .set("fill", "none");
-        group = group.add(way.set("stroke", colour).set("stroke-width", 1.5));
-        for point in &curve.points {
-            group = group.add(dot(at(point.x, point.y), 2.5).set("fill", colour));
-            if let Some(published) = point.published {
-                let ring = dot(at(point.x, published), 5.0).set("fill", "none");
-                group = group.add(ring.set("stroke", colour));
-            }
-        }
+        group = group.add(drawn(curve, colour, (&across, &up)));
     }
     group = group
         .add(text(figure.x, WIDTH / 2.0, HEIGHT + 38.0, "middle"))
@@ -69,6 +56,25 @@ pub fn draw(figure: &Figure) -> Document {
         .set("font-size", 12)
         .add(paper.set("fill", "white"))
         .add(group)
+}
+
+/// A curve with its points, and rings where a paper says that they should be.
+fn drawn(curve: &Curve, colour: &str, (across, up): (&Axis, &Axis)) -> Group {
+    let at = |x: f64, y: f64| (across.at(x), HEIGHT - up.at(y));
+    let corners = curve.points.iter().map(|point| at(point.x, point.y));
+    let corners: Vec<String> = corners.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let way = Polyline::new()
+        .set("points", corners.join(" "))
+        .set("fill", "none");
+    let mut group = Group::new().add(way.set("stroke", colour).set("stroke-width", 1.5));
+    for point in &curve.points {
+        group = group.add(dot(at(point.x, point.y), 2.5).set("fill", colour));
+        if let Some(published) = point.published {
+            let ring = dot(at(point.x, published), 5.0).set("fill", "none");
+            group = group.add(ring.set("stroke", colour));
+        }
+    }
+    group
 }
 
 /// From zero to the first mark that is not below any value.

@@ -33,7 +33,7 @@ pub use sequences::related;
 use Task::Tile;
 use back::Way;
 use cli::settings::Grid;
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Outcome, Settings};
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
@@ -158,6 +158,18 @@ impl TaskSpace for Alignment {
 
 // ── The table ────────────────────────────────────────────────────────────────────────────────────
 
+/// Refuses sequences so long that a score could leave the range of its type.
+fn expect_room(scores: &Scores, [first, second]: [usize; 2]) -> Result<(), Failure> {
+    let longest = scores.longest();
+    if first + second <= longest {
+        return Ok(());
+    }
+    let text = format!(
+        "{first} + {second} symbols are too long for these scores, which allow {longest} in all"
+    );
+    Err(Failure::new("too_long", text))
+}
+
 impl Alignment {
     /// The table of two sequences, in tiles of order `nb` (at least 1), dealt out to a grid of ranks.
     ///
@@ -170,39 +182,23 @@ impl Alignment {
         nb: usize,
         grid: Grid,
     ) -> Result<Self, Failure> {
-        let longest = scores.longest();
-        if first.len() + second.len() > longest {
-            let text = format!(
-                "{} + {} symbols are too long for these scores, which allow {longest} in all",
-                first.len(),
-                second.len()
-            );
-            return Err(Failure::new("too_long", text));
-        }
+        expect_room(&scores, [first.len(), second.len()])?;
         let nb = nb.max(1);
         let (rows, columns) = (first.len().div_ceil(nb), second.len().div_ceil(nb));
         // Borders of the table are known; those within it are filled by tasks.
         let top = |j| {
-            Border(
-                (j * nb..=second.len().min((j + 1) * nb))
-                    .map(|j| scores.first_row(j))
-                    .collect(),
-            )
+            let places = j * nb..=second.len().min((j + 1) * nb);
+            Border(places.map(|j| scores.first_row(j)).collect())
         };
         let side = |i| {
-            Border(
-                (i * nb + 1..=first.len().min((i + 1) * nb))
-                    .map(|i| scores.first_column(i))
-                    .collect(),
-            )
+            let places = i * nb + 1..=first.len().min((i + 1) * nb);
+            Border(places.map(|i| scores.first_column(i)).collect())
         };
         let unknown = |n| std::iter::repeat_n(Border::default(), n);
-        let above = Store::new(
-            "above",
-            (0..columns).map(top).chain(unknown(rows * columns)),
-        );
+        let above = (0..columns).map(top).chain(unknown(rows * columns));
         let within = rows * columns.saturating_sub(1);
-        let left = Store::new("left", (0..rows).map(side).chain(unknown(within)));
+        let left = (0..rows).map(side).chain(unknown(within));
+        let (above, left) = (Store::new("above", above), Store::new("left", left));
         Ok(Alignment {
             first,
             second,
@@ -347,11 +343,8 @@ pub fn align(
     outcome.grid = Some(grid.to_string());
 
     let alignment = Alignment::new(first, second, settings.own, nb, grid)?;
-    let runs = (0..settings.repeat).map(|_| {
-        let run = |monitor: &Monitor| run_across(&alignment, &runtime.watched_by(monitor));
-        settings.measure(runtime, run)
-    });
-    outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
+    let run = |monitor: &Monitor| run_across(&alignment, &runtime.watched_by(monitor));
+    outcome.measured = settings.median(|_| settings.measure(runtime, run))?;
 
     let back = Back::new(&alignment);
     runtime.run_across(&back)?;

@@ -24,7 +24,7 @@ pub(crate) mod variant;
 pub(crate) mod vector;
 
 use cli::settings::{Precision, at_least_one};
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Outcome, Settings};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;
 use options::Options;
@@ -94,8 +94,7 @@ fn priced<T: Real>(
     outcome.set("repeats", own.repeats);
 
     let space = Pricing::<T>::new(&options, nb, own.formula, own.repeats, runtime.n_ranks());
-    let runs = (0..settings.repeat).map(|_| settings.measure_variant(runtime, &space));
-    outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
+    outcome.measured = settings.median(|_| settings.measure_variant(runtime, &space))?;
     // The prices have come to rank 0.
     let Some(prices) = space.prices() else {
         return Ok(());

@@ -126,26 +126,9 @@ pub fn solve(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let own = &settings.own;
-    let n = settings.n.unwrap_or(160);
-    if n == 0 {
-        return Err(Failure::refused("--n 0: there must be a cell"));
-    }
-    let blocks = own.blocks.unwrap_or_else(|| default_blocks(n));
-    let simulated = settings.simulate.and(settings.threads);
-    let workers = simulated.unwrap_or(runtime.n_threads());
-    let depth = own
-        .depth
-        .unwrap_or_else(|| default_depth(n, blocks, workers));
-    let n_ranks = settings.n_simulated().unwrap_or(runtime.n_ranks());
-    let grid = Grid::new(n, blocks, n_ranks).map_err(Failure::refused)?;
-    outcome.n = Some(n);
-    outcome.precision = Some("f64".into());
-    outcome.grid = Some(grid.ranks.to_string());
-    outcome.set("blocks", blocks.to_string());
-    outcome.set("depth", depth);
-    outcome.set("problem", format!("{:?}", own.problem).to_lowercase());
+    let (grid, depth) = cut(settings, runtime, outcome)?;
     let space = || {
-        let (problem, on) = (Problem::new(own.problem, n), runtime.rank());
+        let (problem, on) = (Problem::new(own.problem, grid.n), runtime.rank());
         Jacobi::new((grid, problem), own.iterations, depth, on, runtime.memory())
     };
     if settings.simulate.is_some() {
@@ -157,20 +140,45 @@ pub fn solve(
         return is_counts_only(&space(), settings, outcome).map(drop);
     }
 
-    let mut runs = Vec::new();
     let mut last = None;
-    for _ in 0..settings.repeat {
+    outcome.measured = settings.median(|_| -> Result<_, Failure> {
         drop(last.take()); // before the next takes as much memory
         let jacobi = space();
         let (measured, swept) = sweeps(settings, runtime, &jacobi)?;
-        runs.push(measured);
         last = Some((jacobi, swept));
+        Ok(measured)
+    })?;
+    match last {
+        Some((jacobi, swept)) => tell(settings, runtime, outcome, (&jacobi, swept)),
+        None => Ok(()),
     }
-    outcome.measured = Measured::median(runs);
-    let Some((jacobi, swept)) = last else {
-        return Ok(());
-    };
-    tell(settings, runtime, outcome, (&jacobi, swept))
+}
+
+/// How the cube is cut into blocks, and how many sweeps follow one another; noted in the report.
+fn cut(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(Grid, u32), Failure> {
+    let own = &settings.own;
+    let n = settings.n.unwrap_or(160);
+    if n == 0 {
+        return Err(Failure::refused("--n 0: there must be a cell"));
+    }
+    let blocks = own.blocks.unwrap_or_else(|| default_blocks(n));
+    let simulated = settings.simulate.and(settings.threads);
+    let workers = simulated.unwrap_or(runtime.n_threads());
+    let depth = own.depth;
+    let depth = depth.unwrap_or_else(|| default_depth(n, blocks, workers));
+    let n_ranks = settings.n_simulated().unwrap_or(runtime.n_ranks());
+    let grid = Grid::new(n, blocks, n_ranks).map_err(Failure::refused)?;
+    outcome.n = Some(n);
+    outcome.precision = Some("f64".into());
+    outcome.grid = Some(grid.ranks.to_string());
+    outcome.set("blocks", blocks.to_string());
+    outcome.set("depth", depth);
+    outcome.set("problem", format!("{:?}", own.problem).to_lowercase());
+    Ok((grid, depth))
 }
 
 /// What the sweeps came to.

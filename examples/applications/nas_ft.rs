@@ -28,7 +28,7 @@ pub(crate) mod variant;
 
 use cli::counts::is_counts_only;
 use cli::settings::{Grid, Variant, at_least_one};
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Outcome, Settings};
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::Digest;
@@ -111,16 +111,12 @@ pub fn transform(
         return is_counts_only(&space(false), settings, outcome).map(drop);
     }
 
-    let mut runs = Vec::new();
     let mut last = None;
-    for _ in 0..settings.repeat {
+    outcome.measured = settings.median(|_| {
         drop(last.take()); // before the next takes as much memory
-        let stale = settings.variant == Variant::Ideal;
-        let transforms = space(stale);
-        runs.push(settings.measure_variant(runtime, &transforms)?);
-        last = Some(transforms);
-    }
-    outcome.measured = Measured::median(runs);
+        let transforms = last.insert(space(settings.variant == Variant::Ideal));
+        settings.measure_variant(runtime, transforms)
+    })?;
     match last {
         Some(transforms) => tell(settings, runtime, outcome, &transforms),
         None => Ok(()),

@@ -250,15 +250,9 @@ impl Problem {
         });
         let ends: Vec<u32> = ends.collect();
         let mut states = Vec::new();
-        let mut runs = Vec::new();
-        for _ in 0..settings.repeat {
-            states = vec![
-                self.mesh
-                    .nodes
-                    .iter()
-                    .map(|&node| self.case.state(node))
-                    .collect(),
-            ];
+        outcome.measured = settings.median(|_| -> Result<_, Failure> {
+            let nodes = self.mesh.nodes.iter();
+            states = vec![nodes.map(|&node| self.case.state(node)).collect()];
             let mut parts = Vec::new();
             let mut done = 0;
             for &end in &ends {
@@ -270,9 +264,8 @@ impl Problem {
                 states.push(state);
                 done = end;
             }
-            runs.push(Measured::total(parts));
-        }
-        outcome.measured = Measured::median(runs);
+            Ok(Measured::total(parts))
+        })?;
         let steps = f64::from(self.steps);
         outcome.rate("steps_per_second", "steps a second", steps);
         match runtime.rank() {
@@ -336,6 +329,38 @@ impl Problem {
         let drift = |of: fn(&Summary) -> f64| of(&summary) / of(&before) - 1.0;
         let is_exact = self.case.is_known_after(self.days());
         let errors = is_exact.then(|| Errors::of(&self.case, last, first));
+        self.say(&summary, errors.as_ref(), outcome);
+        outcome.set("heights_and_speeds", serde_json::json!(summary));
+        if self.case.number != Number::Bell {
+            outcome.set("depth_drift", drift(|of| of.depth));
+            outcome.set("energy_drift", drift(|of| of.energy));
+        }
+        outcome.set("errors", serde_json::json!(errors));
+        if let Some(path) = &settings.own.svg {
+            self.draw(states, path)?;
+        }
+        let by_formula = settings.input.is_none()
+            && settings.own.places == Places::Icosahedral
+            && settings.own.gamma.is_none();
+        let run = known::Run {
+            number: self.case.number,
+            nodes: self.pattern.n,
+            size: self.stencil.size,
+            epsilon: self.stencil.epsilon,
+            days: self.days(),
+        };
+        let compared = by_formula.then(|| known::compare(&run, &summary, errors.as_ref()));
+        let worst = compared.flatten();
+        if let Some((_, name)) = worst {
+            outcome.say(format!(
+                "farthest from what is known, in units of what is allowed: {name}"
+            ));
+        }
+        outcome.verify(settings.variant, worst.map(|(error, _)| error), 1.0)
+    }
+
+    /// In words: the case, what there is in the end, and how far that is from what is exact.
+    fn say(&self, summary: &Summary, errors: Option<&Errors>, outcome: &mut Outcome) {
         outcome.say(format!(
             "case {}, {:.3} days in {} steps of {:.1} s",
             cases::name(self.case.number),
@@ -347,11 +372,6 @@ impl Problem {
             "height from {:.3} to {:.3} m, mean {:.4} m; fastest {:.3} m/s",
             summary.lowest, summary.highest, summary.mean, summary.fastest
         ));
-        outcome.set("heights_and_speeds", serde_json::json!(summary));
-        if self.case.number != Number::Bell {
-            outcome.set("depth_drift", drift(|of| of.depth));
-            outcome.set("energy_drift", drift(|of| of.energy));
-        }
         if let Some(Errors {
             l1,
             l2,
@@ -359,34 +379,10 @@ impl Problem {
             velocity_l2,
         }) = errors
         {
-            let text = format!(
-                "error of the height: l1 {l1:.3e}, l2 {l2:.3e}, l∞ {l_infinity:.3e}; of the velocity: l2 {velocity_l2:.3e}"
-            );
-            outcome.say(text);
-        }
-        outcome.set("errors", serde_json::json!(errors));
-        if let Some(path) = &settings.own.svg {
-            self.draw(states, path)?;
-        }
-        let run = known::Run {
-            number: self.case.number,
-            nodes: self.pattern.n,
-            size: self.stencil.size,
-            epsilon: self.stencil.epsilon,
-            days: self.days(),
-        };
-        let by_formula = settings.input.is_none()
-            && settings.own.places == Places::Icosahedral
-            && settings.own.gamma.is_none();
-        let worst = by_formula
-            .then(|| known::compare(&run, &summary, errors.as_ref()))
-            .flatten();
-        if let Some((_, name)) = worst {
             outcome.say(format!(
-                "farthest from what is known, in units of what is allowed: {name}"
+                "error of the height: l1 {l1:.3e}, l2 {l2:.3e}, l∞ {l_infinity:.3e}; of the velocity: l2 {velocity_l2:.3e}"
             ));
         }
-        outcome.verify(settings.variant, worst.map(|(error, _)| error), 1.0)
     }
 
     /// Maps of each state but the first: the height, and its error, or change since the beginning.

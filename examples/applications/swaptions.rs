@@ -27,7 +27,7 @@ pub(crate) mod variant;
 pub(crate) mod vector;
 
 use cli::settings::{Variant, at_least_one};
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Outcome, Settings};
 use contract::{Par, SEED, Swaption};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;
@@ -93,8 +93,7 @@ pub fn swaptions(
     let claims = swaptions.iter().map(|of| (of.model(), of.claim(par)));
     let (claims, ranks) = (claims.collect(), runtime.n_ranks());
     let space = Simulation::new(claims, seed, own.trials, chunk, ranks);
-    let runs = (0..settings.repeat).map(|_| settings.measure_variant(runtime, &space));
-    outcome.measured = Measured::median(runs.collect::<Result<_, _>>()?);
+    outcome.measured = settings.median(|_| settings.measure_variant(runtime, &space))?;
     // The sums have come to rank 0.
     match space.sums() {
         Some(sums) => tell((&swaptions, settings.variant), &space, &sums, outcome),

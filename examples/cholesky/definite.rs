@@ -2,13 +2,13 @@
 
 use super::cli;
 use super::problem::{
-    File, Generated, InAnyPrecision, Kind, Problem, backend, by_precision, digest, is_checked,
-    is_plan_only, judge, kept, over_ranks, say_more,
+    File, Generated, InAnyPrecision, Kind, Problem, by_precision, digest, is_checked, judge,
+    over_ranks, then_checked,
 };
 use clap::Args;
 use cli::settings::Simulation;
 use cli::simulated::is_simulated_only;
-use cli::{Example, Failure, Measured, Outcome, Settings};
+use cli::{Example, Failure, Outcome, Settings};
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
 use dataflow::linalg::flops;
@@ -117,81 +117,78 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
     /// From the entries to the factor, and back for the check.
     fn run<T: Scalar>(self) -> Result<(), Failure> {
         let (method, mut problem) = (self.method, self.problem);
-        let (settings, runtime) = (problem.settings, problem.runtime);
-        let backend = backend(settings.backend)?;
-        let n = match &problem.file {
-            Some(file) => order(file)?,
-            None => settings.n.unwrap_or(4000),
-        };
-        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
-        let outcome = &mut *problem.outcome;
-        (outcome.n, outcome.nb) = (Some(n), Some(nb));
-        outcome.precision = Some(T::PRECISION.to_string());
-        outcome.flops = Some(flops::potrf::<T>(n) as f64);
-        let layout = match settings.own.block(M::LEVELS)? {
-            None => Layout::lower(n, nb)?,
-            Some(block) => {
-                outcome.set("levels", 2);
-                outcome.set("block", block);
-                let layout = Layout::lower(n, nb.saturating_mul(block))?;
-                layout.with_format(Format::SubTiled { order: nb })
-            }
-        };
-        let layout = over_ranks(layout, settings, runtime)?;
-        let lookahead = method.lookahead();
-        if lookahead != settings.own.lookahead {
-            return Err(Failure::refused(
-                "--lookahead: only the example cholesky has one",
-            ));
-        }
-        if let Some(columns) = lookahead {
-            outcome.set("lookahead", columns);
-        }
-        if is_simulated::<T>(layout, backend, settings, outcome)? {
-            return Ok(());
-        }
+        let (settings, runtime, backend) = (problem.settings, problem.runtime, problem.backend);
+        let layout = problem.layout::<T>(M::LEVELS)?;
+        let lookahead = problem.lookahead(method)?;
         let needs = |[there]: [Layout; 1]| {
             let workers = runtime.n_threads();
             let factor = match lookahead {
                 Some(columns) => needs::cholesky_ahead::<T>(&there, columns, workers),
                 None => needs::cholesky::<T>(&there, workers),
             };
-            let all = match is_checked(settings, n) {
-                true => factor.then(needs::cholesky_check::<T>(&there, workers)),
-                false => factor,
-            };
-            Ok(all.and(kept::<T, _>(settings, &there)))
+            let check = || Ok(needs::cholesky_check::<T>(&there, workers));
+            then_checked::<T, _>(settings, &there, factor, check)
         };
-        if is_plan_only::<T, _, 1>(settings, runtime, outcome, [layout], needs)? {
+        if is_simulated::<T>(layout, backend, settings, problem.outcome)?
+            || problem.is_plan_only::<T, _>([layout], needs)?
+        {
             return Ok(());
         }
-        let generated = &settings.own.matrix;
         // Kept beside its factor.
-        let original = problem.original::<T>(layout, 2, (generated, Kind::Spd))?;
-        let outcome = &mut *problem.outcome;
-
+        let original = problem.original::<T>(layout, 2, (&settings.own.matrix, Kind::Spd))?;
         let mut l = TiledMatrix::vacant(layout, runtime.memory());
-        let mut runs = Vec::new();
-        for _ in 0..settings.repeat {
+        problem.outcome.measured = settings.median(|_| -> Result<_, Failure> {
             // Each tile near the worker that makes it.
             l.fill(&original, runtime)?;
             Factor::new(&l, backend)?.scan(runtime)?;
             let run = |monitor: &Monitor| method.factor(&mut l, backend, runtime, monitor);
-            runs.push(settings.measure(runtime, run)?);
-        }
-        outcome.measured = Measured::median(runs);
-
-        outcome.digest = Some(digest(&l, runtime)?.to_string());
-        if is_checked(settings, n) {
+            settings.measure(runtime, run)
+        })?;
+        problem.outcome.digest = Some(digest(&l, runtime)?.to_string());
+        if is_checked(settings, layout.rows()) {
             let check = Check::new(&original, &l);
             check.run(runtime)?;
-            judge(check.residual(), outcome)?;
+            judge(check.residual(), problem.outcome)?;
         }
-        if !settings.json {
-            let kind = settings.own.matrix.name(Kind::Spd);
-            say_more::<T, _>(settings, runtime, backend, &kind, outcome)?;
+        problem.say_more::<T>(&settings.own.matrix.name(Kind::Spd))
+    }
+}
+
+impl Problem<'_, Own> {
+    /// How the matrix is cut: into tiles, or into blocks of tiles for two levels; noted in the report.
+    fn layout<T: Scalar>(&mut self, levels: usize) -> Result<Layout, Failure> {
+        let settings = self.settings;
+        let n = match &self.file {
+            Some(file) => order(file)?,
+            None => settings.n.unwrap_or(4000),
+        };
+        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
+        self.begin::<T>(n, nb, flops::potrf::<T>(n) as f64);
+        let layout = match settings.own.block(levels)? {
+            None => Layout::lower(n, nb)?,
+            Some(block) => {
+                self.outcome.set("levels", 2);
+                self.outcome.set("block", block);
+                let layout = Layout::lower(n, nb.saturating_mul(block))?;
+                layout.with_format(Format::SubTiled { order: nb })
+            }
+        };
+        over_ranks(layout, settings, self.runtime)
+    }
+
+    /// The columns by which panels may run ahead, noted in the report; refused if the method has no such
+    /// bound.
+    fn lookahead(&mut self, method: &impl Method) -> Result<Option<u32>, Failure> {
+        let lookahead = method.lookahead();
+        if lookahead != self.settings.own.lookahead {
+            return Err(Failure::refused(
+                "--lookahead: only the example cholesky has one",
+            ));
         }
-        Ok(())
+        if let Some(columns) = lookahead {
+            self.outcome.set("lookahead", columns);
+        }
+        Ok(lookahead)
     }
 }
 

@@ -127,6 +127,18 @@ impl Measured {
 }
 
 impl Flags {
+    /// Measures as often as was asked for; of these runs the one with the median wall time.
+    ///
+    /// # Errors
+    /// The first run's that fails.
+    pub fn median<E>(
+        &self,
+        run: impl FnMut(usize) -> Result<Measured, E>,
+    ) -> Result<Option<Measured>, E> {
+        let runs: Result<Vec<_>, E> = (0..self.repeat).map(run).collect();
+        runs.map(Measured::median)
+    }
+
     /// Runs a graph, `run_with` a monitor, on every rank, and says what it cost. On a terminal a
     /// bar shows rank 0's tasks done and their rate meanwhile; with `--live` each rank has a line a second.
     ///

@@ -233,22 +233,7 @@ fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
     };
     let ended = Mutex::new(Vec::new());
     let on_rank = |runtime: &Runtime| {
-        let mut outcome = Outcome::new(&settings);
-        outcome.ranks = runtime.n_ranks();
-        outcome.threads = Some(runtime.n_threads());
-        let result = caught(|| {
-            // Only what is measured is recorded.
-            runtime
-                .tracer()
-                .into_iter()
-                .for_each(|tracer| tracer.set_on(false));
-            settings.agree(example, runtime)?;
-            body(&settings, runtime, &mut outcome)?;
-            match runtime.rank() {
-                Rank(0) => traced::tell(&mut outcome, &settings),
-                _ => Ok(()),
-            }
-        });
+        let (outcome, result) = of_one_rank(example, &settings, runtime, &body);
         let failed = result.as_ref().err().cloned();
         let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push((runtime.rank(), outcome, result));
@@ -276,6 +261,32 @@ fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
             ..answer
         },
     }
+}
+
+/// One rank's part: what it has to tell, and how it ended.
+fn of_one_rank<Own: Args>(
+    example: &Example,
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+    body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended,
+) -> (Outcome, Ended) {
+    let mut outcome = Outcome::new(settings);
+    outcome.ranks = runtime.n_ranks();
+    outcome.threads = Some(runtime.n_threads());
+    let result = caught(|| {
+        // Only what is measured is recorded.
+        runtime
+            .tracer()
+            .into_iter()
+            .for_each(|tracer| tracer.set_on(false));
+        settings.agree(example, runtime)?;
+        body(settings, runtime, &mut outcome)?;
+        match runtime.rank() {
+            Rank(0) => traced::tell(&mut outcome, settings),
+            _ => Ok(()),
+        }
+    });
+    (outcome, result)
 }
 
 /// Runs an example that needs no runtime, with a command line.

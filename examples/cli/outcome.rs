@@ -160,39 +160,9 @@ impl Outcome {
 
     /// The same for people.
     pub(super) fn page(&self, example: &Example) -> String {
-        let mut page = example.name.to_string();
-        let mut extent = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                // Writing to a string does not fail.
-                let _ = write!(page, "  {name} = {value}");
-            }
-        };
-        extent("n", self.n.map(|n| n.to_string()));
-        extent("m", self.m.map(|m| m.to_string()));
-        extent("nb", self.nb.map(|nb| nb.to_string()));
-        extent("precision", self.precision.clone());
-        extent("backend", self.backend.clone());
-        if self.ranks > 1 {
-            extent("ranks", Some(self.ranks.to_string()));
-            extent("grid", self.grid.clone());
-        }
-        extent("threads", self.threads.map(|threads| threads.to_string()));
-        page.push('\n');
+        let mut page = format!("{}{}\n", example.name, self.extents());
         if let Some(ran) = &self.measured {
-            let Measured {
-                tasks,
-                seconds,
-                cpu_seconds,
-                steals,
-                copies,
-                ..
-            } = ran;
-            page += &format!(
-                "{tasks} tasks in {seconds:.6} s ({cpu_seconds:.6} s of processor time), {steals} stolen, {copies} data copied\n"
-            );
-            if let Some(share) = ran.local_share() {
-                page += &format!("{:.1} % of the bytes read were local\n", 100.0 * share);
-            }
+            page += &costs(ran);
             if self.ranks > 1 {
                 page += &traffic(ran);
             }
@@ -207,6 +177,47 @@ impl Outcome {
             page += &format!("digest {digest}\n");
         }
         page + &self.text
+    }
+
+    /// What was computed, and with what, as far as it is known.
+    fn extents(&self) -> String {
+        let mut extents = String::new();
+        let mut extent = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                // Writing to a string does not fail.
+                let _ = write!(extents, "  {name} = {value}");
+            }
+        };
+        extent("n", self.n.map(|n| n.to_string()));
+        extent("m", self.m.map(|m| m.to_string()));
+        extent("nb", self.nb.map(|nb| nb.to_string()));
+        extent("precision", self.precision.clone());
+        extent("backend", self.backend.clone());
+        if self.ranks > 1 {
+            extent("ranks", Some(self.ranks.to_string()));
+            extent("grid", self.grid.clone());
+        }
+        extent("threads", self.threads.map(|threads| threads.to_string()));
+        extents
+    }
+}
+
+/// What a run cost, for people.
+fn costs(ran: &Measured) -> String {
+    let Measured {
+        tasks,
+        seconds,
+        cpu_seconds,
+        steals,
+        copies,
+        ..
+    } = ran;
+    let costs = format!(
+        "{tasks} tasks in {seconds:.6} s ({cpu_seconds:.6} s of processor time), {steals} stolen, {copies} data copied\n"
+    );
+    match ran.local_share() {
+        Some(share) => costs + &format!("{:.1} % of the bytes read were local\n", 100.0 * share),
+        None => costs,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The matrix that an example starts from: a file's, or given by a formula.
 
 use super::cli::{Failure, Settings};
-use super::memory_of;
+use super::plan::memory_of;
 use clap::{Args, ValueEnum};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::generate::{

@@ -1,6 +1,7 @@
 //! What is said of a result.
 
-use super::cli::{Failure, Outcome, Settings};
+use super::Problem;
+use super::cli::{Failure, Outcome};
 use clap::Args;
 use dataflow::Runtime;
 use dataflow::core::space::Independent;
@@ -85,38 +86,38 @@ pub fn in_numbers(gathered: &[Vec<u8>]) -> impl Iterator<Item = u64> {
     gathered.iter().filter_map(number)
 }
 
-/// What only people read; `matrix` is what was generated.
-pub fn say_more<T: Scalar, Own: Args>(
-    settings: &Settings<Own>,
-    runtime: &Runtime,
-    backend: Backend,
-    matrix: &str,
-    outcome: &mut Outcome,
-) -> Result<(), Failure> {
-    // All ranks at once, as in the graph that was measured.
-    let own = peak::<T>(runtime, backend)?.to_bits();
-    let peaks = runtime.gather(own.to_le_bytes().to_vec())?;
-    let peak: f64 = in_numbers(&peaks).map(f64::from_bits).sum();
-    if let Some(gflops) = outcome.gflops() {
-        outcome.say(format!(
-            "{:.0} % of {peak:.1} GFLOP/s, the rate of gemm on the same workers",
-            100.0 * gflops / peak
-        ));
+impl<Own: Args> Problem<'_, Own> {
+    /// What only people read; `matrix` is what was generated.
+    pub fn say_more<T: Scalar>(self, matrix: &str) -> Result<(), Failure> {
+        let (runtime, outcome) = (self.runtime, self.outcome);
+        if self.settings.json {
+            return Ok(());
+        }
+        // All ranks at once, as in the graph that was measured.
+        let own = peak::<T>(runtime, self.backend)?.to_bits();
+        let peaks = runtime.gather(own.to_le_bytes().to_vec())?;
+        let peak: f64 = in_numbers(&peaks).map(f64::from_bits).sum();
+        if let Some(gflops) = outcome.gflops() {
+            outcome.say(format!(
+                "{:.0} % of {peak:.1} GFLOP/s, the rate of gemm on the same workers",
+                100.0 * gflops / peak
+            ));
+        }
+        match &self.settings.input {
+            Some(file) => outcome.say(format!("matrix: {}", file.display())),
+            None => outcome.say(format!("matrix: generated, {matrix}")),
+        }
+        for warning in runtime.warnings() {
+            outcome.say(format!("warning: {warning}"));
+        }
+        Ok(())
     }
-    match &settings.input {
-        Some(file) => outcome.say(format!("matrix: {}", file.display())),
-        None => outcome.say(format!("matrix: generated, {matrix}")),
-    }
-    for warning in runtime.warnings() {
-        outcome.say(format!("warning: {warning}"));
-    }
-    Ok(())
 }
 
 /// Tile order, tasks for each worker and repetitions of the measurement of the peak.
 const PEAK: (usize, usize, usize) = (384, 4, 3);
 
-/// Bytes of the tiles that [`say_more`] measures with, for people.
+/// Bytes of the tiles that [`Problem::say_more`] measures with, for people.
 pub fn tiles_of_peak<T: Scalar>(workers: usize) -> u128 {
     let (nb, tasks_each, _) = PEAK;
     ((2 + tasks_each * workers) * nb * nb * size_of::<T>()) as u128

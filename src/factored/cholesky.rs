@@ -26,8 +26,8 @@ use std::fmt;
 ///
 /// # Examples
 /// ```
+/// use dataflow::ndarray::array;
 /// use dataflow::prelude::*;
-/// use ndarray::array;
 ///
 /// let factor = array![[4.0, 2.0], [2.0, 10.0]].cholesky_factor()?;
 /// for (b, x) in [(array![8.0, 22.0], array![1.0, 2.0]), (array![6.0, 12.0], array![1.0, 1.0])] {
@@ -65,8 +65,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[4.0, 2.0], [2.0, 10.0]].cholesky_factor()?;
     /// let x = factor.solve(&array![[8.0, 6.0], [22.0, 12.0]])?;
@@ -87,8 +87,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[4.0, 2.0], [2.0, 2.0]].cholesky_factor()?;
     /// assert_eq!(factor.inverse()?, array![[0.5, -0.5], [-0.5, 1.0]]);
@@ -108,8 +108,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[4.0_f64, 2.0], [2.0, 10.0]].cholesky_factor()?;
     /// let determinant = factor.determinant()?;
@@ -130,8 +130,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[4.0_f64, 2.0], [2.0, 2.0]].cholesky_factor()?;
     /// assert!((factor.condition()? - 9.0).abs() < 1e-13);
@@ -145,8 +145,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let a = array![[4.0, 2.0], [2.0, 10.0]];
     /// assert_eq!(a.cholesky_factor()?.l(), array![[2.0, 0.0], [1.0, 3.0]]);

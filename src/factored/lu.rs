@@ -25,8 +25,8 @@ use std::fmt;
 ///
 /// # Examples
 /// ```
+/// use dataflow::ndarray::array;
 /// use dataflow::prelude::*;
-/// use ndarray::array;
 ///
 /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
 /// for (b, x) in [(array![4.0, 10.0], array![1.0, 1.0]), (array![4.0, 8.0], array![0.0, 1.0])] {
@@ -70,8 +70,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
     /// let x = factor.solve(&array![[4.0, 4.0], [10.0, 8.0]])?;
@@ -92,8 +92,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
     /// assert_eq!(factor.solve_transposed(&array![2.0, 12.0])?, array![1.0, 1.0]);
@@ -114,8 +114,8 @@ impl<T: Scalar> LuFactor<T> {
     /// # Examples
     /// ```
     /// use dataflow::linalg::scalar::c64;
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let i = c64::new(0.0, 1.0);
     /// assert_eq!(array![[i]].lu_factor()?.solve_adjoint(&array![i])?, array![-c64::new(1.0, 0.0)]);
@@ -144,8 +144,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let factor = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?;
     /// assert_eq!(factor.inverse()?, array![[-1.0, 0.5], [0.25, 0.0]]);
@@ -171,8 +171,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let determinant = array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?.determinant()?;
     /// assert_eq!((determinant.log_abs, determinant.phase.re), (8f64.ln(), -1.0));
@@ -191,8 +191,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// assert_eq!(array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?.condition()?, 15.0);
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
@@ -207,8 +207,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// assert_eq!(array![[0.0, 4.0], [2.0, 8.0]].lu_factor()?.permutation(), [1, 0]);
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
@@ -221,8 +221,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// assert_eq!(array![[1.0, 4.0], [2.0, 4.0]].lu_factor()?.l(), array![[1.0, 0.0], [0.5, 1.0]]);
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
@@ -235,8 +235,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// assert_eq!(array![[1.0, 4.0], [2.0, 4.0]].lu_factor()?.u(), array![[2.0, 4.0], [0.0, 2.0]]);
     /// # Ok::<(), dataflow::linalg::LinalgError>(())

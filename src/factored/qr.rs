@@ -27,13 +27,13 @@ use std::sync::OnceLock;
 ///
 /// # Examples
 /// ```
+/// use dataflow::ndarray::{arr1, array};
 /// use dataflow::prelude::*;
-/// use ndarray::array;
 ///
 /// // Lines nearest to points above 0, 1, 2
 /// let factor = array![[1.0_f64, 0.0], [1.0, 1.0], [1.0, 2.0]].qr_factor()?;
 /// for (heights, line) in [([1.0, 2.0, 6.0], [0.5, 2.5]), ([1.0, 3.0, 5.0], [1.0, 2.0])] {
-///     let x = factor.least_squares(&ndarray::arr1(&heights))?;
+///     let x = factor.least_squares(&arr1(&heights))?;
 ///     assert!((x[0] - line[0]).abs() < 1e-14 && (x[1] - line[1]).abs() < 1e-14);
 /// }
 /// # Ok::<(), dataflow::linalg::LinalgError>(())
@@ -67,8 +67,8 @@ impl<T: Scalar> QrFactor<T> {
     /// # Examples
     /// ```
     /// use dataflow::linalg::LinalgError;
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// // The shortest solution of x + y = 2
     /// let x = array![[1.0_f64, 1.0]].qr_factor()?.least_squares(&array![2.0])?;
@@ -107,8 +107,8 @@ impl<T: Scalar> QrFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let a = array![[3.0_f64, 1.0], [4.0, 2.0], [0.0, 5.0]];
     /// let factor = a.qr_factor()?;
@@ -128,8 +128,8 @@ impl<T: Scalar> QrFactor<T> {
     ///
     /// # Examples
     /// ```
+    /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
-    /// use ndarray::array;
     ///
     /// let r = array![[3.0_f64, 1.0], [4.0, 2.0], [0.0, 5.0]].qr_factor()?.r()?;
     /// assert!((r[(0, 0)].abs() - 5.0).abs() < 1e-14 && r[(1, 0)] == 0.0);

@@ -453,6 +453,28 @@ fn nothing_is_left_for_later() {
     });
 }
 
+/// A reader of the guide has this crate and no other.
+#[test]
+fn programs_of_the_guide_take_everything_from_dataflow() {
+    judge(|tree| {
+        let foreign = |line: &str| {
+            let path = line.trim_start_matches(['/', ' ', '#']);
+            let root = path
+                .strip_prefix("use ")
+                .and_then(|path| identifiers(path).next());
+            root.is_some_and(|root| !["dataflow", "std", "super"].contains(&root))
+        };
+        let mut offenders = Vec::new();
+        for (file, text) in tree.texts("md") {
+            if file == "README.md" || file.starts_with("docs/guide/") {
+                let lines = lines_with(text, foreign);
+                offenders.extend(lines.map(|line| format!("{file}:{line}: of another crate")));
+            }
+        }
+        offenders
+    });
+}
+
 #[test]
 fn the_readme_lists_every_example() {
     judge(|tree| {

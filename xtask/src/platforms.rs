@@ -174,7 +174,7 @@ fn tests_under_qemu() -> Command {
 }
 
 /// The triple of the compiler in use.
-fn host() -> String {
+pub fn host() -> String {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
     let out = rustc.args(["--print", "host-tuple"]).output();
     out.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_string())

@@ -5,6 +5,7 @@
 //! `cargo semver-checks`, where they are installed. Nothing is published.
 
 use crate::packages::{self, in_path};
+use crate::platforms;
 use crate::steps::{self, Outcome, Steps};
 use crate::wide;
 use serde_json::Value;
@@ -47,6 +48,9 @@ pub fn command() -> ExitCode {
         faults(&packages, |package| contents(&package.name))
     });
     steps.step("unused dependencies", || faults(&packages, unused));
+    steps.step("the promised Rust version", || {
+        Outcome::from_faults(promised().unwrap_or_else(|fault| vec![fault]))
+    });
     let features = packages.iter().flat_map(|package| package.features.clone());
     if let Err(line) = packages::ensure(&features.collect()) {
         steps.step("system packages", || Outcome::failed(line));
@@ -235,16 +239,89 @@ fn sources(folder: &Path) -> String {
     text
 }
 
+// ── The compiler ─────────────────────────────────────────────────────────────────────────────────
+
+/// What contradicts the Rust version that is promised, as manifests say it: nothing is built.
+fn promised() -> Result<Vec<String>, String> {
+    let host = platforms::host();
+    let mut cargo = steps::cargo(&["metadata", "--locked", "--format-version", "1"]);
+    let out = output(cargo.args(["--filter-platform", &host]))?;
+    let metadata =
+        serde_json::from_str(&out).map_err(|fault| format!("cargo metadata: {fault}"))?;
+    let readme = fs::read_to_string(steps::root().join("README.md"));
+    let readme = readme.map_err(|fault| format!("README.md: {fault}"))?;
+    Ok(broken_promises(&metadata, &readme))
+}
+
+/// Packages of the workspace that promise another version, dependencies that need a newer one, and a
+/// README that names another.
+fn broken_promises(metadata: &Value, readme: &str) -> Vec<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let (own, others): (Vec<&Value>, Vec<&Value>) =
+        packages.partition(|package| package["source"].is_null());
+    let text = |package: &Value, key: &str| package[key].as_str().unwrap_or_default().to_string();
+    let version = |package: &&Value| text(package, "rust_version");
+    let promised = own.first().map(version).unwrap_or_default();
+    let differing = own.iter().filter(|package| version(package) != promised);
+    let differing = differing.map(|package| {
+        let (name, version) = (text(package, "name"), version(package));
+        format!("{name}: promises Rust `{version}`, others `{promised}`")
+    });
+    let is_newer = |package: &&&Value| numbers(&version(package)) > numbers(&promised);
+    let newer = others.iter().filter(is_newer).map(|package| {
+        let (name, of) = (text(package, "name"), text(package, "version"));
+        format!(
+            "{name} {of}: needs Rust {}, {promised} is promised",
+            version(package)
+        )
+    });
+    let said = format!("Rust {promised} suffices");
+    let unsaid = (!readme.contains(&said)).then(|| format!("README.md: does not say `{said}`"));
+    differing.chain(newer).chain(unsaid).collect()
+}
+
+/// `1.89` as [1, 89, 0].
+fn numbers(version: &str) -> [u32; 3] {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    [(); 3].map(|()| parts.next().unwrap_or(0))
+}
+
 // ── Builds ───────────────────────────────────────────────────────────────────────────────────────
+
+/// The package that only hands features on.
+const ROOT: &str = "dataflow-runtime";
+
+/// The share of `cargo xtask test`: a crate with one feature is built with it and without it there
+/// anyway; of one that has several, each is built alone.
+pub fn smoke(steps: &mut Steps) {
+    let packages = match published() {
+        Ok(packages) => packages,
+        Err(fault) => return steps.step("each feature alone", || Outcome::failed(fault)),
+    };
+    for package in several(&packages) {
+        for feature in &package.features {
+            one(steps, package, feature);
+        }
+    }
+}
+
+fn several(packages: &[Package]) -> impl Iterator<Item = &Package> {
+    let several = |package: &&Package| package.features.len() > 1 && package.name != ROOT;
+    packages.iter().filter(several)
+}
 
 /// Without features, and with each of them and no other.
 fn alone(steps: &mut Steps, package: &Package) {
     let name = &package.name;
     steps.command(&format!("{name}, no feature"), &mut checked(name, None));
     for feature in &package.features {
-        let step = format!("{name}, {feature} alone");
-        steps.command(&step, &mut checked(name, Some(feature)));
+        one(steps, package, feature);
     }
+}
+
+fn one(steps: &mut Steps, package: &Package, feature: &str) {
+    let step = format!("{}, {feature} alone", package.name);
+    steps.command(&step, &mut checked(&package.name, Some(feature)));
 }
 
 fn checked(package: &str, feature: Option<&str>) -> Command {
@@ -362,6 +439,36 @@ mod tests {
     fn every_dependency_is_used() {
         let faults: Vec<String> = published().unwrap().iter().flat_map(unused).collect();
         assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn the_rust_version_that_is_promised_suffices_for_every_dependency() {
+        assert_eq!(promised(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_newer_compiler_than_promised_is_told_with_who_needs_it() {
+        let metadata = serde_json::json!({ "packages": [
+            { "name": "a", "source": null, "rust_version": "1.89" },
+            { "name": "b", "source": null, "rust_version": "1.90" },
+            { "name": "c", "source": "r", "version": "2.0.1", "rust_version": "1.89.0" },
+            { "name": "d", "source": "r", "version": "0.3.0", "rust_version": "1.100" },
+            { "name": "e", "source": "r", "version": "0.3.0", "rust_version": null },
+        ]});
+        let expected = [
+            "b: promises Rust `1.90`, others `1.89`",
+            "d 0.3.0: needs Rust 1.100, 1.89 is promised",
+        ];
+        assert_eq!(broken_promises(&metadata, "Rust 1.89 suffices."), expected);
+        let unsaid = "README.md: does not say `Rust 1.89 suffices`";
+        assert_eq!(broken_promises(&metadata, "Rust 1.88 suffices.")[2], unsaid);
+    }
+
+    #[test]
+    fn of_the_crates_with_several_features_each_is_built_alone_in_every_test() {
+        let packages = published().unwrap();
+        let names: Vec<&str> = several(&packages).map(|of| of.name.as_str()).collect();
+        assert_eq!(names, ["dataflow-core"]);
     }
 
     #[test]

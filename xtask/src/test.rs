@@ -5,10 +5,11 @@
 //! All steps run, whatever fails before them.
 //!
 //! # Elsewhere
-//! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Loom and Miri: [`wide`].
+//! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone: [`release`].
+//! Loom and Miri: [`wide`].
 
 use crate::steps::{self, Outcome, Steps};
-use crate::{numa_vm, packages, repeat, smoke, told, wide};
+use crate::{numa_vm, packages, release, repeat, smoke, told, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -92,6 +93,7 @@ pub fn run(options: &Options) -> ExitCode {
         "documentation",
         steps::cargo(doc).env("RUSTDOCFLAGS", "-D warnings"),
     );
+    release::smoke(&mut steps);
     // The tests of the topology run examples that are built here.
     steps.step("examples, default features", smoke::plain);
     steps.step("tests, default features", || {

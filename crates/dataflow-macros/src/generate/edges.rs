@@ -1,6 +1,7 @@
 //! `inputs` and `successors`.
 
 use super::Source;
+use super::formula::Mentioned;
 use crate::parse::Statement;
 use dataflow_affine::{Affine, Input, Output, System, Var, chain, excludes, said};
 use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
@@ -19,15 +20,16 @@ impl Source<'_> {
             let pattern = self.pattern(statement, &body);
             arms.push(quote_spanned!(site=> #pattern => { #body }));
         }
-        let body = self.edges(arms, "inputs", "from");
+        let (from, body) = self.edges(arms, "inputs", "from");
         Ok(quote_spanned! {site=>
             #[inline(always)]
-            fn inputs(&self, task: Self::Task, from: &mut impl #root::space::Inputs<Self>) { #body }
+            fn inputs(&self, task: Self::Task, #from: &mut impl #root::space::Inputs<Self>) { #body }
         })
     }
 
-    /// What is derived, and what the user adds.
-    fn edges(&self, arms: Vec<TokenStream>, function: &str, visitor: &str) -> TokenStream {
+    /// What is derived, and what the user adds; before it the name of the visitor, `_` in a space without
+    /// such edges, whose user is not to be warned of a name that he did not write.
+    fn edges(&self, arms: Vec<TokenStream>, function: &str, visitor: &str) -> (Ident, TokenStream) {
         let site = self.space.site;
         let derived = quote_spanned!(site=> match task { #(#arms)* });
         let added = self.written(function).map(|function| {
@@ -43,7 +45,12 @@ impl Source<'_> {
         });
         let body = quote_spanned!(site=> #derived #added);
         let lets = self.lets(&body);
-        quote_spanned!(site=> #lets #body)
+        let named = Ident::new(visitor, site);
+        let visitor = match Mentioned::of(&body).has(&named) {
+            true => named,
+            false => Ident::new("_", site),
+        };
+        (visitor, quote_spanned!(site=> #lets #body))
     }
 
     /// The alternatives of one access, as a person asks for them.
@@ -146,10 +153,10 @@ impl Source<'_> {
             let pattern = self.pattern(statement, &body);
             arms.push(quote_spanned!(site=> #pattern => { #body }));
         }
-        let body = self.edges(arms, "successors", "to");
+        let (to, body) = self.edges(arms, "successors", "to");
         Ok(quote_spanned! {site=>
             #[inline(always)]
-            fn successors(&self, task: Self::Task, to: &mut impl #root::space::Successors<Self>) { #body }
+            fn successors(&self, task: Self::Task, #to: &mut impl #root::space::Successors<Self>) { #body }
         })
     }
 

@@ -4,7 +4,7 @@ use super::Source;
 use super::formula::Mentioned;
 use crate::parse::{Place, Statement};
 use dataflow_affine::{Affine, Part, Polynomial, Range, System, count, enumerated, said};
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{Error, Result};
 
@@ -18,6 +18,11 @@ struct Nest {
     ranges: Vec<TokenStream>,
     task: TokenStream,
     others: bool,
+}
+
+/// The values of all loops of a nest: a name that no loop of the user's hides.
+fn indices() -> Ident {
+    Ident::new("at", Span::mixed_site())
 }
 
 impl Source<'_> {
@@ -131,7 +136,8 @@ impl Source<'_> {
         let used = vars.enumerate().filter(|(_, name)| mentioned.has(name));
         used.map(|(at, name)| {
             let at = Literal::usize_unsuffixed(at);
-            quote_spanned!(site=> let #name = at[#at];)
+            let place = indices();
+            quote_spanned!(site=> let #name = #place[#at];)
         })
         .collect()
     }
@@ -154,13 +160,14 @@ impl Source<'_> {
             true => all,
             false => quote_spanned!(site=> if on == #root::rank::Rank(0) { #all } else { &[] }),
         };
+        let at = indices();
         quote_spanned! {site=>
             #root::space::walk(
                 #nests,
-                move |nest, level, at: &[u32; #depth]| -> #root::space::Steps {
+                move |nest, level, #at: &[u32; #depth]| -> #root::space::Steps {
                     match (nest, level) { #(#ranges)* _ => (0..0).into() }
                 },
-                move |nest, at| match nest { #(#tasks)* _ => ::core::option::Option::None },
+                move |nest, #at| match nest { #(#tasks)* _ => ::core::option::Option::None },
             )
         }
     }

@@ -1,0 +1,148 @@
+//! Whether a run fits into memory, asked before anything is made; and the whole answer of `--plan`.
+
+use super::cli::{Failure, Outcome, Settings};
+use super::report::tiles_of_peak;
+use super::{Problem, is_checked};
+use clap::Args;
+use dataflow::core::rank::Rank;
+use dataflow::linalg::LinalgError;
+use dataflow::linalg::matrix::{Layout, LayoutError};
+use dataflow::linalg::needs::{self, Needs, available};
+use dataflow::linalg::scalar::Scalar;
+use dataflow::{Runtime, Transport};
+use serde_json::{Value, json};
+use std::sync::OnceLock;
+
+/// Bytes of memory for each of the ranks that share this machine: of what was free when it was
+/// asked for first, before anything was made.
+pub fn memory_of(runtime: &Runtime) -> u64 {
+    static FREE: OnceLock<u64> = OnceLock::new();
+    let free = *FREE.get_or_init(available);
+    match runtime.transport() {
+        Transport::Local => free / runtime.n_ranks() as u64,
+        _ => free,
+    }
+}
+
+/// What a run on a matrix takes, then what its check takes if there is one, and beside both the matrix
+/// of a file, which stays as it was.
+pub fn then_checked<T: Scalar, Own: Args>(
+    settings: &Settings<Own>,
+    there: &Layout,
+    run: Needs,
+    check: impl FnOnce() -> Result<Needs, LinalgError>,
+) -> Result<Needs, Failure> {
+    let all = match is_checked(settings, there.rows().max(there.cols())) {
+        true => run.then(check()?),
+        false => run,
+    };
+    Ok(match settings.input {
+        Some(_) => all.and(needs::matrix::<T>(there)),
+        None => all,
+    })
+}
+
+/// More tiles than these are not looked at one by one.
+const MOST_TILES: u128 = 1 << 26;
+
+impl<Own: Args> Problem<'_, Own> {
+    /// Notes what each rank needs, if that is what was asked for: then nothing is to be computed, and it
+    /// fails if not even what is held fits. Otherwise refuses a run for which this rank has no room.
+    /// Counted are the matrices that an example works on, those that its check makes where it makes whole
+    /// ones, and the one that a file leaves.
+    pub fn is_plan_only<T: Scalar, const N: usize>(
+        &mut self,
+        layouts: [Layout; N],
+        needs: impl Fn([Layout; N]) -> Result<Needs, Failure>,
+    ) -> Result<bool, Failure> {
+        let runtime = self.runtime;
+        let available = memory_of(runtime);
+        let n_tiles = |layout: &Layout| layout.mt() as u128 * layout.nt() as u128;
+        let is_told = layouts.iter().map(n_tiles).fold(0, u128::saturating_add) <= MOST_TILES;
+        let beside = beside::<T, _>(self.settings, runtime);
+        let of_rank = |rank: Rank| {
+            let there = layouts.map(|layout| layout.distributed(*layout.distribution(), rank));
+            let there = there.into_iter().collect::<Result<Vec<_>, LayoutError>>()?;
+            let matrices = there.iter().map(needs::matrix::<T>);
+            let matrices = matrices.fold(Needs::default(), Needs::and);
+            match there.try_into() {
+                Ok(there) if is_told => needs(there).map(|of| of.and(beside)),
+                _ => Ok(matrices),
+            }
+        };
+        if self.settings.plan {
+            let ranks = (0..runtime.n_ranks() as u32).map(|rank| of_rank(Rank(rank)));
+            let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+            tell(&ranks, available, is_told, self.outcome);
+            let mut refused = ranks.iter().map(|of| of.expect_room(available));
+            return Ok(refused.try_for_each(|room| room).map(|()| true)?);
+        }
+        let refused = |error: needs::DoesNotFit| match &self.settings.input {
+            Some(file) => Failure::new("does_not_fit", format!("{}: {error}", file.display())),
+            None => error.into(),
+        };
+        let room = of_rank(runtime.rank())?.expect_room(available);
+        room.map_err(refused).map(|()| false)
+    }
+}
+
+/// What every run takes beside its matrices. Only people are told the rate of gemm, which is measured
+/// while all matrices are there.
+fn beside<T: Scalar, Own: Args>(settings: &Settings<Own>, runtime: &Runtime) -> Needs {
+    let workers = runtime.n_threads();
+    let of_peak = match settings.json {
+        true => 0,
+        false => tiles_of_peak::<T>(workers),
+    };
+    Needs {
+        workspace: of_peak + needs::process(workers),
+        ..Needs::default()
+    }
+}
+
+/// Tells what each rank needs of the bytes that it may have, and whether that fits.
+fn tell(ranks: &[Needs], available: u64, is_told: bool, outcome: &mut Outcome) {
+    for (rank, of) in ranks.iter().enumerate() {
+        let held = format!("rank {rank}: {} bytes held", of.held);
+        outcome.say(match is_told {
+            true => format!(
+                "{held}, at most {} received, {} to work in: {}",
+                of.received,
+                of.workspace,
+                of.at_most()
+            ),
+            false => format!("{held}, the rest is not told of so many tiles"),
+        });
+    }
+    let fits = |bytes: fn(&Needs) -> u128| ranks.iter().all(|of| bytes(of) <= available.into());
+    let verdict = match (fits(|of| of.held), is_told && fits(Needs::at_most)) {
+        (false, _) => "cannot fit",
+        (true, false) => "may not fit",
+        (true, true) => "fits",
+    };
+    outcome.say(format!(
+        "{available} bytes available to each rank: {verdict}"
+    ));
+    let ranks: Vec<Value> = ranks.iter().map(|of| numbers(of, is_told)).collect();
+    let plan = json!({ "ranks": ranks, "available_bytes": available, "verdict": verdict });
+    outcome.set("plan", plan);
+}
+
+/// What a rank needs, as an object; null what is not told.
+fn numbers(of: &Needs, is_told: bool) -> Value {
+    // Bytes beyond what JSON's readers count exactly fit no machine.
+    let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+    let told = |of: u128| is_told.then(|| bytes(of));
+    json!({
+        "held_bytes": bytes(of.held),
+        "received_bytes": told(of.received),
+        "workspace_bytes": told(of.workspace),
+        "at_most_bytes": told(of.at_most()),
+    })
+}
+
+impl From<needs::DoesNotFit> for Failure {
+    fn from(error: needs::DoesNotFit) -> Self {
+        Failure::new("does_not_fit", error.to_string())
+    }
+}
