@@ -8,15 +8,15 @@
 //!
 //! # Elsewhere
 //! Factors that are kept: [`factored`](crate::factored). Arrays into tiles and back:
-//! [`place`](crate::place).
+//! [`site`](crate::site).
 //! The same calls on tiled matrices, with a runtime of one's own and over ranks: [`Tiled`](crate::Tiled).
 //! In place, from files: [`linalg`](crate::linalg).
 
 use crate::Runtime;
 use crate::factored::steps::AUTO;
 use crate::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
-use crate::place::expect_square;
-use crate::place::{Place, array, array_of, expect_rows, is_small, of_columns};
+use crate::site::expect_square;
+use crate::site::{Site, array, array_of, expect_rows, is_small, of_columns};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
@@ -283,9 +283,9 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         if let Some(l) = factored::factor_at_once(self.view()) {
             return Ok(array_of(self.dim(), l));
         }
-        let place = Place::of::<T>(self.nrows().max(self.ncols()))?;
-        let a = place.lower(self.view())?;
-        cholesky::factor(&a, AUTO, place.on())?;
+        let site = Site::of::<T>(self.nrows().max(self.ncols()))?;
+        let a = site.lower(self.view())?;
+        cholesky::factor(&a, AUTO, site.on())?;
         Ok(array(&a))
     }
 
@@ -316,8 +316,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         if is_small((m, n)) {
             return factored::qr_at_once(self.view());
         }
-        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let (q, r) = steps::qr(&place.general(self.view())?, place.on())?;
+        let site = Site::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        let (q, r) = steps::qr(&site.general(self.view())?, site.on())?;
         Ok((array(&q), array(&r)))
     }
 
@@ -342,8 +342,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
             if is_small((m, n)) {
                 return QrFactor::new(self.view())?.solved(b);
             }
-            let (place, a, b) = sides(self.view(), b)?;
-            Ok(array(&steps::least_squares((&a, &b), place.on())?))
+            let (site, a, b) = sides(self.view(), b)?;
+            Ok(array(&steps::least_squares((&a, &b), site.on())?))
         })
     }
 
@@ -354,8 +354,8 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     ) -> Result<(Array<T, D>, usize), LinalgError> {
         let mut rank = 0;
         let x = of_columns(b, |b| {
-            let (place, a, b) = sides(self.view(), b)?;
-            let (x, found) = steps::least_squares_minimum_norm((&a, &b), rcond, place.on())?;
+            let (site, a, b) = sides(self.view(), b)?;
+            let (x, found) = steps::least_squares_minimum_norm((&a, &b), rcond, site.on())?;
             rank = found;
             Ok(array(&x))
         })?;
@@ -364,14 +364,14 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
 
     fn rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError> {
         let (m, n) = self.dim();
-        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        steps::rank(&place.general(self.view())?, rcond, place.on())
+        let site = Site::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        steps::rank(&site.general(self.view())?, rcond, site.on())
     }
 
     fn pseudo_inverse(&self, rcond: Option<f64>) -> Result<Array2<T>, LinalgError> {
         let (m, n) = self.dim();
-        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let inverse = steps::pseudo_inverse(&place.general(self.view())?, rcond, place.on())?;
+        let site = Site::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        let inverse = steps::pseudo_inverse(&site.general(self.view())?, rcond, site.on())?;
         Ok(array(&inverse))
     }
 
@@ -394,10 +394,10 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         b: &ArrayBase<R, Ix2>,
     ) -> Result<Array2<T>, LinalgError> {
         let ((m, k), (l, n)) = (self.dim(), b.dim());
-        let place = Place::of::<T>(m.max(n).max(k).max(l))?;
-        let (a, b) = (place.general(self.view())?, place.general(b.view())?);
-        let c = place.zeros((m, n))?;
-        steps::multiply((&a, &b), &c, place.on())?;
+        let site = Site::of::<T>(m.max(n).max(k).max(l))?;
+        let (a, b) = (site.general(self.view())?, site.general(b.view())?);
+        let c = site.zeros((m, n))?;
+        steps::multiply((&a, &b), &c, site.on())?;
         Ok(array(&c))
     }
 }
@@ -463,12 +463,12 @@ fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2
 fn sides<T: Scalar>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
-) -> Result<(Place, TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
+) -> Result<(Site, TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
     let (m, n) = a.dim();
     expect_rows(b.dim(), m)?;
-    let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-    let a = place.general(a)?;
-    let place = Place::beside(&a, b.ncols())?;
-    let b = place.general(b)?;
-    Ok((place, a, b))
+    let site = Site::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+    let a = site.general(a)?;
+    let site = Site::beside(&a, b.ncols())?;
+    let b = site.general(b)?;
+    Ok((site, a, b))
 }

@@ -4,7 +4,7 @@ use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM, Transport};
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Messenger;
-use dataflow_mpi::start::{self, Place, Seat, Staying};
+use dataflow_mpi::start::{self, Launched, Seat, Staying};
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_mpi::transport::{Transport as Carrier, local};
 use dataflow_numa::topology::share::LocalRank;
@@ -189,7 +189,7 @@ impl RuntimeBuilder {
         }
         let launched = launched_ranks()?.is_some_and(|n_ranks| n_ranks > 1);
         Ok(
-            match launched || (cfg!(feature = "mpi") && Place::of(variable)?.is_some()) {
+            match launched || (cfg!(feature = "mpi") && Launched::of(variable)?.is_some()) {
                 true => Transport::Mpi,
                 false => Transport::Local,
             },
@@ -234,8 +234,8 @@ impl RuntimeBuilder {
 
 /// How many ranks a launcher says that it has started.
 fn launched_ranks() -> Result<Option<usize>, Error> {
-    let place = Place::of(variable)?;
-    Ok(place.map(|place| place.n_ranks).or(expected()?))
+    let launched = Launched::of(variable)?;
+    Ok(launched.map(|launched| launched.n_ranks).or(expected()?))
 }
 
 fn expected() -> Result<Option<usize>, Error> {
@@ -341,7 +341,7 @@ fn under_mpi<R, E: From<Error>>(
     program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
     use dataflow_mpi::transport::mpi::{Sizes, World};
-    let place = Place::of(variable)?;
+    let launched = Launched::of(variable)?;
     let world = World::begin()?;
     let (rank, n_ranks) = world.here();
     let mpi = start::Mpi {
@@ -349,7 +349,7 @@ fn under_mpi<R, E: From<Error>>(
         library: world.library(),
     };
     let run = || {
-        start::check(place.as_ref(), expected()?, Some(&mpi))?;
+        start::check(launched.as_ref(), expected()?, Some(&mpi))?;
         settings.confirmed(mpi.n_ranks)?;
         let transport = Box::new(world.transport(Sizes::default())?);
         let local = LocalRank { rank, n_ranks };
@@ -375,7 +375,7 @@ fn under_mpi<R, E: From<Error>>(
     _: &RuntimeBuilder,
     _: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
-    start::check(Place::of(variable)?.as_ref(), expected()?, None)?;
+    start::check(Launched::of(variable)?.as_ref(), expected()?, None)?;
     Err(E::from(Error::wrong_settings(
         "ranks under MPI were asked for; this program was built without the feature `mpi`",
     )))

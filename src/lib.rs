@@ -76,9 +76,9 @@ mod dense;
 mod factored;
 pub mod guide;
 mod launch;
-mod place;
 mod runtime;
 pub mod simulate;
+mod site;
 mod tiled;
 pub mod trace;
 

@@ -11,7 +11,7 @@
 
 use crate::factored::steps::{AUTO, alike};
 use crate::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
-use crate::place::{expect_rows, expect_square};
+use crate::site::{expect_rows, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;

@@ -111,6 +111,7 @@ impl Bench<'_> {
         let mut runs = Vec::new();
         for _ in 0..=self.rounds {
             work.fill(runtime)?;
+            runtime.all_reduce((), |(), ()| ())?; // who begins first would wait for the others
             let seconds = work.run(runtime)?.seconds;
             runs.push(runtime.all_reduce(seconds, f64::max)?);
         }

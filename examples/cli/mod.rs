@@ -65,7 +65,7 @@ pub use settings::{Flags, Settings};
 
 use clap::Args;
 use dataflow::core::rank::Rank;
-use dataflow::mpi::start::Place;
+use dataflow::mpi::start::Launched;
 use dataflow::{Runtime, RuntimeBuilder, launch};
 use serde_json::{Value, json};
 use std::any::Any;
@@ -184,8 +184,8 @@ pub fn run_alone<Own: Args>(
     example: &Example,
     body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Ended,
 ) -> ExitCode {
-    let place = Place::of(|variable| std::env::var(variable).ok());
-    if matches!(place, Ok(Some(place)) if place.rank > Rank(0)) {
+    let launched = Launched::of(|variable| std::env::var(variable).ok());
+    if matches!(launched, Ok(Some(launched)) if launched.rank > Rank(0)) {
         return ExitCode::SUCCESS;
     }
     tell(|| answer_alone(example, std::env::args_os(), body))

@@ -7,7 +7,7 @@ use super::{Example, Failure};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::rank::Rank;
-use dataflow::mpi::start::{Place, Seat};
+use dataflow::mpi::start::{Launched, Seat};
 use dataflow::trace::Window;
 use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::fmt;
@@ -392,7 +392,7 @@ impl<Own: Args> Settings<Own> {
                 "--threads {threads}: at most {most} on this machine"
             ));
         }
-        let launched = Place::of(|name| std::env::var(name).ok());
+        let launched = Launched::of(|name| std::env::var(name).ok());
         if self.simulate.is_some() {
             return (!matches!(launched, Ok(None)))
                 .then(|| "--simulate: one process counts for all ranks; start it alone".into());

@@ -3,9 +3,9 @@
 
 use super::steps;
 use super::steps::{AUTO, alike};
-use crate::place::expect_square;
-use crate::place::{
-    Place, SMALL, array, array_of, array_of_hermitian, expect_rows, heap, is_small, of_columns,
+use crate::site::expect_square;
+use crate::site::{
+    SMALL, Site, array, array_of, array_of_hermitian, expect_rows, heap, is_small, of_columns,
 };
 use crate::tiled::copy;
 use dataflow_core::data::Version;
@@ -43,13 +43,13 @@ pub struct CholeskyFactor<T: Scalar> {
 
 impl<T: Scalar> CholeskyFactor<T> {
     pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
-        let place = Place::of::<T>(a.nrows().max(a.ncols()))?;
-        let tiles = place.lower(a)?;
-        let norm = steps::one_norm(&tiles, place.on())?;
+        let site = Site::of::<T>(a.nrows().max(a.ncols()))?;
+        let tiles = site.lower(a)?;
+        let norm = steps::one_norm(&tiles, site.on())?;
         let l = match factor_at_once(a) {
             Some(l) => in_one_tile(a.nrows(), &l)?,
             None => {
-                cholesky::factor(&tiles, AUTO, place.on())?;
+                cholesky::factor(&tiles, AUTO, site.on())?;
                 tiles
             }
         };
@@ -95,10 +95,10 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn inverse(&self) -> Result<Array2<T>, LinalgError> {
-        let place = Place::beside(&self.l, 0)?;
-        let inverse = place.tiles(Ok(*self.l.layout()), &self.l)?;
-        steps::invert_with_cholesky(&inverse, place.on())?;
-        array_of_hermitian(&inverse, &place)
+        let site = Site::beside(&self.l, 0)?;
+        let inverse = site.tiles(Ok(*self.l.layout()), &self.l)?;
+        steps::invert_with_cholesky(&inverse, site.on())?;
+        array_of_hermitian(&inverse, &site)
     }
 
     /// The determinant of A, as logarithm and phase: it neither overflows nor vanishes. n logarithms.
@@ -118,8 +118,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        let place = Place::beside(&self.l, 0)?;
-        Ok(steps::determinant(&self.l, place.on())?.of_square())
+        let site = Site::beside(&self.l, 0)?;
+        Ok(steps::determinant(&self.l, site.on())?.of_square())
     }
 
     /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
@@ -138,7 +138,7 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        condition(Place::beside(&self.l, 1)?.on(), &self.l, self.norm)
+        condition(Site::beside(&self.l, 1)?.on(), &self.l, self.norm)
     }
 
     /// L itself, zeros above the diagonal.
@@ -353,9 +353,9 @@ fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgErr
     if let Some(l) = factor_at_once(a) {
         return in_one_tile(a.nrows(), &l);
     }
-    let place = Place::of::<T>(a.nrows().max(a.ncols()))?;
-    let tiles = place.lower(a)?;
-    cholesky::factor(&tiles, AUTO, place.on())?;
+    let site = Site::of::<T>(a.nrows().max(a.ncols()))?;
+    let tiles = site.lower(a)?;
+    cholesky::factor(&tiles, AUTO, site.on())?;
     Ok(tiles)
 }
 
@@ -367,9 +367,9 @@ fn solved<T: Scalar>(l: &TiledMatrix<T>, b: ArrayView2<'_, T>) -> Result<Array2<
     {
         return Ok(solved_by_tile(&l, b));
     }
-    let place = Place::beside(l, b.ncols())?;
-    let x = place.general(b)?;
-    cholesky::solve(l, &x, AUTO, place.on())?;
+    let site = Site::beside(l, b.ncols())?;
+    let x = site.general(b)?;
+    cholesky::solve(l, &x, AUTO, site.on())?;
     Ok(array(&x))
 }
 
@@ -381,9 +381,9 @@ pub(crate) fn solved_definite<T: Scalar>(
     if is_small(a.dim()) {
         return solved(&factored(a)?, b);
     }
-    let place = Place::of::<T>(a.nrows())?;
-    let (l, x) = (place.lower(a)?, place.general(b)?);
-    cholesky::factor_and_solve(&l, &x, AUTO, place.on())?;
+    let site = Site::of::<T>(a.nrows())?;
+    let (l, x) = (site.lower(a)?, site.general(b)?);
+    cholesky::factor_and_solve(&l, &x, AUTO, site.on())?;
     Ok(array(&x))
 }
 
@@ -394,10 +394,10 @@ pub(crate) fn inverted<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, Lin
     {
         return Ok(array_of(a.dim(), inverse));
     }
-    let place = Place::of::<T>(a.nrows())?;
-    let inverse = place.lower(a)?;
-    cholesky::inverse(&inverse, AUTO, place.on())?;
-    array_of_hermitian(&inverse, &place)
+    let site = Site::of::<T>(a.nrows())?;
+    let inverse = site.lower(a)?;
+    cholesky::inverse(&inverse, AUTO, site.on())?;
+    array_of_hermitian(&inverse, &site)
 }
 
 /// X of A·X = B for a definite matrix, both small, without a graph. `None` if they are not small, or

@@ -2,8 +2,8 @@
 
 use super::steps;
 use crate::dense::Lu;
-use crate::place::expect_square;
-use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
+use crate::site::expect_square;
+use crate::site::{Site, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
 use crate::tiled::copy;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
@@ -49,8 +49,8 @@ impl<T: Scalar> LuFactor<T> {
         let (factors, norm, solvable) = match is_small(a.dim()) {
             true => kept_at_once(a)?,
             false => {
-                let (place, tiles) = Factors::tiles_of(a)?;
-                kept(tiles, place.on())?
+                let (site, tiles) = Factors::tiles_of(a)?;
+                kept(tiles, site.on())?
             }
         };
         Ok(LuFactor {
@@ -158,9 +158,9 @@ impl<T: Scalar> LuFactor<T> {
             let inverse = whole::invert_with_lu((&tile, &self.permutation()));
             return Ok(array_of((lu.rows(), lu.cols()), inverse));
         }
-        let place = Place::beside(lu, 0)?;
-        let copy = place.tiles(Ok(*lu.layout()), lu)?;
-        Ok(array(&steps::invert_with_lu(copy, pivots, place.on())?))
+        let site = Site::beside(lu, 0)?;
+        let copy = site.tiles(Ok(*lu.layout()), lu)?;
+        Ok(array(&steps::invert_with_lu(copy, pivots, site.on())?))
     }
 
     /// The determinant of A, as logarithm and phase: it neither overflows nor vanishes. n logarithms;
@@ -179,8 +179,8 @@ impl<T: Scalar> LuFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        let place = Place::beside(&self.factors.lu, 0)?;
-        self.factors.determinant(place.on())
+        let site = Site::beside(&self.factors.lu, 0)?;
+        self.factors.determinant(site.on())
     }
 
     /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
@@ -199,8 +199,8 @@ impl<T: Scalar> LuFactor<T> {
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
         self.solvable.clone()?;
-        let place = Place::beside(&self.factors.lu, 1)?;
-        self.factors.condition(self.norm, place.on())
+        let site = Site::beside(&self.factors.lu, 1)?;
+        self.factors.condition(self.norm, site.on())
     }
 
     /// The order of rows P: row `i` of L·U is row `p[i]` of A.
@@ -548,16 +548,16 @@ pub(crate) fn solved_by_lu<T: Scalar>(
     b: ArrayView2<'_, T>,
 ) -> Result<Array2<T>, LinalgError> {
     let (_, a) = Factors::tiles_of(a)?;
-    let place = Place::beside(&a, b.ncols())?;
-    let x = place.general(b)?;
-    steps::solve_by_lu(&a, &x, place.on())?;
+    let site = Site::beside(&a, b.ncols())?;
+    let x = site.general(b)?;
+    steps::solve_by_lu(&a, &x, site.on())?;
     Ok(array(&x))
 }
 
 /// A⁻¹ of a square matrix, in one graph.
 pub(crate) fn inverted_by_lu<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-    let (place, a) = Factors::tiles_of(a)?;
-    Ok(array(&steps::invert_by_lu(a, place.on())?))
+    let (site, a) = Factors::tiles_of(a)?;
+    Ok(array(&steps::invert_by_lu(a, site.on())?))
 }
 
 /// L\U in tiles, and the rows that were swapped.
@@ -569,15 +569,15 @@ pub(crate) struct Factors<T: Scalar> {
 impl<T: Scalar> Factors<T> {
     /// Of an array.
     pub fn of(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
-        let (place, tiles) = Factors::tiles_of(a)?;
-        Factors::new(tiles, place.on())
+        let (site, tiles) = Factors::tiles_of(a)?;
+        Factors::new(tiles, site.on())
     }
 
-    fn tiles_of(a: ArrayView2<'_, T>) -> Result<(Place, TiledMatrix<T>), LinalgError> {
+    fn tiles_of(a: ArrayView2<'_, T>) -> Result<(Site, TiledMatrix<T>), LinalgError> {
         let (m, n) = a.dim();
-        let place = Place::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
-        let tiles = place.general(a)?;
-        Ok((place, tiles))
+        let site = Site::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
+        let tiles = site.general(a)?;
+        Ok((site, tiles))
     }
 
     /// Of what was factored without a graph, on the heap: one tile.
@@ -615,9 +615,9 @@ impl<T: Scalar> Factors<T> {
             let x = whole::solve_with_lu(factors, op, b.ncols(), &NdarrayEntries(b));
             return Ok(array_of(b.dim(), x));
         }
-        let place = Place::beside(&self.lu, b.ncols())?;
-        let x = place.general(b)?;
-        steps::solve_with_lu((&self.lu, &self.pivots), op, &x, place.on())?;
+        let site = Site::beside(&self.lu, b.ncols())?;
+        let x = site.general(b)?;
+        steps::solve_with_lu((&self.lu, &self.pivots), op, &x, site.on())?;
         Ok(array(&x))
     }
 

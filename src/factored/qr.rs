@@ -7,7 +7,7 @@
 use super::steps;
 use super::steps::alike;
 use super::steps::options;
-use crate::place::{Place, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
+use crate::site::{Site, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
 use crate::tiled::copy;
 use dataflow_core::port::Executor;
 use dataflow_linalg::kernel::Op;
@@ -49,8 +49,8 @@ impl<T: Scalar> QrFactor<T> {
             let factors = Orthogonal::at_once(a)?;
             return Ok(QrFactor { factors });
         }
-        let place = Place::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let factors = Orthogonal::new(place.general(a)?, place.on())?;
+        let site = Site::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
+        let factors = Orthogonal::new(site.general(a)?, site.on())?;
         Ok(QrFactor { factors })
     }
 
@@ -94,9 +94,9 @@ impl<T: Scalar> QrFactor<T> {
         {
             return x;
         }
-        let place = Place::beside(&self.factors.a, b.ncols())?;
-        let b = place.general(b)?;
-        Ok(array(&self.factors.least_squares(&b, place.on())?))
+        let site = Site::beside(&self.factors.a, b.ncols())?;
+        let b = site.general(b)?;
+        Ok(array(&self.factors.least_squares(&b, site.on())?))
     }
 
     /// Q of a matrix with at least as many rows as columns: m × n, with orthonormal columns.
@@ -117,8 +117,8 @@ impl<T: Scalar> QrFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn q(&self) -> Result<Array2<T>, LinalgError> {
-        let place = Place::beside(&self.factors.a, 0)?;
-        Ok(array(&self.factors.q(place.on())?))
+        let site = Site::beside(&self.factors.a, 0)?;
+        Ok(array(&self.factors.q(site.on())?))
     }
 
     /// R of a matrix with at least as many rows as columns: n × n, with zeros below the diagonal.
@@ -136,8 +136,8 @@ impl<T: Scalar> QrFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn r(&self) -> Result<Array2<T>, LinalgError> {
-        let place = Place::beside(&self.factors.a, 0)?;
-        Ok(array(&self.factors.r(place.on())?))
+        let site = Site::beside(&self.factors.a, 0)?;
+        Ok(array(&self.factors.r(site.on())?))
     }
 }
 

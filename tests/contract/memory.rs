@@ -1,8 +1,8 @@
 //! What runs take of memory beside what their plans say.
 //!
 //! A process is measured from outside: peak resident memory of a run less that of the smallest run of
-//! the same program. What lies between the plan and that depends on the schedule, so the second bound is
-//! wide; the first holds for any, but for the code of the program itself.
+//! the same program. A plan is at most a third more than that, beside what a process takes for whatever
+//! its size; and never less, but for the code of the program itself.
 
 use crate::ended::*;
 
@@ -43,6 +43,10 @@ const SMALLEST: &[&str] = &["--n", "2", "--nb", "1"];
 /// Bytes of code that the smallest run does not reach, in an unoptimised build.
 const CODE: u64 = 4 << 20;
 
+/// Bytes that plans count for any size and runs of this one leave unused: large pages that tiles do not fill,
+/// and what products pack blocks into.
+const PROCESS: u64 = 2 << 20;
+
 /// Peak resident bytes of a run.
 fn peak(example: &str, flags: &[&str]) -> u64 {
     let ended = run(example, &[flags, &["--threads", "2", "--json"]].concat());
@@ -51,7 +55,7 @@ fn peak(example: &str, flags: &[&str]) -> u64 {
 }
 
 #[test]
-fn a_run_takes_what_its_plan_says_at_most_and_not_much_less() {
+fn a_plan_is_never_less_than_a_run_takes_and_at_most_a_third_more() {
     for (example, flags, rows) in ROUTINES {
         let large = [flags, LARGE, rows].concat();
         let plan = [&large, &["--plan", "--threads", "2", "--json"][..]].concat();
@@ -60,6 +64,6 @@ fn a_run_takes_what_its_plan_says_at_most_and_not_much_less() {
         let took = peak(example, &large).saturating_sub(peak(example, &[flags, SMALLEST].concat()));
         let what = format!("{example} {large:?}: told {told} bytes, took {took}");
         assert!(took <= told + CODE, "{what}");
-        assert!(told <= 2 * took, "{what}");
+        assert!(told <= took / 3 * 4 + PROCESS, "{what}");
     }
 }

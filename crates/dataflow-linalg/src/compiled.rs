@@ -10,7 +10,7 @@
 
 use crate::cholesky::{Check, Factor, Inverse};
 use crate::lu::{
-    Check as LuCheck, Factor as LuFactor, Hand, Incremental, Reorder, Replay, Unpivoted,
+    Check as LuCheck, Factor as LuFactor, Incremental, Relay, Reorder, Replay, Unpivoted,
 };
 use crate::matrix::norm::Measure;
 use crate::matrix::{Collect, Fill, Regular, Tile};
@@ -98,7 +98,7 @@ compiled!(
     lu_incremental is Incremental,
     lu_reorder is Reorder,
     lu_replay is Replay,
-    lu_hand is Hand,
+    lu_relay is Relay,
     qr is QrFactor,
     qr_apply is Apply,
     qr_solve is QrSolve,

@@ -22,7 +22,7 @@ type PingPong<'a> = Box<dyn FnMut(&[u8], &mut dyn FnMut(&[u8])) + 'a>;
 
 fn main() -> Result<(), Error> {
     #[cfg(feature = "mpi")]
-    if dataflow_mpi::start::Place::of(|name| std::env::var(name).ok())?.is_some() {
+    if dataflow_mpi::start::Launched::of(|name| std::env::var(name).ok())?.is_some() {
         return over_mpi();
     }
     over_sockets()

@@ -11,7 +11,7 @@ mod rest;
 use conform::conform;
 use dataflow_core::port::{Courier, Heap, Terms};
 use dataflow_core::rank::Rank;
-use dataflow_mpi::start::{Mpi, Place, check};
+use dataflow_mpi::start::{Launched, Mpi, check};
 use dataflow_mpi::transport::mpi::{Sizes, World};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
 use engine::{Graph, Task, run};
@@ -205,21 +205,23 @@ fn the_launcher_tells_what_mpi_says() {
     if !is_rank() {
         return must_pass("the_launcher_tells_what_mpi_says", &[3]);
     }
-    let place = Place::of(|name| std::env::var(name).ok()).unwrap().unwrap();
+    let launched = Launched::of(|name| std::env::var(name).ok())
+        .unwrap()
+        .unwrap();
     let world = World::begin().unwrap();
     let transport = world.transport(Sizes::default()).unwrap();
     assert_eq!(
-        place.rank,
+        launched.rank,
         dataflow_mpi::transport::Transport::rank(&transport)
     );
     drop(transport);
-    assert_eq!((place.local_rank, place.ranks_here), world.here());
+    assert_eq!((launched.local_rank, launched.ranks_here), world.here());
     let mpi = Mpi {
         n_ranks: world.n_ranks(),
         library: world.library(),
     };
-    check(Some(&place), Some(3), Some(&mpi)).unwrap();
-    assert!(check(Some(&place), Some(4), None).is_err());
+    check(Some(&launched), Some(3), Some(&mpi)).unwrap();
+    assert!(check(Some(&launched), Some(4), None).is_err());
     world.end(PATIENCE).unwrap();
 }
 

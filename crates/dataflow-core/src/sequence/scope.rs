@@ -355,6 +355,7 @@ impl<'env> Inserting<'_, '_, 'env> {
 }
 
 impl<'env> Before<'env> for Inserting<'_, '_, 'env> {
+    #[inline]
     fn label(&mut self, name: &'static str) -> Label {
         let hand = &mut self.desk.seat.hand;
         let number = hand.inserted;

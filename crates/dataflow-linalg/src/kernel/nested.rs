@@ -22,7 +22,7 @@ use super::potrf::potrf_block;
 use super::product::product;
 use super::trsm::trsm_block;
 use super::{Backend, NotPositive, Op};
-use crate::matrix::tile::{Layout, Place, Tile, cuts};
+use crate::matrix::tile::{Layout, Rectangle, Tile, cuts};
 use crate::scalar::Scalar;
 
 type SubTile<'c, 'a, T> = Handle<'c, MatMut<'a, T>>;
@@ -42,7 +42,7 @@ impl<'c, 'a, T: Scalar> Changed<'c, 'a, T> {
         for (.., place) in layout.sub_tiles() {
             let (own, after) = rest.split_at_mut(place.rows * place.cols);
             rest = after;
-            sub_tiles.push(s.handle(Place { start: 0, ..place }.of_mut(own)));
+            sub_tiles.push(s.handle(Rectangle { start: 0, ..place }.of_mut(own)));
         }
         let n_rows = cuts(layout.rows, [layout.format]).count();
         Changed {

@@ -14,7 +14,7 @@ use super::product::product;
 use super::scratch::with_scratch;
 use super::trsm::trsm_block;
 use super::{Backend, Op, faer};
-use crate::matrix::tile::{Place, Tile, cuts};
+use crate::matrix::tile::{Rectangle, Tile, cuts};
 use crate::scalar::Scalar;
 
 /// The pivot at which a factorisation ended: the matrix is not positive definite.
@@ -79,7 +79,7 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
             let here = layout.place(i.clone(), j.clone());
             // All that is read lies in columns of sub-tiles before, or above in this one.
             let (factored, rest) = a.split_at_mut(here.start);
-            let mut target = Place { start: 0, ..here }.of_mut(rest);
+            let mut target = Rectangle { start: 0, ..here }.of_mut(rest);
             for k in cuts(j.start, formats) {
                 // A[i,j] ← A[i,j] − A[i,k]·A[j,k]ᴴ
                 let left = layout.place(i.clone(), k.clone()).of(factored);

@@ -10,7 +10,7 @@ use super::herk::half;
 use super::product::product;
 use super::scratch::with_scratch;
 use super::{Backend, Op};
-use crate::matrix::tile::{Layout, Place, Tile, cuts};
+use crate::matrix::tile::{Layout, Rectangle, Tile, cuts};
 use crate::scalar::Scalar;
 
 /// `B ← B·L⁻ᴴ`: the panel step of the tile Cholesky factorisation.
@@ -47,7 +47,7 @@ pub fn trsm<T: Scalar>(backend: Backend, l: &Tile<T>, b: &mut Tile<T>) {
             let here = b_layout.place(i.clone(), j.clone());
             // Within a row of blocks, columns lie in storage one after the other.
             let (solved, rest) = b.split_at_mut(here.start);
-            let mut target = Place { start: 0, ..here }.of_mut(rest);
+            let mut target = Rectangle { start: 0, ..here }.of_mut(rest);
             for k in cuts(j.start, formats) {
                 // B[i,j] ← B[i,j] − B[i,k]·L[j,k]ᴴ
                 let left = b_layout.place(i.clone(), k.clone()).of(solved);
@@ -240,7 +240,7 @@ fn solve<T: Scalar>(
         }
         // A copy: in a column-major tile the rows of a column cannot be borrowed apart.
         with_scratch(here.rows * here.cols, |copy: &mut [T]| {
-            let dense = Place {
+            let dense = Rectangle {
                 start: 0,
                 stride: here.rows,
                 ..here

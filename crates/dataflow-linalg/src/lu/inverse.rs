@@ -77,9 +77,9 @@ pub fn invert<T: Scalar>(
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     let (unit, made) = unit_like(&lu, on)?;
     let solve = Solve::of_unit(&lu, pivots, &unit, backend)?;
-    let (hand, turn) = (Hand { a: &lu }, Adjoint::over(&unit, &lu)?);
+    let (relay, turn) = (Relay { a: &lu }, Adjoint::over(&unit, &lu)?);
     let [down_and_up, rows] = solve.parts();
-    let all = [hand.erased(), down_and_up, rows, turn.erased()];
+    let all = [relay.erased(), down_and_up, rows, turn.erased()];
     let run = run_series(all, on).map_err(LinalgError::Run)?;
     drop(unit);
     Ok((lu, joined([made, run])))
@@ -98,7 +98,7 @@ fn unit_like<T: Scalar>(
 
 /// The task space that hands on each tile of a matrix: to those who read it, and to who overwrites it.
 #[derive(Clone, Copy)]
-pub struct Hand<'a, T: Scalar> {
+pub struct Relay<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
 }
 
@@ -106,7 +106,7 @@ task_space! {
     /// A task for each tile.
     pub enum HandTask;
 
-    impl<T: Scalar> TaskSpace for Hand<'_, T> {
+    impl<T: Scalar> TaskSpace for Relay<'_, T> {
         type Datum = Tile<T>;
         let mt = self.a.mt() as u32;
         let nt = self.a.nt() as u32;

@@ -50,7 +50,7 @@ pub use factor::{Factor, Task, expect_regular, factor, factor_by_tournament};
 pub use gesv::factor_and_solve;
 pub(crate) use incremental::INNER_BLOCK;
 pub use incremental::{Incremental, IncrementalTask, factor_incremental};
-pub(crate) use inverse::Hand;
+pub(crate) use inverse::Relay;
 pub use inverse::{inverse, invert};
 pub use order::default_tile_order;
 pub use pivots::Pivots;

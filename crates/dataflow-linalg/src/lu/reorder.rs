@@ -241,9 +241,11 @@ impl<T: Scalar> TaskSpace for Reorder<'_, T> {
 
     fn priority(&self, task: ReorderTask) -> i64 {
         match task {
-            Order { .. } | Begin { .. } => 2,
-            Leave { .. } => 1,
-            Settle { .. } => 0,
+            Order { .. } | Begin { .. } => 3,
+            // Other ranks wait for rows; alone, rows that have left should settle before more leave.
+            Leave { .. } if self.rows.p > 1 => 2,
+            Settle { .. } => 1,
+            Leave { .. } => 0,
         }
     }
 }

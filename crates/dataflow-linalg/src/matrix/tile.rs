@@ -91,7 +91,7 @@ pub(crate) struct Layout {
 
 /// A rectangle of a tile that crosses no sub-tile boundary, as a strided piece of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Rectangle {
     /// Index of its first element in the storage.
     pub(crate) start: usize,
     pub(crate) rows: usize,
@@ -102,7 +102,7 @@ pub(crate) struct Place {
 
 impl Layout {
     /// The rectangle `rows × cols`, which must lie within one sub-tile.
-    pub(crate) fn place(&self, rows: Range<usize>, cols: Range<usize>) -> Place {
+    pub(crate) fn place(&self, rows: Range<usize>, cols: Range<usize>) -> Rectangle {
         let order = self.format.order();
         let (top, left) = (rows.start / order, cols.start / order);
         debug_assert!(rows.end <= self.rows && cols.end <= self.cols);
@@ -110,7 +110,7 @@ impl Layout {
         debug_assert!(cols.is_empty() || (cols.end - 1) / order == left);
         let (height, width) = self.sub_shape(top, left);
         let (i, j) = (top.wrapping_mul(order), left.wrapping_mul(order));
-        Place {
+        Rectangle {
             start: j * self.rows + i * width + (cols.start - j) * height + (rows.start - i),
             rows: rows.len(),
             cols: cols.len(),
@@ -182,7 +182,7 @@ impl Layout {
     }
 
     /// Every sub-tile in storage order: its first row and column, and its place.
-    pub(crate) fn sub_tiles(self) -> impl Iterator<Item = (usize, usize, Place)> {
+    pub(crate) fn sub_tiles(self) -> impl Iterator<Item = (usize, usize, Rectangle)> {
         cuts(self.cols, [self.format]).flat_map(move |cols| {
             cuts(self.rows, [self.format]).map(move |rows| {
                 let place = self.place(rows.clone(), cols.clone());
@@ -210,7 +210,7 @@ pub(crate) fn cuts<const N: usize>(
     })
 }
 
-impl Place {
+impl Rectangle {
     /// The rectangle in the whole storage.
     pub(crate) fn of<T>(self, elements: &[T]) -> MatRef<'_, T> {
         let span = &elements[self.start..][..self.span()];

@@ -288,6 +288,9 @@ fn exchange(view: &View, m: usize, k: usize) -> u128 {
 }
 
 /// [`lu::Solve`](crate::lu::Solve): the factors, and the right-hand sides that become the solution.
+///
+/// On one rank as many columns move as there are workers, two at a time each: so it is where tasks run in
+/// the order of their priorities.
 pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Needs {
     let (of_lu, of_b) = (View::of::<T>(lu), View::of::<T>(b));
     let any = of_b.meets_cols(0..of_b.nt);
@@ -298,7 +301,11 @@ pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Nee
     // What is solved down and up.
     let solved = of_b.sum(|_, j| 2 * usize::from(of_b.in_col(j)));
     // Rows that move, and the order of all; that of each step is made from that of the next.
-    let moving = of_b.sum_here(|_, _| 1);
+    let all = of_b.sum_here(|_, _| 1);
+    let moving = match of_lu.is_spread() {
+        true => all,
+        false => all.min(of_b.columns(2 * workers as u128)),
+    };
     let orders = 2 * (WORD * lu.rows() as u128 + of_lu.element);
     let swaps = swaps::<T>(lu.nb().min(lu.cols()) as u128);
     let run = Needs {
@@ -319,12 +326,16 @@ pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Nee
 pub fn lu_inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
     let solved = lu_solve::<T>([layout; 2], Op::ConjTranspose, workers);
-    // A factor that is overwritten before all have read it is copied; on one worker none is.
-    let in_order = !view.is_spread() && workers == 1;
+    // A factor that is overwritten before all have read it is copied. On one rank that is what the other
+    // workers read: a column is overwritten when it is solved, and those behind are at their last tile.
+    let copies = match view.is_spread() {
+        true => view.sum_here(|_, _| 1),
+        false => view.begun(workers),
+    };
     let turned = Needs {
         held: 0,
         received: view.sum(|m, n| usize::from(view.is_here(n, m))),
-        workspace: view.sum_here(|_, _| usize::from(!in_order)),
+        workspace: copies,
     };
     lu::<T>(layout, workers)
         .overlapping(solved)

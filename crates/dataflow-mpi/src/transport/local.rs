@@ -54,14 +54,14 @@ pub struct Local {
     /// By rank.
     ways: Vec<Way>,
     /// Rooms that wait for their data, in the order in which they were made.
-    rooms: Vec<(Place, Room)>,
+    rooms: Vec<(Envelope, Room)>,
     /// Data that came before room was made for them.
-    early: Vec<(Place, Payload)>,
+    early: Vec<(Envelope, Payload)>,
     events: VecDeque<Event>,
 }
 
 /// From whom, under which tag.
-type Place = (Rank, u32);
+type Envelope = (Rank, u32);
 
 /// Packets between this rank and one other.
 #[derive(Clone, Debug, Default)]
@@ -200,9 +200,9 @@ impl Local {
     }
 }
 
-/// Takes out the first that is at that place.
-fn first<T>(list: &mut Vec<(Place, T)>, place: Place) -> Option<T> {
-    let at = list.iter().position(|(other, _)| *other == place)?;
+/// Takes out the first that is under that envelope.
+fn first<T>(list: &mut Vec<(Envelope, T)>, envelope: Envelope) -> Option<T> {
+    let at = list.iter().position(|(other, _)| *other == envelope)?;
     Some(list.remove(at).1)
 }
 

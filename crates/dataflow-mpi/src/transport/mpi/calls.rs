@@ -23,9 +23,9 @@ pub fn serialized() -> MutexGuard<'static, ()> {
 
 /// What MPI answered instead of success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fault(c_int);
+pub struct MpiError(c_int);
 
-impl Fault {
+impl MpiError {
     /// Whether a message was longer than the room for it.
     pub fn is_truncation(self) -> bool {
         let mut class = 0;
@@ -42,7 +42,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for MpiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // MPI's own bound is at most 1024 in the implementations there are; it is checked.
         let mut text = [0u8; 2048];
@@ -61,11 +61,11 @@ impl fmt::Display for Fault {
 
 const SUCCESS: c_int = ffi::MPI_SUCCESS as c_int;
 
-fn check(answer: c_int) -> Result<(), Fault> {
+fn check(answer: c_int) -> Result<(), MpiError> {
     if answer == SUCCESS {
         Ok(())
     } else {
-        Err(Fault(answer))
+        Err(MpiError(answer))
     }
 }
 
@@ -116,7 +116,7 @@ unsafe impl Send for Comm {}
 
 impl Comm {
     /// A copy of a communicator; all its ranks must call this.
-    pub fn copy(of: MPI_Comm) -> Result<Self, Fault> {
+    pub fn copy(of: MPI_Comm) -> Result<Self, MpiError> {
         let mut copy = null_communicator();
         // SAFETY: MPI is initialised, `of` is a communicator by its maker's word.
         check(unsafe { ffi::MPI_Comm_dup(of, &mut copy) })?;
@@ -126,7 +126,7 @@ impl Comm {
     }
 
     /// Those ranks of a communicator that share memory with this one; all its ranks must call this.
-    pub fn of_this_machine(of: MPI_Comm, key: c_int) -> Result<Self, Fault> {
+    pub fn of_this_machine(of: MPI_Comm, key: c_int) -> Result<Self, MpiError> {
         let mut part = null_communicator();
         // SAFETY: a constant of the library.
         let shared = unsafe { ffi::RSMPI_COMM_TYPE_SHARED };
@@ -143,7 +143,7 @@ impl Comm {
     }
 
     /// This rank.
-    pub fn rank(self) -> Result<usize, Fault> {
+    pub fn rank(self) -> Result<usize, MpiError> {
         let mut rank = 0;
         // SAFETY: `self` is a communicator.
         check(unsafe { ffi::MPI_Comm_rank(self.0, &mut rank) })?;
@@ -151,7 +151,7 @@ impl Comm {
     }
 
     /// How many ranks it has.
-    pub fn size(self) -> Result<usize, Fault> {
+    pub fn size(self) -> Result<usize, MpiError> {
         let mut size = 0;
         // SAFETY: `self` is a communicator.
         check(unsafe { ffi::MPI_Comm_size(self.0, &mut size) })?;
@@ -159,7 +159,7 @@ impl Comm {
     }
 
     /// The largest tag.
-    pub fn largest_tag(self) -> Result<u32, Fault> {
+    pub fn largest_tag(self) -> Result<u32, MpiError> {
         let mut bound: *const c_int = ptr::null();
         let mut is_set = 0;
         let bound_at: *mut *const c_int = &mut bound;
@@ -180,7 +180,7 @@ impl Comm {
     }
 
     /// The smallest number that a rank brings; all ranks must call this.
-    pub fn smallest(self, own: u64) -> Result<u64, Fault> {
+    pub fn smallest(self, own: u64) -> Result<u64, MpiError> {
         let (own, mut all) = (own as i64, 0i64);
         let (send, receive): (*const i64, *mut i64) = (&own, &mut all);
         // SAFETY: one 64-bit integer is read, one is written, both ours for the whole call.
@@ -191,7 +191,7 @@ impl Comm {
     }
 
     /// Begins to wait for all ranks.
-    pub fn barrier(self) -> Result<MPI_Request, Fault> {
+    pub fn barrier(self) -> Result<MPI_Request, MpiError> {
         let mut request = null_request();
         // SAFETY: `self` is a communicator.
         check(unsafe { ffi::MPI_Ibarrier(self.0, &mut request) })?;
@@ -208,7 +208,7 @@ impl Comm {
         length: usize,
         to: c_int,
         tag: c_int,
-    ) -> Result<MPI_Request, Fault> {
+    ) -> Result<MPI_Request, MpiError> {
         let count = count(length)?;
         let mut request = null_request();
         // SAFETY: the caller keeps the bytes.
@@ -228,7 +228,7 @@ impl Comm {
         length: usize,
         from: c_int,
         tag: c_int,
-    ) -> Result<MPI_Request, Fault> {
+    ) -> Result<MPI_Request, MpiError> {
         let count = count(length)?;
         let mut request = null_request();
         // SAFETY: the caller keeps the bytes.
@@ -254,7 +254,7 @@ pub fn abort(status: c_int) {
 }
 
 /// Makes faults that belong to no communicator values, too: MPICH asks the world's handler.
-pub fn return_errors() -> Result<(), Fault> {
+pub fn return_errors() -> Result<(), MpiError> {
     // SAFETY: a constant of the library.
     let world = unsafe { ffi::RSMPI_COMM_WORLD };
     // SAFETY: MPI is initialised, by us: the handler is ours to choose.
@@ -262,8 +262,8 @@ pub fn return_errors() -> Result<(), Fault> {
 }
 
 /// A length as MPI counts; one above its limit is the count of an error.
-fn count(length: usize) -> Result<c_int, Fault> {
-    c_int::try_from(length).map_err(|_| Fault(ffi::MPI_ERR_COUNT as c_int))
+fn count(length: usize) -> Result<c_int, MpiError> {
+    c_int::try_from(length).map_err(|_| MpiError(ffi::MPI_ERR_COUNT as c_int))
 }
 
 /// How a request was completed.
@@ -290,7 +290,7 @@ impl Completed {
 }
 
 /// Whether a request is complete; it is none any more then, nor after an error.
-pub fn test(request: &mut MPI_Request) -> Result<Option<Completed>, Fault> {
+pub fn test(request: &mut MPI_Request) -> Result<Option<Completed>, MpiError> {
     let mut done = 0;
     let mut status = MaybeUninit::<MPI_Status>::zeroed();
     // SAFETY: a request of ours, or none; flag and status are ours.
@@ -303,13 +303,13 @@ pub fn test(request: &mut MPI_Request) -> Result<Option<Completed>, Fault> {
 }
 
 /// Asks to give a receive up; it is complete then, or was before.
-pub fn cancel(request: &mut MPI_Request) -> Result<(), Fault> {
+pub fn cancel(request: &mut MPI_Request) -> Result<(), MpiError> {
     // SAFETY: a request of ours that is not complete.
     check(unsafe { ffi::MPI_Cancel(request) })
 }
 
 /// A request that is complete: its place among those that were asked for, and how it ended.
-pub type Landed = (usize, Result<Completed, Fault>);
+pub type Landed = (usize, Result<Completed, MpiError>);
 
 /// Looks which of many requests are complete; keeps its room between calls.
 #[derive(Default)]
@@ -320,7 +320,7 @@ pub struct Looker {
 
 impl Looker {
     /// Which of the requests are complete, and how: place and status or error of each.
-    pub fn test(&mut self, requests: &mut [MPI_Request]) -> Result<Vec<Landed>, Fault> {
+    pub fn test(&mut self, requests: &mut [MPI_Request]) -> Result<Vec<Landed>, MpiError> {
         let n = requests.len();
         self.places.resize(n, 0);
         self.statuses.resize(n, MaybeUninit::zeroed());
@@ -345,7 +345,7 @@ impl Looker {
             let status = unsafe { status.assume_init() };
             let failed = is_mixed && status.MPI_ERROR != SUCCESS;
             let end = if failed {
-                Err(Fault(status.MPI_ERROR))
+                Err(MpiError(status.MPI_ERROR))
             } else {
                 Ok(Completed(status))
             };

@@ -4,7 +4,7 @@
 //! What MPI reads or writes lives until its request is complete. If that cannot be had it is
 //! leaked, never freed.
 
-use super::calls::{Comm, Completed, Fault, Looker, MPI_Request, cancel, test};
+use super::calls::{Comm, Completed, Looker, MPI_Request, MpiError, cancel, test};
 use crate::transport::{Event, Load, Payload, Room};
 use dataflow_core::port::Block;
 use dataflow_core::rank::Rank;
@@ -51,7 +51,7 @@ impl Flights {
         packet: &Arc<Vec<u8>>,
         piece: Range<usize>,
         is_last: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), MpiError> {
         let bytes = &packet[piece];
         // SAFETY: the bytes lie on the heap, held and unchanged until the request is complete.
         let request = unsafe { comm.send(bytes.as_ptr(), bytes.len(), place(to), 0) }?;
@@ -71,7 +71,7 @@ impl Flights {
         to: Rank,
         tag: u32,
         payload: Payload,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), MpiError> {
         let payload = lasting(payload);
         let bytes = payload.lasting().unwrap_or_default();
         // SAFETY: what a payload lends lasts as long as the payload, which is held.
@@ -85,7 +85,13 @@ impl Flights {
     }
 
     /// Begins to fill a room.
-    pub fn receive(&mut self, comm: Comm, from: Rank, tag: u32, room: Room) -> Result<(), Fault> {
+    pub fn receive(
+        &mut self,
+        comm: Comm,
+        from: Rank,
+        tag: u32,
+        room: Room,
+    ) -> Result<(), MpiError> {
         let range = room.range;
         let Some(mut block) = NonNull::new(Box::into_raw(room.block)) else {
             unreachable!("a box is not null");
@@ -115,7 +121,7 @@ impl Flights {
     }
 
     /// Looks what is complete, and says what has happened.
-    pub fn look(&mut self, events: &mut VecDeque<Event>) -> Result<(), Fault> {
+    pub fn look(&mut self, events: &mut VecDeque<Event>) -> Result<(), MpiError> {
         if self.requests.is_empty() {
             return Ok(());
         }
@@ -148,7 +154,7 @@ impl Flights {
             if matches!(test(&mut self.requests[at]), Ok(Some(_))) {
                 self.requests.remove(at);
                 let mut hold = ManuallyDrop::into_inner(self.holds.remove(at));
-                hold.land(Err(Fault::default())); // nobody wants to hear of it any more
+                hold.land(Err(MpiError::default())); // nobody wants to hear of it any more
             }
         }
         self.requests.is_empty()
@@ -157,8 +163,8 @@ impl Flights {
 
 impl Hold {
     /// The request is complete: what that means.
-    fn land(&mut self, end: Result<Completed, Fault>) -> Option<Event> {
-        let lost = |rank: Rank, fault: Fault| Some(Event::Lost(rank, format!("MPI: {fault}")));
+    fn land(&mut self, end: Result<Completed, MpiError>) -> Option<Event> {
+        let lost = |rank: Rank, fault: MpiError| Some(Event::Lost(rank, format!("MPI: {fault}")));
         match (self, end) {
             (Hold::Packet { to, .. } | Hold::Data { to, .. }, Err(fault)) => lost(*to, fault),
             (

@@ -24,7 +24,7 @@ pub use world::World;
 use super::{Bonds, Event, Limits, Payload, Room, Transport};
 use crate::bell::Bell;
 use crate::host::{Host, Machine};
-use calls::{Comm, Fault, serialized};
+use calls::{Comm, MpiError, serialized};
 use dataflow_core::rank::Rank;
 use flights::Flights;
 use ring::Ring;
@@ -77,7 +77,7 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    fn new(of: calls::MPI_Comm, sizes: Sizes, world: Arc<()>) -> Result<Self, Fault> {
+    fn new(of: calls::MPI_Comm, sizes: Sizes, world: Arc<()>) -> Result<Self, MpiError> {
         let comm = Comm::copy(of)?;
         let n_ranks = comm.size()?;
         let packet_bytes = comm.smallest(sizes.packet_bytes.max(1) as u64)? as usize;
@@ -100,14 +100,14 @@ impl Mpi {
     }
 
     /// A rank cannot be reached if MPI says so.
-    fn heed(&mut self, rank: Rank, begun: Result<(), Fault>) {
+    fn heed(&mut self, rank: Rank, begun: Result<(), MpiError>) {
         if let Err(fault) = begun {
             self.events
                 .push_back(Event::Lost(rank, format!("MPI: {fault}")));
         }
     }
 
-    fn look(&mut self) -> Result<(), Fault> {
+    fn look(&mut self) -> Result<(), MpiError> {
         self.ring.look(self.comm, &mut self.events)?;
         self.flights.look(&mut self.events)
     }

@@ -4,7 +4,7 @@
 //! look at the oldest is enough. A packet longer than a room comes in pieces: one that fills its
 //! room is followed by more, an empty one if need be.
 
-use super::calls::{Comm, Fault, MPI_Request, anybody, cancel, copied, null_request, test};
+use super::calls::{Comm, MPI_Request, MpiError, anybody, cancel, copied, null_request, test};
 use crate::transport::Event;
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +29,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Posts `n` rooms of so many bytes.
-    pub fn new(comm: Comm, n: usize, room: usize, n_ranks: usize) -> Result<Self, Fault> {
+    pub fn new(comm: Comm, n: usize, room: usize, n_ranks: usize) -> Result<Self, MpiError> {
         let memory = Box::into_raw(vec![0; n * room].into_boxed_slice());
         let Some(memory) = NonNull::new(memory) else {
             unreachable!("a box is not null");
@@ -51,14 +51,14 @@ impl Ring {
         unsafe { self.memory.cast::<u8>().as_ptr().add(at * self.room) }
     }
 
-    fn post(&mut self, comm: Comm, at: usize) -> Result<(), Fault> {
+    fn post(&mut self, comm: Comm, at: usize) -> Result<(), MpiError> {
         // SAFETY: only this request writes to the room, which is read when it is complete.
         self.requests[at] = unsafe { comm.receive(self.room(at), self.room, anybody(), 0) }?;
         Ok(())
     }
 
     /// Takes what has come, in its order.
-    pub fn look(&mut self, comm: Comm, events: &mut VecDeque<Event>) -> Result<(), Fault> {
+    pub fn look(&mut self, comm: Comm, events: &mut VecDeque<Event>) -> Result<(), MpiError> {
         for _ in 0..self.requests.len() {
             let at = self.next;
             let Some(completed) = test(&mut self.requests[at])? else {

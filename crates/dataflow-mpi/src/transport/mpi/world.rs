@@ -1,6 +1,6 @@
 //! The world: MPI from its beginning to its end, or somebody else's.
 
-use super::calls::{Comm, Fault, abort, return_errors, serialized, test};
+use super::calls::{Comm, MpiError, abort, return_errors, serialized, test};
 use super::{Mpi, Sizes};
 use crate::host::{Host, Machine};
 use dataflow_core::error::Error;
@@ -201,6 +201,6 @@ fn check_level() -> Result<(), Error> {
     )))
 }
 
-fn refused(fault: Fault) -> Error {
+fn refused(fault: MpiError) -> Error {
     Error::wrong_settings(format!("MPI: {fault}"))
 }

@@ -23,7 +23,7 @@ mod token;
 mod watch;
 
 pub use mesh::{Interrupt, Mesh};
-pub use token::Token;
+pub use token::{NoToken, Token};
 
 use super::{Bonds, Event, Limits, Payload, Room, Transport};
 use crate::bell::Bell;

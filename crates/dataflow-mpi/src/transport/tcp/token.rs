@@ -2,6 +2,7 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -78,18 +79,31 @@ impl fmt::Debug for Token {
     }
 }
 
-impl FromStr for Token {
-    type Err = String;
+/// A text that is no token. It does not say which: it may have been one but for a digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NoToken;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || "a token has 64 hexadecimal digits".to_string();
+impl fmt::Display for NoToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a token has 64 hexadecimal digits")
+    }
+}
+
+impl Error for NoToken {}
+
+impl FromStr for Token {
+    type Err = NoToken;
+
+    /// Reads 64 hexadecimal digits.
+    fn from_str(text: &str) -> Result<Self, NoToken> {
         let digits = text.as_bytes();
         if digits.len() != 2 * Self::BYTES {
-            return Err(fault());
+            return Err(NoToken);
         }
         let mut bytes = [0; Self::BYTES];
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            let digit = |digit: u8| (digit as char).to_digit(16).ok_or_else(fault);
+            let digit = |digit: u8| (digit as char).to_digit(16).ok_or(NoToken);
             *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
         }
         Ok(Token(bytes))

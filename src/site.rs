@@ -1,4 +1,4 @@
-//! Place: where a problem on an array is worked on, in tiles of which order; arrays into tiles and
+//! Site: where a problem on an array is worked on, in tiles of which order; arrays into tiles and
 //! back.
 //!
 //! # Law
@@ -26,25 +26,25 @@ pub(crate) fn is_small((rows, cols): (usize, usize)) -> bool {
 }
 
 /// Where a problem is worked on, and in tiles of which order.
-pub(crate) struct Place {
+pub(crate) struct Site {
     runtime: Option<&'static Runtime>,
     nb: usize,
 }
 
-impl Place {
+impl Site {
     /// For a matrix of which no extent is larger than `extent`.
     pub fn of<T: Scalar>(extent: usize) -> Result<Self, LinalgError> {
-        Place::with_order(extent, cholesky::default_tile_order::<T>(extent))
+        Site::with_order(extent, cholesky::default_tile_order::<T>(extent))
     }
 
     /// The same with tiles of this order, if the matrix is more than one tile.
     pub fn with_order(extent: usize, nb: usize) -> Result<Self, LinalgError> {
         Ok(match extent <= SMALL {
-            true => Place {
+            true => Site {
                 runtime: None,
                 nb: SMALL,
             },
-            false => Place {
+            false => Site {
                 runtime: Some(Runtime::shared().map_err(LinalgError::Run)?),
                 nb,
             },
@@ -53,7 +53,7 @@ impl Place {
 
     /// For a matrix that is in tiles already, and so many columns beside it, in tiles of its order.
     pub fn beside<T: Scalar>(a: &TiledMatrix<T>, cols: usize) -> Result<Self, LinalgError> {
-        Place::with_order(a.rows().max(a.cols()).max(cols), a.nb())
+        Site::with_order(a.rows().max(a.cols()).max(cols), a.nb())
     }
 
     /// Who works on it.
@@ -177,10 +177,10 @@ pub(crate) fn array<T: Scalar>(tiles: &TiledMatrix<T>) -> Array2<T> {
 /// Both triangles of a Hermitian matrix of which one is stored.
 pub(crate) fn array_of_hermitian<T: Scalar>(
     lower: &TiledMatrix<T>,
-    place: &Place,
+    site: &Site,
 ) -> Result<Array2<T>, LinalgError> {
     let n = lower.rows();
-    let whole = place.tiles(Layout::general(n, n, lower.nb()), lower)?;
+    let whole = site.tiles(Layout::general(n, n, lower.nb()), lower)?;
     Ok(array(&whole))
 }
 
@@ -190,17 +190,17 @@ mod tests {
 
     #[test]
     fn a_small_problem_knows_no_runtime_and_a_large_one_does() {
-        let small = Place::of::<f64>(SMALL).unwrap();
+        let small = Site::of::<f64>(SMALL).unwrap();
         assert!(small.runtime.is_none() && small.on().n_workers() == 1);
         assert_eq!(small.nb, SMALL);
-        assert!(Place::of::<f64>(SMALL + 1).unwrap().runtime.is_some());
+        assert!(Site::of::<f64>(SMALL + 1).unwrap().runtime.is_some());
     }
 
     #[test]
     fn many_right_hand_sides_go_to_the_runtime_and_leave_the_tile_order_as_it_is() {
         let one_tile = TiledMatrix::<f64>::zeros(Layout::general(3, 3, SMALL).unwrap());
-        let few = Place::beside(&one_tile, SMALL).unwrap();
-        let many = Place::beside(&one_tile, SMALL + 1).unwrap();
+        let few = Site::beside(&one_tile, SMALL).unwrap();
+        let many = Site::beside(&one_tile, SMALL + 1).unwrap();
         assert_eq!(
             (few.runtime.is_none(), many.runtime.is_none()),
             (true, false)

@@ -1,4 +1,4 @@
-//! The place: what a launcher tells a process in its environment.
+//! Launched: what a launcher tells a process in its environment.
 
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
@@ -29,7 +29,7 @@ impl fmt::Display for Launcher {
 
 /// Where a launcher has put this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Launched {
     /// Who started it.
     pub launcher: Launcher,
     /// Which rank it is.
@@ -42,7 +42,7 @@ pub struct Place {
     pub ranks_here: usize,
 }
 
-impl Place {
+impl Launched {
     /// Reads the launcher's variables through `variable`; `None` if there was no launcher.
     ///
     /// # Errors
@@ -50,14 +50,14 @@ impl Place {
     ///
     /// # Examples
     /// ```
-    /// use dataflow_mpi::start::{Launcher, Place};
-    /// let place = Place::of(|name| match name {
+    /// use dataflow_mpi::start::{Launcher, Launched};
+    /// let launched = Launched::of(|name| match name {
     ///     "PMI_RANK" => Some("3".into()),
     ///     "PMI_SIZE" | "MPI_LOCALNRANKS" => Some("4".into()),
     ///     "MPI_LOCALRANKID" => Some("3".into()),
     ///     _ => None,
     /// })?;
-    /// assert_eq!(place.unwrap().launcher, Launcher::Hydra);
+    /// assert_eq!(launched.unwrap().launcher, Launcher::Hydra);
     /// # Ok::<(), dataflow_core::Error>(())
     /// ```
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
@@ -111,7 +111,7 @@ const SLURM: Names = Names {
 };
 
 impl Names {
-    fn read(&self, variable: &impl Fn(&str) -> Option<String>) -> Result<Place, Error> {
+    fn read(&self, variable: &impl Fn(&str) -> Option<String>) -> Result<Launched, Error> {
         let text = |name: &str| {
             let missing = || {
                 wrong(format!(
@@ -143,7 +143,7 @@ impl Names {
         };
         let ranks_here = ranks_here.unwrap_or(local_rank + 1);
         let fits = rank < n_ranks && local_rank < ranks_here && ranks_here <= n_ranks;
-        let place = Place {
+        let launched = Launched {
             launcher: self.launcher,
             rank: Rank(u32::try_from(rank).unwrap_or(u32::MAX)),
             n_ranks,
@@ -156,7 +156,7 @@ impl Names {
                 self.launcher
             ))
         };
-        fits.then_some(place).ok_or_else(text)
+        fits.then_some(launched).ok_or_else(text)
     }
 }
 
@@ -203,11 +203,11 @@ pub struct Mpi {
 /// # Errors
 /// `wrong_launcher`: who started how many, what the program found, and what to do.
 pub fn check(
-    place: Option<&Place>,
+    launched: Option<&Launched>,
     expected: Option<usize>,
     mpi: Option<&Mpi>,
 ) -> Result<(), Error> {
-    let started = place.map(|place| (place.launcher.to_string(), place.n_ranks));
+    let started = launched.map(|launched| (launched.launcher.to_string(), launched.n_ranks));
     let started = started.or_else(|| Some(("cargo mpirun".into(), expected?)));
     let Some((who, wanted)) = started else {
         return Ok(());
@@ -230,12 +230,12 @@ pub fn check(
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Result<Option<Place>, Error> {
+    fn launched(text: &str) -> Result<Option<Launched>, Error> {
         let variables: Vec<(&str, &str)> = text
             .split_whitespace()
             .filter_map(|pair| pair.split_once('='))
             .collect();
-        Place::of(|name| {
+        Launched::of(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| value.to_string())
         })
@@ -277,15 +277,15 @@ mod tests {
                 (1, 2, 1, 2),
             ),
         ] {
-            let place = place(environment).unwrap().unwrap();
+            let launched = launched(environment).unwrap().unwrap();
             let numbers = (
-                place.rank.0,
-                place.n_ranks,
-                place.local_rank,
-                place.ranks_here,
+                launched.rank.0,
+                launched.n_ranks,
+                launched.local_rank,
+                launched.ranks_here,
             );
             assert_eq!(
-                (place.launcher, numbers),
+                (launched.launcher, numbers),
                 (launcher, expected),
                 "{environment}"
             );
@@ -298,7 +298,7 @@ mod tests {
             "HOME=anywhere",
             "SLURM_JOB_ID=1 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_TASKS_PER_NODE=4",
         ] {
-            assert_eq!(place(environment).unwrap(), None, "{environment}");
+            assert_eq!(launched(environment).unwrap(), None, "{environment}");
         }
     }
 
@@ -317,7 +317,7 @@ mod tests {
                 "node 1",
             ),
         ] {
-            let error = place(environment).unwrap_err();
+            let error = launched(environment).unwrap_err();
             assert!(error.message().contains(named), "{environment}: {error}");
             assert_eq!(error.name(), "wrong_launcher");
         }
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn ranks_that_would_be_alone_are_an_error_that_says_what_to_do() {
-        let place = |launcher, n_ranks| Place {
+        let launched = |launcher, n_ranks| Launched {
             launcher,
             rank: Rank(0),
             n_ranks,
@@ -355,7 +355,7 @@ mod tests {
             n_ranks,
             library: "Open MPI v4".into(),
         };
-        let (four, one) = (place(Launcher::Hydra, 4), place(Launcher::Slurm, 1));
+        let (four, one) = (launched(Launcher::Hydra, 4), launched(Launcher::Slurm, 1));
         for good in [
             check(None, None, None),
             check(None, None, Some(&mpi(1))),
