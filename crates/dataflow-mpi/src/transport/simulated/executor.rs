@@ -57,8 +57,8 @@ impl VirtualWorkers {
             let live = move || queue.serve(worker, &job);
             return self.host.start(name, Box::new(live));
         }
-        let mut life = Life::default();
-        let turn = move || queue.turn(worker, &job, &mut life);
+        let mut presence = Presence::default();
+        let turn = move || queue.turn(worker, &job, &mut presence);
         self.host.start_turns(name, Box::new(turn))
     }
 }
@@ -157,16 +157,16 @@ impl Queue {
 
     /// A turn of a worker that is called when the body of its task has taken its time: what it does until
     /// it has begun another, or falls asleep.
-    fn turn(&self, worker: usize, job: &Arc<Job>, life: &mut Life) -> Turn {
+    fn turn(&self, worker: usize, job: &Arc<Job>, presence: &mut Presence) -> Turn {
         loop {
-            if life.stay.is_none() {
-                if life.has_been_inside && self.falls_asleep(worker, job) {
+            if presence.stay.is_none() {
+                if presence.has_been_inside && self.falls_asleep(worker, job) {
                     return Turn::Rests(self.bells[worker].clone(), None);
                 }
-                life.has_been_inside = true;
-                life.stay = job.enter_to_stay();
+                presence.has_been_inside = true;
+                presence.stay = job.enter_to_stay();
             }
-            let Some(inside) = &life.stay else {
+            let Some(inside) = &presence.stay else {
                 self.wake_all();
                 return Turn::Ends;
             };
@@ -177,7 +177,7 @@ impl Queue {
             if inside.begin_next(&mut door) {
                 return Turn::Again;
             }
-            life.stay = None;
+            presence.stay = None;
         }
     }
 
@@ -210,7 +210,7 @@ impl Queue {
 
 /// A worker by turns, from one to the next.
 #[derive(Default)]
-struct Life {
+struct Presence {
     /// While it is inside of the run.
     stay: Option<Stay>,
     /// Once it has looked for roots.
