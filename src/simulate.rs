@@ -84,7 +84,8 @@ impl Machine {
     /// If the ranks wait for each other without end, or beyond the weather's deadline.
     ///
     /// # Panics
-    /// If the program panics on a rank, or the system has no more room for stacks (some 30,000 ranks).
+    /// If the program panics on a rank, or the system has no more room for stacks (before Linux 6.13 at
+    /// some 30,000 ranks).
     pub fn run<R: Send + 'static>(
         &self,
         program: impl Fn(&Stage) -> R + Send + Sync + 'static,

@@ -8,6 +8,7 @@
 use crate::packages::in_path;
 use crate::steps::{self, Outcome, Step, Steps};
 use crate::told;
+use std::ffi::OsStr;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Runs one wide look as a command of its own.
@@ -164,9 +165,8 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
 /// Runs tests, after making sure that there are any.
 fn tests(mut command: Command) -> Outcome {
     let mut list = Command::new(command.get_program());
-    list.args(command.get_args())
-        .args(["--", "--list"])
-        .stderr(Stdio::inherit());
+    list.args(listing(command.get_args()));
+    list.stderr(Stdio::inherit());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => list.env(name, value),
@@ -187,6 +187,16 @@ fn tests(mut command: Command) -> Outcome {
         }
         Ok(_) => told::tests(&mut command),
     }
+}
+
+/// The same arguments, to list tests instead of running them.
+fn listing<'a>(arguments: impl Iterator<Item = &'a OsStr>) -> Vec<&'a OsStr> {
+    let mut listing: Vec<&OsStr> = arguments.collect();
+    if !listing.contains(&OsStr::new("--")) {
+        listing.push(OsStr::new("--"));
+    }
+    listing.push(OsStr::new("--list"));
+    listing
 }
 
 /// The number of tests in what `--list` prints.
@@ -278,6 +288,23 @@ mod tests {
         let list = "engine::pending::loom: test\n\n1 test, 0 benchmarks\nnot_a_test: benchmark\n";
         assert_eq!(count(list), 1);
         assert_eq!(count("0 tests, 0 benchmarks\n"), 0);
+    }
+
+    #[test]
+    fn tests_are_listed_by_the_arguments_that_run_them() {
+        let listed = |arguments: &[&str]| -> Vec<String> {
+            let of_run = arguments.iter().map(OsStr::new);
+            let listing = listing(of_run).into_iter();
+            listing
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect()
+        };
+        assert_eq!(
+            listed(&["test", "--lib"]),
+            ["test", "--lib", "--", "--list"]
+        );
+        let ignored = ["test", "a_name", "--", "--ignored"];
+        assert_eq!(listed(&ignored), [&ignored[..], &["--list"]].concat());
     }
 
     #[test]

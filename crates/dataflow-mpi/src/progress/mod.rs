@@ -233,7 +233,7 @@ impl Progress {
             looked < self.waits.look_for(self.settings.spin) && self.waits.is_lookout(now);
         if goes_on {
             // Where there are more threads than cores, it is another's turn.
-            yield_now();
+            self.stands_back();
         }
         goes_on
     }
@@ -244,9 +244,16 @@ impl Progress {
     fn stand_in(&self) -> Duration {
         let now = self.host.now();
         if !is_moving() && !self.pump(Haste::Now, now) {
-            yield_now();
+            self.stands_back();
         }
         now
+    }
+
+    /// The calling thread gives its core to others for a moment; in virtual time nobody wants it.
+    fn stands_back(&self) {
+        if !self.host.is_virtual() {
+            yield_now();
+        }
     }
 
     /// Waits for an answer, moving messages oneself for as long as the rank's waits last.
@@ -260,7 +267,7 @@ impl Progress {
             let moved = self.settings.drive == Drive::Workers && self.pump(Haste::Now, now);
             if !moved {
                 // Every core has its worker: whoever waits beside them stands back.
-                yield_now();
+                self.stands_back();
             }
             now = self.host.now();
         }
@@ -280,7 +287,7 @@ impl Progress {
             // The end of a run may wait behind a packet: those who have not heard it would not come.
             while moving.inbox.is_none() && !moving.depot.is_flushed() {
                 self.step(moving, Haste::Now, self.host.now());
-                yield_now();
+                self.stands_back();
             }
             let mut kept: Vec<Event> = Vec::new();
             let said = moving.inbox.is_none().then(|| {
@@ -411,7 +418,7 @@ impl Progress {
         let looks = self.settings.drive == Drive::Dedicated;
         if busy && looks && idle < self.waits.look_for(self.settings.spin) {
             // Where there are more threads than cores, it is another's turn.
-            yield_now();
+            self.stands_back();
             return None;
         }
         Some(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle))

@@ -25,6 +25,7 @@
 //! # Ok::<(), dataflow_mpi::transport::simulated::Hung>(())
 //! ```
 
+mod agenda;
 mod cluster;
 mod executor;
 #[cfg_attr(

@@ -3,6 +3,8 @@
 //! Each host has one way out and one way in; messages go one after another over both, and take
 //! their bytes' time on each, overlapping. Ranks of one host may have ways through its memory instead.
 //! Between two ranks there may be a slow link besides.
+//! That a packet has left is noticed by whoever looks anyway, as between threads; the bell rings for it
+//! only where it is awaited.
 //! Packets wait behind data for the time of a part at most, as over sockets; and of a message that
 //! takes long it is said again and again how much of it has come. Faults are drawn when a message
 //! is sent.
@@ -15,6 +17,7 @@ use super::world::World;
 use crate::bell::Bell;
 use crate::host::Host;
 use crate::peers::Peers;
+use crate::sync::MutexGuard;
 use crate::transport::{Bonds, Event, Limits, Payload, Room, Transport};
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,6 +48,16 @@ struct End {
     shared: Ways,
     /// Of whoever has sent something here.
     from: Peers<From>,
+    /// Packets whose leaving was not noticed yet, by when they leave.
+    leaving: VecDeque<Leaving>,
+}
+
+/// A packet on its way out.
+struct Leaving {
+    at: u64,
+    to: Rank,
+    /// Whether the bell rings then.
+    is_awaited: bool,
 }
 
 /// Out and in.
@@ -114,7 +127,6 @@ pub struct Delivery {
 enum Letter {
     Packet(Rank, Vec<u8>),
     Data(Rank, u32, Body),
-    Sent(Rank),
     /// So many bytes of something that is not whole yet.
     Part(Rank, usize),
 }
@@ -134,7 +146,6 @@ impl Delivery {
             Letter::Packet(_, bytes) => (1, bytes.len()),
             Letter::Data(_, tag, Body::Bytes(bytes)) => (2 + 4 * u64::from(*tag), bytes.len()),
             Letter::Data(_, tag, Body::Blank(length)) => (2 + 4 * u64::from(*tag), *length),
-            Letter::Sent(_) => (3, 0),
             Letter::Part(_, length) => (0, *length),
         };
         let ends = u64::from(self.from.0) << 20 ^ u64::from(self.to.0);
@@ -183,6 +194,21 @@ impl Network {
         let end = &mut self.ends[delivery.to.0 as usize];
         end.mail.push_back(delivery.letter);
         end.bell
+    }
+
+    /// A packet leaves then; nothing is said of one that goes to a rank that is dead by that time.
+    fn leaves(&mut self, weather: &Weather, (from, to): (Rank, Rank), at: u64) {
+        if is_dead(weather, at, to) {
+            return;
+        }
+        let leaving = &mut self.ends[from.0 as usize].leaving;
+        let before = leaving.iter().rposition(|other| other.at <= at);
+        let leaves = Leaving {
+            at,
+            to,
+            is_awaited: false,
+        };
+        leaving.insert(before.map_or(0, |before| before + 1), leaves);
     }
 
     /// When a message that is sent now has left, and when it arrives.
@@ -269,13 +295,7 @@ impl State {
         let Times { left, arrives, .. } = times;
         self.network.faults.delayed += u64::from(jitter > 0);
         if is_packet {
-            let letter = Letter::Sent(to);
-            let sent = Delivery {
-                from: to,
-                to: from,
-                letter,
-            };
-            self.plan(left, Due::Delivery(sent));
+            self.network.leaves(weather, (from, to), left);
         }
         if self.chance.happens(weather.loss) {
             self.network.faults.lost += 1;
@@ -289,6 +309,29 @@ impl State {
             self.plan(later, Due::Delivery(Delivery { from, to, letter }));
         }
         self.plan(arrives, Due::Delivery(delivery));
+    }
+
+    /// To whom a packet of that rank has left, if nobody has noticed yet.
+    fn has_left(&mut self, rank: Rank) -> Option<Rank> {
+        let leaving = &mut self.network.ends[rank.0 as usize].leaving;
+        let has_left = leaving.front().is_some_and(|first| first.at <= self.now);
+        has_left
+            .then(|| leaving.pop_front())
+            .flatten()
+            .map(|first| first.to)
+    }
+
+    /// Somebody waits until packets to a rank have left; says whether one has.
+    fn awaits(&mut self, rank: Rank, to: Rank) -> bool {
+        let end = &mut self.network.ends[rank.0 as usize];
+        let Some(first) = end.leaving.iter_mut().find(|leaving| leaving.to == to) else {
+            return false;
+        };
+        let (at, was_awaited) = (first.at, std::mem::replace(&mut first.is_awaited, true));
+        if let (false, true, Some(bell)) = (was_awaited, at > self.now, end.bell) {
+            self.plan(at, Due::Ring(bell));
+        }
+        at <= self.now
     }
 
     /// While a message arrives, its receiver hears how much of it has.
@@ -332,14 +375,13 @@ impl Simulated {
 
 impl Simulated {
     /// The next letter; whoever takes it pays for it.
-    fn take_letter(&self) -> Option<Letter> {
-        let mut state = self.world.state();
+    fn take_letter(&self, mut state: MutexGuard<'_, State>) -> Option<Letter> {
         let end = &mut state.network.ends[self.rank.0 as usize];
         let letter = end.mail.pop_front()?;
         let (from, packet) = match &letter {
             Letter::Packet(from, bytes) => (*from, Some(bytes.len())),
             Letter::Data(from, ..) => (*from, None),
-            Letter::Sent(_) | Letter::Part(..) => return Some(letter),
+            Letter::Part(..) => return Some(letter),
         };
         let costs = self.world.weather().cluster.costs(from, self.rank);
         let by = actor_of(&self.world);
@@ -393,15 +435,18 @@ impl Transport for Simulated {
         self.rooms.insert((from, tag), room);
     }
 
-    fn awaits(&mut self, _: Rank) -> bool {
-        false
+    fn awaits(&mut self, to: Rank) -> bool {
+        self.world.state().awaits(self.rank, to)
     }
 
     fn poll(&mut self) -> Option<Event> {
-        let letter = self.take_letter()?;
+        let mut state = self.world.state();
+        if let Some(to) = state.has_left(self.rank) {
+            return Some(Event::Sent(to));
+        }
+        let letter = self.take_letter(state)?;
         Some(match letter {
             Letter::Packet(from, bytes) => Event::Packet { from, bytes },
-            Letter::Sent(to) => Event::Sent(to),
             Letter::Part(from, bytes) => Event::Part { from, bytes },
             Letter::Data(from, tag, body) => match self.rooms.remove(&(from, tag)) {
                 None => Event::Unexpected(from),

@@ -6,11 +6,22 @@ pub(super) struct Fiber(std::convert::Infallible);
 /// Never made.
 pub(super) struct Stack;
 
-impl Stack {
+/// None.
+pub(super) struct Stacks;
+
+impl Stacks {
+    /// None.
+    pub fn new(_: usize) -> Self {
+        Stacks
+    }
+
     /// Not here.
-    pub fn new(_: usize) -> Result<Self, String> {
+    pub fn take(&mut self) -> Result<Stack, String> {
         Err("there are no fibers on this system: worlds run on threads here".into())
     }
+
+    /// Never called.
+    pub fn give(&mut self, _: Stack) {}
 }
 
 impl Fiber {

@@ -4,13 +4,13 @@
 //! Of what is due at the same time comes first what was planned first. So the order depends on the
 //! weather and on what actors do, and on nothing else: not on how they are run.
 
+use super::agenda::Agenda;
 use super::network::{Delivery, Network};
 use super::turns::Turns;
 use super::weather::{Chance, Weather};
 use crate::sync::{Condvar, Mutex, lock};
 use dataflow_core::rank::Rank;
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +19,7 @@ pub struct State {
     pub now: u64,
     pub chance: Chance,
     pub network: Network,
-    agenda: BinaryHeap<Planned>,
-    planned: u64,
+    agenda: Agenda<Due>,
     pub actors: Vec<Actor>,
     ready: VecDeque<usize>,
     bells: Vec<Clapper>,
@@ -32,12 +31,7 @@ pub struct State {
     pub digest: u64,
 }
 
-/// What will happen when, and as how manieth it was planned.
-struct Planned {
-    at: (u64, u64),
-    due: Due,
-}
-
+/// What will happen.
 pub enum Due {
     /// An actor has waited long enough, unless it was woken since.
     Wake {
@@ -45,6 +39,7 @@ pub enum Due {
         sleep: u64,
     },
     Delivery(Delivery),
+    Ring(usize),
 }
 
 /// One of those that run by turns.
@@ -111,8 +106,7 @@ impl State {
             now: 0,
             chance: Chance::new(weather.seed),
             network: Network::default(),
-            agenda: BinaryHeap::new(),
-            planned: 0,
+            agenda: Agenda::default(),
             actors: Vec::new(),
             ready: VecDeque::new(),
             bells: Vec::new(),
@@ -159,7 +153,7 @@ impl State {
                 self.note(actor as u64);
                 return Some(actor);
             }
-            let Some(Planned { at: (time, _), due }) = self.agenda.pop() else {
+            let Some((time, due)) = self.agenda.next() else {
                 self.hang("nobody in the world can run");
                 return None;
             };
@@ -172,6 +166,7 @@ impl State {
                 Due::Wake { actor, sleep } if self.actors[actor].sleep == sleep => self.wake(actor),
                 Due::Wake { .. } => {}
                 Due::Delivery(delivery) => self.deliver(weather, delivery),
+                Due::Ring(bell) => self.ring(bell),
             }
         }
     }
@@ -228,9 +223,7 @@ impl State {
     }
 
     pub fn plan(&mut self, time: u64, due: Due) {
-        self.planned += 1;
-        let at = (time, self.planned);
-        self.agenda.push(Planned { at, due });
+        self.agenda.plan(time, due);
     }
 
     pub fn new_bell(&mut self) -> usize {
@@ -319,27 +312,6 @@ impl State {
         self.alive -= 1;
     }
 }
-
-// The earliest is the greatest: a heap gives out its greatest first.
-impl Ord for Planned {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.at.cmp(&self.at)
-    }
-}
-
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Planned {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Planned {}
 
 pub fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

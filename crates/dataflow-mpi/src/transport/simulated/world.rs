@@ -1,7 +1,7 @@
 //! The world, and those who act in it: one at a time.
 
 use super::Simulated;
-use super::fiber::{Fiber, Stack, suspend};
+use super::fiber::{Fiber, Stacks, suspend};
 use super::here::{Own, ahead};
 use super::place::Place;
 use super::state::{Baton, Runs, State};
@@ -59,15 +59,16 @@ impl World {
     /// tools that do not know of fibers).
     pub fn new(weather: Weather) -> Self {
         let wants_threads = std::env::var_os("DATAFLOW_WORLD").is_some_and(|on| on == "threads");
-        match wants_threads || Stack::new(STACK).is_err() {
+        match wants_threads || Stacks::new(STACK).take().is_err() {
             true => World::on_threads(weather),
             false => World::on_fibers(weather, STACK),
         }
     }
 
-    /// The same world with stacks of so many bytes. Of a stack only what is touched takes memory (some
-    /// 8 KiB, if bodies need little more than the engine), but each takes two mappings: Linux allows
-    /// 65,530, so 32,000 actors.
+    /// The same world with stacks of so many bytes; whoever needs more ends the process. Of a stack only
+    /// what is touched takes memory (some 8 KiB, if bodies need little more than the engine). On Linux
+    /// since 6.13 64 of them share two mappings; before that each takes two, of 65,530 that Linux allows:
+    /// so 32,000 actors with stacks.
     ///
     /// # Panics
     /// When it runs, where there are no fibers or no more stacks.
@@ -263,7 +264,7 @@ impl World {
     /// Resumes fibers, one after the other, until the world is over or hangs.
     fn run_fibers(&self, stack: usize) {
         let mut fibers: Vec<Option<(Fiber, Own)>> = Vec::new();
-        let mut stacks: Vec<Stack> = Vec::new();
+        let mut stacks = Stacks::new(stack);
         while let Some((actor, runs)) = self.next() {
             match runs {
                 Runs::Turns(turns, end) => {
@@ -271,8 +272,8 @@ impl World {
                     continue;
                 }
                 Runs::Body(body) => {
-                    let new = || Stack::new(stack).unwrap_or_else(|error| panic!("{error}"));
-                    let fiber = Fiber::new(stacks.pop().unwrap_or_else(new), body);
+                    let stack = stacks.take().unwrap_or_else(|error| panic!("{error}"));
+                    let fiber = Fiber::new(stack, body);
                     fibers.resize_with(fibers.len().max(actor + 1), || None);
                     fibers[actor] = Some((fiber, Own::new(self, actor, false)));
                 }
@@ -285,7 +286,7 @@ impl World {
             let ended = fiber.resume();
             own.swap();
             if let Some(stack) = ended {
-                stacks.push(stack);
+                stacks.give(stack);
                 fibers[actor] = None;
             }
         }
