@@ -121,15 +121,21 @@ impl<'s> Lowered<'s> {
             subscripts.push(var);
             inner.push((name.clone(), var));
         }
-        if let Some(domain) = &family.domain {
-            match &condition(domain, &inner, true)?[..] {
-                [only] => self.program.limit(number, subscripts, only.clone()),
-                _ => {
+        let mut inside = match &family.domain {
+            None => System::default(),
+            Some(domain) => match <[System; 1]>::try_from(condition(domain, &inner, true)?) {
+                Ok([only]) => only,
+                Err(_) => {
                     let text = "the data of a family are one conjunction: `where 0 < i && i < n`";
                     return Err(Error::new_spanned(domain, text));
                 }
-            }
+            },
+        };
+        if family.home.is_some() {
+            // No store has a place before its first.
+            inside = inside.with(subscripts.iter().map(|&var| Affine::from(var)));
         }
+        self.program.limit(number, subscripts, inside);
         Ok(())
     }
 

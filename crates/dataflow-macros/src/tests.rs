@@ -111,6 +111,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
          `if` around `S`",
     ),
     (
+        "for i in 0..n { S { i }: update a = A[i, i], read b = A[i - 1, i] => {} }",
+        "A[i - 1, i]",
+        "`A[i - 1, i]` lies outside of its data where i == 0: narrow the bounds of the loop, or put an `if` \
+         around `S`",
+    ),
+    (
         "for i in 0..m { for j in 0..m { S { i, j }: new t = T[2 * i + 3 * j] => {} } }
          for i in 0..m { R { i }: optional t = T[i] => {} }",
         "T[i]",
