@@ -466,10 +466,11 @@ fn when_messages_left_and_came_is_told_to_the_nanosecond() {
 
 /// A way takes 5 µs. Both workers are in bodies of a millisecond, so somebody else looks at messages,
 /// 200 µs after a worker has done so last (rank 0's at 1000, rank 1's at 1005.003): then a rank hears what
-/// has come, and what has left. A worker takes it in when its body has ended.
+/// has come. A worker takes it in when its body has ended, and then notices what has left, for which nobody
+/// is woken.
 const INLINE: &str = "\
-1 to 0, 1000 B: 1005.003 1205.003 - - 1200.000 2000.000
-0 to 1, 1000 B: 2000.000 2200.000 - - 2205.003 3005.003
+1 to 0, 1000 B: 1005.003 2005.003 - - 1200.000 2000.000
+0 to 1, 1000 B: 2000.000 3000.000 - - 2205.003 3005.003
 ";
 
 /// The same; when it is heard of, the data are asked for, which takes 5 µs, and come, which takes 15. The
