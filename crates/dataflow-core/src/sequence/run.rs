@@ -50,7 +50,7 @@ pub struct Window {
     /// Tasks that were inserted and have not ended: 8192 by default. They are counted once in 64
     /// insertions, so there may be up to 64 more for a moment.
     pub tasks: u64,
-    /// Bytes that waiting tasks hold, as they [declare](Insertion::bytes): 256 MiB by default.
+    /// Bytes that waiting tasks hold, as they [declare](super::Insertion::bytes): 256 MiB by default.
     pub bytes: u64,
 }
 

@@ -80,7 +80,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// one rank.
     ///
     /// # Errors
-    /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`] if a datum that it accesses is not in its slot.
+    /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`](crate::error::Kind::HomeEmpty) if a datum that it accesses is not in its slot.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
         match &self.order {
             Some(order) => replay::run(&self.graph, order, on),
@@ -93,7 +93,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
     ///
     /// # Errors
     /// As [`crate::run_across`], the same on every rank;
-    /// [`Kind::ParametersDiffer`] names a number of tasks within which ranks have recorded different
+    /// [`Kind::ParametersDiffer`](crate::error::Kind::ParametersDiffer) names a number of tasks within which ranks have recorded different
     /// ones.
     pub fn run_across(&self, on: &dyn Executor) -> Result<Report, Error>
     where
