@@ -146,6 +146,19 @@ fn a_parcel_arrives_once_with_small_and_large_data_and_the_run_closes() {
 }
 
 #[test]
+fn a_rank_accounts_for_itself_as_soon_as_its_last_word_has_left() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[1].drive(NOW);
+    depots[1].post(parcel(0, &[10]), false);
+    depots[1].close(None);
+    depots[1].drive(NOW);
+    assert!(depots[1].run.reported, "in the drive in which it left");
+    exchange(&mut depots);
+    assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
+}
+
+#[test]
 fn what_belongs_to_a_run_that_has_ended_is_dropped_and_counted() {
     let mut depots = pair(LIMITS);
     open(&mut depots);

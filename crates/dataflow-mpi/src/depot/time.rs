@@ -102,9 +102,20 @@ impl Depot {
             self.settle();
             self.flush_credit(false);
         }
+        // When the last word has left, this rank may account for itself: that is one more.
+        while self.pack_all(haste, now) {
+            self.settle();
+        }
+    }
+
+    /// All that may leave does; says whether anything did.
+    fn pack_all(&mut self, haste: Haste, now: Duration) -> bool {
+        let mut has_left = false;
         while let Some(to) = self.pack(haste, now) {
             self.watchdog.spoken(to, now);
+            has_left = true;
         }
+        has_left
     }
 
     /// Looks at the clock.
