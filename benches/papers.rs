@@ -2,6 +2,7 @@
 //!
 //! ```console
 //! $ cargo bench --bench papers -- 000               # Figures 8, 10 and 11 of paper 000, minutes
+//! $ cargo bench --bench papers -- 003 nas_ft        # what a graph hides of its communication
 //! $ cargo bench --bench papers -- lookahead         # held tiles and time with and without a bound
 //! $ cargo bench --bench papers -- --help
 //! ```
@@ -14,6 +15,9 @@
 //! Numbers and what could not be reproduced: `benches/README.md`. The rest: a file each for a paper
 //! under `benches/papers/`; a question and its answer in `run.rs`; machines in `machine.rs`.
 
+#[path = "../examples/cli/mod.rs"]
+#[allow(dead_code, reason = "the applications' own flags")]
+mod cli;
 #[path = "papers/dague.rs"]
 mod dague;
 #[path = "papers/ductteip.rs"]
@@ -37,9 +41,15 @@ mod plot;
 mod protocol;
 #[path = "papers/run.rs"]
 mod run;
+#[path = "papers/sphere.rs"]
+mod sphere;
 #[path = "overlap/spaces.rs"]
 #[allow(dead_code, reason = "the bench overlap runs another space, too")]
 mod spaces;
+#[path = "papers/thyme.rs"]
+mod thyme;
+#[path = "../examples/variant/mod.rs"]
+mod variant;
 #[path = "overlap/world.rs"]
 mod world;
 
@@ -81,13 +91,13 @@ enum What {
         /// 8, 10, 11a, 11b [default: all]
         figures: Vec<String>,
     },
-    /// Paper 001: Cholesky on Tintin, ranks as hosts or as cores
+    /// Paper 001: Cholesky on Tintin, ranks as hosts or as cores; shallow water on Rackham
     #[command(name = "001")]
     Ductteip {
         /// Also a program of a rank a core that knows no tasks
         #[arg(long)]
         flat: bool,
-        /// 12, 13, table5 [default: all]
+        /// 12, 13, table4, table5 [default: all]
         figures: Vec<String>,
     },
     /// Paper 002: policies on NUMA machines
@@ -95,6 +105,12 @@ enum What {
     Ompss {
         /// 3a, 3b, 4a, 4b, 5, 6 [default: all]
         figures: Vec<String>,
+    },
+    /// Paper 003: what graphs hide of their communication
+    #[command(name = "003")]
+    Thyme {
+        /// jacobi3d, matmul, nas_ft, shallow_water [default: all]
+        applications: Vec<String>,
     },
     /// Paper 004: speed-ups on CyTera
     #[command(name = "004")]
@@ -154,6 +170,7 @@ impl Arguments {
             What::Dague { flat, figures } => self.dague(*flat, figures),
             What::Ductteip { flat, figures } => self.ductteip(*flat, figures),
             What::Ompss { figures } => self.ompss(figures),
+            What::Thyme { applications } => self.thyme(applications),
             What::Freddo { n } => {
                 let machine = Machine::named("cytera")?;
                 self.introduce(&machine);
@@ -215,6 +232,11 @@ impl Arguments {
         if is_wanted("13") {
             self.show(|| ductteip::weak(&tintin, self.quick, flat))?;
         }
+        if is_wanted("table4") {
+            let rackham = Machine::named("rackham_gcc")?;
+            self.introduce(&rackham);
+            self.show(|| ductteip::shallow_water(&rackham, self.quick))?;
+        }
         if is_wanted("table5") {
             let rackham = Machine::named("rackham")?;
             self.introduce(&rackham);
@@ -250,6 +272,32 @@ impl Arguments {
                     );
                 }
                 self.show(|| system.figure(is_inverse, self.quick))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn thyme(&self, applications: &[String]) -> Outcome {
+        self.introduce(&Machine::named("thyme")?);
+        if !self.json {
+            println!(
+                "\n| 16 hosts of 4 workers | GB/s | base, ms | graph, ms | ideal, ms | communication | hidden | paper 003 |"
+            );
+            println!("|---|---|---|---|---|---|---|---|");
+        }
+        let wanted = |name: &str| applications.is_empty() || applications.iter().any(|own| own == name);
+        if let Some(unknown) = applications.iter().find(|name| !thyme::names().contains(&&***name)) {
+            thyme::application(unknown, self.quick)?;
+        }
+        for (name, published) in thyme::PUBLISHED {
+            if !wanted(name) {
+                continue;
+            }
+            let application = thyme::application(name, self.quick)?;
+            let row = thyme::row(&application)?;
+            match self.json {
+                true => println!("{}", row.json(&application.title(), published)),
+                false => println!("{}", row.cells(&application.title(), published)),
             }
         }
         Ok(())

@@ -5,6 +5,8 @@
 
 mod cli;
 mod problem;
+#[path = "matmul/steps.rs"]
+mod steps;
 mod variant;
 #[path = "matmul/variants.rs"]
 mod variants;

@@ -4,11 +4,11 @@
 use super::spaces::{Cholesky, N_RANKS, Stencil};
 use super::world::{Outcome, on_ranks};
 use dataflow::prelude::TaskSpace;
-use dataflow_core::port::{Context, Courier, Heap, Memory, Wire};
-use dataflow_core::rank::Rank;
-use dataflow_core::run_across;
-use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather};
-use dataflow_mpi::{Counters, Drive, Settings};
+use dataflow::core::port::{Context, Courier, Heap, Memory, Wire};
+use dataflow::core::rank::Rank;
+use dataflow::core::run_across;
+use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
+use dataflow::mpi::{Counters, Drive, Settings};
 use serde_json::json;
 use std::sync::Arc;
 

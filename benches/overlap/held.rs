@@ -1,6 +1,6 @@
 //! Held: memory that counts the bytes of its blocks that are alive.
 
-use dataflow_core::port::{Block, Memory};
+use dataflow::core::port::{Block, Memory};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,9 +1,9 @@
 //! Ranks of a simulated world, each with a messenger of its own.
 
-use dataflow_core::port::Memory;
-use dataflow_core::rank::Rank;
-use dataflow_mpi::transport::simulated::{Simulated, Weather, World};
-use dataflow_mpi::{Messenger, Settings};
+use dataflow::core::port::Memory;
+use dataflow::core::rank::Rank;
+use dataflow::mpi::transport::simulated::{Simulated, Weather, World};
+use dataflow::mpi::{Messenger, Settings};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

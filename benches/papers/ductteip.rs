@@ -1,4 +1,5 @@
-//! Paper 001 (DuctTeip): Figures 12 and 13, Cholesky on Tintin, and Table 5, ranks as hosts or as cores.
+//! Paper 001 (DuctTeip): Figures 12 and 13, Cholesky on Tintin; Table 4, shallow water; and Table 5, ranks
+//! as hosts or as cores.
 //!
 //! Of the systems that the paper compares two have stand-ins: a graph by formula (PaRSEC) is this runtime;
 //! a program without tasks (ScaLAPACK) is a rank a core, panel after panel, waiting for what it sends.
@@ -6,7 +7,12 @@
 use super::figure::{Curve, Figure, Finding, Point};
 use super::machine::Machine;
 use super::run::{Answer, Question};
+use super::sphere::{On, Sphere, mesh};
 use super::world::Outcome;
+use dataflow::mpi::Settings;
+use dataflow::simulate::{self, Stage};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Of both stand-ins on Tintin; the paper does not name its own.
 const NB: usize = 300;
@@ -112,6 +118,104 @@ pub fn weak(machine: &Machine, quick: bool, flat: bool) -> Outcome<Figure> {
         curves,
         findings,
     })
+}
+
+/// Nodes and steps of Table 4.
+const NODES: usize = 612_416;
+const STEPS: u32 = 20;
+/// Blocks and blocks in each, by number of hosts (Table 3), and seconds (Table 4, gcc).
+const TABLE_4: [(u32, usize, usize, f64); 10] = [
+    (1, 5, 18, 60.4),
+    (2, 6, 18, 32.4),
+    (3, 15, 5, 22.4),
+    (4, 40, 5, 15.6),
+    (5, 50, 5, 12.6),
+    (6, 60, 5, 10.8),
+    (7, 35, 5, 10.5),
+    (8, 32, 8, 9.0),
+    (9, 36, 5, 8.0),
+    (10, 50, 4, 7.4),
+];
+
+/// Table 4: shallow water in the paper's blocks, as a sequence and as a space.
+pub fn shallow_water(machine: &Machine, quick: bool) -> Outcome<Figure> {
+    let mesh = mesh(On::Fibonacci, NODES)?;
+    let (mut sequence, mut space) = (Vec::new(), Vec::new());
+    for (hosts, blocks, in_each, published) in TABLE_4.into_iter().step_by(if quick { 3 } else { 1 })
+    {
+        let nb = NODES.div_ceil(blocks * in_each);
+        let sphere = Arc::new(Sphere::new(&mesh, nb, hosts, STEPS));
+        let x = f64::from(hosts);
+        sequence.push(Point {
+            published: Some(published),
+            ..Point::new(x, seconds(machine, hosts, &sphere, play_sequence)?)
+        });
+        space.push(Point::new(x, seconds(machine, hosts, &sphere, play_space)?));
+    }
+    let findings = sequence.iter().filter_map(|point| {
+        let of = format!("20 steps on {} hosts, s", point.x);
+        Some(Finding::level(&of, point.published?, point.y))
+    });
+    Ok(Figure {
+        name: "001-table4",
+        title: format!("Paper 001, Table 4: shallow water, {NODES} nodes, {STEPS} steps on Rackham"),
+        x: "hosts",
+        y: "seconds",
+        findings: findings.collect(),
+        curves: vec![
+            Curve {
+                name: "sequence",
+                points: sequence,
+            },
+            Curve {
+                name: "space",
+                points: space,
+            },
+        ],
+    })
+}
+
+type Play = fn(&Machine, &Stage, &Sphere) -> Outcome;
+
+/// Virtual seconds of a rank a host.
+fn seconds(machine: &Machine, hosts: u32, sphere: &Arc<Sphere>, play: Play) -> Outcome<f64> {
+    let on = simulate::Machine {
+        ranks: hosts as usize,
+        threads: machine.cores,
+        weather: machine.weather(hosts as usize, 1),
+        messages: Settings {
+            beat: Duration::from_secs(3600),
+            silence: Duration::from_secs(36_000),
+            ..Settings::default()
+        },
+        trace: None,
+    };
+    let (machine, sphere) = (machine.clone(), sphere.clone());
+    let ends = on.run(move |stage| {
+        play(&machine, stage, &sphere)?;
+        Outcome::Ok(stage.now())
+    })?;
+    let ends = ends.into_iter().collect::<Outcome<Vec<Duration>>>()?;
+    Ok(ends.into_iter().max().unwrap_or_default().as_secs_f64())
+}
+
+fn play_space(machine: &Machine, stage: &Stage, sphere: &Sphere) -> Outcome {
+    let each = machine.seconds("Advance");
+    let bytes = |task, flow| sphere.bytes(task, flow);
+    let time = |task| Duration::from_secs_f64(each * sphere.flops(task));
+    stage.play(&sphere.space(), &bytes, &time)?;
+    Ok(())
+}
+
+fn play_sequence(machine: &Machine, stage: &Stage, sphere: &Sphere) -> Outcome {
+    sphere.as_sequence(|recorded, flops| {
+        let time = |step| {
+            let (name, number) = recorded.name_of(step);
+            Duration::from_secs_f64(machine.seconds(name) * flops(number))
+        };
+        stage.play(recorded, &|_, _| sphere.block_bytes(), &time)
+    })??;
+    Ok(())
 }
 
 /// A column of Table 5.

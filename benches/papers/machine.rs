@@ -68,6 +68,18 @@ impl Machine {
         Ok(machine.ok_or_else(|| format!("there is no machine {name} in machines.json"))?)
     }
 
+    /// 10⁹ bytes a second in and out of a host.
+    pub fn rate(&self) -> f64 {
+        self.network.rate
+    }
+
+    /// The same with another network.
+    pub fn with_rate(&self, rate: f64) -> Machine {
+        let mut machine = self.clone();
+        machine.network.rate = rate;
+        machine
+    }
+
     /// The network, with so many ranks on each host, one host after the other.
     pub fn weather(&self, n_ranks: usize, ranks_a_host: usize) -> Weather {
         let host = |rank: usize| (rank / ranks_a_host) as u32;

@@ -8,10 +8,9 @@
 //! Who waits for whom is kept in tables, on every rank, in proportion to the space.
 
 use super::Rounds;
-use dataflow::core::space::{Class, Mode, TaskName};
+use dataflow::core::space::{Class, Flow, Mode, TaskName};
 use dataflow::core::wire::WireName;
 use dataflow::prelude::*;
-use std::collections::BTreeMap;
 
 /// A task of the space, or the beginning or the end of a round on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,8 +82,8 @@ impl<T: TaskName> TaskName for Step<T> {
     }
 }
 
-/// A datum that goes to other ranks: its kind, the task that makes it, and its flow there.
-type Leaving<T> = (&'static str, T, usize);
+/// A datum that goes to other ranks: the number of its kind, the task that makes it, and its flow there.
+type Leaving<T> = (usize, T, usize);
 
 /// A round on a rank.
 struct Round<T> {
@@ -96,14 +95,23 @@ struct Round<T> {
     to: Vec<Leaving<T>>,
 }
 
+impl<T> Default for Round<T> {
+    fn default() -> Self {
+        let (tasks, from, to) = (Vec::new(), Vec::new(), Vec::new());
+        Round { tasks, from, to }
+    }
+}
+
 /// How many flows there are at most for data of each kind.
-type Widths = BTreeMap<&'static str, usize>;
+type Widths = Vec<usize>;
 
 /// The space with a beginning and an end of each round.
 pub struct Base<'s, S: Rounds> {
     space: &'s S,
     classes: Vec<Class>,
-    rounds: BTreeMap<(u32, u32), Round<S::Task>>,
+    kinds: Kinds,
+    /// By rank and round.
+    rounds: Vec<Round<S::Task>>,
     /// Flows of an end that hear of tasks.
     n_done: usize,
     /// Flows of a beginning that hear from other ranks, and of an end that hear of what leaves.
@@ -124,23 +132,19 @@ impl<'s, S: Rounds> Base<'s, S> {
         let mut about = Description::default();
         space.describe(&mut about);
         let classes = about.classes().to_vec();
-        let mut rounds = BTreeMap::new();
+        let kinds = Kinds::of(&classes);
+        let mut rounds = Vec::new();
         for rank in 0..space.n_ranks() {
-            for round in 0..space.n_rounds() {
-                let (tasks, from, to) = (Vec::new(), Vec::new(), Vec::new());
-                rounds.insert((round, rank), Round { tasks, from, to });
-            }
+            let first = rounds.len();
+            rounds.resize_with(first + space.n_rounds() as usize, Round::default);
             for task in space.tasks(Rank(rank)) {
-                let Some(round) = rounds.get_mut(&(space.round(task), rank)) else {
-                    panic!(
-                        "{task:?} is of round {}, of {}",
-                        space.round(task),
-                        space.n_rounds()
-                    );
+                let number = space.round(task);
+                let Some(round) = rounds[first..].get_mut(number as usize) else {
+                    panic!("{task:?} is of round {number}, of {}", space.n_rounds());
                 };
                 let mut remote = Remote {
                     space,
-                    classes: &classes,
+                    kinds: &kinds,
                     task,
                     from: &mut round.from,
                     to: &mut round.to,
@@ -150,26 +154,27 @@ impl<'s, S: Rounds> Base<'s, S> {
                 round.tasks.push(task);
             }
         }
-        for round in rounds.values_mut() {
+        for round in &mut rounds {
             round.tasks.sort_unstable();
             for data in [&mut round.from, &mut round.to] {
                 data.sort_unstable();
                 data.dedup();
             }
         }
-        let n_tasks = rounds.values().map(|round| round.tasks.len());
+        let n_tasks = rounds.iter().map(|round| round.tasks.len());
         Base {
             n_done: n_tasks.max().unwrap_or(0),
-            n_from: widths(rounds.values().map(|round| &round.from[..])),
-            n_to: widths(rounds.values().map(|round| &round.to[..])),
+            n_from: kinds.widths(rounds.iter().map(|round| &round.from[..])),
+            n_to: kinds.widths(rounds.iter().map(|round| &round.to[..])),
             space,
             classes,
+            kinds,
             rounds,
         }
     }
 
     fn of(&self, round: u32, rank: u32) -> &Round<S::Task> {
-        &self.rounds[&(round, rank)]
+        &self.rounds[(rank * self.space.n_rounds() + round) as usize]
     }
 
     /// The flow of a task that only orders: it hears from the beginning, and tells the end.
@@ -189,14 +194,10 @@ impl<'s, S: Rounds> Base<'s, S> {
         MORE + at.unwrap_or_else(|_| unreachable!("{task:?} is of its round"))
     }
 
-    fn kind(&self, task: S::Task, flow: usize) -> &'static str {
-        self.classes[task.class()].flows[flow].kind
-    }
-
     /// The end that hands on what a task makes for other ranks, and by which of its flows.
     fn end(&self, task: S::Task, flow: usize) -> (Step<S::Task>, usize) {
         let (round, rank) = self.place(task);
-        let datum = (self.kind(task, flow), task, flow);
+        let datum = (self.kinds.of_flow(task.class(), flow), task, flow);
         let at = flow_of(&self.of(round, rank).to, &self.n_to, datum);
         let at = at.unwrap_or_else(|| unreachable!("{task:?} makes it for others"));
         (End { round, rank }, MORE + self.n_done + at)
@@ -208,42 +209,81 @@ impl<'s, S: Rounds> Base<'s, S> {
         (round, rank): (u32, u32),
         (task, flow): (S::Task, usize),
     ) -> Option<(Step<S::Task>, usize)> {
-        let datum = (self.kind(task, flow), task, flow);
+        let datum = (self.kinds.of_flow(task.class(), flow), task, flow);
         let at = flow_of(&self.of(round, rank).from, &self.n_from, datum)?;
         Some((Begin { round, rank }, MORE + at))
     }
 
     /// Whether a datum goes from a task to one on another rank.
     fn leaves(&self, source: S::Task, flow: usize, target: S::Task) -> bool {
-        let mode = self.classes[source.class()].flows[flow].mode;
-        mode != Mode::Order && self.space.rank(source) != self.space.rank(target)
+        let carries = self.kinds.of_flow(source.class(), flow) != ORDER;
+        carries && self.space.rank(source) != self.space.rank(target)
     }
 }
 
-/// How many data of each kind there are at most.
-fn widths<'r, T: 'r + Copy>(rounds: impl Iterator<Item = &'r [Leaving<T>]>) -> Widths {
-    let mut widths = Widths::new();
-    for data in rounds {
-        for of_kind in data.chunk_by(|a, b| a.0 == b.0) {
-            let most = widths.entry(of_kind[0].0).or_default();
-            *most = of_kind.len().max(*most);
-        }
+/// The kinds of data that flow.
+struct Kinds {
+    names: Vec<&'static str>,
+    /// By class and flow: the number of the kind.
+    of_flows: Vec<Vec<usize>>,
+}
+
+/// The kind of a flow that only orders.
+const ORDER: usize = usize::MAX;
+
+impl Kinds {
+    fn of(classes: &[Class]) -> Self {
+        let flows = || classes.iter().flat_map(|class| &class.flows);
+        let mut names: Vec<_> = flows().map(|flow| flow.kind).collect();
+        names.sort_unstable();
+        names.dedup();
+        let number = |flow: &Flow| match flow.mode {
+            Mode::Order => ORDER,
+            _ => names.partition_point(|name| *name < flow.kind),
+        };
+        let numbers = |class: &Class| class.flows.iter().map(number).collect();
+        let of_flows = classes.iter().map(numbers).collect();
+        Kinds { names, of_flows }
     }
-    widths
+
+    fn of_flow(&self, class: usize, flow: usize) -> usize {
+        self.of_flows[class][flow]
+    }
+
+    /// How many data of each kind there are at most.
+    fn widths<'r, T: 'r + Copy>(
+        &self,
+        rounds: impl Iterator<Item = &'r [Leaving<T>]>,
+    ) -> Widths {
+        let mut widths = vec![0; self.names.len()];
+        for data in rounds {
+            for of_kind in data.chunk_by(|a, b| a.0 == b.0) {
+                let most: &mut usize = &mut widths[of_kind[0].0];
+                *most = of_kind.len().max(*most);
+            }
+        }
+        widths
+    }
+
+    /// Each kind as often as it has flows, which are counted.
+    fn each(&self, widths: &Widths) -> impl Iterator<Item = (&'static str, usize)> {
+        let kinds = self.names.iter().zip(widths);
+        kinds.flat_map(|(&kind, &count)| (0..count).map(move |at| (kind, at)))
+    }
 }
 
 /// The place of a datum among flows that are sorted by kind.
 fn flow_of<T: Ord>(data: &[Leaving<T>], widths: &Widths, datum: Leaving<T>) -> Option<usize> {
     let at = data.binary_search(&datum).ok()?;
     let first = data.partition_point(|other| other.0 < datum.0);
-    let before: usize = widths.range(..datum.0).map(|(_, count)| count).sum();
+    let before: usize = widths[..datum.0].iter().sum();
     Some(before + at - first)
 }
 
 /// Hears of the data that a task gets from other ranks, and of those that it makes for them.
 struct Remote<'v, S: Rounds> {
     space: &'v S,
-    classes: &'v [Class],
+    kinds: &'v Kinds,
     task: S::Task,
     from: &'v mut Vec<Leaving<S::Task>>,
     to: &'v mut Vec<Leaving<S::Task>>,
@@ -252,9 +292,9 @@ struct Remote<'v, S: Rounds> {
 impl<S: Rounds> Remote<'_, S> {
     /// What leaves its rank on the way from one to the other.
     fn leaving(&self, source: S::Task, flow: usize, target: S::Task) -> Option<Leaving<S::Task>> {
-        let shown = &self.classes[source.class()].flows[flow];
+        let kind = self.kinds.of_flow(source.class(), flow);
         let leaves = self.space.rank(source) != self.space.rank(target);
-        (leaves && shown.mode != Mode::Order).then_some((shown.kind, source, flow))
+        (leaves && kind != ORDER).then_some((kind, source, flow))
     }
 }
 
@@ -346,14 +386,14 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
             about.parameter(name, value);
         }
         let mut begin = about.class("Begin").order("TOLD").order("HEARD");
-        for (kind, at) in each(&self.n_from) {
+        for (kind, at) in self.kinds.each(&self.n_from) {
             begin = begin.optional(&format!("DATA {kind} {at}")).of(kind);
         }
         let mut end = about.class("End").order("TOLD").order("HEARD");
         for at in 0..self.n_done {
             end = end.order(&format!("DONE {at}"));
         }
-        for (kind, at) in each(&self.n_to) {
+        for (kind, at) in self.kinds.each(&self.n_to) {
             end = end.optional(&format!("DATA {kind} {at}")).of(kind);
         }
         for class in &self.classes {
@@ -512,10 +552,4 @@ impl<S: Rounds> Base<'_, S> {
             }
         }
     }
-}
-
-/// Each kind as often as it has flows.
-fn each(widths: &Widths) -> impl Iterator<Item = (&'static str, usize)> {
-    let kinds = widths.iter();
-    kinds.flat_map(|(&kind, &count)| (0..count).map(move |at| (kind, at)))
 }

@@ -21,7 +21,7 @@ mod base;
 mod given;
 mod ideal;
 
-pub use base::Base;
+pub use base::{Base, Step};
 pub use given::{Asked, Given};
 pub use ideal::Ideal;
 

@@ -458,9 +458,11 @@ impl TaskSpace for Transforms {
         }
     }
 
-    /// Earlier steps first; of a step those tasks that end it.
+    /// Earlier steps first; `Back` of a step and `Evolve` of the next take turns, so that pieces are on
+    /// their way while others have come.
     fn priority(&self, task: Task) -> i64 {
-        -i64::from(self.round(task))
+        let ahead = i64::from(matches!(task, Evolve { .. }));
+        ahead - i64::from(self.round(task))
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {

@@ -38,6 +38,8 @@ pub struct Gemm<'a, T: Scalar> {
     nt: u32,
     /// Tiles in the sum; none if there is nothing to be added.
     kt: u32,
+    /// Whether there is but one rank.
+    is_alone: bool,
     /// Steps that tiles may be given ahead; all of them on one rank.
     ahead: u32,
 }
@@ -79,7 +81,8 @@ impl<'a, T: Scalar> Gemm<'a, T> {
         let nothing = alpha == T::zero() || mt == 0 || nt == 0;
         let kt = if nothing { 0 } else { a.tiles().1 };
         let n_ranks = [a.matrix, b.matrix, c].map(|x| x.distribution().n_ranks());
-        let ahead = if n_ranks == [1; 3] { kt } else { AHEAD };
+        let is_alone = n_ranks == [1; 3];
+        let ahead = if is_alone { kt } else { AHEAD };
         Ok(Gemm {
             alpha,
             a,
@@ -90,6 +93,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
             mt,
             nt,
             kt,
+            is_alone,
             ahead,
         })
     }
@@ -249,15 +253,15 @@ task_space! {
             about.parameter("grid of B", self.b.matrix.distribution());
         }
 
-        /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first.
-        /// A chain is begun when no other can go on, and from a queue, where every worker finds it: what
-        /// has no priority stays with the worker that announced it.
+        /// Between ranks one step after the other, so that they need the same tiles at once; those of the next
+        /// step are given before this one is computed. A chain is begun when no other can go on, and from a
+        /// queue, where every worker finds it: what has no priority stays with the worker that announced it.
         fn priority(&self, task: ProductTask) -> i64 {
-            let turn = |k: u32| -3 * i64::from(k / self.ahead.max(1));
+            let turn = |k: u32| if self.is_alone { 0 } else { -2 * i64::from(k) };
             match task {
                 Scale { .. } => -1,
                 Update { k, .. } => turn(k),
-                GiveA { k, .. } | GiveB { k, .. } | MirrorB { k } | MirrorA { m: k } => turn(k) + 1,
+                GiveA { k, .. } | GiveB { k, .. } | MirrorB { k } | MirrorA { m: k } => turn(k) + 3,
             }
         }
 

@@ -1,0 +1,46 @@
+//! What graphs hide of their communication where only the network can keep them from it.
+
+#[path = "../../examples/cli/mod.rs"]
+#[allow(dead_code)]
+mod cli;
+#[path = "../../benches/papers/machine.rs"]
+#[allow(dead_code)]
+mod machine;
+#[path = "../../benches/papers/sphere.rs"]
+#[allow(dead_code, reason = "the bench also plays the sequence")]
+mod sphere;
+#[path = "../../benches/papers/thyme.rs"]
+#[allow(dead_code, reason = "the bench prints rows")]
+mod thyme;
+#[path = "../../examples/variant/mod.rs"]
+mod variant;
+#[path = "../../benches/overlap/world.rs"]
+#[allow(dead_code, reason = "the bench plays other spaces on it")]
+mod world;
+
+use thyme::{Row, application, row};
+
+fn played(name: &str) -> Row {
+    let row = row(&application(name, true).unwrap()).unwrap();
+    let share = row.communication();
+    assert!((0.36..=0.42).contains(&share), "{name}: {row:?}");
+    row
+}
+
+#[test]
+fn sweeps_hide_most_of_what_is_left_after_their_start() {
+    let row = played("jacobi3d");
+    assert!(row.hidden() > 0.8, "{row:?}");
+}
+
+#[test]
+fn tiles_of_the_next_step_travel_while_this_one_is_multiplied() {
+    let row = played("matmul");
+    assert!(row.hidden() > 0.9, "{row:?}");
+}
+
+#[test]
+fn waves_travel_while_blocks_inside_are_computed() {
+    let row = played("shallow_water");
+    assert!(row.hidden() > 0.8, "{row:?}");
+}
