@@ -41,15 +41,17 @@ mod plot;
 mod protocol;
 #[path = "papers/run.rs"]
 mod run;
-#[path = "papers/sphere.rs"]
-mod sphere;
 #[path = "overlap/spaces.rs"]
 #[allow(dead_code, reason = "the bench overlap runs another space, too")]
 mod spaces;
+#[path = "papers/sphere.rs"]
+mod sphere;
 #[path = "papers/thyme.rs"]
 mod thyme;
 #[path = "../examples/variant/mod.rs"]
 mod variant;
+#[path = "papers/wide.rs"]
+mod wide;
 #[path = "overlap/world.rs"]
 mod world;
 
@@ -119,6 +121,8 @@ enum What {
         #[arg(long)]
         n: Option<usize>,
     },
+    /// Applications on four hosts of 32 workers, beside what these could do
+    Wide,
     /// One factorisation on a machine of very many ranks
     Large {
         #[arg(long, default_value_t = 200_000)]
@@ -176,6 +180,7 @@ impl Arguments {
                 self.introduce(&machine);
                 self.show(|| freddo::speedups(&machine, *n, self.quick))
             }
+            What::Wide => self.wide(),
             What::Lookahead { nt } => self.lookahead(*nt),
             &What::Large {
                 n,
@@ -285,8 +290,12 @@ impl Arguments {
             );
             println!("|---|---|---|---|---|---|---|---|");
         }
-        let wanted = |name: &str| applications.is_empty() || applications.iter().any(|own| own == name);
-        if let Some(unknown) = applications.iter().find(|name| !thyme::names().contains(&&***name)) {
+        let wanted =
+            |name: &str| applications.is_empty() || applications.iter().any(|own| own == name);
+        if let Some(unknown) = applications
+            .iter()
+            .find(|name| !thyme::names().contains(&&***name))
+        {
             thyme::application(unknown, self.quick)?;
         }
         for (name, published) in thyme::PUBLISHED {
@@ -299,6 +308,22 @@ impl Arguments {
                 true => println!("{}", row.json(&application.title(), published)),
                 false => println!("{}", row.cells(&application.title(), published)),
             }
+        }
+        Ok(())
+    }
+
+    fn wide(&self) -> Outcome {
+        println!("\n| 4 hosts of 32 workers | ms | ideal, ms | share | aim |");
+        println!("|---|---|---|---|---|");
+        for row in wide::rows(self.quick)? {
+            println!(
+                "| {} | {:.3} | {:.3} | {:.3} | {:.2} |",
+                row.title,
+                1e3 * row.seconds,
+                1e3 * row.ideal,
+                row.share(),
+                row.aim
+            );
         }
         Ok(())
     }

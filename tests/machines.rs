@@ -372,6 +372,7 @@ fn a_network_is_weather_without_faults() {
         receive_nanoseconds: 200.0,
         gap_nanoseconds: 100.0,
         copied_bytes_per_second: Some(5e9),
+        data_copied_bytes_per_second: None,
         ranks_on_a_host: 2,
     };
     let weather = network.weather(1);
@@ -382,4 +383,5 @@ fn a_network_is_weather_without_faults() {
         Duration::from_nanos(600)
     );
     assert_eq!(costs.copied_bytes_per_second, 5e9);
+    assert_eq!(costs.data_copied_bytes_per_second, f64::INFINITY);
 }

@@ -3,12 +3,12 @@
 
 use super::spaces::{Cholesky, N_RANKS, Stencil};
 use super::world::{Outcome, on_ranks};
-use dataflow::prelude::TaskSpace;
 use dataflow::core::port::{Context, Courier, Heap, Memory, Wire};
 use dataflow::core::rank::Rank;
 use dataflow::core::run_across;
 use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
 use dataflow::mpi::{Counters, Drive, Settings};
+use dataflow::prelude::TaskSpace;
 use serde_json::json;
 use std::sync::Arc;
 

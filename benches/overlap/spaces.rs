@@ -1,13 +1,13 @@
 //! Spaces whose bodies let virtual time pass and whose data are blank, but of full size.
 
 use super::world::Outcome;
+use dataflow::core::port::{Block, Head, Heap, Wire};
 use dataflow::linalg::cholesky::{Factor, Task};
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, Tile, TiledMatrix};
+use dataflow::mpi::transport::simulated::spend;
 use dataflow::prelude::*;
 use dataflow::task_names;
-use dataflow::core::port::{Block, Head, Heap, Wire};
-use dataflow::mpi::transport::simulated::spend;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -141,7 +141,8 @@ const TABLE_4: [(u32, usize, usize, f64); 10] = [
 pub fn shallow_water(machine: &Machine, quick: bool) -> Outcome<Figure> {
     let mesh = mesh(On::Fibonacci, NODES)?;
     let (mut sequence, mut space) = (Vec::new(), Vec::new());
-    for (hosts, blocks, in_each, published) in TABLE_4.into_iter().step_by(if quick { 3 } else { 1 })
+    for (hosts, blocks, in_each, published) in
+        TABLE_4.into_iter().step_by(if quick { 3 } else { 1 })
     {
         let nb = NODES.div_ceil(blocks * in_each);
         let sphere = Arc::new(Sphere::new(&mesh, nb, hosts, STEPS));
@@ -158,7 +159,9 @@ pub fn shallow_water(machine: &Machine, quick: bool) -> Outcome<Figure> {
     });
     Ok(Figure {
         name: "001-table4",
-        title: format!("Paper 001, Table 4: shallow water, {NODES} nodes, {STEPS} steps on Rackham"),
+        title: format!(
+            "Paper 001, Table 4: shallow water, {NODES} nodes, {STEPS} steps on Rackham"
+        ),
         x: "hosts",
         y: "seconds",
         findings: findings.collect(),

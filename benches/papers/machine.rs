@@ -51,6 +51,7 @@ impl Way {
             receive: micros(self.receive),
             gap: micros(self.gap),
             copied_bytes_per_second: self.copied * 1e9,
+            ..Costs::default()
         }
     }
 }

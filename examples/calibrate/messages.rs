@@ -2,7 +2,7 @@
 //!
 //! The bare transport's flight is the latency; what the runtime adds is overhead, half at each end. What
 //! a larger ball takes longer is the time of a byte; while it is small enough to travel in a packet it is
-//! copied besides.
+//! copied besides. Between ranks of one host processors carry all bytes, half of the time at each end.
 
 use super::cli::Failure;
 use super::cli::costs::Network;
@@ -15,6 +15,9 @@ const SIZES: [usize; 6] = [8, 4096, 64 << 10, 256 << 10, 1 << 20, 2 << 20];
 
 /// Rallies of each size.
 const RALLIES: usize = 15;
+
+/// Bytes a second that take no time beside the work of those who carry them.
+const AT_ONCE: f64 = 1e15;
 
 /// What messages between two ranks take; `task` nanoseconds of it are the task's own.
 ///
@@ -40,18 +43,24 @@ pub fn network(runtime: &Runtime, task: f64) -> Result<Network, Failure> {
     let byte = slope(&SIZES[2..], &ours[2..]).max(1e-6);
     let inline = (ours[1] - ours[0]) / (SIZES[1] - SIZES[0]) as f64;
     let end = ((ours[0] - raw[0] - task) / 2.0).max(0.0);
+    let ranks_on_a_host = match runtime.transport() {
+        Transport::Local => runtime.workers().topology().n_cores().max(2),
+        _ => on_this_host(runtime)?,
+    };
+    let is_carried = ranks_on_a_host > 1;
     Ok(Network {
         latency_nanoseconds: raw[0],
-        bytes_per_second: 1e9 / byte,
+        bytes_per_second: if is_carried { AT_ONCE } else { 1e9 / byte },
         send_nanoseconds: end,
         receive_nanoseconds: end,
         gap_nanoseconds: 0.0,
         // At both ends.
-        copied_bytes_per_second: (inline > byte).then(|| 2e9 / (inline - byte)),
-        ranks_on_a_host: match runtime.transport() {
-            Transport::Local => runtime.workers().topology().n_cores().max(2),
-            _ => on_this_host(runtime)?,
+        copied_bytes_per_second: match is_carried {
+            true => (inline > 0.0).then_some(2e9 / inline),
+            false => (inline > byte).then(|| 2e9 / (inline - byte)),
         },
+        data_copied_bytes_per_second: is_carried.then_some(2e9 / byte),
+        ranks_on_a_host,
     })
 }
 

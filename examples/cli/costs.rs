@@ -190,6 +190,13 @@ pub struct Network {
         skip_serializing_if = "Option::is_none"
     )]
     pub copied_bytes_per_second: Option<f64>,
+    /// At which data are copied at both ends, where processors carry them; none if absent.
+    #[serde(
+        default,
+        deserialize_with = "some_positive",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub data_copied_bytes_per_second: Option<f64>,
     /// How many ranks share the cores of a host, if there are as many.
     #[serde(default = "one", deserialize_with = "positive_count")]
     pub ranks_on_a_host: usize,
@@ -391,6 +398,9 @@ impl Network {
                     receive: time(self.receive_nanoseconds),
                     gap: time(self.gap_nanoseconds),
                     copied_bytes_per_second: self.copied_bytes_per_second.unwrap_or(f64::INFINITY),
+                    data_copied_bytes_per_second: self
+                        .data_copied_bytes_per_second
+                        .unwrap_or(f64::INFINITY),
                 },
                 ..Cluster::default()
             },

@@ -251,10 +251,7 @@ impl Kinds {
     }
 
     /// How many data of each kind there are at most.
-    fn widths<'r, T: 'r + Copy>(
-        &self,
-        rounds: impl Iterator<Item = &'r [Leaving<T>]>,
-    ) -> Widths {
+    fn widths<'r, T: 'r + Copy>(&self, rounds: impl Iterator<Item = &'r [Leaving<T>]>) -> Widths {
         let mut widths = vec![0; self.names.len()];
         for data in rounds {
             for of_kind in data.chunk_by(|a, b| a.0 == b.0) {

@@ -14,6 +14,9 @@ mod sphere;
 mod thyme;
 #[path = "../../examples/variant/mod.rs"]
 mod variant;
+#[path = "../../benches/papers/wide.rs"]
+#[allow(dead_code, reason = "the bench prints rows")]
+mod wide;
 #[path = "../../benches/overlap/world.rs"]
 #[allow(dead_code, reason = "the bench plays other spaces on it")]
 mod world;
@@ -43,4 +46,11 @@ fn tiles_of_the_next_step_travel_while_this_one_is_multiplied() {
 fn waves_travel_while_blocks_inside_are_computed() {
     let row = played("shallow_water");
     assert!(row.hidden() > 0.8, "{row:?}");
+}
+
+#[test]
+fn four_hosts_of_32_workers_do_nearly_what_they_could() {
+    for row in wide::rows(true).unwrap() {
+        assert!(row.share() > row.aim, "{}: {:.3}", row.title, row.share());
+    }
 }

@@ -8,7 +8,11 @@ pub struct Waves(Sphere);
 
 impl Waves {
     pub fn new(quick: bool) -> Outcome<Self> {
-        let (nodes, nb, steps) = if quick { (40_962, 256, 5) } else { (163_842, 512, 20) };
+        let (nodes, nb, steps) = if quick {
+            (40_962, 256, 5)
+        } else {
+            (163_842, 512, 20)
+        };
         let mesh = sphere::mesh(On::Icosahedral, nodes)?;
         Ok(Waves(Sphere::new(&mesh, nb, RANKS, steps)))
     }

@@ -7,7 +7,7 @@ use dataflow_mpi::transport::raw::{Raw, Sendable};
 use dataflow_mpi::transport::simulated::{
     Cluster, Costs, Shared, Simulated, Weather, World, spend,
 };
-use dataflow_mpi::transport::{Event, Transport};
+use dataflow_mpi::transport::{Event, Load, Room, Transport};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -188,6 +188,47 @@ fn packets_are_copied_at_both_ends_by_whoever_moves_them() {
     });
     // 1 µs and 1 of copying, 0.1 on the way, 5 of latency; then 2 and 1 of copying.
     let expected = [[micros(2); 2], [nanos(7_100), nanos(10_100)]];
+    assert_eq!(times.unwrap(), expected);
+}
+
+#[test]
+fn data_are_copied_at_both_ends_where_processors_carry_them() {
+    let costs = Costs {
+        data_copied_bytes_per_second: 1e9,
+        ..Costs::default()
+    };
+    let cluster = Cluster {
+        costs,
+        ..Cluster::default()
+    };
+    let world = World::new(Weather {
+        cluster,
+        bytes_per_second: 1e15,
+        ..Weather::default()
+    });
+    let ends = Mutex::new(world.connect(2));
+    let inside = world.clone();
+    let times = world.run(2, move |rank| {
+        let mut transport = ends.lock().unwrap().remove(0);
+        let host = inside.host(rank);
+        if rank == Rank(0) {
+            let load = Load::Packed(vec![0; 4000].into());
+            transport.send_data(Rank(1), 3, load.part(0..4000));
+            spend(Duration::ZERO);
+            return [host.now(); 2];
+        }
+        let (block, range) = (Heap.allocate(4000), 0..4000);
+        transport.receive(Rank(0), 3, Room { block, range });
+        let bell = transport.bell(&*host).unwrap();
+        while !matches!(transport.poll(), Some(Event::Data { .. })) {
+            bell.wait(None);
+        }
+        let came = host.now();
+        spend(Duration::ZERO);
+        [came, host.now()]
+    });
+    // 4 µs of copying, 5 of latency, 4 of copying.
+    let expected = [[micros(4); 2], [micros(9), micros(13)]];
     assert_eq!(times.unwrap(), expected);
 }
 

@@ -250,6 +250,7 @@ fn cluster(random: &mut Random, n_ranks: usize) -> Cluster {
             receive: Duration::from_nanos(random.below(3_000) as u64),
             gap: Duration::from_nanos(random.below(500) as u64),
             copied_bytes_per_second: 1e9,
+            data_copied_bytes_per_second: [f64::INFINITY, 5e9][random.below(2)],
         },
     };
     let (costs, of_shared) = (costs(), costs());

@@ -2,9 +2,11 @@
 //!
 //! Roots are pulled from the space in chunks, by workers that have nothing else nearby; so a
 //! space of 10⁹ independent tasks costs no memory. A chunk stays with the worker that pulled it.
-//! Chunks start small, grow while there is plenty, and shrink towards the end (guided
-//! self-scheduling), so that nobody waits long for work that sits in another's chunk. Roots with
-//! a priority go through the queues, where the most urgent is found.
+//! Chunks start small, grow with what has been pulled, and shrink towards the end where it is known
+//! (guided self-scheduling), so that nobody waits long for work that sits in another's chunk. Most
+//! spaces do not know how many of their tasks are roots: each of the last chunks is then a small part
+//! of what every worker has had. Roots with a priority go through the queues, where the most urgent is
+//! found.
 //!
 //! One worker at a time asks the space for roots, which may take long (by default all tasks are
 //! looked at). The others do not wait for it: they take what is queued meanwhile.
@@ -20,6 +22,8 @@ use std::sync::{Mutex, TryLockError};
 const LARGEST_CHUNK: usize = 64;
 /// A chunk is at most this part of what may remain for each worker.
 const PART: u64 = 4;
+/// And at most this part of what each has had.
+const PART_OF_PULLED: u64 = 16;
 
 /// What became of looking for roots.
 #[must_use]
@@ -62,7 +66,6 @@ pub(crate) struct Roots<'a, T> {
     /// `None` after the last.
     rest: Option<Box<dyn Source<T> + 'a>>,
     announced: u64,
-    chunk: usize,
 }
 
 impl<'a, T> Roots<'a, T> {
@@ -70,7 +73,6 @@ impl<'a, T> Roots<'a, T> {
         Roots {
             rest: Some(Box::new(roots)),
             announced: 0,
-            chunk: 1,
         }
     }
 
@@ -88,8 +90,10 @@ impl<'a, T> Roots<'a, T> {
         // Of tasks; where the space knows how many roots are left, of those.
         let remain = ledger.count().saturating_sub(roots.announced);
         let remain = rest.left().map_or(remain, |n| remain.min(n as u64));
-        let fair = remain / (PART * ledger.n_workers() as u64) + 1;
-        let size = roots.chunk.min(fair as usize);
+        let n_workers = ledger.n_workers() as u64;
+        let left = remain / (PART * n_workers) + 1;
+        let pulled = roots.announced / (PART_OF_PULLED * n_workers) + 1;
+        let size = LARGEST_CHUNK.min(left.min(pulled) as usize);
         rest.pull(size, into);
         let pulled = into.len();
         if pulled < size {
@@ -97,7 +101,6 @@ impl<'a, T> Roots<'a, T> {
             ledger.all_announced();
         }
         roots.announced += pulled as u64;
-        roots.chunk = (2 * size).min(LARGEST_CHUNK);
         // Taken from the back, so that roots run in their order.
         into.reverse();
         Announced::Some
@@ -108,14 +111,15 @@ impl<'a, T> Roots<'a, T> {
 mod tests {
     use super::*;
 
-    const N_ROOTS: u64 = 1000;
+    const N_ROOTS: u64 = 10_000;
     const N_WORKERS: usize = 3;
 
-    /// The roots, chunk by chunk, each in the order in which its worker takes them.
-    fn chunks(roots: impl Iterator<Item = u64> + Send) -> Vec<Vec<u64>> {
+    /// The roots of a space of so many tasks, chunk by chunk, each in the order in which its worker takes
+    /// them.
+    fn chunks(n_tasks: u64, roots: impl Iterator<Item = u64> + Send) -> Vec<Vec<u64>> {
         let (roots, ledger) = (
             Mutex::new(Roots::new(roots)),
-            Ledger::new(N_WORKERS, N_ROOTS, false),
+            Ledger::new(N_WORKERS, n_tasks, false),
         );
         let mut chunks = Vec::new();
         loop {
@@ -135,8 +139,8 @@ mod tests {
     fn chunks_grow_and_shrink_again_whether_or_not_the_space_knows_how_many_roots_are_left() {
         let mut next = 0..N_ROOTS;
         for chunks in [
-            chunks(0..N_ROOTS),
-            chunks(std::iter::from_fn(|| next.next())),
+            chunks(N_ROOTS, 0..N_ROOTS),
+            chunks(N_ROOTS, std::iter::from_fn(|| next.next())),
         ] {
             assert!(chunks.concat().into_iter().eq(0..N_ROOTS), "in their order");
             let mut left = N_ROOTS as usize;
@@ -150,7 +154,20 @@ mod tests {
                 left -= chunk.len();
             }
             let largest = chunks.iter().map(Vec::len).max();
-            assert!(chunks[0].len() == 1 && largest > Some(LARGEST_CHUNK / 2));
+            assert!(chunks[0].len() == 1 && largest == Some(LARGEST_CHUNK));
+        }
+    }
+
+    /// A hundred long chains of many tasks, on hundreds of workers, would run on a few.
+    #[test]
+    fn where_few_of_many_tasks_are_roots_nobody_pulls_many_more_than_others() {
+        let mut next = 0..N_ROOTS;
+        let chunks = chunks(1000 * N_ROOTS, std::iter::from_fn(|| next.next()));
+        let mut pulled = 0;
+        for chunk in &chunks {
+            let had = pulled / N_WORKERS;
+            assert!(chunk.len() <= had / 16 + 1, "{} after {had}", chunk.len());
+            pulled += chunk.len();
         }
     }
 }

@@ -59,8 +59,10 @@ pub struct Costs {
     pub receive: Duration,
     /// How long a way is busy after each message (g).
     pub gap: Duration,
-    /// A packet is copied by its sender and by its receiver, so many bytes a second; data are not.
+    /// A packet is copied by its sender and by its receiver, so many bytes a second.
     pub copied_bytes_per_second: f64,
+    /// Data are, too: where processors carry them, as through the memory of a host.
+    pub data_copied_bytes_per_second: f64,
 }
 
 impl Default for Costs {
@@ -71,6 +73,7 @@ impl Default for Costs {
             receive: Duration::ZERO,
             gap: Duration::ZERO,
             copied_bytes_per_second: f64::INFINITY,
+            data_copied_bytes_per_second: f64::INFINITY,
         }
     }
 }
@@ -105,9 +108,13 @@ impl Cluster {
 }
 
 impl Costs {
-    /// The time that a packet of so many bytes is copied, in nanoseconds; none for data.
-    pub(super) fn copying(&self, bytes: Option<usize>) -> u64 {
-        bytes.map_or(0, |bytes| carried(bytes, self.copied_bytes_per_second))
+    /// How long so many bytes are copied at each end, in nanoseconds.
+    pub(super) fn copying(&self, is_packet: bool, bytes: usize) -> u64 {
+        let rate = match is_packet {
+            true => self.copied_bytes_per_second,
+            false => self.data_copied_bytes_per_second,
+        };
+        carried(bytes, rate)
     }
 }
 

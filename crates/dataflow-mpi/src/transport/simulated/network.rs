@@ -139,13 +139,21 @@ enum Body {
     Blank(usize),
 }
 
+impl Body {
+    fn len(&self) -> usize {
+        match self {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Blank(length) => *length,
+        }
+    }
+}
+
 impl Delivery {
     /// A number for it, another than any actor's.
     pub fn digest(&self) -> u64 {
         let (kind, length) = match &self.letter {
             Letter::Packet(_, bytes) => (1, bytes.len()),
-            Letter::Data(_, tag, Body::Bytes(bytes)) => (2 + 4 * u64::from(*tag), bytes.len()),
-            Letter::Data(_, tag, Body::Blank(length)) => (2 + 4 * u64::from(*tag), *length),
+            Letter::Data(_, tag, body) => (2 + 4 * u64::from(*tag), body.len()),
             Letter::Part(_, length) => (0, *length),
         };
         let ends = u64::from(self.from.0) << 20 ^ u64::from(self.to.0);
@@ -289,7 +297,7 @@ impl State {
         };
         let is_packet = matches!(delivery.letter, Letter::Packet(..));
         let costs = weather.cluster.costs(from, to);
-        let copying = costs.copying(is_packet.then_some(bytes));
+        let copying = costs.copying(is_packet, bytes);
         let goes = self.owe(by, nanos(costs.send) + copying);
         let times = self.network.times(weather, goes, &delivery, bytes, jitter);
         let Times { left, arrives, .. } = times;
@@ -378,14 +386,15 @@ impl Simulated {
     fn take_letter(&self, mut state: MutexGuard<'_, State>) -> Option<Letter> {
         let end = &mut state.network.ends[self.rank.0 as usize];
         let letter = end.mail.pop_front()?;
-        let (from, packet) = match &letter {
-            Letter::Packet(from, bytes) => (*from, Some(bytes.len())),
-            Letter::Data(from, ..) => (*from, None),
+        let (from, is_packet, bytes) = match &letter {
+            Letter::Packet(from, bytes) => (*from, true, bytes.len()),
+            Letter::Data(from, _, body) => (*from, false, body.len()),
             Letter::Part(..) => return Some(letter),
         };
         let costs = self.world.weather().cluster.costs(from, self.rank);
         let by = actor_of(&self.world);
-        state.owe(by, nanos(costs.receive) + costs.copying(packet));
+        let copying = costs.copying(is_packet, bytes);
+        state.owe(by, nanos(costs.receive) + copying);
         Some(letter)
     }
 }

@@ -1,0 +1,34 @@
+//! Blackscholes: each option 500 times, in blocks of 1024, as paper 004 has it.
+
+#[path = "../../../examples/applications/blackscholes/options.rs"]
+#[allow(dead_code)]
+mod options;
+#[path = "../../../examples/applications/blackscholes/price.rs"]
+#[allow(dead_code)]
+mod price;
+#[path = "../../../examples/applications/blackscholes/space.rs"]
+#[allow(dead_code)]
+mod space;
+#[path = "../../../examples/applications/vector/mod.rs"]
+#[allow(dead_code)]
+mod vector;
+
+use super::{HOSTS, Outcome, Row, cli, row, variant};
+use options::Options;
+use price::Formula;
+use space::{Pricing, Task};
+
+pub fn row_of(count: usize) -> Outcome<Row> {
+    let (nb, repeats) = (1024, 500);
+    let title = format!("blackscholes, {count} options, {repeats} times");
+    row(title, 0.95, move |part| {
+        let options = Options::of_parsec(count);
+        let space = Pricing::<f64>::new(&options, nb, Formula::Exact, repeats, HOSTS as usize);
+        let priced = |task| match task {
+            Task::Price { b } => nb.min(count - b as usize * nb),
+            Task::Gather { .. } => 0,
+        };
+        let bytes = |task, _| (priced(task) * size_of::<f64>()) as u64;
+        part.of(&space, &bytes, &|task| (priced(task) * repeats) as f64)
+    })
+}
