@@ -16,7 +16,6 @@
 //! under `benches/papers/`; a question and its answer in `run.rs`; machines in `machine.rs`.
 
 #[path = "../examples/cli/mod.rs"]
-#[allow(dead_code, reason = "the applications' own flags")]
 mod cli;
 #[path = "papers/dague.rs"]
 mod dague;
@@ -50,12 +49,14 @@ mod sphere;
 mod thyme;
 #[path = "../examples/variant/mod.rs"]
 mod variant;
+#[path = "../examples/applications/vector/mod.rs"]
+mod vector;
 #[path = "papers/wide.rs"]
 mod wide;
 #[path = "overlap/world.rs"]
 mod world;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use figure::Figure;
 use machine::Machine;
 use std::path::PathBuf;
@@ -111,8 +112,8 @@ enum What {
     /// Paper 003: what graphs hide of their communication
     #[command(name = "003")]
     Thyme {
-        /// jacobi3d, matmul, nas_ft, shallow_water [default: all]
-        applications: Vec<String>,
+        /// [default: all]
+        applications: Vec<thyme::Name>,
     },
     /// Paper 004: speed-ups on CyTera
     #[command(name = "004")]
@@ -282,7 +283,7 @@ impl Arguments {
         Ok(())
     }
 
-    fn thyme(&self, applications: &[String]) -> Outcome {
+    fn thyme(&self, applications: &[thyme::Name]) -> Outcome {
         self.introduce(&Machine::named("thyme")?);
         if !self.json {
             println!(
@@ -290,23 +291,16 @@ impl Arguments {
             );
             println!("|---|---|---|---|---|---|---|---|");
         }
-        let wanted =
-            |name: &str| applications.is_empty() || applications.iter().any(|own| own == name);
-        if let Some(unknown) = applications
-            .iter()
-            .find(|name| !thyme::names().contains(&&***name))
-        {
-            thyme::application(unknown, self.quick)?;
-        }
-        for (name, published) in thyme::PUBLISHED {
-            if !wanted(name) {
-                continue;
-            }
-            let application = thyme::application(name, self.quick)?;
+        let names = match applications {
+            [] => thyme::Name::value_variants(),
+            some => some,
+        };
+        for name in names {
+            let application = name.application(self.quick)?;
             let row = thyme::row(&application)?;
             match self.json {
-                true => println!("{}", row.json(&application.title(), published)),
-                false => println!("{}", row.cells(&application.title(), published)),
+                true => println!("{}", row.json(&application.title(), name.published())),
+                false => println!("{}", row.cells(&application.title(), name.published())),
             }
         }
         Ok(())

@@ -261,8 +261,8 @@ impl<'a, T: Scalar> Factors<'a, T> {
     }
 }
 
-/// Whether only a simulation was asked for: of a factorisation without row swaps, which knows its messages
-/// before it knows the matrix.
+/// Whether only a simulation was asked for. How many rows are swapped depends on the matrix: what is told is
+/// what to expect of a random one.
 fn is_simulated<T: Scalar>(
     layout: Layout,
     settings: &Settings<Own>,
@@ -271,15 +271,20 @@ fn is_simulated<T: Scalar>(
     if settings.simulate.is_none() {
         return Ok(false);
     }
-    if settings.own.pivoting != Pivoting::None {
+    let pivoting = settings.own.pivoting;
+    if !matches!(pivoting, Pivoting::Partial | Pivoting::None) {
         return Err(Failure::refused(
-            "--simulate: how much rows that are swapped send depends on the matrix; --pivoting none does not",
+            "--simulate: only with --pivoting partial and none is it known what tasks send",
         ));
+    }
+    if pivoting == Pivoting::Partial {
+        outcome.say("bytes of swapped rows are those to expect of a random matrix");
     }
     let lu = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
     let pivots = Pivots::new(&lu);
-    is_simulated_only(settings, outcome, move |simulator| {
-        simulator.hear(&Unpivoted::new(&lu, &pivots, Backend::Auto)?)
+    is_simulated_only(settings, outcome, move |simulator| match pivoting {
+        Pivoting::None => simulator.hear(&Unpivoted::new(&lu, &pivots, Backend::Auto)?),
+        _ => simulator.hear(&Factor::new(&lu, &pivots, Backend::Auto)?),
     })
 }
 

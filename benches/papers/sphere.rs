@@ -23,15 +23,12 @@ mod sequence;
 #[path = "../../examples/applications/shallow_water/space.rs"]
 #[allow(dead_code)]
 mod space;
-#[path = "../../examples/applications/vector/mod.rs"]
-#[allow(dead_code)]
-mod vector;
 #[path = "../../examples/applications/shallow_water/weights.rs"]
 #[allow(dead_code)]
 mod weights;
 
 use super::world::Outcome;
-use super::{cli, variant};
+use super::{cli, variant, vector};
 use block::{Block, Physics};
 use cases::State;
 use dataflow::Runtime;

@@ -24,6 +24,7 @@ use super::machine::Machine;
 use super::variant::{Base, Ideal, Rounds, Step};
 use super::world::Outcome;
 use super::{cli, sphere, variant};
+use clap::ValueEnum;
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;
 use dataflow::simulate::{self, Stage};
@@ -46,27 +47,35 @@ pub trait Application: Send + Sync {
     fn play(&self, part: &Part<'_>) -> Outcome<Duration>;
 }
 
-/// The application of that name, and what Fig. 1 says of it.
-pub fn application(name: &str, quick: bool) -> Outcome<Arc<dyn Application>> {
-    Ok(match name {
-        "jacobi3d" => Arc::new(jacobi3d::Sweeps::new(quick)?),
-        "matmul" => Arc::new(matmul::Product::new(quick)?),
-        "nas_ft" => Arc::new(nas_ft::Exchange::new(quick)),
-        "shallow_water" => Arc::new(shallow_water::Waves::new(quick)?),
-        _ => return Err(format!("{name} is none of {}", names().join(", ")).into()),
-    })
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Name {
+    Jacobi3d,
+    Matmul,
+    NasFt,
+    ShallowWater,
 }
 
-/// All applications, and which share of communication is hidden in the paper.
-pub const PUBLISHED: [(&str, &str); 4] = [
-    ("jacobi3d", "43–78 %, 10–80 %"),
-    ("matmul", "61–93 %"),
-    ("nas_ft", "37–65 %"),
-    ("shallow_water", ""),
-];
+impl Name {
+    /// At the paper's size, or smaller.
+    pub fn application(self, quick: bool) -> Outcome<Arc<dyn Application>> {
+        Ok(match self {
+            Name::Jacobi3d => Arc::new(jacobi3d::Sweeps::new(quick)?),
+            Name::Matmul => Arc::new(matmul::Product::new(quick)?),
+            Name::NasFt => Arc::new(nas_ft::Exchange::new(quick)),
+            Name::ShallowWater => Arc::new(shallow_water::Waves::new(quick)?),
+        })
+    }
 
-pub fn names() -> Vec<&'static str> {
-    PUBLISHED.iter().map(|(name, _)| *name).collect()
+    /// Which share of communication is hidden in Fig. 1, on its machines.
+    pub fn published(self) -> &'static str {
+        match self {
+            Name::Jacobi3d => "43–78 %, 10–80 %",
+            Name::Matmul => "61–93 %",
+            Name::NasFt => "37–65 %",
+            Name::ShallowWater => "",
+        }
+    }
 }
 
 /// A rank's part in a play.

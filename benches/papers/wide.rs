@@ -11,7 +11,7 @@ mod swaptions;
 use super::machine::Machine;
 use super::sphere::{self, On, Sphere};
 use super::world::Outcome;
-use super::{cli, variant};
+use super::{cli, variant, vector};
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;
 use dataflow::simulate::{self, Stage};

@@ -34,7 +34,12 @@ impl Row {
 }
 
 /// The routines that are compared.
-const ROUTINES: [Routine; 3] = [Routine::Cholesky, Routine::Lu, Routine::Qr];
+const ROUTINES: [Routine; 4] = [
+    Routine::Cholesky,
+    Routine::Lu,
+    Routine::LuSwaps,
+    Routine::Qr,
+];
 
 impl Bench<'_> {
     /// Alone one rank on one worker and on all, and two ranks that are threads; else the ranks that there

@@ -5,7 +5,7 @@ use super::cli::simulated::Simulator;
 use dataflow::core::port::Memory;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::generate::PositiveDefinite;
+use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::linalg::product::{Gemm, Operand};
 use dataflow::linalg::qr::{Options, Reflectors};
@@ -21,19 +21,28 @@ pub enum Routine {
     Cholesky,
     /// Without row swaps.
     Lu,
+    /// With them: partial pivoting.
+    LuSwaps,
     /// Along a flat tree.
     Qr,
     Matmul,
 }
 
 impl Routine {
-    pub const ALL: [Routine; 4] = [Routine::Cholesky, Routine::Lu, Routine::Qr, Routine::Matmul];
+    pub const ALL: [Routine; 5] = [
+        Routine::Cholesky,
+        Routine::Lu,
+        Routine::LuSwaps,
+        Routine::Qr,
+        Routine::Matmul,
+    ];
 
-    /// As its example is called.
+    /// As its example is called, or the way in which it runs.
     pub fn name(self) -> &'static str {
         match self {
             Routine::Cholesky => "cholesky",
             Routine::Lu => "lu",
+            Routine::LuSwaps => "lu_swaps",
             Routine::Qr => "qr",
             Routine::Matmul => "matmul",
         }
@@ -43,7 +52,7 @@ impl Routine {
     pub fn default_order<T: Scalar>(self, n: usize) -> usize {
         match self {
             Routine::Cholesky => cholesky::default_tile_order::<T>(n),
-            Routine::Lu => lu::default_tile_order::<T>(n, n),
+            Routine::Lu | Routine::LuSwaps => lu::default_tile_order::<T>(n, n),
             Routine::Qr => qr::default_tile_order::<T>(n, n),
             Routine::Matmul => dataflow::linalg::product::default_tile_order::<T>(n),
         }
@@ -61,6 +70,7 @@ pub struct Work<T: Scalar> {
 enum Beside<T: Scalar> {
     Nothing,
     Pivots(lu::Pivots<T>),
+    Swaps(lu::Pivots<T>),
     Reflectors(Box<Reflectors<T>>),
     /// The other factor, and the product.
     Matrices(TiledMatrix<T>, TiledMatrix<T>),
@@ -113,6 +123,7 @@ impl<T: Scalar> Work<T> {
         let beside = match routine {
             Routine::Cholesky => Beside::Nothing,
             Routine::Lu => Beside::Pivots(lu::Pivots::new(&a)),
+            Routine::LuSwaps => Beside::Swaps(lu::Pivots::new(&a)),
             Routine::Qr => {
                 Beside::Reflectors(Box::new(Reflectors::new(&layout, Options::of_order(nb))))
             }
@@ -121,11 +132,16 @@ impl<T: Scalar> Work<T> {
         Ok(Work { backend, a, beside })
     }
 
-    /// Fills the matrices anew.
+    /// Fills the matrices anew; where rows are swapped, with one in which every row is as likely as any
+    /// other to be a pivot's.
     ///
     /// # Errors
     /// What running answers.
     pub fn fill(&self, runtime: &Runtime) -> Result<(), Failure> {
+        if let Beside::Swaps(_) = &self.beside {
+            self.a.fill(&Random::new(1), runtime)?;
+            return Ok(());
+        }
         let entries = PositiveDefinite::new(self.a.rows(), 1);
         self.a.fill(&entries, runtime)?;
         if let Beside::Matrices(b, c) = &self.beside {
@@ -144,6 +160,7 @@ impl<T: Scalar> Work<T> {
         let ran: Result<Report, LinalgError> = match &self.beside {
             Beside::Nothing => cholesky::Factor::new(a, backend)?.run(runtime),
             Beside::Pivots(pivots) => lu::Unpivoted::new(a, pivots, backend)?.run(runtime),
+            Beside::Swaps(pivots) => lu::Factor::new(a, pivots, backend)?.run(runtime),
             Beside::Reflectors(q) => qr::Factor::new(a, q, backend)?.run(runtime),
             Beside::Matrices(b, c) => self.product(b, c)?.run(runtime),
         };
@@ -159,6 +176,7 @@ impl<T: Scalar> Work<T> {
         match &self.beside {
             Beside::Nothing => to.hear(&cholesky::Factor::new(a, backend)?),
             Beside::Pivots(pivots) => to.hear(&lu::Unpivoted::new(a, pivots, backend)?),
+            Beside::Swaps(pivots) => to.hear(&lu::Factor::new(a, pivots, backend)?),
             Beside::Reflectors(q) => to.hear(&qr::Factor::new(a, q, backend)?),
             Beside::Matrices(b, c) => to.hear(&self.product(b, c)?),
         }

@@ -1,7 +1,6 @@
 //! What graphs hide of their communication where only the network can keep them from it.
 
 #[path = "../../examples/cli/mod.rs"]
-#[allow(dead_code)]
 mod cli;
 #[path = "../../benches/papers/machine.rs"]
 #[allow(dead_code)]
@@ -14,6 +13,8 @@ mod sphere;
 mod thyme;
 #[path = "../../examples/variant/mod.rs"]
 mod variant;
+#[path = "../../examples/applications/vector/mod.rs"]
+mod vector;
 #[path = "../../benches/papers/wide.rs"]
 #[allow(dead_code, reason = "the bench prints rows")]
 mod wide;
@@ -21,30 +22,30 @@ mod wide;
 #[allow(dead_code, reason = "the bench plays other spaces on it")]
 mod world;
 
-use thyme::{Row, application, row};
+use thyme::{Name, Row, row};
 
-fn played(name: &str) -> Row {
-    let row = row(&application(name, true).unwrap()).unwrap();
+fn played(name: Name) -> Row {
+    let row = row(&name.application(true).unwrap()).unwrap();
     let share = row.communication();
-    assert!((0.36..=0.42).contains(&share), "{name}: {row:?}");
+    assert!((0.36..=0.42).contains(&share), "{name:?}: {row:?}");
     row
 }
 
 #[test]
 fn sweeps_hide_most_of_what_is_left_after_their_start() {
-    let row = played("jacobi3d");
+    let row = played(Name::Jacobi3d);
     assert!(row.hidden() > 0.8, "{row:?}");
 }
 
 #[test]
 fn tiles_of_the_next_step_travel_while_this_one_is_multiplied() {
-    let row = played("matmul");
+    let row = played(Name::Matmul);
     assert!(row.hidden() > 0.9, "{row:?}");
 }
 
 #[test]
 fn waves_travel_while_blocks_inside_are_computed() {
-    let row = played("shallow_water");
+    let row = played(Name::ShallowWater);
     assert!(row.hidden() > 0.8, "{row:?}");
 }
 

@@ -284,6 +284,18 @@ fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
 }
 
 #[test]
+fn what_row_swaps_are_to_send_is_told_within_some_per_cent() {
+    let (of, flags) = ("lu --n 190 --nb 20", ["--json", "--ranks", "6"]);
+    let counted = run_of(of, &[&flags[..], &["--simulate", "counts"]].concat()).object();
+    let ran = run_of(of, &[&flags[..], &["--threads", "1"]].concat()).object();
+    for key in ["tasks", "messages", "activations"] {
+        assert_eq!(counted[key], ran[key], "{key}");
+    }
+    let [told, sent] = [&counted, &ran].map(|object| object["bytes"].as_f64().unwrap());
+    assert!((told / sent - 1.0).abs() < 0.05, "{told} of {sent}");
+}
+
+#[test]
 fn more_ranks_than_start_here_are_counted_and_what_they_would_hold() {
     let arguments = [
         "--simulate",
@@ -330,7 +342,8 @@ fn more_ranks_than_start_here_are_counted_and_what_they_would_hold() {
             "--grid",
             "2x2",
         ],
-        &["lu", "--simulate", "counts"],
+        &["lu", "--pivoting", "incremental", "--simulate", "counts"],
+        &["lu", "--pivoting", "tournament", "--simulate", "counts"],
         &["solve", "--simulate", "counts"],
     ] {
         assert_eq!(run(refused[0], &refused[1..]).status, 2, "{refused:?}");

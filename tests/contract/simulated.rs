@@ -216,7 +216,15 @@ fn wrong_costs_and_questions_are_refused() {
             "--ranks",
             "10001",
         ],
-        &["lu", "--simulate", "time", "--costs", &file],
+        &[
+            "lu",
+            "--pivoting",
+            "incremental",
+            "--simulate",
+            "time",
+            "--costs",
+            &file,
+        ],
         &[
             "matmul",
             "--simulate",

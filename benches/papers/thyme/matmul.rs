@@ -44,7 +44,7 @@ impl Application for Product {
         let answers = Steps::new([self.n; 3], NB, grid)?;
         let on_all = Distribution::BlockCyclic(self.grid);
         let layout = Layout::general(self.n, self.n, NB)?.distributed(on_all, part.rank())?;
-        let vacant = || TiledMatrix::<f64>::vacant(layout.clone(), Arc::new(Heap));
+        let vacant = || TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
         let [a, b, c] = [vacant(), vacant(), vacant()];
         let (a, b) = (Operand::plain(&a), Operand::plain(&b));
         let gemm = Gemm::new(1.0, a, b, 0.0, &c, Backend::Auto)?;

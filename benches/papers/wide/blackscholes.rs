@@ -9,11 +9,8 @@ mod price;
 #[path = "../../../examples/applications/blackscholes/space.rs"]
 #[allow(dead_code)]
 mod space;
-#[path = "../../../examples/applications/vector/mod.rs"]
-#[allow(dead_code)]
-mod vector;
 
-use super::{HOSTS, Outcome, Row, cli, row, variant};
+use super::{HOSTS, Outcome, Row, cli, row, variant, vector};
 use options::Options;
 use price::Formula;
 use space::{Pricing, Task};

@@ -12,11 +12,8 @@ mod random;
 #[path = "../../../examples/applications/swaptions/space.rs"]
 #[allow(dead_code)]
 mod space;
-#[path = "../../../examples/applications/vector/mod.rs"]
-#[allow(dead_code)]
-mod vector;
 
-use super::{HOSTS, Outcome, Row, row, variant};
+use super::{HOSTS, Outcome, Row, row, variant, vector};
 use contract::{Par, Swaption};
 use space::{Simulation, Task, default_chunk};
 

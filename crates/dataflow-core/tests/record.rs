@@ -533,7 +533,7 @@ fn of_those_made_ready_the_most_urgent_is_kept_where_the_lane_is_told_too() {
     assert_eq!(as_space, [1, 2]);
 }
 
-/// Of roots one is taken in hand, then two; a worker that has some looks for no others.
+/// Of roots one is pulled, then two that have priorities; a worker that has some looks for no others.
 #[test]
 fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
     let order = Mutex::new(Vec::new());
@@ -541,7 +541,7 @@ fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
     let (ran, store) = (&ran, Store::new("numbers", [0u64; 8]));
     let recorded = record("urgent", 1, |r| {
         let homes: Vec<_> = (0..8).map(|at| r.home(&store, at, Rank(0))).collect();
-        for (number, priority) in (0..8).zip([0, 0, 5, 0, 0, 0, 0, 0]) {
+        for (number, priority) in (0..8).zip([0, 1, 5, 0, 0, 0, 0, 0]) {
             let root = r.priority(priority);
             root.task(write(&homes[number as usize]), move |_| ran(number));
         }

@@ -1,14 +1,16 @@
 //! Weight: what tasks cost and what their outputs weigh, so that a run is counted before it is made.
 //!
 //! # Law
-//! Bytes are exactly those that travel: of tiles that are read in parts, these parts. Flops are LAPACK's
+//! Bytes are exactly those that travel: of tiles that are read in parts, these parts. Only how many rows LU
+//! swaps depends on the matrix: there bytes are those that are expected if each row is as likely as any
+//! other to be a pivot's, as in a random matrix. Flops are LAPACK's
 //! count of the kernel where there is one; for eliminations of tile QR the leading term, without what
 //! is spent on T.
 //!
 //! # Elsewhere
 //! Counting: [`counts`](dataflow_core::space::counts). The memory that a run takes: [`needs`](crate::needs).
 
-use crate::matrix::tile::{Format, Layout, Part};
+use crate::matrix::Part;
 use crate::scalar::Scalar;
 use crate::{cholesky, flops, lu, product, qr};
 use dataflow_core::prelude::*;
@@ -46,10 +48,8 @@ pub trait Weight: TaskSpace {
 }
 
 /// Bytes of a part of a tile.
-fn travels<T: Scalar>((rows, cols): (usize, usize), part: Part) -> u64 {
-    let format = Format::ColumnMajor;
-    let tile = Layout { rows, cols, format };
-    (tile.n_elements(part) * size_of::<T>()) as u64
+fn travels<T: Scalar>(shape: (usize, usize), part: Part) -> u64 {
+    part.bytes::<T>(shape)
 }
 
 /// Operations of a product with so many multiplications.
@@ -77,6 +77,16 @@ impl<T: Scalar> Weight for cholesky::Factor<'_, T> {
             Herk { m, k } => products::<T>(extent(m), extent(m) + 1, extent(k)) / 2.0,
             Gemm { m, n, k } => products::<T>(extent(m), extent(n), extent(k)),
         }
+    }
+}
+
+impl<T: Scalar> Weight for lu::Factor<'_, T> {
+    fn bytes(&self, task: Self::Task, flow: usize) -> u64 {
+        self.bytes_handed_on(task, flow)
+    }
+
+    fn flops(&self, task: Self::Task) -> f64 {
+        self.operations(task)
     }
 }
 

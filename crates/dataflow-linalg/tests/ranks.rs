@@ -8,9 +8,10 @@ mod ranks;
 #[path = "traffic/mod.rs"]
 mod traffic;
 
-use dataflow_core::port::{Context, Courier, Inline, Shuffled};
+use dataflow_core::port::{Context, Courier, Heap, Inline, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
+use dataflow_core::space::counts::Counting;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::cholesky::{Check, Factor, Inverse, factor, residual, substitution};
 use dataflow_linalg::kernel::{Backend, Op, Side};
@@ -23,8 +24,10 @@ use dataflow_linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Herk, Operand, Torus, TriangularOperand, trmm, trsm};
 use dataflow_linalg::qr::{self, Options, Reduction, Reflectors, Tree};
 use dataflow_linalg::scalar::{Scalar, c32, c64};
+use dataflow_linalg::weight::Weight;
 use ranks::{Crossed, on_ranks};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use traffic::{Loops, Read, extent, lower, whole};
 
 const N: usize = 50;
@@ -186,6 +189,40 @@ fn a_lookahead_changes_neither_bits_nor_what_crosses() {
                 let sent = |crossed: &Crossed| (crossed.data, crossed.bytes);
                 assert_eq!(sent(&crossed_too), sent(&crossed), "{of}");
             }
+        }
+    }
+}
+
+/// What LU with row swaps sends, counted before there is a matrix, and sent for a random one.
+fn told_and_sent((m, n, nb): (usize, usize, usize), (p, q): (u32, u32)) {
+    let of = format!("{m} x {n} on {p} x {q}");
+    let layout = Layout::general(m, n, nb).unwrap();
+    let (_, crossed) = on_ranks(p * q, (3, 2), |courier| {
+        let a = part::<f64>(layout, (p, q), courier.rank(), &Random::new(5));
+        let pivots = Pivots::new(&a);
+        let factor = lu::Factor::new(&a, &pivots, Backend::Faer).unwrap();
+        factor.run(&Context::new(&Inline).across(courier)).unwrap();
+    });
+    let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+    let layout = layout.distributed(grid, Rank(0)).unwrap();
+    let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+    let pivots = Pivots::new(&a);
+    let factor = lu::Factor::new(&a, &pivots, Backend::Faer).unwrap();
+    let bytes = |task, flow| factor.bytes(task, flow);
+    let counts = Counting::of(&factor, p * q).bytes(&bytes).count().unwrap();
+    let told = counts.sent();
+    assert_eq!(told.messages, crossed.data, "{of}");
+    let off = told.bytes as f64 / crossed.bytes as f64 - 1.0;
+    println!("{of}: {} bytes told, {off:+.4}", told.bytes);
+    // Of one small matrix.
+    assert!(off.abs() < 0.05, "{of}: {off:+.4}");
+}
+
+#[test]
+fn what_row_swaps_send_is_told_before_there_is_a_matrix() {
+    for grid in [(1, 2), (2, 1), (2, 2), (3, 2), (4, 1)] {
+        for shape in [(200, 200, 16), (150, 90, 16), (90, 150, 16)] {
+            told_and_sent(shape, grid);
         }
     }
 }

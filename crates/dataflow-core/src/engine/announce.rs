@@ -6,7 +6,7 @@
 //! (guided self-scheduling), so that nobody waits long for work that sits in another's chunk. Most
 //! spaces do not know how many of their tasks are roots: each of the last chunks is then a small part
 //! of what every worker has had. Roots with a priority go through the queues, where the most urgent is
-//! found.
+//! found and everybody finds it: of those more are pulled at once.
 //!
 //! One worker at a time asks the space for roots, which may take long (by default all tasks are
 //! looked at). The others do not wait for it: they take what is queued meanwhile.
@@ -66,6 +66,7 @@ pub(crate) struct Roots<'a, T> {
     /// `None` after the last.
     rest: Option<Box<dyn Source<T> + 'a>>,
     announced: u64,
+    chunk: usize,
 }
 
 impl<'a, T> Roots<'a, T> {
@@ -73,11 +74,17 @@ impl<'a, T> Roots<'a, T> {
         Roots {
             rest: Some(Box::new(roots)),
             announced: 0,
+            chunk: 1,
         }
     }
 
     /// Takes some in hand, the next one last: fewer towards the end.
-    pub fn pull(roots: &Mutex<Self>, ledger: &Ledger, into: &mut Chunk<T>) -> Announced {
+    pub fn pull(
+        roots: &Mutex<Self>,
+        ledger: &Ledger,
+        has_priority: impl Fn(&T) -> bool,
+        into: &mut Chunk<T>,
+    ) -> Announced {
         let mut roots = match roots.try_lock() {
             Ok(roots) => roots,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -91,10 +98,16 @@ impl<'a, T> Roots<'a, T> {
         let remain = ledger.count().saturating_sub(roots.announced);
         let remain = rest.left().map_or(remain, |n| remain.min(n as u64));
         let n_workers = ledger.n_workers() as u64;
-        let left = remain / (PART * n_workers) + 1;
-        let pulled = roots.announced / (PART_OF_PULLED * n_workers) + 1;
-        let size = LARGEST_CHUNK.min(left.min(pulled) as usize);
-        rest.pull(size, into);
+        let fair = remain / (PART * n_workers) + 1;
+        let mut size = roots.chunk.min(fair as usize);
+        roots.chunk = (2 * size).min(LARGEST_CHUNK);
+        let to_keep = roots.announced / (PART_OF_PULLED * n_workers) + 1;
+        let to_keep = size.min(to_keep as usize);
+        rest.pull(to_keep, into);
+        match into.iter().any(has_priority) {
+            true => rest.pull(size - to_keep, into),
+            false => size = to_keep,
+        }
         let pulled = into.len();
         if pulled < size {
             roots.rest = None;
@@ -116,7 +129,11 @@ mod tests {
 
     /// The roots of a space of so many tasks, chunk by chunk, each in the order in which its worker takes
     /// them.
-    fn chunks(n_tasks: u64, roots: impl Iterator<Item = u64> + Send) -> Vec<Vec<u64>> {
+    fn chunks(
+        n_tasks: u64,
+        roots: impl Iterator<Item = u64> + Send,
+        has_priority: bool,
+    ) -> Vec<Vec<u64>> {
         let (roots, ledger) = (
             Mutex::new(Roots::new(roots)),
             Ledger::new(N_WORKERS, n_tasks, false),
@@ -124,7 +141,7 @@ mod tests {
         let mut chunks = Vec::new();
         loop {
             let mut chunk = Chunk::new();
-            match Roots::pull(&roots, &ledger, &mut chunk) {
+            match Roots::pull(&roots, &ledger, |_| has_priority, &mut chunk) {
                 Announced::Some => chunks.push(chunk.into_iter().rev().collect()),
                 Announced::AllBefore => break,
                 Announced::ByAnother => unreachable!("there is no other"),
@@ -137,10 +154,12 @@ mod tests {
     /// Whoever has pulled the last large chunk would run it alone.
     #[test]
     fn chunks_grow_and_shrink_again_whether_or_not_the_space_knows_how_many_roots_are_left() {
-        let mut next = 0..N_ROOTS;
+        let mut next = [0..N_ROOTS, 0..N_ROOTS];
+        let [first, second] = &mut next;
         for chunks in [
-            chunks(N_ROOTS, 0..N_ROOTS),
-            chunks(N_ROOTS, std::iter::from_fn(|| next.next())),
+            chunks(N_ROOTS, 0..N_ROOTS, false),
+            chunks(N_ROOTS, std::iter::from_fn(|| first.next()), false),
+            chunks(N_ROOTS, std::iter::from_fn(|| second.next()), true),
         ] {
             assert!(chunks.concat().into_iter().eq(0..N_ROOTS), "in their order");
             let mut left = N_ROOTS as usize;
@@ -162,7 +181,7 @@ mod tests {
     #[test]
     fn where_few_of_many_tasks_are_roots_nobody_pulls_many_more_than_others() {
         let mut next = 0..N_ROOTS;
-        let chunks = chunks(1000 * N_ROOTS, std::iter::from_fn(|| next.next()));
+        let chunks = chunks(1000 * N_ROOTS, std::iter::from_fn(|| next.next()), false);
         let mut pulled = 0;
         for chunk in &chunks {
             let had = pulled / N_WORKERS;

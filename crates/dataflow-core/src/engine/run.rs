@@ -118,7 +118,9 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 
     fn announce(&self, seat: &mut At<'_, S>) -> Announced {
         let roots = &mut seat.hand.roots;
-        let announced = super::announce::Roots::pull(&self.roots, &self.common.ledger, roots);
+        let has_priority = |&root: &S::Task| self.space.priority(root) != 0;
+        let ledger = &self.common.ledger;
+        let announced = super::announce::Roots::pull(&self.roots, ledger, has_priority, roots);
         if announced == Announced::Some {
             self.place_roots(seat);
         }

@@ -96,7 +96,7 @@ impl<T: Scalar> Factor<'_, T> {
     }
 
     /// Rows of the matrix from tile row k on.
-    fn rows_from(&self, k: u32) -> usize {
+    pub(super) fn rows_from(&self, k: u32) -> usize {
         self.a.rows() - self.a.row_range(k as usize).start
     }
 

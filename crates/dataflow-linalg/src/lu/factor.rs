@@ -48,11 +48,11 @@ task_names! {
 use Task::{Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update};
 
 /// The tile that a task overwrites; of the panel its own stack of rows.
-const TILE: usize = 0;
+pub(super) const TILE: usize = 0;
 /// Panel: the row swaps.
-const PIVOTS: usize = 1;
+pub(super) const PIVOTS: usize = 1;
 /// Panel: stacks of rows of other ranks, as they come; then as they go back.
-const OTHERS: usize = 2;
+pub(super) const OTHERS: usize = 2;
 /// Scatter: the stack of rows that the panel has factored; of the diagonal tile its L, alone.
 const STACK: usize = 1;
 const MADE_TRIANGLE: usize = 2;
@@ -64,7 +64,7 @@ const TOP_SWAPS: usize = 1;
 /// Top: the diagonal tile of L.
 const TRIANGLE: usize = 2;
 /// Top: the rows that rise from each row of ranks, then those that fall to each.
-const RISEN: usize = 3;
+pub(super) const RISEN: usize = 3;
 /// Update: the panel tile in the row of the tile, the tile of U in its column, rows that fall.
 const LEFT: usize = 1;
 const UPPER: usize = 2;
@@ -244,7 +244,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     }
 
     /// The flow of Rise by which the rows that rise go.
-    fn risen(&self) -> usize {
+    pub(super) fn risen(&self) -> usize {
         FIRST_ROWS + self.rows.most()
     }
 

@@ -43,6 +43,7 @@ mod solve;
 mod tournament;
 mod trust;
 mod unpivoted;
+mod weighed;
 
 pub use check::{Check, CheckTask, residual};
 pub use exchanges::Exchanges;

@@ -81,6 +81,15 @@ pub enum Part {
     UpperBlocks,
 }
 
+impl Part {
+    /// Bytes of this part of a `rows × cols` tile.
+    pub(crate) fn bytes<T>(self, (rows, cols): (usize, usize)) -> u64 {
+        let format = Format::ColumnMajor;
+        let tile = Layout { rows, cols, format };
+        (tile.n_elements(self) * size_of::<T>()) as u64
+    }
+}
+
 /// Where the elements of a `rows × cols` tile lie: the one place that knows the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {

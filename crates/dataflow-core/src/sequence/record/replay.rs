@@ -130,7 +130,9 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
 
     /// Roots that have a priority, or belong elsewhere, are queued.
     fn announce<'f>(&'f self, seat: &mut At<'_, 'f, D>) -> Announced {
-        let announced = Roots::pull(&self.roots, &self.common.ledger, &mut seat.hand.roots);
+        let has_priority = |&root: &u32| self.task(root).priority != 0;
+        let (ledger, roots) = (&self.common.ledger, &mut seat.hand.roots);
+        let announced = Roots::pull(&self.roots, ledger, has_priority, roots);
         let is_queued =
             |&root: &u32| self.task(root).priority != 0 || self.goes_elsewhere(root, seat);
         if seat.hand.roots.iter().any(is_queued) {

@@ -1,0 +1,146 @@
+//! Weighed: what the tasks of LU with row swaps cost, and what they send where every row is as likely as
+//! any other to be the next pivot's.
+//!
+//! # Law
+//! Which tasks there are and who sends to whom does not depend on the matrix; how many rows a step moves
+//! does. Of R rows from a panel on h go to the top, each with probability h/R; as many fall into the places
+//! of those from below. With partial pivoting that is what a random matrix sends, within some per cent
+//! where it is small; a tournament sends less, by a sixth where each of its groups is a tile.
+
+use super::factor::Task::{
+    Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update,
+};
+use super::factor::{Factor, OTHERS, PIVOTS, RISEN, TILE, Task};
+use super::numbered::stored_width;
+use super::tournament::SEATS;
+use crate::flops;
+use crate::matrix::Part;
+use crate::scalar::Scalar;
+
+impl<T: Scalar> Factor<'_, T> {
+    /// Bytes of what a task hands on through a flow.
+    pub(crate) fn bytes_handed_on(&self, task: Task, flow: usize) -> u64 {
+        let tile = |m: u32, n: u32| Part::Whole.bytes::<T>(self.shape(m, n));
+        match task {
+            Begin { m, n } | Update { m, n, .. } => tile(m, n),
+            Scatter { m, k } if flow == TILE => tile(m, k),
+            Top { n, k } if flow == TILE => tile(k, n),
+            Scatter { k, .. } => Part::UnitLower.bytes::<T>(self.shape(k, k)),
+            Settle { .. } => 0,
+            Panel { k } if flow == PIVOTS => self.swaps_bytes(k),
+            Order { n } => self.words_bytes(self.rows_from(n + 1) as f64),
+            _ => (self.rows_on_their_way(task, flow) * size_of::<T>() as f64).round() as u64,
+        }
+    }
+
+    /// Floating-point operations of a task.
+    pub(crate) fn operations(&self, task: Task) -> f64 {
+        let product = |rows, cols, sum| flops::gemm::<T>(rows, cols, sum) as f64;
+        let (rows, cols) = (|m: u32| self.shape(m, 0).0, |n: u32| self.shape(0, n).1);
+        let panel = |rows: usize, k: u32| flops::getrf::<T>(rows, cols(k)) as f64;
+        match task {
+            Gather { r, k } if self.tournament => panel(self.group_rows(r, k), k),
+            Merge { k, .. } => panel(2 * cols(k), k),
+            Panel { k } if self.tournament => panel(2 * self.height(k), k),
+            Panel { k } => panel(self.rows_from(k), k),
+            Scatter { m, k } if self.tournament && m != k => {
+                product(rows(m), cols(k), cols(k)) / 2.0
+            }
+            Top { n, k } => product(self.height(k), cols(n), self.height(k)) / 2.0,
+            Update { m, n, k } => product(rows(m), cols(n), self.height(k)),
+            _ => 0.0,
+        }
+    }
+
+    fn shape(&self, m: u32, n: u32) -> (usize, usize) {
+        (self.a.tile_rows(m as usize), self.a.tile_cols(n as usize))
+    }
+
+    /// Rows that go to the top in step k.
+    fn height(&self, k: u32) -> usize {
+        self.rows_from(k).min(self.shape(k, k).1)
+    }
+
+    /// Rows of panel k that are gathered together in group r.
+    fn group_rows(&self, r: u32, k: u32) -> usize {
+        let tiles = self.groups.tiles(r, k);
+        tiles.map(|m| self.shape(m, k).0).sum()
+    }
+
+    /// Elements of the rows, in stacks or one by one, that a task hands on through a flow.
+    fn rows_on_their_way(&self, task: Task, flow: usize) -> f64 {
+        let width = |n: u32| self.shape(0, n).1;
+        match task {
+            Gather { r, k } if self.tournament => {
+                let winners = self.group_rows(r, k).min(width(k));
+                (winners * stored_width(width(k))) as f64
+            }
+            Gather { r, k } => (self.group_rows(r, k) * width(k)) as f64,
+            Merge { k, .. } => (width(k) * stored_width(width(k))) as f64,
+            Panel { k } if self.tournament => self.seat_elements(k, flow),
+            Panel { k } => {
+                let others = self.rows.p - 1;
+                let distance = match flow.checked_sub(OTHERS) {
+                    Some(at) => at as u32 % others.max(1) + 1,
+                    None => 0,
+                };
+                (self.group_rows(k + distance, k) * width(k)) as f64
+            }
+            Rise { r, n, k } => self.touched(r, k) * width(n) as f64,
+            Top { n, k } => match flow.checked_sub(RISEN + self.rows.p as usize) {
+                Some(r) => self.touched(r as u32, k) * stored_width(width(n)) as f64,
+                None => 0.0, // a row of ranks without tiles, from which nothing came
+            },
+            Leave { r, n } => match flow.checked_sub(self.risen()) {
+                Some(to) => {
+                    let below = |r| self.rows_below(r, n + 1);
+                    let all = self.rows_from(n + 1).max(1) as f64;
+                    below(r) * below(to as u32) / all * width(n) as f64
+                }
+                None => 0.0,
+            },
+            _ => 0.0,
+        }
+    }
+
+    /// Elements of a seat: the factors of the winners, and behind them the rows that fall.
+    fn seat_elements(&self, k: u32, flow: usize) -> f64 {
+        let (height, width) = (self.height(k) as f64, self.shape(k, k).1);
+        let fallen = self.touched(k + flow.saturating_sub(SEATS) as u32, k);
+        // Whole columns: half a one more on average.
+        let behind = (1.0 + fallen * stored_width(width) as f64) / height + 0.5;
+        height * (width as f64 + behind)
+    }
+
+    /// Rows of rank row `r` in the tiles from row `first` on.
+    fn rows_below(&self, r: u32, first: u32) -> f64 {
+        let tiles = self.rows.tiles(r, first);
+        tiles.map(|m| self.shape(m, 0).0 as f64).sum()
+    }
+
+    /// How many rows of rank row `r` leave their tiles below the top for it in step k.
+    fn touched(&self, r: u32, k: u32) -> f64 {
+        let height = self.height(k);
+        let all = self.rows_below(r, k);
+        let top = if self.rows.owner(k) == self.rows.owner(r) {
+            height as f64
+        } else {
+            0.0
+        };
+        (all - top).max(0.0) * height as f64 / self.rows_from(k) as f64
+    }
+
+    /// Bytes of the swaps of panel k: two counts, two lists for the top and two for the rows below.
+    fn swaps_bytes(&self, k: u32) -> u64 {
+        let height = self.height(k) as f64;
+        let rows = self.rows_from(k) as f64;
+        let below = height * (rows - height) / rows;
+        self.words_bytes(2.0 + 2.0 * height + 2.0 * below)
+    }
+
+    /// Bytes of so many numbers in a tile of elements.
+    fn words_bytes(&self, words: f64) -> u64 {
+        let bytes = (words * size_of::<u32>() as f64).round() as u64;
+        bytes.next_multiple_of(size_of::<T>() as u64)
+    }
+}
