@@ -257,16 +257,22 @@ fn what_is_measured_here_is_a_file_that_simulations_read() {
     let small = ["--orders", "24", "--tiles", "3", "--repeat", "2", "--json"];
     let compare = ["--compare", "--sizes", "48,72", "--costs", &file];
     let told = run("calibrate", &[&small[..], &compare].concat()).done();
-    // Three routines and two sizes; one worker, all workers (if there are more), and two ranks.
+    // Four routines and two sizes; one worker, all workers (if there are more), and two ranks.
     let rows = told["rows"].as_array().unwrap();
-    assert!(rows.len() == 18 || rows.len() == 12, "{told}");
+    assert!(rows.len() == 24 || rows.len() == 16, "{told}");
     for row in rows {
         assert!(row["simulated_seconds"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["measured_seconds"].as_f64().unwrap() > 0.0, "{row}");
     }
     let costs: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let kernels = costs["kernels"].as_array().unwrap();
-    for (graph, class) in [("cholesky", "Gemm"), ("qr", "Tpmqrt"), ("gemm", "Update")] {
+    for (graph, class) in [
+        ("cholesky", "Gemm"),
+        ("lu", "Below"),
+        ("lu", "Panel"),
+        ("qr", "Tpmqrt"),
+        ("gemm", "Update"),
+    ] {
         let mut own = kernels
             .iter()
             .filter(|kernel| kernel["graph"] == graph && kernel["class"] == class);
