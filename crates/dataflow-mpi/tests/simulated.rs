@@ -151,6 +151,47 @@ fn ranks_of_one_host_share_its_ways_and_reach_each_other_through_memory() {
     assert_eq!(over, [micros(105), micros(205)], "over the network");
 }
 
+/// Rank 0 sends something that rank 1 makes room for and waits for: when it has come, and when each is
+/// through with it.
+fn moved(
+    costs: Costs,
+    bytes_per_second: f64,
+    send: fn(&mut Simulated),
+    make_room: fn(&mut Simulated),
+) -> Vec<[Duration; 2]> {
+    let cluster = Cluster {
+        costs,
+        ..Cluster::default()
+    };
+    let world = World::new(Weather {
+        cluster,
+        bytes_per_second,
+        ..Weather::default()
+    });
+    let ends = Mutex::new(world.connect(2));
+    let inside = world.clone();
+    let times = world.run(2, move |rank| {
+        let mut transport = ends.lock().unwrap().remove(0);
+        let host = inside.host(rank);
+        if rank == Rank(0) {
+            send(&mut transport);
+            assert_eq!(host.now(), Duration::ZERO, "its time passes when it rests");
+            spend(Duration::ZERO);
+            return [host.now(); 2];
+        }
+        make_room(&mut transport);
+        let bell = transport.bell(&*host).unwrap();
+        let has_come = |event| matches!(event, Some(Event::Packet { .. } | Event::Data { .. }));
+        while !has_come(transport.poll()) {
+            bell.wait(None);
+        }
+        let came = host.now();
+        spend(Duration::ZERO);
+        [came, host.now()]
+    });
+    times.unwrap()
+}
+
 #[test]
 fn packets_are_copied_at_both_ends_by_whoever_moves_them() {
     let costs = Costs {
@@ -159,36 +200,11 @@ fn packets_are_copied_at_both_ends_by_whoever_moves_them() {
         copied_bytes_per_second: 1e9,
         ..Costs::default()
     };
-    let cluster = Cluster {
-        costs,
-        ..Cluster::default()
-    };
-    let world = World::new(Weather {
-        cluster,
-        ..Weather::default()
-    });
-    let ends = Mutex::new(world.connect(2));
-    let inside = world.clone();
-    let times = world.run(2, move |rank| {
-        let mut transport = ends.lock().unwrap().remove(0);
-        let host = inside.host(rank);
-        if rank == Rank(0) {
-            transport.send(Rank(1), vec![0; 1000]);
-            assert_eq!(host.now(), Duration::ZERO, "its time passes when it rests");
-            spend(Duration::ZERO);
-            return [host.now(); 2];
-        }
-        let bell = transport.bell(&*host).unwrap();
-        while !matches!(transport.poll(), Some(Event::Packet { .. })) {
-            bell.wait(None);
-        }
-        let came = host.now();
-        spend(Duration::ZERO);
-        [came, host.now()]
-    });
+    let send = |transport: &mut Simulated| transport.send(Rank(1), vec![0; 1000]);
+    let times = moved(costs, 10e9, send, |_| ());
     // 1 µs and 1 of copying, 0.1 on the way, 5 of latency; then 2 and 1 of copying.
     let expected = [[micros(2); 2], [nanos(7_100), nanos(10_100)]];
-    assert_eq!(times.unwrap(), expected);
+    assert_eq!(times, expected);
 }
 
 #[test]
@@ -197,39 +213,17 @@ fn data_are_copied_at_both_ends_where_processors_carry_them() {
         data_copied_bytes_per_second: 1e9,
         ..Costs::default()
     };
-    let cluster = Cluster {
-        costs,
-        ..Cluster::default()
+    let send = |transport: &mut Simulated| {
+        let load = Load::Packed(vec![0; 4000].into());
+        transport.send_data(Rank(1), 3, load.part(0..4000));
     };
-    let world = World::new(Weather {
-        cluster,
-        bytes_per_second: 1e15,
-        ..Weather::default()
-    });
-    let ends = Mutex::new(world.connect(2));
-    let inside = world.clone();
-    let times = world.run(2, move |rank| {
-        let mut transport = ends.lock().unwrap().remove(0);
-        let host = inside.host(rank);
-        if rank == Rank(0) {
-            let load = Load::Packed(vec![0; 4000].into());
-            transport.send_data(Rank(1), 3, load.part(0..4000));
-            spend(Duration::ZERO);
-            return [host.now(); 2];
-        }
+    let make_room = |transport: &mut Simulated| {
         let (block, range) = (Heap.allocate(4000), 0..4000);
         transport.receive(Rank(0), 3, Room { block, range });
-        let bell = transport.bell(&*host).unwrap();
-        while !matches!(transport.poll(), Some(Event::Data { .. })) {
-            bell.wait(None);
-        }
-        let came = host.now();
-        spend(Duration::ZERO);
-        [came, host.now()]
-    });
+    };
+    let times = moved(costs, 1e15, send, make_room);
     // 4 µs of copying, 5 of latency, 4 of copying.
-    let expected = [[micros(4); 2], [micros(9), micros(13)]];
-    assert_eq!(times.unwrap(), expected);
+    assert_eq!(times, [[micros(4); 2], [micros(9), micros(13)]]);
 }
 
 /// In which order numbered packets come, each of which is delayed by chance.
