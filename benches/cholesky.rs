@@ -71,6 +71,7 @@ fn measure_all(settings: &Settings) -> Outcome {
         .num_threads(bench.n_threads())
         .build()?;
     println!("{}, {} threads, f64", machine(), bench.n_threads());
+    let mut rows = Vec::new();
     for &n in settings.race.orders(&[500, 1000, 2000, 4000, 8000]) {
         let (matrix, room) = (ROUTINE.matrix(&bench, n)?, bench.room(n));
         let mut race = Race::new(&bench, ROUTINE, &matrix, &room, &settings.race)?;
@@ -82,9 +83,9 @@ fn measure_all(settings: &Settings) -> Outcome {
                 race.enter(&format!("{style}, nb {nb}"), peer);
             }
         }
-        race.run(settings.race.rounds(n))?;
+        rows.push(race.run(settings.race.rounds(n))?);
     }
-    Ok(())
+    settings.race.keep("cholesky", rows)
 }
 
 /// Every combination of backend, tile order and format that was asked for.

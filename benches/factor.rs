@@ -77,7 +77,8 @@ fn measure_all(settings: &Settings) -> Outcome {
         return small::measure(&settings.call, orders, settings.race.is_quick());
     }
     if settings.tall {
-        return tall::measure(settings.race.is_quick());
+        let rows = tall::measure(settings.race.is_quick())?;
+        return settings.race.keep("factor", rows);
     }
     let routines = match &settings.routine[..] {
         [] => Routine::value_variants(),
@@ -85,6 +86,7 @@ fn measure_all(settings: &Settings) -> Outcome {
     };
     let bench = Bench::new(settings.race.threads)?;
     println!("{}, {} threads, f64", machine(), bench.n_threads());
+    let mut rows = Vec::new();
     for &n in settings.race.orders(&[1000, 2000, 4000]) {
         for &routine in routines {
             let (matrix, room) = (routine.matrix(&bench, n)?, bench.room(n));
@@ -93,10 +95,13 @@ fn measure_all(settings: &Settings) -> Outcome {
             if !settings.race.sweep {
                 race.enter_peers(&bench);
             }
-            race.run(settings.race.rounds(n))?;
+            rows.push(race.run(settings.race.rounds(n))?);
         }
     }
-    Ok(())
+    if settings.routine.is_empty() && settings.race.n.is_empty() && !settings.race.sweep {
+        rows.extend(tall::measure(settings.race.is_quick())?);
+    }
+    settings.race.keep("factor", rows)
 }
 
 /// Every combination of backend, tile order and inner block that was asked for.

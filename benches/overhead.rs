@@ -17,6 +17,8 @@
 mod bare;
 #[path = "overhead/derived.rs"]
 mod derived;
+#[allow(dead_code)] // verdict reads
+mod kept;
 #[path = "../examples/cli/process.rs"]
 mod process;
 #[path = "overhead/sequences.rs"]
@@ -34,6 +36,7 @@ use bare::{Numbered, run_bare};
 use clap::{Parser, ValueEnum};
 use dataflow::Runtime;
 use dataflow::prelude::*;
+use kept::{Row, Unit};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use shapes::{
@@ -102,10 +105,14 @@ fn measure_all(settings: &Settings) -> Outcome {
         "{}, median of {rounds} rounds ± half the quartile distance",
         machine()
     );
+    let mut rows = Vec::new();
     for shape in Shape::value_variants() {
         if settings.shape.is_empty() || settings.shape.contains(shape) {
-            bench.measure(*shape)?;
+            rows.extend(bench.measure(*shape)?);
         }
+    }
+    if !quick {
+        kept::keep("overhead", machine(), rows)?;
     }
     Ok(())
 }
@@ -137,7 +144,7 @@ struct Bench {
 // ── The shapes ───────────────────────────────────────────────────────────────────────────────────
 
 impl Bench {
-    fn measure(&self, shape: Shape) -> Outcome {
+    fn measure(&self, shape: Shape) -> Outcome<Vec<Row>> {
         let side = |full: u32, quick: u32| if self.quick { quick } else { full };
         match shape {
             Shape::Independent => self.independent(side(1_000_000, 100_000).into()),
@@ -147,13 +154,18 @@ impl Bench {
             Shape::Stencil => self.stencil(side(10_000, 1000)),
             Shape::Sequence => self.sequence(side(1_000_000, 100_000).into()),
             Shape::Trace => {
-                traced::measure(&self.crews, side(1_000_000, 100_000).into(), self.rounds)
+                let tasks = side(1_000_000, 100_000).into();
+                traced::measure(&self.crews, tasks, self.rounds)?;
+                Ok(Vec::new())
             }
-            Shape::Wake => wake::measure(&self.crews, side(200, 20)),
+            Shape::Wake => {
+                wake::measure(&self.crews, side(200, 20))?;
+                Ok(Vec::new())
+            }
         }
     }
 
-    fn sequence(&self, count: u64) -> Outcome {
+    fn sequence(&self, count: u64) -> Outcome<Vec<Row>> {
         let store = sequences::store();
         let mut race = Race::new("sequence", count, 1.0);
         for crew in &self.crews {
@@ -184,7 +196,7 @@ impl Bench {
         race.run(self.rounds)
     }
 
-    fn independent(&self, count: u64) -> Outcome {
+    fn independent(&self, count: u64) -> Outcome<Vec<Row>> {
         let space = Independent { count };
         let mut race = Race::new("independent", count, 1.0);
         for crew in &self.crews {
@@ -212,7 +224,7 @@ impl Bench {
         race.run(self.rounds)
     }
 
-    fn chain(&self, length: u64) -> Outcome {
+    fn chain(&self, length: u64) -> Outcome<Vec<Row>> {
         fn link<'s>(scope: &Scope<'s>, left: u64) {
             if left > 0 {
                 scope.spawn(move |scope| link(scope, left - 1));
@@ -237,7 +249,7 @@ impl Bench {
         race.run(self.rounds)
     }
 
-    fn wavefront(&self, side: u32) -> Outcome {
+    fn wavefront(&self, side: u32) -> Outcome<Vec<Row>> {
         let ways = Ways {
             plain: Wavefront::<()>::new(side, false),
             indexed: Wavefront::<()>::new(side, true),
@@ -259,7 +271,7 @@ impl Bench {
         race.run(self.rounds)
     }
 
-    fn cholesky(&self, nt: u32) -> Outcome {
+    fn cholesky(&self, nt: u32) -> Outcome<Vec<Row>> {
         let ways = Ways {
             plain: Cholesky::<()>::new(nt, false, false),
             indexed: Cholesky::<()>::new(nt, true, false),
@@ -283,7 +295,7 @@ impl Bench {
         race.run(self.rounds)
     }
 
-    fn stencil(&self, steps: u32) -> Outcome {
+    fn stencil(&self, steps: u32) -> Outcome<Vec<Row>> {
         let ways = Ways {
             plain: Stencil::<()>::new(steps, false),
             indexed: Stencil::<()>::new(steps, true),
@@ -314,6 +326,14 @@ impl Bench {
 // ── The race ─────────────────────────────────────────────────────────────────────────────────────
 
 const DENSE: &str = "bare dense-counter loop";
+
+/// Contestants that are kept for the verdict.
+const KEPT: [&str; 4] = [
+    "dataflow",
+    "dataflow, data updated",
+    "inserted, 3 accesses",
+    "replayed, 3 accesses",
+];
 
 /// One shape, with and without data on its edges.
 struct Ways<P, M, S, U> {
@@ -438,7 +458,9 @@ impl<'r> Race<'r> {
         }
     }
 
-    fn run(mut self, rounds: u32) -> Outcome {
+    /// Runs everybody, once and then `rounds` times, prints the table and answers the rows of ours that
+    /// people look at.
+    fn run(mut self, rounds: u32) -> Outcome<Vec<Row>> {
         for contestant in &self.contestants {
             (contestant.run)()?;
         }
@@ -450,7 +472,41 @@ impl<'r> Race<'r> {
             }
         }
         self.print();
-        Ok(())
+        Ok(self.rows())
+    }
+
+    /// What is kept: each way of ours that has a row in the table, beside rayon and the bare loop.
+    fn rows(&self) -> Vec<Row> {
+        let unit = Unit::NanosecondsPerTask;
+        let beside = |of: &Contestant, is: &dyn Fn(&str) -> bool| {
+            let others = self.contestants.iter();
+            let others = others.filter(|other| other.n_threads == of.n_threads && is(&other.name));
+            unit.best(others.map(|other| (other.name.to_string(), quartiles(&other.wall).0)))
+        };
+        let mut rows: Vec<Row> = Vec::new();
+        for ours in self
+            .contestants
+            .iter()
+            .filter(|row| KEPT.contains(&&*row.name))
+        {
+            let way = ours
+                .name
+                .trim_start_matches("dataflow")
+                .trim_start_matches(", ");
+            let way = if way.is_empty() {
+                String::new()
+            } else {
+                format!(", {way}")
+            };
+            rows.push(Row {
+                what: format!("{}{way}, {} workers", self.shape, ours.n_threads),
+                unit,
+                ours: quartiles(&ours.wall),
+                other: beside(ours, &|name| name.starts_with("rayon")),
+                limit: beside(ours, &|name| name == DENSE),
+            });
+        }
+        rows
     }
 
     fn print(&self) {

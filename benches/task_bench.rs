@@ -14,6 +14,8 @@
 
 #[path = "overhead/bare.rs"]
 mod bare;
+#[allow(dead_code)] // verdict reads
+mod kept;
 #[path = "../examples/task_bench/kernel.rs"]
 #[allow(dead_code)] // memory
 mod kernel;
@@ -31,6 +33,7 @@ mod statistics;
 use bare::{Numbered, run_bare};
 use clap::Parser;
 use dataflow::Runtime;
+use kept::{Row, Unit};
 use kernel::{Kernel, Kind};
 use metg::{Run, metg};
 use pattern::{Graph, Pattern};
@@ -74,6 +77,7 @@ fn measure_all(settings: &Settings) -> Outcome {
         "\n{:24} workers  points  steps  METG(50 %)/µs  1 iteration/µs",
         "stencil_1d"
     );
+    let mut rows = Vec::new();
     for n_workers in [1, 2] {
         let runtime = Runtime::builder().threads(n_workers).build()?;
         for points in [1, 16] {
@@ -85,14 +89,18 @@ fn measure_all(settings: &Settings) -> Outcome {
                 period: 0,
                 fraction: 0.0,
             };
-            measure(&runtime, graph.checked()?, rounds)?;
+            rows.extend(measure(&runtime, graph.checked()?, rounds)?);
         }
+    }
+    if !quick {
+        kept::keep("task_bench", machine(), rows)?;
     }
     Ok(())
 }
 
-/// Sweeps both contestants and prints a row for each.
-fn measure(runtime: &Runtime, graph: Graph, rounds: u32) -> Outcome {
+/// Sweeps both contestants, prints a row for each, and answers that of ours beside the bare loop, if it has
+/// a METG.
+fn measure(runtime: &Runtime, graph: Graph, rounds: u32) -> Outcome<Option<Row>> {
     let n_workers = runtime.n_threads();
     let ours = |kernel| -> Outcome<f64> {
         let space = TaskBench::new(graph, 1, 16, kernel);
@@ -125,13 +133,21 @@ fn measure(runtime: &Runtime, graph: Graph, rounds: u32) -> Outcome {
     }
     let rates = sweeps.iter().flatten().map(|run| run.rate);
     let peak = rates.fold(0.0, f64::max);
-    for ((name, _), sweep) in contestants.iter().zip(&sweeps) {
-        let found = metg(sweep, peak).map_or("–".into(), |metg| format!("{:.3}", metg * 1e6));
+    let found = [0, 1].map(|at| metg(&sweeps[at], peak).map(|metg| metg * 1e6));
+    for (((name, _), sweep), found) in contestants.iter().zip(&sweeps).zip(found) {
+        let found = found.map_or("–".into(), |metg| format!("{metg:.3}"));
         let finest = sweep.last().map_or(f64::NAN, |run| run.granularity * 1e6);
         let (points, steps) = (graph.width, graph.steps);
         println!("{name:24} {n_workers:7}  {points:6}  {steps:5}  {found:>13}  {finest:14.3}");
     }
-    Ok(())
+    let [ours, bare] = found;
+    Ok(ours.map(|ours| Row {
+        what: format!("METG, {} points, {n_workers} workers", graph.width),
+        unit: Unit::Microseconds,
+        ours: (ours, 0.0),
+        other: None,
+        limit: bare.map(|bare| (contestants[1].0.into(), bare)),
+    }))
 }
 
 /// A name, and the seconds of a run with a kernel.

@@ -4,6 +4,7 @@
 //! Each contestant reads the same arrays and leaves them as they were; all in turn, with as many threads
 //! as there are allowed cores. Memory is the peak of the process beyond what stood before the first call.
 
+use super::race::kept::{Row, Unit};
 use super::race::{Outcome, SETTLE, machine, quartiles, seconds};
 use dataflow::core::space::Independent;
 use dataflow::linalg::matrix::Entries;
@@ -20,8 +21,8 @@ use std::thread::sleep;
 /// Elements that a task reads.
 const CHUNK: usize = 1 << 16;
 
-/// Milliseconds of each contestant, for both orders of memory.
-pub fn measure(quick: bool) -> Outcome {
+/// Milliseconds of each contestant, for both orders of memory: a row for each.
+pub fn measure(quick: bool) -> Outcome<Vec<Row>> {
     let (m, n, rounds) = match quick {
         true => (20_000, 20, 3),
         false => (1_000_000, 20, 15),
@@ -30,15 +31,17 @@ pub fn measure(quick: bool) -> Outcome {
     let threads = runtime.n_threads();
     println!("{}, {threads} threads, f64", machine());
     println!("least squares of {m} x {n}, median of {rounds} rounds ± half the quartile distance");
+    let mut rows = Vec::new();
     for columns in [false, true] {
         let random = Random::new(1);
         let entry = |(i, j)| random.entry(i, j);
         let a = Array2::from_shape_fn((m, n).set_f(columns), entry);
         let b = Array1::from_shape_fn(m, |i| random.entry(i, n));
         let race = Race { a, b, runtime };
-        race.run(if columns { "column-major" } else { "row-major" }, rounds)?;
+        let order = if columns { "column-major" } else { "row-major" };
+        rows.push(race.run(order, rounds)?);
     }
-    Ok(())
+    Ok(rows)
 }
 
 struct Race {
@@ -48,7 +51,7 @@ struct Race {
 }
 
 impl Race {
-    fn run(&self, order: &str, rounds: usize) -> Outcome {
+    fn run(&self, order: &str, rounds: usize) -> Outcome<Row> {
         let before = peak();
         let x = self.a.least_squares(&self.b)?;
         let share = (peak() - before) / size_of_val(self.elements()) as f64;
@@ -92,7 +95,14 @@ impl Race {
             let (ms, spread, times) = (1e3 * time, 1e3 * spread, time / once);
             println!("  {name:24} {ms:9.2} ± {spread:6.2} ms  {times:6.2} × read");
         }
-        Ok(())
+        let ms = |contestant: usize| 1e3 * quartiles(&times[contestant]).0;
+        Ok(Row {
+            what: format!("least squares, {} rows, {order}", self.a.nrows()),
+            unit: Unit::Milliseconds,
+            ours: (ms(1), 1e3 * quartiles(&times[1]).1),
+            other: Some((names[3].into(), ms(3))),
+            limit: Some((names[0].into(), ms(0))),
+        })
     }
 
     fn elements(&self) -> &[f64] {

@@ -8,6 +8,9 @@
 //! The peers' own buffers come from the C library: so a bench starts itself again with
 //! `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, unless that variable is set.
 
+#[path = "../kept.rs"]
+#[allow(dead_code)] // verdict reads
+pub mod kept;
 #[path = "../overhead/statistics.rs"]
 mod statistics;
 
@@ -27,6 +30,7 @@ pub use routine::Routine;
 pub use statistics::{machine, quartiles};
 
 use dataflow::linalg::kernel::Backend;
+use kept::{Row, Unit};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,6 +67,14 @@ impl Settings {
     /// Without `--bench` cargo only wants to see that it runs.
     pub fn is_quick(&self) -> bool {
         self.quick || !self.bench
+    }
+
+    /// Keeps the rows of a bench, unless it was quick or a sweep.
+    pub fn keep(&self, bench: &str, rows: Vec<Row>) -> Outcome {
+        if !self.is_quick() && !self.sweep {
+            kept::keep(bench, machine(), rows)?;
+        }
+        Ok(())
     }
 
     /// The orders of the matrices, unless others were asked for.
@@ -217,8 +229,9 @@ impl<'b> Race<'b> {
         self.enter("OpenBLAS", OpenBlas::new(bench, self.routine, &self.room));
     }
 
-    /// Runs everybody, once to compare the results and then `rounds` times, and prints the table.
-    pub fn run(mut self, rounds: u32) -> Outcome {
+    /// Runs everybody, once to compare the results and then `rounds` times, prints the table and answers its
+    /// row.
+    pub fn run(mut self, rounds: u32) -> Outcome<Row> {
         for entry in &mut self.contestants {
             // Whoever leaves nothing there is not judged by another's result.
             locked(&self.room).as_mut_slice().fill(f64::NAN);
@@ -241,13 +254,39 @@ impl<'b> Race<'b> {
             }
         }
         self.print(rounds);
-        Ok(())
+        Ok(self.row())
+    }
+
+    /// 10⁹ operations a second of the fastest products.
+    fn peak(&self) -> f64 {
+        let peaks = self.contestants.iter().find(|entry| entry.is_peak());
+        1e-9 / quartiles(&peaks.map(Entry::seconds).unwrap_or_default()).0
+    }
+
+    /// The best of ours beside the best of the others.
+    fn row(&self) -> Row {
+        let (n, unit) = (self.matrix.rows(), Unit::GigaflopsPerSecond);
+        let flops = self.routine.flops(n) as f64;
+        let rate = |entry: &Entry| {
+            let rates = entry.seconds().into_iter().map(|time| flops / time / 1e9);
+            quartiles(&rates.collect::<Vec<f64>>())
+        };
+        let runners = || self.contestants.iter().filter(|entry| !entry.is_peak());
+        let ours = runners().filter(|entry| entry.is_ours());
+        let ours = unit.best(ours.map(|entry| (rate(entry).1, rate(entry).0)));
+        let (spread, ours) = ours.unwrap_or((f64::NAN, f64::NAN));
+        let others = runners().filter(|entry| !entry.is_ours());
+        Row {
+            what: format!("{} {n}", self.routine),
+            unit,
+            ours: (ours, spread),
+            other: unit.best(others.map(|entry| (entry.name.clone(), rate(entry).0))),
+            limit: Some(("product".into(), self.peak())),
+        }
     }
 
     fn print(&self, rounds: u32) {
-        let n = self.matrix.rows();
-        let peaks = self.contestants.iter().find(|entry| entry.is_peak());
-        let peak = 1e-9 / quartiles(&peaks.map(Entry::seconds).unwrap_or_default()).0;
+        let (n, peak) = (self.matrix.rows(), self.peak());
         println!(
             "\n{}, n = {n}, median of {rounds} rounds ± half the quartile distance, peak {peak:.1} GFLOP/s",
             self.routine,
