@@ -17,11 +17,13 @@ use std::path::{Path, PathBuf};
 pub struct Row {
     pub what: String,
     pub unit: Unit,
-    /// The median of ours, and half the distance of the quartiles.
-    pub ours: (f64, f64),
+    /// The median of ours.
+    pub ours: f64,
+    /// Half the distance of the quartiles, where rounds have one each.
+    pub spread: Option<f64>,
     /// The best that is not ours, by name.
     pub other: Option<(String, f64)>,
-    /// What cannot be passed, by name.
+    /// What it is a share of, by name: a large product, one reading of the data, a loop that only counts.
     pub limit: Option<(String, f64)>,
 }
 

@@ -493,15 +493,16 @@ impl<'r> Race<'r> {
                 .name
                 .trim_start_matches("dataflow")
                 .trim_start_matches(", ");
-            let way = if way.is_empty() {
-                String::new()
-            } else {
-                format!(", {way}")
+            let way = match way {
+                "" => String::new(),
+                way => format!(", {way}"),
             };
+            let (median, spread) = quartiles(&ours.wall);
             rows.push(Row {
                 what: format!("{}{way}, {} workers", self.shape, ours.n_threads),
                 unit,
-                ours: quartiles(&ours.wall),
+                ours: median,
+                spread: Some(spread),
                 other: beside(ours, &|name| name.starts_with("rayon")),
                 limit: beside(ours, &|name| name == DENSE),
             });

@@ -144,7 +144,8 @@ fn measure(runtime: &Runtime, graph: Graph, rounds: u32) -> Outcome<Option<Row>>
     Ok(ours.map(|ours| Row {
         what: format!("METG, {} points, {n_workers} workers", graph.width),
         unit: Unit::Microseconds,
-        ours: (ours, 0.0),
+        ours,
+        spread: None,
         other: None,
         limit: bare.map(|bare| (contestants[1].0.into(), bare)),
     }))

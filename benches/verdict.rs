@@ -7,8 +7,8 @@
 //! $ cargo bench --bench verdict -- --baseline before           # how much faster it is since then
 //! ```
 //!
-//! Each row is ours, beside the best of the others and what cannot be passed; ratios are speeds, so above 1
-//! ours is faster. A row has the figures of the last run in which its bench measured it.
+//! Each row is ours, beside the best of the others and a limit: a large product, one reading of the data, a
+//! loop that only counts arrivals (which chains pass). Ratios are speeds, so above 1 ours is faster. A row has the figures of the last run in which its bench measured it.
 //!
 //! # Elsewhere
 //! The rows: `kept.rs`. How they were measured: the benches that they are named after.
@@ -115,7 +115,7 @@ fn print_sheet(bench: &str, sheet: &Sheet, before: Option<&Sheet>) {
         "", "ours", "±", "best of the others (ours ×)", "limit (share)"
     );
     for row in &sheet.rows {
-        let (ours, spread) = row.ours;
+        let (ours, spread) = (row.ours, row.spread.map_or("–".into(), figure));
         let beside = |beside: &Option<(String, f64)>, percent: bool| match beside {
             Some((name, value)) => {
                 let speed = row.unit.speed(ours, *value);
@@ -130,7 +130,7 @@ fn print_sheet(bench: &str, sheet: &Sheet, before: Option<&Sheet>) {
             "{:38} {:>9} {:>7} {:10}  {:38}  {:38}{}",
             row.what,
             figure(ours),
-            figure(spread),
+            spread,
             row.unit.name(),
             beside(&row.other, false),
             beside(&row.limit, true),
@@ -144,7 +144,7 @@ fn print_sheet(bench: &str, sheet: &Sheet, before: Option<&Sheet>) {
 fn since_then(row: &Row, before: &Sheet) -> String {
     let old = before.rows.iter().find(|old| old.what == row.what);
     old.map_or("         –".into(), |old| {
-        format!("{:10.2}", row.unit.speed(row.ours.0, old.ours.0))
+        format!("{:10.2}", row.unit.speed(row.ours, old.ours))
     })
 }
 

@@ -99,7 +99,8 @@ impl Race {
         Ok(Row {
             what: format!("least squares, {} rows, {order}", self.a.nrows()),
             unit: Unit::Milliseconds,
-            ours: (ms(1), 1e3 * quartiles(&times[1]).1),
+            ours: ms(1),
+            spread: Some(1e3 * quartiles(&times[1]).1),
             other: Some((names[3].into(), ms(3))),
             limit: Some((names[0].into(), ms(0))),
         })

@@ -279,7 +279,8 @@ impl<'b> Race<'b> {
         Row {
             what: format!("{} {n}", self.routine),
             unit,
-            ours: (ours, spread),
+            ours,
+            spread: Some(spread),
             other: unit.best(others.map(|entry| (entry.name.clone(), rate(entry).0))),
             limit: Some(("product".into(), self.peak())),
         }
