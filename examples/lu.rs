@@ -18,8 +18,8 @@ use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::lu::{
-    Check, Exchanges, Factor, Incremental, Pivots, Replay, Unpivoted, default_tile_order,
-    expect_regular,
+    Check, Columns, Exchanges, Factor, Incremental, Pivots, Replay, Unpivoted, default_tile_order,
+    expect_regular, suits_columns,
 };
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::generate::Random;
@@ -284,6 +284,9 @@ fn is_simulated<T: Scalar>(
     let pivots = Pivots::new(&lu);
     is_simulated_only(settings, outcome, move |simulator| match pivoting {
         Pivoting::None => simulator.hear(&Unpivoted::new(&lu, &pivots, Backend::Auto)?),
+        _ if suits_columns::<T>(&layout, simulator.n_workers()) => {
+            simulator.hear(&Columns::new(&lu, &pivots, Backend::Auto)?)
+        }
         _ => simulator.hear(&Factor::new(&lu, &pivots, Backend::Auto)?),
     })
 }

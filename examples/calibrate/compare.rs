@@ -79,6 +79,7 @@ impl Bench<'_> {
             .iter()
             .flat_map(|routine| sizes.iter().map(move |n| (*routine, n)))
         {
+            let routine = routine.as_run::<T>(n, n_ranks, runtime.n_threads());
             let shape = Shape {
                 n,
                 nb: routine.default_order::<T>(n),

@@ -23,16 +23,19 @@ pub enum Routine {
     Lu,
     /// With them: partial pivoting.
     LuSwaps,
+    /// The same by whole columns, on one rank.
+    LuColumns,
     /// Along a flat tree.
     Qr,
     Matmul,
 }
 
 impl Routine {
-    pub const ALL: [Routine; 5] = [
+    pub const ALL: [Routine; 6] = [
         Routine::Cholesky,
         Routine::Lu,
         Routine::LuSwaps,
+        Routine::LuColumns,
         Routine::Qr,
         Routine::Matmul,
     ];
@@ -43,8 +46,21 @@ impl Routine {
             Routine::Cholesky => "cholesky",
             Routine::Lu => "lu",
             Routine::LuSwaps => "lu_swaps",
+            Routine::LuColumns => "lu_columns",
             Routine::Qr => "qr",
             Routine::Matmul => "matmul",
+        }
+    }
+
+    /// The form that a run of the library takes on so many ranks with so many workers.
+    pub fn as_run<T: Scalar>(self, n: usize, n_ranks: usize, threads: usize) -> Self {
+        let suits = || {
+            let layout = Layout::general(n, n, self.default_order::<T>(n));
+            layout.is_ok_and(|layout| lu::suits_columns::<T>(&layout, threads))
+        };
+        match self {
+            Routine::LuSwaps if n_ranks == 1 && suits() => Routine::LuColumns,
+            _ => self,
         }
     }
 
@@ -52,7 +68,9 @@ impl Routine {
     pub fn default_order<T: Scalar>(self, n: usize) -> usize {
         match self {
             Routine::Cholesky => cholesky::default_tile_order::<T>(n),
-            Routine::Lu | Routine::LuSwaps => lu::default_tile_order::<T>(n, n),
+            Routine::Lu | Routine::LuSwaps | Routine::LuColumns => {
+                lu::default_tile_order::<T>(n, n)
+            }
             Routine::Qr => qr::default_tile_order::<T>(n, n),
             Routine::Matmul => dataflow::linalg::product::default_tile_order::<T>(n),
         }
@@ -71,6 +89,7 @@ enum Beside<T: Scalar> {
     Nothing,
     Pivots(lu::Pivots<T>),
     Swaps(lu::Pivots<T>),
+    Columns(lu::Pivots<T>),
     Reflectors(Box<Reflectors<T>>),
     /// The other factor, and the product.
     Matrices(TiledMatrix<T>, TiledMatrix<T>),
@@ -124,6 +143,7 @@ impl<T: Scalar> Work<T> {
             Routine::Cholesky => Beside::Nothing,
             Routine::Lu => Beside::Pivots(lu::Pivots::new(&a)),
             Routine::LuSwaps => Beside::Swaps(lu::Pivots::new(&a)),
+            Routine::LuColumns => Beside::Columns(lu::Pivots::new(&a)),
             Routine::Qr => {
                 Beside::Reflectors(Box::new(Reflectors::new(&layout, Options::of_order(nb))))
             }
@@ -138,7 +158,7 @@ impl<T: Scalar> Work<T> {
     /// # Errors
     /// What running answers.
     pub fn fill(&self, runtime: &Runtime) -> Result<(), Failure> {
-        if let Beside::Swaps(_) = &self.beside {
+        if let Beside::Swaps(_) | Beside::Columns(_) = &self.beside {
             self.a.fill(&Random::new(1), runtime)?;
             return Ok(());
         }
@@ -160,7 +180,11 @@ impl<T: Scalar> Work<T> {
         let ran: Result<Report, LinalgError> = match &self.beside {
             Beside::Nothing => cholesky::Factor::new(a, backend)?.run(runtime),
             Beside::Pivots(pivots) => lu::Unpivoted::new(a, pivots, backend)?.run(runtime),
-            Beside::Swaps(pivots) => lu::Factor::new(a, pivots, backend)?.run(runtime),
+            Beside::Swaps(pivots) => {
+                let factor = lu::Factor::new(a, pivots, backend)?;
+                factor.by_tiles().run(runtime)
+            }
+            Beside::Columns(pivots) => lu::Columns::new(a, pivots, backend)?.run(runtime),
             Beside::Reflectors(q) => qr::Factor::new(a, q, backend)?.run(runtime),
             Beside::Matrices(b, c) => self.product(b, c)?.run(runtime),
         };
@@ -177,6 +201,7 @@ impl<T: Scalar> Work<T> {
             Beside::Nothing => to.hear(&cholesky::Factor::new(a, backend)?),
             Beside::Pivots(pivots) => to.hear(&lu::Unpivoted::new(a, pivots, backend)?),
             Beside::Swaps(pivots) => to.hear(&lu::Factor::new(a, pivots, backend)?),
+            Beside::Columns(pivots) => to.hear(&lu::Columns::new(a, pivots, backend)?),
             Beside::Reflectors(q) => to.hear(&qr::Factor::new(a, q, backend)?),
             Beside::Matrices(b, c) => to.hear(&self.product(b, c)?),
         }

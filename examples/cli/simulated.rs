@@ -32,6 +32,14 @@ pub enum Simulator<'s> {
 }
 
 impl Simulator<'_> {
+    /// Workers of a rank; one where nobody says how many.
+    pub fn n_workers(&self) -> usize {
+        match self {
+            Simulator::Counter(flags, _) => flags.threads.unwrap_or(1),
+            Simulator::Player(player) => player.stage.n_workers(),
+        }
+    }
+
     /// Hears of the graph; called once.
     ///
     /// # Errors

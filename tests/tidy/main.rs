@@ -190,8 +190,8 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "crates/dataflow-linalg/src/",
-        &["lu/body", "lu/factor", "lu/tournament"],
-        "one body runs the tasks of both ways to pivot",
+        &["lu/factor", "lu/tournament"],
+        "one graph has the tasks of both ways to pivot",
     ),
     (
         "crates/dataflow-linalg/src/",

@@ -10,7 +10,7 @@
 
 use crate::cholesky::{Check, Factor, Inverse};
 use crate::lu::{
-    Check as LuCheck, Factor as LuFactor, Incremental, Relay, Reorder, Replay, Unpivoted,
+    Check as LuCheck, Columns, Factor as LuFactor, Incremental, Relay, Reorder, Replay, Unpivoted,
 };
 use crate::matrix::norm::Measure;
 use crate::matrix::{Collect, Fill, Regular, Tile};
@@ -94,6 +94,7 @@ compiled!(
     substitution is Substitution,
     herk is Herk,
     lu is LuFactor,
+    lu_columns is Columns,
     lu_unpivoted is Unpivoted,
     lu_incremental is Incremental,
     lu_reorder is Reorder,

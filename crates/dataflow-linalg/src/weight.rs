@@ -90,6 +90,17 @@ impl<T: Scalar> Weight for lu::Factor<'_, T> {
     }
 }
 
+/// All on one rank: nothing travels.
+impl<T: Scalar> Weight for lu::Columns<'_, T> {
+    fn bytes(&self, _: Self::Task, _: usize) -> u64 {
+        0
+    }
+
+    fn flops(&self, task: Self::Task) -> f64 {
+        self.operations(task)
+    }
+}
+
 impl<T: Scalar> Weight for lu::Unpivoted<'_, T> {
     fn bytes(&self, task: Self::Task, flow: usize) -> u64 {
         use lu::UnpivotedTask::{Below, Getrf, Right, Update};

@@ -32,6 +32,7 @@
 //! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
 
 mod basis;
+mod columns;
 pub(crate) mod faer;
 mod gemm;
 mod geqrt;
@@ -58,6 +59,7 @@ mod tstrf;
 use std::fmt;
 use std::str::FromStr;
 
+pub(crate) use columns::{Panel, getrf_from, getrf_right};
 pub use gemm::{gemm, gemm_add, gemm_op};
 pub use geqrt::{gemqrt, geqrt, orgqr};
 pub use getrf::{eliminate, getrf, getrf_unpivoted, laswp};

@@ -296,15 +296,9 @@ fn copy_rows<T: Scalar>(
 ) {
     let height = from.rows().max(1);
     let columns = from.as_slice().chunks_exact(height);
-    for (from, to) in columns.zip(columns_mut(to)) {
+    for (from, to) in columns.zip(to.columns_mut()) {
         to[at..][..n].copy_from_slice(&from[first..][..n]);
     }
-}
-
-/// The columns of a column-major tile.
-pub(super) fn columns_mut<T: Scalar>(tile: &mut Tile<T>) -> impl Iterator<Item = &mut [T]> {
-    let height = tile.rows().max(1);
-    tile.as_mut_slice().chunks_exact_mut(height)
 }
 
 /// The rows of a tile, one after the other.

@@ -11,9 +11,8 @@
 //! # Source
 //! The ratio of LAPACK's TESTING/LIN DGET01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
 
-use super::factor::expect_general;
 use super::moving::Moving;
-use super::pivots::{Pivots, Swaps, of_words, order, words};
+use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::matrix::Piece;

@@ -22,17 +22,18 @@
 //! Bosilca et al., *DAGuE*, Parallel Computing 38 (2012), for the form of the graph; LAPACK's
 //! `getrf` for pivots, order and INFO.
 
-use super::pivots::Pivots;
+use super::columns::{Columns, suits_columns};
+use super::pivots::{Pivots, expect_general};
 use super::rank_rows::RankRows;
 use super::tournament::{SEATS, TOP as PANEL_TOP};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::lookahead::Lookahead;
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::space::{ClassBuilder, placed};
+use dataflow_core::space::{ClassBuilder, Erased, placed};
 use dataflow_core::{Report, task_names};
 use std::num::NonZeroU32;
 
@@ -90,6 +91,8 @@ pub struct Factor<'a, T: Scalar> {
     pub(super) groups: RankRows,
     pub(super) tournament: bool,
     lookahead: Option<Lookahead>,
+    /// Even where columns suit.
+    by_tiles: bool,
 }
 
 /// Overwrites `a` by L and U with P·A = L·U: L unit lower below the diagonal, U on and above it.
@@ -183,6 +186,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
             groups: RankRows::of(a),
             tournament: false,
             lookahead: None,
+            by_tiles: false,
         })
     }
 
@@ -202,13 +206,37 @@ impl<'a, T: Scalar> Factor<'a, T> {
         self
     }
 
-    /// Runs this rank's part of the factorisation; every rank calls it with its part of the matrix.
-    /// Looks neither for entries that are not finite nor for zero pivots.
+    /// The same graph even where one of [whole columns](Columns) suits better: by the same bits they differ
+    /// in time and memory only.
+    #[must_use]
+    pub fn by_tiles(mut self) -> Self {
+        self.by_tiles = true;
+        self
+    }
+
+    /// Runs this rank's part of the factorisation, on one rank by [whole columns](Columns) where they
+    /// [suit](suits_columns); every rank calls it with its part of the matrix. Looks neither for entries that are not finite nor for zero pivots.
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        let columns = self.by_columns(on);
+        T::run_tiles(&self.suited(&columns), on).map_err(LinalgError::Run)
+    }
+
+    /// The same by whole columns, where they suit.
+    pub(super) fn by_columns(&self, on: &dyn Executor) -> Option<Columns<'a, T>> {
+        let suits = !(self.tournament || self.lookahead.is_some() || self.by_tiles)
+            && suits_columns::<T>(self.a.layout(), on.n_workers());
+        suits.then(|| Columns::of(self.a, self.pivots, self.backend))
+    }
+
+    /// The graph that is run: by columns, if there is one.
+    pub(super) fn suited<'s>(&'s self, columns: &'s Option<Columns<'_, T>>) -> Erased<'s, Tile<T>> {
+        match columns {
+            Some(columns) => columns.erased(),
+            None => self.erased(),
+        }
     }
 
     /// How many panels there are.
@@ -357,20 +385,6 @@ impl<'a, T: Scalar> Factor<'a, T> {
             .chain((0..steps).flat_map(of_step))
             .chain(reordered.flat_map(of_column))
     }
-}
-
-/// Refuses a matrix of which only a triangle is stored.
-pub(super) fn expect_general<T: Scalar>(a: &TiledMatrix<T>) -> Result<(), LinalgError> {
-    if a.structure() == Structure::General {
-        return Ok(());
-    }
-    let text = format!(
-        "an LU factorisation takes a matrix stored as General, this one is {:?}, {} x {}",
-        a.structure(),
-        a.rows(),
-        a.cols()
-    );
-    Err(LinalgError::Shape(text))
 }
 
 impl<T: Scalar> TaskSpace for Factor<'_, T> {

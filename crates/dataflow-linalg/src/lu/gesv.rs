@@ -54,7 +54,8 @@ impl<T: Scalar> Factor<'_, T> {
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
         let solve = Solve::new(self.a, self.pivots, Op::NoTranspose, b, self.backend)?;
-        regular(self.a, self.erased(), solve.parts(), on)
+        let columns = self.by_columns(on);
+        regular(self.a, self.suited(&columns), solve.parts(), on)
     }
 }
 

@@ -21,8 +21,8 @@
 
 use super::body::rows_of;
 use super::exchanges::Exchanges;
-use super::factor::{expect_general, expect_regular};
-use super::pivots::{of_words, order, words};
+use super::factor::expect_regular;
+use super::pivots::{expect_general, of_words, order, words};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, ssssm, trsm_op, tstrf};
 use crate::matrix::{Format, Part, Tile, TiledMatrix};

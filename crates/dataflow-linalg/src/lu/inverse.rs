@@ -49,8 +49,9 @@ pub fn inverse<T: Scalar>(
     let solve = Solve::of_unit(&a, &pivots, &unit, backend)?;
     let (look, turn) = (Regular::new(&a), Adjoint::over(&unit, &a)?);
     let [down_and_up, rows] = solve.parts();
+    let columns = factor.by_columns(on);
     let all = [
-        factor.erased(),
+        factor.suited(&columns),
         look.erased(),
         down_and_up,
         rows,

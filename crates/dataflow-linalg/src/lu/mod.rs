@@ -6,7 +6,7 @@
 //! tiles at a time, and has [a solution of its own](solve_incremental). [`solve`] overwrites B by the solution
 //! of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`inverse`] makes A⁻¹; [`residual`] judges factors;
 //! [`condition`] and [`determinant`] say what they tell of A, [`error_bounds`] and [`improve`] what
-//! of X. [`Factor`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be
+//! of X. [`Factor`], [`Columns`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be
 //! run, watched or composed like any other, on one rank or on many.
 //!
 //! # Examples
@@ -27,6 +27,7 @@
 
 mod body;
 mod check;
+mod columns;
 mod exchanges;
 mod factor;
 mod gesv;
@@ -46,6 +47,7 @@ mod unpivoted;
 mod weighed;
 
 pub use check::{Check, CheckTask, residual};
+pub use columns::{Columns, ColumnsTask, suits_columns};
 pub use exchanges::Exchanges;
 pub use factor::{Factor, Task, expect_regular, factor, factor_by_tournament};
 pub use gesv::factor_and_solve;

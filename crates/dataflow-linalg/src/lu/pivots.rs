@@ -7,7 +7,7 @@
 
 use crate::error::LinalgError;
 use crate::matrix::digest::Digest;
-use crate::matrix::{Format, Layout, Tile, TiledMatrix};
+use crate::matrix::{Format, Layout, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
 use dataflow_core::port::Memory;
@@ -120,6 +120,20 @@ impl<T: Scalar> Pivots<T> {
     pub(super) fn store(&self) -> &Store<Tile<T>> {
         &self.store
     }
+}
+
+/// Refuses a matrix of which only a triangle is stored.
+pub(super) fn expect_general<T: Scalar>(a: &TiledMatrix<T>) -> Result<(), LinalgError> {
+    if a.structure() == Structure::General {
+        return Ok(());
+    }
+    let text = format!(
+        "an LU factorisation takes a matrix stored as General, this one is {:?}, {} x {}",
+        a.structure(),
+        a.rows(),
+        a.cols()
+    );
+    Err(LinalgError::Shape(text))
 }
 
 /// A tile that holds numbers instead of elements; zeros may follow them.

@@ -7,8 +7,9 @@
 //! would have to be taken backwards, each transposed.
 
 use super::exchanges::Exchanges;
-use super::factor::{expect_general, expect_regular};
+use super::factor::expect_regular;
 use super::incremental::exchange;
+use super::pivots::expect_general;
 use super::solve::expect_sides;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, ssssm, trsm_op};

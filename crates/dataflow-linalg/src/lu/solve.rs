@@ -2,8 +2,8 @@
 //! reordered, then one triangle is solved down the tiles and the other back up; for the transposed
 //! systems the rows come last.
 
-use super::factor::{expect_general, expect_regular};
-use super::pivots::Pivots;
+use super::factor::expect_regular;
+use super::pivots::{Pivots, expect_general};
 use super::reorder::Reorder;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};

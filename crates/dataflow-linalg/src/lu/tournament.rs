@@ -19,7 +19,6 @@
 //! What becomes of the other columns and of the rows that lost: as with partial pivoting, in
 //! `factor` and `body`.
 
-use super::body::columns_mut;
 use super::factor::Task::{Gather, Merge, Panel};
 use super::factor::{Factor, Task};
 use super::numbered::{self, Numbered, stored_width};
@@ -155,7 +154,7 @@ impl<T: Scalar> Factor<'_, T> {
         let sets = [first, second].map(|set| Numbered::of(set.read()));
         let winners = self.winners(&mut self.stacked(&sets));
         let mut set = numbered::room(sets[0].width(), winners.len(), self.a.memory());
-        for (into, &row) in columns_mut(&mut set).zip(&winners) {
+        for (into, &row) in set.columns_mut().zip(&winners) {
             into.copy_from_slice(row_of(&sets, row));
         }
         made.put(set);
@@ -165,7 +164,7 @@ impl<T: Scalar> Factor<'_, T> {
     fn stacked(&self, sets: &[Numbered<'_, T>]) -> Tile<T> {
         let (height, width) = (sets.iter().map(Numbered::len).sum(), sets[0].width());
         let mut stack = Tile::unspecified(height, width, Format::ColumnMajor, self.a.memory());
-        for (j, into) in columns_mut(&mut stack).enumerate() {
+        for (j, into) in stack.columns_mut().enumerate() {
             let rows = sets.iter().flat_map(Numbered::whole);
             into.iter_mut().zip(rows).for_each(|(x, row)| *x = row[j]);
         }
@@ -248,13 +247,13 @@ impl<T: Scalar> Factor<'_, T> {
         let mut whole = Tile::unspecified(all, width, Format::ColumnMajor, memory);
         tile.write_column_major(whole.as_mut_slice(), all);
         let mut losers = Tile::unspecified(all - height, width, Format::ColumnMajor, memory);
-        for (into, from) in columns_mut(&mut losers).zip(columns_mut(&mut whole)) {
+        for (into, from) in losers.columns_mut().zip(whole.columns_mut()) {
             into.copy_from_slice(&from[height..]);
         }
         eliminate(self.backend, seat, &mut losers);
         let winners = factors.chunks_exact(height);
         let parts = winners.zip(losers.as_slice().chunks_exact(all - height));
-        for (into, (winners, losers)) in columns_mut(&mut whole).zip(parts) {
+        for (into, (winners, losers)) in whole.columns_mut().zip(parts) {
             let (top, below) = into.split_at_mut(height);
             top.copy_from_slice(winners);
             below.copy_from_slice(losers);

@@ -12,8 +12,8 @@
 //! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
 //! multicore architectures*, Parallel Computing 35 (2009), without its pivoting.
 
-use super::factor::{expect_general, expect_regular};
-use super::pivots::{Pivots, Swaps};
+use super::factor::expect_regular;
+use super::pivots::{Pivots, Swaps, expect_general};
 use crate::error::LinalgError;
 use crate::kernel::Op::NoTranspose;
 use crate::kernel::{Backend, Diagonal, Side, Triangle, gemm_op, getrf_unpivoted, trsm_op};

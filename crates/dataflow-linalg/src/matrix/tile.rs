@@ -528,6 +528,33 @@ impl<T: Scalar> Tile<T> {
         }
     }
 
+    /// Overwrites the tile by rows of a column-major block: element (i, j) ← `from[rows[i] + j·ld]`.
+    ///
+    /// # Panics
+    /// If there are fewer rows than the tile has, or `from` has no such row.
+    #[track_caller]
+    pub(crate) fn read_rows(&mut self, rows: &[u32], from: &[T], ld: usize) {
+        let layout = self.layout;
+        let mut rest = self.as_mut_slice();
+        for (top, left, place) in layout.sub_tiles() {
+            let rows = &rows[top..top + place.rows];
+            for j in left..left + place.cols {
+                let (column, after) = rest.split_at_mut(place.rows);
+                let from = &from[j * ld..];
+                let pairs = column.iter_mut().zip(rows);
+                pairs.for_each(|(to, &row)| *to = from[row as usize]);
+                rest = after;
+            }
+        }
+    }
+
+    /// The columns of a column-major tile.
+    pub(crate) fn columns_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        debug_assert_eq!(self.format(), Format::ColumnMajor);
+        let height = self.rows().max(1);
+        self.as_mut_slice().chunks_exact_mut(height)
+    }
+
     /// Writes the tile into a column-major block: `to[i + j·ld]` ← element (i, j).
     ///
     /// What lies between the columns is left alone.

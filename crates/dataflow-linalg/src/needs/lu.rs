@@ -3,7 +3,7 @@
 use super::view::View;
 use super::{BESIDE, Needs, matrix};
 use crate::kernel::Op;
-use crate::lu::{INNER_BLOCK, first_entrant};
+use crate::lu::{INNER_BLOCK, first_entrant, suits_columns};
 use crate::matrix::{Layout, Tile};
 use crate::scalar::Scalar;
 use std::num::NonZeroU32;
@@ -13,9 +13,13 @@ const WORD: u128 = size_of::<u32>() as u128;
 
 /// [`lu::Factor`](crate::lu::Factor): partial pivoting of a matrix of any shape.
 ///
+/// On one rank with several columns of tiles for each worker it takes a copy of the matrix, up to 64 MiB.
 /// On one rank columns left of the panels are reordered by as many workers as there are, two at a
 /// time each: so it is where tasks run in the order of their priorities.
 pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    if suits_columns::<T>(layout, workers) {
+        return by_whole_columns::<T>(layout, workers);
+    }
     by_columns::<T>(layout, workers, 0, |view, k| {
         let (own, rows) = (view.rows_here(k), layout.rows() - layout.row_range(k).start);
         let width = layout.tile_cols(k) as u128;
@@ -27,6 +31,25 @@ pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
             false => [stacks, 2 * stacks],
         }
     })
+}
+
+/// Columns that lie whole beside their tiles; of each panel L of its diagonal tile, the swaps and the order
+/// of the rows that they come to.
+fn by_whole_columns<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
+    let view = View::of::<T>(layout);
+    let of_panel = |k: usize| {
+        let rows = (layout.rows() - layout.row_range(k).start) as u128;
+        swaps::<T>(layout.tile_cols(k) as u128) + WORD * rows + view.element
+    };
+    let panels = (0..view.mt.min(view.nt)).map(of_panel);
+    let run = Needs {
+        held: 0,
+        received: 0,
+        workspace: view.kernels(workers)
+            + view.sum_here(|m, n| 1 + usize::from(m == n))
+            + panels.sum::<u128>(),
+    };
+    run.beside(matrix::<T>(layout))
 }
 
 /// [`lu::Check`](crate::lu::Check) of factors: they, and what is left of P·A where it is looked at.

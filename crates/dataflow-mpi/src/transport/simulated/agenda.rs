@@ -17,6 +17,7 @@ pub struct Agenda<T> {
     last: u64,
     /// All that is due at that time.
     now: VecDeque<T>,
+    len: usize,
     /// What differs from it in this bit and in none above, in the order in which it was planned: of two
     /// with the same time, both lie in the same pile.
     piles: [Vec<(u64, T)>; 64],
@@ -27,6 +28,7 @@ impl<T> Default for Agenda<T> {
         Agenda {
             last: 0,
             now: VecDeque::new(),
+            len: 0,
             piles: [const { Vec::new() }; 64],
         }
     }
@@ -35,6 +37,11 @@ impl<T> Default for Agenda<T> {
 impl<T> Agenda<T> {
     /// Something is due at a time; now, if that is over.
     pub fn plan(&mut self, time: u64, due: T) {
+        self.len += 1;
+        self.put(time, due);
+    }
+
+    fn put(&mut self, time: u64, due: T) {
         match self.pile(time) {
             None => self.now.push_back(due),
             Some(pile) => self.piles[pile].push((time, due)),
@@ -47,7 +54,23 @@ impl<T> Agenda<T> {
             self.deal_out();
         }
         let due = self.now.pop_front()?;
+        self.len -= 1;
         Some((self.last, due))
+    }
+
+    /// How much is planned.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes out what is not wanted any more; the rest keeps its order.
+    pub fn retain(&mut self, is_wanted: impl Fn(&T) -> bool) {
+        self.now.retain(&is_wanted);
+        for pile in &mut self.piles {
+            pile.retain(|(_, due)| is_wanted(due));
+            pile.shrink_to(2 * pile.len());
+        }
+        self.len = self.now.len() + self.piles.iter().map(Vec::len).sum::<usize>();
     }
 
     /// Where something of that time belongs, unless it is due now.
@@ -65,7 +88,7 @@ impl<T> Agenda<T> {
         let times = pile.iter().map(|(time, _)| *time);
         self.last = times.min().unwrap_or(self.last);
         for (time, due) in pile.drain(..) {
-            self.plan(time, due);
+            self.put(time, due);
         }
         // Its room is for the next.
         self.piles[lowest] = pile;
@@ -82,7 +105,8 @@ mod tests {
         /// Times after the last that was taken, near or far; and how many are taken then.
         #[test]
         fn what_is_due_first_comes_first_and_of_the_same_time_what_was_planned_first(
-            deeds in prop::collection::vec((0_u64..4, 0_u32..40, 0_usize..3), 0..200)
+            deeds in prop::collection::vec((0_u64..4, 0_u32..40, 0_usize..3), 0..200),
+            unwanted_of in 2_usize..9,
         ) {
             let (mut agenda, mut sorted) = (Agenda::default(), BTreeMap::new());
             let mut now = 0;
@@ -94,6 +118,12 @@ mod tests {
                     prop_assert_eq!(agenda.next(), first);
                     now = first.map_or(now, |(time, _)| time);
                 }
+                if number % 20 == 19 {
+                    let is_wanted = |number: &usize| number % unwanted_of > 0;
+                    agenda.retain(is_wanted);
+                    sorted.retain(|_, number| is_wanted(number));
+                }
+                prop_assert_eq!(agenda.len(), sorted.len());
             }
             let rest: Vec<(u64, usize)> = std::iter::from_fn(|| agenda.next()).collect();
             let left = sorted.into_iter().map(|((time, _), number)| (time, number));

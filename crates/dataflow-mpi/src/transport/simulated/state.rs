@@ -14,12 +14,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// So many entries that are over are not worth a sweep.
+const FEW: usize = 1024;
+
 /// Everything in the world; times in nanoseconds.
 pub struct State {
     pub now: u64,
     pub chance: Chance,
     pub network: Network,
     agenda: Agenda<Due>,
+    /// How much of the agenda is over before its time: ends of sleeps that were broken.
+    stale: usize,
     pub actors: Vec<Actor>,
     ready: VecDeque<usize>,
     bells: Vec<Clapper>,
@@ -49,6 +54,8 @@ pub struct Actor {
     pub runs: Runs,
     /// Which of its sleeps it is in.
     sleep: u64,
+    /// Whether the agenda has the end of this sleep.
+    has_end: bool,
     /// Time that it owes for messages.
     pub owes: u64,
     pub done: bool,
@@ -107,6 +114,7 @@ impl State {
             chance: Chance::new(weather.seed),
             network: Network::default(),
             agenda: Agenda::default(),
+            stale: 0,
             actors: Vec::new(),
             ready: VecDeque::new(),
             bells: Vec::new(),
@@ -133,6 +141,7 @@ impl State {
             name,
             runs,
             sleep: 0,
+            has_end: false,
             owes: 0,
             done: false,
             ended_well: false,
@@ -163,8 +172,11 @@ impl State {
                 return None;
             }
             match due {
-                Due::Wake { actor, sleep } if self.actors[actor].sleep == sleep => self.wake(actor),
-                Due::Wake { .. } => {}
+                Due::Wake { actor, sleep } if self.actors[actor].sleep == sleep => {
+                    self.actors[actor].has_end = false;
+                    self.wake(actor);
+                }
+                Due::Wake { .. } => self.stale -= 1,
                 Due::Delivery(delivery) => self.deliver(weather, delivery),
                 Due::Ring(bell) => self.ring(bell),
             }
@@ -182,9 +194,7 @@ impl State {
                 return Some(actor);
             };
             self.network.faults.frozen += 1;
-            self.actors[actor].sleep += 1;
-            let sleep = self.actors[actor].sleep;
-            self.plan(thaw, Due::Wake { actor, sleep });
+            self.sleep(actor, Some(thaw.saturating_sub(self.now)));
         }
         None
     }
@@ -241,11 +251,28 @@ impl State {
     fn wake(&mut self, actor: usize) {
         self.actors[actor].sleep += 1;
         self.ready.push_back(actor);
+        if std::mem::take(&mut self.actors[actor].has_end) {
+            self.stale += 1;
+            self.sweep();
+        }
+    }
+
+    /// Takes out of the agenda what is over before its time, once that is most of it.
+    fn sweep(&mut self) {
+        if self.stale > FEW && self.stale > self.agenda.len() / 2 {
+            let actors = &self.actors;
+            self.agenda.retain(|due| match due {
+                Due::Wake { actor, sleep } => actors[*actor].sleep == *sleep,
+                Due::Delivery(_) | Due::Ring(_) => true,
+            });
+            self.stale = 0;
+        }
     }
 
     /// The actor sleeps from now on, for that long at most.
     fn sleep(&mut self, actor: usize, at_most: Option<u64>) {
         self.actors[actor].sleep += 1;
+        self.actors[actor].has_end = at_most.is_some();
         let sleep = self.actors[actor].sleep;
         if let Some(time) = at_most {
             self.plan(self.now.saturating_add(time), Due::Wake { actor, sleep });
@@ -315,4 +342,33 @@ impl State {
 
 pub fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_that_are_broken_do_not_fill_the_agenda() {
+        let weather = Weather::default();
+        let mut state = State::new(&weather);
+        let actor = state.enter(Rank(0), "one".into(), Runs::Now);
+        let other = state.enter(Rank(1), "other".into(), Runs::Now);
+        let bell = state.new_bell();
+        assert_eq!(state.next(&weather), Some(actor));
+        assert_eq!(state.next(&weather), Some(other));
+        state.sleep_through(other, 500);
+        for _ in 0..10 * FEW {
+            assert!(state.waits(actor, bell, Some(1000)));
+            state.ring(bell);
+            assert_eq!(state.next(&weather), Some(actor));
+            state.has_waited(bell);
+            assert!(state.agenda.len() <= FEW + 2);
+        }
+        assert!(state.waits(actor, bell, Some(1000)));
+        assert_eq!((state.next(&weather), state.now), (Some(other), 500));
+        state.leave(other, true);
+        assert_eq!((state.next(&weather), state.now), (Some(actor), 1000));
+        assert_eq!((state.agenda.len(), state.stale), (0, 0));
+    }
 }

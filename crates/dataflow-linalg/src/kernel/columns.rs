@@ -1,0 +1,141 @@
+//! A step of LU on columns of tiles that lie whole: blocks as high as the matrix, column-major.
+//!
+//! # Law
+//! The bits are those of the same step on tiles. What is solved and multiplied is cut where tiles and
+//! their sub-tiles are cut; a product is the same however far apart the columns of its operands lie,
+//! unless the result is a single row, which is computed in copies without gaps.
+
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use ::faer::{MatMut, MatRef};
+use dataflow_core::port::Memory;
+
+use super::getrf::{factor_block, largest};
+use super::product::product;
+use super::scratch::{Kept, with_scratch};
+use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
+use crate::matrix::tile::{Format, Tile, cuts};
+use crate::scalar::Scalar;
+
+/// `A ← L\U` in the rows from `top` on of a column-major block, as [`getrf`](super::getrf()) of these
+/// rows; `pivots` are counted from there.
+///
+/// # Panics
+/// If there are not as many pivots as rows or columns: a fault of the task space, never of the data.
+#[track_caller]
+pub(crate) fn getrf_from<T: Scalar>(
+    backend: Backend,
+    top: usize,
+    a: &mut Tile<T>,
+    pivots: &mut [u32],
+) {
+    let (m, n) = (a.rows(), a.cols());
+    assert!(
+        a.format() == Format::ColumnMajor && pivots.len() == (m - top).min(n),
+        "getrf: {} pivots for rows {top}.. of {m} × {n}",
+        pivots.len()
+    );
+    let block = MatMut::from_column_major_slice_mut(a.as_mut_slice(), m, n);
+    let below = block.subrows_mut(top, m - top);
+    factor_block(backend, below, pivots, largest);
+}
+
+/// What a panel leaves for the columns right of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Panel<'a, T> {
+    /// Its first row in the matrix.
+    pub(crate) top: usize,
+    /// The whole column, with L below the top.
+    pub(crate) column: &'a Tile<T>,
+    /// The tile of L on the diagonal, in the format of the matrix.
+    pub(crate) triangle: &'a Tile<T>,
+    /// Rows that were swapped, counted from the top.
+    pub(crate) pivots: &'a [u32],
+    /// The tile order.
+    pub(crate) nb: usize,
+}
+
+/// Swaps the rows of a column right of a panel, solves its top with L, and subtracts the product of
+/// the rest of the panel and that.
+///
+/// # Panics
+/// If the blocks are not column-major, or of different heights.
+#[track_caller]
+pub(crate) fn getrf_right<T: Scalar>(backend: Backend, panel: Panel<'_, T>, b: &mut Tile<T>) {
+    let Panel { top, pivots, .. } = panel;
+    let (m, n, height) = (b.rows(), b.cols(), pivots.len());
+    assert!(
+        b.format() == Format::ColumnMajor && panel.column.rows() == m,
+        "getrf: a panel of {} rows beside {m}",
+        panel.column.rows()
+    );
+    for column in b.columns_mut() {
+        let below = &mut column[top..];
+        for (i, &pivot) in pivots.iter().enumerate() {
+            below.swap(i, pivot as usize);
+        }
+    }
+    let format = panel.triangle.format();
+    let mut u = Tile::unspecified(height, n, format, &KEPT);
+    u.read_column_major(&b.as_slice()[top..], m);
+    let unit_lower = (Triangle::Lower, Diagonal::Unit);
+    let triangle = (Op::NoTranspose, unit_lower, panel.triangle);
+    trsm_op(backend, Side::Left, triangle, &mut u);
+    u.write_column_major(&mut b.as_mut_slice()[top..], m);
+    for tile in (top + height..m).step_by(panel.nb.max(1)) {
+        for rows in cuts(panel.nb.min(m - tile), [format]) {
+            subtract(backend, panel, &u, (b, tile + rows.start..tile + rows.end));
+        }
+    }
+}
+
+/// B ← B − L·U in some rows, which lie in one row of sub-tiles.
+fn subtract<T: Scalar>(
+    backend: Backend,
+    panel: Panel<'_, T>,
+    u: &Tile<T>,
+    (b, rows): (&mut Tile<T>, Range<usize>),
+) {
+    let (m, n, format) = (b.rows(), b.cols(), u.format());
+    let (column, height) = (panel.column, u.rows());
+    let l = MatRef::from_column_major_slice(column.as_slice(), m, column.cols());
+    for cols in cuts(n, [format]) {
+        for inner in cuts(height, [format]) {
+            let left = l.submatrix(rows.start, inner.start, rows.len(), inner.len());
+            let right = u.layout().place(inner, cols.clone()).of(u.as_slice());
+            let b = MatMut::from_column_major_slice_mut(b.as_mut_slice(), m, n);
+            let target = b.submatrix_mut(rows.start, cols.start, rows.len(), cols.len());
+            let right = (Op::NoTranspose, right);
+            match rows.len() {
+                1 => single_row(backend, left, right, target),
+                _ => product(backend, (Op::NoTranspose, left), right, target),
+            }
+        }
+    }
+}
+
+/// The product of a single row, which lies in copies without gaps as it does in a tile.
+fn single_row<T: Scalar>(
+    backend: Backend,
+    left: MatRef<'_, T>,
+    right: (Op, MatRef<'_, T>),
+    mut target: MatMut<'_, T>,
+) {
+    with_scratch(left.ncols(), |l: &mut [T]| {
+        with_scratch(target.ncols(), |c: &mut [T]| {
+            l.iter_mut()
+                .enumerate()
+                .for_each(|(j, x)| *x = left[(0, j)]);
+            c.iter_mut()
+                .enumerate()
+                .for_each(|(j, x)| *x = target[(0, j)]);
+            let row = MatRef::from_column_major_slice(l, 1, left.ncols());
+            let sum = MatMut::from_column_major_slice_mut(c, 1, right.1.ncols());
+            product(backend, (Op::NoTranspose, row), right, sum);
+            c.iter().enumerate().for_each(|(j, x)| target[(0, j)] = *x);
+        });
+    });
+}
+
+static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(Kept));

@@ -1,0 +1,556 @@
+//! The factorisation P·A = L·U with partial pivoting on one rank, by columns of tiles that lie whole.
+//!
+//! # Law
+//! The tiles of a column are joined to one block as high as the matrix. A panel is factored where it
+//! lies; a step of a column right of it (its rows swap, its top is solved with L, the product is
+//! subtracted from the rest) is one task. At last each column goes back to its tiles, in the order
+//! of rows that all later swaps come to: no rows are gathered, scattered or sent between.
+//!
+//! Tiles and pivots get the bits that the graph of tiles gives them.
+//!
+//! # Elsewhere
+//! The graph of tiles, for any grid: `factor`. A step on a column: `kernel::columns`.
+//!
+//! # Source
+//! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
+//! multicore architectures*, Parallel Computing 35 (2009), for LAPACK's LU with lookahead as a graph.
+
+use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
+use crate::error::LinalgError;
+use crate::flops;
+use crate::kernel::{Backend, Panel as Factored, getrf_from, getrf_right};
+use crate::matrix::{Format, Layout, Tile, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::port::Executor;
+use dataflow_core::prelude::*;
+use dataflow_core::space::{Slot, placed};
+use dataflow_core::{Report, task_names};
+
+task_names! {
+    /// The tasks of LU by columns: n is a column of tiles, k the step.
+    pub enum ColumnsTask {
+        Join { n }, Panel { k }, Update { n, k }, Order { n }, Part { n },
+    }
+}
+use ColumnsTask::{Join, Order, Panel, Part, Update};
+
+/// The column that a panel or an update changes.
+const COLUMN: usize = 0;
+/// Panel: the row swaps, and the tile of L on the diagonal.
+const PIVOTS: usize = 1;
+const MADE_TRIANGLE: usize = 2;
+/// Update: what the panel has left.
+const LEFT: usize = 1;
+const SWAPS: usize = 2;
+const TRIANGLE: usize = 3;
+/// Order: the order of rows below, that from the next step on, and the swaps of that step.
+const ORDER: usize = 0;
+const LATER: usize = 1;
+const NEXT: usize = 2;
+
+/// Columns that each worker should have, or it waits for panels.
+const COLUMNS_A_WORKER: usize = 3;
+/// Bytes of the largest matrix: of a larger one the panels take too little of the time for a copy of
+/// the matrix to be worth it.
+const LARGEST: usize = 64 << 20;
+
+/// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are some columns of
+/// tiles for each, and the matrix, of which there is a copy, has at most 64 MiB.
+pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
+    let bytes = layout.rows() as u128 * layout.cols() as u128 * size_of::<T>() as u128;
+    let steps = layout.mt().min(layout.nt());
+    layout.distribution().n_ranks() == 1
+        && steps >= 2.max(workers.saturating_mul(COLUMNS_A_WORKER))
+        && bytes <= LARGEST as u128
+        && (layout.format() == Format::ColumnMajor || layout.format() == Format::sub_tiled::<T>())
+}
+
+/// The task space of the factorisation by columns, on one rank: about nt²/2 tasks for mt × nt tiles,
+/// mt ≥ nt. The bits are those of [`Factor`](super::Factor), which runs it where it [suits](suits_columns).
+///
+/// Takes a copy of the matrix, and n²·(m − n/3) flops for m ≥ n rows.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::lu::{Columns, Pivots, residual};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Random};
+/// let a = TiledMatrix::<f64>::from_entries(Layout::general(30, 30, 8)?, &Random::new(1));
+/// let pivots = Pivots::new(&a);
+/// Columns::new(&a, &pivots, Backend::Auto)?.run(&Inline)?;
+/// assert!(residual(&Random::new(1), &a, &pivots)? < 2.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Columns<'a, T: Scalar> {
+    a: &'a TiledMatrix<T>,
+    pivots: &'a Pivots<T>,
+    backend: Backend,
+    mt: u32,
+    nt: u32,
+}
+
+impl<'a, T: Scalar> Columns<'a, T> {
+    /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General) on one rank.
+    ///
+    /// # Errors
+    /// If the matrix is stored otherwise or spread over ranks, or `pivots` are of another one.
+    pub fn new(
+        a: &'a TiledMatrix<T>,
+        pivots: &'a Pivots<T>,
+        backend: Backend,
+    ) -> Result<Self, LinalgError> {
+        expect_general(a)?;
+        pivots.expect_of(a)?;
+        match a.layout().distribution().n_ranks() {
+            1 => Ok(Self::of(a, pivots, backend)),
+            n_ranks => Err(LinalgError::Shape(format!(
+                "LU by columns takes a matrix on one rank, this one is on {n_ranks}"
+            ))),
+        }
+    }
+
+    /// The space for what has been looked at.
+    pub(super) fn of(a: &'a TiledMatrix<T>, pivots: &'a Pivots<T>, backend: Backend) -> Self {
+        let (mt, nt) = (a.mt() as u32, a.nt() as u32);
+        Columns {
+            a,
+            pivots,
+            backend,
+            mt,
+            nt,
+        }
+    }
+
+    /// Runs the factorisation. Looks neither for entries that are not finite nor for zero pivots.
+    ///
+    /// # Errors
+    /// What [`run_across`](dataflow_core::run_across) answers.
+    pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+    }
+
+    /// Floating-point operations of a task.
+    pub(crate) fn operations(&self, task: ColumnsTask) -> f64 {
+        let width = |n: u32| self.a.tile_cols(n as usize);
+        let below = |k: u32| self.a.rows() - self.top(k);
+        match task {
+            Panel { k } => flops::getrf::<T>(below(k), width(k)) as f64,
+            Update { n, k } => {
+                let (height, width) = (below(k).min(width(k)), width(n));
+                // Half of a product where L is a triangle.
+                let product = |rows| flops::gemm::<T>(rows, width, height) as f64;
+                product(height) / 2.0 + product(below(k) - height)
+            }
+            Join { .. } | Order { .. } | Part { .. } => 0.0,
+        }
+    }
+
+    /// How many panels there are.
+    fn steps(&self) -> u32 {
+        self.mt.min(self.nt)
+    }
+
+    /// The flow by which a column leaves Join and comes to Part; before it come its tiles.
+    fn whole(&self) -> usize {
+        self.mt as usize
+    }
+
+    /// How many steps change column n.
+    fn steps_of(&self, n: u32) -> u32 {
+        n.min(self.steps())
+    }
+
+    /// Who wrote column n before step k, and by which flow it comes.
+    fn writer(&self, n: u32, k: u32) -> (ColumnsTask, usize) {
+        match k.checked_sub(1) {
+            None => (Join { n }, self.whole()),
+            Some(k) => (Update { n, k }, COLUMN),
+        }
+    }
+
+    /// Who takes column n as it is before step k, and by which flow.
+    fn taker(&self, n: u32, k: u32) -> (ColumnsTask, usize) {
+        match k < self.steps_of(n) {
+            true => (Update { n, k }, COLUMN),
+            false if n < self.steps() => (Panel { k: n }, COLUMN),
+            false => (Part { n }, self.whole()),
+        }
+    }
+
+    /// Whether rows of column n move once more at the end.
+    fn is_reordered(&self, n: u32) -> bool {
+        n + 1 < self.steps()
+    }
+
+    fn all(&self) -> impl Iterator<Item = ColumnsTask> + Send + use<'a, T> {
+        let this = *self;
+        let of_column = move |n| {
+            let updates = (0..this.steps_of(n)).map(move |k| Update { n, k });
+            updates.chain([Join { n }, Part { n }])
+        };
+        let panels = (0..self.steps()).map(|k| Panel { k });
+        let orders = (1..self.steps()).map(|k| Order { n: k - 1 });
+        let columns = (0..self.nt).flat_map(of_column);
+        columns.chain(panels).chain(orders)
+    }
+
+    /// COLUMN ← the tiles of column n, one below the other.
+    fn join(&self, n: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let (rows, cols) = (self.a.rows(), self.a.tile_cols(n as usize));
+        let mut column = Tile::unspecified(rows, cols, Format::ColumnMajor, self.a.memory());
+        let elements = column.as_mut_slice();
+        let mut slots = flows.iter();
+        for (m, tile) in slots.by_ref().take(self.whole()).enumerate() {
+            let top = self.a.row_range(m).start;
+            tile.read().write_column_major(&mut elements[top..], rows);
+        }
+        if let Some(slot) = slots.next() {
+            slot.put(column);
+        }
+    }
+
+    /// P·A = L·U of column k from its diagonal on.
+    fn panel(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let [column, swaps, triangle] = flows.slots();
+        let (column, top) = (column.update(), self.top(k));
+        let (rows, cols) = (self.a.rows(), column.cols());
+        let mut pivots = vec![0; (rows - top).min(cols)];
+        getrf_from(self.backend, top, column, &mut pivots);
+        let memory = self.a.memory();
+        swaps.put(Swaps::pack(&pivots, memory));
+        let (height, format) = (self.a.tile_rows(k as usize), self.a.layout().format());
+        let mut l = Tile::unspecified(height, cols, format, memory);
+        l.read_column_major(&column.as_slice()[top..], rows);
+        l.complete(crate::matrix::Part::UnitLower);
+        triangle.put(l);
+    }
+
+    /// Step k of column n.
+    fn update(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let [column, left, swaps, triangle] = flows.slots();
+        let panel = Factored {
+            top: self.top(k),
+            column: left.read(),
+            triangle: triangle.read(),
+            pivots: Swaps::of(swaps.read()).pivots,
+            nb: self.a.nb(),
+        };
+        getrf_right(self.backend, panel, column.update());
+    }
+
+    /// ORDER ← the order of the rows below tile row n after all steps that follow.
+    fn order(&self, n: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let [new, later, swaps] = flows.slots();
+        let pivots = Swaps::of(swaps.read()).pivots;
+        let rows = self.a.rows() - self.top(n + 1);
+        let order = order(pivots, later.get().map(words), rows);
+        new.put(of_words(&order, self.a.memory()));
+    }
+
+    /// The tiles of column n ← its rows, those below the diagonal in their final order.
+    fn part(&self, n: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let mut slots = flows.iter();
+        let tiles: Vec<_> = slots
+            .by_ref()
+            .take(self.whole())
+            .map(Slot::update)
+            .collect();
+        let Some(column) = slots.next().map(Slot::read) else {
+            return;
+        };
+        let order = slots.next().and_then(Slot::get).map(words);
+        let (rows, elements) = (column.rows(), column.as_slice());
+        for (m, tile) in tiles.into_iter().enumerate() {
+            let top = self.a.row_range(m).start;
+            match order {
+                Some(order) if m as u32 > n => {
+                    let below = self.top(n + 1);
+                    tile.read_rows(&order[top - below..], &elements[below..], rows);
+                }
+                _ => tile.read_column_major(&elements[top..], rows),
+            }
+        }
+    }
+
+    /// The first row of a row of tiles.
+    fn top(&self, m: u32) -> usize {
+        self.a.row_range(m as usize).start
+    }
+}
+
+impl<T: Scalar> TaskSpace for Columns<'_, T> {
+    type Task = ColumnsTask;
+    type Datum = Tile<T>;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("lu by columns").parameter("m", self.a.rows());
+        self.a.layout().describe(about);
+        about.parameter("precision", T::PRECISION);
+        about.parameter("backend", self.backend);
+        about.parameter("pivoting", "partial");
+        let tile = |m: u32| format!("TILE{m}");
+        let join = about.class("Join");
+        let join = (0..self.mt).fold(join, |class, m| class.update(&tile(m)));
+        join.new_flow("COLUMN").of("column");
+        let panel = about.class("Panel").update("COLUMN").of("column");
+        let panel = panel.new_flow("PIVOTS").of("pivots");
+        panel.new_flow("TRIANGLE").of("triangle");
+        let update = about.class("Update").update("COLUMN").of("column");
+        let update = update.read("LEFT").of("column");
+        let update = update.read("SWAPS").of("pivots");
+        update.read("TRIANGLE").of("triangle");
+        let order = about.class("Order").new_flow("ORDER").of("order");
+        let order = order.optional("LATER").of("order");
+        order.read("SWAPS").of("pivots");
+        let part = about.class("Part");
+        let part = (0..self.mt).fold(part, |class, m| class.update(&tile(m)));
+        let part = part.read("COLUMN").of("column");
+        part.optional("ORDER").of("order");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = ColumnsTask> + Send {
+        placed(self, on, self.all())
+    }
+
+    fn inputs(&self, task: ColumnsTask, from: &mut impl Inputs<Self>) {
+        match task {
+            Join { n } => {
+                for m in 0..self.mt {
+                    from.home(m as usize, self.a.store(), self.a.place(m, n));
+                }
+            }
+            Panel { k } => {
+                let (writer, flow) = self.writer(k, k);
+                from.task(COLUMN, writer, flow);
+            }
+            Update { n, k } => {
+                let (writer, flow) = self.writer(n, k);
+                from.task(COLUMN, writer, flow);
+                from.task(LEFT, Panel { k }, COLUMN);
+                from.task(SWAPS, Panel { k }, PIVOTS);
+                from.task(TRIANGLE, Panel { k }, MADE_TRIANGLE);
+            }
+            Order { n } => {
+                if self.is_reordered(n + 1) {
+                    from.task(LATER, Order { n: n + 1 }, ORDER);
+                }
+                from.task(NEXT, Panel { k: n + 1 }, PIVOTS);
+            }
+            Part { n } => {
+                for m in 0..self.mt as usize {
+                    from.task(m, Join { n }, m);
+                }
+                match n < self.steps() {
+                    true => from.task(self.whole(), Panel { k: n }, COLUMN),
+                    false => {
+                        let (writer, flow) = self.writer(n, self.steps());
+                        from.task(self.whole(), writer, flow);
+                    }
+                }
+                if self.is_reordered(n) {
+                    from.task(self.whole() + 1, Order { n }, ORDER);
+                }
+            }
+        }
+    }
+
+    fn successors(&self, task: ColumnsTask, to: &mut impl Successors<Self>) {
+        match task {
+            Join { n } => {
+                for m in 0..self.mt as usize {
+                    to.task(m, Part { n }, m);
+                }
+                let (taker, flow) = self.taker(n, 0);
+                to.task(self.whole(), taker, flow);
+            }
+            Panel { k } => {
+                for n in k + 1..self.nt {
+                    to.task(COLUMN, Update { n, k }, LEFT);
+                    to.task(PIVOTS, Update { n, k }, SWAPS);
+                    to.task(MADE_TRIANGLE, Update { n, k }, TRIANGLE);
+                }
+                to.task(COLUMN, Part { n: k }, self.whole());
+                if let Some(n) = k.checked_sub(1) {
+                    to.task(PIVOTS, Order { n }, NEXT);
+                }
+                to.home(PIVOTS, self.pivots.store(), k as usize);
+            }
+            Update { n, k } => {
+                let (taker, flow) = self.taker(n, k + 1);
+                to.task(COLUMN, taker, flow);
+            }
+            Order { n } => {
+                if let Some(n) = n.checked_sub(1) {
+                    to.task(ORDER, Order { n }, LATER);
+                }
+                to.task(ORDER, Part { n }, self.whole() + 1);
+            }
+            Part { n } => {
+                for m in 0..self.mt {
+                    to.home(m as usize, self.a.store(), self.a.place(m, n));
+                }
+            }
+        }
+    }
+
+    fn run(&self, task: ColumnsTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+        match task {
+            Join { n } => self.join(n, flows),
+            Panel { k } => self.panel(k, flows),
+            Update { k, .. } => self.update(k, flows),
+            Order { n } => self.order(n, flows),
+            Part { n } => self.part(n, flows),
+        }
+        Ok(())
+    }
+
+    fn rank(&self, _: ColumnsTask) -> Rank {
+        self.a.rank_of(0, 0)
+    }
+
+    /// The longest way to the end, if a panel takes as long as an update of a column: each as its height.
+    fn priority(&self, task: ColumnsTask) -> i64 {
+        // Heights of steps from the first to before the second.
+        let heights = |first: u32, end: u32| -> i64 {
+            let height = |k: u32| i64::from(self.mt - k);
+            let n = i64::from(end - first);
+            n * (height(first) + height(end) + 1) / 2
+        };
+        let steps = self.steps();
+        let level = |n: u32, k: u32| {
+            let own = n.min(steps);
+            heights(k, own) + 2 * heights(own, steps)
+        };
+        match task {
+            Join { n } => 3 + level(n, 0),
+            Panel { k } => 3 + level(k, k),
+            Update { n, k } => 3 + level(n, k),
+            Order { .. } => 2,
+            Part { .. } => 1,
+        }
+    }
+
+    fn roots(&self, on: Rank) -> impl Iterator<Item = ColumnsTask> + Send {
+        placed(self, on, (0..self.nt).map(|n| Join { n }))
+    }
+
+    fn count(&self, on: Rank) -> u64 {
+        if on != self.a.rank_of(0, 0) {
+            return 0;
+        }
+        let (steps, nt) = (u64::from(self.steps()), u64::from(self.nt));
+        let updates = steps * steps.saturating_sub(1) / 2 + (nt - steps) * steps;
+        updates + 2 * nt + steps + steps.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Factor;
+    use super::*;
+    use crate::matrix::digest::{Digest, digest};
+    use crate::matrix::generate::Random;
+    use crate::matrix::{Distribution, Grid};
+    use crate::scalar::{c32, c64};
+    use dataflow_core::port::{Heap, Inline, Shuffled};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_space_is_proved_for_all_shapes_up_to_6_tiles() {
+        for (m, n) in (1..=6).flat_map(|m| (1..=6).map(move |n| (m, n))) {
+            let layout = Layout::general(m, n, 1).unwrap();
+            let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+            let pivots = Pivots::new(&a);
+            let space = Columns::of(&a, &pivots, Backend::Auto);
+            verify(&space, 1).unwrap_or_else(|fault| panic!("{m} x {n} tiles: {fault}"));
+        }
+    }
+
+    /// What a run leaves, and a number for all of its bits.
+    fn digests<T: Scalar>(layout: Layout, by_columns: bool) -> [Digest; 2] {
+        let a = TiledMatrix::<T>::from_entries(layout, &Random::new(7));
+        let pivots = Pivots::new(&a);
+        let on = Shuffled::new(layout.rows() as u64).with_threads(2);
+        let columns = Columns::of(&a, &pivots, Backend::Auto);
+        let tiles = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+        let space = match by_columns {
+            true => columns.erased(),
+            false => tiles.erased(),
+        };
+        T::run_tiles(&space, &on).unwrap();
+        [digest(&a).unwrap(), pivots.digest()]
+    }
+
+    fn bits_are_those_of_tiles<T: Scalar>((m, n, nb): (usize, usize, usize)) {
+        for format in [Format::ColumnMajor, Format::sub_tiled::<T>()] {
+            let layout = Layout::general(m, n, nb).unwrap().with_format(format);
+            let by = |columns| digests::<T>(layout, columns);
+            assert_eq!(
+                by(true),
+                by(false),
+                "{} {m} x {n}, {nb}, {format:?}",
+                T::PRECISION
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bits_are_those_of_the_graph_of_tiles(
+            nb in 1_usize..40, tiles in (0_usize..5, 0_usize..5), last in (0_usize..40, 0_usize..40),
+        ) {
+            let extent = |tiles, last: usize| tiles * nb + 1 + last % nb;
+            let shape = (extent(tiles.0, last.0), extent(tiles.1, last.1), nb);
+            bits_are_those_of_tiles::<f32>(shape);
+            bits_are_those_of_tiles::<f64>(shape);
+            bits_are_those_of_tiles::<c32>(shape);
+            bits_are_those_of_tiles::<c64>(shape);
+        }
+    }
+
+    #[test]
+    fn bits_are_those_of_the_graph_of_tiles_where_tiles_are_cut() {
+        for nb in [96, 97, 100, 192] {
+            for (more_rows, more_cols) in [(0, 0), (1, 1), (1, 50), (50, 1), (97, 97), (95, 193)] {
+                let shape = (2 * nb + more_rows, 2 * nb + more_cols, nb);
+                bits_are_those_of_tiles::<f32>(shape);
+                bits_are_those_of_tiles::<f64>(shape);
+                bits_are_those_of_tiles::<c64>(shape);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_for_one_rank_with_enough_of_them_for_all_workers() {
+        let suits = |layout: Layout, workers| suits_columns::<f64>(&layout, workers);
+        let layout = |n: usize, nb: usize| Layout::general(n, n, nb).unwrap();
+        assert!(suits(layout(600, 96), 2), "seven columns");
+        assert!(!suits(layout(400, 96), 2), "five");
+        assert!(!suits(layout(96, 96), 1), "a single one");
+        assert!(!suits(layout(4000, 96), 2), "128 MB");
+        let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
+        let spread = layout(600, 96).distributed(grid, Rank(0)).unwrap();
+        assert!(!suits(spread, 2));
+        let small = Format::SubTiled { order: 3 };
+        assert!(
+            !suits(layout(600, 96).with_format(small), 2),
+            "its bits may depend on strides"
+        );
+    }
+
+    #[test]
+    fn a_matrix_is_factored_by_columns_where_they_suit() {
+        let a = TiledMatrix::<f64>::zeros(Layout::general(30, 30, 5).unwrap());
+        let pivots = Pivots::new(&a);
+        let factor = || Factor::new(&a, &pivots, Backend::Auto).unwrap();
+        assert!(factor().by_columns(&Inline).is_some());
+        assert!(factor().with_lookahead(1).by_columns(&Inline).is_none());
+        let groups = std::num::NonZeroU32::MIN;
+        assert!(factor().by_tournament(groups).by_columns(&Inline).is_none());
+        let many = Shuffled::new(1).with_threads(4);
+        assert!(factor().by_columns(&many).is_none());
+    }
+}
