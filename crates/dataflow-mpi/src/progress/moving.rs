@@ -1,11 +1,10 @@
-//! Moving: what is under the lock, and what whoever has it does with transport and depot.
+//! Moving: what is under the lock, and what whoever has it does with commands, transport and depot.
 
-use super::{Closed, Command, Opened};
 use crate::depot::{Action, Depot, Refused};
 use crate::failure;
 use crate::host::Answer;
 use crate::transport::Transport;
-use dataflow_core::port::Inbox;
+use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +12,17 @@ use std::time::Duration;
 
 /// Events taken in one go, so that others get their turn.
 pub(super) const AT_ONCE: usize = 256;
+
+type Opened = Result<(), Refused>;
+type Closed = Result<Option<Failure>, Failure>;
+
+/// What the engine wants.
+pub(crate) enum Command {
+    Open(Terms, Arc<dyn Inbox>, Arc<Answer<Opened>>),
+    Post(Parcel, Option<Arc<Answer<()>>>),
+    Abort(Failure),
+    Close(Option<Failure>, Arc<Answer<Closed>>),
+}
 
 /// What is under the lock.
 pub(super) struct Moving {

@@ -1,0 +1,277 @@
+//! Ranks whose messages nobody moves but the test, in a time that stands still.
+
+use super::{Command, Life, Progress};
+use crate::bell::Bell;
+use crate::depot::{Depot, Refused};
+use crate::host::{Answer, Host, Machine, Thread, Turn};
+use crate::outbox::Haste;
+use crate::settings::{Drive, Settings};
+use crate::sync::{Mutex, Ordering, lock};
+use crate::transport::local::{self, Local};
+use crate::transport::raw::{Raw, Sendable};
+use crate::transport::{Event, Limits, Payload, Room, Transport};
+use dataflow_core::port::{Arrival, Failure, Heap, Inbox, Memory, Parcel, Pulse, Terms};
+use dataflow_core::rank::Rank;
+use smallvec::smallvec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+use std::time::Duration;
+
+type Deed = Box<dyn FnOnce() + Send>;
+
+/// A machine whose time stands still; its bells are one, and nobody waits for it. When it is asked
+/// for the time something may happen first.
+#[derive(Default)]
+struct Still {
+    bell: Arc<Counted>,
+    first: Mutex<VecDeque<Option<Deed>>>,
+}
+
+impl Host for Still {
+    fn now(&self) -> Duration {
+        let deed = lock(&self.first).pop_front().flatten();
+        deed.into_iter().for_each(|deed| deed());
+        Duration::from_secs(1)
+    }
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+    fn start(
+        &self,
+        name: String,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> Result<Box<dyn Thread>, String> {
+        Machine::new().start(name, body)
+    }
+}
+
+/// How often it was rung.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Bell for Counted {
+    fn ring(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+    fn wait(&self, _: Option<Duration>) {}
+}
+
+/// A transport with which something happens when nothing has arrived, while the lock is held.
+struct Interrupted(Local, Arc<Mutex<Option<Deed>>>);
+
+impl Transport for Interrupted {
+    fn rank(&self) -> Rank {
+        self.0.rank()
+    }
+    fn n_ranks(&self) -> usize {
+        self.0.n_ranks()
+    }
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+    fn send(&mut self, to: Rank, packet: Vec<u8>) {
+        self.0.send(to, packet);
+    }
+    fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
+        self.0.send_data(to, tag, payload);
+    }
+    fn receive(&mut self, from: Rank, tag: u32, room: Room) {
+        self.0.receive(from, tag, room);
+    }
+    fn awaits(&mut self, to: Rank) -> bool {
+        self.0.awaits(to)
+    }
+    fn poll(&mut self) -> Option<Event> {
+        let event = self.0.poll();
+        if event.is_none() {
+            let deed = lock(&self.1).take();
+            deed.into_iter().for_each(|deed| deed());
+        }
+        event
+    }
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
+        self.0.bell(host)
+    }
+}
+
+/// A rank that has nothing to run.
+#[derive(Debug)]
+struct Idle;
+
+impl Inbox for Idle {
+    fn deliver(&self, _: Rank, _: Arrival) {}
+    fn pulse(&self) -> Pulse {
+        Pulse {
+            idle: true,
+            ..Pulse::default()
+        }
+    }
+    fn stop(&self, failure: Failure) {
+        panic!("{failure:?}");
+    }
+    fn stall(&self) {
+        panic!("nothing stalls");
+    }
+}
+
+struct OfRank {
+    progress: Arc<Progress>,
+    host: Arc<Still>,
+    when_idle: Arc<Mutex<Option<Deed>>>,
+}
+
+/// Ranks whose messages nobody moves but the test.
+fn ranks(n: usize, hold: Duration) -> Vec<OfRank> {
+    let settings = Settings {
+        drive: Drive::Workers,
+        hold,
+        ..Settings::default()
+    };
+    let rank = |local: Local| {
+        let (rank, limits) = (local.rank(), local.limits());
+        let depot = Depot::new(rank, n, limits, settings.clone(), Arc::new(Heap));
+        let (host, when_idle) = (Arc::new(Still::default()), Arc::default());
+        let transport = Interrupted(local, Arc::clone(&when_idle));
+        let progress = Progress::new(Box::new(transport), depot, settings.clone(), host.clone());
+        OfRank {
+            progress,
+            host,
+            when_idle,
+        }
+    };
+    local::connect(n).into_iter().map(rank).collect()
+}
+
+/// The same, in a run.
+fn opened(n: usize, hold: Duration) -> Vec<OfRank> {
+    let ranks = ranks(n, hold);
+    let open = |rank: &OfRank| {
+        let answer = Answer::new(&*rank.host);
+        let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
+        rank.progress.command(open);
+        answer
+    };
+    let answers: Vec<_> = ranks.iter().map(open).collect();
+    move_all(&ranks);
+    assert!(answers.iter().all(|answer| answer.take().is_some()));
+    ranks
+}
+
+/// Moves messages of these ranks until nothing moves.
+fn move_all(ranks: &[OfRank]) {
+    let pump = |rank: &OfRank| rank.progress.pump(Haste::Now, Duration::from_secs(1));
+    while ranks.iter().fold(false, |any, rank| pump(rank) | any) {}
+}
+
+fn parcel(to: &[u32]) -> Parcel {
+    Parcel {
+        to: to.iter().copied().map(Rank).collect(),
+        task: smallvec![7],
+        poisoned: false,
+        priority: 0,
+        flows: smallvec![],
+    }
+}
+
+fn post(progress: &Progress, to: u32) {
+    progress.command(Command::Post(parcel(&[to]), None));
+}
+
+/// What another thread does, to its end.
+fn aside(what: impl FnOnce() + Send) {
+    thread::scope(|threads| threads.spawn(what).join().unwrap());
+}
+
+fn rests(progress: &Progress) -> bool {
+    matches!(progress.turn(&mut Life::default()), Turn::Rests(..))
+}
+
+/// Whoever came with it found the lock taken, and went away.
+#[test]
+fn the_thread_does_not_rest_while_a_command_lies_there() {
+    let rank = ranks(1, Duration::ZERO).remove(0);
+    let progress = rank.progress.clone();
+    *lock(&rank.when_idle) = Some(Box::new(move || aside(|| post(&progress, 0))));
+    assert!(rests(&rank.progress));
+    assert!(lock(&rank.when_idle).is_none(), "a command came");
+    let mut commands = Vec::new();
+    rank.progress.movers.take(&mut commands);
+    assert!(commands.is_empty());
+}
+
+#[test]
+fn whoever_looked_at_the_depot_calls_the_thread_for_a_command_that_came_meanwhile() {
+    let rank = ranks(1, Duration::ZERO).remove(0);
+    let rings = || rank.host.bell.0.load(Ordering::SeqCst);
+    let before = rings();
+    rank.progress.with_depot(|_| {});
+    assert_eq!(rings(), before);
+    rank.progress
+        .with_depot(|_| aside(|| post(&rank.progress, 0)));
+    assert_eq!(rings(), before + 1);
+}
+
+/// The worker that held it back saw the thread awake, and runs a long task now.
+#[test]
+fn the_thread_does_not_rest_beside_packets_that_are_held_back() {
+    let ranks = opened(2, Duration::from_secs(1));
+    let [here, there] = &ranks[..] else {
+        unreachable!("there are two")
+    };
+    let looks = {
+        let progress = here.progress.clone();
+        move || {
+            progress.look();
+            post(&progress, 1);
+            progress.poll();
+            assert!(progress.movers.holds(), "it is held back");
+        }
+    };
+    // The thread asks for the time before it moves messages, and when nothing has moved.
+    *lock(&here.host.first) = [None, Some(Box::new(|| aside(looks)) as Deed)].into();
+    assert!(rests(&here.progress));
+    assert!(lock(&here.host.first).is_empty(), "a worker has looked");
+    let held = here.progress.movers.holds();
+    assert!(!held && there.progress.pump(Haste::Now, Duration::from_secs(1)));
+}
+
+#[test]
+fn whoever_waits_until_several_ranks_have_a_parcel_waits_for_the_last() {
+    let ranks = opened(3, Duration::ZERO);
+    let answer = Answer::new(&*ranks[0].host);
+    let post = Command::Post(parcel(&[1, 2]), Some(answer.clone()));
+    ranks[0].progress.command(post);
+    move_all(&ranks[..2]);
+    assert!(answer.take().is_none(), "rank 2 has not got it");
+    move_all(&ranks);
+    assert!(answer.take().is_some());
+}
+
+/// Its word came while the other rank listened to nothing but the bare transport.
+#[test]
+fn what_came_for_the_protocol_while_the_transport_was_lent_is_heard_afterwards() {
+    let ranks = ranks(2, Duration::ZERO);
+    let [here, there] = &ranks[..] else {
+        unreachable!("there are two")
+    };
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            // It says so to its neighbours in the tree.
+            let _ = there.progress.begin_to_leave();
+            let bytes = Sendable::new(vec![7]);
+            there.progress.lend(true, |raw| raw.send(Rank(0), &bytes))
+        });
+        let receive = |raw: &mut Raw<'_>| raw.receive(Rank(1), Heap.allocate(1));
+        let received = here.progress.lend(true, receive).unwrap().unwrap();
+        assert_eq!(received.bytes(), [7]);
+    });
+    let answer = Answer::new(&*here.host);
+    let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
+    here.progress.command(open);
+    let Some(Err(Refused::Broken(failure))) = answer.take() else {
+        panic!("rank 1 has left, and nobody knows")
+    };
+    assert!(failure.message.contains("rank 1 has left"), "{failure:?}");
+}

@@ -1,0 +1,192 @@
+//! The thread: when it moves messages, stands aside for workers, rests and ends.
+//!
+//! Where workers move messages it steps in when none has looked for 200 µs, or up to a millisecond where
+//! they have looked all the time before. It sends the beats in any case, so a body of 15 s neither delays
+//! others nor looks dead.
+//!
+//! # Law
+//! It sleeps without using the processor while no run is open.
+
+use super::Progress;
+use super::moving::Moving;
+use crate::host::Turn;
+use crate::outbox::Haste;
+use crate::settings::Drive;
+use crate::sync::Ordering;
+use std::time::Duration;
+
+/// How long workers may not look before the helper does.
+const UNATTENDED: Duration = Duration::from_micros(200);
+
+/// How long a transport that cannot ring is left alone, at first and at most.
+const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
+
+/// How far the thread is.
+#[derive(Default)]
+pub(crate) struct Life {
+    stage: Stage,
+    /// Since when nothing has moved.
+    idle_since: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) enum Stage {
+    #[default]
+    Begins,
+    /// Workers look. How patient it is with them, and when they had looked last before it slept.
+    Aside {
+        patience: Duration,
+        looked: Option<Duration>,
+    },
+    Moves,
+    Rests,
+    /// It is given so long to say goodbye.
+    Leaves(Duration),
+}
+
+impl Progress {
+    /// A turn of the thread: what it does until it rests, or ends.
+    pub fn turn(&self, life: &mut Life) -> Turn {
+        loop {
+            life.stage = match life.stage {
+                Stage::Begins if self.is_ending() => self.begin_to_leave(),
+                Stage::Begins => Stage::Aside {
+                    patience: UNATTENDED,
+                    looked: None,
+                },
+                Stage::Aside { patience, looked } => match self.stands_aside(patience, looked) {
+                    None => Stage::Moves,
+                    Some((stage, nap)) => {
+                        life.stage = stage;
+                        return Turn::Rests(self.nap.clone(), Some(nap));
+                    }
+                },
+                Stage::Moves => match self.moves(&mut life.idle_since) {
+                    None => Stage::Begins,
+                    Some(at_most) if self.movers.falls_asleep() => {
+                        life.stage = Stage::Rests;
+                        return Turn::Rests(self.movers.bell().clone(), at_most);
+                    }
+                    Some(_) => Stage::Rests,
+                },
+                Stage::Rests => {
+                    self.movers.gets_up();
+                    if self.rings {
+                        life.idle_since = None;
+                    }
+                    Stage::Begins
+                }
+                Stage::Leaves(deadline) if self.has_left(deadline) => return Turn::Ends,
+                Stage::Leaves(_) => {
+                    return Turn::Rests(self.movers.bell().clone(), Some(NAPS[1]));
+                }
+            };
+        }
+    }
+
+    /// Moves messages once. Says for how long to sleep at most, if nothing has moved.
+    fn moves(&self, idle_since: &mut Option<Duration>) -> Option<Option<Duration>> {
+        let ((moved, wakes, busy), is_called_back) = self.movers.locked(|moving| {
+            let now = self.host.now();
+            let moved = self.step(moving, Haste::Now, now);
+            (moved, moving.depot.wakes(now), moving.is_busy())
+        });
+        if moved || is_called_back {
+            *idle_since = None;
+            return None;
+        }
+        let now = self.host.now();
+        let idle = now - *idle_since.get_or_insert(now);
+        // A helper would spin against the workers it helps.
+        let looks = self.settings.drive == Drive::Dedicated;
+        if busy && looks && idle < self.waits.look_for(self.settings.spin) {
+            // Where there are more threads than cores, it is another's turn.
+            self.stands_back();
+            return None;
+        }
+        Some(self.rest(wakes.map(|at| at.saturating_sub(now)), busy, idle))
+    }
+
+    /// How long to sleep when nothing moves.
+    fn rest(&self, until_due: Option<Duration>, busy: bool, idle: Duration) -> Option<Duration> {
+        if self.rings {
+            return until_due;
+        }
+        if !busy {
+            // Others that wait for this rank ask whether it lives.
+            return Some(until_due.map_or(self.settings.beat / 2, |due| {
+                due.min(self.settings.beat / 2)
+            }));
+        }
+        let nap = (idle / 4).clamp(NAPS[0], NAPS[1]);
+        Some(until_due.map_or(nap, |due| due.min(nap)))
+    }
+
+    /// While workers look themselves, the helper sleeps on, and says for how long; workers that have
+    /// nothing to run do not look. `before` is when they had looked last before it slept, if it did.
+    fn stands_aside(
+        &self,
+        mut patience: Duration,
+        before: Option<Duration>,
+    ) -> Option<(Stage, Duration)> {
+        let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
+        // It may take long to copy a large datum, and a worker that waits looks all the time: whoever
+        // wakes again and again takes the core from it.
+        if before.is_some_and(|before| looked > before) {
+            patience = (2 * patience).min(NAPS[1]);
+        }
+        let has_to_come = self.is_ending() || self.movers.is_lent();
+        if self.settings.drive != Drive::Workers || has_to_come || looked.is_zero() {
+            return None;
+        }
+        let unattended = self.host.now().saturating_sub(looked);
+        let nap = match self.is_rank_idle() {
+            Some(idle) if idle || unattended >= UNATTENDED => return None,
+            Some(_) => patience - unattended,
+            None => patience,
+        };
+        let looked = Some(looked);
+        Some((Stage::Aside { patience, looked }, nap))
+    }
+
+    /// Whether no worker will look, or somebody has left a command while this looked; `None` if somebody
+    /// moves messages just now.
+    fn is_rank_idle(&self) -> Option<bool> {
+        let is_idle = |moving: &mut Moving| {
+            let inbox = moving.inbox.as_ref();
+            inbox.is_none_or(|inbox| inbox.pulse().idle)
+        };
+        let (is_idle, is_called_back) = self.movers.try_look(is_idle)?;
+        Some(is_idle || is_called_back)
+    }
+
+    /// Says goodbye, and waits a second at most for it to leave.
+    pub(super) fn begin_to_leave(&self) -> Stage {
+        self.movers.locked(|moving| {
+            moving.depot.leave();
+            moving.due = Some(self.host.now());
+        });
+        Stage::Leaves(self.host.now() + Duration::from_secs(1))
+    }
+
+    /// Whether the goodbye has left, or the time for it is over.
+    fn has_left(&self, deadline: Duration) -> bool {
+        let (is_flushed, _) = self.movers.locked(|moving| {
+            self.step(moving, Haste::Now, self.host.now());
+            moving.depot.is_flushed()
+        });
+        is_flushed || self.host.now() >= deadline
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Tells the thread to end.
+    pub fn end(&self) {
+        // Relaxed: the rings show it.
+        self.ending.store(true, Ordering::Relaxed);
+        self.nap.ring();
+        self.movers.bell().ring();
+    }
+}

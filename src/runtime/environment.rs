@@ -1,0 +1,107 @@
+//! The environment: what its variables say of a runtime and its trace.
+
+use super::Runtime;
+use super::builder::RuntimeBuilder;
+use dataflow_core::Error;
+use dataflow_core::trace::{Trace, Tracer};
+use std::env;
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Bytes of records, where nobody says how many: eight million tasks.
+pub(crate) const TRACE_ROOM: usize = 256 << 20;
+
+impl Runtime {
+    /// The runtime of the whole process, with the settings of the environment
+    /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. [`Dense`](crate::Dense)
+    /// uses it; a program with a runtime of its own does not need it.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env), the same at every call.
+    pub fn shared() -> Result<&'static Runtime, Error> {
+        static SHARED: OnceLock<Result<Runtime, Error>> = OnceLock::new();
+        SHARED
+            .get_or_init(Runtime::from_env)
+            .as_ref()
+            .map_err(Error::clone)
+    }
+
+    /// The settings of the environment: `DATAFLOW_THREADS` (a number), `DATAFLOW_BIND`
+    /// (`cores`, `pus` or `none`), `DATAFLOW_POLICY` (the text of a [`Policy`](crate::Policy)) and
+    /// `DATAFLOW_TRACE` (a file for the trace of the longest run of this process, in the format of its
+    /// extension).
+    ///
+    /// # Errors
+    /// If a variable is set to something else; the text names it, its value and what is allowed.
+    pub fn from_env() -> Result<Self, Error> {
+        let mut builder = Runtime::builder();
+        if let Some(threads) = variable("DATAFLOW_THREADS")? {
+            let wrong = || {
+                let text = format!("DATAFLOW_THREADS is {threads:?} (must be a number, 1 or more)");
+                Error::wrong_settings(text)
+            };
+            builder = builder.threads(threads.parse().map_err(|_| wrong())?);
+        }
+        if let Some(bind) = variable("DATAFLOW_BIND")? {
+            let wrong = |error| Error::wrong_settings(format!("DATAFLOW_BIND: {error}"));
+            builder = builder.bind(bind.parse().map_err(wrong)?);
+        }
+        if let Some(policy) = variable("DATAFLOW_POLICY")? {
+            let wrong = |error| Error::wrong_settings(format!("DATAFLOW_POLICY: {error}"));
+            builder = builder.policy(policy.parse().map_err(wrong)?);
+        }
+        builder.tracer = page()?.map(tracer_to);
+        builder.build()
+    }
+}
+
+impl RuntimeBuilder {
+    /// Where the environment wants a trace, if these settings ask for none.
+    pub(crate) fn page(&self) -> Result<Option<PathBuf>, Error> {
+        match self.tracer {
+            Some(_) => Ok(None),
+            None => page(),
+        }
+    }
+}
+
+/// The file that `DATAFLOW_TRACE` names.
+fn page() -> Result<Option<PathBuf>, Error> {
+    let Some(path) = variable("DATAFLOW_TRACE")?.map(PathBuf::from) else {
+        return Ok(None);
+    };
+    match dataflow_trace::Format::of(&path) {
+        Some(_) => Ok(Some(path)),
+        None => {
+            let unknown = dataflow_trace::WriteError::Extension(path);
+            Err(Error::wrong_settings(format!("DATAFLOW_TRACE: {unknown}")))
+        }
+    }
+}
+
+/// Writes the trace of the longest run so far to a file.
+fn tracer_to(path: PathBuf) -> Tracer {
+    let longest = Mutex::new(0);
+    let write = move |trace: Trace| {
+        let mut longest = longest.lock().unwrap_or_else(PoisonError::into_inner);
+        if trace.length() > *longest {
+            *longest = trace.length();
+            if let Err(fault) = dataflow_trace::write(&trace, &path) {
+                eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
+            }
+        }
+    };
+    Tracer::new(TRACE_ROOM).telling(write)
+}
+
+/// A variable of the environment; `None` if it is not set or empty.
+fn variable(name: &str) -> Result<Option<String>, Error> {
+    match env::var(name) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(_)) => Err(Error::wrong_settings(format!(
+            "{name} is not valid Unicode"
+        ))),
+    }
+}

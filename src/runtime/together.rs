@@ -1,0 +1,146 @@
+//! Together: what all ranks call, to tell each other a little, agree, or bring data to one of them.
+
+use super::Runtime;
+use crate::collective::{Agreement, Gather};
+use dataflow_core::Error;
+use dataflow_core::data::Store;
+use dataflow_core::port::Wire;
+use dataflow_core::rank::Rank;
+use dataflow_core::space::{Collect, Erased};
+
+impl Runtime {
+    /// Returns on every rank what each rank has given, by rank. For a few numbers, not for large data.
+    ///
+    /// # Errors
+    /// If a rank is lost, or makes another call instead.
+    pub fn gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
+        let gather = Gather::new(own, self.n_ranks());
+        self.run_across(&gather)?;
+        Ok(gather.into_all())
+    }
+
+    /// Brings the data of a store to the rank `to`, in order; `None` on the other ranks. Every rank
+    /// calls it with its own store, as many slots on each, and `owner` says in whose a datum is. The
+    /// stores stay as they are.
+    ///
+    /// Costs a message for each datum of another rank, and on `to` memory for all of them. For a matrix
+    /// take [`TiledMatrix::collect`](dataflow_linalg::matrix::TiledMatrix::collect).
+    ///
+    /// # Errors
+    /// If a slot is empty on its owner, `to` or an owner is no rank, ranks name different numbers of
+    /// data, or a rank is lost.
+    ///
+    /// # Examples
+    /// Numbers that are dealt out to three ranks:
+    /// ```
+    /// use dataflow::prelude::*;
+    ///
+    /// let all = launch(Runtime::builder().ranks(3).threads(1), |runtime| {
+    ///     let owner = |at: usize| Rank(at as u32 % 3);
+    ///     let squares = Store::empty("squares", 7);
+    ///     for at in (0..7).filter(|&at| owner(at) == runtime.rank()) {
+    ///         squares.put(at, Version::new((at * at) as u64));
+    ///     }
+    ///     runtime.collect(&squares, owner, Rank(0))
+    /// })?;
+    /// assert_eq!(all, Some(vec![0, 1, 4, 9, 16, 25, 36]));
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn collect<D: Wire>(
+        &self,
+        store: &Store<D>,
+        owner: impl Fn(usize) -> Rank + Sync,
+        to: Rank,
+    ) -> Result<Option<Vec<D>>, Error> {
+        let places = |datum| (owner(datum), datum);
+        let collect = Collect::new(store, store.len(), &places, to);
+        self.run_across(&Erased::new(&collect))?;
+        Ok(collect.into_data().filter(|_| self.rank() == to))
+    }
+
+    /// Combines the values of all ranks into one, on every rank: each folds them with `op` from the
+    /// lowest rank to the highest, so all get the same bits. For a number, or an array of a few.
+    ///
+    /// Costs a message from each rank to each other.
+    ///
+    /// # Errors
+    /// If a rank is lost, or does something else instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::{Runtime, launch};
+    /// let sums = launch(Runtime::builder().ranks(3).threads(1), |runtime| {
+    ///     let rank = f64::from(runtime.rank().0);
+    ///     runtime.all_reduce([rank, -rank], |a, b| [a[0] + b[0], a[1].min(b[1])])
+    /// })?;
+    /// assert_eq!(sums, [3.0, -2.0]);
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn all_reduce<T: bytemuck::Pod>(
+        &self,
+        own: T,
+        op: impl FnMut(T, T) -> T,
+    ) -> Result<T, Error> {
+        let all = self.gather(bytemuck::bytes_of(&own).to_vec())?;
+        let differs = |bytes: &[u8]| {
+            let (len, own) = (bytes.len(), size_of::<T>());
+            Error::malformed(format!(
+                "a value of {len} bytes from a rank (here it has {own})"
+            ))
+        };
+        let read =
+            |bytes: &Vec<u8>| bytemuck::try_pod_read_unaligned(bytes).map_err(|_| differs(bytes));
+        let values = all.iter().map(read).collect::<Result<Vec<T>, _>>()?;
+        Ok(values.into_iter().reduce(op).unwrap_or(own))
+    }
+
+    /// Repeats a step on all ranks, each of which calls this, until every rank could stop: the step gets
+    /// the number of steps before it, and returns whether its rank could stop. Returns the number of
+    /// steps; `None` if there were `limit` and a rank would still go on.
+    ///
+    /// A step finds the data as the last has left them: in the stores of a space, or in the data of a
+    /// [replayed](Self::replay) program. The page [`converge`](crate::guide::converge) of the guide
+    /// shows it.
+    ///
+    /// # Errors
+    /// The error of a step, on its rank; the others' error names that rank. Or as
+    /// [`all_reduce`](Self::all_reduce).
+    pub fn repeat_until(
+        &self,
+        limit: u64,
+        mut step: impl FnMut(u64) -> Result<bool, Error>,
+    ) -> Result<Option<u64>, Error> {
+        const FAILED: u32 = 0;
+        const AGAIN: u32 = 1;
+        const DONE: u32 = 2;
+        let Rank(rank) = self.rank();
+        for number in 0..limit {
+            let ended = step(number);
+            let own = match &ended {
+                Err(_) => FAILED,
+                Ok(false) => AGAIN,
+                Ok(true) => DONE,
+            };
+            // Also after a failure: the others must not wait for a rank that has left.
+            let least = self.all_reduce([own, rank], |a, b| a.min(b));
+            ended?;
+            match least? {
+                [FAILED, of] => {
+                    let text = format!("rank {of} failed in step {number}");
+                    return Err(Error::rank_lost(text));
+                }
+                [DONE, _] => return Ok(Some(number + 1)),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compares settings by name and value with the other ranks'.
+    ///
+    /// # Errors
+    /// The first that differs, with both values; the same on every rank.
+    pub fn agree(&self, name: &str, settings: &[(&str, String)]) -> Result<(), Error> {
+        self.run_across(&Agreement { name, settings }).map(drop)
+    }
+}

@@ -1,0 +1,112 @@
+//! Traces: what all ranks have recorded, on rank 0 and by its clock.
+
+use super::{Runtime, Transport};
+use crate::clocks::{Clocks, machine};
+use crate::collective::Gather;
+use dataflow_core::port::Context;
+use dataflow_core::rank::Rank;
+use dataflow_core::trace::{Skew, Trace};
+use dataflow_core::{Error, run_across};
+use std::sync::PoisonError;
+
+impl Runtime {
+    /// The traces of the runs that all ranks have made since they were last taken, each with the parts
+    /// of all ranks, on rank 0; nothing on the others. All ranks call it.
+    ///
+    /// Sends what the others have recorded to rank 0: some twenty bytes a task.
+    ///
+    /// # Errors
+    /// If a rank is lost, or does something else instead.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::core::space::Independent;
+    /// let runtime = dataflow::Runtime::builder().trace(1 << 20).build()?;
+    /// runtime.run(&Independent::new("sleep", 2, |_| Ok(std::thread::sleep(std::time::Duration::from_millis(1)))))?;
+    /// let traces = runtime.traces()?;
+    /// let told = traces[0].explanation();
+    /// assert!(told.in_bodies() > 0.0 && told.n_tasks == 2);
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
+    pub fn traces(&self) -> Result<Vec<Trace>, Error> {
+        let Some(tracer) = &self.tracer else {
+            return Ok(Vec::new());
+        };
+        let own = tracer.take();
+        if self.n_ranks() == 1 {
+            return Ok(own);
+        }
+        let was_on = tracer.is_on();
+        tracer.set_on(false);
+        let joined = self.joined(own);
+        tracer.set_on(was_on);
+        joined
+    }
+
+    /// Compares the clocks of the ranks, if runs are recorded, ranks are no threads of one process, and
+    /// so may be on several machines. All ranks call it.
+    pub(crate) fn compare_clocks(&self) -> Result<(), Error> {
+        if self.tracer.is_none() || self.n_ranks() == 1 || self.transport == Transport::Local {
+            return Ok(());
+        }
+        // The workers have no tracer.
+        let context = Context::new(&self.workers).across(self.courier());
+        let own = [vec![u8::from(self.has_cores)], machine()].concat();
+        let gather = Gather::new(own, self.n_ranks());
+        run_across(&gather, &context)?;
+        let told = gather.into_all();
+        let (cores, machines): (Vec<_>, Vec<_>) =
+            told.iter().filter_map(|told| told.split_first()).unzip();
+        let clocks = Clocks::new(&machines);
+        run_across(&clocks, &context)?;
+        // Where each thread has a core, waiting for messages may keep one busy.
+        let have_cores = cores.into_iter().all(|&has| has == 1);
+        if let (Some(messenger), true) = (&self.messenger, have_cores && clocks.are_several()) {
+            clocks.ask_bare(messenger)?;
+        }
+        if self.rank() == Rank(0) {
+            let skews = self.skews.lock();
+            clocks.add_to(&mut skews.unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+
+    /// Traces of runs, each with those of the other ranks.
+    fn joined(&self, own: Vec<Trace>) -> Result<Vec<Trace>, Error> {
+        self.compare_clocks()?;
+        let mut traces = Vec::new();
+        // As many as on the rank that has least: of a run that failed one may have nothing.
+        let n_runs = self.all_reduce(own.len() as u64, u64::min)? as usize;
+        for trace in own.into_iter().take(n_runs) {
+            let bytes = match self.rank() {
+                Rank(0) => Vec::new(),
+                _ => trace.to_bytes(),
+            };
+            let gather = Gather::on_first(bytes, self.n_ranks());
+            self.run_across(&gather)?;
+            if self.rank() == Rank(0) {
+                let joined = self.on_one_clock(trace, &gather.into_all());
+                traces.push(joined.map_err(Error::malformed)?);
+            }
+        }
+        Ok(traces)
+    }
+
+    /// A run as rank 0 has recorded it with the parts of the others, by rank 0's clock.
+    fn on_one_clock(&self, own: Trace, others: &[Vec<u8>]) -> Result<Trace, String> {
+        let mut parts = vec![own];
+        for (rank, bytes) in others.iter().enumerate().skip(1) {
+            let part = parts[0].of_another(bytes)?;
+            let mut skew = self.skew(rank);
+            skew.add_messages(&part, &parts);
+            parts.push(part.by_another_clock(&skew));
+        }
+        Ok(Trace::of_ranks(parts))
+    }
+
+    /// How far the clock of a rank is ahead of rank 0's, as far as that was looked at.
+    fn skew(&self, rank: usize) -> Skew {
+        let skews = self.skews.lock().unwrap_or_else(PoisonError::into_inner);
+        skews.get(rank).cloned().unwrap_or_default()
+    }
+}
