@@ -25,17 +25,17 @@ const EXAMPLE: Example = Example {
 fn reading_and_writing(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Error> {
     let (mut numbers, mut sum) = ([1, 2, 3, 4], 0);
     let ((), report) = scope(&runtime.watched_by(monitor), |s| {
-        let numbers = s.handles(&mut numbers);
-        let sum = s.handle(&mut sum);
+        let numbers = s.lend_all(&mut numbers);
+        let sum = s.lend(&mut sum);
         for number in &numbers {
-            s.task(update(number), |number| **number *= 10);
+            s.task(update(number), |number| *number *= 10);
         }
         let all: Vec<_> = numbers.iter().map(read).collect();
         s.task((all, write(&sum)), |(all, sum)| {
-            **sum = all.into_iter().map(|number| **number).sum();
+            *sum = all.into_iter().sum();
         });
         // After the sum, though nothing here says so but the order of the program.
-        s.task(write(&numbers[0]), |number| **number = 0);
+        s.task(write(&numbers[0]), |number| *number = 0);
     })?;
     assert_eq!((sum, numbers), (100, [0, 20, 30, 40]));
     Ok((report, format!("read, write: the sum is {sum}")))
@@ -46,7 +46,7 @@ fn reading_and_writing(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, 
 fn commuting(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Error> {
     let (mut even, mut odd) = (Vec::new(), Vec::new());
     let ((), report) = scope(&runtime.watched_by(monitor), |s| {
-        let (even, odd) = (s.handle(&mut even), s.handle(&mut odd));
+        let (even, odd) = (s.lend(&mut even), s.lend(&mut odd));
         for number in 0..100 {
             let list = if number % 2 == 0 { &even } else { &odd };
             s.task(commute(list), move |list| list.push(number));
@@ -68,7 +68,7 @@ fn commuting(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), E
 fn reducing(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Error> {
     let mut pi = 0.0;
     let ((), report) = scope(&runtime.watched_by(monitor), |s| {
-        let pi = s.handle(&mut pi);
+        let pi = s.lend(&mut pi);
         for part in 0..100 {
             s.task(reduce(&pi), move |pi| {
                 let terms = (1000 * part..1000 * (part + 1)).map(|k| f64::from(2 * k + 1));
@@ -96,16 +96,16 @@ fn nesting(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), Err
     let mut blocks = vec![[3u64, 1, 2]; 4];
     let mut total = 0;
     let ((), report) = scope(&runtime.watched_by(monitor), |s| {
-        let blocks = s.handles(&mut blocks);
-        let total = s.handle(&mut total);
+        let blocks = s.lend_all(&mut blocks);
+        let total = s.lend(&mut total);
         for block in &blocks {
             s.nested(write(block), |s, block| {
-                for number in s.handles(block.iter_mut()) {
-                    s.task(update(&number), |number| **number *= **number);
+                for number in s.lend_all(block) {
+                    s.task(update(&number), |number| *number *= *number);
                 }
             });
             s.task((read(block), commute(&total)), |(block, total)| {
-                **total += block.iter().sum::<u64>();
+                *total += block.iter().sum::<u64>();
             });
         }
     })?;

@@ -94,6 +94,7 @@ pub use dataflow_core::monitor::{Monitor, Progress};
 #[cfg(feature = "serde")]
 pub use dataflow_core::wire_by_serde;
 pub use dataflow_core::{Report, task_names, task_space};
+pub use dataflow_linalg::LinalgError;
 pub use dataflow_numa::{Bind, Placing, Policy};
 pub use dense::{Dense, Lu};
 pub use factored::{

@@ -53,12 +53,13 @@ impl Default for RuntimeBuilder {
 }
 
 impl Runtime {
-    /// One worker for each core that this process may use.
+    /// One worker for each core that this process may use, unless the environment says otherwise: as
+    /// [`from_env`](Self::from_env).
     ///
     /// # Errors
-    /// If the system does not start the threads.
+    /// As [`from_env`](Self::from_env), and if the system does not start the threads.
     pub fn new() -> Result<Self, Error> {
-        Runtime::builder().build()
+        Runtime::from_env()
     }
 
     /// A builder, to choose settings.

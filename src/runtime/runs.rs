@@ -26,12 +26,12 @@ impl Runtime {
     ///
     /// # Examples
     /// ```
-    /// use dataflow::sequence::{read, write};
+    /// use dataflow::prelude::*;
     /// let (mut a, mut b) = (1, 2);
     /// dataflow::Runtime::new()?.scope(|s| {
-    ///     let (a, b) = (s.handle(&mut a), s.handle(&mut b));
-    ///     s.task(write(&a), |a| **a *= 10);
-    ///     s.task((read(&a), write(&b)), |(a, b)| **b += **a);
+    ///     let (a, b) = (s.lend(&mut a), s.lend(&mut b));
+    ///     s.task(write(&a), |a| *a *= 10);
+    ///     s.task((read(&a), write(&b)), |(a, b)| *b += *a);
     /// })?;
     /// assert_eq!((a, b), (10, 12));
     /// # Ok::<(), dataflow::Error>(())

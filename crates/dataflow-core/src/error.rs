@@ -168,13 +168,13 @@ pub enum Kind {
     AccessedTwice,
     /// A task of a recorded program writes data of two owners.
     OwnersDiffer,
-    /// A store has no such slot, its datum is lent to another task, or another has put one there.
+    /// A store has no such slot, or nothing is in it: not put there, or taken by another task.
     HomeEmpty,
     /// Two tasks put a datum into one slot in a run.
     PutTwice,
     /// A datum was taken from its slot to be updated, and no task put one there again.
     NotBroughtBack,
-    /// The space contradicts itself: found before it ran, by `DATAFLOW_VERIFY`.
+    /// The space contradicts itself: found before it ran, by `verify` or `DATAFLOW_VERIFY`.
     Contradiction,
     /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
     NoSuchRank,

@@ -74,12 +74,13 @@ pub use rayon_core;
 pub use serde;
 pub use smallvec;
 
-/// What an author of a task space needs.
+/// What an author of a task space or a sequence needs.
 pub mod prelude {
     pub use crate::data::{Datum, Store, Version};
     pub use crate::error::{Error, TaskError};
     pub use crate::port::Wire;
     pub use crate::rank::Rank;
+    pub use crate::sequence::{commute, read, reduce, update, write};
     pub use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, verify};
     pub use crate::{task_names, task_space};
 }

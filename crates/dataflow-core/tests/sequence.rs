@@ -1096,3 +1096,36 @@ fn scopes_nested_too_deep_are_an_error() {
         }
     }
 }
+
+/// Every kind of access, and what looks at a datum, meets a lent one as one of the scope's own.
+#[test]
+fn bodies_get_of_lent_data_what_they_get_of_the_scopes_own() {
+    fn add_up(numbers: Vec<&u64>) -> u64 {
+        numbers.into_iter().sum()
+    }
+    let (mut numbers, mut sum, mut log) = ([1, 2, 3], 0u64, Vec::new());
+    let (seen, _) = scope(&Shuffled::new(1).with_threads(2), |s| {
+        let numbers = s.lend_all(&mut numbers);
+        let (sum, log, own) = (s.lend(&mut sum), s.lend(&mut log), s.handle(10u64));
+        s.nested(write(&numbers[0]), |s, number| {
+            let number = s.lend(number);
+            s.task(update(&number), |number: &mut u64| *number *= 5);
+        });
+        let all: Vec<_> = numbers.iter().map(read).collect();
+        s.task((all, read(&own), write(&sum)), |(all, own, sum)| {
+            *sum = own + add_up(all);
+        });
+        for number in &numbers {
+            let accesses = (reduce(&sum), read(number), commute(&log));
+            s.task(accesses, |(sum, number, log)| {
+                *sum += number;
+                log.push(*number);
+            });
+        }
+        s.wait(&sum, |sum: &u64| *sum)
+    })
+    .unwrap();
+    log.sort_unstable();
+    assert_eq!((seen, sum, log), (Some(30), 30, vec![2, 3, 5]));
+    assert_eq!(numbers, [5, 2, 3]);
+}

@@ -567,8 +567,12 @@ fn ended(input: ParseStream, last: &TokenStream, name: &Ident) -> Result<Token![
 
 fn access(mode: Ident, input: ParseStream) -> Result<Access> {
     if !MODES.iter().any(|known| mode == known) {
+        let instead = match mode == "write" {
+            true => " (`write` of sequences is `update` here, or `new` where nothing was before)",
+            false => "",
+        };
         let text = format!(
-            "`{mode}` is no access: a task can `read`, `update`, make `new`, `give` or read `optional` \
+            "`{mode}` is no access{instead}: a task can `read`, `update`, make `new`, `give` or read `optional` \
              data, be in an `order`, be placed `on` a rank and have a `priority`"
         );
         return Err(Error::new(mode.span(), text));

@@ -171,8 +171,9 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "for i in 0..n { S { i }: write a = A[i, i] => {} }",
         "write",
-        "`write` is no access: a task can `read`, `update`, make `new`, `give` or read `optional` data, be in \
-         an `order`, be placed `on` a rank and have a `priority`",
+        "`write` is no access (`write` of sequences is `update` here, or `new` where nothing was before): a \
+         task can `read`, `update`, make `new`, `give` or read `optional` data, be in an `order`, be placed \
+         `on` a rank and have a `priority`",
     ),
     (
         "for to in 0..n { S { to }: update a = A[to, to] => {} }",

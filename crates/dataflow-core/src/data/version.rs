@@ -8,6 +8,7 @@
 use super::Datum;
 use super::store::Origin;
 use crate::sync::{AtomicU64, Ordering};
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -27,18 +28,24 @@ use std::sync::Arc;
 /// row.get_mut().expect("the only holder")[0] = 5.0;
 /// assert_eq!(row.into_datum(), [5.0, 2.0]);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Version<D: Datum> {
     lent: Arc<Lent<D>>,
 }
 
-#[derive(Debug)]
 struct Lent<D: Datum> {
     /// `Some` until `into_datum` or `drop` takes it.
     datum: Option<D>,
     origin: Option<Origin<D>>,
     /// How many bytes came from another rank, until a task begins to use them.
     came: AtomicU64,
+}
+
+/// As its datum shows itself.
+impl<D: Datum + fmt::Debug> fmt::Debug for Version<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 impl<D: Datum> Version<D> {

@@ -127,7 +127,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     fn not_expected(&self, source: S::Task, task: S::Task, flow: usize) {
         let flow = self.description.flow_name(task.class(), flow);
         let text = format!(
-            "{source:?} feeds {flow} of {task:?}, which does not name this output, and no other, as its source"
+            "the successors of {source:?} feed {flow} of {task:?}, but the inputs of {task:?} do not name \
+             that output, and it alone, as the source of {flow}; `verify` checks every edge"
         );
         self.fail(Kind::NotExpected, Some(task), text);
     }

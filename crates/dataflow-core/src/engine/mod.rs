@@ -80,7 +80,7 @@ pub struct Report {
     /// Data that were copied because an updated version was still shared, by class.
     pub copies_by_class: Vec<(String, u64)>,
     /// Bytes of inputs that lay on the NUMA node of the worker that read them. Counted on machines
-    /// of several nodes, of data that know where they lie.
+    /// of several nodes, of data that know where they lie. What travels between ranks is counted elsewhere.
     pub local_bytes: u64,
     /// Bytes of inputs that lay on another node.
     pub remote_bytes: u64,

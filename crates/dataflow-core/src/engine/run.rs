@@ -419,11 +419,15 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[cold]
     fn home_empty(&self, task: S::Task, flow: usize, store: &Store<S::Datum>, index: usize) {
         let flow = self.description.flow_name(task.class(), flow);
+        let (name, length) = (store.name(), store.len());
+        let why = match index < length {
+            true => {
+                "which is empty: nothing was put there, or another task has taken or replaced it"
+            }
+            false => "which does not exist",
+        };
         let text = format!(
-            "{flow} of {task:?} is to come from slot {index} of {}, which has {} slots: it does not \
-             exist, is lent to another task, or another has put a datum there",
-            store.name(),
-            store.len(),
+            "{flow} of {task:?} is to come from slot {index} of {name} ({length} slots), {why}"
         );
         self.fail(Kind::HomeEmpty, Some(task), text);
     }

@@ -5,12 +5,15 @@ use super::held::{Ahead, Held, Lend, sealed};
 use super::kept::{Commute, Kept, Kind, Read, Write};
 use crate::data::Datum;
 use sealed::Sealed;
+use std::borrow::BorrowMut;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A datum as the tasks of a scope know it.
 ///
-/// `'c` belongs to one scope: a handle can neither leave it nor be used in another.
+/// - `'c` belongs to one scope: a handle can neither leave it nor be used in another
+/// - `T`: what bodies get references to
+/// - `S`: what the scope keeps for it, `T` itself or a borrowed `&mut T`
 ///
 /// # Examples
 /// ```
@@ -29,25 +32,26 @@ use std::sync::Arc;
 /// let numbers = [1, 2, 3, 4];
 /// let mut twice = 0;
 /// scope(&Inline, |s| {
-///     let (sum, twice) = (add_up(s, &numbers), s.handle(&mut twice));
-///     s.task((read(&sum), write(&twice)), |(sum, twice)| **twice = 2 * sum);
+///     let (sum, twice) = (add_up(s, &numbers), s.lend(&mut twice));
+///     s.task((read(&sum), write(&twice)), |(sum, twice)| *twice = 2 * sum);
 /// })?;
 /// assert_eq!(twice, 20);
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
-pub struct Handle<'c, T> {
-    pub(super) cell: Arc<Cell<T>>,
+pub struct Handle<'c, T, S = T> {
+    pub(super) cell: Arc<Cell<S>>,
     scope: PhantomData<fn(&'c ()) -> &'c ()>,
+    shows: PhantomData<fn() -> T>,
 }
 
-impl<'c, T> Handle<'c, T> {
-    pub(super) fn new(datum: T) -> Self {
+impl<T, S: BorrowMut<T>> Handle<'_, T, S> {
+    pub(super) fn new(datum: S) -> Self {
         Handle::to(Cell::new(datum))
     }
 
-    fn to(cell: Arc<Cell<T>>) -> Self {
-        let scope = PhantomData;
-        Handle { cell, scope }
+    fn to(cell: Arc<Cell<S>>) -> Self {
+        let (scope, shows) = (PhantomData, PhantomData);
+        Handle { cell, scope, shows }
     }
 }
 
@@ -58,14 +62,14 @@ impl<D: Datum> Handle<'_, D> {
     }
 }
 
-impl<'env, D: Datum> Handle<'_, &'env mut D> {
+impl<'env, D: Datum> Handle<'_, D, &'env mut D> {
     /// The same, borrowed.
     pub(super) fn of_borrowed(datum: &'env mut D) -> Self {
         Handle::to(Cell::lying(datum, Some(|datum| lies(*datum))))
     }
 }
 
-impl<T> std::fmt::Debug for Handle<'_, T> {
+impl<T, S> std::fmt::Debug for Handle<'_, T, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Handle")
     }
@@ -94,8 +98,8 @@ impl<'h, H, M> Access<'h, H, M> {
 )]
 pub trait Accessible: sealed::Sealed {}
 
-impl<T> sealed::Sealed for Handle<'_, T> {}
-impl<T> Accessible for Handle<'_, T> {}
+impl<T, S> sealed::Sealed for Handle<'_, T, S> {}
+impl<T, S> Accessible for Handle<'_, T, S> {}
 
 /// The task reads the datum as it is after all tasks inserted before it that change the datum.
 pub fn read<H: Accessible>(handle: &H) -> Access<'_, H, Read> {
@@ -141,25 +145,25 @@ pub trait AccessSet<'c>: sealed::Sealed {
 impl<H, M> Sealed for Access<'_, H, M> {}
 impl<S: Sealed> Sealed for Vec<S> {}
 
-impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Access<'_, Handle<'c, T>, M>
+impl<'c, T, S, M: Kind> AccessSet<'c> for Access<'_, Handle<'c, T, S>, M>
 where
-    Kept<T, M>: Held,
+    Kept<T, M, S>: Held,
 {
-    type Held = Kept<T, M>;
+    type Held = Kept<T, M, S>;
 
-    fn hold(self) -> Kept<T, M> {
+    fn hold(self) -> Kept<T, M, S> {
         Kept::new(&self.handle.cell)
     }
 }
 
-impl<'c, T: Send + Sync, M: Kind> AccessSet<'c> for Vec<Access<'_, Handle<'c, T>, M>>
+impl<'c, T, S, M: Kind> AccessSet<'c> for Vec<Access<'_, Handle<'c, T, S>, M>>
 where
-    Kept<T, M>: Held,
-    Vec<Kept<T, M>>: Held,
+    Kept<T, M, S>: Held,
+    Vec<Kept<T, M, S>>: Held,
 {
-    type Held = Vec<Kept<T, M>>;
+    type Held = Vec<Kept<T, M, S>>;
 
-    fn hold(self) -> Vec<Kept<T, M>> {
+    fn hold(self) -> Vec<Kept<T, M, S>> {
         self.into_iter().map(AccessSet::hold).collect()
     }
 }

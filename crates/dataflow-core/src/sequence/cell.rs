@@ -5,6 +5,7 @@ use super::versions::Versions;
 use crate::data::Datum;
 use crate::sync::{AtomicBool, Ordering, SpinLock};
 use std::any::Any;
+use std::borrow::BorrowMut;
 use std::sync::{Arc, RwLock};
 
 /// A datum and its versions. The lock never waits: the versions decide which task may go on, and the
@@ -16,6 +17,12 @@ pub struct Cell<T> {
     pub series: Series<T>,
     lies: Option<Lies<T>>,
 }
+
+/// What a scope keeps for a datum of type `T`: the datum, or a borrow of it.
+#[doc(hidden)]
+pub trait Holds<T>: BorrowMut<T> + Send + Sync {}
+
+impl<T, S: BorrowMut<T> + Send + Sync> Holds<T> for S {}
 
 /// Tells on which NUMA node a datum lies, if anybody knows, and how many bytes it has.
 pub type Lies<T> = fn(&T) -> Option<(usize, u64)>;

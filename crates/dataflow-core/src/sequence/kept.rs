@@ -4,7 +4,7 @@
 //! Whoever accesses a datum otherwise than by [reducing](super::reduce()) ends the series of reductions
 //! that is open: the task that merges the last copy is inserted before.
 
-use super::cell::{Cell, Open, Series, Shown};
+use super::cell::{Cell, Holds, Open, Series, Shown, Slot};
 use super::held::{Ahead, Close, Held, Lend, sealed::Sealed};
 use super::law::Mode;
 use crate::sync::{Ordering, lock};
@@ -25,36 +25,38 @@ pub struct Commute;
 #[doc(hidden)]
 pub trait Kind: Sealed + Send {}
 
-/// One access, kept.
+/// One access, kept, to `T` in what holds it.
 #[doc(hidden)]
-pub struct Kept<T, M> {
-    pub(super) cell: Arc<Cell<T>>,
+pub struct Kept<T, M, S = T> {
+    pub(super) cell: Arc<Cell<S>>,
     mode: PhantomData<M>,
+    shows: PhantomData<fn() -> T>,
 }
 
-impl<T, M> Kept<T, M> {
-    pub(super) fn new(cell: &Arc<Cell<T>>) -> Self {
+impl<T, M, S> Kept<T, M, S> {
+    pub(super) fn new(cell: &Arc<Cell<S>>) -> Self {
         Kept {
             cell: Arc::clone(cell),
             mode: PhantomData,
+            shows: PhantomData,
         }
     }
 }
 
-impl<T, M> Sealed for Kept<T, M> {}
+impl<T, M, S> Sealed for Kept<T, M, S> {}
 
 /// How a datum is lent in a mode.
 macro_rules! lent {
-    ($mode:ident, $guard:ident, $take:ident, $($reference:tt)+) => {
+    ($mode:ident, $guard:ident, $take:ident, $show:path, $($reference:tt)+) => {
         impl Sealed for $mode {}
         impl Kind for $mode {}
 
-        impl<'a, T: Send + Sync> Lend<'a> for Kept<T, $mode> {
+        impl<'a, T: Send + Sync, S: Holds<T>> Lend<'a> for Kept<T, $mode, S> {
             type Arg = &'a $($reference)+;
         }
 
-        impl<T: Send + Sync> Held for Kept<T, $mode> {
-            type Guards<'g> = $guard<'g, T> where Self: 'g;
+        impl<T: Send + Sync, S: Holds<T>> Held for Kept<T, $mode, S> {
+            type Guards<'g> = $guard<'g, S> where Self: 'g;
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -68,24 +70,25 @@ macro_rules! lent {
             }
 
             #[inline]
-            fn guards(&self) -> $guard<'_, T> {
+            fn guards(&self) -> $guard<'_, S> {
                 match self.cell.datum.$take() {
                     Ok(guard) => guard,
                     Err(_) => unreachable!("the versions let in two who exclude each other"),
                 }
             }
 
-            fn lend<'a>(guard: &'a mut $guard<'_, T>) -> &'a $($reference)+ {
-                guard
+            #[inline]
+            fn lend<'a>(guard: &'a mut $guard<'_, S>) -> &'a $($reference)+ {
+                $show(guard)
             }
         }
 
-        impl<'a, T: Send + Sync> Lend<'a> for Vec<Kept<T, $mode>> {
+        impl<'a, T: Send + Sync, S: Holds<T>> Lend<'a> for Vec<Kept<T, $mode, S>> {
             type Arg = Vec<&'a $($reference)+>;
         }
 
-        impl<T: Send + Sync> Held for Vec<Kept<T, $mode>> {
-            type Guards<'g> = Vec<$guard<'g, T>> where Self: 'g;
+        impl<T: Send + Sync, S: Holds<T>> Held for Vec<Kept<T, $mode, S>> {
+            type Guards<'g> = Vec<$guard<'g, S>> where Self: 'g;
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -98,7 +101,7 @@ macro_rules! lent {
                 self.iter().for_each(|kept| kept.each(show));
             }
 
-            fn guards(&self) -> Vec<$guard<'_, T>> {
+            fn guards(&self) -> Vec<$guard<'_, S>> {
                 let mut guards = Vec::with_capacity(self.len());
                 for kept in self {
                     guards.push(kept.guards());
@@ -106,19 +109,32 @@ macro_rules! lent {
                 guards
             }
 
-            fn lend<'a>(guards: &'a mut Vec<$guard<'_, T>>) -> Vec<&'a $($reference)+> {
+            fn lend<'a>(guards: &'a mut Vec<$guard<'_, S>>) -> Vec<&'a $($reference)+> {
                 let mut lent = Vec::with_capacity(guards.len());
                 for guard in guards {
-                    lent.push(Kept::<T, $mode>::lend(guard));
+                    lent.push($show(guard));
                 }
                 lent
             }
         }
     };
 }
-lent!(Read, RwLockReadGuard, try_read, T);
-lent!(Write, RwLockWriteGuard, try_write, mut T);
-lent!(Commute, RwLockWriteGuard, try_write, mut T);
+
+/// What is held, for reading.
+#[inline(always)]
+fn shown<'a, T, S: Holds<T>>(guard: &'a RwLockReadGuard<'_, S>) -> &'a T {
+    S::borrow(guard)
+}
+
+/// What is held, for changing.
+#[inline(always)]
+fn shown_mut<'a, T, S: Holds<T>>(guard: &'a mut RwLockWriteGuard<'_, S>) -> &'a mut T {
+    S::borrow_mut(guard)
+}
+
+lent!(Read, RwLockReadGuard, try_read, shown, T);
+lent!(Write, RwLockWriteGuard, try_write, shown_mut, mut T);
+lent!(Commute, RwLockWriteGuard, try_write, shown_mut, mut T);
 
 impl<T: Send + Sync> Series<T> {
     /// Inserts the last merge of the series, if one is open.
@@ -152,8 +168,8 @@ impl<T: Send + Sync> Open<T> {
     {
         let merge = self.merge;
         let held = (
-            Kept::<_, Write>::new(into),
-            Kept::<_, Write>::new(&self.copy),
+            Kept::<T, Write>::new(into),
+            Kept::<Slot, Write>::new(&self.copy),
         );
         ahead.insert("merge", held, move |(datum, copy)| merge(datum, copy));
     }

@@ -17,10 +17,10 @@
 //!
 //! let mut numbers = [1, 2, 3];
 //! scope(&Inline, |s| {
-//!     let n = s.handles(&mut numbers);
-//!     s.task((read(&n[0]), write(&n[1])), |(a, b)| **b += **a);
-//!     s.task((read(&n[1]), write(&n[2])), |(b, c)| **c *= **b);
-//!     s.task(write(&n[0]), |a| **a = 0);
+//!     let n = s.lend_all(&mut numbers);
+//!     s.task((read(&n[0]), write(&n[1])), |(a, b)| *b += *a);
+//!     s.task((read(&n[1]), write(&n[2])), |(b, c)| *c *= *b);
+//!     s.task(write(&n[0]), |a| *a = 0);
 //! })?;
 //! assert_eq!(numbers, [0, 3, 9]);
 //! # Ok::<(), dataflow_core::Error>(())
@@ -81,7 +81,7 @@
 //! use dataflow_core::sequence::{scope, write};
 //! scope(&Inline, |s| {
 //!     let row = s.handle([1, 2]);
-//!     s.nested(write(&row), |s, row| { let _two = (s.handle(&mut row[0]), s.handle(&mut row[0])); });
+//!     s.nested(write(&row), |s, row| { let _two = (s.lend(&mut row[0]), s.lend(&mut row[0])); });
 //! });
 //! ```
 //! Children cannot keep what their parent was lent:

@@ -60,10 +60,10 @@ impl<'c, 'env> Scope<'c, 'env> {
     ///
     /// let mut rows = [[1, 2], [3, 4]];
     /// scope(&Inline, |s| {
-    ///     let rows = s.handles(&mut rows);
+    ///     let rows = s.lend_all(&mut rows);
     ///     s.nested(write(&rows[0]), |s, row| {
-    ///         for number in s.handles(row.iter_mut()) {
-    ///             s.task(write(&number), |number| **number *= 10);
+    ///         for number in s.lend_all(row) {
+    ///             s.task(write(&number), |number| *number *= 10);
     ///         }
     ///     });
     ///     s.task((read(&rows[0]), write(&rows[1])), |(from, to)| to[0] += from[1]);

@@ -44,7 +44,7 @@ const GROUP: usize = 8;
 ///
 /// let mut largest = Largest(3);
 /// scope(&Inline, |s| {
-///     let all = s.handle(&mut largest);
+///     let all = s.lend(&mut largest);
 ///     for number in [1, 4, 1, 5, 9, 2, 6] {
 ///         s.task(reduce(&all), move |copy| *copy = number.max(*copy));
 ///     }
@@ -119,7 +119,9 @@ pub struct Reduced;
 /// The task adds to a copy of the datum, in parallel with others that reduce it; the result is the same
 /// under every schedule. If one fails, the scope fails, and the sums of its group of eight and of all
 /// later groups are lost; see [`Sifted`](super::Sifted) for records that may be bad.
-pub fn reduce<'h, 'c, T: Reduce>(handle: &'h Handle<'c, T>) -> Access<'h, Handle<'c, T>, Reduced> {
+pub fn reduce<'h, 'c, T, S: Reduce>(
+    handle: &'h Handle<'c, T, S>,
+) -> Access<'h, Handle<'c, T, S>, Reduced> {
     Access::to(handle)
 }
 
@@ -149,7 +151,7 @@ impl<T: Reduce> Open<T> {
         of.series.is_open.store(true, Ordering::Relaxed);
         ahead.0.close_at_the_end(Box::new(of.clone()));
         let neutral: Arc<Cell<Slot>> = Cell::new(None);
-        let held = (Kept::<_, Read>::new(of), Kept::<_, Write>::new(&neutral));
+        let held = (Kept::<T, Read>::new(of), Kept::<Slot, Write>::new(&neutral));
         ahead.insert("neutral", held, |(datum, neutral)| {
             *neutral = Some(Box::new(datum.neutral()));
         });
@@ -182,10 +184,10 @@ impl<T: Reduce> Open<T> {
 
 impl<T> Sealed for Share<T> {}
 
-impl<'c, T: Reduce> AccessSet<'c> for Access<'_, Handle<'c, T>, Reduced> {
-    type Held = Share<T>;
+impl<'c, T, S: Reduce> AccessSet<'c> for Access<'_, Handle<'c, T, S>, Reduced> {
+    type Held = Share<S>;
 
-    fn hold(self) -> Share<T> {
+    fn hold(self) -> Share<S> {
         Share {
             whole: self.handle.cell.clone(),
             copy: Cell::new(None),

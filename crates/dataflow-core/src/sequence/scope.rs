@@ -1,7 +1,7 @@
 //! The scope: where tasks are inserted.
 
 use super::access::{AccessSet, Handle};
-use super::cell::Series;
+use super::cell::{Holds, Series};
 use super::held::{Ahead, Before, Close, Held, Inserted, Label, Lend};
 use super::law::Mode;
 use super::run::{At, Shared, Window};
@@ -23,8 +23,8 @@ use std::marker::PhantomData;
 /// use dataflow_core::sequence::{Scope, scope, write};
 ///
 /// fn double<'c, 'env>(s: &Scope<'c, 'env>, numbers: &'env mut [i32]) {
-///     for number in s.handles(numbers) {
-///         s.name("double").task(write(&number), |number| **number *= 2);
+///     for number in s.lend_all(numbers) {
+///         s.name("double").task(write(&number), |number| *number *= 2);
 ///     }
 /// }
 ///
@@ -127,17 +127,49 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.desk.borrow_mut().window = window;
     }
 
-    /// A handle for a datum: a value, or a borrowed `&mut T` whose owner finds the result when the scope
-    /// has ended.
+    /// A handle for a datum that the scope keeps, and drops at its end.
     pub fn handle<T: Send + Sync + 'env>(&self, datum: T) -> Handle<'c, T> {
         Handle::new(datum)
     }
 
-    /// A handle for each of some data.
+    /// A handle for each of some data that the scope keeps.
     pub fn handles<T: Send + Sync + 'env>(
         &self,
         data: impl IntoIterator<Item = T>,
     ) -> Vec<Handle<'c, T>> {
+        data.into_iter().map(Handle::new).collect()
+    }
+
+    /// A handle for a borrowed datum, whose owner finds what tasks left when the scope has ended. Bodies get
+    /// `&T` and `&mut T`, as of a datum of the [scope's own](Self::handle).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::sequence::{read, scope, write};
+    ///
+    /// fn scale(numbers: &mut Vec<f64>) {
+    ///     numbers.iter_mut().for_each(|x| *x *= 2.0);
+    /// }
+    ///
+    /// let (mut numbers, mut sum) = (vec![1.0, 2.0], 0.0);
+    /// scope(&Inline, |s| {
+    ///     let (numbers, sum) = (s.lend(&mut numbers), s.lend(&mut sum));
+    ///     s.task(write(&numbers), scale);
+    ///     s.task((read(&numbers), write(&sum)), |(numbers, sum)| *sum = numbers.iter().sum());
+    /// })?;
+    /// assert_eq!((numbers, sum), (vec![2.0, 4.0], 6.0));
+    /// # Ok::<(), dataflow_core::Error>(())
+    /// ```
+    pub fn lend<T: Send + Sync>(&self, datum: &'env mut T) -> Handle<'c, T, &'env mut T> {
+        Handle::new(datum)
+    }
+
+    /// A handle for each of some borrowed data: of a slice, a vector, an array or an iterator of `&mut T`.
+    pub fn lend_all<T: Send + Sync>(
+        &self,
+        data: impl IntoIterator<Item = &'env mut T>,
+    ) -> Vec<Handle<'c, T, &'env mut T>> {
         data.into_iter().map(Handle::new).collect()
     }
 
@@ -163,7 +195,7 @@ impl<'c, 'env> Scope<'c, 'env> {
     /// assert_eq!(tiles[3][..2], [2.0, 1.0]);
     /// # Ok::<(), dataflow_core::Error>(())
     /// ```
-    pub fn datum_mut<D: Datum>(&self, datum: &'env mut D) -> Handle<'c, &'env mut D> {
+    pub fn datum_mut<D: Datum>(&self, datum: &'env mut D) -> Handle<'c, D, &'env mut D> {
         Handle::of_borrowed(datum)
     }
 
@@ -203,13 +235,13 @@ impl<'c, 'env> Scope<'c, 'env> {
     ///
     /// let mut root = 1.0;
     /// let (steps, _) = scope(&Inline, |s| {
-    ///     let (root, change) = (s.handle(&mut root), s.handle(f64::MAX));
+    ///     let (root, change) = (s.lend(&mut root), s.handle(f64::MAX));
     ///     let mut steps = 0;
     ///     while s.wait(&change, |change| *change > 1e-12).unwrap_or(false) {
     ///         steps += 1;
     ///         s.task((write(&root), write(&change)), |(root, change)| {
-    ///             let next = (**root + 2.0 / **root) / 2.0;
-    ///             (*change, **root) = (f64::abs(next - **root), next);
+    ///             let next = (*root + 2.0 / *root) / 2.0;
+    ///             (*change, *root) = (f64::abs(next - *root), next);
     ///         });
     ///     }
     ///     steps
@@ -232,9 +264,13 @@ impl<'c, 'env> Scope<'c, 'env> {
     ///     s.wait(&n, |_| s.task(write(&n), |n| *n += 1));
     /// });
     /// ```
-    pub fn wait<T, R>(&self, handle: &Handle<'c, T>, look: impl FnOnce(&T) -> R + Send) -> Option<R>
+    pub fn wait<T, S, R>(
+        &self,
+        handle: &Handle<'c, T, S>,
+        look: impl FnOnce(&T) -> R + Send,
+    ) -> Option<R>
     where
-        T: Send + Sync + 'env,
+        S: Holds<T> + 'env,
     {
         let (cell, shared) = (&handle.cell, self.shared);
         let is_there = !shared.drops() && {
@@ -255,7 +291,7 @@ impl<'c, 'env> Scope<'c, 'env> {
         }
         // What is inserted changes it, and `look` inserts nothing: a scope stays on one thread.
         match cell.datum.try_read() {
-            Ok(datum) => Some(look(&datum)),
+            Ok(datum) => Some(look(S::borrow(&datum))),
             Err(_) => unreachable!("the versions let in two who exclude each other"),
         }
     }

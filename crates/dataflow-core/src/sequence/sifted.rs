@@ -24,7 +24,7 @@ const NAMED: usize = 16;
 ///
 /// let mut sum = Sifted::new(0u64);
 /// scope(&Inline, |s| {
-///     let sum = s.handle(&mut sum);
+///     let sum = s.lend(&mut sum);
 ///     for (number, line) in (0..).zip(["1", "2", "three", "4"]) {
 ///         s.task(reduce(&sum), move |sieve| {
 ///             sieve.take(number, line.parse::<u64>(), |sum, value| *sum += value);

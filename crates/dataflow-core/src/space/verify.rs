@@ -29,6 +29,13 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// For programs that hand on what [`verify`] and a run answer as one type.
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Error::new(Kind::Contradiction, None, fault.text)
+    }
+}
+
 pub(super) fn fault<T>(text: String) -> Result<T, Fault> {
     Err(Fault { text })
 }
@@ -100,7 +107,7 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
         return Ok(());
     }
     let proved = read(space, n_ranks).and_then(|graph| graph.check());
-    proved.map_err(|fault| Error::new(Kind::Contradiction, None, fault.text))
+    proved.map_err(Error::from)
 }
 
 /// Reads all that a space says.

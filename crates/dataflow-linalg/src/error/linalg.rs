@@ -149,7 +149,10 @@ impl fmt::Display for LinalgError {
             LinalgError::Tile(error) => error.fmt(f),
             LinalgError::NotPositiveDefinite { text, .. } => f.write_str(text),
             LinalgError::Singular { index } => {
-                write!(f, "matrix is singular: pivot {index} is zero (must not be)")
+                write!(
+                    f,
+                    "matrix is singular: pivot {index}, counted from 1, is zero (must not be)"
+                )
             }
             LinalgError::RankDeficient { rank, full } => write!(
                 f,
@@ -177,6 +180,13 @@ impl std::error::Error for LinalgError {
             LinalgError::Run(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+/// So that a function which runs graphs of its own and factorises has one type of errors.
+impl From<Error> for LinalgError {
+    fn from(error: Error) -> Self {
+        LinalgError::Run(error)
     }
 }
 

@@ -138,10 +138,13 @@ impl Mesh {
     /// If a rank ends or falls silent meanwhile, cannot be reached by another or does not come in
     /// time (`rank_lost`), or the operating system refuses.
     pub fn lead(&self, listener: TcpListener, interrupt: &mut Interrupt) -> Result<Tcp, Error> {
-        room::for_sockets(self)?;
-        let mut tcp = Tcp::new(self, listener).map_err(Fault::from)?;
-        lead::Leader::new(&mut tcp, interrupt).lead()?;
-        Ok(tcp)
+        let led = || {
+            room::for_sockets(self)?;
+            let mut tcp = Tcp::new(self, listener)?;
+            lead::Leader::new(&mut tcp, interrupt).lead()?;
+            Ok(tcp)
+        };
+        led().map_err(Fault::into_error)
     }
 
     /// Becomes a rank other than 0, which is found at one of the addresses of `root`; the others find
@@ -152,10 +155,13 @@ impl Mesh {
     /// expect another number of ranks (`parameters_differ`), if rank 0 does not know the token or
     /// the operating system refuses (`wrong_settings`).
     pub fn join(&self, root: &[SocketAddr], listener: TcpListener) -> Result<Tcp, Error> {
-        room::for_sockets(self)?;
-        let mut tcp = Tcp::new(self, listener).map_err(Fault::from)?;
-        join::Joiner::new(&mut tcp).join(root)?;
-        Ok(tcp)
+        let joined = || {
+            room::for_sockets(self)?;
+            let mut tcp = Tcp::new(self, listener)?;
+            join::Joiner::new(&mut tcp).join(root)?;
+            Ok(tcp)
+        };
+        joined().map_err(Fault::into_error)
     }
 
     /// How often ranks that gather say that they live.
@@ -236,9 +242,10 @@ impl From<io::Error> for Fault {
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        match fault {
+impl Fault {
+    /// No `From`: as the only one it would stand in what the compiler says of every error that has none.
+    fn into_error(self) -> Error {
+        match self {
             Fault::Lost(rank, reason) => Error::rank_lost(format!(
                 "{rank} was lost while the ranks gathered: {reason}"
             )),
