@@ -17,6 +17,8 @@ mod blackscholes;
 #[path = "../examples/applications/jacobi3d.rs"]
 #[allow(dead_code)]
 mod jacobi3d;
+#[allow(dead_code)] // rows are kept here, and read elsewhere
+mod kept;
 #[path = "../examples/applications/nas_ft.rs"]
 #[allow(dead_code)]
 mod nas_ft;
@@ -90,17 +92,18 @@ fn measure_all(settings: &Settings) -> Outcome {
     let quick = settings.quick || !settings.bench;
     let rounds = settings.rounds.unwrap_or(if quick { 3 } else { 7 }) as usize;
     println!("{}, medians of {rounds} rounds", statistics::machine());
+    let mut rows = Vec::new();
     for application in Application::value_variants() {
         if settings.only.is_some_and(|only| only != *application) {
             continue;
         }
         match application {
-            Application::Blackscholes => prices::blackscholes(rounds, quick)?,
-            Application::Swaptions => prices::swaptions(rounds, quick)?,
+            Application::Blackscholes => rows.push(prices::blackscholes(rounds, quick)?),
+            Application::Swaptions => rows.extend(prices::swaptions(rounds, quick)?),
             Application::Jacobi3d => {
                 let sizes: &[usize] = if quick { &[64] } else { &[160, 320] };
                 for &n in sizes {
-                    stencil::race(n, rounds)?;
+                    rows.push(stencil::race(n, rounds)?);
                 }
             }
             Application::NasFt => {
@@ -111,18 +114,21 @@ fn measure_all(settings: &Settings) -> Outcome {
                     &[Class::W, Class::A]
                 };
                 for &class in classes {
-                    transforms::race(class, rounds)?;
+                    rows.push(transforms::race(class, rounds)?);
                 }
             }
             Application::ShallowWater => {
                 let largest = if quick { 642 } else { settings.nodes };
                 for nodes in [642, 2562, 10_242, 40_962, 163_842, 655_362] {
                     if nodes == largest || !quick && nodes > 642 && nodes < largest {
-                        shallow_race::race(nodes, rounds)?;
+                        rows.push(shallow_race::race(nodes, rounds)?);
                     }
                 }
             }
         }
+    }
+    if !quick {
+        kept::keep("applications", statistics::machine(), rows)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::blackscholes::options::{Contract, Options};
 use super::blackscholes::price::{Batch, Formula, WIDTH};
 use super::blackscholes::space::Pricing;
 use super::blackscholes::vector::Real;
+use super::kept::Row;
 use super::swaptions::contract::{Par, Swaption};
 use super::swaptions::model::{Claim, Model, Sums, simulate};
 use super::swaptions::random::Random;
@@ -19,18 +20,16 @@ use std::time::Instant;
 const WORKERS: [usize; 2] = [1, 2];
 
 /// 65 536 options, each priced so many times, in blocks of 1024.
-pub fn blackscholes(rounds: usize, quick: bool) -> Outcome {
+pub fn blackscholes(rounds: usize, quick: bool) -> Outcome<Row> {
     let repeats = if quick { 5 } else { 100 };
     let options = Options::of_parsec(65_536);
     let title = format!("blackscholes, 65536 x {repeats}");
-    let mut scalar: Vec<Contestant> = vec![(
-        "scalar loop, f64, 1 thread".into(),
-        Box::new(|| {
-            let start = Instant::now();
-            scalar_loop(&options, repeats);
-            Ok(start.elapsed().as_secs_f64())
-        }),
-    )];
+    let name = "scalar loop, f64, 1 thread".into();
+    let mut scalar: Vec<Contestant> = vec![Contestant::other(name, || {
+        let start = Instant::now();
+        scalar_loop(&options, repeats);
+        Ok(start.elapsed().as_secs_f64())
+    })];
     let work = (options.count * repeats) as f64;
     let (double, single) = (of::<f64>(&options, repeats)?, of::<f32>(&options, repeats)?);
     scalar.extend(double.into_iter().chain(single));
@@ -105,8 +104,9 @@ fn scalar_loop(options: &Options, repeats: usize) {
 }
 
 /// 32 swaptions, and one with as many trials as all of them.
-pub fn swaptions(rounds: usize, quick: bool) -> Outcome {
+pub fn swaptions(rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
     let trials = if quick { 2_000 } else { 20_000 };
+    let mut rows = Vec::new();
     for (count, trials) in [(32, trials), (1, 32 * trials)] {
         let (swaptions, seed) = Swaption::of_parsec(count);
         let claims: Vec<_> = swaptions
@@ -127,9 +127,10 @@ pub fn swaptions(rounds: usize, quick: bool) -> Outcome {
             format!("swaptions, {count} x {trials}"),
             (count as u64 * trials) as f64,
         );
-        turns(&title, (work, "trials a second"), rounds, 1, contestants)?;
+        let work = (work, "trials a second");
+        rows.push(turns(&title, work, rounds, 1, contestants)?);
     }
-    Ok(())
+    Ok(rows)
 }
 
 fn loop_over(claims: &[(Model, Claim)], seed: u32, trials: u64) -> Vec<Sums> {

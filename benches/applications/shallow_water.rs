@@ -2,6 +2,7 @@
 //! for all at the end of each stage.
 
 use super::Outcome;
+use super::kept::Row;
 use super::shallow_water::block::{Block, Physics, Stage};
 use super::shallow_water::cases::{Case, Number, State};
 use super::shallow_water::known;
@@ -18,7 +19,7 @@ use rayon::prelude::*;
 const STEPS: u32 = 20;
 
 /// Case 5 on so many icosahedral nodes, twenty steps.
-pub fn race(count: usize, rounds: usize) -> Outcome {
+pub fn race(count: usize, rounds: usize) -> Outcome<Row> {
     let runtime = Runtime::builder().threads(2).build()?;
     let case = Case {
         number: Number::Mountain,
@@ -61,7 +62,10 @@ pub fn race(count: usize, rounds: usize) -> Outcome {
         let runtime = Runtime::builder().threads(workers).build()?;
         let recorded = &recorded;
         let run = move || -> Outcome<f64> { Ok(runtime.replay(recorded)?.seconds) };
-        contestants.push((format!("sequence, {workers} workers"), Box::new(run)));
+        contestants.push(Contestant::ours(
+            format!("sequence, {workers} workers"),
+            run,
+        ));
     }
     let title = format!("shallow water, {count} nodes, {STEPS} steps");
     turns(

@@ -7,6 +7,7 @@ use super::jacobi3d::problem::{Name, Problem};
 use super::jacobi3d::space::Jacobi;
 use super::jacobi3d::sweep::{Beside, sweep};
 use super::jacobi3d::{default_blocks, default_depth};
+use super::kept::Row;
 use super::turns::{loops, tasks, turns};
 use dataflow::Runtime;
 use dataflow::core::port::{Block, Memory};
@@ -16,7 +17,7 @@ use rayon::prelude::*;
 const SWEEPS: u32 = 25;
 
 /// n³ cells, on two workers.
-pub fn race(n: usize, rounds: usize) -> Outcome {
+pub fn race(n: usize, rounds: usize) -> Outcome<Row> {
     let runtime = Runtime::builder().threads(2).build()?;
     let mut plain = Plain::new(n, &*runtime.memory());
     let mut contestants = vec![loops("loop over planes", 2, move || plain.run())?];

@@ -2,15 +2,16 @@
 //! sheets and planes.
 
 use super::Outcome;
+use super::kept::Row;
 use super::nas_ft::problem::{Class, Problem};
 use super::nas_ft::space::Transforms;
-use super::turns::{loops, turns};
+use super::turns::{Contestant, loops, turns};
 use dataflow::Runtime;
 use dataflow::linalg::scalar::c64;
 use rayon::prelude::*;
 
 /// A published size, on two workers.
-pub fn race(class: Class, rounds: usize) -> Outcome {
+pub fn race(class: Class, rounds: usize) -> Outcome<Row> {
     let runtime = Runtime::builder().threads(2).build()?;
     let problem = Problem::of_class(class);
     let all = move || plain(&problem);
@@ -23,7 +24,7 @@ pub fn race(class: Class, rounds: usize) -> Outcome {
             Ok(runtime.run(&transforms)?.seconds)
         };
         let name = format!("graph of {}x{} blocks", blocks[0], blocks[1]);
-        contestants.push((name, Box::new(run)));
+        contestants.push(Contestant::ours(name, run));
     }
     let title = format!("nas_ft, class {class:?}, 2 workers");
     let work = Problem::of_class(class).operations();
