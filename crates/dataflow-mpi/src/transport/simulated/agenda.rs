@@ -119,7 +119,7 @@ mod tests {
                     now = first.map_or(now, |(time, _)| time);
                 }
                 if number % 20 == 19 {
-                    let is_wanted = |number: &usize| number % unwanted_of > 0;
+                    let is_wanted = |number: &usize| !number.is_multiple_of(unwanted_of);
                     agenda.retain(is_wanted);
                     sorted.retain(|_, number| is_wanted(number));
                 }
