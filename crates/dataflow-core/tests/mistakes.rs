@@ -57,12 +57,21 @@ fn said_of(name: &str, program: &str) -> String {
 
 /// Each of these stands in the first error.
 fn says(name: &str, program: &str, parts: &[&str]) {
+    says_no_more(name, program, parts, false);
+}
+
+/// The same; and, if that is asked for, there is no other error.
+fn says_no_more(name: &str, program: &str, parts: &[&str], alone: bool) {
     if env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("sanitizer")) {
         return eprintln!(
             "skipped: the library is one with a sanitizer, which asks for its own std"
         );
     }
     let said = said_of(name, program);
+    assert!(
+        !alone || said.contains("aborting due to 1 previous error"),
+        "{name}: {said}"
+    );
     let first = said.split("\nerror").next().unwrap_or_default();
     for part in parts {
         assert!(first.contains(part), "{name}: no {part:?} in\n{said}");
@@ -182,7 +191,12 @@ fn a_datum_that_does_not_travel_is_told_who_asks_for_it() {
 
 /// A space of one statement over `A`, which has `n` data at home.
 fn one_statement(name: &str, statement: &str, parts: &[&str]) {
-    let program = format!(
+    says(name, &with_statement(statement), parts);
+}
+
+/// A program that runs a space of one statement.
+fn with_statement(statement: &str) -> String {
+    format!(
         "use dataflow_core::prelude::*;
         pub struct Row {{ a: Store<Vec<f64>>, n: u32 }}
         task_space! {{
@@ -197,8 +211,7 @@ fn one_statement(name: &str, statement: &str, parts: &[&str]) {
             }}
         }}
         pub fn program(row: &Row) {{ let _ = dataflow_core::run(row, &dataflow_core::port::Inline); }}"
-    );
-    says(name, &program, parts);
+    )
 }
 
 #[test]
@@ -212,6 +225,14 @@ fn a_subscript_that_is_no_sum_is_shown_where_it_stands() {
             "multiplies two variables",
         ],
     );
+}
+
+/// Nothing is said of a space that is missing: it is there, as far as it could be read.
+#[test]
+fn an_access_that_there_is_not_is_the_only_error() {
+    let statement = "Touch { i }: write own = A[i] => { own.clear(); }";
+    let parts = ["`write` of sequences is `update` here"];
+    says_no_more("access", &with_statement(statement), &parts, true);
 }
 
 #[test]

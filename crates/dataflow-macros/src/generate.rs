@@ -52,7 +52,7 @@ pub fn hollow(space: &Space) -> TokenStream {
         known.push(&s.name);
         fresh
     });
-    let classes: Vec<_> = classes
+    let mut classes: Vec<_> = classes
         .map(
             |Statement {
                  name, parameters, ..
@@ -60,7 +60,7 @@ pub fn hollow(space: &Space) -> TokenStream {
         )
         .collect();
     if classes.is_empty() {
-        return TokenStream::new();
+        classes.push(quote_spanned!(*site=> Unread {}));
     }
     let (start, _, end) = generics.split_for_impl();
     quote_spanned! {*site=>

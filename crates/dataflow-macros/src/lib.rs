@@ -28,6 +28,9 @@ pub fn task_space(input: TokenStream) -> TokenStream {
 }
 
 fn expand(space: &parse::Space) -> syn::Result<proc_macro2::TokenStream> {
+    if let Some(fault) = &space.fault {
+        return Err(fault.clone());
+    }
     let lowered = lower::lower(space)?;
     let derived = match lowered.by_lines {
         true => dataflow_affine::relate(&lowered.program, &lowered.relations),

@@ -2,11 +2,11 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
-use syn::parse::{Parse, ParseStream};
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{
     Attribute, BinOp, Block, Error, Expr, FieldValue, Generics, Ident, ImplItemFn, LitStr, Member,
-    Result, Token, Type, Visibility, WhereClause, braced, bracketed, token,
+    Result, Token, Type, Visibility, WhereClause, braced, bracketed, parse_quote, token,
 };
 
 /// The names of its tasks, and the space.
@@ -28,6 +28,8 @@ pub struct Space {
     pub dense: Option<Dense>,
     pub items: Vec<Item>,
     pub relations: Vec<Relation>,
+    /// What could not be read; behind it nothing was.
+    pub fault: Option<Error>,
 }
 
 /// `let nt = self.nt;`
@@ -167,52 +169,67 @@ impl Parse for Space {
             impl_attributes,
             generics,
             of,
-            datum: Type::Verbatim(TokenStream::new()),
+            datum: parse_quote!(u64), // until it is said
             functions: Vec::new(),
             parameters: Vec::new(),
             families: Vec::new(),
             dense: None,
             items: Vec::new(),
             relations: Vec::new(),
+            fault: None,
         };
-        let mut datum = None;
-        while !content.is_empty() {
-            if content.peek(Token![type]) {
-                content.parse::<Token![type]>()?;
-                let name: Ident = content.parse()?;
-                if name != "Datum" {
-                    let text =
-                        "only `type Datum = …;` is said here; the tasks' name is the enum above";
-                    return Err(Error::new(name.span(), text));
-                }
-                content.parse::<Token![=]>()?;
-                datum = Some(content.parse()?);
-                content.parse::<Token![;]>()?;
-            } else if content.peek(Token![let]) {
-                space.parameters.push(content.parse()?);
-            } else if content.peek(Token![fn]) || content.peek(Token![#]) {
-                space.functions.push(content.parse()?);
-            } else if is_word(&content, &["data", "order"]) {
-                space.families.push(content.parse()?);
-            } else if is_word(&content, &["dense"]) {
-                space.dense = Some(content.parse()?);
-            } else if is_relation(&content) {
-                space.relations.push(content.parse()?);
-            } else {
-                space.items.push(content.parse()?);
-            }
-        }
-        let Space {
-            items,
-            families,
-            relations,
-            ..
-        } = &mut space;
-        complete(items, families, relations.is_empty())?;
-        let missing = "the space does not say what flows between its tasks: `type Datum = …;`";
-        space.datum = datum.ok_or_else(|| Error::new(site, missing))?;
+        // Read by itself: what is left unread then is no second fault.
+        let inside: TokenStream = content.parse()?;
+        let read = |inside: ParseStream| space.read(inside);
+        space.fault = read.parse2(inside).err();
         Ok(space)
     }
+}
+
+impl Space {
+    /// All that stands within the braces.
+    fn read(&mut self, content: ParseStream) -> Result<()> {
+        let mut datum = false;
+        while !content.is_empty() {
+            if content.peek(Token![type]) {
+                self.datum = datum_of(content)?;
+                datum = true;
+            } else if content.peek(Token![let]) {
+                self.parameters.push(content.parse()?);
+            } else if content.peek(Token![fn]) || content.peek(Token![#]) {
+                self.functions.push(content.parse()?);
+            } else if is_word(content, &["data", "order"]) {
+                self.families.push(content.parse()?);
+            } else if is_word(content, &["dense"]) {
+                self.dense = Some(content.parse()?);
+            } else if is_relation(content) {
+                self.relations.push(content.parse()?);
+            } else {
+                self.items.push(content.parse()?);
+            }
+        }
+        let by_loops = self.relations.is_empty();
+        complete(&mut self.items, &mut self.families, by_loops)?;
+        let missing = "the space does not say what flows between its tasks: `type Datum = …;`";
+        match datum {
+            true => Ok(()),
+            false => Err(Error::new(self.site, missing)),
+        }
+    }
+}
+
+/// `type Datum = Vec<f64>;`
+fn datum_of(content: ParseStream) -> Result<Type> {
+    content.parse::<Token![type]>()?;
+    let name: Ident = content.parse()?;
+    if name != "Datum" {
+        let text = "only `type Datum = …;` is said here; the tasks' name is the enum above";
+        return Err(Error::new(name.span(), text));
+    }
+    content.parse::<Token![=]>()?;
+    let datum = content.parse()?;
+    content.parse::<Token![;]>()?;
+    Ok(datum)
 }
 
 /// Whether one of these words is next, and not the name of a task (`data { … }`).

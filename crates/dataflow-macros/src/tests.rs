@@ -256,6 +256,23 @@ fn what_is_refused_leaves_names_and_a_space_that_has_no_task() {
     assert!(made.contains("enum Task { S { i } }"), "{made}");
 }
 
+#[test]
+fn what_cannot_be_read_leaves_a_space_too() {
+    for loops in [
+        "for i in 0..n { S { i }: write a = A[i, i] => {} }",
+        "for i in 0..n { S { i }: update a = A[i, i] => a.clear() }",
+        "type Data = u8;",
+    ] {
+        let space = syn::parse_str::<Space>(&space(loops)).expect("its head can be read");
+        expand(&space).expect_err("the rest cannot");
+        let made = crate::generate::hollow(&space);
+        syn::parse2::<syn::File>(made.clone()).expect("Rust");
+        let made = made.to_string();
+        assert!(made.contains("enum Task { Unread { } }"), "{made}");
+        assert!(made.contains("TaskSpace for Test"), "{made}");
+    }
+}
+
 /// Statements and lines, the words that are wrong, and what is said.
 const UNRELATED: &[(&str, &str, &str)] = &[
     (
