@@ -166,7 +166,7 @@ pub fn expect_regular<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Resul
 }
 
 impl<'a, T: Scalar> Factor<'a, T> {
-    /// The space for a matrix of [`Structure::General`].
+    /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General).
     ///
     /// # Errors
     /// If the matrix is stored otherwise, or `pivots` are of another one.
