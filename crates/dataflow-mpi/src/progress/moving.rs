@@ -170,16 +170,7 @@ impl Moving {
             }
             // Nobody but the user can do anything about it.
             Action::Warn(text) => warn(&text),
-            Action::Receipt(from, number) => {
-                if let Some(answer) = self.receipts.remove(&(from, number))
-                    && !self
-                        .receipts
-                        .values()
-                        .any(|other| Arc::ptr_eq(other, &answer))
-                {
-                    answer.give(());
-                }
-            }
+            Action::Receipt(from, number) => self.has_come((from, number)),
             Action::Closed(closed) => {
                 self.release_posters();
                 self.inbox = None;
@@ -187,6 +178,17 @@ impl Moving {
                     answer.give(closed);
                 }
             }
+        }
+    }
+
+    /// A parcel has arrived: who waits for it, and for no other, is told.
+    fn has_come(&mut self, parcel: (Rank, u32)) {
+        let Some(answer) = self.receipts.remove(&parcel) else {
+            return;
+        };
+        let is_same = |other: &Arc<_>| Arc::ptr_eq(other, &answer);
+        if !self.receipts.values().any(is_same) {
+            answer.give(());
         }
     }
 

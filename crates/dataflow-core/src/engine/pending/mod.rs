@@ -262,12 +262,15 @@ mod specimen {
     }
 
     /// A datum that tells where it belongs.
+    #[cfg(not(loom))]
     #[derive(Clone, Debug, PartialEq)]
     pub struct Belongs {
         pub key: Key,
         pub flow: usize,
     }
+    #[cfg(not(loom))]
     impl Datum for Belongs {}
+    #[cfg(not(loom))]
     impl Sent for Belongs {
         const NOTHING: bool = false;
         fn to(key: Key, flow: usize) -> Self {
