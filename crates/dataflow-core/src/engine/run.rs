@@ -422,7 +422,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let (name, length) = (store.name(), store.len());
         let why = match index < length {
             true => {
-                "which is empty: nothing was put there, or another task has taken or replaced it"
+                "which is empty: nothing was put there, it is lent to another task, or another has \
+                 put a datum there"
             }
             false => "which does not exist",
         };

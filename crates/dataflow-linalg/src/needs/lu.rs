@@ -360,7 +360,11 @@ pub fn lu_inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
         received: view.sum(|m, n| usize::from(view.is_here(n, m))),
         workspace: copies,
     };
-    lu::<T>(layout, workers)
-        .overlapping(solved)
-        .overlapping(turned)
+    let factored = lu::<T>(layout, workers);
+    let inverted = solved.overlapping(turned);
+    match suits_columns::<T>(layout, workers) {
+        // Columns go back to their tiles before these are read.
+        true => factored.then(inverted),
+        false => factored.overlapping(inverted),
+    }
 }
