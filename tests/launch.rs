@@ -7,6 +7,8 @@ use dataflow::sequence::record::record;
 use dataflow::sequence::{read, write};
 use dataflow::{Error, RuntimeBuilder, TaskError};
 use std::borrow::Cow;
+use std::env;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -352,4 +354,32 @@ fn a_runtime_of_several_ranks_is_launched_not_built() {
     assert_eq!(ranks(0).build().unwrap_err().kind(), Kind::WrongSettings);
     let error = launch(ranks(0), |_| Ok::<_, Error>(())).unwrap_err();
     assert_eq!(error.kind(), Kind::WrongSettings);
+}
+
+/// What a program that calls `Runtime::new` says with a variable of the environment.
+fn said_with(variable: &str, value: &str) -> String {
+    let name = "a_runtime_heeds_the_environment_or_says_what_is_wrong";
+    let mut program = Command::new(env::current_exe().expect("this program"));
+    program.args(["--exact", name, "--nocapture"]);
+    let ended = program.env(CHILD, "1").env(variable, value).output();
+    String::from_utf8_lossy(&ended.expect("it starts").stdout).into_owned()
+}
+
+const CHILD: &str = "DATAFLOW_TEST_CHILD";
+
+#[test]
+fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {
+    if env::var_os(CHILD).is_some() {
+        return match Runtime::new() {
+            Ok(runtime) => println!("{} workers", runtime.n_threads()),
+            Err(error) => println!("{error}"),
+        };
+    }
+    let said = said_with("DATAFLOW_THREADS", "3");
+    assert!(said.contains("3 workers"), "{said}");
+    let said = said_with("DATAFLOW_POLICY", "zzz");
+    assert!(
+        said.contains("DATAFLOW_POLICY") && said.contains("zzz"),
+        "{said}"
+    );
 }
