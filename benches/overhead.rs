@@ -11,7 +11,7 @@
 //!
 //! # Elsewhere
 //! The bare loop: `overhead/bare.rs`. Sequences: `overhead/sequences.rs`. The graphs as task spaces:
-//! `examples/cli/shapes.rs` by hand, `overhead/derived.rs` from loops. Numbers: `benches/README.md`.
+//! `examples/common/shapes.rs` by hand, `overhead/derived.rs` from loops. Numbers: `benches/README.md`.
 
 #[path = "overhead/bare.rs"]
 mod bare;
@@ -19,12 +19,8 @@ mod bare;
 mod derived;
 #[allow(dead_code)] // verdict reads
 mod kept;
-#[path = "../examples/cli/process.rs"]
-mod process;
 #[path = "overhead/sequences.rs"]
 mod sequences;
-#[path = "../examples/cli/shapes.rs"]
-mod shapes;
 #[path = "overhead/statistics.rs"]
 mod statistics;
 #[path = "overhead/traced.rs"]
@@ -34,6 +30,7 @@ mod wake;
 
 use bare::{Numbered, run_bare};
 use clap::{Parser, ValueEnum};
+use common::{cli::process, shapes};
 use dataflow::Runtime;
 use dataflow::prelude::*;
 use kept::{Row, Unit};

@@ -15,8 +15,6 @@
 //! Numbers and what could not be reproduced: `benches/README.md`. The rest: a file each for a paper
 //! under `benches/papers/`; a question and its answer in `run.rs`; machines in `machine.rs`.
 
-#[path = "../examples/cli/mod.rs"]
-mod cli;
 #[path = "papers/dague.rs"]
 mod dague;
 #[path = "papers/ductteip.rs"]
@@ -47,8 +45,6 @@ mod spaces;
 mod sphere;
 #[path = "papers/thyme.rs"]
 mod thyme;
-#[path = "../examples/variant/mod.rs"]
-mod variant;
 #[path = "../examples/applications/vector/mod.rs"]
 mod vector;
 #[path = "papers/wide.rs"]
@@ -57,6 +53,7 @@ mod wide;
 mod world;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use common::{cli, variant};
 use figure::Figure;
 use machine::Machine;
 use std::path::PathBuf;

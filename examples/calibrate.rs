@@ -12,9 +12,8 @@
 //! says how far they are apart. Another program beside it makes all of it worthless.
 //!
 //! # Elsewhere
-//! The file: `cli/costs.rs`. What is measured how: `calibrate/`. The guide's page `machines`.
+//! The file: `common/cli/costs.rs`. What is measured how: `calibrate/`. The guide's page `machines`.
 
-mod cli;
 #[path = "calibrate/compare.rs"]
 mod compare;
 #[path = "calibrate/kernels.rs"]
@@ -23,7 +22,6 @@ mod kernels;
 mod messages;
 #[path = "calibrate/overhead.rs"]
 mod overhead;
-mod problem;
 #[path = "ping_pong/rally.rs"]
 #[allow(dead_code, reason = "ping_pong sets a table of its own")]
 mod rally;
@@ -34,6 +32,7 @@ mod work;
 
 use cli::costs::Costs;
 use cli::{Failure, Outcome, Settings};
+use common::{cli, problem};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Runtime, Transport, launch};

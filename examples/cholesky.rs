@@ -7,12 +7,11 @@
 //! Everything but the factorisation: `cholesky/definite.rs`. The same by a sequence of tasks:
 //! `cholesky_sequence`.
 
-mod cli;
 #[path = "cholesky/definite.rs"]
 mod definite;
-mod problem;
 
 use cli::{Example, Failure, Settings};
+use common::{cli, problem};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Format, TiledMatrix};

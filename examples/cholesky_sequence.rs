@@ -7,12 +7,11 @@
 //! # Elsewhere
 //! Everything but the factorisation: `cholesky/definite.rs`.
 
-mod cli;
 #[path = "cholesky/definite.rs"]
 mod definite;
-mod problem;
 
 use cli::{Example, Failure};
+use common::{cli, problem};
 use dataflow::linalg::kernel::{Backend, gemm, herk, potrf, trsm};
 use dataflow::linalg::matrix::{Part, Tile, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;

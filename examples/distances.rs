@@ -10,11 +10,11 @@
 //! cargo run --release --features hwloc --example distances -- --xml machine.xml --repeat 5
 //! ```
 
-mod cli;
 #[path = "distances/pairs.rs"]
 mod pairs;
 
 use cli::{Failure, Outcome, Settings};
+use common::cli;
 use dataflow::numa::Topology;
 use serde_json::json;
 use std::path::{Path, PathBuf};

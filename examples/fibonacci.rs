@@ -3,10 +3,10 @@
 //! The classic measure of recursion (paper 004, benchmark 7): below `--cutoff` a call is plain
 //! recursion, above it is a task; across ranks whole subtrees are.
 
-mod cli;
 mod recursion;
 
 use cli::{Example, Failure, Outcome, Settings};
+use common::cli;
 use dataflow::recursion::{Call, Recursive};
 use dataflow::{Runtime, TaskError};
 use recursion::{measure, size};

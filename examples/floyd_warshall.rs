@@ -11,10 +11,10 @@
 //! all-pairs shortest-paths algorithm*, J. Exp. Algorithmics 8 (2003).
 
 mod blocks;
-mod cli;
 
 use blocks::Blocks;
 use cli::{Example, Failure, NoFlags, Outcome, Settings};
+use common::cli;
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Home, Recorder, record};
 use dataflow::sequence::{read, write};

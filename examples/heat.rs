@@ -10,11 +10,11 @@
 //! λ = 1 − 4r·(sin²(πh/2) + sin²(πh)), h = 1/(n + 1).
 
 mod blocks;
-mod cli;
 
 use blocks::Blocks;
 use cli::settings::Grid;
 use cli::{Example, Failure, Outcome, Settings};
+use common::cli;
 use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::f64::consts::PI;

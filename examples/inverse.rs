@@ -4,11 +4,9 @@
 //! Generation, the search for entries that are not finite, the check and the digest run as tasks
 //! too, but only the inversion itself is timed.
 
-mod cli;
-mod problem;
-
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Settings};
+use common::{cli, problem};
 use dataflow::linalg::cholesky::Inverse;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
@@ -17,8 +15,8 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{cholesky, flops, lu};
 use dataflow::{Monitor, Report};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest_of_all,
-    is_checked, judge, over_ranks, then_checked,
+    File, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_all, is_checked, judge,
+    over_ranks, then_checked,
 };
 use std::process::ExitCode;
 
@@ -58,15 +56,11 @@ enum Method {
     Lu,
 }
 
-impl InAnyPrecision for Problem<'_, Own> {
-    fn file(&self) -> Option<&File> {
-        self.file.as_ref()
-    }
-
-    fn run<T: Scalar>(self) -> Result<(), Failure> {
-        match self.settings.own.method {
-            Method::Cholesky => definite::<T>(self),
-            Method::Lu => general::<T>(self),
+impl Job for Own {
+    fn run<T: Scalar>(problem: Problem<'_, Self>) -> Result<(), Failure> {
+        match problem.settings.own.method {
+            Method::Cholesky => definite::<T>(problem),
+            Method::Lu => general::<T>(problem),
         }
     }
 }

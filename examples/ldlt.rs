@@ -9,10 +9,10 @@
 //! Golub, Van Loan, *Matrix Computations*, 4th edition, §4.1.2, by tiles.
 
 mod blocks;
-mod cli;
 
 use blocks::Blocks;
 use cli::{Example, Failure, NoFlags, Outcome, Settings};
+use common::cli;
 use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::process::ExitCode;

@@ -4,13 +4,11 @@
 //! Timed are the graphs that lead from A and B to X, one after the other.
 //!
 //! # Elsewhere
-//! Where the matrix comes from, and what is said of a result: `problem/`.
-
-mod cli;
-mod problem;
+//! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::{Args, ValueEnum};
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use common::{cli, problem};
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
@@ -25,8 +23,8 @@ use dataflow::linalg::qr::{
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
 use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, OF_A_MATRIX, Problem, by_precision, digest,
-    is_checked, judge, over_ranks, then_checked,
+    Generated, Job, Kind, Matrix, OF_A_MATRIX, Problem, by_precision, digest, is_checked, judge,
+    over_ranks, then_checked,
 };
 use std::process::ExitCode;
 
@@ -119,15 +117,11 @@ enum Sides {
     Ramp,
 }
 
-impl InAnyPrecision for Problem<'_, Own> {
-    fn file(&self) -> Option<&File> {
-        self.file.as_ref()
-    }
-
+impl Job for Own {
     /// From the entries to the solution, and back for the check.
-    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
-        let (settings, runtime, own) = (self.settings, self.runtime, self.settings.own);
-        let [of_a, of_b] = self.layouts::<T>()?;
+    fn run<T: Scalar>(mut problem: Problem<'_, Self>) -> Result<(), Failure> {
+        let (settings, runtime, own) = (problem.settings, problem.runtime, problem.settings.own);
+        let [of_a, of_b] = layouts::<T>(&mut problem)?;
         let options = Options::of_order(of_a.nb()).with_tree(own.tree);
         let needs = |there: [Layout; 2]| {
             let (layouts, workers) = (there.each_ref(), runtime.n_threads());
@@ -135,17 +129,17 @@ impl InAnyPrecision for Problem<'_, Own> {
             let check = || needs::solution_ratio::<T>(layouts, workers);
             then_checked::<T, _>(settings, &there[0], run, check)
         };
-        if self.is_plan_only::<T, _>([of_a, of_b], needs)? {
+        if problem.is_plan_only::<T, _>([of_a, of_b], needs)? {
             return Ok(());
         }
         // Kept beside its factors, and once more for the check.
-        let original = self.original::<T>(of_a, 3, (&own.generated, Kind::Random))?;
-        let outcome = &mut *self.outcome;
+        let original = problem.original::<T>(of_a, 3, (&own.generated, Kind::Random))?;
+        let outcome = &mut *problem.outcome;
         outcome.seed = Some(settings.seed);
         let task = Task {
             settings,
             runtime,
-            backend: self.backend,
+            backend: problem.backend,
             options,
             original: &original,
             a: TiledMatrix::vacant(of_a, runtime.memory()),
@@ -161,24 +155,22 @@ impl InAnyPrecision for Problem<'_, Own> {
         if is_checked(settings, of_a.rows().max(of_a.cols())) {
             task.check(&x, rank, outcome)?;
         }
-        self.say_more::<T>(&own.generated.name(Kind::Random))
+        problem.say_more::<T>(&own.generated.name(Kind::Random))
     }
 }
 
-impl Problem<'_, Own> {
-    /// How A and B are cut; noted in the report.
-    fn layouts<T: Scalar>(&mut self) -> Result<[Layout; 2], Failure> {
-        let (settings, runtime) = (self.settings, self.runtime);
-        let (m, n) = self.shape((|n| 2 * n, 1000));
-        let Own { tree, nrhs, .. } = settings.own;
-        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
-        self.outcome.m = Some(m);
-        self.outcome.set("nrhs", nrhs);
-        self.outcome.set("tree", tree.to_string());
-        self.begin::<T>(n, nb, flops::gels::<T>(m, n, nrhs) as f64);
-        let general = |cols| over_ranks(Layout::general(m, cols, nb)?, settings, runtime);
-        Ok([general(n)?, general(nrhs)?])
-    }
+/// How A and B are cut; noted in the report.
+fn layouts<T: Scalar>(problem: &mut Problem<'_, Own>) -> Result<[Layout; 2], Failure> {
+    let (settings, runtime) = (problem.settings, problem.runtime);
+    let (m, n) = problem.shape((|n| 2 * n, 1000));
+    let Own { tree, nrhs, .. } = settings.own;
+    let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
+    problem.outcome.m = Some(m);
+    problem.outcome.set("nrhs", nrhs);
+    problem.outcome.set("tree", tree.to_string());
+    problem.begin::<T>(n, nb, flops::gels::<T>(m, n, nrhs) as f64);
+    let general = |cols| over_ranks(Layout::general(m, cols, nb)?, settings, runtime);
+    Ok([general(n)?, general(nrhs)?])
 }
 
 /// What both methods start from: A and B are made of it anew for each run.

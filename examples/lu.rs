@@ -5,14 +5,12 @@
 //! LAPACK does; the example then says which pivot is zero and fails.
 //!
 //! # Elsewhere
-//! Where the matrix comes from, and what is said of a result: `problem/`.
-
-mod cli;
-mod problem;
+//! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::{Args, ValueEnum};
 use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use common::{cli, problem};
 use dataflow::core::port::Heap;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
@@ -29,8 +27,8 @@ use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use problem::{
-    COUNTED, File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest,
-    in_numbers, is_checked, judge, over_ranks, then_checked,
+    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, in_numbers, is_checked,
+    judge, over_ranks, then_checked,
 };
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -108,33 +106,29 @@ enum Pivoting {
     None,
 }
 
-impl InAnyPrecision for Problem<'_, Own> {
-    fn file(&self) -> Option<&File> {
-        self.file.as_ref()
-    }
-
+impl Job for Own {
     /// From the entries to the factors, and back for the check.
-    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
-        let (settings, runtime, own) = (self.settings, self.runtime, self.settings.own);
-        let (m, n) = self.shape((|n| n, 4000));
+    fn run<T: Scalar>(mut problem: Problem<'_, Self>) -> Result<(), Failure> {
+        let (settings, runtime, own) = (problem.settings, problem.runtime, problem.settings.own);
+        let (m, n) = problem.shape((|n| n, 4000));
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
-        self.outcome.m = Some(m);
-        self.begin::<T>(n, nb, flops::getrf::<T>(m, n) as f64);
+        problem.outcome.m = Some(m);
+        problem.begin::<T>(n, nb, flops::getrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
         let needs = |[there]: [Layout; 1]| needs_of::<T>(settings, &there, runtime.n_threads());
-        if is_simulated::<T>(layout, settings, self.outcome)?
-            || self.is_plan_only::<T, _>([layout], needs)?
+        if is_simulated::<T>(layout, settings, problem.outcome)?
+            || problem.is_plan_only::<T, _>([layout], needs)?
         {
             return Ok(());
         }
         // Kept beside its factors.
-        let original = self.original::<T>(layout, 2, (&own.generated, own.kind()))?;
-        let factors = Factors::vacant(layout, &self);
-        self.outcome.measured = settings.median(|_| factors.make(&original))?;
-        self.outcome.digest = Some(factors.digest()?.to_string());
+        let original = problem.original::<T>(layout, 2, (&own.generated, own.kind()))?;
+        let factors = Factors::vacant(layout, &problem);
+        problem.outcome.measured = settings.median(|_| factors.make(&original))?;
+        problem.outcome.digest = Some(factors.digest()?.to_string());
         let regular = expect_regular(&factors.lu, runtime);
-        factors.check(&original, regular.is_ok(), self.outcome)?;
-        self.say_more::<T>(&own.generated.name(own.kind()))?;
+        factors.check(&original, regular.is_ok(), problem.outcome)?;
+        problem.say_more::<T>(&own.generated.name(own.kind()))?;
         Ok(regular?)
     }
 }

@@ -3,11 +3,8 @@
 //! Generation, the check and the digest run as tasks too, but only the product itself is timed.
 //! With `--integers` the product is exact, and its trace, sum and sum of squares are told.
 
-mod cli;
-mod problem;
 #[path = "matmul/steps.rs"]
 mod steps;
-mod variant;
 #[path = "matmul/variants.rs"]
 mod variants;
 
@@ -15,6 +12,7 @@ use clap::{Args, ValueEnum};
 use cli::settings::Variant;
 use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use common::{cli, problem, variant};
 use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
@@ -24,7 +22,7 @@ use dataflow::linalg::needs;
 use dataflow::linalg::product::{Gemm, Operand, Torus, default_tile_order, defect};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
-use problem::{File, InAnyPrecision, Problem, by_precision, digest, is_checked, judge, over_ranks};
+use problem::{Job, Problem, by_precision, digest, is_checked, judge, over_ranks};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use variants::{in_f64, multiply};
@@ -105,15 +103,11 @@ impl<T: Scalar> Entries<T> for Factor {
     }
 }
 
-impl InAnyPrecision for Problem<'_, Own> {
-    fn file(&self) -> Option<&File> {
-        None
-    }
-
+impl Job for Own {
     /// From the entries of A and B to C, and the check.
-    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
-        let (settings, runtime) = (self.settings, self.runtime);
-        let layouts = self.layouts::<T>()?;
+    fn run<T: Scalar>(mut problem: Problem<'_, Self>) -> Result<(), Failure> {
+        let (settings, runtime) = (problem.settings, problem.runtime);
+        let layouts = layouts::<T>(&mut problem)?;
         let [of_a, of_b, of_c] = layouts;
         let is_checked = is_checked(settings, longest(&layouts));
         let needs = |there: [Layout; 3]| {
@@ -124,12 +118,12 @@ impl InAnyPrecision for Problem<'_, Own> {
                 false => product,
             })
         };
-        if is_simulated::<T>(layouts, self.backend, settings, self.outcome)?
-            || self.is_plan_only::<T, _>(layouts, needs)?
+        if is_simulated::<T>(layouts, problem.backend, settings, problem.outcome)?
+            || problem.is_plan_only::<T, _>(layouts, needs)?
         {
             return Ok(());
         }
-        let (left, right) = factors(settings, self.outcome);
+        let (left, right) = factors(settings, problem.outcome);
         let filled = |layout, entries| {
             let matrix = TiledMatrix::<T>::vacant(layout, runtime.memory());
             matrix.fill(entries, runtime).map(|_| matrix)
@@ -137,38 +131,36 @@ impl InAnyPrecision for Problem<'_, Own> {
         let product = Product {
             settings,
             runtime,
-            backend: self.backend,
+            backend: problem.backend,
             a: filled(of_a, &left)?,
             b: filled(of_b, &right)?,
             c: TiledMatrix::vacant(of_c, runtime.memory()),
         };
-        self.outcome.measured = settings.median(|_| product.make())?;
-        product.tell(self.outcome)?;
+        problem.outcome.measured = settings.median(|_| product.make())?;
+        product.tell(problem.outcome)?;
         // What `ideal` computes is wrong.
         if is_checked && settings.variant != Variant::Ideal {
-            product.check([&left, &right], self.outcome)?;
+            product.check([&left, &right], problem.outcome)?;
         }
-        self.say_more::<T>(match settings.own.integers {
+        problem.say_more::<T>(match settings.own.integers {
             true => "integers",
             false => "random",
         })
     }
 }
 
-impl Problem<'_, Own> {
-    /// How A, B and C are cut; noted in the report.
-    fn layouts<T: Scalar>(&mut self) -> Result<[Layout; 3], Failure> {
-        let (settings, runtime) = (self.settings, self.runtime);
-        let n = settings.n.unwrap_or(4000);
-        let (m, k) = (settings.m.unwrap_or(n), settings.own.k.unwrap_or(n));
-        let nb = settings.nb;
-        let nb = nb.unwrap_or_else(|| default_tile_order::<T>(m.max(n).max(k)));
-        self.outcome.m = Some(m);
-        self.outcome.set("k", k);
-        self.begin::<T>(n, nb, flops::gemm::<T>(m, n, k) as f64);
-        let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
-        Ok([general(m, k)?, general(k, n)?, general(m, n)?])
-    }
+/// How A, B and C are cut; noted in the report.
+fn layouts<T: Scalar>(problem: &mut Problem<'_, Own>) -> Result<[Layout; 3], Failure> {
+    let (settings, runtime) = (problem.settings, problem.runtime);
+    let n = settings.n.unwrap_or(4000);
+    let (m, k) = (settings.m.unwrap_or(n), settings.own.k.unwrap_or(n));
+    let nb = settings.nb;
+    let nb = nb.unwrap_or_else(|| default_tile_order::<T>(m.max(n).max(k)));
+    problem.outcome.m = Some(m);
+    problem.outcome.set("k", k);
+    problem.begin::<T>(n, nb, flops::gemm::<T>(m, n, k) as f64);
+    let general = |rows, cols| over_ranks(Layout::general(rows, cols, nb)?, settings, runtime);
+    Ok([general(m, k)?, general(k, n)?, general(m, n)?])
 }
 
 /// The longest side of all.

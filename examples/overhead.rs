@@ -1,16 +1,14 @@
 //! What the runtime itself costs: graphs of empty tasks, in nanoseconds and bytes a task.
 //!
 //! # Elsewhere
-//! The graphs: `cli/shapes.rs`; over ranks: `overhead/spread.rs`. The same beside rayon and a bare loop: `benches/overhead.rs`.
+//! The graphs: `common/shapes.rs`; over ranks: `overhead/spread.rs`. The same beside rayon and a bare loop: `benches/overhead.rs`.
 
-mod cli;
-#[path = "cli/shapes.rs"]
-mod shapes;
 #[path = "overhead/spread.rs"]
 mod spread;
 
 use clap::ValueEnum;
 use cli::{Example, Failure, Measured, Outcome, Settings, process};
+use common::{cli, shapes};
 use dataflow::core::port::Wire;
 use dataflow::core::{self, run_across};
 use dataflow::{Monitor, Runtime};

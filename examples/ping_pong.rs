@@ -12,7 +12,6 @@
 //! Both are played in turn, size by size and rally by rally; shown is the fastest rally, one way, as
 //! NetPIPE does: whatever else the machine does makes rallies slower, never faster.
 
-mod cli;
 #[path = "ping_pong/plot.rs"]
 mod plot;
 #[path = "ping_pong/rally.rs"]
@@ -23,6 +22,7 @@ mod row;
 mod space;
 
 use cli::{Failure, Outcome, Settings};
+use common::cli;
 use dataflow::core::rank::Rank;
 use dataflow::{Runtime, RuntimeBuilder};
 use rally::Game;

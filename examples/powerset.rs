@@ -4,10 +4,10 @@
 //! A subset of k elements in a row is empty, or has a largest element: then the rest is a subset of
 //! those before it (paper 004, benchmark 8). Up to `--cutoff` elements a call counts one by one.
 
-mod cli;
 mod recursion;
 
 use cli::{Example, Failure, Outcome, Settings};
+use common::cli;
 use dataflow::recursion::{Call, Recursive};
 use dataflow::{Runtime, TaskError};
 use recursion::{measure, size};

@@ -4,14 +4,12 @@
 //! tasks too, but only the factorisation itself is timed.
 //!
 //! # Elsewhere
-//! Where the matrix comes from, and what is said of a result: `problem/`.
-
-mod cli;
-mod problem;
+//! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::Args;
 use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Outcome, Settings};
+use common::{cli, problem};
 use dataflow::Monitor;
 use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
@@ -21,8 +19,8 @@ use dataflow::linalg::needs;
 use dataflow::linalg::qr::{Factor, Options, Reflectors, Tree, check, default_tile_order};
 use dataflow::linalg::scalar::Scalar;
 use problem::{
-    COUNTED, File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest_of_upper,
-    is_checked, judge, over_ranks, then_checked,
+    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_upper, is_checked,
+    judge, over_ranks, then_checked,
 };
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -57,21 +55,17 @@ impl Own {
     }
 }
 
-impl InAnyPrecision for Problem<'_, Own> {
-    fn file(&self) -> Option<&File> {
-        self.file.as_ref()
-    }
-
+impl Job for Own {
     /// From the entries to the factors, and back for the check.
-    fn run<T: Scalar>(mut self) -> Result<(), Failure> {
-        let (settings, runtime, own) = (self.settings, self.runtime, self.settings.own);
-        let (m, n) = self.shape((|n| n, 4000));
+    fn run<T: Scalar>(mut problem: Problem<'_, Self>) -> Result<(), Failure> {
+        let (settings, runtime, own) = (problem.settings, problem.runtime, problem.settings.own);
+        let (m, n) = problem.shape((|n| n, 4000));
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
         let options = own.options(nb);
-        self.outcome.m = Some(m);
-        self.outcome.set("tree", own.tree.to_string());
-        self.outcome.set("ib", options.ib);
-        self.begin::<T>(n, nb, flops::geqrf::<T>(m, n) as f64);
+        problem.outcome.m = Some(m);
+        problem.outcome.set("tree", own.tree.to_string());
+        problem.outcome.set("ib", options.ib);
+        problem.begin::<T>(n, nb, flops::geqrf::<T>(m, n) as f64);
         let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
         let workers = runtime.n_threads();
         let needs = |[there]: [Layout; 1]| {
@@ -79,48 +73,46 @@ impl InAnyPrecision for Problem<'_, Own> {
             let check = || needs::qr_check::<T>(&there, options, workers);
             then_checked::<T, _>(settings, &there, run, check)
         };
-        if is_simulated::<T>(layout, options, settings, self.outcome)?
-            || self.is_plan_only::<T, _>([layout], needs)?
+        if is_simulated::<T>(layout, options, settings, problem.outcome)?
+            || problem.is_plan_only::<T, _>([layout], needs)?
         {
             return Ok(());
         }
         // Kept beside its factors.
-        let original = self.original::<T>(layout, 2, (&own.generated, Kind::Random))?;
+        let original = problem.original::<T>(layout, 2, (&own.generated, Kind::Random))?;
         let a = TiledMatrix::vacant(layout, runtime.memory());
         let q = Reflectors::new(&layout, options);
-        self.outcome.measured = settings.median(|_| -> Result<_, Failure> {
+        problem.outcome.measured = settings.median(|_| -> Result<_, Failure> {
             // Each tile near the worker that makes it.
             a.fill(&original, runtime)?;
             a.scan(runtime)?;
-            let factor = Factor::new(&a, &q, self.backend)?;
+            let factor = Factor::new(&a, &q, problem.backend)?;
             let run = |monitor: &Monitor| factor.run(&runtime.watched_by(monitor));
             settings.measure(runtime, run)
         })?;
-        self.outcome.digest = Some(digest_of_upper(&a, runtime)?.to_string());
-        self.check(&original, (&a, &q))?;
-        self.say_more::<T>(&own.generated.name(Kind::Random))
+        problem.outcome.digest = Some(digest_of_upper(&a, runtime)?.to_string());
+        compare(&mut problem, &original, (&a, &q))?;
+        problem.say_more::<T>(&own.generated.name(Kind::Random))
     }
 }
 
-impl Problem<'_, Own> {
-    /// Tells how far Q·R is from A, and Q from orthogonal, if that is asked for.
-    fn check<T: Scalar>(
-        &mut self,
-        original: &Matrix<T>,
-        (r, q): (&TiledMatrix<T>, &Reflectors<T>),
-    ) -> Result<(), Failure> {
-        let outcome = &mut *self.outcome;
-        if !is_checked(self.settings, r.rows().max(r.cols())) {
-            outcome.set("orthogonality", None::<f64>);
-            return Ok(());
-        }
-        let ratios = check(original, r, q, self.runtime)?;
-        outcome.set("orthogonality", ratios.orthogonality);
-        judge(Some(ratios.residual), outcome)?;
-        expect_orthogonal(ratios.orthogonality)?;
-        outcome.say(format!("orthogonality {:.3}", ratios.orthogonality));
-        Ok(())
+/// Tells how far Q·R is from A, and Q from orthogonal, if that is asked for.
+fn compare<T: Scalar>(
+    problem: &mut Problem<'_, Own>,
+    original: &Matrix<T>,
+    (r, q): (&TiledMatrix<T>, &Reflectors<T>),
+) -> Result<(), Failure> {
+    let outcome = &mut *problem.outcome;
+    if !is_checked(problem.settings, r.rows().max(r.cols())) {
+        outcome.set("orthogonality", None::<f64>);
+        return Ok(());
     }
+    let ratios = check(original, r, q, problem.runtime)?;
+    outcome.set("orthogonality", ratios.orthogonality);
+    judge(Some(ratios.residual), outcome)?;
+    expect_orthogonal(ratios.orthogonality)?;
+    outcome.say(format!("orthogonality {:.3}", ratios.orthogonality));
+    Ok(())
 }
 
 /// Whether only a simulation was asked for.

@@ -15,9 +15,8 @@
 //! same runs under other policies too, and an SVG has all of them on one axis of time. Each policy is
 //! simulated once for both; time measured with `--trace` has the recording in it.
 
-mod cli;
-
 use cli::{Failure, Measured, Outcome, Settings};
+use common::cli;
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::flops;
@@ -97,8 +96,9 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     outcome.threads = Some(n_workers);
 
     // Tiles that do not exist: only their edges are walked.
-    let matrix = TiledMatrix::<f64>::vacant(Layout::lower(n, nb)?, Arc::new(Heap));
-    let factor = Factor::new(&matrix, Backend::Auto)?;
+    let matrix =
+        TiledMatrix::<f64>::vacant(Layout::lower(n, nb).map_err(wrong_shape)?, Arc::new(Heap));
+    let factor = Factor::new(&matrix, Backend::Auto).map_err(wrong_shape)?;
     let mut costs = costs.of(&factor, nb)?;
     costs.ties = match settings.own.ties {
         TiesFlag::First => Ties::First,
@@ -299,14 +299,6 @@ fn wrong_costs(name: &str, error: impl std::fmt::Display) -> Failure {
     Failure::new("wrong_costs", format!("{name}: {error}"))
 }
 
-impl From<dataflow::linalg::matrix::LayoutError> for Failure {
-    fn from(error: dataflow::linalg::matrix::LayoutError) -> Self {
-        Failure::new("wrong_shape", error.to_string())
-    }
-}
-
-impl From<dataflow::linalg::LinalgError> for Failure {
-    fn from(error: dataflow::linalg::LinalgError) -> Self {
-        Failure::new("wrong_shape", error.to_string())
-    }
+fn wrong_shape(error: impl std::fmt::Display) -> Failure {
+    Failure::new("wrong_shape", error.to_string())
 }

@@ -12,15 +12,14 @@
 //! back, and `fell_back`: null, or `overflow`, `no_factor` or `not_converged`.
 //!
 //! # Elsewhere
-//! The four methods: `solve/factors.rs`. Where a matrix comes from: `problem/`.
+//! The four methods: `solve/factors.rs`. Where a matrix comes from: `common/problem`.
 
-mod cli;
 #[path = "solve/factors.rs"]
 mod factors;
-mod problem;
 
 use clap::Args;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use common::{cli, problem};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::condition::inverse_norm;
 use dataflow::linalg::kernel::{Backend, Op};
@@ -107,7 +106,7 @@ impl InAnyPrecision for System<'_> {
         let asked = Asked::of::<T>(settings, problem.file.as_ref(), sides.as_ref())?;
         asked.tell::<T>(problem.outcome);
         let [whole, of_a, of_sides] = asked.layouts(settings, runtime)?;
-        if problem.is_planned::<T>(asked.method, [of_a, of_sides])? {
+        if is_planned::<T>(&mut problem, asked.method, [of_a, of_sides])? {
             return Ok(());
         }
         let kind = settings.own.kind(asked.shape);
@@ -218,32 +217,30 @@ fn right_hand_sides<T: Scalar>(
     Ok(b)
 }
 
-impl Problem<'_, Own> {
-    /// Notes what each rank needs, if that is what was asked for; otherwise refuses a run by a method for
-    /// which there is no room. That is the solution, then the check.
-    fn is_planned<T: Scalar>(
-        &mut self,
-        method: Method,
-        layouts: [Layout; 2],
-    ) -> Result<bool, Failure> {
-        let (settings, workers) = (self.settings, self.runtime.n_threads());
-        let needs = |[a, b]: [Layout; 2]| {
-            let run = method.needs::<T>([&a, &b], workers)?;
-            let whole = Layout::general(a.rows(), a.cols(), a.nb())?;
-            let whole = whole.distributed(*a.distribution(), a.rank())?;
-            let check = || {
-                let check = match a.rows() == a.cols() {
-                    true => needs::error_bounds::<T>([&whole, &b], workers),
-                    false => needs::solution_ratio::<T>([&whole, &b], workers)?,
-                };
-                Ok(check.and(method.left::<T>(&a, workers)))
+/// Notes what each rank needs, if that is what was asked for; otherwise refuses a run by a method for
+/// which there is no room. That is the solution, then the check.
+fn is_planned<T: Scalar>(
+    problem: &mut Problem<'_, Own>,
+    method: Method,
+    layouts: [Layout; 2],
+) -> Result<bool, Failure> {
+    let (settings, workers) = (problem.settings, problem.runtime.n_threads());
+    let needs = |[a, b]: [Layout; 2]| {
+        let run = method.needs::<T>([&a, &b], workers)?;
+        let whole = Layout::general(a.rows(), a.cols(), a.nb())?;
+        let whole = whole.distributed(*a.distribution(), a.rank())?;
+        let check = || {
+            let check = match a.rows() == a.cols() {
+                true => needs::error_bounds::<T>([&whole, &b], workers),
+                false => needs::solution_ratio::<T>([&whole, &b], workers)?,
             };
-            // B is kept, too.
-            let beside = needs::matrix::<T>(&b);
-            Ok(then_checked::<T, _>(settings, &whole, run, check)?.and(beside))
+            Ok(check.and(method.left::<T>(&a, workers)))
         };
-        self.is_plan_only::<T, _>(layouts, needs)
-    }
+        // B is kept, too.
+        let beside = needs::matrix::<T>(&b);
+        Ok(then_checked::<T, _>(settings, &whole, run, check)?.and(beside))
+    };
+    problem.is_plan_only::<T, _>(layouts, needs)
 }
 
 /// Notes by what the solution was found.
@@ -422,7 +419,7 @@ impl<'a, T: Scalar> Task<'a, T> {
                 _ => method = Method::Lu,
             }
             let layouts = [self.layout(method)?, *self.b.layout()];
-            problem.is_planned::<T>(method, layouts)?;
+            is_planned::<T>(problem, method, layouts)?;
         }
         problem.outcome.measured = Measured::median(runs);
         Ok((method, last))

@@ -7,7 +7,6 @@
 
 #[path = "task_bench/bare.rs"]
 pub(crate) mod bare;
-pub(crate) mod cli;
 #[path = "task_bench/kernel.rs"]
 pub(crate) mod kernel;
 #[path = "task_bench/metg.rs"]
@@ -19,6 +18,7 @@ pub(crate) mod space;
 
 use bare::Bare;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use common::cli;
 use dataflow::core::run_across;
 use dataflow::{Monitor, Runtime};
 use kernel::{Kernel, Kind};

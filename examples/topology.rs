@@ -9,11 +9,11 @@
 //!     --synthetic 'Package:2 [NUMANode] Core:4 PU:2' --svg machine.svg
 //! ```
 
-mod cli;
 #[path = "topology/picture.rs"]
 mod picture;
 
 use cli::{Failure, Outcome, Settings};
+use common::cli;
 use dataflow::numa::{Place, Topology, TopologyError, Warning, nearest, rivals};
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -55,8 +55,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! For linear algebra no graph of your own is needed: [`Dense`] has calls on ndarray's arrays, [`Tiled`]
-//! on tiled matrices. The [`guide`] has a page for each question.
+//! For linear algebra no graph of your own is needed: with the feature `linalg` `Dense` has calls on
+//! ndarray's arrays, `Tiled` on tiled matrices. The [`guide`] has a page for each question.
 //!
 //! # The parts
 //! | crate | here | what |
@@ -64,29 +64,29 @@
 //! | `dataflow-core` | [`core`] | task spaces, data, the engine |
 //! | `dataflow-numa` | [`numa`] | workers, topology, huge pages |
 //! | `dataflow-mpi` | [`mpi`] | communication between ranks |
-//! | `dataflow-linalg` | [`linalg`] | tiled matrices, kernels, decompositions, products |
+//! | `dataflow-linalg` | `linalg`, a feature | tiled matrices, kernels, decompositions, products |
 //! | `dataflow-trace` | [`trace`] | files and pictures of what a run did |
 
 // On docs.rs each item says which feature it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "linalg")]
+mod calls;
 mod clocks;
 mod collective;
-mod dense;
-mod factored;
 pub mod guide;
 mod launch;
 mod runtime;
 pub mod simulate;
-mod site;
-mod tiled;
 pub mod trace;
 
 pub use dataflow_core as core;
 pub use dataflow_core::{recursion, sequence};
+#[cfg(feature = "linalg")]
 pub use dataflow_linalg as linalg;
 pub use dataflow_mpi as mpi;
 pub use dataflow_numa as numa;
+#[cfg(feature = "linalg")]
 pub use ndarray;
 
 pub use dataflow_core::error::{Error, Kind, TaskError};
@@ -94,18 +94,23 @@ pub use dataflow_core::monitor::{Monitor, Progress};
 #[cfg(feature = "serde")]
 pub use dataflow_core::wire_by_serde;
 pub use dataflow_core::{Report, task_names, task_space};
-pub use dataflow_linalg::LinalgError;
 pub use dataflow_numa::{Bind, Placing, Policy};
-pub use dense::{Dense, Lu};
-pub use factored::{
-    CholeskyFactor, LuFactor, QrFactor, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor,
-};
 pub use launch::{launch, launch_over};
 pub use runtime::{Runtime, RuntimeBuilder, Transport};
-pub use tiled::Tiled;
+
+#[cfg(feature = "linalg")]
+pub use {
+    calls::{
+        CholeskyFactor, Dense, Lu, LuFactor, QrFactor, Tiled, TiledCholeskyFactor, TiledLuFactor,
+        TiledQrFactor,
+    },
+    dataflow_linalg::LinalgError,
+};
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::{Dense, Runtime, Tiled, launch};
+    #[cfg(feature = "linalg")]
+    pub use crate::{Dense, Tiled};
+    pub use crate::{Runtime, launch};
     pub use dataflow_core::prelude::*;
 }

@@ -1,9 +1,6 @@
 //! Machines that are not there: schedules worked out by hand, and files of costs.
 
-#[path = "../examples/cli/costs.rs"]
-#[allow(dead_code, reason = "the examples write them")]
-mod costs;
-
+use common::cli::costs;
 use costs::{Asked, Costs, Kernel, Network, Pace, Takes};
 use dataflow::core::space::Independent;
 use dataflow::prelude::*;

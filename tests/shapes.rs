@@ -2,9 +2,8 @@
 
 #[path = "../benches/overhead/derived.rs"]
 mod derived;
-#[path = "../examples/cli/shapes.rs"]
-mod shapes;
 
+use common::shapes;
 use dataflow::core::port::{Inline, Shuffled};
 use dataflow::prelude::*;
 use dataflow_core::space::TaskName;

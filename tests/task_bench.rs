@@ -4,6 +4,7 @@
 #[allow(dead_code)] // its `main`
 mod task_bench;
 
+use common::cli::{Answer, answer};
 use dataflow::Error;
 use dataflow::core::port::{Context, Courier, Heap, Shuffled};
 use dataflow::core::space::verify;
@@ -13,7 +14,6 @@ use dataflow::mpi::wire::Message;
 use dataflow::mpi::{Machine, Messenger, Settings};
 use std::sync::Arc;
 use std::thread;
-use task_bench::cli::{Answer, answer};
 use task_bench::kernel::{Kernel, Kind};
 use task_bench::metg::{Run, metg};
 use task_bench::pattern::{Graph, Pattern, uniform};

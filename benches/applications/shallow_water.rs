@@ -35,7 +35,7 @@ pub fn race(count: usize, rounds: usize) -> Outcome<Row> {
         is_carried: false,
         gamma: -0.05 / (count as f64).powi(4),
     };
-    let failed = |failure: super::shallow_water::cli::Failure| failure.message().to_string();
+    let failed = |failure: common::cli::Failure| failure.message().to_string();
     let nodes = nodes(Places::Icosahedral, count).map_err(failed)?;
     let mesh = prepare::mesh(&runtime, nodes, &stencil).map_err(failed)?;
     let nb = count.div_ceil((count / 4096).max(8));

@@ -1,4 +1,4 @@
-//! Shapes as loops: what `task_space!` derives for the graphs that `examples/cli/shapes.rs` writes by hand.
+//! Shapes as loops: what `task_space!` derives for the graphs that `examples/common/shapes.rs` writes by hand.
 //!
 //! Each comes twice, for edges that only order tasks and for edges that carry data. A stencil whose
 //! tasks make their data is written here by hand too ([`MadeByHand`]): that of the shapes moves eight

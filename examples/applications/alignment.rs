@@ -19,8 +19,6 @@
 
 #[path = "alignment/back.rs"]
 mod back;
-#[path = "../cli/mod.rs"]
-pub(crate) mod cli;
 #[path = "alignment/scores.rs"]
 mod scores;
 #[path = "alignment/sequences.rs"]
@@ -34,6 +32,7 @@ use Task::Tile;
 use back::Way;
 use cli::settings::Grid;
 use cli::{Example, Failure, Outcome, Settings};
+use common::cli;
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::core::run_across;
 use dataflow::prelude::*;

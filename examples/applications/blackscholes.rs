@@ -11,20 +11,17 @@
 //! The benchmark of that name in PARSEC 3.0: Bienia, *Benchmarking modern multiprocessors*, thesis,
 //! Princeton 2011; its use in Matheou, Evripidou, *FREDDO*, 2017, §5 (paper 004).
 
-#[path = "../cli/mod.rs"]
-pub(crate) mod cli;
 #[path = "blackscholes/options.rs"]
 pub(crate) mod options;
 #[path = "blackscholes/price.rs"]
 pub(crate) mod price;
 #[path = "blackscholes/space.rs"]
 pub(crate) mod space;
-#[path = "../variant/mod.rs"]
-pub(crate) mod variant;
 pub(crate) mod vector;
 
 use cli::settings::{Precision, at_least_one};
 use cli::{Example, Failure, Outcome, Settings};
+use common::{cli, variant};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;
 use options::Options;

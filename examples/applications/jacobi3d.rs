@@ -16,8 +16,6 @@
 //! Blocks and ranks: [`grid`]. The graph: [`space`]. What a task computes: [`sweep`]. A picture:
 //! [`slices`]. The experiment of the source: [`variant`].
 
-#[path = "../cli/mod.rs"]
-pub(crate) mod cli;
 #[path = "jacobi3d/grid.rs"]
 pub(crate) mod grid;
 #[path = "jacobi3d/problem.rs"]
@@ -28,12 +26,11 @@ pub(crate) mod slices;
 pub(crate) mod space;
 #[path = "jacobi3d/sweep.rs"]
 pub(crate) mod sweep;
-#[path = "../variant/mod.rs"]
-pub(crate) mod variant;
 
 use cli::counts::is_counts_only;
 use cli::settings::at_least_one;
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use common::{cli, variant};
 use dataflow::core::space::Independent;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::{Error, Monitor, Report, Runtime};

@@ -15,20 +15,17 @@
 //! # Elsewhere
 //! The graph: [`space`]. Checksums to compare with: [`published`]. The experiment: [`variant`].
 
-#[path = "../cli/mod.rs"]
-pub(crate) mod cli;
 #[path = "nas_ft/problem.rs"]
 pub(crate) mod problem;
 #[path = "nas_ft/published.rs"]
 pub(crate) mod published;
 #[path = "nas_ft/space.rs"]
 pub(crate) mod space;
-#[path = "../variant/mod.rs"]
-pub(crate) mod variant;
 
 use cli::counts::is_counts_only;
 use cli::settings::{Grid, Variant, at_least_one};
 use cli::{Example, Failure, Outcome, Settings};
+use common::{cli, variant};
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::Digest;

@@ -16,8 +16,6 @@
 pub(crate) mod block;
 #[path = "shallow_water/cases.rs"]
 pub(crate) mod cases;
-#[path = "../cli/mod.rs"]
-pub(crate) mod cli;
 #[path = "shallow_water/known.rs"]
 pub(crate) mod known;
 #[path = "shallow_water/map.rs"]
@@ -34,8 +32,6 @@ pub(crate) mod prepare;
 pub(crate) mod sequence;
 #[path = "shallow_water/space.rs"]
 pub(crate) mod space;
-#[path = "../variant/mod.rs"]
-pub(crate) mod variant;
 pub(crate) mod vector;
 #[path = "shallow_water/weights.rs"]
 pub(crate) mod weights;
@@ -44,6 +40,7 @@ use block::{Block, Physics};
 use cases::{Case, DAY, Number, State};
 use cli::settings::{Variant, at_least_one};
 use cli::{Example, Failure, Measured, Outcome, Settings};
+use common::{cli, variant};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Monitor, Runtime};

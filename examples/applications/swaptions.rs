@@ -12,8 +12,6 @@
 //! The benchmark of that name in PARSEC 3.0: Bienia, *Benchmarking modern multiprocessors*, thesis,
 //! Princeton 2011; its use in Matheou, Evripidou, *FREDDO*, 2017, §5 (paper 004).
 
-#[path = "../cli/mod.rs"]
-pub(crate) mod cli;
 #[path = "swaptions/contract.rs"]
 pub(crate) mod contract;
 #[path = "swaptions/model.rs"]
@@ -22,12 +20,11 @@ pub(crate) mod model;
 pub(crate) mod random;
 #[path = "swaptions/space.rs"]
 pub(crate) mod space;
-#[path = "../variant/mod.rs"]
-pub(crate) mod variant;
 pub(crate) mod vector;
 
 use cli::settings::{Variant, at_least_one};
 use cli::{Example, Failure, Outcome, Settings};
+use common::{cli, variant};
 use contract::{Par, SEED, Swaption};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;

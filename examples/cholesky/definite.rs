@@ -118,8 +118,8 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
     fn run<T: Scalar>(self) -> Result<(), Failure> {
         let (method, mut problem) = (self.method, self.problem);
         let (settings, runtime, backend) = (problem.settings, problem.runtime, problem.backend);
-        let layout = problem.layout::<T>(M::LEVELS)?;
-        let lookahead = problem.lookahead(method)?;
+        let layout = layout::<T>(&mut problem, M::LEVELS)?;
+        let lookahead = lookahead(&mut problem, method)?;
         let needs = |[there]: [Layout; 1]| {
             let workers = runtime.n_threads();
             let factor = match lookahead {
@@ -154,42 +154,40 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
     }
 }
 
-impl Problem<'_, Own> {
-    /// How the matrix is cut: into tiles, or into blocks of tiles for two levels; noted in the report.
-    fn layout<T: Scalar>(&mut self, levels: usize) -> Result<Layout, Failure> {
-        let settings = self.settings;
-        let n = match &self.file {
-            Some(file) => order(file)?,
-            None => settings.n.unwrap_or(4000),
-        };
-        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
-        self.begin::<T>(n, nb, flops::potrf::<T>(n) as f64);
-        let layout = match settings.own.block(levels)? {
-            None => Layout::lower(n, nb)?,
-            Some(block) => {
-                self.outcome.set("levels", 2);
-                self.outcome.set("block", block);
-                let layout = Layout::lower(n, nb.saturating_mul(block))?;
-                layout.with_format(Format::SubTiled { order: nb })
-            }
-        };
-        over_ranks(layout, settings, self.runtime)
-    }
+/// How the matrix is cut: into tiles, or into blocks of tiles for two levels; noted in the report.
+fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<Layout, Failure> {
+    let settings = problem.settings;
+    let n = match &problem.file {
+        Some(file) => order(file)?,
+        None => settings.n.unwrap_or(4000),
+    };
+    let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
+    problem.begin::<T>(n, nb, flops::potrf::<T>(n) as f64);
+    let layout = match settings.own.block(levels)? {
+        None => Layout::lower(n, nb)?,
+        Some(block) => {
+            problem.outcome.set("levels", 2);
+            problem.outcome.set("block", block);
+            let layout = Layout::lower(n, nb.saturating_mul(block))?;
+            layout.with_format(Format::SubTiled { order: nb })
+        }
+    };
+    over_ranks(layout, settings, problem.runtime)
+}
 
-    /// The columns by which panels may run ahead, noted in the report; refused if the method has no such
-    /// bound.
-    fn lookahead(&mut self, method: &impl Method) -> Result<Option<u32>, Failure> {
-        let lookahead = method.lookahead();
-        if lookahead != self.settings.own.lookahead {
-            return Err(Failure::refused(
-                "--lookahead: only the example cholesky has one",
-            ));
-        }
-        if let Some(columns) = lookahead {
-            self.outcome.set("lookahead", columns);
-        }
-        Ok(lookahead)
+/// The columns by which panels may run ahead, noted in the report; refused if the method has no such
+/// bound.
+fn lookahead(problem: &mut Problem<'_, Own>, method: &impl Method) -> Result<Option<u32>, Failure> {
+    let lookahead = method.lookahead();
+    if lookahead != problem.settings.own.lookahead {
+        return Err(Failure::refused(
+            "--lookahead: only the example cholesky has one",
+        ));
     }
+    if let Some(columns) = lookahead {
+        problem.outcome.set("lookahead", columns);
+    }
+    Ok(lookahead)
 }
 
 /// Whether only a simulation was asked for. The sequence has the same graph and sends as much in all; which

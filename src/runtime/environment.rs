@@ -13,8 +13,8 @@ pub(crate) const TRACE_ROOM: usize = 256 << 20;
 
 impl Runtime {
     /// The runtime of the whole process, with the settings of the environment
-    /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. [`Dense`](crate::Dense)
-    /// uses it; a program with a runtime of its own does not need it.
+    /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. `Dense` uses
+    /// it; a program with a runtime of its own does not need it.
     ///
     /// # Errors
     /// As [`from_env`](Self::from_env), the same at every call.

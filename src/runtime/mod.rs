@@ -38,6 +38,13 @@ pub enum Transport {
     Own,
 }
 
+impl Transport {
+    /// Whether this build has it: MPI asks for the feature `mpi`, the others for nothing.
+    pub fn is_built_in(self) -> bool {
+        self != Transport::Mpi || cfg!(feature = "mpi")
+    }
+}
+
 /// Workers pinned to the cores that this process may use, and memory on huge pages.
 ///
 /// Cheap to keep and to share: idle workers sleep. Runs may follow one another or overlap.

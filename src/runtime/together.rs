@@ -24,7 +24,7 @@ impl Runtime {
     /// stores stay as they are.
     ///
     /// Costs a message for each datum of another rank, and on `to` memory for all of them. For a matrix
-    /// take [`TiledMatrix::collect`](dataflow_linalg::matrix::TiledMatrix::collect).
+    /// take `TiledMatrix::collect`.
     ///
     /// # Errors
     /// If a slot is empty on its owner, `to` or an owner is no rank, ranks name different numbers of

@@ -4,8 +4,8 @@
 #[allow(dead_code)] // its `main`
 mod alignment;
 
-use alignment::cli::settings::Grid;
 use alignment::{Alignment, Back, Cell, Column, Scores, align, related};
+use common::cli::settings::Grid;
 use dataflow::core::port::{Executor, Inline, Shuffled};
 use dataflow::core::space::verify;
 use std::path::PathBuf;
@@ -316,12 +316,12 @@ fn sequences_too_long_for_their_scores_are_refused() {
 
 // ── The command line ─────────────────────────────────────────────────────────────────────────────
 
-fn answer(arguments: &[&str]) -> alignment::cli::Answer {
+fn answer(arguments: &[&str]) -> common::cli::Answer {
     let words = ["alignment"].iter().chain(arguments);
-    alignment::cli::answer(&alignment::EXAMPLE, words, align)
+    common::cli::answer(&alignment::EXAMPLE, words, align)
 }
 
-fn object(answer: &alignment::cli::Answer) -> serde_json::Value {
+fn object(answer: &common::cli::Answer) -> serde_json::Value {
     serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
 }
 
@@ -520,10 +520,10 @@ fn help_shows_what_is_honoured_and_only_that() {
 #[test]
 fn a_panic_of_the_example_is_told_like_any_failure() {
     let words = ["alignment", "--json"];
-    let told = alignment::cli::answer(
+    let told = common::cli::answer(
         &alignment::EXAMPLE,
         words,
-        |_: &alignment::cli::Settings<Scores>, _, _| panic!("at the\ndisco"),
+        |_: &common::cli::Settings<Scores>, _, _| panic!("at the\ndisco"),
     );
     assert_eq!(
         (told.status, told.stderr.as_str()),

@@ -11,9 +11,9 @@ mod specimen;
 use blackscholes::options::{Contract, Options};
 use blackscholes::price::{Batch, Formula, WIDTH, exact};
 use blackscholes::space::{Pricing, Task};
-use blackscholes::variant::{Base, Ideal};
 use blackscholes::vector::{Loop, Real, dispatch};
 use blackscholes::{EXAMPLE, allowed};
+use common::variant::{Base, Ideal};
 use dataflow::core::port::Inline;
 use dataflow::core::prelude::*;
 use dataflow::core::run;
@@ -23,9 +23,9 @@ use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-fn answer(arguments: &[&str]) -> blackscholes::cli::Answer {
+fn answer(arguments: &[&str]) -> common::cli::Answer {
     let words = ["blackscholes"].iter().chain(arguments);
-    blackscholes::cli::answer(&EXAMPLE, words, blackscholes::blackscholes)
+    common::cli::answer(&EXAMPLE, words, blackscholes::blackscholes)
 }
 
 fn object(arguments: &[&str]) -> Value {

@@ -9,13 +9,13 @@ mod edges;
 #[path = "../told/mod.rs"]
 mod told;
 
+use common::variant::{Base, Ideal};
 use dataflow::core::port::{Heap, Shuffled};
 use dataflow::prelude::*;
 use edges::every_edge_counts;
 use jacobi3d::grid::{Counts, Grid, Side};
 use jacobi3d::problem::{Name, Problem};
 use jacobi3d::space::Jacobi;
-use jacobi3d::variant::{Base, Ideal};
 use std::sync::Arc;
 use told::tells;
 

@@ -9,13 +9,13 @@ mod edges;
 #[path = "../told/mod.rs"]
 mod told;
 
+use common::variant::{Base, Ideal};
 use dataflow::core::port::{Heap, Shuffled};
 use dataflow::linalg::scalar::c64;
 use dataflow::prelude::*;
 use edges::every_edge_counts;
 use nas_ft::problem::{Class, Extent, Problem, Random};
 use nas_ft::space::Transforms;
-use nas_ft::variant::{Base, Ideal};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 use told::tells;

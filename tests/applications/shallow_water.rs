@@ -8,6 +8,7 @@ mod shallow_water;
 #[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
+use common::variant::{Base, Ideal};
 use dataflow::core::prelude::*;
 use edges::every_edge_counts;
 use serde_json::Value;
@@ -19,15 +20,14 @@ use shallow_water::nodes::{Places, Point, along_a_curve, distance2, dot, nodes};
 use shallow_water::pattern::{Mesh, Pattern};
 use shallow_water::sequence::{Data, program};
 use shallow_water::space::{Steps, Task};
-use shallow_water::variant::{Base, Ideal};
 use shallow_water::weights::{Neighbours, Stencil, laplacian, weights};
 use specimen::{Mutant, Specimen, mutations};
 
-fn answer(arguments: &str) -> shallow_water::cli::Answer {
+fn answer(arguments: &str) -> common::cli::Answer {
     let words = ["shallow_water"]
         .into_iter()
         .chain(arguments.split_whitespace());
-    shallow_water::cli::answer(&EXAMPLE, words, shallow_water::shallow_water)
+    common::cli::answer(&EXAMPLE, words, shallow_water::shallow_water)
 }
 
 fn object(arguments: &str) -> Value {

@@ -9,6 +9,7 @@ mod specimen;
 #[allow(dead_code)] // its `main`
 mod swaptions;
 
+use common::variant::{Base, Ideal};
 use dataflow::core::port::Inline;
 use dataflow::core::prelude::*;
 use dataflow::core::run;
@@ -19,15 +20,14 @@ use swaptions::contract::{Par, Swaption};
 use swaptions::model::{Claim, Model, Sums, VOLATILITIES, simulate};
 use swaptions::random::{Random, normal};
 use swaptions::space::{Simulation, Task};
-use swaptions::variant::{Base, Ideal};
 use swaptions::{EXAMPLE, PUBLISHED};
 
 /// The seed of the first swaption.
 const SEED: u32 = 33_261_052;
 
-fn answer(arguments: &[&str]) -> swaptions::cli::Answer {
+fn answer(arguments: &[&str]) -> common::cli::Answer {
     let words = ["swaptions"].iter().chain(arguments);
-    swaptions::cli::answer(&EXAMPLE, words, swaptions::swaptions)
+    common::cli::answer(&EXAMPLE, words, swaptions::swaptions)
 }
 
 fn object(arguments: &[&str]) -> Value {

@@ -1,7 +1,5 @@
 //! What graphs hide of their communication where only the network can keep them from it.
 
-#[path = "../../examples/cli/mod.rs"]
-mod cli;
 #[path = "../../benches/papers/machine.rs"]
 #[allow(dead_code)]
 mod machine;
@@ -11,8 +9,6 @@ mod sphere;
 #[path = "../../benches/papers/thyme.rs"]
 #[allow(dead_code, reason = "the bench prints rows")]
 mod thyme;
-#[path = "../../examples/variant/mod.rs"]
-mod variant;
 #[path = "../../examples/applications/vector/mod.rs"]
 mod vector;
 #[path = "../../benches/papers/wide.rs"]
@@ -22,6 +18,7 @@ mod wide;
 #[allow(dead_code, reason = "the bench plays other spaces on it")]
 mod world;
 
+use common::{cli, variant};
 use thyme::{Name, Row, row};
 
 fn played(name: Name) -> Row {

@@ -70,6 +70,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dataflow-affine", &[]),
     ("dataflow-macros", &["dataflow-affine"]),
     ("dataflow-core", &["dataflow-macros"]),
+    ("dataflow-core-tests", &["dataflow-core"]),
+    ("dataflow-common", &["dataflow-core", "dataflow-runtime"]),
     ("dataflow-numa", &["dataflow-core"]),
     ("dataflow-mpi", &["dataflow-core"]),
     ("dataflow-linalg", &["dataflow-core"]),
@@ -82,11 +84,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "dataflow-mpi",
             "dataflow-linalg",
             "dataflow-trace",
+            "dataflow-runtime", // its own feature `linalg`, for examples, tests and benches
+            "dataflow-common",
         ],
     ),
     (
         "dataflow-applications",
-        &["dataflow-core", "dataflow-runtime"],
+        &["dataflow-common", "dataflow-core", "dataflow-runtime"],
     ),
     (
         "dataflow-properties",

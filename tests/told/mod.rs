@@ -3,9 +3,9 @@
 /// Defines what the tests of an example ask it, of its module and its body.
 macro_rules! tells {
     ($example:ident, $body:ident) => {
-        fn answer(arguments: &str) -> $example::cli::Answer {
+        fn answer(arguments: &str) -> common::cli::Answer {
             let words = std::iter::once(stringify!($example)).chain(arguments.split_whitespace());
-            $example::cli::answer(&$example::EXAMPLE, words, $example::$body)
+            common::cli::answer(&$example::EXAMPLE, words, $example::$body)
         }
 
         /// The object that it prints.

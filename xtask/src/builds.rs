@@ -1,18 +1,22 @@
 //! `cargo xtask builds`: how long one waits for the compiler, each time from an empty folder.
 //!
 //! The example that the README begins with; then a crate of a user's own with default features, the
-//! guide's program of page `loops`: at first, and after a change of a task's body. Packages are fetched
-//! before the clock starts. Wall time is in the account at the end and means something where nothing
-//! else runs; processor time, where the system tells it, is said with each step.
+//! guide's program of page `loops`: at first, and after a change of a task's body; and one with linear
+//! algebra, the program of page `first`. Packages are fetched before the clock starts.
+//! Wall time is in the account at the end and means something where nothing else runs; processor
+//! time, where the system tells it, is said with each step.
 
 use crate::steps::{self, Outcome, Steps};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The page whose program the user's crate is, and what is changed in a body of it.
-const PAGE: &str = "docs/guide/loops.md";
+const LOOPS: &str = "docs/guide/loops.md";
 const CHANGE: (&str, &str) = ("(above + below) / 2.0", "(above + below) * 0.5");
+
+/// The page whose program needs the feature `linalg`.
+const SOLVE: &str = "docs/guide/first.md";
 
 /// All of it, below `builds` of the target folder.
 pub fn builds(steps: &mut Steps) {
@@ -24,15 +28,17 @@ pub fn builds(steps: &mut Steps) {
     let example = ["build", "--release", "--example", "cholesky"];
     build(steps, "cholesky, --release", &example, &folder);
     let own = folder.join("own");
-    for (name, profile) in [("debug", &[][..]), ("--release", &["--release"])] {
-        let arguments = [&["build", "--manifest-path", "own/Cargo.toml"], profile].concat();
-        build_own(steps, &format!("own crate, {name}"), &arguments, &own);
+    for (profile, flag) in [("debug", &[][..]), ("--release", &["--release"])] {
+        let arguments = [&["build"], flag].concat();
+        build_own(steps, &format!("own crate, {profile}"), &arguments, &own);
         steps.step("a body is changed", || {
             let main = own.join("src/main.rs");
             exchanged(&main).map_or_else(Outcome::failed, |()| Outcome::Passed)
         });
-        let name = format!("own crate, {name}, a body changed");
+        let name = format!("own crate, {profile}, a body changed");
         build_own(steps, &name, &arguments, &own);
+        let name = format!("own crate with linear algebra, {profile}");
+        build_own(steps, &name, &arguments, &folder.join("solve"));
     }
     let made = ["release/examples/cholesky", "own/target/release/own"];
     for program in made.map(|program| folder.join(program)) {
@@ -50,7 +56,7 @@ fn build(steps: &mut Steps, name: &str, arguments: &[&str], folder: &Path) {
 fn build_own(steps: &mut Steps, name: &str, arguments: &[&str], own: &Path) {
     let mut cargo = steps::cargo(arguments);
     cargo.env("CARGO_TARGET_DIR", own.join("target"));
-    cargo.current_dir(own.parent().unwrap_or(own));
+    cargo.current_dir(own);
     counted(steps, name, &mut cargo);
 }
 
@@ -86,42 +92,50 @@ fn written(folder: &Path) -> Result<(), String> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(said)?;
     }
-    let own = folder.join("own");
-    fs::create_dir_all(own.join("src")).map_err(said)?;
-    let page = fs::read_to_string(steps::root().join(PAGE)).map_err(said)?;
-    let program = program(&page).ok_or_else(|| format!("{PAGE} has no program"))?;
-    let files: [(PathBuf, String); 2] = [
-        (own.join("src/main.rs"), program),
-        (own.join("Cargo.toml"), manifest(&steps::root())),
-    ];
-    for (path, text) in files {
-        fs::write(path, text).map_err(said)?;
+    for (own, page, features) in [("own", LOOPS, "[]"), ("solve", SOLVE, "['linalg']")] {
+        let own = folder.join(own);
+        fs::create_dir_all(own.join("src")).map_err(said)?;
+        let text = fs::read_to_string(steps::root().join(page)).map_err(said)?;
+        let program = program(&text).ok_or_else(|| format!("{page} has no program"))?;
+        fs::write(own.join("src/main.rs"), program).map_err(said)?;
+        fs::write(own.join("Cargo.toml"), manifest(&steps::root(), features)).map_err(said)?;
+        // The versions that were fetched, not the newest.
+        fs::copy(steps::root().join("Cargo.lock"), own.join("Cargo.lock")).map_err(said)?;
     }
-    // The versions that were fetched, not the newest.
-    fs::copy(steps::root().join("Cargo.lock"), own.join("Cargo.lock")).map_err(said)?;
     Ok(())
 }
 
-fn manifest(root: &Path) -> String {
+fn manifest(root: &Path, features: &str) -> String {
     let path = root.display();
     format!(
         "[package]\nname = \"own\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\ndataflow-runtime = {{ path = '{path}' }}\n"
+         [dependencies]\ndataflow-runtime = {{ path = '{path}', features = {features} }}\n"
     )
 }
 
 /// The first program of a page, as a documentation test makes one of it.
 fn program(page: &str) -> Option<String> {
-    let block = page.split("\n```\n").nth(1)?;
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("```") {
+            let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            if line == "```" {
+                return Some(whole(&block));
+            }
+        }
+    }
+    None
+}
+
+fn whole(block: &[&str]) -> String {
     let lines = block
-        .lines()
+        .iter()
         .map(|line| line.strip_prefix("# ").unwrap_or(line));
-    let body: Vec<&str> = lines.collect();
-    let result = "Result<(), Box<dyn std::error::Error>>";
-    Some(format!(
-        "fn main() -> {result} {{\n{}\n}}\n",
-        body.join("\n")
-    ))
+    let body = lines.collect::<Vec<&str>>().join("\n");
+    if body.contains("fn main(") {
+        return body + "\n";
+    }
+    format!("fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{body}\n}}\n")
 }
 
 /// Changes the body, or changes it back.
@@ -139,12 +153,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_of_the_page_is_a_whole_one_with_the_body_that_is_changed() {
-        let page = fs::read_to_string(steps::root().join(PAGE)).unwrap();
-        let program = program(&page).unwrap();
+    fn the_program_of_each_page_is_a_whole_one() {
+        let of = |page| program(&fs::read_to_string(steps::root().join(page)).unwrap()).unwrap();
+        let program = of(LOOPS);
         assert!(program.starts_with("fn main() -> "), "{program}");
         assert!(program.contains("\nOk::<(), "), "{program}");
         assert_eq!(program.matches(CHANGE.0).count(), 1, "{program}");
+        let program = of(SOLVE);
+        assert_eq!(program.matches("fn main() -> ").count(), 1, "{program}");
+        assert!(program.contains("a.solve("), "{program}");
     }
 
     #[test]

@@ -180,10 +180,16 @@ fn packed(packages: &[Package]) -> Command {
 // ── Dependencies ─────────────────────────────────────────────────────────────────────────────────
 
 /// Dependencies that no line names, and why they are there all the same.
-const UNNAMED: [(&str, &str); 1] = [(
-    "openblas-src",
-    "its feature `system` says which OpenBLAS blas-src links",
-)];
+const UNNAMED: [(&str, &str); 2] = [
+    (
+        "openblas-src",
+        "its feature `system` says which OpenBLAS blas-src links",
+    ),
+    (
+        ROOT,
+        "for itself: so examples and tests have its feature `linalg`",
+    ),
+];
 
 /// Dependencies that no source of the package names.
 fn unused(package: &Package) -> Vec<String> {
@@ -303,6 +309,8 @@ pub fn smoke(steps: &mut Steps) {
             one(steps, package, feature);
         }
     }
+    // Examples and tests have its feature `linalg` unasked, so nothing else sees it without.
+    steps.command(&format!("{ROOT}, no feature"), &mut checked(ROOT, None));
 }
 
 fn several(packages: &[Package]) -> impl Iterator<Item = &Package> {

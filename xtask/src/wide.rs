@@ -54,25 +54,46 @@ const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 /// binary, and some under several seeds; or those with this in their names.
 pub fn miri(steps: &mut Steps, filter: Option<String>) {
     if let Some(filter) = filter {
-        return miri_step(steps, "named", "", &["--lib", "--tests", &filter]);
+        return miri_step(
+            steps,
+            "named",
+            "",
+            &["-p", TESTS_OF_CORE, "--lib", "--tests", &filter],
+        );
     }
     let mut all = vec![under_miri("lib", "", &["--lib"])];
     for binary in binaries_for_miri() {
-        all.push(under_miri(&binary, "", &["--test", &binary]));
+        all.push(under_miri(
+            &binary,
+            "",
+            &["-p", TESTS_OF_CORE, "--test", &binary],
+        ));
     }
     for (binary, filter) in RACING {
         let name = format!("{binary}: {filter}, {N_SEEDS} seeds");
         let seeds = format!("-Zmiri-many-seeds=0..{N_SEEDS}");
-        all.push(under_miri(&name, &seeds, &["--test", binary, filter]));
+        let selected = ["-p", TESTS_OF_CORE, "--test", binary, filter];
+        all.push(under_miri(&name, &seeds, &selected));
     }
     for (binary, filter) in FORGETFUL {
         let name = format!("{binary}: {filter}, leaks allowed");
-        let selected = ["--test", binary, filter, "--", "--ignored"];
+        let selected = [
+            "-p",
+            TESTS_OF_CORE,
+            "--test",
+            binary,
+            filter,
+            "--",
+            "--ignored",
+        ];
         all.push(under_miri(&name, "-Zmiri-ignore-leaks", &selected));
     }
     // Each is one thread for Miri, whatever the tests start.
     steps.side_by_side(all);
 }
+
+/// The tests of the core from outside: a package of their own.
+pub const TESTS_OF_CORE: &str = "dataflow-core-tests";
 
 /// Where others look into a run, or end it, while its workers are inside: what the core's `unsafe`
 /// is about. A seed is a schedule, and what weak memory lets each thread see.
@@ -144,7 +165,7 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
         with_nightly(&["rust-src"], || {
             let mut cargo = nightly(&["cargo", "test", "-Zbuild-std", "--target", &host()]);
             let packages = ["dataflow-core", "dataflow-numa"];
-            cargo.args(["-p", "dataflow-mpi"]);
+            cargo.args(["-p", "dataflow-mpi", "-p", TESTS_OF_CORE]);
             cargo.args(packages.map(|package| ["-p", package]).as_flattened());
             let of = |package| test_binaries(package, |name, _| name != STARTS_A_COMPILER);
             let binaries = packages.map(of).concat();

@@ -1,7 +1,7 @@
 //! Spaces that lie at run time end in a named error, or do no harm: never a hang, never a panic
 //! out of `run`, never a store with a hole.
 //!
-//! Small enough for Miri: `cargo +nightly miri test -p dataflow-core --test lies`.
+//! Small enough for Miri: `cargo +nightly miri test -p dataflow-core-tests --test lies`.
 
 mod specimen;
 

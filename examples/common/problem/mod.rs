@@ -5,10 +5,7 @@
 //! [`Problem::original`], measures its graph, and tells [`digest`], [`judge`] and [`Problem::say_more`].
 //!
 //! # Elsewhere
-//! Flags, JSON and exit statuses: `cli/`.
-
-// Each example uses its part.
-#![allow(dead_code, unused_imports)]
+//! Flags, JSON and exit statuses: [`cli`].
 
 mod matrix;
 mod plan;
@@ -139,6 +136,23 @@ pub trait InAnyPrecision {
 
     /// Does it.
     fn run<T: Scalar>(self) -> Result<(), Failure>;
+}
+
+/// What an example whose own flags are `Self` does with its problem, in any of the four types of
+/// numbers.
+pub trait Job: Args {
+    /// Does it.
+    fn run<T: Scalar>(problem: Problem<'_, Self>) -> Result<(), Failure>;
+}
+
+impl<Own: Job> InAnyPrecision for Problem<'_, Own> {
+    fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    fn run<T: Scalar>(self) -> Result<(), Failure> {
+        Own::run::<T>(self)
+    }
 }
 
 /// Does it in the type that was asked for; if none was, in f64, or in c64 for a complex file.

@@ -7,16 +7,16 @@
 //! and kind of number alone, and so do the bits of the answer.
 //!
 //! # Elsewhere
-//! Factors that are kept: [`factored`](crate::factored). Arrays into tiles and back:
-//! [`site`](crate::site).
+//! Factors that are kept: [`factored`](crate::calls::factored). Arrays into tiles and back:
+//! [`site`](crate::calls::site).
 //! The same calls on tiled matrices, with a runtime of one's own and over ranks: [`Tiled`](crate::Tiled).
 //! In place, from files: [`linalg`](crate::linalg).
 
 use crate::Runtime;
-use crate::factored::steps::AUTO;
-use crate::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
-use crate::site::expect_square;
-use crate::site::{Site, array, array_of, expect_rows, is_small, of_columns};
+use crate::calls::factored::steps::AUTO;
+use crate::calls::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
+use crate::calls::site::expect_square;
+use crate::calls::site::{Site, array, array_of, expect_rows, is_small, of_columns};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;

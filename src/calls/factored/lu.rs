@@ -1,10 +1,12 @@
 //! The factors P, L and U of a matrix, kept: of an array, and of a matrix in tiles.
 
 use super::steps;
-use crate::dense::Lu;
-use crate::site::expect_square;
-use crate::site::{Site, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns};
-use crate::tiled::copy;
+use crate::calls::dense::Lu;
+use crate::calls::site::expect_square;
+use crate::calls::site::{
+    Site, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns,
+};
+use crate::calls::tiled::copy;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::Op;

@@ -9,9 +9,9 @@
 //! # Elsewhere
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
-use crate::factored::steps::{AUTO, alike};
-use crate::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
-use crate::site::{expect_rows, expect_square};
+use crate::calls::factored::steps::{AUTO, alike};
+use crate::calls::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
+use crate::calls::site::{expect_rows, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;

@@ -441,12 +441,16 @@ impl<Own: Args> Settings<Own> {
             ));
         }
         let is_run = self.simulate.is_none();
-        if is_run && *transport == Some(Transport::Mpi) && !cfg!(feature = "mpi") {
+        if is_run && *transport == Some(Transport::Mpi) && !dataflow::Transport::Mpi.is_built_in() {
             return Some(
                 "--transport mpi: this program was built without the feature `mpi`".into(),
             );
         }
-        if *backend == Backend::Openblas && !cfg!(feature = "openblas") {
+        if *backend == Backend::Openblas
+            && "openblas"
+                .parse::<dataflow::linalg::kernel::Backend>()
+                .is_err()
+        {
             return Some(
                 "--backend openblas: this program was built without the feature `openblas`".into(),
             );

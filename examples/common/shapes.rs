@@ -14,9 +14,6 @@
 //! # Elsewhere
 //! The bare loop that these are compared with: `benches/overhead.rs`.
 
-// The example and the bench each use their part.
-#![allow(dead_code)]
-
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::prelude::*;
 use dataflow_core::space::ClassBuilder;

@@ -4,7 +4,7 @@
 //! [`Outcome`]; everything else is here:
 //!
 //! ```ignore
-//! mod cli;
+//! use common::cli;
 //!
 //! const EXAMPLE: cli::Example = cli::Example {
 //!     name: "squares",
@@ -45,9 +45,6 @@
 //!
 //! # Elsewhere
 //! What the keys mean: [`outcome`]. Time and memory: [`measure`], [`process`].
-
-// Each example uses its part.
-#![allow(dead_code, unused_imports)]
 
 pub mod costs;
 pub mod counts;

@@ -14,9 +14,6 @@
 //! # Elsewhere
 //! The two other spaces: [`Base`], [`Ideal`]; spaces of a library: [`Given`]. Runs of all three in turn: `cargo xtask hidden`.
 
-// Each example and bench uses its part.
-#![allow(dead_code, unused_imports)]
-
 mod base;
 mod given;
 mod ideal;

@@ -1,0 +1,15 @@
+//! Calls: linear algebra for whoever wants an answer, not a graph; feature `linalg`.
+//!
+//! On arrays of ndarray ([`dense`]) and on tiled matrices ([`tiled`]), at once or with factors that
+//! are kept ([`factored`]). [`site`] knows where a problem is worked on, and how it is cut.
+
+mod dense;
+mod factored;
+mod site;
+mod tiled;
+
+pub use dense::{Dense, Lu};
+pub use factored::{
+    CholeskyFactor, LuFactor, QrFactor, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor,
+};
+pub use tiled::Tiled;
