@@ -46,6 +46,7 @@ pub mod nested;
 #[cfg(feature = "openblas")]
 pub mod openblas;
 mod potrf;
+mod prepare;
 mod product;
 mod reflector;
 mod scale;
@@ -68,6 +69,7 @@ pub(crate) use larfg::sum_of_squares;
 pub use leading::solve_leading;
 pub(crate) use potrf::with_potrf;
 pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
+pub(crate) use prepare::prepare;
 pub use reflector::Below;
 pub use scale::scale;
 pub(crate) use scratch::{Kept, with_scratch};

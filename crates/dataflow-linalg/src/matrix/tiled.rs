@@ -12,6 +12,7 @@
 use super::layout::{Layout, Structure};
 use super::{Distribution, Entries, Format, Tile};
 use crate::error::{ShapeError, TileError};
+use crate::kernel::prepare;
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
 use dataflow_core::port::{Heap, Memory};
@@ -42,6 +43,14 @@ impl<T: Scalar> TiledMatrix<T> {
     /// `memory`, on the thread that calls it.
     pub fn vacant(layout: Layout, memory: Arc<dyn Memory>) -> Self {
         let store = Store::empty("matrix", layout.n_slots());
+        TiledMatrix::of(layout, memory, store)
+    }
+
+    /// All matrices are made here; one of a single tile is worked on without a graph, and at once.
+    fn of(layout: Layout, memory: Arc<dyn Memory>, store: Store<Tile<T>>) -> Self {
+        if layout.mt().max(layout.nt()) > 1 {
+            prepare();
+        }
         TiledMatrix {
             layout,
             memory,
@@ -111,11 +120,7 @@ impl<T: Scalar> TiledMatrix<T> {
     ) -> Self {
         let store = Store::new("matrix", tiles);
         debug_assert_eq!(store.len(), layout.n_slots());
-        TiledMatrix {
-            layout,
-            memory,
-            store,
-        }
+        TiledMatrix::of(layout, memory, store)
     }
 
     /// The same tiles under another name in errors and traces ("matrix" until then).
