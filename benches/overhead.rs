@@ -30,15 +30,15 @@ mod wake;
 
 use bare::{Numbered, run_bare};
 use clap::{Parser, ValueEnum};
+use common::shapes::{
+    Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, WIDTH, Wavefront,
+};
 use common::{cli::process, shapes};
 use dataflow::Runtime;
 use dataflow::prelude::*;
 use kept::{Row, Unit};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
-use shapes::{
-    Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, WIDTH, Wavefront,
-};
 use statistics::{machine, quartiles};
 use std::borrow::Cow;
 use std::hint::black_box;

@@ -53,7 +53,6 @@ mod wide;
 mod world;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use common::{cli, variant};
 use figure::Figure;
 use machine::Machine;
 use std::path::PathBuf;

@@ -30,13 +30,12 @@ mod space;
 #[path = "calibrate/work.rs"]
 mod work;
 
-use cli::costs::Costs;
-use cli::{Failure, Outcome, Settings};
-use common::{cli, problem};
+use common::cli::costs::Costs;
+use common::cli::{self, Failure, Outcome, Settings};
+use common::problem::{File, InAnyPrecision, backend, by_precision};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Runtime, Transport, launch};
-use problem::{File, InAnyPrecision, backend, by_precision};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

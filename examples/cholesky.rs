@@ -10,8 +10,7 @@
 #[path = "cholesky/definite.rs"]
 mod definite;
 
-use cli::{Example, Failure, Settings};
-use common::{cli, problem};
+use common::cli::{self, Example, Failure, Settings};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Format, TiledMatrix};

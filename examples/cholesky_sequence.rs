@@ -10,8 +10,7 @@
 #[path = "cholesky/definite.rs"]
 mod definite;
 
-use cli::{Example, Failure};
-use common::{cli, problem};
+use common::cli::{self, Example, Failure};
 use dataflow::linalg::kernel::{Backend, gemm, herk, potrf, trsm};
 use dataflow::linalg::matrix::{Part, Tile, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;

@@ -13,8 +13,7 @@
 #[path = "distances/pairs.rs"]
 mod pairs;
 
-use cli::{Failure, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Failure, Outcome, Settings};
 use dataflow::numa::Topology;
 use serde_json::json;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,7 @@
 mod blocks;
 
 use blocks::Blocks;
-use cli::{Example, Failure, NoFlags, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Home, Recorder, record};
 use dataflow::sequence::{read, write};

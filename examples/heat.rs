@@ -12,9 +12,8 @@
 mod blocks;
 
 use blocks::Blocks;
-use cli::settings::Grid;
-use cli::{Example, Failure, Outcome, Settings};
-use common::cli;
+use common::cli::settings::Grid;
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::f64::consts::PI;

@@ -5,8 +5,11 @@
 //! too, but only the inversion itself is timed.
 
 use clap::{Args, ValueEnum};
-use cli::{Example, Failure, Settings};
-use common::{cli, problem};
+use common::cli::{self, Example, Failure, Settings};
+use common::problem::{
+    File, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_all, is_checked, judge,
+    over_ranks, then_checked,
+};
 use dataflow::linalg::cholesky::Inverse;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
@@ -14,10 +17,6 @@ use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{cholesky, flops, lu};
 use dataflow::{Monitor, Report};
-use problem::{
-    File, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_all, is_checked, judge,
-    over_ranks, then_checked,
-};
 use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {

@@ -11,8 +11,7 @@
 mod blocks;
 
 use blocks::Blocks;
-use cli::{Example, Failure, NoFlags, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::process::ExitCode;

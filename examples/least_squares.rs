@@ -7,8 +7,11 @@
 //! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::{Args, ValueEnum};
-use cli::{Example, Failure, Measured, Outcome, Settings};
-use common::{cli, problem};
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::problem::{
+    Generated, Job, Kind, Matrix, OF_A_MATRIX, Problem, by_precision, digest, is_checked, judge,
+    over_ranks, then_checked,
+};
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
@@ -22,10 +25,6 @@ use dataflow::linalg::qr::{
 };
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
-use problem::{
-    Generated, Job, Kind, Matrix, OF_A_MATRIX, Problem, by_precision, digest, is_checked, judge,
-    over_ranks, then_checked,
-};
 use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {

@@ -8,9 +8,12 @@
 //! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::{Args, ValueEnum};
-use cli::simulated::is_simulated_only;
-use cli::{Example, Failure, Measured, Outcome, Settings};
-use common::{cli, problem};
+use common::cli::simulated::is_simulated_only;
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::problem::{
+    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, in_numbers, is_checked,
+    judge, over_ranks, then_checked,
+};
 use dataflow::core::port::Heap;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
@@ -26,10 +29,6 @@ use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
-use problem::{
-    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, in_numbers, is_checked,
-    judge, over_ranks, then_checked,
-};
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::Arc;

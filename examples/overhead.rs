@@ -7,14 +7,13 @@
 mod spread;
 
 use clap::ValueEnum;
-use cli::{Example, Failure, Measured, Outcome, Settings, process};
-use common::{cli, shapes};
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings, process};
+use common::shapes::{
+    Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, Wavefront,
+};
 use dataflow::core::port::Wire;
 use dataflow::core::{self, run_across};
 use dataflow::{Monitor, Runtime};
-use shapes::{
-    Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, Wavefront,
-};
 use spread::{Dealt, Spread};
 use std::process::ExitCode;
 

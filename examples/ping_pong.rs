@@ -21,8 +21,7 @@ mod row;
 #[path = "ping_pong/space.rs"]
 mod space;
 
-use cli::{Failure, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Failure, Outcome, Settings};
 use dataflow::core::rank::Rank;
 use dataflow::{Runtime, RuntimeBuilder};
 use rally::Game;

@@ -6,8 +6,7 @@
 
 mod recursion;
 
-use cli::{Example, Failure, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::recursion::{Call, Recursive};
 use dataflow::{Runtime, TaskError};
 use recursion::{measure, size};

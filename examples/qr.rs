@@ -7,9 +7,12 @@
 //! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::Args;
-use cli::simulated::is_simulated_only;
-use cli::{Example, Failure, Outcome, Settings};
-use common::{cli, problem};
+use common::cli::simulated::is_simulated_only;
+use common::cli::{self, Example, Failure, Outcome, Settings};
+use common::problem::{
+    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_upper, is_checked,
+    judge, over_ranks, then_checked,
+};
 use dataflow::Monitor;
 use dataflow::core::port::Heap;
 use dataflow::linalg::flops;
@@ -18,10 +21,6 @@ use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::qr::{Factor, Options, Reflectors, Tree, check, default_tile_order};
 use dataflow::linalg::scalar::Scalar;
-use problem::{
-    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_upper, is_checked,
-    judge, over_ranks, then_checked,
-};
 use std::process::ExitCode;
 use std::sync::Arc;
 

@@ -3,8 +3,7 @@
 //! Each stop checks what it has made. On several ranks the last one, a recorded program, runs across
 //! them; the others run on each.
 
-use cli::{Example, Failure, NoFlags, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::core::rank::Rank;
 use dataflow::prelude::Store;
 use dataflow::sequence::record::record;

@@ -15,8 +15,7 @@
 //! same runs under other policies too, and an SVG has all of them on one axis of time. Each policy is
 //! simulated once for both; time measured with `--trace` has the recording in it.
 
-use cli::{Failure, Measured, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Failure, Measured, Outcome, Settings};
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::flops;

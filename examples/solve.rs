@@ -18,8 +18,11 @@
 mod factors;
 
 use clap::Args;
-use cli::{Example, Failure, Measured, Outcome, Settings};
-use common::{cli, problem};
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::problem::{
+    File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest, is_checked,
+    judge, over_ranks, then_checked,
+};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::condition::inverse_norm;
 use dataflow::linalg::kernel::{Backend, Op};
@@ -34,10 +37,6 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
 use dataflow::{Monitor, Runtime};
 use factors::{By, Factors, Method, gathered};
-use problem::{
-    File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest, is_checked,
-    judge, over_ranks, then_checked,
-};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

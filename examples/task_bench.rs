@@ -17,8 +17,7 @@ pub(crate) mod pattern;
 pub(crate) mod space;
 
 use bare::Bare;
-use cli::{Example, Failure, Measured, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use dataflow::core::run_across;
 use dataflow::{Monitor, Runtime};
 use kernel::{Kernel, Kind};

@@ -12,8 +12,7 @@
 #[path = "topology/picture.rs"]
 mod picture;
 
-use cli::{Failure, Outcome, Settings};
-use common::cli;
+use common::cli::{self, Failure, Outcome, Settings};
 use dataflow::numa::{Place, Topology, TopologyError, Warning, nearest, rivals};
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -3,13 +3,12 @@
 #[path = "../benches/overhead/derived.rs"]
 mod derived;
 
-use common::shapes;
+use common::shapes::{
+    Carried, Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, Wavefront,
+};
 use dataflow::core::port::{Inline, Shuffled};
 use dataflow::prelude::*;
 use dataflow_core::space::TaskName;
-use shapes::{
-    Carried, Chain, Cholesky, Factor, Independent, Moved, Shared, Stencil, Updated, Wavefront,
-};
 
 fn check<S: TaskSpace>(space: &S, tasks: u64) {
     if let Err(fault) = verify(space, 1) {

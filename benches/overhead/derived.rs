@@ -4,7 +4,7 @@
 //! tasks make their data is written here by hand too ([`MadeByHand`]): that of the shapes moves eight
 //! bytes around instead.
 
-use crate::shapes::{Updated, WIDTH};
+use common::shapes::{Updated, WIDTH};
 use dataflow::prelude::*;
 
 // ── Wavefront ─────────────────────────────────────────────────────────────────────────────────────

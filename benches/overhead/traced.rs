@@ -3,9 +3,9 @@
 //! Runs with a tracer that is off and with one that is on take turns; the time is the run's own, without
 //! what is worked out after it.
 
-use crate::shapes::{Chain, Independent, Updated, Wavefront};
 use crate::statistics::quartiles;
 use crate::{Crew, Outcome};
+use common::shapes::{Chain, Independent, Updated, Wavefront};
 use dataflow::Runtime;
 use dataflow::core::Report;
 use dataflow::core::port::{Context, Inline};

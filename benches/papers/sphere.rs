@@ -27,10 +27,11 @@ mod space;
 #[allow(dead_code)]
 mod weights;
 
+use super::vector;
 use super::world::Outcome;
-use super::{cli, variant, vector};
 use block::{Block, Physics};
 use cases::State;
+use common::cli;
 use dataflow::Runtime;
 use dataflow::sequence::record::Recorded;
 use nodes::Places;

@@ -19,12 +19,12 @@ mod nas_ft;
 #[path = "thyme/shallow_water.rs"]
 mod shallow_water;
 
-use super::cli::settings::Variant;
 use super::machine::Machine;
-use super::variant::{Base, Ideal, Rounds, Step};
+use super::sphere;
 use super::world::Outcome;
-use super::{cli, sphere, variant};
 use clap::ValueEnum;
+use common::cli::settings::Variant;
+use common::variant::{Base, Ideal, Rounds, Step};
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;
 use dataflow::simulate::{self, Stage};

@@ -10,8 +10,8 @@ mod swaptions;
 
 use super::machine::Machine;
 use super::sphere::{self, On, Sphere};
+use super::vector;
 use super::world::Outcome;
-use super::{cli, variant, vector};
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;
 use dataflow::simulate::{self, Stage};

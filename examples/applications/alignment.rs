@@ -30,9 +30,8 @@ pub use sequences::related;
 
 use Task::Tile;
 use back::Way;
-use cli::settings::Grid;
-use cli::{Example, Failure, Outcome, Settings};
-use common::cli;
+use common::cli::settings::Grid;
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::core::run_across;
 use dataflow::prelude::*;

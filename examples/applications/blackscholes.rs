@@ -19,9 +19,8 @@ pub(crate) mod price;
 pub(crate) mod space;
 pub(crate) mod vector;
 
-use cli::settings::{Precision, at_least_one};
-use cli::{Example, Failure, Outcome, Settings};
-use common::{cli, variant};
+use common::cli::settings::{Precision, at_least_one};
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;
 use options::Options;

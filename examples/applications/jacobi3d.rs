@@ -27,10 +27,10 @@ pub(crate) mod space;
 #[path = "jacobi3d/sweep.rs"]
 pub(crate) mod sweep;
 
-use cli::counts::is_counts_only;
-use cli::settings::at_least_one;
-use cli::{Example, Failure, Measured, Outcome, Settings};
-use common::{cli, variant};
+use common::cli::counts::is_counts_only;
+use common::cli::settings::at_least_one;
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::variant::run_variant;
 use dataflow::core::space::Independent;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::{Error, Monitor, Report, Runtime};
@@ -41,7 +41,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use sweep::{Block, Part};
-use variant::run_variant;
 
 pub(crate) const EXAMPLE: Example = Example {
     name: "jacobi3d",

@@ -22,10 +22,9 @@ pub(crate) mod published;
 #[path = "nas_ft/space.rs"]
 pub(crate) mod space;
 
-use cli::counts::is_counts_only;
-use cli::settings::{Grid, Variant, at_least_one};
-use cli::{Example, Failure, Outcome, Settings};
-use common::{cli, variant};
+use common::cli::counts::is_counts_only;
+use common::cli::settings::{Grid, Variant, at_least_one};
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::Digest;

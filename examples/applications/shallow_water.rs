@@ -38,9 +38,8 @@ pub(crate) mod weights;
 
 use block::{Block, Physics};
 use cases::{Case, DAY, Number, State};
-use cli::settings::{Variant, at_least_one};
-use cli::{Example, Failure, Measured, Outcome, Settings};
-use common::{cli, variant};
+use common::cli::settings::{Variant, at_least_one};
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Monitor, Runtime};

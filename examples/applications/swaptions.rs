@@ -22,9 +22,8 @@ pub(crate) mod random;
 pub(crate) mod space;
 pub(crate) mod vector;
 
-use cli::settings::{Variant, at_least_one};
-use cli::{Example, Failure, Outcome, Settings};
-use common::{cli, variant};
+use common::cli::settings::{Variant, at_least_one};
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use contract::{Par, SEED, Swaption};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;

@@ -3,8 +3,8 @@
 // Each example uses its part.
 #![allow(dead_code)]
 
-use crate::cli::settings::Grid;
-use crate::cli::{NoFlags, Outcome, Settings};
+use common::cli::settings::Grid;
+use common::cli::{NoFlags, Outcome, Settings};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Error, Runtime};

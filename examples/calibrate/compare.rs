@@ -1,12 +1,12 @@
 //! Compare: runs on this machine beside their simulation.
 
 use super::Bench;
-use super::cli::costs::Costs;
-use super::cli::settings::Transport as Named;
-use super::cli::simulated::{Asking, Simulator, Theatre};
-use super::cli::{Failure, Outcome};
 use super::kernels::quantile;
 use super::work::{Routine, Shape, Work};
+use common::cli::costs::Costs;
+use common::cli::settings::Transport as Named;
+use common::cli::simulated::{Asking, Simulator, Theatre};
+use common::cli::{Failure, Outcome};
 use dataflow::core::port::Heap;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;

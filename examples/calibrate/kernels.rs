@@ -1,9 +1,9 @@
 //! Kernels: bodies as they take place in runs, with the caches and the neighbours that they have there.
 
 use super::Bench;
-use super::cli::costs::{Kernel, Takes};
-use super::cli::{Failure, traced};
 use super::work::{Hear, Routine, Shape, Work};
+use common::cli::costs::{Kernel, Takes};
+use common::cli::{Failure, traced};
 use dataflow::Runtime;
 use dataflow::core::prelude::{Description, TaskName};
 use dataflow::core::rank::Rank;

@@ -4,10 +4,10 @@
 //! a larger ball takes longer is the time of a byte; while it is small enough to travel in a packet it is
 //! copied besides. Between ranks of one host processors carry all bytes, half of the time at each end.
 
-use super::cli::Failure;
-use super::cli::costs::Network;
 use super::kernels::quantile;
 use super::rally::Game;
+use common::cli::Failure;
+use common::cli::costs::Network;
 use dataflow::{Runtime, Transport};
 
 /// The smallest ball, the largest that travels in a packet, and larger ones.

@@ -1,10 +1,10 @@
 //! Overhead: what the runtime itself takes for a task, and for an edge that carries a datum.
 
 use super::Bench;
-use super::cli::Failure;
-use super::cli::costs::Overhead;
-use super::cli::simulated::Edges;
 use super::kernels::quantile;
+use common::cli::Failure;
+use common::cli::costs::Overhead;
+use common::cli::simulated::Edges;
 use dataflow::Runtime;
 use dataflow::core::phantom::Phantom;
 use dataflow::core::port::Heap;

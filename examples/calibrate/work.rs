@@ -1,7 +1,7 @@
 //! Work: the routines whose kernels are measured and whose runs are compared.
 
-use super::cli::Failure;
-use super::cli::simulated::Simulator;
+use common::cli::Failure;
+use common::cli::simulated::Simulator;
 use dataflow::core::port::Memory;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::kernel::Backend;

@@ -1,14 +1,14 @@
 //! The problem of both Cholesky examples: a definite matrix, its factor, the check.
 
-use super::cli;
-use super::problem::{
-    File, Generated, InAnyPrecision, Kind, Problem, by_precision, digest, is_checked, judge,
-    over_ranks, then_checked,
-};
 use clap::Args;
 use cli::settings::Simulation;
 use cli::simulated::is_simulated_only;
 use cli::{Example, Failure, Outcome, Settings};
+use common::cli;
+use common::problem::{
+    File, Generated, InAnyPrecision, Kind, Problem, by_precision, digest, is_checked, judge,
+    over_ranks, then_checked,
+};
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
 use dataflow::linalg::flops;

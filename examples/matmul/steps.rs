@@ -7,8 +7,8 @@
 //! MMULT of Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution*, ICCS
 //! 2009, §3.
 
-use super::cli::settings::Grid;
-use super::variant::Asked;
+use common::cli::settings::Grid;
+use common::variant::Asked;
 use dataflow::linalg::matrix::{Layout, LayoutError, Tile, TiledMatrix};
 use dataflow::linalg::product::{Gemm, ProductTask, Torus, TorusTask};
 use dataflow::prelude::*;

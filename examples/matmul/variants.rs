@@ -1,9 +1,9 @@
 //! The product in its variants `base` and `ideal`: [steps](super::steps) of the sum are rounds.
 
-use super::cli::settings::Grid;
-use super::cli::{Failure, Flags, Measured};
 use super::steps::Steps;
-use super::variant::Given;
+use common::cli::settings::Grid;
+use common::cli::{Failure, Flags, Measured};
+use common::variant::Given;
 use dataflow::Runtime;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::TiledMatrix;

@@ -1,7 +1,7 @@
 //! Spread: a shape over several ranks. On one rank shapes run as they are, so that what a task
 //! costs there does not change.
 
-use crate::shapes::{Carried, Chain, Cholesky, Factor, Independent, Stencil, WIDTH, Wavefront};
+use common::shapes::{Carried, Chain, Cholesky, Factor, Independent, Stencil, WIDTH, Wavefront};
 use dataflow::core::port::Wire;
 use dataflow::prelude::*;
 use std::marker::PhantomData;

@@ -1,7 +1,7 @@
 //! What the examples of recursion share: a number by calls that fork and join, and its check.
 
-use super::cli::{Failure, Outcome, Settings};
 use clap::Args;
+use common::cli::{Failure, Outcome, Settings};
 use dataflow::recursion::{Recursive, recurse_across};
 use dataflow::{Monitor, Runtime};
 use std::sync::{Mutex, PoisonError};

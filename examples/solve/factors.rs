@@ -1,8 +1,8 @@
 //! The factors of A by one of four methods, and solutions with them, over any number of ranks.
 
-use super::cli::Failure;
-use super::problem::in_numbers;
 use clap::ValueEnum;
+use common::cli::Failure;
+use common::problem::in_numbers;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::determinant::Determinant;
 use dataflow::linalg::kernel::{Backend, Op};

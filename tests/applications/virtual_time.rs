@@ -18,7 +18,6 @@ mod wide;
 #[allow(dead_code, reason = "the bench plays other spaces on it")]
 mod world;
 
-use common::{cli, variant};
 use thyme::{Name, Row, row};
 
 fn played(name: Name) -> Row {

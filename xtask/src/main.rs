@@ -59,9 +59,9 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--data DIR] [--quick]   installs what is missing, then checks and tests everything
-                                (some forty minutes on two cores from a clean clone)
+                                (some 25 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
-       --quick                  the inner loop: format, clippy and tests, default features only
+       --quick                  the inner loop: format, clippy, unit tests and a few more, default features only
   lapack                        LAPACK's acceptance tests of Cholesky, LU and QR: all types, four precisions, one rank
                                 and grids of ranks; counts and largest ratios (minutes)
          --programs             LAPACK's own test programs instead, through this library's names: LIN for GE, PO, TR

@@ -22,8 +22,22 @@ pub fn command(name: &str, look: impl FnOnce(&mut Steps)) -> ExitCode {
     steps.close()
 }
 
+/// The share of `cargo xtask test`: all models, and beside them the core's data under Miri, which is one
+/// thread; everything takes Miri the better part of an hour.
+pub fn smoke(steps: &mut Steps) {
+    steps.side_by_side(vec![
+        models(None),
+        under_miri("data", "", &["--lib", "data::"]),
+    ]);
+}
+
 /// Every interleaving of the models whose names contain `loom` (or the filter).
 pub fn loom(steps: &mut Steps, filter: Option<String>) {
+    let (name, models) = models(filter);
+    steps.step(&name, models);
+}
+
+fn models(filter: Option<String>) -> (String, Step) {
     let filter = filter.unwrap_or_else(|| "loom".into());
     let selected = [
         "-p",
@@ -45,7 +59,7 @@ pub fn loom(steps: &mut Steps, filter: Option<String>) {
     if std::env::var_os(PREEMPTIONS).is_none() {
         cargo.env(PREEMPTIONS, "3");
     }
-    steps.step("loom models", || tests(cargo));
+    ("loom models".into(), Box::new(|| tests(cargo)))
 }
 
 const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
@@ -102,11 +116,6 @@ const N_SEEDS: usize = 4;
 
 /// Where the core forgets on purpose what panics when it is dropped: Miri calls that a leak.
 const FORGETFUL: [(&str, &str); 1] = [("failures", "data_payloads")];
-
-/// The core's data under Miri, for `cargo xtask test`; everything takes Miri the better part of an hour.
-pub fn miri_smoke(steps: &mut Steps) {
-    miri_step(steps, "data", "", &["--lib", "data::"]);
-}
 
 fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
     let (name, step) = under_miri(name, flags, selected);

@@ -13,7 +13,7 @@ mod space;
 #[allow(dead_code)]
 mod sweep;
 
-use super::{Application, Outcome, Part, RANKS, variant};
+use super::{Application, Outcome, Part, RANKS};
 use dataflow::core::port::Lengths;
 use dataflow::linalg::weight::Weight;
 use grid::{Counts, Grid};

@@ -5,9 +5,9 @@
 #[path = "../../../examples/matmul/steps.rs"]
 mod steps;
 
-use super::cli::settings::Grid;
-use super::variant::Given;
-use super::{Application, Outcome, Part, RANKS, cli, variant};
+use super::{Application, Outcome, Part, RANKS};
+use common::cli::settings::Grid;
+use common::variant::Given;
 use dataflow::core::port::Heap;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{self, Distribution, Layout, TiledMatrix};

@@ -10,7 +10,7 @@ mod published;
 #[allow(dead_code)]
 mod space;
 
-use super::{Application, Outcome, Part, RANKS, variant};
+use super::{Application, Outcome, Part, RANKS};
 use dataflow::core::port::Lengths;
 use dataflow::linalg::weight::Weight;
 use problem::{Extent, Problem};

@@ -10,7 +10,7 @@ mod price;
 #[allow(dead_code)]
 mod space;
 
-use super::{HOSTS, Outcome, Row, cli, row, variant, vector};
+use super::{HOSTS, Outcome, Row, row, vector};
 use options::Options;
 use price::Formula;
 use space::{Pricing, Task};

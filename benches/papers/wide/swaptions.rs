@@ -13,7 +13,7 @@ mod random;
 #[allow(dead_code)]
 mod space;
 
-use super::{HOSTS, Outcome, Row, row, variant, vector};
+use super::{HOSTS, Outcome, Row, row, vector};
 use contract::{Par, Swaption};
 use space::{Simulation, Task, default_chunk};
 

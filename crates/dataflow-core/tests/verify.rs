@@ -2,7 +2,9 @@
 
 mod specimen;
 
+use dataflow_core::port::Inline;
 use dataflow_core::prelude::*;
+use dataflow_core::{Error, Kind, run};
 use specimen::{Cholesky, Mixed, Mutant, Mutation, Specimen, Twist, Wavefront, mutations, tried};
 
 /// Small under Miri, for which a proof is a long time.
@@ -49,6 +51,21 @@ fn every_mutant_is_found<S: Specimen>(
         all.len()
     );
     all.len()
+}
+
+#[test]
+fn what_is_found_is_handed_on_as_the_error_of_a_run() {
+    fn proved_and_run<S: TaskSpace>(space: &S) -> Result<(), Error> {
+        verify(space, 1)?;
+        run(space, &Inline)?;
+        Ok(())
+    }
+    let space = Cholesky::new(2, (1, 1));
+    proved_and_run(&space).unwrap();
+    let space = Cholesky::new(2, (1, 1));
+    let lie = mutations(&space, 1, 1).remove(0);
+    let error = proved_and_run(&Mutant::new(&space, &lie)).unwrap_err();
+    assert_eq!(error.kind(), Kind::Contradiction, "{lie:?}: {error}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Two sequences, from a file or at random.
 
-use super::cli::Failure;
+use common::cli::Failure;
 use needletail::parse_fastx_reader;
 use needletail::parser::Format;
 use rand::{RngExt, SeedableRng};

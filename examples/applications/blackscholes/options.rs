@@ -1,6 +1,6 @@
 //! Options: PARSEC's list by formula, its input files, its output files.
 
-use super::cli::Failure;
+use common::cli::Failure;
 use std::fmt::Write;
 use std::path::Path;
 

@@ -7,9 +7,9 @@
 
 use super::options::Options;
 use super::price::{Batch, Formula, WIDTH};
-use super::variant::Rounds;
 use super::vector::Real;
 use Task::{Gather, Price};
+use common::variant::Rounds;
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::prelude::*;
 use std::borrow::Cow;

@@ -1,8 +1,8 @@
 //! Slices: the three middle planes of the cube as a picture.
 
-use super::cli::Failure;
 use super::space::Jacobi;
 use super::sweep::Part;
+use common::cli::Failure;
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
 use std::path::Path;

@@ -12,7 +12,7 @@
 use super::grid::{Grid, Place, Side};
 use super::problem::Problem;
 use super::sweep::{Block, Part};
-use super::variant::Rounds;
+use common::variant::Rounds;
 use dataflow::core::data::Version;
 use dataflow::core::port::Memory;
 use dataflow::linalg::weight::Weight;

@@ -11,7 +11,7 @@
 //! Piece (p, q) holds the columns x of sheet q in the planes z of block p: `[z][x][y]`.
 
 use super::problem::{Problem, part};
-use super::variant::Rounds;
+use common::variant::Rounds;
 use dataflow::core::data::Version;
 use dataflow::core::port::{Block, Head, Heap, Memory, Wire};
 use dataflow::linalg::scalar::c64;

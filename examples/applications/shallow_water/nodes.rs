@@ -5,7 +5,7 @@
 //! J. Numer. Anal. 22 (1985). Spirals by the golden ratio: Swinbank, Purser, *Fibonacci grids*, Q. J.
 //! R. Meteorol. Soc. 132 (2006). The order: Morton, *A computer oriented geodetic data base*, IBM 1966.
 
-use super::cli::Failure;
+use common::cli::Failure;
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -2,10 +2,10 @@
 
 use super::block::Block;
 use super::cases::Case;
-use super::cli::Failure;
 use super::nodes::{Point, along_a_curve};
 use super::pattern::{Mesh, Pattern};
 use super::weights::{Neighbours, Stencil};
+use common::cli::Failure;
 use dataflow::Runtime;
 use dataflow::core::space::Independent;
 use std::sync::OnceLock;

@@ -14,8 +14,8 @@
 use super::block::{Block, Physics, Stage};
 use super::cases::State;
 use super::pattern::Pattern;
-use super::variant::Rounds;
 use Task::{Advance, Start};
+use common::variant::Rounds;
 use dataflow::core::port::{self, Head, Wire};
 use dataflow::prelude::*;
 use std::borrow::Cow;

@@ -11,8 +11,8 @@
 
 use super::model::{Claim, Model, Sums, simulate};
 use super::random::Random;
-use super::variant::Rounds;
 use Task::{Reduce, Simulate};
+use common::variant::Rounds;
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::prelude::*;
 use std::borrow::Cow;

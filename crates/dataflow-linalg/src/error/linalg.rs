@@ -210,6 +210,22 @@ mod tests {
     }
 
     #[test]
+    fn a_graph_of_ones_own_and_a_factorisation_have_one_type_of_errors() {
+        fn both() -> Result<(), LinalgError> {
+            let failing = |_| Err(TaskError::new("of_its_own", "it fails"));
+            run(&Independent::new("failing", 1, failing), &Inline)?;
+            Ok(())
+        }
+        let error = both().unwrap_err();
+        assert!(
+            matches!(&error, LinalgError::Run(error) if error.name() == "of_its_own"),
+            "{error:?}"
+        );
+        let of_the_run = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(of_the_run, Some(error.to_string()));
+    }
+
+    #[test]
     fn a_pivot_keeps_its_index_and_its_value() {
         let error = through_a_run(|| LinalgError::not_positive(1537, -3.2e-4), 2000);
         assert_eq!(

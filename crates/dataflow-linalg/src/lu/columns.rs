@@ -534,6 +534,12 @@ mod tests {
         let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
         let spread = layout(600, 96).distributed(grid, Rank(0)).unwrap();
         assert!(!suits(spread, 2));
+        let a = TiledMatrix::<f64>::vacant(spread, Arc::new(Heap));
+        let refused = Columns::new(&a, &Pivots::new(&a), Backend::Auto).err();
+        assert_eq!(
+            refused.map(|error| error.to_string()).as_deref(),
+            Some("LU by columns takes a matrix on one rank, this one is on 2")
+        );
         let small = Format::SubTiled { order: 3 };
         assert!(
             !suits(layout(600, 96).with_format(small), 2),
