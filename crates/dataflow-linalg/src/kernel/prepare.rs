@@ -10,9 +10,10 @@ use ::faer::{Accum, Mat, Par};
 use std::sync::Once;
 use std::thread;
 
+static BEGUN: Once = Once::new();
+
 /// Begins with it, once a process.
 pub(crate) fn prepare() {
-    static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
         let thread = thread::Builder::new().name("dataflow-prepare".into());
         // Where there can be no other thread, the first kernel looks it up.
@@ -25,4 +26,33 @@ fn small_product() {
     const N: usize = 64;
     let zeros = || Mat::<f64>::zeros(N, N);
     matmul(&mut zeros(), Accum::Add, &zeros(), &zeros(), 1.0, Par::Seq);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BEGUN;
+    use crate::matrix::{Layout, TiledMatrix};
+    use std::process::Command;
+
+    #[test]
+    #[ignore = "run by the test below, in a process of its own"]
+    fn by_itself() {
+        let made = |rows| TiledMatrix::<f64>::zeros(Layout::general(rows, 5, 5).unwrap());
+        made(5);
+        assert!(!BEGUN.is_completed(), "a single tile");
+        made(6);
+        assert!(BEGUN.is_completed(), "two tiles");
+    }
+
+    #[test]
+    fn the_first_matrix_of_several_tiles_begins_with_it_and_a_single_tile_does_not() {
+        let alone = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kernel::prepare::tests::by_itself"])
+            .args(["--include-ignored", "--nocapture"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&alone.stdout);
+        assert!(alone.status.success(), "{said}");
+        assert!(said.contains("1 passed"), "{said}");
+    }
 }
