@@ -2,13 +2,13 @@
 //!
 //! # Law
 //! Nothing is assumed of the machine but Rust: what a feature needs is installed or named first.
-//! All steps run, whatever fails before them.
+//! All steps run, whatever fails before them. What only looks runs beside tests, and gives way to them.
 //!
 //! # Elsewhere
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone: [`release`].
 //! Loom and Miri: [`wide`].
 
-use crate::steps::{self, Outcome, Steps};
+use crate::steps::{self, Outcome, Step, Steps};
 use crate::{numa_vm, packages, release, repeat, smoke, told, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -91,29 +91,49 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::FAILURE;
     }
     steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));
-    steps.command("clippy, default features", &mut clippy(LINTED_BARE));
-    let all = [&["--all-targets"], FULL].concat();
-    steps.command("clippy, all features", &mut clippy(&all));
-    let doc = &["doc", "--no-deps", "--workspace"];
-    steps.command(
-        "documentation",
-        steps::cargo(doc).env("RUSTDOCFLAGS", "-D warnings"),
-    );
     release::smoke(&mut steps);
     // The tests of the topology run examples that are built here.
     steps.step("examples, default features", smoke::plain);
     steps.step("tests, default features", || {
         told::tests(&mut test(options, BARE))
     });
-    steps.step("tests, all features", || {
-        told::tests(&mut test(options, &[WORKSPACE, FULL].concat()))
-    });
-    steps.step("examples, all features", || smoke::all(FULL));
+    let whole = [WORKSPACE, FULL].concat();
+    let build = [&*whole, &["--no-run"]].concat();
+    steps.command("tests, all features: build", &mut test(options, &build));
+    steps.before_others(
+        vec![
+            step("tests, all features", || {
+                told::tests(&mut test(options, &whole))
+            }),
+            step("examples, all features", || smoke::all(FULL)),
+        ],
+        beside_tests(),
+    );
     repeat::smoke(&mut steps);
     numa_vm::smoke(&mut steps);
-    wide::smoke(&mut steps);
     collections(&mut steps, options);
     steps.close()
+}
+
+fn step<'s>(name: &str, step: impl FnOnce() -> Outcome + Send + 's) -> Step<'s> {
+    (name.into(), Box::new(step))
+}
+
+/// What is looked at while tests run: half of their time they wait for processes that they started.
+fn beside_tests() -> Vec<Step<'static>> {
+    let all = [&["--all-targets"], FULL].concat();
+    let mut documentation = steps::cargo(&["doc", "--no-deps", "--workspace"]);
+    documentation.env("RUSTDOCFLAGS", "-D warnings");
+    let looks = [
+        ("clippy, all features", clippy(&all)),
+        ("clippy, default features", clippy(LINTED_BARE)),
+        ("documentation", documentation),
+    ];
+    let mut beside = wide::smoke();
+    for (name, mut look) in looks {
+        beside.push(step(name, move || steps::status(&mut look)));
+    }
+    beside
 }
 
 /// Seconds instead of minutes: what one runs after every change.

@@ -194,11 +194,13 @@ macro_rules! tuples {
                 $(self.$at.prepare(ahead);)*
             }
 
-            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+            #[inline(always)]
+            fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
                 $(self.$at.each(show);)*
             }
 
-            fn each_named(&self, show: &mut dyn FnMut(*const ())) {
+            #[inline(always)]
+            fn each_named(&self, show: &mut impl FnMut(*const ())) {
                 $(self.$at.each_named(show);)*
             }
 
@@ -246,7 +248,8 @@ impl Held for () {
     {
     }
 
-    fn each(&self, _: &mut dyn FnMut(Shown<'_>)) {}
+    #[inline(always)]
+    fn each(&self, _: &mut impl FnMut(Shown<'_>)) {}
 
     fn guards(&self) {}
 

@@ -36,10 +36,10 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
         Self: 'e;
 
     /// Shows each access.
-    fn each(&self, show: &mut dyn FnMut(Shown<'_>));
+    fn each(&self, show: &mut impl FnMut(Shown<'_>));
 
     /// Where each datum lies that was named, even if others stand for it.
-    fn each_named(&self, show: &mut dyn FnMut(*const ())) {
+    fn each_named(&self, show: &mut impl FnMut(*const ())) {
         self.each(&mut |shown| show(shown.versions.place()));
     }
 

@@ -65,7 +65,8 @@ macro_rules! lent {
                 Series::close(&self.cell, ahead);
             }
 
-            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+            #[inline(always)]
+            fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
                 show(self.cell.shown(Mode::$mode));
             }
 
@@ -97,7 +98,8 @@ macro_rules! lent {
                 self.iter_mut().for_each(|kept| kept.prepare(ahead));
             }
 
-            fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+            #[inline(always)]
+            fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
                 self.iter().for_each(|kept| kept.each(show));
             }
 

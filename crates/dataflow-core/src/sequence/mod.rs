@@ -114,6 +114,7 @@ mod scope;
 mod sifted;
 mod task;
 mod versions;
+mod waiting;
 
 pub use access::{Access, AccessSet, Accessible, Handle, commute, read, update, write};
 pub use kept::{Commute, Read, Write};

@@ -220,14 +220,16 @@ impl<T: Reduce> Held for Share<T> {
         *self = open.next(&whole, ahead);
     }
 
-    fn each(&self, show: &mut dyn FnMut(Shown<'_>)) {
+    #[inline(always)]
+    fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
         show(self.copy.shown(Mode::Write));
         if let Some(neutral) = &self.neutral {
             show(neutral.shown(Mode::Read));
         }
     }
 
-    fn each_named(&self, show: &mut dyn FnMut(*const ())) {
+    #[inline(always)]
+    fn each_named(&self, show: &mut impl FnMut(*const ())) {
         show(self.whole.versions.place());
     }
 

@@ -1,14 +1,12 @@
-//! A task of a sequence: its accesses, its body, and how far it has come with waiting.
+//! A task of a sequence: its name, its body, and its accesses, which [wait](super::waiting).
 
-use super::cell::Shown;
 use super::held::{Ahead, Fallen, Held, Inserted, Inside, Label, Lend, Wait};
-use super::law::Mode;
 use super::pace::Watch;
 use super::versions::Woken;
+use super::waiting::Waiting;
 use crate::error::TaskError;
 use crate::port::Word;
 use crate::sync::{AtomicU64, Ordering};
-use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -113,83 +111,20 @@ impl<H: Held, B: Body<H>> Body<H> for Heavy<B> {
 /// A task with certain accesses and a certain body.
 pub(super) struct Task<H, B> {
     label: Label,
-    /// `None` once it has ended: others may be the last to know its data.
-    held: Option<H>,
-    /// What each access requires.
-    required: SmallVec<[u64; 4]>,
-    /// How many accesses need not be waited for any more.
-    passed: usize,
-    /// For the right to which datum it waited last.
-    waited: Option<usize>,
+    waiting: Waiting<H>,
     /// `None` once it has run.
     body: Option<B>,
-}
-
-/// Accesses up to which each is compared with each; more are sorted.
-const FEW: usize = 16;
-
-#[inline]
-fn names_one_twice(seen: &mut [*const ()]) -> bool {
-    if seen.len() <= FEW {
-        return (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
-    }
-    seen.sort_unstable();
-    seen.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 impl<H: Held, B> Task<H, B> {
     /// Inserts the accesses; `None` if two are to the same datum.
     pub fn new(label: Label, held: H, body: B) -> Option<Self> {
-        let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
-        held.each_named(&mut |place| seen.push(place));
-        if names_one_twice(&mut seen) {
-            return None;
-        }
-        let mut required = SmallVec::new();
-        held.each(&mut |shown| required.push(shown.versions.insert(shown.mode)));
+        let (waiting, body) = (Waiting::insert(held)?, Some(body));
         Some(Task {
             label,
-            held: Some(held),
-            required,
-            passed: 0,
-            waited: None,
-            body: Some(body),
+            waiting,
+            body,
         })
-    }
-
-    /// Takes the rights to commute: all or none, for a task that held some while it waited for others
-    /// could close a circle of waits.
-    fn begin_commuting(&mut self, woken: &mut Woken) -> Wait {
-        let mut missing = None;
-        self.each(|at, shown, _| {
-            let asks = missing.is_none() && shown.mode == Mode::Commute;
-            if asks && !shown.versions.try_begin_commuting() {
-                missing = Some(at);
-            }
-        });
-        let waited = self.waited.take();
-        let Some(missing) = missing else {
-            return Wait::Over;
-        };
-        self.each(|at, shown, _| {
-            if at < missing && shown.mode == Mode::Commute {
-                shown.versions.end_commuting(woken);
-            } else if at > missing && waited == Some(at) {
-                shown.versions.pass_on(woken);
-            }
-        });
-        self.waited = Some(missing);
-        Wait::Commuting(missing)
-    }
-
-    /// Calls with each access, its number and what it requires.
-    fn each(&self, mut show: impl FnMut(usize, Shown<'_>, u64)) {
-        let Some(held) = &self.held else { return };
-        let mut at = 0;
-        held.each(&mut |shown| {
-            show(at, shown, self.required[at]);
-            at += 1;
-        });
     }
 }
 
@@ -214,50 +149,23 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
     }
 
     fn advance(&mut self, woken: &mut Woken) -> Wait {
-        let mut passed = self.passed;
-        let mut commutes = false;
-        self.each(|at, shown, required| {
-            commutes |= shown.mode == Mode::Commute;
-            if at == passed && shown.versions.have_finished(required) {
-                passed += 1;
-            }
-        });
-        self.passed = passed;
-        if passed < self.required.len() {
-            return Wait::Version(passed);
-        }
-        match commutes {
-            true => self.begin_commuting(woken),
-            false => Wait::Over,
-        }
+        self.waiting.advance(woken)
     }
 
     fn park(&self, wait: Wait, word: Word) -> bool {
-        let mut parked = false;
-        self.each(|at, shown, required| match wait {
-            Wait::Version(here) if here == at => parked = shown.versions.park(required, word),
-            Wait::Commuting(here) if here == at => parked = shown.versions.wait_to_commute(word),
-            _ => {}
-        });
-        parked
+        self.waiting.park(wait, word)
     }
 
     fn is_spoilt(&self) -> bool {
-        let mut spoilt = false;
-        self.each(|_, shown, required| spoilt |= shown.versions.is_spoilt(required));
-        spoilt
+        self.waiting.is_spoilt()
     }
 
     fn pieces(&self, tell: &mut dyn FnMut(usize, u64)) {
-        self.each(|_, shown, _| {
-            if let Some((node, bytes)) = shown.lying.lies() {
-                tell(node, bytes);
-            }
-        });
+        self.waiting.pieces(tell);
     }
 
     fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen> {
-        let (Some(body), Some(held)) = (self.body.take(), &self.held) else {
+        let (Some(body), Some(held)) = (self.body.take(), self.waiting.held()) else {
             unreachable!("{:?} runs once", self.label);
         };
         body.run(&mut held.guards(), inside)
@@ -265,65 +173,6 @@ impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
 
     fn finish(&mut self, failed: bool, woken: &mut Woken) {
         self.body = None;
-        self.each(|_, shown, required| {
-            let Shown { versions, mode, .. } = shown;
-            if mode == Mode::Commute {
-                versions.end_commuting(woken);
-            }
-            versions.finish(required, failed && mode != Mode::Read, woken);
-        });
-        self.held = None;
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::super::cell::Cell;
-    use super::super::kept::{Commute, Kept};
-    use super::*;
-
-    /// A task that was woken because it may commute, and then waits elsewhere, wakes the next one in
-    /// its place: nobody else would.
-    #[test]
-    fn a_right_to_commute_that_is_not_taken_is_passed_on() {
-        let (a, b) = (Cell::new(0), Cell::new(0));
-        let label = |number| Label {
-            number,
-            name: "task",
-            priority: 0,
-        };
-        let of = |cell| Kept::<i32, Commute>::new(cell);
-        let mut both = Task::new(label(1), (of(&a), of(&b)), ()).unwrap();
-        let mut one = Task::new(label(2), of(&b), ()).unwrap();
-        fn waits<H: Held>(task: &mut Task<H, impl Sized>, word: Word) -> (bool, Vec<Word>) {
-            let mut woken = Woken::new();
-            let wait = task.begin_commuting(&mut woken);
-            let waits = match wait {
-                Wait::Commuting(at) => {
-                    let mut waits = false;
-                    task.each(|other, shown, _| {
-                        if other == at {
-                            waits = shown.versions.wait_to_commute(word);
-                        }
-                    });
-                    waits
-                }
-                _ => false,
-            };
-            (waits, woken.to_vec())
-        }
-        assert!(b.versions.try_begin_commuting(), "somebody is at b");
-        assert_eq!(waits(&mut both, 1), (true, vec![]));
-        assert_eq!(waits(&mut one, 2), (true, vec![]));
-        assert!(a.versions.try_begin_commuting(), "and now at a");
-        let mut woken = Woken::new();
-        b.versions.end_commuting(&mut woken);
-        assert_eq!(woken.to_vec(), [1], "who waited longest at b");
-        assert_eq!(
-            waits(&mut both, 1),
-            (true, vec![2]),
-            "it waits at a: the next one at b may"
-        );
-        assert_eq!(waits(&mut one, 2), (false, vec![]));
+        self.waiting.finish(failed, woken);
     }
 }

@@ -1,0 +1,201 @@
+//! Waiting: the accesses of a task, what each requires, and how far the task has come.
+//!
+//! Compiled once for each set of accesses, whatever bodies there are; the set itself is compiled in, for a
+//! task goes through it five times.
+
+use super::cell::Shown;
+use super::held::{Held, Wait};
+use super::law::Mode;
+use super::versions::Woken;
+use crate::port::Word;
+use smallvec::SmallVec;
+
+/// See the [module](self).
+pub(super) struct Waiting<H> {
+    /// `None` once the task has ended: others may be the last to know its data.
+    held: Option<H>,
+    /// What each access requires.
+    required: SmallVec<[u64; 4]>,
+    /// How many accesses need not be waited for any more.
+    passed: usize,
+    /// For the right to which datum it waited last.
+    waited: Option<usize>,
+}
+
+/// Accesses up to which each is compared with each; more are sorted.
+const FEW: usize = 16;
+
+#[inline]
+fn names_one_twice(seen: &mut [*const ()]) -> bool {
+    if seen.len() <= FEW {
+        return (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
+    }
+    seen.sort_unstable();
+    seen.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+impl<H: Held> Waiting<H> {
+    /// Inserts the accesses; `None` if two are to the same datum.
+    pub fn insert(held: H) -> Option<Self> {
+        let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
+        held.each_named(&mut |place| seen.push(place));
+        if names_one_twice(&mut seen) {
+            return None;
+        }
+        let mut required = SmallVec::new();
+        held.each(&mut |shown| required.push(shown.versions.insert(shown.mode)));
+        Some(Waiting {
+            held: Some(held),
+            required,
+            passed: 0,
+            waited: None,
+        })
+    }
+
+    /// The data, until the task has ended.
+    pub fn held(&self) -> Option<&H> {
+        self.held.as_ref()
+    }
+
+    /// Goes on waiting where the task last parked.
+    pub fn advance(&mut self, woken: &mut Woken) -> Wait {
+        let mut passed = self.passed;
+        let mut commutes = false;
+        self.each(|at, shown, required| {
+            commutes |= shown.mode == Mode::Commute;
+            if at == passed && shown.versions.have_finished(required) {
+                passed += 1;
+            }
+        });
+        self.passed = passed;
+        if passed < self.required.len() {
+            return Wait::Version(passed);
+        }
+        match commutes {
+            true => self.begin_commuting(woken),
+            false => Wait::Over,
+        }
+    }
+
+    /// Takes the rights to commute: all or none, for a task that held some while it waited for others
+    /// could close a circle of waits.
+    fn begin_commuting(&mut self, woken: &mut Woken) -> Wait {
+        let mut missing = None;
+        self.each(|at, shown, _| {
+            let asks = missing.is_none() && shown.mode == Mode::Commute;
+            if asks && !shown.versions.try_begin_commuting() {
+                missing = Some(at);
+            }
+        });
+        let waited = self.waited.take();
+        let Some(missing) = missing else {
+            return Wait::Over;
+        };
+        self.each(|at, shown, _| {
+            if at < missing && shown.mode == Mode::Commute {
+                shown.versions.end_commuting(woken);
+            } else if at > missing && waited == Some(at) {
+                shown.versions.pass_on(woken);
+            }
+        });
+        self.waited = Some(missing);
+        Wait::Commuting(missing)
+    }
+
+    /// Parks at the access that [`advance`](Self::advance) named; false if the task may go on.
+    pub fn park(&self, wait: Wait, word: Word) -> bool {
+        let mut parked = false;
+        self.each(|at, shown, required| match wait {
+            Wait::Version(here) if here == at => parked = shown.versions.park(required, word),
+            Wait::Commuting(here) if here == at => parked = shown.versions.wait_to_commute(word),
+            _ => {}
+        });
+        parked
+    }
+
+    /// Whether a task that this one depends on has failed.
+    pub fn is_spoilt(&self) -> bool {
+        let mut spoilt = false;
+        self.each(|_, shown, required| spoilt |= shown.versions.is_spoilt(required));
+        spoilt
+    }
+
+    /// Tells on which NUMA nodes the data lie, as far as that is known, and how many bytes they have.
+    pub fn pieces(&self, tell: &mut dyn FnMut(usize, u64)) {
+        self.each(|_, shown, _| {
+            if let Some((node, bytes)) = shown.lying.lies() {
+                tell(node, bytes);
+            }
+        });
+    }
+
+    /// Counts the accesses as finished and drops the data; returns the tasks that this wakes.
+    pub fn finish(&mut self, failed: bool, woken: &mut Woken) {
+        self.each(|_, shown, required| {
+            let Shown { versions, mode, .. } = shown;
+            if mode == Mode::Commute {
+                versions.end_commuting(woken);
+            }
+            versions.finish(required, failed && mode != Mode::Read, woken);
+        });
+        self.held = None;
+    }
+
+    /// Calls with each access, its number and what it requires.
+    #[inline(always)]
+    fn each(&self, mut show: impl FnMut(usize, Shown<'_>, u64)) {
+        let Some(held) = &self.held else { return };
+        let mut at = 0;
+        held.each(&mut |shown| {
+            show(at, shown, self.required[at]);
+            at += 1;
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::cell::Cell;
+    use super::super::kept::{Commute, Kept};
+    use super::*;
+
+    /// A task that was woken because it may commute, and then waits elsewhere, wakes the next one in
+    /// its place: nobody else would.
+    #[test]
+    fn a_right_to_commute_that_is_not_taken_is_passed_on() {
+        let (a, b) = (Cell::new(0), Cell::new(0));
+        let of = |cell| Kept::<i32, Commute>::new(cell);
+        let mut both = Waiting::insert((of(&a), of(&b))).unwrap();
+        let mut one = Waiting::insert(of(&b)).unwrap();
+        fn waits<H: Held>(task: &mut Waiting<H>, word: Word) -> (bool, Vec<Word>) {
+            let mut woken = Woken::new();
+            let wait = task.begin_commuting(&mut woken);
+            let waits = match wait {
+                Wait::Commuting(at) => {
+                    let mut waits = false;
+                    task.each(|other, shown, _| {
+                        if other == at {
+                            waits = shown.versions.wait_to_commute(word);
+                        }
+                    });
+                    waits
+                }
+                _ => false,
+            };
+            (waits, woken.to_vec())
+        }
+        assert!(b.versions.try_begin_commuting(), "somebody is at b");
+        assert_eq!(waits(&mut both, 1), (true, vec![]));
+        assert_eq!(waits(&mut one, 2), (true, vec![]));
+        assert!(a.versions.try_begin_commuting(), "and now at a");
+        let mut woken = Woken::new();
+        b.versions.end_commuting(&mut woken);
+        assert_eq!(woken.to_vec(), [1], "who waited longest at b");
+        assert_eq!(
+            waits(&mut both, 1),
+            (true, vec![2]),
+            "it waits at a: the next one at b may"
+        );
+        assert_eq!(waits(&mut one, 2), (false, vec![]));
+    }
+}
