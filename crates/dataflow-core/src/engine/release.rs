@@ -78,51 +78,58 @@ impl<S: TaskSpace> Successors<S> for Released<'_, '_, '_, S> {
 impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
-        let mut slots = std::mem::take(&mut self.seat.hand.slots);
-        // Lent to the visitor, not part of it: moving it out would copy half a kilobyte.
-        let mut list = List::<S>::new();
+        // Lent to the visitor, not part of it: moving them out would copy half a kilobyte.
+        let (mut list, mut leaving) = (List::<S>::new(), Leaving::new());
         let mut edges = Edges {
             run: self.run,
             source: self.source,
-            slots: &slots,
+            slots: &self.seat.hand.slots,
             list: &mut list,
-            leaving: Leaving::new(),
+            leaving: &mut leaving,
             fault: None,
             nothing: None,
             back: 0,
         };
         self.run.space.successors(self.source, &mut edges);
-        let Edges {
-            leaving,
-            fault,
-            nothing,
-            back,
-            ..
-        } = edges;
+        let (fault, nothing, back) = (edges.fault, edges.nothing, edges.back);
         self.seat.hand.homes.lent -= back;
         if let Some((kind, text)) = fault {
             return self.run.fail(kind, Some(self.source), text);
         }
         let leave = leaving.iter().map(|edge| usize::from(edge.1));
         let stay = list.iter().map(|edge| edge.0);
-        if !self.are_there(stay.chain(leave), nothing, (flows, &slots)) {
+        if !self.are_there(stay.chain(leave), nothing, flows) {
             return;
         }
         if !leaving.is_empty() {
-            let track = self.seat.track.as_deref_mut();
-            (self.run).post((self.source, self.poisoned), leaving, &slots, track);
+            let (slots, track) = (&self.seat.hand.slots, self.seat.track.as_deref_mut());
+            (self.run).post((self.source, self.poisoned), leaving, slots, track);
         }
-        let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, flows.len());
+        self.deliver_all(&list, flows.len());
+    }
+
+    /// Delivers what the edges that stay carry: the last one of a flow gets the task's own reference.
+    #[inline(always)]
+    fn deliver_all(&mut self, list: &List<S>, n_flows: usize) {
+        let (mut few, mut many) = ([0; FEW], Vec::new());
+        let uses = match few.get_mut(..n_flows) {
+            Some(uses) => uses,
+            None => {
+                many.resize(n_flows, 0u32);
+                &mut many[..]
+            }
+        };
         list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
-        for (slot, _) in slots.iter_mut().zip(&uses).filter(|(_, uses)| **uses == 0) {
+        let slots = self.seat.hand.slots.iter_mut();
+        for (slot, _) in slots.zip(&*uses).filter(|(_, uses)| **uses == 0) {
             *slot = None;
         }
-        for &(flow, target, target_flow) in &list {
+        for &(flow, target, target_flow) in list {
             uses[flow] -= 1;
-            let datum = if uses[flow] == 0 {
-                slots[flow].take()
-            } else {
-                slots[flow].clone()
+            let slot = &mut self.seat.hand.slots[flow];
+            let datum = match uses[flow] {
+                0 => slot.take(),
+                _ => slot.clone(),
             };
             self.deliver(flow, target, target_flow, datum);
         }
@@ -135,8 +142,9 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         &self,
         used: impl Iterator<Item = usize>,
         nothing: Option<usize>,
-        (flows, slots): (&[Flow], &Slots<S::Datum>),
+        flows: &[Flow],
     ) -> bool {
+        let slots = &self.seat.hand.slots;
         let holds = |flow: usize, described: &Flow| {
             slots[flow].is_some() || described.mode == Mode::Order || self.poisoned
         };
@@ -227,6 +235,9 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     }
 }
 
+/// Flows whose uses are counted without memory of their own.
+const FEW: usize = 8;
+
 /// Edges that stay on the rank: flow, task, its flow.
 type List<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); 16]>;
 
@@ -236,7 +247,7 @@ struct Edges<'s, 'a, S: TaskSpace> {
     source: S::Task,
     slots: &'s Slots<S::Datum>,
     list: &'s mut List<S>,
-    leaving: Leaving,
+    leaving: &'s mut Leaving,
     fault: Option<(Kind, String)>,
     /// How many slots got back what the run had taken from there.
     back: i64,
@@ -249,8 +260,7 @@ impl<S: TaskSpace> Successors<S> for Edges<'_, '_, S> {
         if self.run.space.rank(target) == self.run.rank {
             self.list.push((flow, target, target_flow));
         } else {
-            self.run
-                .leaves((self.source, flow), target, &mut self.leaving);
+            self.run.leaves((self.source, flow), target, self.leaving);
         }
     }
 

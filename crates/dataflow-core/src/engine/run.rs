@@ -29,14 +29,15 @@ pub(super) struct Hand<S: TaskSpace> {
     pub task: Option<S::Task>,
     /// Roots that were pulled and not started yet, the next one last.
     pub roots: Chunk<S::Task>,
-    /// Data of the task that runs.
-    pub slots: Slots<S::Datum>,
+    /// Data of the task that runs. This and the next two change places, which moves no data: a
+    /// processor waits before it moves at a time what was written in pieces a moment ago.
+    pub slots: Box<Slots<S::Datum>>,
     /// Data of the best successor so far.
-    pub best: Slots<S::Datum>,
+    pub best: Box<Slots<S::Datum>>,
     /// Where they lie, if the lane is told.
     pub best_hint: Hint,
     /// Data of the successor that is looked at.
-    pub next: Slots<S::Datum>,
+    pub next: Box<Slots<S::Datum>>,
     /// Edges without data that leave the rank, of the task that runs.
     pub leaving: Leaving,
     /// The task that was begun and not ended, if it comes in pieces, and how its body failed.
@@ -78,10 +79,10 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         Hand {
             task: None,
             roots: SmallVec::new(),
-            slots: Slots::new(),
-            best: Slots::new(),
+            slots: Box::default(),
+            best: Box::default(),
             best_hint: Hint::None,
-            next: Slots::new(),
+            next: Box::default(),
             leaving: Leaving::new(),
             begun: None,
             looked: false,
@@ -338,7 +339,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         flows: &[Flow],
         seat: &mut At<'_, S>,
     ) -> Option<()> {
-        for (flow, slot) in flows.iter().zip(&mut seat.hand.slots) {
+        for (flow, slot) in flows.iter().zip(&mut *seat.hand.slots) {
             match (flow.mode, slot) {
                 (Mode::Update, Some(version)) if !poisoned => {
                     let copied = version.make_sole();

@@ -15,8 +15,13 @@ pub(crate) type Slots<D> = SmallVec<[Option<Version<D>>; INLINE]>;
 /// Puts a datum in its place.
 #[inline]
 pub(crate) fn set<D: Datum>(slots: &mut Slots<D>, flow: usize, datum: Option<Version<D>>) {
-    if slots.len() <= flow {
-        slots.resize_with(flow + 1, || None);
+    match slots.get_mut(flow) {
+        Some(slot) => *slot = datum,
+        None => {
+            while slots.len() < flow {
+                slots.push(None);
+            }
+            slots.push(datum);
+        }
     }
-    slots[flow] = datum;
 }
