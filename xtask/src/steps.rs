@@ -86,20 +86,19 @@ impl Steps {
         self.done.extend(done.into_iter().flatten());
     }
 
-    /// Runs steps, each in its turn, and others beside them, which give way; what they print is mixed.
-    pub fn before_others(&mut self, first: Vec<Step<'_>>, others: Vec<Step<'_>>) {
-        let row = |steps: Vec<Step<'_>>| -> Vec<Done> {
-            let steps = steps.into_iter();
-            steps.map(|(name, step)| timed(name, step)).collect()
-        };
-        let (first, others) = thread::scope(|scope| {
+    /// Runs steps, and others beside them, which give way; what they print is mixed.
+    pub fn before_others(&mut self, first: impl FnOnce(&mut Self), others: Vec<Step<'_>>) {
+        let others = thread::scope(|scope| {
             let others = scope.spawn(|| {
                 give_way();
-                row(others)
+                let others = others.into_iter();
+                others
+                    .map(|(name, step)| timed(name, step))
+                    .collect::<Vec<_>>()
             });
-            (row(first), others.join())
+            first(self);
+            others.join()
         });
-        self.done.extend(first);
         match others {
             Ok(others) => self.done.extend(others),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -330,8 +329,14 @@ mod tests {
             };
             (name.into(), Box::new(step))
         };
-        let passed = |name: &str| -> Step<'_> { (name.into(), Box::new(|| Outcome::Passed)) };
-        steps.before_others(vec![step("a"), passed("b")], vec![step("c"), passed("d")]);
+        let others = vec![step("c"), step("d")];
+        let first = |steps: &mut Steps| {
+            for name in ["a", "b"] {
+                let (name, step) = step(name);
+                steps.step(&name, step);
+            }
+        };
+        steps.before_others(first, others);
         let told: Vec<&str> = steps.done.iter().map(|(name, ..)| &**name).collect();
         assert_eq!(told, ["a", "b", "c", "d"]);
     }

@@ -54,6 +54,12 @@ const BARE: &[&str] = &[
     "workers",
 ];
 
+/// Without features little is computed: half a minute less of building.
+const UNHURRIED: &[&str] = &[
+    "--config",
+    "profile.test.package.dataflow-linalg.opt-level=0",
+];
+
 /// Beside unit tests, what the inner loop runs: the house rules, the engine from outside, and what people
 /// call. The others start processes and wait for them.
 const QUICK: &[&str] = &[
@@ -91,36 +97,33 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::FAILURE;
     }
     steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));
-    release::smoke(&mut steps);
-    // The tests of the topology run examples that are built here.
-    steps.step("examples, default features", smoke::plain);
-    steps.step("tests, default features", || {
-        told::tests(&mut test(options, BARE))
-    });
-    let whole = [WORKSPACE, FULL].concat();
-    let build = [&*whole, &["--no-run"]].concat();
-    steps.command("tests, all features: build", &mut test(options, &build));
-    steps.before_others(
-        vec![
-            step("tests, all features", || {
-                told::tests(&mut test(options, &whole))
-            }),
-            step("examples, all features", || smoke::all(FULL)),
-        ],
-        beside_tests(),
-    );
-    repeat::smoke(&mut steps);
-    numa_vm::smoke(&mut steps);
+    steps.before_others(|steps| builds_and_runs(steps, options), looks());
     collections(&mut steps, options);
     steps.close()
 }
 
-fn step<'s>(name: &str, step: impl FnOnce() -> Outcome + Send + 's) -> Step<'s> {
-    (name.into(), Box::new(step))
+fn builds_and_runs(steps: &mut Steps, options: &Options) {
+    release::smoke(steps);
+    // The tests of the topology run examples that are built here.
+    steps.step("examples, default features", || smoke::plain(UNHURRIED));
+    let bare = [BARE, UNHURRIED].concat();
+    steps.step("tests, default features", || {
+        told::tests(&mut test(options, &bare))
+    });
+    let whole = [WORKSPACE, FULL].concat();
+    let build = [&*whole, &["--no-run"]].concat();
+    steps.command("tests, all features: build", &mut test(options, &build));
+    steps.step("tests, all features", || {
+        told::tests(&mut test(options, &whole))
+    });
+    steps.step("examples, all features", || smoke::all(FULL));
+    repeat::smoke(steps);
+    numa_vm::smoke(steps);
 }
 
-/// What is looked at while tests run: half of their time they wait for processes that they started.
-fn beside_tests() -> Vec<Step<'static>> {
+/// What only looks, and small runs of other compilers: it fills the time in which builds link and tests
+/// wait for processes that they started.
+fn looks() -> Vec<Step<'static>> {
     let all = [&["--all-targets"], FULL].concat();
     let mut documentation = steps::cargo(&["doc", "--no-deps", "--workspace"]);
     documentation.env("RUSTDOCFLAGS", "-D warnings");
@@ -129,11 +132,11 @@ fn beside_tests() -> Vec<Step<'static>> {
         ("clippy, default features", clippy(LINTED_BARE)),
         ("documentation", documentation),
     ];
-    let mut beside = wide::smoke();
-    for (name, mut look) in looks {
-        beside.push(step(name, move || steps::status(&mut look)));
-    }
-    beside
+    let mut all = wide::smoke();
+    all.extend(looks.map(|(name, mut look)| -> Step<'static> {
+        (name.into(), Box::new(move || steps::status(&mut look)))
+    }));
+    all
 }
 
 /// Seconds instead of minutes: what one runs after every change.
