@@ -282,7 +282,7 @@ mod tests {
     fn the_questions_are_proved_for_1_to_4_ranks() {
         for n_ranks in 1..=4 {
             let clocks = Clocks::new(&vec![""; n_ranks]);
-            verify(&clocks, n_ranks as u32).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
+            verify(&clocks, n_ranks).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
         }
     }
 

@@ -167,8 +167,7 @@ mod tests {
         for n_ranks in 1..=5 {
             let [all, first] = [Gather::new, Gather::on_first].map(|new| new(vec![], n_ranks));
             for gather in [all, first] {
-                verify(&gather, n_ranks as u32)
-                    .unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
+                verify(&gather, n_ranks).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
             }
         }
     }

@@ -125,7 +125,7 @@ fn both_ends_of_every_edge_agree_on_1_to_4_ranks() {
     for graph in graphs().filter(|graph| graph.steps < 30) {
         for n_ranks in 1..=4 {
             let space = TaskBench::new(graph, n_ranks, 16, EMPTY);
-            if let Err(fault) = verify(&space, n_ranks as u32) {
+            if let Err(fault) = verify(&space, n_ranks) {
                 panic!("{graph:?} on {n_ranks} ranks: {fault}");
             }
             proved += 1;

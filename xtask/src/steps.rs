@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,23 +38,16 @@ impl Outcome {
 }
 
 /// The steps that have been run, in order.
+#[derive(Default)]
 pub struct Steps {
     done: Vec<Done>,
-    begun: Instant,
 }
 
 /// A step that has been run, how it ended and how long it took.
 type Done = (String, Outcome, Duration);
 
-/// A step that may run beside others, and its name.
-pub type Step<'s> = (String, Box<dyn FnOnce() -> Outcome + Send + 's>);
-
-impl Default for Steps {
-    fn default() -> Self {
-        let (done, begun) = (Vec::new(), Instant::now());
-        Steps { done, begun }
-    }
-}
+/// A step that may run beside others.
+pub type Step = Box<dyn FnOnce() -> Outcome + Send>;
 
 impl Steps {
     /// Runs one step and remembers how it ended and how long it took.
@@ -63,7 +56,7 @@ impl Steps {
     }
 
     /// Runs steps, as many at a time as there are cores; what they print is mixed.
-    pub fn side_by_side(&mut self, steps: Vec<Step<'_>>) {
+    pub fn side_by_side(&mut self, steps: Vec<(String, Step)>) {
         let n_at_once = thread::available_parallelism().map_or(1, usize::from);
         let mut done: Vec<Option<Done>> = steps.iter().map(|_| None).collect();
         let waiting = Mutex::new(done.iter_mut().zip(steps));
@@ -84,25 +77,6 @@ impl Steps {
         });
         drop(waiting);
         self.done.extend(done.into_iter().flatten());
-    }
-
-    /// Runs steps, and others beside them, which give way; what they print is mixed.
-    pub fn before_others(&mut self, first: impl FnOnce(&mut Self), others: Vec<Step<'_>>) {
-        let others = thread::scope(|scope| {
-            let others = scope.spawn(|| {
-                give_way();
-                let others = others.into_iter();
-                others
-                    .map(|(name, step)| timed(name, step))
-                    .collect::<Vec<_>>()
-            });
-            first(self);
-            others.join()
-        });
-        match others {
-            Ok(others) => self.done.extend(others),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
     }
 
     /// A step without which the others make no sense: its fault goes back to the caller.
@@ -160,6 +134,7 @@ fn timed(name: String, step: impl FnOnce() -> Outcome) -> Done {
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        let mut all = Duration::ZERO;
         for (name, outcome, time) in &self.done {
             let word = match outcome {
                 Outcome::Passed => {
@@ -176,8 +151,9 @@ impl fmt::Display for Steps {
                 }
             };
             writeln!(f, "{:>8.1} s  {word:<7}  {name}", time.as_secs_f64())?;
+            all += *time;
         }
-        writeln!(f, "{:>8.1} s  in all", self.begun.elapsed().as_secs_f64())?;
+        writeln!(f, "{:>8.1} s  in all", all.as_secs_f64())?;
         for (name, outcome, _) in &self.done {
             match outcome {
                 Outcome::Passed => {}
@@ -200,19 +176,6 @@ pub fn status(command: &mut Command) -> Outcome {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) => Outcome::failed(format!("`{}` ended with {status}", shown(command))),
         Err(fault) => Outcome::failed(format!("`{}` did not start: {fault}", shown(command))),
-    }
-}
-
-/// What this thread starts from now on gets the time of processors that others leave; where that
-/// cannot be asked for, it gets its share.
-fn give_way() {
-    let Ok(thread) = std::fs::read_link("/proc/thread-self") else {
-        return;
-    };
-    if let Some(number) = thread.file_name() {
-        let mut renice = Command::new("renice");
-        renice.args(["-n", "19", "-p"]).arg(number);
-        renice.stdout(Stdio::null()).status().ok();
     }
 }
 
@@ -267,7 +230,6 @@ pub fn target_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Barrier;
 
     #[test]
     fn every_step_runs_and_the_last_line_counts_them() {
@@ -303,13 +265,13 @@ mod tests {
             _ => Outcome::Skipped("no such tool".into()),
         });
         let outcomes: Vec<Outcome> = outcomes.collect();
-        let of = |(i, outcome): (usize, &Outcome)| -> Step<'_> {
+        let of = |(i, outcome): (usize, &Outcome)| {
             let outcome = outcome.clone();
-            let step = move || {
+            let step: Step = Box::new(move || {
                 thread::sleep(Duration::from_millis(9 - i as u64));
                 outcome
-            };
-            (format!("step {i}"), Box::new(step) as Box<_>)
+            });
+            (format!("step {i}"), step)
         };
         steps.side_by_side(outcomes.iter().enumerate().map(of).collect());
         let told = steps.done.iter().enumerate();
@@ -317,28 +279,6 @@ mod tests {
             *name == format!("step {i}") && *outcome == outcomes[*i]
         });
         assert_eq!(right.count(), 9, "{steps}");
-    }
-
-    #[test]
-    fn steps_run_beside_others_and_are_told_before_them() {
-        let (mut steps, both) = (Steps::default(), Barrier::new(2));
-        let step = |name: &str| -> Step<'_> {
-            let step = || {
-                both.wait();
-                Outcome::Passed
-            };
-            (name.into(), Box::new(step))
-        };
-        let others = vec![step("c"), step("d")];
-        let first = |steps: &mut Steps| {
-            for name in ["a", "b"] {
-                let (name, step) = step(name);
-                steps.step(&name, step);
-            }
-        };
-        steps.before_others(first, others);
-        let told: Vec<&str> = steps.done.iter().map(|(name, ..)| &**name).collect();
-        assert_eq!(told, ["a", "b", "c", "d"]);
     }
 
     #[test]

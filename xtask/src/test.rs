@@ -2,13 +2,13 @@
 //!
 //! # Law
 //! Nothing is assumed of the machine but Rust: what a feature needs is installed or named first.
-//! All steps run, whatever fails before them. What only looks runs beside tests, and gives way to them.
+//! All steps run, whatever fails before them.
 //!
 //! # Elsewhere
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone: [`release`].
 //! Loom and Miri: [`wide`].
 
-use crate::steps::{self, Outcome, Step, Steps};
+use crate::steps::{self, Outcome, Steps};
 use crate::{numa_vm, packages, release, repeat, smoke, told, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -54,12 +54,6 @@ const BARE: &[&str] = &[
     "workers",
 ];
 
-/// Without features little is computed: half a minute less of building.
-const UNHURRIED: &[&str] = &[
-    "--config",
-    "profile.test.package.dataflow-linalg.opt-level=0",
-];
-
 /// Beside unit tests, what the inner loop runs: the house rules, the engine from outside, and what people
 /// call. The others start processes and wait for them.
 const QUICK: &[&str] = &[
@@ -97,46 +91,29 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::FAILURE;
     }
     steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));
-    steps.before_others(|steps| builds_and_runs(steps, options), looks());
-    collections(&mut steps, options);
-    steps.close()
-}
-
-fn builds_and_runs(steps: &mut Steps, options: &Options) {
-    release::smoke(steps);
+    steps.command("clippy, default features", &mut clippy(LINTED_BARE));
+    let all = [&["--all-targets"], FULL].concat();
+    steps.command("clippy, all features", &mut clippy(&all));
+    let doc = &["doc", "--no-deps", "--workspace"];
+    steps.command(
+        "documentation",
+        steps::cargo(doc).env("RUSTDOCFLAGS", "-D warnings"),
+    );
+    release::smoke(&mut steps);
     // The tests of the topology run examples that are built here.
-    steps.step("examples, default features", || smoke::plain(UNHURRIED));
-    let bare = [BARE, UNHURRIED].concat();
+    steps.step("examples, default features", smoke::plain);
     steps.step("tests, default features", || {
-        told::tests(&mut test(options, &bare))
+        told::tests(&mut test(options, BARE))
     });
-    let whole = [WORKSPACE, FULL].concat();
-    let build = [&*whole, &["--no-run"]].concat();
-    steps.command("tests, all features: build", &mut test(options, &build));
     steps.step("tests, all features", || {
-        told::tests(&mut test(options, &whole))
+        told::tests(&mut test(options, &[WORKSPACE, FULL].concat()))
     });
     steps.step("examples, all features", || smoke::all(FULL));
-    repeat::smoke(steps);
-    numa_vm::smoke(steps);
-}
-
-/// What only looks, and small runs of other compilers: it fills the time in which builds link and tests
-/// wait for processes that they started.
-fn looks() -> Vec<Step<'static>> {
-    let all = [&["--all-targets"], FULL].concat();
-    let mut documentation = steps::cargo(&["doc", "--no-deps", "--workspace"]);
-    documentation.env("RUSTDOCFLAGS", "-D warnings");
-    let looks = [
-        ("clippy, all features", clippy(&all)),
-        ("clippy, default features", clippy(LINTED_BARE)),
-        ("documentation", documentation),
-    ];
-    let mut all = wide::smoke();
-    all.extend(looks.map(|(name, mut look)| -> Step<'static> {
-        (name.into(), Box::new(move || steps::status(&mut look)))
-    }));
-    all
+    repeat::smoke(&mut steps);
+    numa_vm::smoke(&mut steps);
+    wide::smoke(&mut steps);
+    collections(&mut steps, options);
+    steps.close()
 }
 
 /// Seconds instead of minutes: what one runs after every change.

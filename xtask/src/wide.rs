@@ -22,11 +22,13 @@ pub fn command(name: &str, look: impl FnOnce(&mut Steps)) -> ExitCode {
     steps.close()
 }
 
-/// The share of `cargo xtask test`: all models, and the core's data under Miri; everything takes Miri
-/// the better part of an hour.
-pub fn smoke() -> Vec<Step<'static>> {
-    let data = under_miri("data", "", &["--lib", "data::"]);
-    vec![models(None), data]
+/// The share of `cargo xtask test`: all models, and beside them the core's data under Miri, which is one
+/// thread; everything takes Miri the better part of an hour.
+pub fn smoke(steps: &mut Steps) {
+    steps.side_by_side(vec![
+        models(None),
+        under_miri("data", "", &["--lib", "data::"]),
+    ]);
 }
 
 /// Every interleaving of the models whose names contain `loom` (or the filter).
@@ -35,7 +37,7 @@ pub fn loom(steps: &mut Steps, filter: Option<String>) {
     steps.step(&name, models);
 }
 
-fn models(filter: Option<String>) -> Step<'static> {
+fn models(filter: Option<String>) -> (String, Step) {
     let filter = filter.unwrap_or_else(|| "loom".into());
     let selected = [
         "-p",
@@ -121,7 +123,7 @@ fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
 }
 
 /// One call of Miri, timed by itself.
-fn under_miri(name: &str, flags: &str, selected: &[&str]) -> Step<'static> {
+fn under_miri(name: &str, flags: &str, selected: &[&str]) -> (String, Step) {
     let mut cargo = nightly(&["cargo", "miri", "test", "-p", "dataflow-core"]);
     // Tests read the clock and the environment; few random inputs must do.
     let flags = format!("-Zmiri-disable-isolation {flags}");

@@ -194,7 +194,7 @@ fn recorded<'env>(
     store: &'env Store<Number>,
 ) -> Recorded<'env, Number> {
     let recorded = record("random", n_ranks, |r| insert(program, r, store)).unwrap();
-    verify(&recorded, n_ranks as u32).unwrap_or_else(|fault| panic!("{fault}"));
+    verify(&recorded, n_ranks).unwrap_or_else(|fault| panic!("{fault}"));
     recorded
 }
 

@@ -54,6 +54,24 @@ fn every_mutant_is_found<S: Specimen>(
 }
 
 #[test]
+fn ranks_are_counted_in_integers_of_any_type_and_are_one_at_least() {
+    let space = Cholesky::new(3, (2, 2));
+    assert_eq!(
+        (verify(&space, 4usize), verify(&space, 4u64)),
+        (Ok(()), Ok(()))
+    );
+    let none = [
+        verify(&space, 0),
+        verify(&space, -1),
+        verify(&space, u64::MAX),
+    ];
+    for refused in none {
+        let text = refused.unwrap_err().to_string();
+        assert_eq!(text, "a space is verified on 1 to 4294967295 ranks");
+    }
+}
+
+#[test]
 fn what_is_found_is_handed_on_as_the_error_of_a_run() {
     fn proved_and_run<S: TaskSpace>(space: &S) -> Result<(), Error> {
         verify(space, 1)?;

@@ -40,7 +40,7 @@ pub(super) fn fault<T>(text: String) -> Result<T, Fault> {
     Err(Fault { text })
 }
 
-/// Checks a space on `n_ranks` ranks.
+/// Checks a space on so many ranks, an integer of any type.
 ///
 /// It proves that every task is listed once, on its rank; that no two tasks share a name or an index;
 /// that every input names an output that names it back, and the reverse; that both ends agree on the
@@ -49,12 +49,15 @@ pub(super) fn fault<T>(text: String) -> Result<T, Fault> {
 /// that `roots` and `count` are right; and that there is no cycle.
 ///
 /// # Errors
-/// The first contradiction found.
+/// The first contradiction found; or that there are no ranks, or more than can be named.
 ///
 /// # Examples
 /// See the [crate's](crate) example.
-pub fn verify<S: TaskSpace>(space: &S, n_ranks: u32) -> Result<(), Fault> {
-    read(space, n_ranks)?.check()
+pub fn verify<S: TaskSpace>(space: &S, n_ranks: impl TryInto<u32>) -> Result<(), Fault> {
+    match n_ranks.try_into() {
+        Ok(n_ranks) if n_ranks > 0 => read(space, n_ranks)?.check(),
+        _ => fault(format!("a space is verified on 1 to {} ranks", u32::MAX)),
+    }
 }
 
 /// The text for a task that is listed on a rank where it is not placed; a stalled run uses it too.
