@@ -496,6 +496,27 @@ fn the_readme_lists_every_example() {
     });
 }
 
+/// `cargo bench` runs all benches, and ends with the first that fails.
+#[test]
+fn no_bench_must_be_told_what_to_do() {
+    judge(|tree| {
+        let benches = tree.texts("rs").filter(|(file, _)| {
+            let folder = file.rsplit_once('/').map(|(folder, _)| folder);
+            folder.is_some_and(|folder| folder.ends_with("benches"))
+        });
+        let mut offenders = Vec::new();
+        for (file, text) in benches {
+            for (at, pair) in text.lines().collect::<Vec<_>>().windows(2).enumerate() {
+                if pair[0].contains("#[command(subcommand)]") && !pair[1].contains("Option<") {
+                    let line = at + 2;
+                    offenders.push(format!("{file}:{line}: a command that must be given"));
+                }
+            }
+        }
+        offenders
+    });
+}
+
 #[test]
 fn every_published_crate_carries_both_licences() {
     judge(|tree| {
