@@ -90,8 +90,8 @@ fn split<'a, T: Scalar>(mut panel: MatMut<'_, T>, r: &'a mut [T]) -> MatRef<'a, 
         let from = contiguous(&mut panel, j);
         let (top, below) = column.split_at_mut(j + 1);
         top.copy_from_slice(&from[..=j]);
-        below.fill(T::zero());
-        from[..j].fill(T::zero());
+        bytemuck::fill_zeroes(below);
+        bytemuck::fill_zeroes(&mut from[..j]);
         from[j] = T::one();
     }
     MatRef::from_column_major_slice(r, width, width)

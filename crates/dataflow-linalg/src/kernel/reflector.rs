@@ -73,8 +73,8 @@ pub(super) fn reflect<T: Scalar>(
         Side::Right => (others, k),
     };
     let (w, x) = work[..2 * k * others].split_at_mut(k * others);
-    w.fill(T::zero());
-    x.fill(T::zero());
+    bytemuck::fill_zeroes(w);
+    bytemuck::fill_zeroes(x);
     let mut w = MatMut::from_column_major_slice_mut(w, rows, cols);
     let mut x = MatMut::from_column_major_slice_mut(x, rows, cols);
     let plain = Op::NoTranspose;
@@ -112,8 +112,10 @@ fn subtract<T: Scalar>(a: MatRef<'_, T>, mut c: MatMut<'_, T>) {
         let (from, to) = (a.col(j), c.rb_mut().col_mut(j));
         match (from.try_as_col_major(), to.try_as_col_major_mut()) {
             (Some(from), Some(to)) => {
-                let pairs = to.as_slice_mut().iter_mut().zip(from.as_slice());
-                pairs.for_each(|(to, from)| *to -= *from);
+                // By index: of a zip, columns that are short would be a call each.
+                let (from, to) = (from.as_slice(), to.as_slice_mut());
+                let from = &from[..to.len()];
+                (0..to.len()).for_each(|i| to[i] -= from[i]);
             }
             _ => (0..a.nrows()).for_each(|i| c[(i, j)] -= a[(i, j)]),
         }
@@ -213,8 +215,8 @@ fn join<T: Scalar, const N: usize>(
 ) {
     let (m, n) = (t01.nrows(), t01.ncols());
     let (s, y) = work[..2 * m * n].split_at_mut(m * n);
-    s.fill(T::zero());
-    y.fill(T::zero());
+    bytemuck::fill_zeroes(s);
+    bytemuck::fill_zeroes(y);
     let mut s = MatMut::from_column_major_slice_mut(s, m, n);
     let mut y = MatMut::from_column_major_slice_mut(y, m, n);
     let plain = Op::NoTranspose;

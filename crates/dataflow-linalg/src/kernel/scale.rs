@@ -17,7 +17,7 @@ use crate::scalar::Scalar;
 pub fn scale<T: Scalar>(beta: T, c: &mut Tile<T>) {
     let elements = c.as_mut_slice();
     if beta == T::zero() {
-        elements.fill(T::zero());
+        bytemuck::fill_zeroes(elements);
     } else if beta != T::one() {
         elements.iter_mut().for_each(|element| *element *= beta);
     }

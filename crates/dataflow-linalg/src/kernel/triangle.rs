@@ -153,8 +153,8 @@ fn gather<T: Scalar>(a: &Tile<T>, (triangle, diagonal): (Triangle, Diagonal), to
     a.write_column_major(to, n.max(1));
     for (j, column) in to.chunks_exact_mut(n.max(1)).enumerate() {
         match triangle {
-            Triangle::Lower => column[..j].fill(T::zero()),
-            Triangle::Upper => column[j + 1..].fill(T::zero()),
+            Triangle::Lower => bytemuck::fill_zeroes(&mut column[..j]),
+            Triangle::Upper => bytemuck::fill_zeroes(&mut column[j + 1..]),
         }
         if diagonal == Diagonal::Unit {
             column[j] = T::one();
