@@ -9,33 +9,16 @@
 //! All contestants of a table run in turn, round after round; rates are medians, and those of one table
 //! compare.
 
-#![allow(clippy::duplicate_mod, reason = "each example brings what all share")]
-
-#[path = "../examples/applications/blackscholes.rs"]
-#[allow(dead_code)] // its `main`
-mod blackscholes;
-#[path = "../examples/applications/jacobi3d.rs"]
-#[allow(dead_code)]
-mod jacobi3d;
 #[allow(dead_code)] // rows are kept here, and read elsewhere
 mod kept;
-#[path = "../examples/applications/nas_ft.rs"]
-#[allow(dead_code)]
-mod nas_ft;
 #[path = "applications/prices.rs"]
 mod prices;
 #[path = "applications/shallow_water.rs"]
 mod shallow_race;
-#[path = "../examples/applications/shallow_water.rs"]
-#[allow(dead_code)]
-mod shallow_water;
 #[path = "overhead/statistics.rs"]
 mod statistics;
 #[path = "applications/stencil.rs"]
 mod stencil;
-#[path = "../examples/applications/swaptions.rs"]
-#[allow(dead_code)]
-mod swaptions;
 #[path = "applications/transforms.rs"]
 mod transforms;
 #[path = "applications/turns.rs"]
@@ -107,7 +90,7 @@ fn measure_all(settings: &Settings) -> Outcome {
                 }
             }
             Application::NasFt => {
-                use nas_ft::problem::Class;
+                use applications::nas_ft::problem::Class;
                 let classes: &[Class] = if quick {
                     &[Class::S]
                 } else {

@@ -45,8 +45,6 @@ mod spaces;
 mod sphere;
 #[path = "papers/thyme.rs"]
 mod thyme;
-#[path = "../examples/applications/vector/mod.rs"]
-mod vector;
 #[path = "papers/wide.rs"]
 mod wide;
 #[path = "overlap/world.rs"]

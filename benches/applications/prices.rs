@@ -2,16 +2,16 @@
 //! a scalar loop.
 
 use super::Outcome;
-use super::blackscholes::options::{Contract, Options};
-use super::blackscholes::price::{Batch, Formula, WIDTH};
-use super::blackscholes::space::Pricing;
-use super::blackscholes::vector::Real;
 use super::kept::Row;
-use super::swaptions::contract::{Par, Swaption};
-use super::swaptions::model::{Claim, Model, Sums, simulate};
-use super::swaptions::random::Random;
-use super::swaptions::space::{Simulation, default_chunk};
 use super::turns::{Contestant, loops, tasks, turns};
+use applications::blackscholes::options::{Contract, Options};
+use applications::blackscholes::price::{Batch, Formula, WIDTH};
+use applications::blackscholes::space::Pricing;
+use applications::swaptions::contract::{Par, Swaption};
+use applications::swaptions::model::{Claim, Model, Sums, simulate};
+use applications::swaptions::random::Random;
+use applications::swaptions::space::{Simulation, default_chunk};
+use applications::vector::Real;
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;

@@ -3,16 +3,16 @@
 
 use super::Outcome;
 use super::kept::Row;
-use super::shallow_water::block::{Block, Physics, Stage};
-use super::shallow_water::cases::{Case, Number, State};
-use super::shallow_water::known;
-use super::shallow_water::nodes::{Places, nodes};
-use super::shallow_water::pattern::{Mesh, Pattern};
-use super::shallow_water::prepare;
-use super::shallow_water::sequence::{Data, program};
-use super::shallow_water::space::Steps;
-use super::shallow_water::weights::Stencil;
 use super::turns::{Contestant, loops, tasks, turns};
+use applications::shallow_water::block::{Block, Physics, Stage};
+use applications::shallow_water::cases::{Case, Number, State};
+use applications::shallow_water::known;
+use applications::shallow_water::nodes::{Places, nodes};
+use applications::shallow_water::pattern::{Mesh, Pattern};
+use applications::shallow_water::prepare;
+use applications::shallow_water::sequence::{Data, program};
+use applications::shallow_water::space::Steps;
+use applications::shallow_water::weights::Stencil;
 use dataflow::Runtime;
 use rayon::prelude::*;
 

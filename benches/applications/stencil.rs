@@ -2,13 +2,13 @@
 //! over planes with the same sweep, which waits for all at the end of each.
 
 use super::Outcome;
-use super::jacobi3d::grid::{Counts, Grid};
-use super::jacobi3d::problem::{Name, Problem};
-use super::jacobi3d::space::Jacobi;
-use super::jacobi3d::sweep::{Beside, sweep};
-use super::jacobi3d::{default_blocks, default_depth};
 use super::kept::Row;
 use super::turns::{loops, tasks, turns};
+use applications::jacobi3d::grid::{Counts, Grid};
+use applications::jacobi3d::problem::{Name, Problem};
+use applications::jacobi3d::space::Jacobi;
+use applications::jacobi3d::sweep::{Beside, sweep};
+use applications::jacobi3d::{default_blocks, default_depth};
 use dataflow::Runtime;
 use dataflow::core::port::{Block, Memory};
 use dataflow::core::rank::Rank;

@@ -3,9 +3,9 @@
 
 use super::Outcome;
 use super::kept::Row;
-use super::nas_ft::problem::{Class, Problem};
-use super::nas_ft::space::Transforms;
 use super::turns::{Contestant, loops, turns};
+use applications::nas_ft::problem::{Class, Problem};
+use applications::nas_ft::space::Transforms;
 use dataflow::Runtime;
 use dataflow::linalg::scalar::c64;
 use rayon::prelude::*;

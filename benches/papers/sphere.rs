@@ -2,46 +2,21 @@
 //!
 //! Neighbours are real, weights and states are not there.
 
-#[path = "../../examples/applications/shallow_water/block.rs"]
-#[allow(dead_code)]
-mod block;
-#[path = "../../examples/applications/shallow_water/cases.rs"]
-#[allow(dead_code)]
-mod cases;
-#[path = "../../examples/applications/shallow_water/nodes.rs"]
-#[allow(dead_code)]
-mod nodes;
-#[path = "../../examples/applications/shallow_water/pattern.rs"]
-#[allow(dead_code)]
-mod pattern;
-#[path = "../../examples/applications/shallow_water/prepare.rs"]
-#[allow(dead_code)]
-mod prepare;
-#[path = "../../examples/applications/shallow_water/sequence.rs"]
-#[allow(dead_code)]
-mod sequence;
-#[path = "../../examples/applications/shallow_water/space.rs"]
-#[allow(dead_code)]
-mod space;
-#[path = "../../examples/applications/shallow_water/weights.rs"]
-#[allow(dead_code)]
-mod weights;
-
-use super::vector;
 use super::world::Outcome;
-use block::{Block, Physics};
-use cases::State;
+use applications::shallow_water::block::{Block, Physics};
+use applications::shallow_water::cases::State;
+use applications::shallow_water::nodes::{self, Places};
+use applications::shallow_water::pattern::{Mesh, Pattern};
+use applications::shallow_water::prepare;
+use applications::shallow_water::sequence::{Data, program};
+use applications::shallow_water::space::{HALOS, Rows, Steps, Task};
+use applications::shallow_water::weights::Stencil;
 use common::cli;
 use dataflow::Runtime;
 use dataflow::sequence::record::Recorded;
-use nodes::Places;
-use pattern::{Mesh, Pattern};
-use sequence::{Data, program};
-use space::{HALOS, Rows, Steps, Task};
 use std::sync::Arc;
-use weights::Stencil;
 
-pub use nodes::Places as On;
+pub use applications::shallow_water::nodes::Places as On;
 
 /// Neighbours of a node, itself among them.
 const STENCIL: usize = 31;

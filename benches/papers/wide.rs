@@ -10,7 +10,6 @@ mod swaptions;
 
 use super::machine::Machine;
 use super::sphere::{self, On, Sphere};
-use super::vector;
 use super::world::Outcome;
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;

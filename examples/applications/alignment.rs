@@ -17,12 +17,9 @@
 //! Needleman and Wunsch, J. Mol. Biol. 48 (1970); Gotoh, J. Mol. Biol. 162 (1982); borders kept
 //! and tiles computed again as in Hirschberg's and later methods of little memory.
 
-#[path = "alignment/back.rs"]
-mod back;
-#[path = "alignment/scores.rs"]
-mod scores;
-#[path = "alignment/sequences.rs"]
-mod sequences;
+pub mod back;
+pub mod scores;
+pub mod sequences;
 
 pub use back::Back;
 pub use scores::{Cell, Column, Scores};
@@ -304,7 +301,7 @@ fn part(sequence: &[u8], tile: usize, nb: usize) -> &[u8] {
 
 // ── The example ──────────────────────────────────────────────────────────────────────────────────
 
-/// Also used by the tests.
+/// What it is called, and which flags it honours.
 pub const EXAMPLE: Example = Example {
     name: "alignment",
     about: "Aligns two sequences, optimally and globally, with affine gaps",
@@ -312,7 +309,8 @@ pub const EXAMPLE: Example = Example {
     honours: &["n", "nb", "grid", "input", "seed"],
 };
 
-fn main() -> ExitCode {
+/// The program.
+pub fn main() -> ExitCode {
     cli::run(&EXAMPLE, align)
 }
 

@@ -11,14 +11,11 @@
 //! The benchmark of that name in PARSEC 3.0: Bienia, *Benchmarking modern multiprocessors*, thesis,
 //! Princeton 2011; its use in Matheou, Evripidou, *FREDDO*, 2017, §5 (paper 004).
 
-#[path = "blackscholes/options.rs"]
-pub(crate) mod options;
-#[path = "blackscholes/price.rs"]
-pub(crate) mod price;
-#[path = "blackscholes/space.rs"]
-pub(crate) mod space;
-pub(crate) mod vector;
+pub mod options;
+pub mod price;
+pub mod space;
 
+use crate::vector::Real;
 use common::cli::settings::{Precision, at_least_one};
 use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::Runtime;
@@ -28,10 +25,9 @@ use price::{Formula, exact};
 use space::Pricing;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use vector::Real;
 
-/// Also used by the tests.
-pub(crate) const EXAMPLE: Example = Example {
+/// What it is called, and which flags it honours.
+pub const EXAMPLE: Example = Example {
     name: "blackscholes",
     about: "Prices options by the formula of Black and Scholes",
     runs: true,
@@ -55,7 +51,8 @@ pub struct Own {
     output: Option<PathBuf>,
 }
 
-fn main() -> ExitCode {
+/// The program.
+pub fn main() -> ExitCode {
     cli::run(&EXAMPLE, blackscholes)
 }
 

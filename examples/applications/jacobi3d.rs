@@ -16,16 +16,11 @@
 //! Blocks and ranks: [`grid`]. The graph: [`space`]. What a task computes: [`sweep`]. A picture:
 //! [`slices`]. The experiment of the source: [`variant`].
 
-#[path = "jacobi3d/grid.rs"]
-pub(crate) mod grid;
-#[path = "jacobi3d/problem.rs"]
-pub(crate) mod problem;
-#[path = "jacobi3d/slices.rs"]
-pub(crate) mod slices;
-#[path = "jacobi3d/space.rs"]
-pub(crate) mod space;
-#[path = "jacobi3d/sweep.rs"]
-pub(crate) mod sweep;
+pub mod grid;
+pub mod problem;
+pub mod slices;
+pub mod space;
+pub mod sweep;
 
 use common::cli::counts::is_counts_only;
 use common::cli::settings::at_least_one;
@@ -42,7 +37,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use sweep::{Block, Part};
 
-pub(crate) const EXAMPLE: Example = Example {
+pub const EXAMPLE: Example = Example {
     name: "jacobi3d",
     about: "Solves Poisson's equation on a cube by Jacobi's iteration",
     runs: true,
@@ -111,11 +106,12 @@ pub fn default_depth(n: usize, blocks: Counts, workers: usize) -> u32 {
     layers.saturating_sub(1 + workers).clamp(1, 64) as u32
 }
 
-fn main() -> ExitCode {
+/// The program.
+pub fn main() -> ExitCode {
     cli::run(&EXAMPLE, solve)
 }
 
-/// The whole example; also used by the tests.
+/// The whole example.
 pub fn solve(
     settings: &Settings<Own>,
     runtime: &Runtime,

@@ -15,12 +15,9 @@
 //! # Elsewhere
 //! The graph: [`space`]. Checksums to compare with: [`published`]. The experiment: [`variant`].
 
-#[path = "nas_ft/problem.rs"]
-pub(crate) mod problem;
-#[path = "nas_ft/published.rs"]
-pub(crate) mod published;
-#[path = "nas_ft/space.rs"]
-pub(crate) mod space;
+pub mod problem;
+pub mod published;
+pub mod space;
 
 use common::cli::counts::is_counts_only;
 use common::cli::settings::{Grid, Variant, at_least_one};
@@ -34,7 +31,7 @@ use serde_json::json;
 use space::Transforms;
 use std::process::ExitCode;
 
-pub(crate) const EXAMPLE: Example = Example {
+pub const EXAMPLE: Example = Example {
     name: "nas_ft",
     about: "Solves a differential equation by Fourier transforms (NAS FT)",
     runs: true,
@@ -81,11 +78,12 @@ impl Own {
     }
 }
 
-fn main() -> ExitCode {
+/// The program.
+pub fn main() -> ExitCode {
     cli::run(&EXAMPLE, transform)
 }
 
-/// The whole example; also used by the tests.
+/// The whole example.
 pub fn transform(
     settings: &Settings<Own>,
     runtime: &Runtime,

@@ -12,29 +12,17 @@
 //! # Source
 //! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §5.3 and §6.2 (paper 001).
 
-#[path = "shallow_water/block.rs"]
-pub(crate) mod block;
-#[path = "shallow_water/cases.rs"]
-pub(crate) mod cases;
-#[path = "shallow_water/known.rs"]
-pub(crate) mod known;
-#[path = "shallow_water/map.rs"]
-pub(crate) mod map;
-#[path = "shallow_water/nodes.rs"]
-pub(crate) mod nodes;
-#[path = "shallow_water/norms.rs"]
-pub(crate) mod norms;
-#[path = "shallow_water/pattern.rs"]
-pub(crate) mod pattern;
-#[path = "shallow_water/prepare.rs"]
-pub(crate) mod prepare;
-#[path = "shallow_water/sequence.rs"]
-pub(crate) mod sequence;
-#[path = "shallow_water/space.rs"]
-pub(crate) mod space;
-pub(crate) mod vector;
-#[path = "shallow_water/weights.rs"]
-pub(crate) mod weights;
+pub mod block;
+pub mod cases;
+pub mod known;
+pub mod map;
+pub mod nodes;
+pub mod norms;
+pub mod pattern;
+pub mod prepare;
+pub mod sequence;
+pub mod space;
+pub mod weights;
 
 use block::{Block, Physics};
 use cases::{Case, DAY, Number, State};
@@ -54,8 +42,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use weights::Stencil;
 
-/// Also used by the tests.
-pub(crate) const EXAMPLE: Example = Example {
+/// What it is called, and which flags it honours.
+pub const EXAMPLE: Example = Example {
     name: "shallow_water",
     about: "Solves the shallow water equations on the sphere",
     runs: true,
@@ -128,7 +116,8 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-fn main() -> ExitCode {
+/// The program.
+pub fn main() -> ExitCode {
     cli::run(&EXAMPLE, shallow_water)
 }
 
@@ -460,7 +449,7 @@ fn finite(state: &[State], step: u32) -> Result<(), Failure> {
 }
 
 /// Over node, component and bits.
-pub(crate) fn digest(state: &[State]) -> Digest {
+pub fn digest(state: &[State]) -> Digest {
     let entries = (0..).zip(state).flat_map(|(node, state)| {
         let values = (0..).zip(state);
         values.map(move |(at, &value)| Digest::of_entry(node, at, value))

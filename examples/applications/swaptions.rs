@@ -12,15 +12,10 @@
 //! The benchmark of that name in PARSEC 3.0: Bienia, *Benchmarking modern multiprocessors*, thesis,
 //! Princeton 2011; its use in Matheou, Evripidou, *FREDDO*, 2017, §5 (paper 004).
 
-#[path = "swaptions/contract.rs"]
-pub(crate) mod contract;
-#[path = "swaptions/model.rs"]
-pub(crate) mod model;
-#[path = "swaptions/random.rs"]
-pub(crate) mod random;
-#[path = "swaptions/space.rs"]
-pub(crate) mod space;
-pub(crate) mod vector;
+pub mod contract;
+pub mod model;
+pub mod random;
+pub mod space;
 
 use common::cli::settings::{Variant, at_least_one};
 use common::cli::{self, Example, Failure, Outcome, Settings};
@@ -32,8 +27,8 @@ use serde_json::json;
 use space::{Simulation, default_chunk};
 use std::process::ExitCode;
 
-/// Also used by the tests.
-pub(crate) const EXAMPLE: Example = Example {
+/// What it is called, and which flags it honours.
+pub const EXAMPLE: Example = Example {
     name: "swaptions",
     about: "Prices swaptions by simulating forward rates",
     runs: true,
@@ -57,7 +52,8 @@ pub struct Own {
     par_never_repaid: bool,
 }
 
-fn main() -> ExitCode {
+/// The program.
+pub fn main() -> ExitCode {
     cli::run(&EXAMPLE, swaptions)
 }
 
@@ -151,7 +147,7 @@ const ALLOWED: f64 = 1e-9;
 
 /// Trials, swaption, and what PARSEC's program says it is worth.
 #[rustfmt::skip]
-pub(crate) const PUBLISHED: [(u64, usize, f64); 23] = [
+pub const PUBLISHED: [(u64, usize, f64); 23] = [
     (20_000, 0, 6.9319565131), (20_000, 1, 3.2383626469), (20_000, 2, 0.8540378899),
     (20_000, 3, 6.4811546688), (20_000, 4, 79.7699788268), (20_000, 5, 6.8636585104),
     (20_000, 6, 81.2911624260), (20_000, 7, 3.0595092399), (20_000, 8, 112.3456009976),

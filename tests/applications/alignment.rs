@@ -1,10 +1,7 @@
 //! The example `alignment` against a plain table, against all alignments there are, and its files.
 
-#[path = "../../examples/applications/alignment.rs"]
-#[allow(dead_code)] // its `main`
-mod alignment;
-
-use alignment::{Alignment, Back, Cell, Column, Scores, align, related};
+use applications::alignment;
+use applications::alignment::{Alignment, Back, Cell, Column, Scores, align, related};
 use common::cli::settings::Grid;
 use dataflow::core::port::{Executor, Inline, Shuffled};
 use dataflow::core::space::verify;

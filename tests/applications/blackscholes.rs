@@ -1,18 +1,16 @@
 //! The example `blackscholes`: its prices, its functions, its graph, its files.
 
-#[path = "../../examples/applications/blackscholes.rs"]
-#[allow(dead_code)] // its `main`
-mod blackscholes;
 #[path = "../edges/mod.rs"]
 mod edges;
 #[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
-use blackscholes::options::{Contract, Options};
-use blackscholes::price::{Batch, Formula, WIDTH, exact};
-use blackscholes::space::{Pricing, Task};
-use blackscholes::vector::{Loop, Real, dispatch};
-use blackscholes::{EXAMPLE, allowed};
+use applications::blackscholes;
+use applications::blackscholes::options::{Contract, Options};
+use applications::blackscholes::price::{Batch, Formula, WIDTH, exact};
+use applications::blackscholes::space::{Pricing, Task};
+use applications::blackscholes::{EXAMPLE, allowed};
+use applications::vector::{Loop, Real, dispatch};
 use common::variant::{Base, Ideal};
 use dataflow::core::port::Inline;
 use dataflow::core::prelude::*;

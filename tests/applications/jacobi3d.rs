@@ -1,21 +1,18 @@
 //! The example `jacobi3d`: its graph, its proofs, and that nothing but the problem shows in its bits.
 
-#[path = "../../examples/applications/jacobi3d.rs"]
-#[allow(dead_code)] // its `main`
-mod jacobi3d;
-
 #[path = "../edges/mod.rs"]
 mod edges;
 #[path = "../told/mod.rs"]
 mod told;
 
+use applications::jacobi3d;
+use applications::jacobi3d::grid::{Counts, Grid, Side};
+use applications::jacobi3d::problem::{Name, Problem};
+use applications::jacobi3d::space::Jacobi;
 use common::variant::{Base, Ideal};
 use dataflow::core::port::{Heap, Shuffled};
 use dataflow::prelude::*;
 use edges::every_edge_counts;
-use jacobi3d::grid::{Counts, Grid, Side};
-use jacobi3d::problem::{Name, Problem};
-use jacobi3d::space::Jacobi;
 use std::sync::Arc;
 use told::tells;
 

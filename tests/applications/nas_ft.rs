@@ -1,21 +1,18 @@
 //! The example `nas_ft`: its graph, its numbers, and that nothing but the problem shows in its bits.
 
-#[path = "../../examples/applications/nas_ft.rs"]
-#[allow(dead_code)] // its `main`
-mod nas_ft;
-
 #[path = "../edges/mod.rs"]
 mod edges;
 #[path = "../told/mod.rs"]
 mod told;
 
+use applications::nas_ft;
+use applications::nas_ft::problem::{Class, Extent, Problem, Random};
+use applications::nas_ft::space::Transforms;
 use common::variant::{Base, Ideal};
 use dataflow::core::port::{Heap, Shuffled};
 use dataflow::linalg::scalar::c64;
 use dataflow::prelude::*;
 use edges::every_edge_counts;
-use nas_ft::problem::{Class, Extent, Problem, Random};
-use nas_ft::space::Transforms;
 use std::f64::consts::TAU;
 use std::sync::Arc;
 use told::tells;

@@ -2,25 +2,23 @@
 
 #[path = "../edges/mod.rs"]
 mod edges;
-#[path = "../../examples/applications/shallow_water.rs"]
-#[allow(dead_code)] // its `main`
-mod shallow_water;
 #[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
+use applications::shallow_water;
+use applications::shallow_water::EXAMPLE;
+use applications::shallow_water::block::Physics;
+use applications::shallow_water::cases::{Case, Number};
+use applications::shallow_water::known;
+use applications::shallow_water::nodes::{Places, Point, along_a_curve, distance2, dot, nodes};
+use applications::shallow_water::pattern::{Mesh, Pattern};
+use applications::shallow_water::sequence::{Data, program};
+use applications::shallow_water::space::{Steps, Task};
+use applications::shallow_water::weights::{Neighbours, Stencil, laplacian, weights};
 use common::variant::{Base, Ideal};
 use dataflow::core::prelude::*;
 use edges::every_edge_counts;
 use serde_json::Value;
-use shallow_water::EXAMPLE;
-use shallow_water::block::Physics;
-use shallow_water::cases::{Case, Number};
-use shallow_water::known;
-use shallow_water::nodes::{Places, Point, along_a_curve, distance2, dot, nodes};
-use shallow_water::pattern::{Mesh, Pattern};
-use shallow_water::sequence::{Data, program};
-use shallow_water::space::{Steps, Task};
-use shallow_water::weights::{Neighbours, Stencil, laplacian, weights};
 use specimen::{Mutant, Specimen, mutations};
 
 fn answer(arguments: &str) -> common::cli::Answer {

@@ -5,10 +5,12 @@
 mod edges;
 #[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
-#[path = "../../examples/applications/swaptions.rs"]
-#[allow(dead_code)] // its `main`
-mod swaptions;
-
+use applications::swaptions;
+use applications::swaptions::contract::{Par, Swaption};
+use applications::swaptions::model::{Claim, Model, Sums, VOLATILITIES, simulate};
+use applications::swaptions::random::{Random, normal};
+use applications::swaptions::space::{Simulation, Task};
+use applications::swaptions::{EXAMPLE, PUBLISHED};
 use common::variant::{Base, Ideal};
 use dataflow::core::port::Inline;
 use dataflow::core::prelude::*;
@@ -16,11 +18,6 @@ use dataflow::core::run;
 use edges::every_edge_counts;
 use serde_json::Value;
 use specimen::{Mutant, Mutation, Specimen, Twist, mutations};
-use swaptions::contract::{Par, Swaption};
-use swaptions::model::{Claim, Model, Sums, VOLATILITIES, simulate};
-use swaptions::random::{Random, normal};
-use swaptions::space::{Simulation, Task};
-use swaptions::{EXAMPLE, PUBLISHED};
 
 /// The seed of the first swaption.
 const SEED: u32 = 33_261_052;
@@ -50,7 +47,7 @@ fn price(model: &Model, claim: &Claim, seed: u32, trials: u64) -> (f64, f64) {
 #[test]
 fn random_numbers_are_those_of_park_and_miller_and_can_jump() {
     let mut random = Random::new(1);
-    (0..10_000).for_each(|_| _ = random.next());
+    (0..10_000).for_each(|_| _ = random.draw());
     assert_eq!(random, Random::new(1_043_618_065));
     assert_eq!(Random::new(1).after(10_000), random);
     for (first, then) in [(0, 0), (0, 1), (1, 0), (30, 960), (12_345, 1 << 40)] {
@@ -58,7 +55,7 @@ fn random_numbers_are_those_of_park_and_miller_and_can_jump() {
         assert_eq!(jumped, Random::new(SEED).after(first + then));
     }
     let mut largest = Random::new((1 << 31) - 2);
-    let u = largest.next();
+    let u = largest.draw();
     assert!(u > 0.0 && u < 1.0 && Random::new(1).after((1 << 31) - 2) == Random::new(1));
 }
 

@@ -9,8 +9,6 @@ mod sphere;
 #[path = "../../benches/papers/thyme.rs"]
 #[allow(dead_code, reason = "the bench prints rows")]
 mod thyme;
-#[path = "../../examples/applications/vector/mod.rs"]
-mod vector;
 #[path = "../../benches/papers/wide.rs"]
 #[allow(dead_code, reason = "the bench prints rows")]
 mod wide;

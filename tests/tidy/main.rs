@@ -485,8 +485,8 @@ fn the_readme_lists_every_example() {
         let readme = tree.text("README.md").unwrap_or_default();
         let folders = ["examples", "examples/applications"];
         let is_example = |file: &&str| {
-            let folder = file.rsplit_once('/').map(|(folder, _)| folder);
-            folder.is_some_and(|folder| folders.contains(&folder))
+            let parts = file.rsplit_once('/');
+            parts.is_some_and(|(folder, name)| folders.contains(&folder) && name != "lib.rs")
         };
         let examples = tree.texts("rs").map(|(file, _)| file).filter(is_example);
         let unlisted = examples.filter(|file| !readme.contains(*file));

@@ -1,24 +1,11 @@
 //! Jacobi3D: 320³ cells in blocks of 20³, 25 sweeps.
 
-#[path = "../../../examples/applications/jacobi3d/grid.rs"]
-#[allow(dead_code)]
-mod grid;
-#[path = "../../../examples/applications/jacobi3d/problem.rs"]
-#[allow(dead_code)]
-mod problem;
-#[path = "../../../examples/applications/jacobi3d/space.rs"]
-#[allow(dead_code)]
-mod space;
-#[path = "../../../examples/applications/jacobi3d/sweep.rs"]
-#[allow(dead_code)]
-mod sweep;
-
 use super::{Application, Outcome, Part, RANKS};
+use applications::jacobi3d::grid::{Counts, Grid};
+use applications::jacobi3d::problem::{Name, Problem};
+use applications::jacobi3d::space::Jacobi;
 use dataflow::core::port::Lengths;
 use dataflow::linalg::weight::Weight;
-use grid::{Counts, Grid};
-use problem::{Name, Problem};
-use space::Jacobi;
 use std::sync::Arc;
 use std::time::Duration;
 

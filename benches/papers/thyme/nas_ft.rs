@@ -1,20 +1,10 @@
 //! NAS FT: 512³ points, 20 steps, the size of class C; a task a sheet of four.
 
-#[path = "../../../examples/applications/nas_ft/problem.rs"]
-#[allow(dead_code)]
-mod problem;
-#[path = "../../../examples/applications/nas_ft/published.rs"]
-#[allow(dead_code)]
-mod published;
-#[path = "../../../examples/applications/nas_ft/space.rs"]
-#[allow(dead_code)]
-mod space;
-
 use super::{Application, Outcome, Part, RANKS};
+use applications::nas_ft::problem::{Extent, Problem};
+use applications::nas_ft::space::Transforms;
 use dataflow::core::port::Lengths;
 use dataflow::linalg::weight::Weight;
-use problem::{Extent, Problem};
-use space::Transforms;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,19 +1,9 @@
 //! Blackscholes: each option 500 times, in blocks of 1024, as paper 004 has it.
 
-#[path = "../../../examples/applications/blackscholes/options.rs"]
-#[allow(dead_code)]
-mod options;
-#[path = "../../../examples/applications/blackscholes/price.rs"]
-#[allow(dead_code)]
-mod price;
-#[path = "../../../examples/applications/blackscholes/space.rs"]
-#[allow(dead_code)]
-mod space;
-
-use super::{HOSTS, Outcome, Row, row, vector};
-use options::Options;
-use price::Formula;
-use space::{Pricing, Task};
+use super::{HOSTS, Outcome, Row, row};
+use applications::blackscholes::options::Options;
+use applications::blackscholes::price::Formula;
+use applications::blackscholes::space::{Pricing, Task};
 
 pub fn row_of(count: usize) -> Outcome<Row> {
     let (nb, repeats) = (1024, 500);

@@ -1,21 +1,8 @@
 //! Swaptions: 20,000 trials of each, in chunks of the default size.
 
-#[path = "../../../examples/applications/swaptions/contract.rs"]
-#[allow(dead_code)]
-mod contract;
-#[path = "../../../examples/applications/swaptions/model.rs"]
-#[allow(dead_code)]
-mod model;
-#[path = "../../../examples/applications/swaptions/random.rs"]
-#[allow(dead_code)]
-mod random;
-#[path = "../../../examples/applications/swaptions/space.rs"]
-#[allow(dead_code)]
-mod space;
-
-use super::{HOSTS, Outcome, Row, row, vector};
-use contract::{Par, Swaption};
-use space::{Simulation, Task, default_chunk};
+use super::{HOSTS, Outcome, Row, row};
+use applications::swaptions::contract::{Par, Swaption};
+use applications::swaptions::space::{Simulation, Task, default_chunk};
 
 pub fn row_of(count: usize) -> Outcome<Row> {
     let trials = 20_000;

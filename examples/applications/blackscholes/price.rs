@@ -6,7 +6,7 @@
 //! Abramowitz, Stegun, *Handbook of Mathematical Functions*, 26.2.17.
 
 use super::options::Contract;
-use super::vector::{Loop, Real, dispatch, polynomial};
+use crate::vector::{Loop, Real, dispatch, polynomial};
 
 /// How the normal distribution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -7,7 +7,7 @@
 
 use super::options::Options;
 use super::price::{Batch, Formula, WIDTH};
-use super::vector::Real;
+use crate::vector::Real;
 use Task::{Gather, Price};
 use common::variant::Rounds;
 use dataflow::core::port::{Block, Head, Wire};

@@ -19,8 +19,8 @@
 use super::cases::{Case, RADIUS, State};
 use super::nodes::{Point, dot};
 use super::pattern::{Mesh, Pattern};
-use super::vector::{Loop, dispatch};
 use super::weights::{Stencil, Weight, weights};
+use crate::vector::{Loop, dispatch};
 use std::array::from_fn;
 use std::ops::Range;
 

@@ -33,10 +33,10 @@ impl Swaption {
     /// the next is one more.
     pub fn of_parsec(count: usize) -> (Vec<Swaption>, u32) {
         let mut random = Random::new(SEED);
-        let seed = (2147483647.0 * random.next()) as u32;
+        let seed = (2147483647.0 * random.draw()) as u32;
         let each = std::iter::repeat_with(|| Swaption {
-            years: 5.0 + (60.0 * random.next()).floor() / 4.0,
-            strike: 0.1 + 0.1 * (49.0 * random.next()).floor(),
+            years: 5.0 + (60.0 * random.draw()).floor() / 4.0,
+            strike: 0.1 + 0.1 * (49.0 * random.draw()).floor(),
             maturity: 1.0,
             tenor: 2.0,
             interval: 1.0,

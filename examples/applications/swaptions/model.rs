@@ -6,7 +6,7 @@
 //! contingent claims valuation*, Econometrica 60 (1992); the parameters are those of PARSEC 3.0.
 
 use super::random::{Random, normal};
-use super::vector::{Loop, Real, dispatch};
+use crate::vector::{Loop, Real, dispatch};
 use std::ops::Range;
 
 /// Points of the forward curve.
@@ -187,7 +187,7 @@ impl Model {
         let mut z = [[0.0; WIDTH]; N_FACTORS];
         for z in &mut z {
             for (z, random) in z.iter_mut().zip(&mut *random) {
-                *z = normal(random.next());
+                *z = normal(random.draw());
             }
         }
         for l in 0..N_STEPS - j {

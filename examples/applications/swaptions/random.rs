@@ -5,7 +5,7 @@
 //! Park, Miller, *Random number generators: good ones are hard to find*, Comm. ACM 31 (1988);
 //! Moro, *The full Monte*, Risk 8 (1995).
 
-use super::vector::{Real, polynomial};
+use crate::vector::{Real, polynomial};
 
 /// The modulus, 2³¹ − 1.
 const MODULUS: u64 = (1 << 31) - 1;
@@ -24,7 +24,7 @@ impl Random {
     /// The next number, and as a deviate between 0 and 1. The factor is PARSEC's, a little more than
     /// `1/(2³¹ − 1)`.
     #[inline(always)]
-    pub fn next(&mut self) -> f64 {
+    pub fn draw(&mut self) -> f64 {
         // Below 2⁴⁶: its upper and its lower 31 bits add up to the same, modulo 2³¹ − 1.
         let product = u64::from(self.0) * MULTIPLIER;
         let folded = (product >> 31) + (product & MODULUS);

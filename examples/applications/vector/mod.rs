@@ -7,9 +7,6 @@
 //! # Elsewhere
 //! One number at a time: the standard library and `libm`, with which the tests compare.
 
-// Each example uses its part.
-#![allow(dead_code, unused_imports)]
-
 use bytemuck::Pod;
 use dataflow::linalg::scalar::Scalar;
 use pulp::{Arch, NullaryFnOnce};

@@ -1,0 +1,7 @@
+//! The program of [`applications::alignment`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    applications::alignment::main()
+}

@@ -1,0 +1,7 @@
+//! The program of [`applications::blackscholes`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    applications::blackscholes::main()
+}
