@@ -370,6 +370,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// Queues a ready task as a word; its data, in `hand.next`, wait in the table of records.
+    #[inline]
     pub(super) fn queue(
         &self,
         (task, poisoned): Ready<S>,

@@ -167,15 +167,17 @@ pub fn pack_parameters<const N: usize>(
     Some(packed | class << (PACKED_BITS - class_bits(n_classes)))
 }
 
-/// The inverse of [`pack_parameters`]: the class, and a function from position to parameter.
+/// The parameters that [`pack_parameters`] packed.
 #[doc(hidden)]
 #[inline(always)]
-pub fn unpack_parameters<const N: usize>(n_classes: u64, packed: u64) -> [u64; N] {
+pub fn unpack_parameters<const N: usize>(n_classes: u64, mut packed: u64) -> [u64; N] {
     let bits = parameter_bits(n_classes, N);
-    std::array::from_fn(|i| {
-        let shift = bits * (N - 1 - i) as u32;
-        packed >> shift & ((1 << bits) - 1)
-    })
+    let mut parameters = [0; N];
+    for parameter in parameters.iter_mut().rev() {
+        *parameter = packed & ((1 << bits) - 1);
+        packed >>= bits;
+    }
+    parameters
 }
 
 /// The class of a packed name. Used by `task_names!`.

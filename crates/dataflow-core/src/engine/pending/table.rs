@@ -170,6 +170,7 @@ impl<S: Shelf> Table<S> {
         }
     }
 
+    #[inline]
     fn later_bucket(&self, at: usize) -> &Bucket<S> {
         let first = 1 << at.ilog2();
         let part = &self.later[(first / FIRST).ilog2() as usize];
