@@ -14,7 +14,7 @@
 //!
 //! # Elsewhere
 //! Blocks and ranks: [`grid`]. The graph: [`space`]. What a task computes: [`sweep`]. A picture:
-//! [`slices`]. The experiment of the source: [`variant`].
+//! [`slices`]. The experiment of the source: [`common::variant`].
 
 pub mod grid;
 pub mod problem;

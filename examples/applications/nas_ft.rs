@@ -13,7 +13,7 @@
 //! non-SPMD, graph-based execution*, ICCS 2009, §4.
 //!
 //! # Elsewhere
-//! The graph: [`space`]. Checksums to compare with: [`published`]. The experiment: [`variant`].
+//! The graph: [`space`]. Checksums to compare with: [`published`]. The experiment: [`common::variant`].
 
 pub mod problem;
 pub mod published;

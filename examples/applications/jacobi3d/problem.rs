@@ -24,7 +24,7 @@ pub enum Name {
     Source,
 }
 
-/// A right-hand side: h²f(i,j,k) = along[0][i] · along[1][j] · along[2][k].
+/// A right-hand side: `h²f(i,j,k) = along[0][i] · along[1][j] · along[2][k]`.
 pub struct Source {
     along: [Vec<f64>; 3],
 }

@@ -11,7 +11,7 @@
 use super::nodes::{Point, dot};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_6, PI};
 
-/// Of the earth: radius [m], rotation [1/s], gravity [m/s²].
+/// Of the earth: radius in m, rotation in 1/s, gravity in m/s².
 pub const RADIUS: f64 = 6.37122e6;
 pub const ROTATION: f64 = 7.292e-5;
 pub const GRAVITY: f64 = 9.80616;

@@ -7,14 +7,14 @@ use serde::Serialize;
 /// What is told of a state; nodes have equal weights.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Summary {
-    /// Height of the free surface [m].
+    /// Height of the free surface, m.
     pub lowest: f64,
     pub highest: f64,
     pub mean: f64,
     /// Velocities [m/s].
     pub fastest: f64,
     pub rms_speed: f64,
-    /// Mean depth [m], and energy [m⁴/s⁴].
+    /// Mean depth in m, and energy in m⁴/s⁴.
     pub depth: f64,
     pub energy: f64,
 }
@@ -91,7 +91,7 @@ impl Errors {
 }
 
 impl Case {
-    /// The height of the free surface [m].
+    /// The height of the free surface, m.
     pub fn height(&self, state: &State) -> f64 {
         (state[3] + self.depth()) / GRAVITY
     }
