@@ -2,7 +2,7 @@
 //! the same failure.
 //!
 //! # Elsewhere
-//! The graphs themselves: the unit tests of `cholesky/` and `tests/spaces.rs`. Real matrices: the
+//! The graphs themselves: the unit tests of `cholesky/` and `tests/properties/spaces.rs`. Real matrices: the
 //! collection, `crates/dataflow-linalg/tests/collection.rs`.
 
 use dataflow::Runtime;

@@ -71,7 +71,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("dataflow-macros", &["dataflow-affine"]),
     ("dataflow-core", &["dataflow-macros"]),
     ("dataflow-core-tests", &["dataflow-core"]),
-    ("dataflow-linalg-tests", &["dataflow-core", "dataflow-linalg"]),
+    (
+        "dataflow-linalg-tests",
+        &["dataflow-core", "dataflow-linalg"],
+    ),
     ("dataflow-common", &["dataflow-core", "dataflow-runtime"]),
     ("dataflow-numa", &["dataflow-core"]),
     ("dataflow-mpi", &["dataflow-core"]),

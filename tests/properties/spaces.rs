@@ -1,9 +1,9 @@
 //! Every lie about the spaces of linear algebra is found: each edge removed, doubled or redirected, each
 //! flow, slot, root and count changed.
 
-#[path = "edges/mod.rs"]
+#[path = "../edges/mod.rs"]
 mod edges;
-#[path = "../crates/dataflow-core/tests/specimen/mod.rs"]
+#[path = "../../crates/dataflow-core/tests/specimen/mod.rs"]
 mod specimen;
 
 use dataflow::core::port::Heap;
