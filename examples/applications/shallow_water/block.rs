@@ -115,7 +115,6 @@ impl Block {
 
     /// The rows of some nodes that read values where they are, among those of all nodes: what a plain
     /// loop works on.
-    #[allow(dead_code)] // of the bench
     pub fn plain(mesh: &Mesh, nodes: Range<usize>, case: &Case, stencil: &Stencil) -> Self {
         let mut block = Block::bare(mesh, nodes.clone(), case, stencil);
         block.own = nodes.start;
