@@ -6,10 +6,11 @@
 //! cargo run --release --example cholesky -- --n 20000 --simulate time --costs costs.json --ranks 4
 //! ```
 //!
-//! Alone it measures kernels on one worker and on all, the runtime, and messages between two ranks that
-//! are threads. On two ranks (`cargo mpirun -n 2`, or `--ranks 2 --transport tcp`) it measures their
-//! messages and adds them to the file. With `--compare` runs are then made and simulated, and the table
-//! says how far they are apart. Another program beside it makes all of it worthless.
+//! Alone it measures kernels on one worker, on all, and on two ranks that are threads, the runtime, and
+//! messages between these ranks. On two ranks (`cargo mpirun -n 2`, or `--ranks 2 --transport tcp`) it
+//! measures what there is and adds it to the file. With `--compare` runs are made in the same passes and
+//! simulated afterwards, and the table says how far they are apart. Another program beside it makes all
+//! of it worthless.
 //!
 //! # Elsewhere
 //! The file: `common/cli/costs.rs`. What is measured how: `calibrate/`. The guide's page `machines`.
@@ -18,27 +19,34 @@
 mod compare;
 #[path = "calibrate/kernels.rs"]
 mod kernels;
+#[path = "calibrate/line.rs"]
+mod line;
 #[path = "calibrate/messages.rs"]
 mod messages;
-#[path = "calibrate/overhead.rs"]
-mod overhead;
 #[path = "ping_pong/rally.rs"]
 #[allow(dead_code, reason = "ping_pong sets a table of its own")]
 mod rally;
+#[path = "calibrate/samples.rs"]
+mod samples;
 #[path = "ping_pong/space.rs"]
 mod space;
+#[path = "calibrate/stage.rs"]
+mod stage;
 #[path = "calibrate/work.rs"]
 mod work;
 
 use common::cli::costs::Costs;
-use common::cli::{self, Failure, Outcome, Settings};
+use common::cli::{self, Failure, Outcome, Settings, traced};
 use common::problem::{File, InAnyPrecision, backend, by_precision};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
-use dataflow::{Runtime, Transport, launch};
+use dataflow::{Runtime, RuntimeBuilder, Transport};
+use samples::Samples;
 use serde_json::json;
+use stage::Stage;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use work::Routine;
 
 const EXAMPLE: cli::Example = cli::Example {
     name: "calibrate",
@@ -50,13 +58,25 @@ const EXAMPLE: cli::Example = cli::Example {
 /// The flags of this example.
 #[derive(clap::Args)]
 struct Own {
+    /// Whose kernels are measured
+    #[arg(
+        long,
+        value_name = "ROUTINE",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "cholesky,lu,lu_swaps,lu_columns,qr,matmul"
+    )]
+    routines: Vec<Routine>,
     /// Tile orders of the kernels that are measured
-    #[arg(long, value_name = "NB", value_delimiter = ',', default_value = "192,288,384", value_parser = cli::settings::at_least_one)]
+    #[arg(long, value_name = "NB", value_delimiter = ',', default_value = "96,192,288,384", value_parser = cli::settings::at_least_one)]
     orders: Vec<usize>,
-    /// Tiles in a row of the matrices whose kernels are measured
-    #[arg(long, value_name = "TILES", default_value = "6", value_parser = cli::settings::at_least_one)]
-    tiles: usize,
-    /// Compare runs with their simulation afterwards
+    /// Orders of the matrices in which they are measured, made multiples of the tiles'
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "768,1536,2688", value_parser = cli::settings::at_least_one)]
+    matrices: Vec<usize>,
+    /// All is measured so many times, one after the other, so that the hours of a machine count alike
+    #[arg(long, value_name = "TIMES", default_value = "3", value_parser = cli::settings::at_least_one)]
+    passes: usize,
+    /// Compare runs, made in the same passes, with their simulation
     #[arg(long)]
     compare: bool,
     /// Measure nothing: compare with the file as it is
@@ -73,11 +93,13 @@ struct Own {
     sizes: Vec<usize>,
 }
 
-/// How often each graph is run, unless `--repeat` says otherwise.
-const ROUNDS: usize = 7;
+/// How often each graph is run in a pass, unless `--repeat` says otherwise, after once that does not count.
+const ROUNDS: usize = 2;
 
 fn main() -> ExitCode {
-    cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
+    // What is measured is recorded.
+    let traced = |_: &Settings<Own>, builder: RuntimeBuilder| Ok(builder.trace(traced::ROOM));
+    cli::run_on(&EXAMPLE, traced, |settings, runtime, outcome| {
         let calibration = Calibration {
             settings,
             runtime,
@@ -100,11 +122,13 @@ impl InAnyPrecision for Calibration<'_> {
     }
 
     fn run<T: Scalar>(self) -> Result<(), Failure> {
+        let own = &self.settings.own;
         let backend = backend(self.settings.backend)?;
         self.outcome.precision = Some(T::PRECISION.to_string());
         self.outcome.backend = Some(self.settings.backend.to_string());
         let bench = Bench {
             runtime: self.runtime,
+            own,
             bind: self.settings.bound_to(),
             backend,
             rounds: match self.settings.repeat {
@@ -113,24 +137,28 @@ impl InAnyPrecision for Calibration<'_> {
             },
             seed: self.settings.seed,
         };
-        let own = &self.settings.own;
         let file = self.settings.costs.clone();
         let file = file.unwrap_or_else(|| PathBuf::from("costs.json"));
-        let costs = bench.costs::<T>(own, &file)?;
-        let is_first = self.runtime.rank() == Rank(0);
-        if !own.keep && is_first {
+        let before = bench.before(&file)?;
+        let samples = bench.samples::<T>()?;
+        let costs = match own.keep {
+            true => before,
+            false => bench.costs::<T>(before, &samples)?,
+        };
+        self.outcome.set("costs", file.display().to_string());
+        if self.runtime.rank() != Rank(0) {
+            return Ok(());
+        }
+        if !own.keep {
             costs.write(&file)?;
             let (kernels, networks) = (costs.kernels.len(), costs.networks.len());
             let file = file.display();
             let text = format!("{kernels} kernels and {networks} networks in {file}");
             self.outcome.say(text);
         }
-        self.outcome.set("costs", file.display().to_string());
         if own.compare {
-            let rows = bench.compare::<T>(costs, &own.sizes)?;
-            if is_first {
-                compare::tell(&rows, self.outcome);
-            }
+            let rows = bench.compare::<T>(costs, samples)?;
+            compare::tell(&rows, self.outcome);
         }
         Ok(())
     }
@@ -139,71 +167,77 @@ impl InAnyPrecision for Calibration<'_> {
 /// What measures.
 struct Bench<'a> {
     runtime: &'a Runtime,
+    own: &'a Own,
     bind: dataflow::Bind,
     backend: dataflow::linalg::kernel::Backend,
-    /// How often each graph is run.
+    /// How often each graph is run in a pass.
     rounds: usize,
     seed: u64,
 }
 
 impl Bench<'_> {
-    /// Of the file, where they are kept; otherwise measured, by two ranks those of messages alone.
-    fn costs<T: Scalar>(&self, own: &Own, file: &Path) -> Result<Costs, Failure> {
-        Ok(match (self.runtime.n_ranks(), own.keep) {
-            (1 | 2, true) => Costs::read(file)?,
-            (1, false) => self.all::<T>(&own.orders, own.tiles)?,
-            (2, false) => {
-                let mut costs = Costs::read(file)?;
-                self.add_network(&mut costs)?;
-                costs
-            }
+    /// What is known before: of the file, where it is kept or two ranks add to it.
+    fn before(&self, file: &Path) -> Result<Costs, Failure> {
+        match (self.runtime.n_ranks(), self.own.keep) {
+            (1, false) => Ok(Costs::default()),
+            (1 | 2, _) => Ok(Costs::read(file)?),
             (ranks, _) => {
                 let text = format!("--ranks {ranks}: messages are measured between 2");
-                return Err(Failure::refused(text));
+                Err(Failure::refused(text))
             }
-        })
-    }
-
-    /// All that one process can measure.
-    fn all<T: Scalar>(&self, orders: &[usize], tiles: usize) -> Result<Costs, Failure> {
-        let cores = self.runtime.workers().topology().n_cores();
-        let mut costs = Costs {
-            cores: Some(cores),
-            ..Costs::default()
-        };
-        let mut workers = vec![1, self.runtime.n_threads()];
-        workers.dedup();
-        for &n_workers in &workers {
-            costs
-                .kernels
-                .extend(self.kernels::<T>(n_workers, orders, tiles)?);
         }
-        costs.runtime = self.overhead()?;
-        let ranks = Runtime::builder().ranks(2).threads(1).bind(self.bind);
-        let task = costs.runtime.task_nanoseconds;
-        let local = launch(ranks.transport(Transport::Local), |runtime| {
-            messages::network(runtime, task)
-        })?;
-        costs.networks.insert("local".into(), local);
-        costs.about = json!({
-            "workers": workers,
-            "precision": T::PRECISION.to_string(),
-            "backend": self.backend.to_string(),
-            "rounds": self.rounds,
-            "system": std::env::consts::ARCH.to_string() + " " + std::env::consts::OS,
-        });
-        Ok(costs)
     }
 
-    /// Measures the messages of the ranks that there are.
-    fn add_network(&self, costs: &mut Costs) -> Result<(), Failure> {
-        let name = match self.runtime.transport() {
-            Transport::Local => "local",
-            Transport::Tcp => "tcp",
-            _ => "mpi",
+    /// Where things are measured: alone one rank on one worker and on all, and two ranks that are threads;
+    /// else the ranks that there are.
+    fn stages(&self) -> Vec<Stage> {
+        let own = Stage::of(self.runtime);
+        let mut stages = match own.n_ranks {
+            1 => vec![(1, 1), (1, own.threads), (2, 1)],
+            n_ranks => vec![(n_ranks, own.threads)],
         };
-        let network = messages::network(self.runtime, costs.runtime.task_nanoseconds)?;
+        stages.dedup();
+        let stages = stages.into_iter();
+        stages
+            .map(|(n_ranks, threads)| Stage { n_ranks, threads })
+            .collect()
+    }
+
+    /// The kernels, and the runs with which they are compared, pass by pass.
+    fn samples<T: Scalar>(&self) -> Result<Samples, Failure> {
+        let mut samples = Samples::default();
+        for pass in 0..self.own.passes {
+            for stage in self.stages() {
+                let more = self.on(stage, |runtime| self.pass::<T>(pass == 0, runtime))?;
+                samples.extend(more);
+            }
+        }
+        Ok(samples)
+    }
+
+    /// With what has been measured: kernels, and by one process the runtime as well; messages.
+    fn costs<T: Scalar>(&self, before: Costs, samples: &Samples) -> Result<Costs, Failure> {
+        let mut costs = before;
+        costs.add(samples.kernels());
+        if self.runtime.n_ranks() == 1 {
+            costs.cores = Some(self.runtime.workers().topology().n_cores());
+            costs.runtime = samples.overhead();
+            costs.about = json!({
+                "precision": T::PRECISION.to_string(),
+                "backend": self.backend.to_string(),
+                "rounds": self.own.passes * self.rounds,
+                "system": std::env::consts::ARCH.to_string() + " " + std::env::consts::OS,
+            });
+        }
+        let name = match self.runtime.transport() {
+            Transport::Tcp => "tcp",
+            Transport::Mpi => "mpi",
+            _ => "local",
+        };
+        let (n_ranks, threads) = (2, 1);
+        let pair = Stage { n_ranks, threads };
+        let network = self.on(pair, messages::network)?;
         costs.networks.insert(name.into(), network);
-        Ok(())
+        Ok(costs)
     }
 }

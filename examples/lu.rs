@@ -264,19 +264,19 @@ fn is_simulated<T: Scalar>(
     if settings.simulate.is_none() {
         return Ok(false);
     }
-    let pivoting = settings.own.pivoting;
-    if !matches!(pivoting, Pivoting::Partial | Pivoting::None) {
-        return Err(Failure::refused(
-            "--simulate: only with --pivoting partial and none is it known what tasks send",
-        ));
-    }
-    if pivoting == Pivoting::Partial {
+    let (pivoting, groups) = (settings.own.pivoting, settings.own.groups());
+    if let Pivoting::Partial | Pivoting::Tournament = pivoting {
         outcome.say("bytes of swapped rows are those to expect of a random matrix");
     }
     let lu = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
-    let pivots = Pivots::new(&lu);
+    let (pivots, exchanges) = (Pivots::new(&lu), Exchanges::new(&lu));
     is_simulated_only(settings, outcome, move |simulator| match pivoting {
         Pivoting::None => simulator.hear(&Unpivoted::new(&lu, &pivots, Backend::Auto)?),
+        Pivoting::Incremental => simulator.hear(&Incremental::new(&lu, &exchanges, Backend::Auto)?),
+        Pivoting::Tournament => {
+            let factor = Factor::new(&lu, &pivots, Backend::Auto)?;
+            simulator.hear(&factor.by_tournament(groups))
+        }
         _ if suits_columns::<T>(&layout, simulator.n_workers()) => {
             simulator.hear(&Columns::new(&lu, &pivots, Backend::Auto)?)
         }

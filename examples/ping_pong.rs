@@ -19,6 +19,7 @@ mod rally;
 #[path = "ping_pong/row.rs"]
 mod row;
 #[path = "ping_pong/space.rs"]
+#[allow(dead_code, reason = "calibrate holds the ball")]
 mod space;
 
 use common::cli::{self, Failure, Outcome, Settings};

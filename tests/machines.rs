@@ -1,11 +1,16 @@
 //! Machines that are not there: schedules worked out by hand, and files of costs.
 
+#[path = "../examples/calibrate/line.rs"]
+mod line;
+
 use common::cli::costs;
 use costs::{Asked, Costs, Kernel, Network, Pace, Takes};
 use dataflow::core::space::Independent;
+use dataflow::mpi;
 use dataflow::prelude::*;
 use dataflow::simulate::{Cluster, Costs as OfMessages, Machine, Played, Weather};
 use dataflow::trace::Span;
+use line::Line;
 use std::time::Duration;
 
 /// Tasks by number, what leads from which to which, and how many ranks they are dealt out to.
@@ -153,6 +158,35 @@ fn between_two_ranks_a_message_takes_its_overheads_and_its_way() {
 }
 
 #[test]
+fn a_rank_that_has_waited_for_longer_than_it_looks_takes_time_to_get_up() {
+    let micros = Duration::from_micros;
+    let machine = |awake, drive| {
+        let calm = two_ranks();
+        Machine {
+            weather: Weather {
+                awake,
+                waking: micros(100),
+                ..calm.weather
+            },
+            messages: mpi::Settings {
+                drive,
+                ..calm.messages
+            },
+            ..calm
+        }
+    };
+    let few = Few {
+        n_ranks: 2,
+        ..CHAIN
+    };
+    for drive in [mpi::Drive::Workers, mpi::Drive::Dedicated] {
+        let spans = |awake| bodies(play(few, machine(awake, drive), 8));
+        assert_eq!(spans(micros(5000))[1].0, 1013, "{drive:?}");
+        assert_eq!(spans(micros(50))[1].0, 1113, "{drive:?}");
+    }
+}
+
+#[test]
 fn a_run_in_virtual_time_is_the_same_to_the_nanosecond_whenever_it_is_played() {
     let few = Few { n_ranks: 2, ..FORK };
     let machine = |seed| Machine {
@@ -280,6 +314,7 @@ fn kernel(nb: usize, workers: usize, nanoseconds: f64) -> Kernel {
         workers: Some(workers),
         takes: Takes::Time {
             nanoseconds,
+            fixed_nanoseconds: None,
             flops: Some(1000.0),
         },
         cold_nanoseconds: Some(3.0 * nanoseconds),
@@ -309,6 +344,8 @@ fn the_line_that_says_most_counts_and_between_tile_orders_its_rate() {
             class,
             precision: "f64",
             nb,
+            n: 1000,
+            ranks: 1,
             workers,
         };
         let pace = costs.pace(&asked).unwrap();
@@ -334,10 +371,124 @@ fn the_line_that_says_most_counts_and_between_tile_orders_its_rate() {
         class: "Other",
         precision: "f64",
         nb: 100,
+        n: 1000,
+        ranks: 1,
         workers: 1,
     };
     let wrong = none.pace(&asked).unwrap_err().to_string();
     assert_eq!(wrong, "no kernel is for Other of few in f64");
+}
+
+#[test]
+fn a_larger_matrix_and_more_ranks_have_lines_of_their_own() {
+    let line = |n: usize, ranks: usize, nanoseconds: f64| Kernel {
+        n: Some(n),
+        ranks: Some(ranks),
+        ..kernel(100, 2, nanoseconds)
+    };
+    let with = |kernels| Costs {
+        kernels,
+        ..Costs::default()
+    };
+    let mut costs = with(vec![
+        line(1000, 1, 500.0),
+        line(3000, 1, 700.0),
+        line(1000, 2, 900.0),
+    ]);
+    let time = |costs: &Costs, n, ranks| {
+        let asked = Asked {
+            graph: "few",
+            class: "Task",
+            precision: "f64",
+            nb: 100,
+            n,
+            ranks,
+            workers: 2,
+        };
+        let pace = costs.pace(&asked).unwrap();
+        pace.time(1000.0, None, false).as_nanos()
+    };
+    for (n, ranks, expected) in [
+        (500, 1, 500),
+        (1000, 1, 500),
+        (1500, 1, 550),
+        (9000, 1, 700),
+        (1000, 2, 900),
+        (3000, 2, 900),
+        (1000, 8, 900),
+    ] {
+        assert_eq!(time(&costs, n, ranks), expected, "{n} on {ranks} ranks");
+    }
+    // What is measured anew takes the place of what was.
+    costs.add([line(1000, 2, 800.0), line(3000, 2, 600.0)].into_iter());
+    assert_eq!(costs.kernels.len(), 4);
+    assert_eq!((time(&costs, 1000, 2), time(&costs, 2000, 2)), (800, 700));
+}
+
+#[test]
+fn what_is_fixed_of_a_time_does_not_grow_with_operations() {
+    let text = |fixed: f64| {
+        format!(
+            "{{ \"kernels\": [ {{ \"nanoseconds\": 500, \"flops\": 1000, \"fixed_nanoseconds\": {fixed} }} ] }}"
+        )
+    };
+    let costs = Costs::parse(&text(200.0)).unwrap();
+    let asked = Asked {
+        graph: "any",
+        class: "Task",
+        precision: "f64",
+        nb: 100,
+        n: 1000,
+        ranks: 1,
+        workers: 1,
+    };
+    let pace = costs.pace(&asked).unwrap();
+    let time = |flops| pace.time(flops, None, false).as_nanos();
+    assert_eq!((time(0.0), time(1000.0), time(2000.0)), (200, 500, 800));
+    let wrong = Costs::parse(&text(501.0)).unwrap_err().to_string();
+    assert!(wrong.contains("a part of the `nanoseconds`"), "{wrong}");
+}
+
+#[test]
+fn a_line_through_measured_points_has_their_fixed_part_and_their_slope() {
+    let near = |line: Line, fixed: f64, slope: f64| {
+        let close = |is: f64, should: f64| (is - should).abs() <= 1e-6 * should.abs().max(1e-6);
+        let at_ten = close(line.at(10.0), fixed + 10.0 * slope);
+        assert!(
+            close(line.fixed, fixed) && close(line.slope, slope) && at_ten,
+            "{line:?}"
+        );
+    };
+    let points = |of: fn(f64) -> f64| [1.0, 2.0, 5.0, 80.0].map(|x| (x, of(x))).into_iter();
+    near(Line::through(points(|x| 7.0 + 3.0 * x)), 7.0, 3.0);
+    near(Line::through(points(|x| 3.0 * x)), 0.0, 3.0);
+    near(Line::through(points(|_| 4.0)), 4.0, 0.0);
+    // Of one x nothing is known to be fixed; without any, all is.
+    near(
+        Line::through([(2.0, 6.0), (2.0, 6.0)].into_iter()),
+        0.0,
+        3.0,
+    );
+    near(
+        Line::through([(0.0, 6.0), (0.0, 6.0)].into_iter()),
+        6.0,
+        0.0,
+    );
+    near(Line::through(std::iter::empty()), 0.0, 0.0);
+    // Nothing is negative: neither what would be fixed, nor the slope.
+    let steep = Line::through(points(|x| (3.0 * x - 2.0).max(0.5)));
+    assert!(steep.fixed == 0.0 && steep.slope > 0.0, "{steep:?}");
+    let falling = Line::through(points(|x| 100.0 - x));
+    assert!(falling.fixed > 20.0 && falling.slope == 0.0, "{falling:?}");
+    near(
+        Line {
+            fixed: 1.0,
+            slope: 2.0,
+        }
+        .times(3.0),
+        3.0,
+        6.0,
+    );
 }
 
 #[test]
@@ -367,6 +518,8 @@ fn a_network_is_weather_without_faults() {
         bytes_per_second: 2e9,
         send_nanoseconds: 300.0,
         receive_nanoseconds: 200.0,
+        awake_nanoseconds: 50_000.0,
+        waking_nanoseconds: 80_000.0,
         gap_nanoseconds: 100.0,
         copied_bytes_per_second: Some(5e9),
         data_copied_bytes_per_second: None,
@@ -375,6 +528,8 @@ fn a_network_is_weather_without_faults() {
     let weather = network.weather(1);
     let costs = &weather.cluster.costs;
     assert_eq!((weather.loss, weather.jitter), (0.0, Duration::ZERO));
+    let micros = Duration::from_micros;
+    assert_eq!((weather.awake, weather.waking), (micros(50), micros(80)));
     assert_eq!(
         costs.send + costs.receive + costs.gap,
         Duration::from_nanos(600)

@@ -7,6 +7,7 @@ mod rally;
 #[path = "../examples/ping_pong/row.rs"]
 mod row;
 #[path = "../examples/ping_pong/space.rs"]
+#[allow(dead_code, reason = "calibrate holds the ball")]
 mod space;
 
 use dataflow::core::port::{Heap, Memory};

@@ -1,155 +1,239 @@
 //! Kernels: bodies as they take place in runs, with the caches and the neighbours that they have there.
 
 use super::Bench;
+use super::line::Line;
+use super::samples::tracing;
+use super::stage::Stage;
 use super::work::{Hear, Routine, Shape, Work};
+use common::cli::Failure;
 use common::cli::costs::{Kernel, Takes};
-use common::cli::{Failure, traced};
+use common::cli::simulated::Edges;
 use dataflow::Runtime;
-use dataflow::core::prelude::{Description, TaskName};
+use dataflow::core::prelude::Description;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::weight::Weight;
-use dataflow::trace::Trace;
-use std::collections::{BTreeMap, BTreeSet};
+use dataflow::trace::{At, Slice, Trace};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A matrix in which kernels are measured has at least so many tiles in a row.
+const FEWEST_TILES: usize = 3;
+
+/// Whose time is measured, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Of {
+    stage: Stage,
+    graph: String,
+    nb: usize,
+    n: usize,
+    class: String,
+    precision: String,
+}
 
 /// What bodies of one class took, nanoseconds.
 #[derive(Default)]
-struct Taken {
-    all: Vec<f64>,
-    /// The first on each worker.
+pub struct Taken {
+    /// With their operations, by runs; without the first run of a pass.
+    warm: Vec<Vec<(f64, f64)>>,
+    /// The first on each worker in the first run of all.
     cold: Vec<f64>,
 }
 
+/// Orders of matrices and of their tiles: multiples of the tiles near the orders that are asked for.
+pub fn shapes(orders: &[usize], matrices: &[usize]) -> Vec<(usize, usize)> {
+    let of = |nb: usize| {
+        let tiles = matrices.iter().map(move |n| (n / nb).max(FEWEST_TILES));
+        let tiles: BTreeSet<usize> = tiles.collect();
+        tiles.into_iter().map(move |tiles| (tiles * nb, nb))
+    };
+    orders.iter().flat_map(|&nb| of(nb)).collect()
+}
+
 impl Bench<'_> {
-    /// The kernels of all routines, on so many workers of one rank.
+    /// What the bodies of a routine take in some runs, by their classes; nothing on other ranks than the
+    /// first. In the `first` pass what is cold, too. And what the runtime took from one to the next, where
+    /// one worker does all.
     pub fn kernels<T: Scalar>(
         &self,
-        n_workers: usize,
-        orders: &[usize],
-        tiles: usize,
-    ) -> Result<Vec<Kernel>, Failure> {
-        let builder = Runtime::builder().threads(n_workers).bind(self.bind);
-        let runtime = builder.trace(traced::ROOM).build()?;
-        let mut kernels = Vec::new();
-        for (routine, &nb) in Routine::ALL
-            .iter()
-            .flat_map(|routine| orders.iter().map(move |nb| (*routine, nb)))
-        {
-            let shape = Shape {
-                n: tiles * nb,
-                nb,
-                grid: (1, 1),
-            };
-            let work = Work::<T>::new(routine, shape, Rank(0), runtime.memory(), self.backend)?;
-            let mut weights = Weights::default();
-            work.show(&mut weights)?;
-            let mut taken = self.taken(&work, &runtime)?;
-            // Both ways of LU have updates, which are the same.
-            taken.retain(|class, _| {
-                let known = |kernel: &Kernel| {
-                    kernel.nb == Some(nb)
-                        && kernel.graph.as_ref() == Some(&weights.graph)
-                        && kernel.class.as_ref() == Some(class)
-                };
-                !kernels.iter().any(known)
-            });
-            kernels.extend(taken.into_iter().map(|(class, taken)| Kernel {
-                precision: Some(T::PRECISION.to_string()),
-                nb: Some(nb),
-                workers: Some(n_workers),
-                ..weights.kernel(class, taken)
-            }));
-        }
-        Ok(kernels)
-    }
-
-    /// What the bodies of each class took in some runs.
-    fn taken<T: Scalar>(
-        &self,
-        work: &Work<T>,
+        routine: Routine,
+        shape: Shape,
+        is_first: bool,
         runtime: &Runtime,
-    ) -> Result<BTreeMap<String, Taken>, Failure> {
-        let mut taken = BTreeMap::new();
-        let record = |on| {
-            let tracer = runtime.tracer();
-            tracer.into_iter().for_each(|tracer| tracer.set_on(on));
+    ) -> Result<(Vec<(Of, Taken)>, Taken), Failure> {
+        let stage = Stage::of(runtime);
+        let memory = runtime.memory();
+        let work = Work::<T>::new(routine, shape, runtime.rank(), memory, self.backend)?;
+        let mut graph = Graph {
+            n_ranks: stage.n_ranks as u32,
+            ..Graph::default()
         };
-        for round in 0..self.rounds {
-            record(false);
+        work.show(&mut graph)?;
+        let (mut taken, mut between) = (BTreeMap::new(), Taken::default());
+        for round in 0..=self.rounds {
             work.fill(runtime)?;
-            record(true);
+            tracing(runtime, true);
             work.run(runtime)?;
+            tracing(runtime, false);
             for trace in runtime.traces()? {
-                note(&trace, round == 0, &mut taken);
+                match round {
+                    0 if is_first => note_cold(&trace, &mut taken),
+                    0 => {}
+                    _ => note_warm(&trace, &graph, &mut taken),
+                }
+                if round > 0 && stage.n_ranks * stage.threads == 1 {
+                    between.warm.push(graph.gaps(&trace));
+                }
             }
         }
-        Ok(taken)
+        let of = |class| Of {
+            stage,
+            graph: graph.name.clone(),
+            nb: shape.nb,
+            n: shape.n,
+            class,
+            precision: T::PRECISION.to_string(),
+        };
+        let taken = taken.into_iter();
+        let taken = taken.map(|(class, taken)| (of(class), taken));
+        Ok((taken.collect(), between))
     }
 }
 
-/// Adds the bodies of a run; those of the first are cold to begin with.
-fn note(trace: &Trace, is_first: bool, taken: &mut BTreeMap<String, Taken>) {
+/// Adds the first body of each class on each worker.
+fn note_cold(trace: &Trace, taken: &mut BTreeMap<String, Taken>) {
     let mut met = BTreeSet::new();
-    for (_, slice) in trace.slices() {
-        let of = taken.entry(trace.classes[usize::from(slice.class)].clone());
-        let of = of.or_default();
-        let length = slice.span.length() as f64;
-        match is_first && met.insert((slice.class, slice.worker)) {
-            true => of.cold.push(length),
-            false => of.all.push(length),
+    for (at, slice) in trace.slices() {
+        if met.insert((slice.class, at.rank, slice.worker)) {
+            let of = trace.classes[usize::from(slice.class)].clone();
+            let length = slice.span.length() as f64;
+            taken.entry(of).or_default().cold.push(length);
         }
     }
 }
 
-/// Operations of the tasks of each class.
-#[derive(Default)]
-struct Weights {
-    graph: String,
-    by_class: BTreeMap<String, Vec<f64>>,
+/// Adds the bodies of a run.
+fn note_warm(trace: &Trace, graph: &Graph, taken: &mut BTreeMap<String, Taken>) {
+    let mut by_class: BTreeMap<u16, Vec<(f64, f64)>> = BTreeMap::new();
+    for (at, slice) in trace.slices() {
+        let (flops, _) = graph.task(&trace.shown(at));
+        let of = by_class.entry(slice.class).or_default();
+        of.push((flops, slice.span.length() as f64));
+    }
+    for (class, bodies) in by_class {
+        let of = trace.classes[usize::from(class)].clone();
+        taken.entry(of).or_default().warm.push(bodies);
+    }
 }
 
-impl Hear for &mut Weights {
+/// A graph's name, and its tasks' operations and edges by their names.
+#[derive(Default)]
+struct Graph {
+    n_ranks: u32,
+    name: String,
+    tasks: HashMap<String, (f64, usize)>,
+}
+
+impl Graph {
+    /// Operations and edges of a task.
+    fn task(&self, name: &str) -> (f64, usize) {
+        self.tasks.get(name).copied().unwrap_or_default()
+    }
+
+    /// From the end of each body to the begin of the next, by the edges that leave the first.
+    fn gaps(&self, trace: &Trace) -> Vec<(f64, f64)> {
+        let slices: Vec<_> = trace.slices().collect();
+        let gap = |pair: &[(At, &Slice)]| {
+            let [(at, slice), (_, next)] = pair else {
+                unreachable!("windows of two")
+            };
+            let (_, edges) = self.task(&trace.shown(*at));
+            let from = slice.span.end;
+            (edges as f64, next.span.begin.saturating_sub(from) as f64)
+        };
+        slices.windows(2).map(gap).collect()
+    }
+}
+
+impl Hear for &mut Graph {
     fn hear<S: Weight>(&mut self, space: &S) -> Result<(), Failure> {
         let mut about = Description::default();
         space.describe(&mut about);
-        self.graph = about.space_name().to_string();
-        for task in space.tasks(Rank(0)) {
-            let class = &about.classes()[task.class()].name;
-            let flops = self.by_class.entry(class.clone()).or_default();
-            flops.push(space.flops(task));
-        }
+        self.name = about.space_name().to_string();
+        let tasks = (0..self.n_ranks).flat_map(|rank| space.tasks(Rank(rank)));
+        self.tasks.extend(tasks.map(|task| {
+            let mut edges = Edges::default();
+            space.successors(task, &mut edges);
+            (format!("{task:?}"), (space.flops(task), edges.0))
+        }));
         Ok(())
     }
 }
 
-impl Weights {
+impl Of {
     /// The line of a class.
-    fn kernel(&mut self, class: String, mut taken: Taken) -> Kernel {
-        if taken.all.is_empty() {
-            taken.all.clone_from(&taken.cold);
-        }
-        let [first, median, third] = [0.25, 0.5, 0.75].map(|share| quantile(&mut taken.all, share));
-        // That of the median task, whose time is the median.
-        let flops = self.by_class.get_mut(&class);
-        let flops = flops.map(|flops| quantile(flops, 0.5));
+    pub fn line(&self, taken: &Taken) -> Kernel {
         Kernel {
             graph: Some(self.graph.clone()),
-            class: Some(class),
+            class: Some(self.class.clone()),
+            precision: Some(self.precision.clone()),
+            nb: Some(self.nb),
+            n: Some(self.n),
+            ranks: Some(self.stage.n_ranks),
+            workers: Some(self.stage.n_ranks * self.stage.threads),
+            ..taken.kernel()
+        }
+    }
+}
+
+impl Taken {
+    /// Adds what another pass has measured.
+    pub fn extend(&mut self, more: Taken) {
+        self.warm.extend(more.warm);
+        self.cold.extend(more.cold);
+    }
+
+    /// A line through what bodies took, as high as what all of a run took in the median run, so that a few
+    /// that were long count; and half the range between the quartiles, as a share of it.
+    pub fn line(&self) -> (Line, f64) {
+        let all = || self.warm.iter().flatten().copied();
+        let line = Line::through(all());
+        let height = |run: &Vec<(f64, f64)>| {
+            let taken: f64 = run.iter().map(|(_, time)| time).sum();
+            let said: f64 = run.iter().map(|(flops, _)| line.at(*flops)).sum();
+            taken / said.max(1.0)
+        };
+        let height = quantile(self.warm.iter().map(height), 0.5);
+        let line = line.times(height);
+        let shares = || all().map(|(flops, time)| time / line.at(flops).max(1.0));
+        let [first, median, third] = [0.25, 0.5, 0.75].map(|share| quantile(shares(), share));
+        let spread = (third - first) / 2.0 / median.max(f64::MIN_POSITIVE);
+        (line, spread)
+    }
+
+    fn kernel(&self) -> Kernel {
+        let (line, spread) = self.line();
+        let all = self.warm.iter().flatten();
+        let flops = quantile(all.map(|(flops, _)| *flops), 0.5);
+        let is_fixed = line.slope * flops == 0.0;
+        Kernel {
             takes: Takes::Time {
-                nanoseconds: median,
-                flops: flops.filter(|flops| *flops > 0.0),
+                nanoseconds: line.at(flops),
+                fixed_nanoseconds: (!is_fixed && line.fixed > 0.0).then_some(line.fixed),
+                flops: (!is_fixed).then_some(flops),
             },
-            spread: (third - first) / 2.0 / median.max(1.0),
-            cold_nanoseconds: Some(quantile(&mut taken.cold, 0.5)),
+            spread,
+            cold_nanoseconds: Some(quantile(self.cold.iter().copied(), 0.5)),
             ..Kernel::default()
         }
     }
 }
 
-/// Below which there is such a share of the numbers; 0 of none.
-pub fn quantile(numbers: &mut [f64], share: f64) -> f64 {
+/// Below which there is such a share of the numbers, between two of them in proportion; 0 of none.
+pub fn quantile(numbers: impl IntoIterator<Item = f64>, share: f64) -> f64 {
+    let mut numbers: Vec<f64> = numbers.into_iter().collect();
     numbers.sort_by(f64::total_cmp);
-    let last = numbers.len().saturating_sub(1);
-    let at = (share * last as f64).round() as usize;
-    numbers.get(at).copied().unwrap_or(0.0)
+    let at = share * numbers.len().saturating_sub(1) as f64;
+    let near = |place: f64| numbers.get(place as usize).copied().unwrap_or(0.0);
+    let rest = at - at.floor();
+    (1.0 - rest) * near(at.floor()) + rest * near(at.ceil())
 }

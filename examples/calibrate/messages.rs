@@ -3,12 +3,18 @@
 //! The bare transport's flight is the latency; what the runtime adds is overhead, half at each end. What
 //! a larger ball takes longer is the time of a byte; while it is small enough to travel in a packet it is
 //! copied besides. Between ranks of one host processors carry all bytes, half of the time at each end.
+//! Who has waited for longer than ranks look must be woken: a ball that everybody holds for a while says
+//! how long that takes.
 
 use super::kernels::quantile;
 use super::rally::Game;
+use super::space::{Ball, PingPong};
 use common::cli::Failure;
 use common::cli::costs::Network;
+use dataflow::core::rank::Rank;
+use dataflow::mpi::Settings;
 use dataflow::{Runtime, Transport};
+use std::time::Duration;
 
 /// The smallest ball, the largest that travels in a packet, and larger ones.
 const SIZES: [usize; 6] = [8, 4096, 64 << 10, 256 << 10, 1 << 20, 2 << 20];
@@ -19,11 +25,15 @@ const RALLIES: usize = 15;
 /// Bytes a second that take no time beside the work of those who carry them.
 const AT_ONCE: f64 = 1e15;
 
-/// What messages between two ranks take; `task` nanoseconds of it are the task's own.
+/// Rounds of a rally, once in how many of them each side holds the ball, and for how long: as a wait of a
+/// graph among waits that are so short that ranks do not look for long.
+const HELD: (u32, u32, Duration) = (40, 8, Duration::from_micros(500));
+
+/// What messages between two ranks take, with what the runtime takes for the tasks at both ends.
 ///
 /// # Errors
 /// What running answers.
-pub fn network(runtime: &Runtime, task: f64) -> Result<Network, Failure> {
+pub fn network(runtime: &Runtime) -> Result<Network, Failure> {
     let game = Game {
         sizes: SIZES.to_vec(),
         rallies: RALLIES,
@@ -31,18 +41,18 @@ pub fn network(runtime: &Runtime, task: f64) -> Result<Network, Failure> {
     };
     let flights = game.play(runtime)?;
     // Whoever began has the clock; all ranks go on with the same numbers.
-    let mut medians = [0.0; 2 * SIZES.len()];
+    let mut medians = [0.0; 2 * SIZES.len() + 1];
     for (place, flights) in flights.iter().enumerate() {
-        let mut ours: Vec<f64> = flights.iter().map(|flight| flight.ours * 1e9).collect();
-        let mut raw: Vec<f64> = flights.iter().map(|flight| flight.raw * 1e9).collect();
-        medians[place] = quantile(&mut ours, 0.5);
-        medians[SIZES.len() + place] = quantile(&mut raw, 0.5);
+        medians[place] = quantile(flights.iter().map(|flight| flight.ours * 1e9), 0.5);
+        medians[SIZES.len() + place] = quantile(flights.iter().map(|flight| flight.raw * 1e9), 0.5);
     }
+    medians[2 * SIZES.len()] = held(runtime)?;
     let medians = runtime.all_reduce(medians, |first, _| first)?;
     let (ours, raw) = medians.split_at(SIZES.len());
+    let held = raw[SIZES.len()];
     let byte = slope(&SIZES[2..], &ours[2..]).max(1e-6);
     let inline = (ours[1] - ours[0]) / (SIZES[1] - SIZES[0]) as f64;
-    let end = ((ours[0] - raw[0] - task) / 2.0).max(0.0);
+    let end = ((ours[0] - raw[0]) / 2.0).max(0.0);
     let ranks_on_a_host = match runtime.transport() {
         Transport::Local => runtime.workers().topology().n_cores().max(2),
         _ => on_this_host(runtime)?,
@@ -53,6 +63,8 @@ pub fn network(runtime: &Runtime, task: f64) -> Result<Network, Failure> {
         bytes_per_second: if is_carried { AT_ONCE } else { 1e9 / byte },
         send_nanoseconds: end,
         receive_nanoseconds: end,
+        awake_nanoseconds: Settings::default().spin.as_nanos() as f64,
+        waking_nanoseconds: waking(held, ours[0]),
         gap_nanoseconds: 0.0,
         // At both ends.
         copied_bytes_per_second: match is_carried {
@@ -62,6 +74,28 @@ pub fn network(runtime: &Runtime, task: f64) -> Result<Network, Failure> {
         data_copied_bytes_per_second: is_carried.then_some(2e9 / byte),
         ranks_on_a_host,
     })
+}
+
+/// What it takes to wake who waits for a ball that is held, if others fly for so long; one in so many
+/// strokes holds it.
+fn waking(held: f64, flight: f64) -> f64 {
+    let (_, once_in, hold) = HELD;
+    let more = f64::from(once_in) * (held - flight);
+    (more - hold.as_nanos() as f64).max(0.0)
+}
+
+/// Nanoseconds one way of a small ball that is held now and then: the median rally's.
+fn held(runtime: &Runtime) -> Result<f64, Failure> {
+    let (rounds, once_in, hold) = HELD;
+    let mut flights = Vec::new();
+    for _ in 0..RALLIES {
+        let begins = runtime.rank() == Rank(0);
+        let ball = begins.then(|| Ball(runtime.memory().allocate(SIZES[0])));
+        let rally = PingPong::new(rounds, ball).hold(once_in, hold);
+        runtime.run_across(&rally)?;
+        flights.push(rally.seconds().unwrap_or_default() * 1e9);
+    }
+    Ok(quantile(flights, 0.5))
 }
 
 /// How many of the ranks are on the first one's host.

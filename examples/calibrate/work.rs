@@ -1,5 +1,7 @@
 //! Work: the routines whose kernels are measured and whose runs are compared.
 
+use super::stage::Stage;
+use clap::ValueEnum;
 use common::cli::Failure;
 use common::cli::simulated::Simulator;
 use dataflow::core::port::Memory;
@@ -13,10 +15,12 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::weight::Weight;
 use dataflow::linalg::{LinalgError, cholesky, lu, qr};
 use dataflow::{Report, Runtime};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// What is done with matrices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub enum Routine {
     Cholesky,
     /// Without row swaps.
@@ -25,21 +29,19 @@ pub enum Routine {
     LuSwaps,
     /// The same by whole columns, on one rank.
     LuColumns,
+    /// With rows that play for the top, from four groups of tiles on.
+    LuTournament,
+    /// Incremental pivoting.
+    LuIncremental,
     /// Along a flat tree.
     Qr,
     Matmul,
 }
 
-impl Routine {
-    pub const ALL: [Routine; 6] = [
-        Routine::Cholesky,
-        Routine::Lu,
-        Routine::LuSwaps,
-        Routine::LuColumns,
-        Routine::Qr,
-        Routine::Matmul,
-    ];
+/// From how many groups a tournament begins.
+const GROUPS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
+impl Routine {
     /// As its example is called, or the way in which it runs.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,20 +49,30 @@ impl Routine {
             Routine::Lu => "lu",
             Routine::LuSwaps => "lu_swaps",
             Routine::LuColumns => "lu_columns",
+            Routine::LuTournament => "lu_tournament",
+            Routine::LuIncremental => "lu_incremental",
             Routine::Qr => "qr",
             Routine::Matmul => "matmul",
         }
     }
 
-    /// The form that a run of the library takes on so many ranks with so many workers.
-    pub fn as_run<T: Scalar>(self, n: usize, n_ranks: usize, threads: usize) -> Self {
-        let suits = || {
+    /// Whether so many ranks can run it.
+    pub fn suits(self, n_ranks: usize) -> bool {
+        self != Routine::LuColumns || n_ranks == 1
+    }
+
+    /// Whether it is compared, in the form that a run of the library takes there.
+    pub fn is_as_run<T: Scalar>(self, n: usize, on: Stage) -> bool {
+        let by_columns = || {
             let layout = Layout::general(n, n, self.default_order::<T>(n));
-            layout.is_ok_and(|layout| lu::suits_columns::<T>(&layout, threads))
+            let suits = |layout| lu::suits_columns::<T>(&layout, on.threads);
+            on.n_ranks == 1 && layout.is_ok_and(suits)
         };
         match self {
-            Routine::LuSwaps if n_ranks == 1 && suits() => Routine::LuColumns,
-            _ => self,
+            Routine::LuSwaps => !by_columns(),
+            Routine::LuColumns => by_columns(),
+            Routine::Matmul | Routine::LuTournament | Routine::LuIncremental => false,
+            Routine::Cholesky | Routine::Lu | Routine::Qr => true,
         }
     }
 
@@ -68,11 +80,9 @@ impl Routine {
     pub fn default_order<T: Scalar>(self, n: usize) -> usize {
         match self {
             Routine::Cholesky => cholesky::default_tile_order::<T>(n),
-            Routine::Lu | Routine::LuSwaps | Routine::LuColumns => {
-                lu::default_tile_order::<T>(n, n)
-            }
             Routine::Qr => qr::default_tile_order::<T>(n, n),
             Routine::Matmul => dataflow::linalg::product::default_tile_order::<T>(n),
+            _ => lu::default_tile_order::<T>(n, n),
         }
     }
 }
@@ -90,6 +100,8 @@ enum Beside<T: Scalar> {
     Pivots(lu::Pivots<T>),
     Swaps(lu::Pivots<T>),
     Columns(lu::Pivots<T>),
+    Tournament(lu::Pivots<T>),
+    Exchanges(lu::Exchanges<T>),
     Reflectors(Box<Reflectors<T>>),
     /// The other factor, and the product.
     Matrices(TiledMatrix<T>, TiledMatrix<T>),
@@ -144,6 +156,8 @@ impl<T: Scalar> Work<T> {
             Routine::Lu => Beside::Pivots(lu::Pivots::new(&a)),
             Routine::LuSwaps => Beside::Swaps(lu::Pivots::new(&a)),
             Routine::LuColumns => Beside::Columns(lu::Pivots::new(&a)),
+            Routine::LuTournament => Beside::Tournament(lu::Pivots::new(&a)),
+            Routine::LuIncremental => Beside::Exchanges(lu::Exchanges::new(&a)),
             Routine::Qr => {
                 Beside::Reflectors(Box::new(Reflectors::new(&layout, Options::of_order(nb))))
             }
@@ -158,7 +172,8 @@ impl<T: Scalar> Work<T> {
     /// # Errors
     /// What running answers.
     pub fn fill(&self, runtime: &Runtime) -> Result<(), Failure> {
-        if let Beside::Swaps(_) | Beside::Columns(_) = &self.beside {
+        use Beside::{Columns, Exchanges, Swaps, Tournament};
+        if let Swaps(_) | Columns(_) | Tournament(_) | Exchanges(_) = &self.beside {
             self.a.fill(&Random::new(1), runtime)?;
             return Ok(());
         }
@@ -185,6 +200,13 @@ impl<T: Scalar> Work<T> {
                 factor.by_tiles().run(runtime)
             }
             Beside::Columns(pivots) => lu::Columns::new(a, pivots, backend)?.run(runtime),
+            Beside::Tournament(pivots) => {
+                let factor = lu::Factor::new(a, pivots, backend)?;
+                factor.by_tournament(GROUPS).run(runtime)
+            }
+            Beside::Exchanges(exchanges) => {
+                lu::Incremental::new(a, exchanges, backend)?.run(runtime)
+            }
             Beside::Reflectors(q) => qr::Factor::new(a, q, backend)?.run(runtime),
             Beside::Matrices(b, c) => self.product(b, c)?.run(runtime),
         };
@@ -202,6 +224,11 @@ impl<T: Scalar> Work<T> {
             Beside::Pivots(pivots) => to.hear(&lu::Unpivoted::new(a, pivots, backend)?),
             Beside::Swaps(pivots) => to.hear(&lu::Factor::new(a, pivots, backend)?),
             Beside::Columns(pivots) => to.hear(&lu::Columns::new(a, pivots, backend)?),
+            Beside::Tournament(pivots) => {
+                let factor = lu::Factor::new(a, pivots, backend)?;
+                to.hear(&factor.by_tournament(GROUPS))
+            }
+            Beside::Exchanges(exchanges) => to.hear(&lu::Incremental::new(a, exchanges, backend)?),
             Beside::Reflectors(q) => to.hear(&qr::Factor::new(a, q, backend)?),
             Beside::Matrices(b, c) => to.hear(&self.product(b, c)?),
         }

@@ -9,7 +9,7 @@ use dataflow::prelude::*;
 use dataflow::task_names;
 use std::borrow::Cow;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 task_names! {
     /// `Ping` runs on rank 0, `Pong` on rank 1.
@@ -52,6 +52,8 @@ impl Wire for Ball {
 /// The ball goes to rank 1 and back so many times; the first does not count.
 pub struct PingPong {
     rounds: u32,
+    /// In each of so many rounds each side holds the ball once for so long.
+    hold: Option<(u32, Duration)>,
     home: Store<Ball>,
     first: OnceLock<Instant>,
     last: OnceLock<Instant>,
@@ -64,10 +66,29 @@ impl PingPong {
     pub fn new(rounds: u32, ball: Option<Ball>) -> Self {
         PingPong {
             rounds,
+            hold: None,
             home: Store::new("ball", ball),
             first: OnceLock::new(),
             last: OnceLock::new(),
         }
+    }
+
+    /// Once in so many rounds each side holds the ball for so long, and is busy with it.
+    pub fn hold(self, once_in: u32, hold: Duration) -> Self {
+        let hold = Some((once_in, hold));
+        PingPong { hold, ..self }
+    }
+
+    /// How long a stroke holds the ball.
+    fn holds(&self, task: Task) -> Duration {
+        let Some((once_in, hold)) = self.hold else {
+            return Duration::ZERO;
+        };
+        let is_turn = match task {
+            Ping { k } => k % once_in == once_in / 2,
+            Pong { k } => k % once_in == 0,
+        };
+        if is_turn { hold } else { Duration::ZERO }
     }
 
     /// Seconds one way, on the rank that began.
@@ -118,6 +139,7 @@ impl TaskSpace for PingPong {
 
     /// Every stroke counts on the ball's first byte.
     fn run(&self, task: Task, flows: &mut Flows<'_, Ball>) -> Result<(), TaskError> {
+        let taken = Instant::now();
         let [ball] = flows.slots();
         let count = &mut ball.update().0.bytes_mut()[0];
         *count = count.wrapping_add(1);
@@ -126,6 +148,10 @@ impl TaskSpace for PingPong {
             Ping { k } if k == self.rounds => self.last.set(Instant::now()).ok(),
             _ => None,
         };
+        let holds = self.holds(task);
+        while !holds.is_zero() && taken.elapsed() < holds {
+            std::hint::spin_loop();
+        }
         Ok(())
     }
 

@@ -38,6 +38,7 @@ fn a_run_in_virtual_time_does_and_sends_what_a_real_one_does() {
     for of in [
         "cholesky --n 190 --nb 20",
         "lu --n 190 --nb 20 --pivoting none",
+        "lu --n 190 --nb 20 --pivoting incremental",
         "qr --n 190 --nb 20 --tree greedy",
         "matmul --n 190 --nb 20",
     ] {
@@ -217,15 +218,6 @@ fn wrong_costs_and_questions_are_refused() {
             "10001",
         ],
         &[
-            "lu",
-            "--pivoting",
-            "incremental",
-            "--simulate",
-            "time",
-            "--costs",
-            &file,
-        ],
-        &[
             "matmul",
             "--simulate",
             "time",
@@ -254,7 +246,15 @@ fn wrong_costs_and_questions_are_refused() {
 #[test]
 fn what_is_measured_here_is_a_file_that_simulations_read() {
     let file = written("measured.json", "");
-    let small = ["--orders", "24", "--tiles", "3", "--repeat", "2", "--json"];
+    let small = [
+        "--orders",
+        "24",
+        "--matrices",
+        "72,96",
+        "--passes",
+        "2",
+        "--json",
+    ];
     let compare = ["--compare", "--sizes", "48,72", "--costs", &file];
     let told = run("calibrate", &[&small[..], &compare].concat()).done();
     // Four routines and two sizes; one worker, all workers (if there are more), and two ranks.

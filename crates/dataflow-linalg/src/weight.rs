@@ -4,8 +4,8 @@
 //! Bytes are exactly those that travel: of tiles that are read in parts, these parts. Only how many rows LU
 //! swaps depends on the matrix: there bytes are those that are expected if each row is as likely as any
 //! other to be a pivot's, as in a random matrix. Flops are LAPACK's
-//! count of the kernel where there is one; for eliminations of tile QR the leading term, without what
-//! is spent on T.
+//! count of the kernel where there is one; for eliminations of tile QR, and of LU with incremental
+//! pivoting, the leading term, without what is spent on T or on the steps.
 //!
 //! # Elsewhere
 //! Counting: [`counts`](dataflow_core::space::counts). The memory that a run takes: [`needs`](crate::needs).
@@ -126,6 +126,16 @@ impl<T: Scalar> Weight for lu::Unpivoted<'_, T> {
             Below { m, k } => products::<T>(rows(m), cols(k), cols(k)) / 2.0,
             Update { m, n, k } => products::<T>(rows(m), cols(n), cols(k)),
         }
+    }
+}
+
+impl<T: Scalar> Weight for lu::Incremental<'_, T> {
+    fn bytes(&self, task: Self::Task, flow: usize) -> u64 {
+        self.bytes_handed_on(task, flow)
+    }
+
+    fn flops(&self, task: Self::Task) -> f64 {
+        self.operations(task)
     }
 }
 

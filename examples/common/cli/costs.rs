@@ -7,8 +7,9 @@
 //!   "about": "anything, for people",
 //!   "cores": 2,
 //!   "kernels": [
-//!     { "graph": "cholesky", "class": "Gemm", "precision": "f64", "nb": 192, "workers": 1,
-//!       "nanoseconds": 480000, "flops": 14155776, "spread": 0.02, "cold_nanoseconds": 700000 },
+//!     { "graph": "cholesky", "class": "Gemm", "precision": "f64", "nb": 192, "n": 1536,
+//!       "workers": 1, "nanoseconds": 480000, "fixed_nanoseconds": 20000, "flops": 14155776,
+//!       "spread": 0.02, "cold_nanoseconds": 700000 },
 //!     { "gflops": 8.0 }
 //!   ],
 //!   "runtime": { "task_nanoseconds": 150, "edge_nanoseconds": 60 },
@@ -21,11 +22,14 @@
 //!
 //! # Law
 //! - A kernel is a line with `nanoseconds` of a task of so many `flops`, or with a rate, `gflops`. What it
-//!   does not say (graph, class, precision, nb, workers) it leaves open. Of the lines that fit a task count
+//!   does not say (graph, class, precision, nb, n, ranks, workers) it leaves open. Of the lines that fit a task count
 //!   those that say most of graph, class and precision; of these, those with the most `workers` that are not
-//!   more than work on the host; between their two nearest `nb` a rate is interpolated, beyond them it stays.
-//! - A task of other `flops` than those of the line takes its time in proportion; without `flops` all take
-//!   as long.
+//!   more than work on the host, and then with `ranks` likewise; between their two nearest `nb` a rate is interpolated, beyond them it stays,
+//!   and so it is with `n`.
+//! - `n` is the order of the matrix whose tiles a host holds: where there are several, of one as large as a
+//!   host's part. What fits into its caches is faster.
+//! - A task of other `flops` than those of the line takes its time in proportion, but for the
+//!   `fixed_nanoseconds` of it; without `flops` all take as long.
 //! - `spread` is half the range between the quartiles, as a share of the median; times are drawn with it.
 //! - What is unknown, missing or negative is refused, with its place in the file.
 
@@ -67,7 +71,13 @@ pub struct Kernel {
     pub precision: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nb: Option<usize>,
-    /// Of the host, at work at the same time.
+    /// Order of the matrix on a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n: Option<usize>,
+    /// On the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<usize>,
+    /// Of the host, of all its ranks, at work at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
     #[serde(flatten)]
@@ -82,9 +92,11 @@ pub struct Kernel {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Takes {
-    /// A median; of tasks of so many operations, if they have any.
+    /// Of tasks of so many operations, if they have any; a part of it is fixed.
     Time {
         nanoseconds: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fixed_nanoseconds: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         flops: Option<f64>,
     },
@@ -96,6 +108,7 @@ impl Default for Takes {
     fn default() -> Self {
         Takes::Time {
             nanoseconds: 0.0,
+            fixed_nanoseconds: None,
             flops: None,
         }
     }
@@ -111,9 +124,15 @@ struct Line {
     #[serde(default, deserialize_with = "some_positive_count")]
     nb: Option<usize>,
     #[serde(default, deserialize_with = "some_positive_count")]
+    n: Option<usize>,
+    #[serde(default, deserialize_with = "some_positive_count")]
+    ranks: Option<usize>,
+    #[serde(default, deserialize_with = "some_positive_count")]
     workers: Option<usize>,
     #[serde(default, deserialize_with = "some_not_negative")]
     nanoseconds: Option<f64>,
+    #[serde(default, deserialize_with = "some_not_negative")]
+    fixed_nanoseconds: Option<f64>,
     #[serde(default, deserialize_with = "some_positive")]
     flops: Option<f64>,
     #[serde(default, deserialize_with = "some_positive")]
@@ -128,15 +147,23 @@ impl TryFrom<Line> for Kernel {
     type Error = &'static str;
 
     fn try_from(line: Line) -> Result<Self, &'static str> {
-        let takes = match (line.nanoseconds, line.flops, line.gflops) {
-            (Some(nanoseconds), flops, None) => Takes::Time { nanoseconds, flops },
-            (None, None, Some(gflops)) => Takes::Rate { gflops },
+        let takes = match (line.nanoseconds, line.gflops) {
+            (Some(nanoseconds), None) => Takes::Time {
+                nanoseconds,
+                fixed_nanoseconds: line.fixed_nanoseconds,
+                flops: line.flops,
+            },
+            (None, Some(gflops)) if line.flops.is_none() => Takes::Rate { gflops },
             _ => {
                 return Err(
                     "a kernel has either `nanoseconds`, with or without `flops`, or `gflops`",
                 );
             }
         };
+        let whole = line.nanoseconds.filter(|_| line.flops.is_some());
+        if line.fixed_nanoseconds > whole.or(Some(0.0)) {
+            return Err("`fixed_nanoseconds` are a part of the `nanoseconds` of so many `flops`");
+        }
         if line.cold_nanoseconds.is_some() && !matches!(takes, Takes::Time { .. }) {
             return Err("`cold_nanoseconds` only goes with `nanoseconds`");
         }
@@ -145,6 +172,8 @@ impl TryFrom<Line> for Kernel {
             class: line.class,
             precision: line.precision,
             nb: line.nb,
+            n: line.n,
+            ranks: line.ranks,
             workers: line.workers,
             takes,
             spread: line.spread,
@@ -180,6 +209,11 @@ pub struct Network {
     /// o of the receiver.
     #[serde(default, deserialize_with = "not_negative")]
     pub receive_nanoseconds: f64,
+    /// How long who waits for messages looks before it falls asleep, and how long it then takes to get up.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub awake_nanoseconds: f64,
+    #[serde(default, deserialize_with = "not_negative")]
+    pub waking_nanoseconds: f64,
     /// g.
     #[serde(default, deserialize_with = "not_negative")]
     pub gap_nanoseconds: f64,
@@ -245,6 +279,14 @@ impl Costs {
         std::fs::write(path, text + "\n").map_err(|error| wrong(error.to_string()))
     }
 
+    /// Adds kernels; a line about the same as one of them goes.
+    pub fn add(&mut self, kernels: impl Iterator<Item = Kernel>) {
+        let kernels: Vec<Kernel> = kernels.collect();
+        let is_new = |old: &Kernel| kernels.iter().all(|new| new.is_about() != old.is_about());
+        self.kernels.retain(is_new);
+        self.kernels.extend(kernels);
+    }
+
     /// What tasks of a class take.
     ///
     /// # Errors
@@ -255,31 +297,51 @@ impl Costs {
         let mut fitting: Vec<&Kernel> = fitting
             .filter(|kernel| Some(kernel.says()) == most)
             .collect();
-        let n_workers = |kernel: &&Kernel| kernel.workers.unwrap_or(1);
-        let busy = fitting.iter().map(n_workers);
-        let least = busy.clone().min();
-        let busy = busy
-            .filter(|&workers| workers <= of.workers)
-            .max()
-            .or(least);
-        fitting.retain(|kernel| Some(n_workers(kernel)) == busy);
-        let nearest = |below: bool| {
-            let distance = |kernel: &&&Kernel| kernel.nb.map_or(0, |nb| nb.abs_diff(of.nb));
-            let side = |kernel: &&&Kernel| match kernel.nb {
-                Some(nb) if below => nb <= of.nb,
-                Some(nb) => nb >= of.nb,
-                None => true,
-            };
-            fitting.iter().filter(side).min_by_key(distance)
-        };
-        match (nearest(true), nearest(false)) {
-            (Some(below), Some(above)) => Ok(Pace::between(below, above, of.nb)),
-            (Some(one), None) | (None, Some(one)) => Ok(one.pace()),
-            (None, None) => Err(WrongCosts(format!(
+        keep_nearest(&mut fitting, |line| line.workers.unwrap_or(1), of.workers);
+        keep_nearest(&mut fitting, |line| line.ranks.unwrap_or(1), of.ranks);
+        if fitting.is_empty() {
+            return Err(WrongCosts(format!(
                 "no kernel is for {} of {} in {}",
                 of.class, of.graph, of.precision
-            ))),
+            )));
         }
+        let of_one = |lines: &[&Kernel]| lines[0].pace();
+        let of_matrix = |lines: &[&Kernel]| between(lines, |line| line.n, of.n, &of_one);
+        Ok(between(&fitting, |line| line.nb, of.nb, &of_matrix))
+    }
+}
+
+/// Keeps the lines with the most of something that is not more than there is, or else with the least.
+fn keep_nearest(lines: &mut Vec<&Kernel>, of: fn(&Kernel) -> usize, there_are: usize) {
+    let counts = || lines.iter().map(|line| of(line));
+    let most = counts().filter(|&count| count <= there_are).max();
+    let nearest = most.or(counts().min());
+    lines.retain(|line| Some(of(line)) == nearest);
+}
+
+/// What lines say at a value of one of their keys, if `pace` is what those of one value say: between the
+/// nearest below and above in proportion, beyond them as they. A line that leaves the key open is there.
+fn between(
+    lines: &[&Kernel],
+    key: fn(&Kernel) -> Option<usize>,
+    at: usize,
+    pace: &dyn Fn(&[&Kernel]) -> Pace,
+) -> Pace {
+    let values = || lines.iter().map(|line| key(line).unwrap_or(at));
+    let below = values().filter(|&value| value <= at).max();
+    let above = values().filter(|&value| value >= at).min();
+    let of = |value| {
+        let has = |line: &&Kernel| key(line).unwrap_or(at) == value;
+        let lines: Vec<&Kernel> = lines.iter().copied().filter(has).collect();
+        pace(&lines)
+    };
+    match (below, above) {
+        (Some(from), Some(to)) if from < to => {
+            let share = (at - from) as f64 / (to - from) as f64;
+            of(from).mixed(of(to), share)
+        }
+        (Some(one), _) | (None, Some(one)) => of(one),
+        (None, None) => Pace::default(),
     }
 }
 
@@ -290,7 +352,10 @@ pub struct Asked<'a> {
     pub class: &'a str,
     pub precision: &'a str,
     pub nb: usize,
-    /// Workers of its host.
+    /// Order of the matrix on a host.
+    pub n: usize,
+    /// Ranks of its host, and their workers.
+    pub ranks: usize,
     pub workers: usize,
 }
 
@@ -318,17 +383,9 @@ impl Pace {
         Duration::from_nanos((median * times.max(SHORTEST)).round() as u64)
     }
 
-    /// Between two lines, in proportion to the tile order.
-    fn between(below: &Kernel, above: &Kernel, nb: usize) -> Pace {
-        let (Some(from), Some(to)) = (below.nb, above.nb) else {
-            return below.pace();
-        };
-        if from == to {
-            return below.pace();
-        }
-        let share = (nb - from) as f64 / (to - from) as f64;
-        let (below, above) = (below.pace(), above.pace());
-        let mix = |of: fn(&Pace) -> f64| (1.0 - share) * of(&below) + share * of(&above);
+    /// Between two, with such a share of the second.
+    fn mixed(self, other: Pace, share: f64) -> Pace {
+        let mix = |of: fn(&Pace) -> f64| (1.0 - share) * of(&self) + share * of(&other);
         Pace {
             fixed: mix(|pace| pace.fixed),
             per_flop: mix(|pace| pace.per_flop),
@@ -352,6 +409,12 @@ fn normal(bits: u64) -> f64 {
 }
 
 impl Kernel {
+    /// Whose time it says.
+    fn is_about(&self) -> impl PartialEq + '_ {
+        let names = (&self.graph, &self.class, &self.precision);
+        (names, self.nb, self.n, self.ranks, self.workers)
+    }
+
     /// Whether it may be about that.
     fn fits(&self, of: &Asked<'_>) -> bool {
         let fits = |own: &Option<String>, asked: &str| own.as_ref().is_none_or(|own| own == asked);
@@ -367,19 +430,23 @@ impl Kernel {
     }
 
     fn pace(&self) -> Pace {
-        let (fixed, per_flop, median) = match self.takes {
+        let (fixed, per_flop, whole) = match self.takes {
             Takes::Rate { gflops } => (0.0, 1.0 / gflops, 0.0),
-            Takes::Time { nanoseconds, flops } => match flops {
-                Some(flops) => (0.0, nanoseconds / flops, nanoseconds),
-                None => (nanoseconds, 0.0, nanoseconds),
+            Takes::Time {
+                nanoseconds,
+                fixed_nanoseconds,
+                flops,
+            } => match (flops, fixed_nanoseconds.unwrap_or(0.0)) {
+                (Some(flops), fixed) => (fixed, (nanoseconds - fixed) / flops, nanoseconds),
+                (None, _) => (nanoseconds, 0.0, nanoseconds),
             },
         };
-        let cold = self.cold_nanoseconds.filter(|_| median > 0.0);
+        let cold = self.cold_nanoseconds.filter(|_| whole > 0.0);
         Pace {
             fixed,
             per_flop,
             spread: self.spread,
-            cold: cold.map_or(1.0, |cold| cold / median),
+            cold: cold.map_or(1.0, |cold| cold / whole),
         }
     }
 }
@@ -392,6 +459,8 @@ impl Network {
             seed,
             latency: time(self.latency_nanoseconds),
             bytes_per_second: self.bytes_per_second,
+            awake: time(self.awake_nanoseconds),
+            waking: time(self.waking_nanoseconds),
             cluster: Cluster {
                 costs: OfMessages {
                     send: time(self.send_nanoseconds),

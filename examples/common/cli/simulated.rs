@@ -94,7 +94,10 @@ struct Prices {
     costs: Arc<Costs>,
     precision: String,
     nb: usize,
-    /// Workers of a host.
+    /// Order of the matrix on a host.
+    n: usize,
+    /// Ranks of a host, and their workers.
+    ranks: usize,
     workers: usize,
     seed: u64,
 }
@@ -108,6 +111,7 @@ pub struct Asking<'a> {
     pub transport: Transport,
     pub drive: Option<Drive>,
     pub precision: &'a str,
+    pub n: usize,
     pub nb: usize,
     pub seed: u64,
     pub is_traced: bool,
@@ -140,6 +144,8 @@ impl Theatre {
             costs,
             precision: asking.precision.to_string(),
             nb: asking.nb,
+            n: (asking.n as f64 * (on_a_host as f64 / n_ranks as f64).sqrt()) as usize,
+            ranks: on_a_host,
             workers: threads * on_a_host,
             seed: asking.seed,
         };
@@ -177,6 +183,7 @@ impl Theatre {
             transport: flags.transport.unwrap_or(Transport::Local),
             drive: flags.drive,
             precision: outcome.precision.as_deref().unwrap_or_default(),
+            n: outcome.n.unwrap_or(0),
             nb: outcome.nb.unwrap_or(0),
             seed: flags.seed,
             is_traced: flags.trace.is_some() || flags.dot.is_some(),
@@ -245,8 +252,8 @@ impl Theatre {
 }
 
 /// What a simulation does not know.
-const LIMITS: &str = "Kernels take what was measured, with its spread: no caches, NUMA nodes, shared \
-    bandwidth or other programs; runs that differ by less than seeds do are equal.";
+const LIMITS: &str = "Kernels take what was measured, with its spread: no NUMA nodes, shared bandwidth \
+    or other programs, and caches as where it was measured; runs that differ by less than seeds do are equal.";
 
 /// A rank that plays its part.
 pub struct Player<'s> {
@@ -307,6 +314,8 @@ impl Bodies {
                 class,
                 precision: &prices.precision,
                 nb: prices.nb,
+                n: prices.n,
+                ranks: prices.ranks,
                 workers: prices.workers,
             })
         };

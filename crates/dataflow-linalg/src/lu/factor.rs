@@ -392,7 +392,13 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     type Datum = Tile<T>;
 
     fn describe(&self, about: &mut Description) {
-        about.name("lu").parameter("m", self.a.rows());
+        // What its tasks do is another thing.
+        let name = if self.tournament {
+            "lu by tournament"
+        } else {
+            "lu"
+        };
+        about.name(name).parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);

@@ -22,8 +22,9 @@
 use super::body::rows_of;
 use super::exchanges::Exchanges;
 use super::factor::expect_regular;
-use super::pivots::{expect_general, of_words, order, words};
+use super::pivots::{expect_general, of_words, order, words, words_bytes};
 use crate::error::LinalgError;
+use crate::flops;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, ssssm, trsm_op, tstrf};
 use crate::matrix::{Format, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -136,6 +137,50 @@ impl<'a, T: Scalar> Incremental<'a, T> {
         T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
+    /// Bytes of what a task hands on through a flow; 0 where it stays on its rank.
+    pub(crate) fn bytes_handed_on(&self, task: IncrementalTask, flow: usize) -> u64 {
+        let shape = |m: u32, n: u32| (self.a.tile_rows(m as usize), self.a.tile_cols(n as usize));
+        let part = |part: Part, shape| part.bytes::<T>(shape);
+        match (task, flow) {
+            (Getrf { k }, MADE_SWAPS) => {
+                let (rows, cols) = shape(k, k);
+                words_bytes::<T>(rows.min(cols))
+            }
+            (Getrf { k }, MADE_LOWER) => part(Part::UnitLower, shape(k, k)),
+            (Getrf { k }, MADE_UPPER) | (Tstrf { k, .. }, ABOVE) => part(Part::Upper, shape(k, k)),
+            (Gessm { n, k } | Ssssm { n, k, .. }, ABOVE) => part(Part::Whole, shape(k, n)),
+            (Tstrf { m, k }, BELOW) => part(Part::Whole, shape(m, k)),
+            (Tstrf { m, k }, MADE_STEPS) => part(Part::Whole, Self::steps(shape(m, k).1)),
+            _ => 0,
+        }
+    }
+
+    /// Floating-point operations of a task.
+    pub(crate) fn operations(&self, task: IncrementalTask) -> f64 {
+        let product = |rows, cols, sum| flops::gemm::<T>(rows, cols, sum) as f64;
+        let (rows, cols) = (
+            |m: u32| self.a.tile_rows(m as usize),
+            |n: u32| self.a.tile_cols(n as usize),
+        );
+        match task {
+            Getrf { k } => flops::getrf::<T>(rows(k), cols(k)) as f64,
+            Gessm { n, k } => {
+                // Half of a product where L is a triangle.
+                let height = rows(k).min(cols(k));
+                let below = product(rows(k) - height, cols(n), height);
+                product(height, cols(n), height) / 2.0 + below
+            }
+            Tstrf { m, k } => product(rows(m), cols(k), cols(k)) / 2.0,
+            Ssssm { m, n, k } => product(rows(m), cols(n), cols(k)),
+            Stay { .. } | Join { .. } => 0.0,
+        }
+    }
+
+    /// Rows and columns of the steps that a tile of so many columns takes.
+    fn steps(cols: usize) -> (usize, usize) {
+        (INNER_BLOCK.min(cols.max(1)) + 1, cols)
+    }
+
     /// Who has the tile of row k in column n next, after row m of step k, and by which flow.
     fn after(&self, m: u32, n: u32, k: u32) -> (IncrementalTask, usize) {
         match m + 1 < self.mt {
@@ -189,7 +234,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
     type Datum = Tile<T>;
 
     fn describe(&self, about: &mut Description) {
-        about.name("lu").parameter("m", self.a.rows());
+        about.name("lu by pairs").parameter("m", self.a.rows());
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
@@ -314,8 +359,8 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
                 // [U[k,k]; A[m,k]] ← [U; L]
                 let [above, below, made] = flows.slots();
                 let (above, below) = (above.update(), below.update());
-                let ib = INNER_BLOCK.min(below.cols().max(1));
-                let mut steps = Tile::new(ib + 1, below.cols(), Format::ColumnMajor, memory);
+                let (rows, cols) = Self::steps(below.cols());
+                let mut steps = Tile::new(rows, cols, Format::ColumnMajor, memory);
                 tstrf(self.backend, above, below, &mut steps);
                 above.set_part(Part::Upper);
                 made.put(steps);

@@ -149,6 +149,11 @@ pub(super) fn words<T: Scalar>(tile: &Tile<T>) -> &[u32] {
     bytemuck::cast_slice(tile.as_slice())
 }
 
+/// Bytes of so many numbers in a tile of elements.
+pub(super) fn words_bytes<T: Scalar>(words: usize) -> u64 {
+    (words * size_of::<u32>()).next_multiple_of(size_of::<T>()) as u64
+}
+
 /// What the swaps of one step come to, for columns that they have not reached yet.
 ///
 /// A row below the first `pivots.len()` that is swapped at all ends up as one of these; those that

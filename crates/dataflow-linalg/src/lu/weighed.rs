@@ -12,6 +12,7 @@ use super::factor::Task::{
 };
 use super::factor::{Factor, OTHERS, PIVOTS, RISEN, TILE, Task};
 use super::numbered::stored_width;
+use super::pivots::words_bytes;
 use super::tournament::SEATS;
 use crate::flops;
 use crate::matrix::Part;
@@ -28,7 +29,7 @@ impl<T: Scalar> Factor<'_, T> {
             Scatter { k, .. } => Part::UnitLower.bytes::<T>(self.shape(k, k)),
             Settle { .. } => 0,
             Panel { k } if flow == PIVOTS => self.swaps_bytes(k),
-            Order { n } => self.words_bytes(self.rows_from(n + 1) as f64),
+            Order { n } => words_bytes::<T>(self.rows_from(n + 1)),
             _ => (self.rows_on_their_way(task, flow) * size_of::<T>() as f64).round() as u64,
         }
     }
@@ -135,12 +136,6 @@ impl<T: Scalar> Factor<'_, T> {
         let height = self.height(k) as f64;
         let rows = self.rows_from(k) as f64;
         let below = height * (rows - height) / rows;
-        self.words_bytes(2.0 + 2.0 * height + 2.0 * below)
-    }
-
-    /// Bytes of so many numbers in a tile of elements.
-    fn words_bytes(&self, words: f64) -> u64 {
-        let bytes = (words * size_of::<u32>() as f64).round() as u64;
-        bytes.next_multiple_of(size_of::<T>() as u64)
+        words_bytes::<T>((2.0 + 2.0 * height + 2.0 * below).round() as usize)
     }
 }

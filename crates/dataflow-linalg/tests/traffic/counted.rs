@@ -1,7 +1,7 @@
 //! The same counts from the spaces themselves, before any run: what they send, and what their tasks cost;
 //! and from runs of their phantoms.
 
-use super::lu::lu_loops;
+use super::lu::{incremental_loops, lu_loops};
 use super::qr::{IB, qr_loops};
 use super::{Loops, NB};
 use crate::ranks::on_ranks;
@@ -12,7 +12,7 @@ use dataflow_core::run_across;
 use dataflow_core::space::counts::Counting;
 use dataflow_core::space::verify;
 use dataflow_linalg::kernel::Backend;
-use dataflow_linalg::lu::{Pivots, Unpivoted};
+use dataflow_linalg::lu::{Exchanges, Incremental, Pivots, Unpivoted};
 use dataflow_linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Gemm, Operand};
 use dataflow_linalg::qr::{self, Options, Reflectors, Tree};
@@ -73,6 +73,13 @@ fn counted_spaces_of_factorisations_send_what_their_loops_send() {
             lu_loops(shape, grid),
             &format!("LU of {what}"),
         );
+        let exchanges = Exchanges::new(&a);
+        let lu = Incremental::new(&a, &exchanges, Backend::Faer).unwrap();
+        agrees(
+            counted(&lu, grid),
+            incremental_loops(shape, grid),
+            &format!("LU with incremental pivoting of {what}"),
+        );
         for tree in [Tree::Flat, Tree::Binary, Tree::Greedy] {
             let q = Reflectors::new(a.layout(), Options { tree, ib: IB });
             let factor = qr::Factor::new(&a, &q, Backend::Faer).unwrap();
@@ -96,6 +103,10 @@ fn counted_flops_add_up_to_lapacks() {
     let [a, b, c] = [(); 3].map(|()| vacant(Layout::general(n, n, nb).unwrap(), grid));
     let lu = Unpivoted::new(&a, &Pivots::new(&a), Backend::Faer).unwrap();
     near(counted(&lu, grid).1, flops::getrf::<f64>(n, n), "LU");
+    let exchanges = Exchanges::new(&a);
+    let lu = Incremental::new(&a, &exchanges, Backend::Faer).unwrap();
+    let what = "LU with incremental pivoting";
+    near(counted(&lu, grid).1, flops::getrf::<f64>(n, n), what);
     let product = Gemm::new(
         1.0,
         Operand::plain(&a),

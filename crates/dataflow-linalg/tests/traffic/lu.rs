@@ -299,7 +299,7 @@ pub(super) fn steps_of(cols: usize) -> usize {
 const INNER_BLOCK: usize = 32;
 
 /// Tile LU with incremental pivoting.
-fn incremental_loops((m, n): (usize, usize), grid: (u32, u32)) -> Loops {
+pub(super) fn incremental_loops((m, n): (usize, usize), grid: (u32, u32)) -> Loops {
     let mut loops = Loops::on(grid);
     let (mt, nt) = (m.div_ceil(NB), n.div_ceil(NB));
     let tile = |i, j| whole(('A', i, j), extent(m, NB, i), extent(n, NB, j));

@@ -9,6 +9,7 @@ use super::network::{Delivery, Network};
 use super::turns::Turns;
 use super::weather::{Chance, Weather};
 use crate::sync::{Condvar, Mutex, lock};
+use crate::waits::Waits;
 use dataflow_core::rank::Rank;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,6 +29,9 @@ pub struct State {
     pub actors: Vec<Actor>,
     ready: VecDeque<usize>,
     bells: Vec<Clapper>,
+    /// How long who waits looks at least, and how long it takes to get up for one who looks no more.
+    awake: Duration,
+    waking: u64,
     pub alive: usize,
     pub hung: Option<String>,
     /// Whose turn it is, if that was found out before anybody could take it.
@@ -54,6 +58,10 @@ pub struct Actor {
     pub runs: Runs,
     /// Which of its sleeps it is in.
     sleep: u64,
+    /// Since when.
+    since: u64,
+    /// How long it has waited of late, where getting up takes time.
+    waits: Waits,
     /// Whether the agenda has the end of this sleep.
     has_end: bool,
     /// Time that it owes for messages.
@@ -118,6 +126,8 @@ impl State {
             actors: Vec::new(),
             ready: VecDeque::new(),
             bells: Vec::new(),
+            awake: weather.awake,
+            waking: nanos(weather.waking),
             alive: 0,
             hung: None,
             chosen: None,
@@ -141,6 +151,8 @@ impl State {
             name,
             runs,
             sleep: 0,
+            since: 0,
+            waits: Waits::default(),
             has_end: false,
             owes: 0,
             done: false,
@@ -218,7 +230,7 @@ impl State {
     fn deliver(&mut self, weather: &Weather, delivery: Delivery) {
         self.note(delivery.digest());
         if let Some(bell) = self.network.deliver(weather, self.now, delivery) {
-            self.ring(bell);
+            self.ring_from_afar(bell);
         }
     }
 
@@ -242,15 +254,47 @@ impl State {
     }
 
     pub fn ring(&mut self, bell: usize) {
-        self.bells[bell].rung = true;
-        if let Some(actor) = self.bells[bell].waiting.take() {
+        if let Some(actor) = self.rung(bell) {
             self.wake(actor);
         }
     }
 
+    /// A message has come: who has fallen asleep takes time to get up. It wakes the others of its rank, in
+    /// the same time.
+    fn ring_from_afar(&mut self, bell: usize) {
+        let Some(actor) = self.rung(bell) else { return };
+        if self.waking > 0 && self.has_fallen_asleep(actor) {
+            self.break_off(actor);
+            self.sleep(actor, Some(self.waking));
+        } else {
+            self.wake(actor);
+        }
+    }
+
+    /// Who waits for a bell that rings now.
+    fn rung(&mut self, bell: usize) -> Option<usize> {
+        self.bells[bell].rung = true;
+        self.bells[bell].waiting.take()
+    }
+
+    /// Whether an actor that has waited until now looks no more: as [ranks](Waits) do.
+    fn has_fallen_asleep(&mut self, actor: usize) -> bool {
+        let (begin, end) = (self.actors[actor].since, self.now);
+        let waits = &self.actors[actor].waits;
+        let looks = waits.look_for(self.awake);
+        waits.begin(Duration::from_nanos(begin));
+        waits.end(Duration::from_nanos(end));
+        Duration::from_nanos(end - begin) > looks
+    }
+
     fn wake(&mut self, actor: usize) {
-        self.actors[actor].sleep += 1;
+        self.break_off(actor);
         self.ready.push_back(actor);
+    }
+
+    /// The actor's sleep is over, maybe before its time.
+    fn break_off(&mut self, actor: usize) {
+        self.actors[actor].sleep += 1;
         if std::mem::take(&mut self.actors[actor].has_end) {
             self.stale += 1;
             self.sweep();
@@ -272,6 +316,7 @@ impl State {
     /// The actor sleeps from now on, for that long at most.
     fn sleep(&mut self, actor: usize, at_most: Option<u64>) {
         self.actors[actor].sleep += 1;
+        self.actors[actor].since = self.now;
         self.actors[actor].has_end = at_most.is_some();
         let sleep = self.actors[actor].sleep;
         if let Some(time) = at_most {
@@ -370,5 +415,34 @@ mod tests {
         state.leave(other, true);
         assert_eq!((state.next(&weather), state.now), (Some(actor), 1000));
         assert_eq!((state.agenda.len(), state.stale), (0, 0));
+    }
+
+    #[test]
+    fn a_message_finds_asleep_who_has_waited_for_twice_as_long_as_of_late() {
+        let micros = Duration::from_micros;
+        let weather = Weather {
+            awake: micros(50),
+            waking: micros(7),
+            ..Weather::default()
+        };
+        let mut state = State::new(&weather);
+        let actor = state.enter(Rank(0), "one".into(), Runs::Now);
+        let bell = state.new_bell();
+        assert_eq!(state.next(&weather), Some(actor));
+        let mut gets_up_after = |wait: u64| {
+            let far = wait * 10_000;
+            assert!(state.waits(actor, bell, Some(far)));
+            state.now += wait * 1000;
+            let rung = state.now;
+            state.ring_from_afar(bell);
+            assert_eq!(state.next(&weather), Some(actor));
+            state.has_waited(bell);
+            (state.now - rung) / 1000
+        };
+        let takes = [50, 51, 60, 200, 300, 1000, 1000].map(&mut gets_up_after);
+        assert_eq!(takes, [0, 7, 0, 7, 7, 7, 0]);
+        // Ends of those sleeps, which were broken, and nothing else.
+        assert!(state.stale > 0);
+        assert_eq!(state.agenda.len(), state.stale);
     }
 }

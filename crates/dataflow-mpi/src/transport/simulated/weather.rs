@@ -33,6 +33,11 @@ pub struct Weather {
     pub deaths: Vec<(Rank, Duration)>,
     /// A world that is not over by then hangs.
     pub deadline: Duration,
+    /// How long whoever waits looks at least before it falls asleep; as ranks do, for longer if its waits of
+    /// late were longer.
+    pub awake: Duration,
+    /// How long it takes to get up when it has fallen asleep and is rung.
+    pub waking: Duration,
     /// Which ranks share a host, and what messages cost whoever moves them.
     pub cluster: Cluster,
     /// The longest message.
@@ -42,7 +47,7 @@ pub struct Weather {
 }
 
 impl Default for Weather {
-    /// Fair: 5 µs, 10 GB/s, a host for each rank, no faults.
+    /// Fair: 5 µs, 10 GB/s, a host for each rank, no faults; who is rung gets up at once.
     fn default() -> Self {
         Weather {
             seed: 0,
@@ -57,6 +62,8 @@ impl Default for Weather {
             freezes: Vec::new(),
             deaths: Vec::new(),
             deadline: Duration::from_secs(20_000),
+            awake: Duration::ZERO,
+            waking: Duration::ZERO,
             cluster: Cluster::default(),
             message_bytes: 1 << 30,
             largest_tag: 32_767,
