@@ -191,7 +191,7 @@ fn seconds(machine: &Machine, hosts: u32, sphere: &Arc<Sphere>, play: Play) -> O
             silence: Duration::from_secs(36_000),
             ..Settings::default()
         },
-        trace: None,
+        ..simulate::Machine::default()
     };
     let (machine, sphere) = (machine.clone(), sphere.clone());
     let ends = on.run(move |stage| {

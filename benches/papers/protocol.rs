@@ -48,9 +48,9 @@ pub struct Answer {
 }
 
 const BODY: Duration = Duration::from_micros(100);
-const HALO: Length = Length(64 << 10);
+const HALO: Length = Length::new(64 << 10);
 /// A tile of order 1000.
-const TILE: Length = Length(8_000_000);
+const TILE: Length = Length::new(8_000_000);
 
 /// The latest moments, in nanoseconds.
 #[derive(Default)]

@@ -211,7 +211,7 @@ fn seconds(
             drive: Drive::Dedicated,
             ..Settings::default()
         },
-        trace: None,
+        ..simulate::Machine::default()
     };
     let (application, machine) = (application.clone(), machine.clone());
     let ends = stage.run(move |stage| {

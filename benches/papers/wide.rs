@@ -102,7 +102,7 @@ fn row(
             drive: Drive::Dedicated,
             ..Settings::default()
         },
-        trace: None,
+        ..simulate::Machine::default()
     };
     let machine = Machine::named("thyme")?;
     let ends = on.run(move |stage| {

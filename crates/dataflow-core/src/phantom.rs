@@ -3,7 +3,8 @@
 //! # Law
 //! Names, edges, ranks, priorities, flows and the order of everything are those of the space; a datum
 //! is the number of its bytes; a body is what the caller says. Nothing lies in stores: edges from and to
-//! home are left out, and what would come from there is made where it is needed.
+//! home are left out, and what would come from there is made where it is needed. On [`Land`] a datum also
+//! knows its NUMA node, and what comes from home lies there before the run.
 //!
 //! # Elsewhere
 //! Without a clock: [`counts`](crate::space::counts). What bodies take: the caller's business; in a simulated
@@ -14,9 +15,11 @@ use crate::error::TaskError;
 use crate::port::{Block, Head, Wire};
 use crate::rank::Rank;
 use crate::space::{
-    Class, Description, Flows, Inputs, Mode, Spelling, Successors, TaskName, TaskSpace,
+    Class, Description, Flows, HomeInputs, Inputs, Mode, Spelling, Successors, TaskName, TaskSpace,
 };
+use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -62,6 +65,22 @@ pub struct Phantom<'p, S: TaskSpace> {
     body: &'p (dyn Fn(S::Task) + Sync),
     /// The flows of each class, as the space describes them.
     modes: Box<[Box<[Mode]>]>,
+    land: Option<&'p dyn Land>,
+    homes: Homes,
+}
+
+/// Where bodies run and data lie: a machine with NUMA nodes, numbered as its executor numbers them.
+pub trait Land: Sync {
+    /// The NUMA node of the worker that calls; `None` if it is no worker.
+    fn here(&self) -> Option<usize>;
+
+    /// The NUMA node on which the datum of a slot lies before the run; slots are numbered in the order in
+    /// which tasks name them.
+    fn home(&self, slot: usize) -> Option<usize>;
+
+    /// The body that the calling worker is about to run has inputs of so many bytes there: pairs of a NUMA
+    /// node and bytes that lie on it.
+    fn reads(&self, inputs: &[(usize, u64)]);
 }
 
 impl<'p, S: TaskSpace> Phantom<'p, S> {
@@ -74,6 +93,8 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
             bytes: &|_, _| 0,
             body: &|_| {},
             modes: about.classes().iter().map(modes).collect(),
+            land: None,
+            homes: Homes::default(),
         }
     }
 
@@ -87,6 +108,24 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
         Phantom { body, ..self }
     }
 
+    /// Where bodies run and data lie, for the tasks of a rank; after [`bytes`](Self::bytes). What a task
+    /// makes lies where it runs, what it updates stays where it came. What comes from home lies where the
+    /// land says, and has as many bytes as when it leaves the first task that takes it.
+    ///
+    /// Cost: all tasks of the rank are asked for their inputs; some 100 bytes for each slot that they take
+    /// from home.
+    pub fn on(self, land: &'p dyn Land, rank: Rank) -> Self {
+        let homes = match Self::CARRIES {
+            true => Homes::of(self.space, rank, land, self.bytes),
+            false => Homes::default(),
+        };
+        Phantom {
+            land: Some(land),
+            homes,
+            ..self
+        }
+    }
+
     /// Whether edges of the space carry data at all.
     const CARRIES: bool = size_of::<S::Datum>() != 0;
 }
@@ -97,21 +136,88 @@ impl<S: TaskSpace> fmt::Debug for Phantom<'_, S> {
     }
 }
 
-/// A datum of which only the length is there, in bytes.
+/// The slots from which tasks take data, as far as these lie on a NUMA node.
+#[derive(Default)]
+struct Homes {
+    /// The number of each: the store by its address, and the index.
+    slots: HashMap<(usize, usize), usize>,
+    data: Option<Store<Length>>,
+}
+
+impl Homes {
+    fn of<S: TaskSpace>(
+        space: &S,
+        rank: Rank,
+        land: &dyn Land,
+        bytes: &(dyn Fn(S::Task, usize) -> u64 + Sync),
+    ) -> Self {
+        let (mut slots, mut data) = (HashMap::new(), Vec::new());
+        for task in space.tasks(rank) {
+            let mut note = |flow, store: &Store<S::Datum>, index| {
+                slots.entry((address(store), index)).or_insert_with(|| {
+                    let slot = data.len();
+                    data.push(Length::new(bytes(task, flow)).lying_on(land.home(slot)));
+                    slot
+                });
+            };
+            space.inputs(task, &mut HomeInputs(&mut note));
+        }
+        let data = Some(Store::new("home", data));
+        Homes { slots, data }
+    }
+
+    fn find<D: Datum>(&self, store: &Store<D>, index: usize) -> Option<(&Store<Length>, usize)> {
+        let data = self.data.as_ref()?;
+        let slot = self.slots.get(&(address(store), index))?;
+        Some((data, *slot))
+    }
+}
+
+fn address<D: Datum>(store: &Store<D>) -> usize {
+    std::ptr::from_ref(store).addr()
+}
+
+/// A datum of which only the length is there, in bytes, and where it would lie, if that is known.
 ///
-/// It travels as so many zeros, which nobody reads: its head tells the length.
+/// It travels as so many zeros, which nobody reads: its head tells the length, and nothing where it lay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Length(pub u64);
+pub struct Length {
+    bytes: u64,
+    numa_node: Option<u32>,
+}
+
+impl Length {
+    /// A datum of so many bytes; where it lies is not known.
+    pub const fn new(bytes: u64) -> Self {
+        Length {
+            bytes,
+            numa_node: None,
+        }
+    }
+
+    /// The same on a NUMA node, if it lies on one.
+    pub fn lying_on(self, numa_node: Option<usize>) -> Self {
+        let narrow = |node| u32::try_from(node).ok();
+        Length {
+            numa_node: numa_node.and_then(narrow),
+            ..self
+        }
+    }
+}
 
 impl Datum for Length {
     fn bytes(&self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+
+    fn numa_node(&self) -> Option<usize> {
+        self.numa_node.map(|node| node as usize)
     }
 }
 
 impl Wire for Length {
     fn head(&self) -> Head {
-        Head::from_slice(&self.0.to_le_bytes())
+        Head::from_slice(&self.bytes.to_le_bytes())
     }
 
     fn size(&self) -> usize {
@@ -131,15 +237,15 @@ impl Wire for Length {
         true
     }
 
-    fn unpack(head: &[u8], _: Box<dyn Block>) -> Result<Self, String> {
+    fn unpack(head: &[u8], block: Box<dyn Block>) -> Result<Self, String> {
         let bytes = head.try_into();
         let bytes = bytes.map_err(|_| format!("a length of {} bytes (must be 8)", head.len()))?;
-        Ok(Length(u64::from_le_bytes(bytes)))
+        Ok(Length::new(u64::from_le_bytes(bytes)).lying_on(block.numa_node()))
     }
 }
 
-/// Passes on the edges between tasks.
-struct Between<'v, V>(&'v mut V);
+/// Passes on the edges between tasks, and those from home if it knows where data lie there.
+struct Between<'v, V>(&'v mut V, Option<&'v Homes>);
 
 impl<'p, S: TaskSpace + 'p, V: Inputs<Phantom<'p, S>>> Inputs<S> for Between<'_, V> {
     #[inline(always)]
@@ -148,7 +254,11 @@ impl<'p, S: TaskSpace + 'p, V: Inputs<Phantom<'p, S>>> Inputs<S> for Between<'_,
     }
 
     #[inline(always)]
-    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+    fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
+        if let Some((data, slot)) = self.1.and_then(|homes| homes.find(store, index)) {
+            self.0.home(flow, data, slot);
+        }
+    }
 }
 
 impl<'p, S: TaskSpace + 'p, V: Successors<Phantom<'p, S>>> Successors<S> for Between<'_, V> {
@@ -186,16 +296,23 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
     }
 
     fn inputs(&self, task: S::Task, from: &mut impl Inputs<Self>) {
-        self.space.inputs(task, &mut Between(from));
+        let homes = self.land.map(|_| &self.homes);
+        self.space.inputs(task, &mut Between(from, homes));
     }
 
     fn successors(&self, task: S::Task, to: &mut impl Successors<Self>) {
-        self.space.successors(task, &mut Between(to));
+        self.space.successors(task, &mut Between(to, None));
     }
 
     fn run(&self, task: S::Task, flows: &mut Flows<'_, Length>) -> Result<(), TaskError> {
+        if let Some(land) = self.land {
+            let lies = |length: &Length| Some((length.numa_node()?, length.bytes));
+            let inputs = flows.iter().filter_map(|slot| lies(slot.get()?));
+            land.reads(&inputs.collect::<SmallVec<[_; 8]>>());
+        }
         (self.body)(task);
         if Self::CARRIES {
+            let here = self.land.and_then(Land::here);
             let modes = self.modes.get(task.class()).into_iter().flatten();
             for (flow, (slot, mode)) in flows.iter().zip(modes).enumerate() {
                 let is_made = match mode {
@@ -205,7 +322,10 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
                     Mode::Order => false,
                 };
                 if is_made {
-                    slot.fill(Length((self.bytes)(task, flow)));
+                    slot.fill(|old| {
+                        let lies = old.map_or(here, Length::numa_node);
+                        Length::new((self.bytes)(task, flow)).lying_on(lies)
+                    });
                 }
             }
         }

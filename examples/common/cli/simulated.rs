@@ -159,6 +159,7 @@ impl Theatre {
                     ..mpi::Settings::default()
                 },
                 trace: asking.is_traced.then_some(traced::ROOM),
+                ..Machine::default()
             },
             prices,
             network: transport,

@@ -134,7 +134,7 @@ impl<'a, D: Datum> Slot<'a, D> {
                 self.flow.name, self.flow.mode
             );
         }
-        self.fill(datum);
+        self.fill(|_| datum);
     }
 
     /// Whether it holds nothing.
@@ -142,8 +142,8 @@ impl<'a, D: Datum> Slot<'a, D> {
         self.version.is_none()
     }
 
-    /// Fills it, however it is described: for a space that has no data of its own.
-    pub(crate) fn fill(self, datum: D) {
-        *self.version = Some(Version::new(datum));
+    /// Fills it, however it is described, by what it held: for a space that has no data of its own.
+    pub(crate) fn fill(self, datum: impl FnOnce(Option<&D>) -> D) {
+        *self.version = Some(Version::new(datum(self.version.as_deref())));
     }
 }

@@ -128,6 +128,7 @@ impl CustomQueue {
         desk.n_lanes -= 1;
         desk.has_given |= busy;
         if desk.n_lanes == 0 && dry {
+            let busy = std::mem::take(&mut desk.has_given);
             desk = self.left_behind(busy, desk);
         }
         desk.fault.clone()

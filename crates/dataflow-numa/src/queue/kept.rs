@@ -32,6 +32,16 @@ impl<'l> KeepingLane<'l> {
         }
     }
 
+    /// The same, with what it kept before.
+    pub fn with_kept(self, kept: Vec<Ready>) -> Self {
+        KeepingLane { kept, ..self }
+    }
+
+    /// What it keeps, for the next visit.
+    pub fn into_kept(self) -> Vec<Ready> {
+        self.kept
+    }
+
     fn top(&self) -> Option<i64> {
         self.kept.last().map(|ready| ready.priority)
     }

@@ -15,7 +15,7 @@ mod seat;
 mod workers;
 
 pub(crate) use kept::KeepingLane;
-pub(crate) use seat::{Backlog, Seat};
+pub(crate) use seat::{Backlog, Habits, Seat};
 
 use crate::crew::Crew;
 use crate::policy::{Placer, Policy, Queueing};

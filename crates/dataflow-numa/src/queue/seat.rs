@@ -27,9 +27,19 @@ pub(crate) struct Seat<'p> {
     /// Those that may take what lies here are in this ward, or in one of several.
     ward: &'p Sleep,
     is_only_ward: bool,
-    /// Rounds without a task so far, and sweeps over others' queues.
-    idle: Cell<u32>,
-    sweeps: Cell<usize>,
+    /// What it has from one visit to the next.
+    habits: Cell<Habits>,
+}
+
+/// What a worker remembers of its visits: how they go on from the last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Habits {
+    /// Rounds without a task so far.
+    idle: u32,
+    /// Sweeps over others' queues.
+    sweeps: usize,
+    /// With which of its neighbours the next glance begins.
+    glance: usize,
 }
 
 impl<'p> Seat<'p> {
@@ -53,9 +63,22 @@ impl<'p> Seat<'p> {
             wards,
             ward: wards.of(numa_node),
             is_only_ward: wards.is_one(),
-            idle: Cell::new(0),
-            sweeps: Cell::new(0),
+            habits: Cell::default(),
         }
+    }
+
+    /// The seat of a worker whose visits are simulated, as it was left.
+    pub fn simulated(self, habits: Habits) -> Self {
+        Seat {
+            is_real: false,
+            habits: Cell::new(habits),
+            ..self
+        }
+    }
+
+    /// How it is left.
+    pub fn habits(&self) -> Habits {
+        self.habits.get()
     }
 
     /// The ward in which this worker sleeps.
@@ -94,9 +117,36 @@ impl<'p> Seat<'p> {
 
     /// Begins a sweep over others' queues; the first begins behind this worker, each one place later.
     pub fn sweep(&self) -> usize {
-        let sweep = self.sweeps.get();
-        self.sweeps.set(sweep.wrapping_add(1));
+        let mut habits = self.habits.get();
+        let sweep = habits.sweeps;
+        habits.sweeps = sweep.wrapping_add(1);
+        self.habits.set(habits);
         sweep
+    }
+
+    /// Where in a list of `n` neighbours a glance at so many begins.
+    pub fn glance(&self, n: usize, at_most: usize) -> usize {
+        let mut habits = self.habits.get();
+        let begin = habits.glance;
+        habits.glance = (begin + at_most.min(n)).checked_rem(n).unwrap_or(0);
+        self.habits.set(habits);
+        begin
+    }
+
+    /// How many rounds it has been idle, one more than before, or again from the first.
+    fn idle_round(&self, anew: bool, at_most: u32) -> u32 {
+        let mut habits = self.habits.get();
+        let idle = if anew { 0 } else { habits.idle };
+        habits.idle = at_most.min(idle.saturating_add(1));
+        self.habits.set(habits);
+        idle
+    }
+
+    /// It leaves in the midst of its work: its next idle round is the first.
+    fn is_busy(&self) {
+        let mut habits = self.habits.get();
+        habits.idle = 0;
+        self.habits.set(habits);
     }
 }
 
@@ -126,6 +176,9 @@ impl<'s, 'p> Stay<'s, 'p> {
     /// Whether the worker is still on duty, and whether it leaves because there is nothing to
     /// take; otherwise the job itself told it to.
     pub fn end(self) -> (Risen, bool) {
+        if self.busy {
+            self.seat.is_busy();
+        }
         (self.risen, self.dry)
     }
 
@@ -177,16 +230,10 @@ impl<'s, 'p> Stay<'s, 'p> {
 
     /// Into how many rings an idle worker may look this time: all, once its patience is at an end.
     pub fn rings(&mut self) -> usize {
-        let seat = self.seat;
-        if std::mem::take(&mut self.busy) {
-            seat.idle.set(0);
-        }
-        let idle = seat.idle.get();
-        if idle < seat.policy.patience {
-            seat.idle.set(idle + 1);
-            1
-        } else {
-            usize::MAX
+        let (anew, patience) = (std::mem::take(&mut self.busy), self.seat.policy.patience);
+        match self.seat.idle_round(anew, patience) < patience {
+            true => 1,
+            false => usize::MAX,
         }
     }
 

@@ -182,7 +182,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
         let rest = if self.deque.is_empty() { EMPTY } else { 0 };
         let mine = rest.max(self.own.top()).max(self.near.top());
         let neighbours = &seat.crew.rings(seat.worker).first()?.workers;
-        let turn = self.glances.turn(neighbours.len());
+        let turn = seat.glance(neighbours.len(), NEIGHBOURS);
         let word = from(neighbours, turn)
             .take(NEIGHBOURS)
             .map(|neighbour| &self.queues.own[neighbour])
@@ -372,7 +372,6 @@ struct Glances {
     period: u32,
     /// The time of the last one; `None` in a simulation, where every task is long.
     last: Option<Instant>,
-    turn: usize,
 }
 
 impl Glances {
@@ -381,7 +380,6 @@ impl Glances {
             left: 1,
             period: 1,
             last: is_real.then(Instant::now),
-            turn: 0,
         }
     }
 
@@ -406,12 +404,5 @@ impl Glances {
         } else if since > 2 * GLANCE {
             self.period = (self.period / 2).max(1);
         }
-    }
-
-    /// Where in a list of neighbours to begin.
-    fn turn(&mut self, n: usize) -> usize {
-        let turn = self.turn;
-        self.turn = (turn + NEIGHBOURS.min(n)).checked_rem(n).unwrap_or(0);
-        turn
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::crew::Crew;
 use crate::policy::Policy;
-use crate::queue::{Backlog, KeepingLane, Queues, Seat};
+use crate::queue::{Backlog, Habits, KeepingLane, Queues, Seat};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
 use dataflow_core::port::{Best, Lane, Next, Ready, Word};
@@ -60,7 +60,7 @@ pub(super) struct Machine<'m> {
 }
 
 /// Nobody sleeps in a simulation.
-struct NoBacklog;
+pub(super) struct NoBacklog;
 
 impl Backlog for NoBacklog {
     fn has_words_on(&self, _: usize) -> bool {
@@ -90,16 +90,9 @@ impl<'m> Machine<'m> {
     pub fn play(&mut self, script: &mut dyn Script) -> Played {
         let seat = |worker| {
             let counters = &self.counters[worker];
-            let mut seat = Seat::new(
-                worker,
-                self.crew,
-                self.policy,
-                &self.wards,
-                counters,
-                &NoBacklog,
-            );
-            seat.is_real = false;
-            seat
+            let crew = self.crew;
+            let seat = Seat::new(worker, crew, self.policy, &self.wards, counters, &NoBacklog);
+            seat.simulated(Habits::default())
         };
         let seats: Vec<Seat> = (0..self.crew.n_workers()).map(seat).collect();
         let open = |seat| self.queues.open(seat, Risen::Free);
@@ -190,6 +183,7 @@ impl Stage<'_, '_, '_> {
         for root in ready.drain(..) {
             self.lanes[0].push_ready(root);
         }
+        self.begin_kept();
         self.wake();
         while let Some(Reverse(event)) = self.events.pop() {
             self.now = event.time;
@@ -210,6 +204,16 @@ impl Stage<'_, '_, '_> {
             let next = next.or_else(|| self.look(event.worker));
             self.go_on(event.worker, next);
             self.wake();
+        }
+    }
+
+    /// What worker 0 keeps of the roots is its own: nobody is woken for it.
+    fn begin_kept(&mut self) {
+        if self.machine.policy.keep > 1 {
+            let node = self.node_of(0);
+            self.idle[node].retain(|&worker| worker != 0);
+            let next = self.look(0);
+            self.go_on(0, next);
         }
     }
 

@@ -13,10 +13,13 @@
 //! time of the queues themselves, and migration of pages. What is slow because many do it at
 //! once looks faster here than it is.
 
+mod lanes;
 mod machine;
 mod script;
 #[cfg(test)]
 mod tests;
+
+pub use lanes::{Lanes, Rest};
 
 use crate::crew::Crew;
 use crate::place::Place;

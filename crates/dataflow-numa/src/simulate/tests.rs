@@ -249,6 +249,14 @@ fn ratios_about(machine: &Topology, costs: &Costs, mut check: impl FnMut(&str, (
     }
 }
 
+/// Nobody was woken for a root that was kept: the answer was zero seconds and zero tasks.
+#[test]
+fn a_root_that_a_worker_keeps_is_run() {
+    let policy = "distance,keep=3".parse().unwrap();
+    let run = simulated(&policy, &packages(), 4, 4, &costs()).unwrap();
+    assert_eq!(run.tasks, 20);
+}
+
 #[test]
 fn stealing_by_distance_beats_both_others_whichever_cost_is_off_by_half() {
     for (name, machine) in [("boards", boards()), ("blades", blades(32))] {

@@ -213,6 +213,34 @@ impl Topology {
         Topology::new(cores.collect(), vec![NumaNode { os_index: 0 }], None)
     }
 
+    /// A machine that need not be there: so many cores with one PU each on each NUMA node, and how far it
+    /// is from one NUMA node to another. For simulations; without hwloc.
+    ///
+    /// # Panics
+    /// If no NUMA node has a core.
+    ///
+    /// ```
+    /// use dataflow_numa::Topology;
+    ///
+    /// let row = Topology::made_of(&[6; 4], |from, to| 10 + 6 * from.abs_diff(to) as u32);
+    /// assert_eq!((row.n_numa_nodes(), row.n_cores(), row.distance(0, 3)), (4, 24, 28));
+    /// ```
+    #[track_caller]
+    pub fn made_of(cores: &[usize], distance: impl Fn(usize, usize) -> u32) -> Topology {
+        let n = cores.len();
+        let sites = (0..n).flat_map(|node| (0..cores[node]).map(move |_| node));
+        let core = |(pu, numa_node)| Core {
+            numa_node,
+            package: 0,
+            pus: vec![pu],
+        };
+        let all: Vec<Core> = sites.enumerate().map(core).collect();
+        assert!(!all.is_empty(), "a machine has at least one core");
+        let matrix = (0..n * n).map(|at| distance(at / n, at % n)).collect();
+        let numa_nodes = (0..n).map(|os_index| NumaNode { os_index }).collect();
+        Topology::new(all, numa_nodes, Some(matrix))
+    }
+
     /// The cores keep their order; a matrix whose side is not the number of NUMA nodes is ignored.
     pub(crate) fn new(
         cores: Vec<Core>,

@@ -1,34 +1,39 @@
 //! Workers in virtual time: real engines run in the world, their bodies [spend](super::spend) it.
 //!
 //! # Law
-//! As many workers are woken as there is work: one for what has come by mail, which it takes in, and one
-//! for each queued task that nobody awake comes for. Whoever is woken and finds that another was
-//! quicker falls asleep again without coming into the run.
+//! Whoever is woken and finds that another was quicker falls asleep again without coming into the run.
 
+use super::here::{leaves_work, works_as};
+use super::queues::{Heap, Queues, Ring};
 use super::world::World;
 use crate::bell::Bell;
 use crate::host::{Host, Thread, Turn};
-use crate::sync::{Mutex, lock};
-use dataflow_core::port::{Executor, Job, Lane, Stay, Word};
+use dataflow_core::port::{Executor, Job, Lane, Stay};
 use dataflow_core::rank::Rank;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// `n` workers of one rank of a world: the most urgent task first, then the oldest.
+/// `n` workers of one rank of a world: the most urgent task first, then the oldest, unless they are given
+/// [other queues](VirtualWorkers::with_queues).
 pub struct VirtualWorkers {
     host: Arc<dyn Host>,
     n_workers: usize,
     by_turns: bool,
+    open: Open,
 }
+
+/// Opens the queues of a run.
+type Open = Box<dyn Fn(Ring) -> Arc<dyn Queues> + Send + Sync>;
 
 impl VirtualWorkers {
     /// At least one worker; each has a stack, so bodies may wait in their midst.
     pub fn new(world: &World, rank: Rank, n_workers: usize) -> Self {
+        let n_workers = n_workers.max(1);
         VirtualWorkers {
             host: world.host(rank),
-            n_workers: n_workers.max(1),
+            n_workers,
             by_turns: false,
+            open: Box::new(move |ring| Arc::new(Heap::new(n_workers, ring))),
         }
     }
 
@@ -45,20 +50,32 @@ impl VirtualWorkers {
         }
     }
 
+    /// The same workers, which take their tasks from queues that `open` opens for each run. They wake a
+    /// worker by ringing for it.
+    pub fn with_queues(
+        self,
+        open: impl Fn(Ring) -> Arc<dyn Queues> + Send + Sync + 'static,
+    ) -> Self {
+        VirtualWorkers {
+            open: Box::new(open),
+            ..self
+        }
+    }
+
     /// One of the workers beside the caller's own.
     fn start(
         &self,
         worker: usize,
-        queue: &Arc<Queue>,
+        crew: &Arc<Crew>,
         job: &Arc<Job>,
     ) -> Result<Box<dyn Thread>, String> {
-        let (name, queue, job) = (format!("worker {worker}"), queue.clone(), job.clone());
+        let (name, crew, job) = (format!("worker {worker}"), crew.clone(), job.clone());
         if !self.by_turns {
-            let live = move || queue.serve(worker, &job);
+            let live = move || crew.serve(worker, &job);
             return self.host.start(name, Box::new(live));
         }
         let mut presence = Presence::default();
-        let turn = move || queue.turn(worker, &job, &mut presence);
+        let turn = move || crew.turn(worker, &job, &mut presence);
         self.host.start_turns(name, Box::new(turn))
     }
 }
@@ -69,23 +86,26 @@ impl Executor for VirtualWorkers {
     }
 
     fn execute(&self, job: &Arc<Job>) {
-        let queue = Arc::new(Queue {
-            words: Mutex::new(Words::new(self.n_workers)),
-            bells: (0..self.n_workers).map(|_| self.host.bell()).collect(),
+        let bells: Vec<Arc<dyn Bell>> = (0..self.n_workers).map(|_| self.host.bell()).collect();
+        let rung = bells.clone();
+        let crew = Arc::new(Crew {
+            queues: (self.open)(Box::new(move |worker| rung[worker].ring())),
+            bells,
         });
-        let (woken, run) = (queue.clone(), Arc::downgrade(job));
+        let (woken, run) = (crew.queues.clone(), Arc::downgrade(job));
         job.on_mail(move || match run.upgrade() {
-            Some(run) if !run.is_over() => woken.wake_one(),
-            _ => woken.wake_all(),
+            Some(run) if !run.is_over() => woken.mail_has_come(),
+            _ => woken.is_over(),
         });
         let mut threads: Vec<Box<dyn Thread>> = Vec::new();
         for worker in 1..self.n_workers {
-            match self.start(worker, &queue, job) {
+            match self.start(worker, &crew, job) {
                 Ok(thread) => threads.push(thread),
                 Err(_) => break, // fewer workers do the same, later
             }
         }
-        queue.serve(0, job);
+        crew.serve(0, job);
+        leaves_work();
         for thread in threads {
             if !thread.join() {
                 unreachable!("the engine catches what bodies throw");
@@ -94,117 +114,68 @@ impl Executor for VirtualWorkers {
     }
 }
 
-struct Queue {
-    words: Mutex<Words>,
+/// The workers of one run.
+struct Crew {
+    queues: Arc<dyn Queues>,
     bells: Vec<Arc<dyn Bell>>,
 }
 
-struct Words {
-    /// The most urgent first, then the oldest.
-    queued: BinaryHeap<(i64, Reverse<u64>, Word)>,
-    pushes: u64,
-    /// Workers that wait for their bell, the one that fell asleep last at the end.
-    asleep: Vec<usize>,
-    /// Which workers were woken and have not taken a task yet, and how many: they have no roots in hand,
-    /// so each takes the next task that is queued, or what has come by mail.
-    is_coming: Vec<bool>,
-    coming: usize,
-}
-
-impl Words {
-    fn new(n_workers: usize) -> Self {
-        Words {
-            queued: BinaryHeap::new(),
-            pushes: 0,
-            asleep: Vec::new(),
-            is_coming: vec![false; n_workers],
-            coming: 0,
-        }
-    }
-
-    /// Who is to be woken, if so many come too few.
-    fn calls(&mut self, enough: usize) -> Option<usize> {
-        if self.coming >= enough {
-            return None;
-        }
-        let worker = self.asleep.pop()?;
-        self.is_coming[worker] = true;
-        self.coming += 1;
-        Some(worker)
-    }
-
-    /// The worker has a task, or none is left for it.
-    fn has_come(&mut self, worker: usize) {
-        let came = std::mem::take(&mut self.is_coming[worker]);
-        self.coming -= usize::from(came);
-    }
-}
-
-impl Queue {
+impl Crew {
     fn serve(&self, worker: usize, job: &Job) {
+        works_as(worker, &self.queues);
         while let Some(entered) = job.enter() {
-            entered.work(&mut Door {
-                queue: self,
-                worker,
-            });
+            let mut work = |lane: &mut dyn Lane| {
+                entered.work(lane);
+            };
+            if let Some(fault) = self.queues.lend(worker, &mut work) {
+                entered.refuse(fault);
+            }
             drop(entered);
-            while self.falls_asleep(worker, job) {
-                self.bells[worker].wait(None);
+            while let Some(at_most) = self.rests(worker, job) {
+                self.bells[worker].wait(at_most);
             }
         }
-        self.wake_all();
+        self.queues.is_over();
     }
 
     /// A turn of a worker that is called when the body of its task has taken its time: what it does until
     /// it has begun another, or falls asleep.
     fn turn(&self, worker: usize, job: &Arc<Job>, presence: &mut Presence) -> Turn {
+        if !presence.has_been_inside {
+            works_as(worker, &self.queues);
+        }
         loop {
             if presence.stay.is_none() {
-                if presence.has_been_inside && self.falls_asleep(worker, job) {
-                    return Turn::Rests(self.bells[worker].clone(), None);
+                if presence.has_been_inside
+                    && let Some(at_most) = self.rests(worker, job)
+                {
+                    return Turn::Rests(self.bells[worker].clone(), at_most);
                 }
                 presence.has_been_inside = true;
                 presence.stay = job.enter_to_stay();
             }
             let Some(inside) = &presence.stay else {
-                self.wake_all();
+                self.queues.is_over();
                 return Turn::Ends;
             };
-            let mut door = Door {
-                queue: self,
-                worker,
+            let mut has_begun = false;
+            let mut begin = |lane: &mut dyn Lane| {
+                has_begun = inside.begin_next(lane);
             };
-            if inside.begin_next(&mut door) {
+            if let Some(fault) = self.queues.lend(worker, &mut begin) {
+                inside.refuse(fault);
+            }
+            if has_begun {
                 return Turn::Again;
             }
             presence.stay = None;
         }
     }
 
-    fn falls_asleep(&self, worker: usize, job: &Job) -> bool {
-        let mut words = lock(&self.words);
-        let nothing = words.queued.is_empty() && !job.has_mail() && !job.is_over();
-        if nothing {
-            words.has_come(worker);
-            words.asleep.push(worker);
-        }
-        nothing
-    }
-
-    /// Something has come by mail: whoever comes takes it in.
-    fn wake_one(&self) {
-        let called = lock(&self.words).calls(1);
-        if let Some(worker) = called {
-            self.bells[worker].ring();
-        }
-    }
-
-    /// The run is over.
-    fn wake_all(&self) {
-        let asleep = std::mem::take(&mut lock(&self.words).asleep);
-        asleep
-            .into_iter()
-            .for_each(|worker| self.bells[worker].ring());
+    /// Whether a worker that has found nothing falls asleep, and for how long at most.
+    fn rests(&self, worker: usize, job: &Job) -> Option<Option<Duration>> {
+        let is_wanted = job.has_mail() || job.is_over();
+        self.queues.rests(worker, is_wanted)
     }
 }
 
@@ -215,127 +186,4 @@ struct Presence {
     stay: Option<Stay>,
     /// Once it has looked for roots.
     has_been_inside: bool,
-}
-
-struct Door<'q> {
-    queue: &'q Queue,
-    worker: usize,
-}
-
-impl Lane for Door<'_> {
-    fn worker(&self) -> usize {
-        self.worker
-    }
-
-    fn push(&mut self, word: Word, priority: i64) {
-        let mut words = lock(&self.queue.words);
-        words.pushes += 1;
-        let age = Reverse(words.pushes);
-        words.queued.push((priority, age, word));
-        let enough = words.queued.len();
-        let called = words.calls(enough);
-        drop(words);
-        if let Some(worker) = called {
-            self.queue.bells[worker].ring();
-        }
-    }
-
-    fn pop(&mut self) -> Option<Word> {
-        let mut words = lock(&self.queue.words);
-        let (.., word) = words.queued.pop()?;
-        words.has_come(self.worker);
-        Some(word)
-    }
-
-    fn steal(&mut self) -> Option<Word> {
-        None
-    }
-
-    fn outranks(&self, priority: i64) -> bool {
-        let words = lock(&self.queue.words);
-        let first = words.queued.peek();
-        first.is_some_and(|(first, ..)| *first > priority)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
-
-    /// How often it was rung.
-    #[derive(Default)]
-    struct Counted(AtomicUsize);
-
-    impl Bell for Counted {
-        fn ring(&self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-        fn wait(&self, _: Option<Duration>) {}
-    }
-
-    /// Worker 0 is awake, the others sleep.
-    struct Rank {
-        queue: Queue,
-        bells: Vec<Arc<Counted>>,
-    }
-
-    impl Rank {
-        fn new(n_workers: usize) -> Self {
-            let bells: Vec<Arc<Counted>> = (0..n_workers).map(|_| Arc::default()).collect();
-            let as_bell = |bell: &Arc<Counted>| -> Arc<dyn Bell> { bell.clone() };
-            let mut words = Words::new(n_workers);
-            words.asleep.extend(1..n_workers);
-            let queue = Queue {
-                words: Mutex::new(words),
-                bells: bells.iter().map(as_bell).collect(),
-            };
-            Rank { queue, bells }
-        }
-
-        fn door(&self, worker: usize) -> Door<'_> {
-            Door {
-                queue: &self.queue,
-                worker,
-            }
-        }
-
-        /// How often each was woken.
-        fn woken(&self) -> Vec<usize> {
-            let bells = self.bells.iter();
-            bells.map(|bell| bell.0.load(Ordering::Relaxed)).collect()
-        }
-    }
-
-    #[test]
-    fn each_queued_task_wakes_one_worker() {
-        let rank = Rank::new(4);
-        rank.door(0).push(7, 0);
-        assert_eq!(rank.woken(), [0, 0, 0, 1]);
-        rank.door(0).push(8, 1);
-        assert_eq!(rank.woken(), [0, 0, 1, 1]);
-        assert_eq!(rank.door(3).pop(), Some(8));
-        assert_eq!(rank.door(2).pop(), Some(7));
-        rank.door(2).push(9, 0);
-        assert_eq!(rank.woken(), [0, 1, 1, 1]);
-        rank.door(3).push(10, 0);
-        assert_eq!(rank.woken(), [0, 1, 1, 1], "nobody sleeps any more");
-    }
-
-    #[test]
-    fn mail_wakes_one_worker_and_that_takes_the_first_task_of_it() {
-        let rank = Rank::new(4);
-        rank.queue.wake_one();
-        rank.queue.wake_one();
-        assert_eq!(rank.woken(), [0, 0, 0, 1], "the second finds it coming");
-        (0..2).for_each(|word| rank.door(3).push(word, 0));
-        assert_eq!(rank.woken(), [0, 0, 1, 1]);
-        assert_eq!(rank.door(3).pop(), Some(0));
-        rank.queue.wake_one();
-        assert_eq!(rank.woken(), [0, 0, 1, 1], "another still comes");
-        assert_eq!(rank.door(2).pop(), Some(1));
-        rank.queue.wake_one();
-        assert_eq!(rank.woken(), [0, 1, 1, 1]);
-    }
 }

@@ -1,10 +1,12 @@
 //! Here: who acts on this thread, and the time that it lets pass.
 
+use super::queues::Queues;
 use super::state::nanos;
 use super::world::World;
 use crate::progress;
 use dataflow_core::port;
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 thread_local! {
@@ -17,10 +19,16 @@ struct Here {
     actor: usize,
     /// What it has spent in this turn, if it acts by turns: it passes when the turn is over.
     spent: Option<Vec<u64>>,
+    /// Which worker it is, and what it takes its tasks from.
+    works: Option<(usize, Arc<dyn Queues>)>,
 }
 
 /// Lets virtual time pass for the calling actor; outside of a world it does nothing.
 pub fn spend(time: Duration) {
+    let works = HERE.with_borrow(|here| here.as_ref().and_then(|here| here.works.clone()));
+    if let Some((worker, queues)) = works {
+        queues.passes(worker);
+    }
     let waits = HERE.with_borrow_mut(|here| {
         let here = here.as_mut()?;
         match &mut here.spent {
@@ -36,6 +44,27 @@ pub fn spend(time: Duration) {
         state.sleep_through(actor, nanos(time));
         drop(world.rest(state, actor));
     }
+}
+
+/// Which of a rank's [workers](super::VirtualWorkers) calls, if one does.
+pub fn worker() -> Option<usize> {
+    let works = |here: &Here| here.works.as_ref().map(|(worker, _)| *worker);
+    HERE.with_borrow(|here| here.as_ref().and_then(works))
+}
+
+/// The calling actor is a worker from now on.
+pub fn works_as(worker: usize, queues: &Arc<dyn Queues>) {
+    HERE.with_borrow_mut(|here| {
+        if let Some(here) = here {
+            here.works = Some((worker, queues.clone()));
+        }
+    });
+}
+
+/// It is none any more.
+pub fn leaves_work() {
+    let works = HERE.with_borrow_mut(|here| here.as_mut().and_then(|here| here.works.take()));
+    drop(works);
 }
 
 /// Who of the actors of a world calls, if one does.
@@ -69,6 +98,7 @@ impl Own {
             world: world.clone(),
             actor,
             spent: by_turns.then(Vec::new),
+            works: None,
         };
         Own {
             here: Some(here),

@@ -44,6 +44,7 @@ mod fiber;
 mod here;
 mod network;
 mod place;
+mod queues;
 mod state;
 mod turns;
 mod weather;
@@ -51,7 +52,8 @@ mod world;
 
 pub use cluster::{Cluster, Costs, Shared};
 pub use executor::VirtualWorkers;
-pub use here::spend;
+pub use here::{spend, worker};
 pub use network::Simulated;
+pub use queues::{Queues, Ring};
 pub use weather::{Faults, Weather};
 pub use world::{Hung, World};

@@ -6,8 +6,9 @@
 //! machine does meanwhile.
 //!
 //! # Law
-//! A rank's workers take the most urgent task first, then the oldest. There are no caches, no NUMA nodes
-//! and no other programs: what bodies take is all that is known of a processor.
+//! A rank's workers take the most urgent task first, then the oldest; those of a rank with [`Numa`] nodes
+//! take it as a policy says, and data are near or far. There are no caches and no other programs: what
+//! bodies take is all that is known of a processor.
 //!
 //! # Examples
 //! Ten tasks of a second on two workers:
@@ -30,8 +31,12 @@
 //! [`machines`](crate::guide::machines). Counting without a clock:
 //! [`counts`](dataflow_core::space::counts).
 
+mod numa;
+
+pub use numa::Numa;
+
 use dataflow_core::phantom::{Length, Phantom};
-use dataflow_core::port::{Context, Lengths};
+use dataflow_core::port::{Context, Lengths, Memory};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Erased, TaskSpace};
 use dataflow_core::trace::{Clock, Trace, Tracer};
@@ -39,6 +44,8 @@ use dataflow_core::{Error, Report, run_across};
 use dataflow_mpi::transport::Transport;
 use dataflow_mpi::transport::simulated::{Simulated, VirtualWorkers, World, spend};
 use dataflow_mpi::{Counters, Messenger, Settings};
+use dataflow_numa::WorkerStatistics;
+use numa::{Floor, Landing};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -58,6 +65,8 @@ pub struct Machine {
     pub messages: Settings,
     /// Bytes of records on each rank, if runs are to be recorded; as of a [`Tracer`].
     pub trace: Option<usize>,
+    /// NUMA nodes of each rank, and its policy; none: one heap for all workers of a rank, and all data near.
+    pub numa: Option<Numa>,
 }
 
 impl Default for Machine {
@@ -69,6 +78,7 @@ impl Default for Machine {
             weather: Weather::default(),
             messages: Settings::default(),
             trace: None,
+            numa: None,
         }
     }
 }
@@ -109,6 +119,7 @@ pub struct Stage {
     /// Before the workers: a messenger's thread may still ring them.
     messenger: Result<Option<Messenger>, Error>,
     workers: VirtualWorkers,
+    floor: Option<Arc<Floor>>,
     tracer: Option<Tracer>,
     world: World,
     rank: Rank,
@@ -125,22 +136,34 @@ pub struct Played {
     pub sent: Counters,
     /// What it recorded, if it was to.
     pub trace: Option<Trace>,
+    /// What each worker did, if the machine has [`Numa`] nodes: tasks, steals, bytes from each NUMA node.
+    pub workers: Vec<WorkerStatistics>,
 }
 
 impl Stage {
     fn new(machine: &Machine, world: &World, rank: Rank, end: Option<Simulated>) -> Self {
         let end = end.filter(|_| machine.ranks > 1);
+        let numa = machine.numa.as_ref();
+        let floor = numa.map(|numa| Floor::new(numa, machine.threads));
         let messenger = end.map(|end| {
             let transport: Box<dyn Transport> = Box::new(end);
             let (settings, host) = (machine.messages.clone(), world.host(rank));
-            Messenger::new(transport, settings, host, Arc::new(Lengths))
+            let memory: Arc<dyn Memory> = match &floor {
+                Some(floor) => Arc::new(Landing(floor.clone())),
+                None => Arc::new(Lengths),
+            };
+            Messenger::new(transport, settings, host, memory)
         });
         let clock = world.clone();
         let clock = Clock::given(move || clock.now().as_nanos() as u64);
         let tracer = |bytes| Tracer::with_clock(bytes, clock);
         Stage {
             messenger: messenger.transpose(),
-            workers: VirtualWorkers::lean(world, rank, machine.threads),
+            workers: match &floor {
+                Some(floor) => floor.workers(world, rank),
+                None => VirtualWorkers::lean(world, rank, machine.threads),
+            },
+            floor,
             tracer: machine.trace.map(tracer),
             world: world.clone(),
             rank,
@@ -181,8 +204,12 @@ impl Stage {
         bytes: &(dyn Fn(S::Task, usize) -> u64 + Sync),
         time: &(dyn Fn(S::Task) -> Duration + Sync),
     ) -> Result<Played, Error> {
-        let body = |task| spend(time(task));
-        let phantom = Phantom::of(space).bytes(bytes).body(&body);
+        let longer = || self.floor.as_ref().map_or(Duration::ZERO, |on| on.longer());
+        let body = |task| spend(time(task) + longer());
+        let mut phantom = Phantom::of(space).bytes(bytes).body(&body);
+        if let Some(floor) = &self.floor {
+            phantom = phantom.on(&**floor, self.rank);
+        }
         self.play_lengths(&Erased::new(&phantom))
     }
 
@@ -204,6 +231,7 @@ impl Stage {
             report,
             sent: sent().since(&before),
             trace: self.tracer.as_ref().and_then(|tracer| tracer.take().pop()),
+            workers: self.floor.as_ref().map_or(Vec::new(), |on| on.statistics()),
         })
     }
 }

@@ -1,0 +1,559 @@
+//! Lanes: the queues of one run and the workers that rest beside them, for somebody else's virtual time.
+//!
+//! [`simulate`](super::simulate) has a clock of its own and one process. Where an engine runs in virtual
+//! time, with its ranks and messages, this is what a rank's workers take their tasks from.
+//!
+//! # Law
+//! One worker acts at a time, and says before time passes that it does. Then idle workers that may take
+//! what is queued try, the nearest first, as in [`simulate`](super::simulate): whoever finds a task has it
+//! in hand and is woken for it, so nobody is woken in vain.
+
+use super::machine::NoBacklog;
+use crate::crew::Crew;
+use crate::place::Place;
+use crate::policy::{Hint, Policy, Ready};
+use crate::queue::{Habits, KeepingLane, Queues, Seat};
+use crate::sleep::{Risen, Wards};
+use crate::statistics::{Counters, WorkerStatistics};
+use crate::topology::Topology;
+use dataflow_core::port::{Lane, Wants, Word};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Where ready tasks of one run wait, as a [`Policy`] says, and which workers rest.
+///
+/// # Examples
+/// A task that one worker queues wakes the other:
+/// ```
+/// use dataflow_numa::simulate::{Lanes, Rest};
+/// use dataflow_numa::{Bind, Policy, Topology};
+/// use std::time::Duration;
+///
+/// let machine = Topology::made_of(&[1, 1], |from, to| if from == to { 10 } else { 20 });
+/// let places = Bind::Cores.places(&machine, 2);
+/// let lanes = Lanes::new(&machine, &places, &Policy::distance(), Duration::from_micros(1));
+/// let now = Duration::ZERO;
+/// lanes.lend(0, &mut |lane| {
+///     lane.push(7, 0);
+///     lane.push(8, 0);
+///     assert!(lane.pop().is_some());
+/// });
+/// let mut woken = Vec::new();
+/// lanes.pass(0, now, &mut |worker| woken.push(worker));
+/// assert_eq!(woken, [1]);
+/// assert_eq!(lanes.rest(1, now, false, &mut |_| ()), Rest::ComesIn);
+/// lanes.lend(1, &mut |lane| assert!(lane.pop().is_some()));
+/// ```
+pub struct Lanes {
+    crew: Crew,
+    policy: Policy,
+    queues: Queues,
+    wards: Wards,
+    /// By NUMA node: the nodes whose workers may take from it, the nearest first.
+    takers: Box<[Box<[usize]>]>,
+    workers: Box<[Berth]>,
+    resting: Mutex<Resting>,
+    round: Duration,
+}
+
+/// What a worker does that has found no task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It has a task in hand, or is to look again: it comes in.
+    ComesIn,
+    /// It rests until it is woken, or for so long if that is said; then it asks again.
+    Sleeps(Option<Duration>),
+}
+
+/// What belongs to a worker.
+struct Berth {
+    counters: Counters,
+    left: Mutex<Left>,
+}
+
+/// What it has left behind between two visits.
+#[derive(Default)]
+struct Left {
+    habits: Habits,
+    kept: Vec<Ready>,
+    /// A task that it was woken for, and whether it was stolen.
+    hand: Option<(Word, bool)>,
+    has_visited: bool,
+}
+
+/// Who rests.
+struct Resting {
+    /// By NUMA node, the latest last.
+    on: Vec<Vec<usize>>,
+    /// By worker: whether it rests, since which rest of all, and when it looks again by itself.
+    sleepers: Vec<Sleeper>,
+    rests: u64,
+    /// Who was woken for mail and has not come in.
+    for_mail: Option<usize>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sleeper {
+    rests: bool,
+    since: u64,
+    looks_at: Option<Duration>,
+    /// Whether it has been inside, and looked or queued something, since it last asked what to do.
+    has_looked: bool,
+    /// Whether it begins what it was woken for: then all others have just been asked.
+    was_called: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lanes {
+    /// Empty queues, and workers at these places of a machine, all at rest. With patience they look again
+    /// every `round`.
+    pub fn new(topology: &Topology, places: &[Place], policy: &Policy, round: Duration) -> Self {
+        let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
+        let crew = Crew::new(topology, &numa_nodes, policy.reach);
+        let n_nodes = crew.n_numa_nodes();
+        let berth = |_| Berth {
+            counters: Counters::new(n_nodes),
+            left: Mutex::default(),
+        };
+        Lanes {
+            queues: Queues::new(policy, &crew),
+            wards: Wards::new(&crew, true),
+            takers: (0..n_nodes).map(|node| crew.takers(node).into()).collect(),
+            workers: (0..crew.n_workers()).map(berth).collect(),
+            resting: Mutex::new(Resting::all(&crew)),
+            policy: policy.clone(),
+            round: round.max(Duration::from_nanos(1)),
+            crew,
+        }
+    }
+
+    /// What each worker has done so far; tasks are those that it was [said](Self::counts_task) to run.
+    pub fn statistics(&self) -> Vec<WorkerStatistics> {
+        let workers = self.workers.iter().enumerate();
+        let read = |(worker, berth): (usize, &Berth)| berth.counters.read(worker, &self.crew);
+        workers.map(read).collect()
+    }
+
+    /// A worker runs one more task.
+    pub fn counts_task(&self, worker: usize) {
+        self.workers[worker].counters.count_tasks(1);
+    }
+
+    /// Lends a worker its lane for a visit. What is wrong with the queues, if that has turned out: then the
+    /// run is to be [refused](dataflow_core::port::Work::refuse).
+    pub fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
+        let mut left = std::mem::take(&mut *lock(&self.workers[worker].left));
+        let is_first = !std::mem::replace(&mut left.has_visited, true);
+        let node = self.crew.numa_node(worker);
+        let for_roots = self.resting().comes_in(worker, node, is_first);
+        let fault = self.open(worker, &mut left, for_roots, visit);
+        *lock(&self.workers[worker].left) = left;
+        fault
+    }
+
+    /// Time is about to pass for a worker that has begun a task: says by `wake` who is to be woken.
+    pub fn pass(&self, worker: usize, now: Duration, wake: &mut dyn FnMut(usize)) {
+        if !self.resting().begins(worker, self.crew.numa_node(worker)) {
+            self.call(now, wake);
+        }
+    }
+
+    /// A worker is without a task: whether it comes in (it does if it `is_wanted`, for mail or because the
+    /// run is over) or rests. Says by `wake` whom else it wakes before it rests.
+    pub fn rest(
+        &self,
+        worker: usize,
+        now: Duration,
+        is_wanted: bool,
+        wake: &mut dyn FnMut(usize),
+    ) -> Rest {
+        let node = self.crew.numa_node(worker);
+        let comes = |resting: &mut Resting| {
+            resting.gets_up(worker, node);
+            Rest::ComesIn
+        };
+        let before = self.resting().asks(worker);
+        let is_time = before.looks_at.is_some_and(|at| at <= now);
+        let looks_again = before.rests && !before.has_looked && is_time;
+        if is_time {
+            self.resting().sleepers[worker].looks_at = None;
+        }
+        if is_wanted || looks_again || self.has_in_hand(worker) {
+            return comes(&mut self.resting());
+        }
+        // Also one that was called for mail which another has taken in meanwhile.
+        if !before.rests {
+            self.lies_down(worker, now);
+        }
+        if before.has_looked {
+            let mut others = |woken| {
+                if woken != worker {
+                    wake(woken)
+                }
+            };
+            self.call(now, &mut others);
+            if self.has_in_hand(worker) {
+                return comes(&mut self.resting());
+            }
+        }
+        let looks_at = self.resting().sleepers[worker].looks_at;
+        Rest::Sleeps(looks_at.map(|at| at.saturating_sub(now)))
+    }
+
+    /// Who is to be woken because something has come by mail: the worker that rests shortest, unless
+    /// another is under way.
+    pub fn call_for_mail(&self) -> Option<usize> {
+        let mut resting = self.resting();
+        if resting.for_mail.is_some() {
+            return None;
+        }
+        let last = resting.on.iter().filter_map(|on| on.last().copied());
+        let latest = last.max_by_key(|&worker| resting.sleepers[worker].since)?;
+        resting.gets_up(latest, self.crew.numa_node(latest));
+        resting.for_mail = Some(latest);
+        Some(latest)
+    }
+
+    /// The run is over: says who is to be woken to leave it.
+    pub fn call_all(&self, wake: &mut dyn FnMut(usize)) {
+        let mut resting = self.resting();
+        let all = std::mem::take(&mut resting.on).concat();
+        resting.on = vec![Vec::new(); self.crew.n_numa_nodes()];
+        for &worker in &all {
+            resting.sleepers[worker].rests = false;
+        }
+        drop(resting);
+        all.into_iter().for_each(wake);
+    }
+
+    fn resting(&self) -> MutexGuard<'_, Resting> {
+        lock(&self.resting)
+    }
+
+    fn has_in_hand(&self, worker: usize) -> bool {
+        lock(&self.workers[worker].left).hand.is_some()
+    }
+
+    /// It has looked and found nothing. If it would have found something but for its patience, it looks
+    /// again after a round.
+    fn lies_down(&self, worker: usize, now: Duration) {
+        let waits = self.queues.has_words_for(worker, &self.crew);
+        let mut resting = self.resting();
+        resting.lies_down(worker, self.crew.numa_node(worker));
+        let looks_at = &mut resting.sleepers[worker].looks_at;
+        if looks_at.is_none() {
+            *looks_at = waits.then(|| now + self.round);
+        }
+    }
+
+    /// Lets idle workers try for what is queued where they may take it.
+    fn call(&self, now: Duration, wake: &mut dyn FnMut(usize)) {
+        for (node, takers) in self.takers.iter().enumerate() {
+            for &home in takers {
+                while self.has_sleeper(home) && self.queues.has_words_on(node, &self.crew) {
+                    let Some(worker) = self.resting().last_on(home) else {
+                        break;
+                    };
+                    if self.look(worker) {
+                        wake(worker);
+                        continue;
+                    }
+                    let looks_at = |resting: &Resting| resting.sleepers[worker].looks_at;
+                    let before = looks_at(&self.resting());
+                    self.lies_down(worker, now);
+                    let after = looks_at(&self.resting());
+                    if after.is_some() && after != before {
+                        wake(worker);
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
+    fn has_sleeper(&self, node: usize) -> bool {
+        !self.resting().on[node].is_empty()
+    }
+
+    /// Looks for a task in place of a worker; whether it has one in hand now.
+    fn look(&self, worker: usize) -> bool {
+        let berth = &self.workers[worker];
+        let mut left = std::mem::take(&mut *lock(&berth.left));
+        let before = berth.counters.all_steals();
+        let mut found = None;
+        let mut look = |lane: &mut dyn Lane| found = lane.pop().or_else(|| lane.steal());
+        // A fault will turn out again when it comes in.
+        let _ = self.open(worker, &mut left, false, &mut look);
+        let stole = berth.counters.all_steals() > before;
+        left.hand = found.map(|word| (word, stole));
+        *lock(&berth.left) = left;
+        found.is_some()
+    }
+
+    fn open(
+        &self,
+        worker: usize,
+        left: &mut Left,
+        for_roots: bool,
+        visit: &mut dyn FnMut(&mut dyn Lane),
+    ) -> Option<String> {
+        let (crew, counters) = (&self.crew, &self.workers[worker].counters);
+        let seat = Seat::new(
+            worker,
+            crew,
+            &self.policy,
+            &self.wards,
+            counters,
+            &NoBacklog,
+        );
+        let seat = seat.simulated(left.habits);
+        let mut open = self.queues.open(&seat, Risen::Free);
+        let keeping = KeepingLane::new(open.as_lane(), self.policy.keep);
+        let mut lane = Lent {
+            lane: keeping.with_kept(std::mem::take(&mut left.kept)),
+            hand: left.hand.take(),
+            has_helped: false,
+            lanes: self,
+            for_roots,
+        };
+        visit(&mut lane);
+        let Lent { lane, hand, .. } = lane;
+        (left.kept, left.hand) = (lane.into_kept(), hand);
+        let (_, _, fault) = open.close();
+        left.habits = seat.habits();
+        fault
+    }
+}
+
+impl fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lanes")
+            .field("policy", &self.policy)
+            .field("n_workers", &self.workers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Resting {
+    /// The last to rest is the first to be woken: worker 0.
+    fn all(crew: &Crew) -> Self {
+        let n_workers = crew.n_workers();
+        let mut resting = Resting {
+            on: vec![Vec::new(); crew.n_numa_nodes()],
+            sleepers: vec![Sleeper::default(); n_workers],
+            rests: 0,
+            for_mail: None,
+        };
+        for worker in (0..n_workers).rev() {
+            resting.lies_down(worker, crew.numa_node(worker));
+        }
+        resting
+    }
+
+    fn lies_down(&mut self, worker: usize, node: usize) {
+        self.for_mail = self.for_mail.filter(|&called| called != worker);
+        self.rests += 1;
+        let sleeper = &mut self.sleepers[worker];
+        (sleeper.rests, sleeper.since) = (true, self.rests);
+        self.on[node].push(worker);
+    }
+
+    /// It comes in; whether only for roots, as all do at the beginning: then it rests on until it has begun
+    /// a task.
+    fn comes_in(&mut self, worker: usize, node: usize, is_first: bool) -> bool {
+        self.for_mail = self.for_mail.filter(|&called| called != worker);
+        let for_roots = is_first && self.sleepers[worker].rests;
+        if !for_roots {
+            self.sleepers[worker].has_looked = true;
+            self.gets_up(worker, node);
+        }
+        for_roots
+    }
+
+    /// It has begun a task; whether that for which it was woken.
+    fn begins(&mut self, worker: usize, node: usize) -> bool {
+        self.gets_up(worker, node);
+        std::mem::take(&mut self.sleepers[worker].was_called)
+    }
+
+    /// It asks what to do: how it was before.
+    fn asks(&mut self, worker: usize) -> Sleeper {
+        let before = self.sleepers[worker];
+        self.sleepers[worker].has_looked = false;
+        before
+    }
+
+    fn gets_up(&mut self, worker: usize, node: usize) {
+        let sleeper = &mut self.sleepers[worker];
+        if std::mem::take(&mut sleeper.rests) {
+            self.on[node].retain(|&other| other != worker);
+        }
+    }
+
+    /// The latest to rest on a NUMA node gets up.
+    fn last_on(&mut self, node: usize) -> Option<usize> {
+        let worker = self.on[node].pop()?;
+        self.sleepers[worker].rests = false;
+        Some(worker)
+    }
+}
+
+/// A lane, and what is in its worker's hand.
+struct Lent<'l> {
+    lane: KeepingLane<'l>,
+    hand: Option<(Word, bool)>,
+    has_helped: bool,
+    lanes: &'l Lanes,
+    for_roots: bool,
+}
+
+impl Lent<'_> {
+    /// Others may take what it queues, also if it finds nothing itself.
+    fn queues(&self) {
+        if self.for_roots {
+            self.lanes.resting().sleepers[self.worker()].has_looked = true;
+        }
+    }
+}
+
+impl Lane for Lent<'_> {
+    fn worker(&self) -> usize {
+        self.lane.worker()
+    }
+
+    fn push(&mut self, word: Word, priority: i64) {
+        self.queues();
+        self.lane.push(word, priority);
+    }
+
+    fn pop(&mut self) -> Option<Word> {
+        match self.hand.take() {
+            Some((word, stolen)) => {
+                self.has_helped = stolen;
+                self.lanes.resting().sleepers[self.worker()].was_called = true;
+                Some(word)
+            }
+            None => self.lane.pop(),
+        }
+    }
+
+    fn steal(&mut self) -> Option<Word> {
+        // It came for roots; a look now would be counted as a round of patience.
+        if self.for_roots && self.lanes.resting().sleepers[self.worker()].rests {
+            return None;
+        }
+        self.lane.steal()
+    }
+
+    fn has_helped(&mut self) -> bool {
+        std::mem::take(&mut self.has_helped) || self.lane.has_helped()
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        self.lane.fault()
+    }
+
+    fn outranks(&self, priority: i64) -> bool {
+        self.lane.outranks(priority)
+    }
+
+    fn wants(&self) -> Wants {
+        self.lane.wants()
+    }
+
+    fn push_ready(&mut self, ready: Ready) {
+        self.queues();
+        self.lane.push_ready(ready);
+    }
+
+    fn goes_elsewhere(&self, hint: Hint) -> bool {
+        self.lane.goes_elsewhere(hint)
+    }
+
+    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
+        self.lane.reads(numa_node, bytes)
+    }
+
+    fn measured(&mut self, class: usize, seconds: f64) {
+        self.lane.measured(class, seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Bind;
+
+    const ROUND: Duration = Duration::from_micros(1);
+
+    /// Two NUMA nodes with a worker each. The first has two tasks, runs one, and time passes for it: who is
+    /// woken.
+    fn begun(policy: &str) -> (Lanes, Vec<usize>) {
+        let machine = Topology::made_of(&[1, 1], |from, to| 10 + 10 * from.abs_diff(to) as u32);
+        let places = Bind::Cores.places(&machine, 2);
+        let lanes = Lanes::new(&machine, &places, &policy.parse().unwrap(), ROUND);
+        lanes.lend(0, &mut |lane| {
+            (7..9).for_each(|word| lane.push(word, 0));
+            assert!(lane.pop().is_some());
+        });
+        let mut woken = Vec::new();
+        lanes.pass(0, Duration::ZERO, &mut |worker| woken.push(worker));
+        (lanes, woken)
+    }
+
+    /// What worker 1 finds when it looks.
+    fn found(lanes: &Lanes) -> Option<Word> {
+        let mut found = None;
+        lanes.lend(1, &mut |lane| found = lane.pop().or_else(|| lane.steal()));
+        found
+    }
+
+    fn rests(lanes: &Lanes, now: Duration) -> Rest {
+        lanes.rest(1, now, false, &mut |_| ())
+    }
+
+    #[test]
+    fn whoever_is_woken_has_its_task_in_hand() {
+        let (lanes, woken) = begun("distance");
+        assert_eq!(woken, [1]);
+        assert_eq!(rests(&lanes, ROUND), Rest::ComesIn);
+        assert_eq!(found(&lanes), Some(7));
+        lanes.pass(1, ROUND, &mut |_| unreachable!("nothing is queued"));
+        assert_eq!(lanes.statistics()[1].total().steals, 1);
+    }
+
+    #[test]
+    fn a_worker_with_patience_looks_again_after_each_round_until_it_has_none() {
+        let (lanes, woken) = begun("distance,patience=3");
+        assert_eq!(woken, [1], "to be told when to look again");
+        assert_eq!(rests(&lanes, Duration::ZERO), Rest::Sleeps(Some(ROUND)));
+        assert_eq!(rests(&lanes, ROUND / 2), Rest::Sleeps(Some(ROUND / 2)));
+        assert_eq!(rests(&lanes, ROUND), Rest::ComesIn);
+        assert_eq!(found(&lanes), None);
+        assert_eq!(rests(&lanes, ROUND), Rest::Sleeps(Some(ROUND)));
+        assert_eq!(rests(&lanes, 2 * ROUND), Rest::ComesIn);
+        assert_eq!(found(&lanes), Some(7), "after three looks in vain");
+    }
+
+    #[test]
+    fn whoever_may_not_take_a_task_is_not_woken_for_it() {
+        let (lanes, woken) = begun("distance-no-steal");
+        assert_eq!(woken, []);
+        assert_eq!(rests(&lanes, ROUND), Rest::Sleeps(None));
+        assert_eq!(lanes.call_for_mail(), Some(1));
+        assert_eq!(lanes.call_for_mail(), None, "one is under way");
+        assert_eq!(found(&lanes), None);
+        assert_eq!(rests(&lanes, ROUND), Rest::Sleeps(None));
+        assert_eq!(lanes.call_for_mail(), Some(1));
+        assert_eq!(
+            rests(&lanes, ROUND),
+            Rest::Sleeps(None),
+            "another was quicker"
+        );
+        assert_eq!(lanes.call_for_mail(), Some(1));
+    }
+}

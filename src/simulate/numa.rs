@@ -1,0 +1,233 @@
+//! NUMA: what a rank's machine looks like inside, and the queues of its workers there.
+//!
+//! The queues are those of `dataflow-numa`, the time is that of `dataflow-mpi`'s world: here they meet.
+
+use dataflow_core::phantom::Land;
+use dataflow_core::port::{Block, Lane, Memory};
+use dataflow_core::rank::Rank;
+use dataflow_mpi::transport::simulated::{Queues, Ring, VirtualWorkers, World, worker};
+use dataflow_numa::simulate::{Lanes, Rest};
+use dataflow_numa::{Bind, Place, Policy, Topology, WorkerStatistics};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What each rank has inside: NUMA nodes, and a policy by which its workers take their tasks.
+///
+/// Workers sit on the cores of the topology in their order, as [`Bind::Cores`] places them. A datum lies
+/// on the NUMA node of the worker whose task made it, wherever it is updated; one that has come from another
+/// rank on that of the worker that took it in; those from home are dealt out round robin over the NUMA
+/// nodes that have workers, in the order in which tasks name them.
+///
+/// # Examples
+/// Four cores, two for each half of the memory; and bytes of the other half cost a nanosecond more:
+/// ```
+/// use dataflow::numa::{Policy, Topology};
+/// use dataflow::simulate::{Machine, Numa};
+/// use dataflow::core::space::Independent;
+/// use std::time::Duration;
+///
+/// let topology = Topology::made_of(&[2, 2], |from, to| if from == to { 10 } else { 20 });
+/// let numa = Numa { policy: Policy::distance(), remote_byte: 1e-9, ..Numa::of(topology) };
+/// let machine = Machine { ranks: 2, threads: 4, numa: Some(numa), ..Machine::default() };
+/// let played = machine.run(|stage| {
+///     let space = Independent::new("seconds", 16, |_| Ok(()));
+///     stage.play(&space, &|_, _| 0, &|_| Duration::from_secs(1))
+/// })?;
+/// let first = played[0].as_ref().unwrap();
+/// assert!((4.0..4.001).contains(&first.report.seconds));
+/// assert_eq!(first.workers.iter().map(|worker| worker.tasks).collect::<Vec<_>>(), [4; 4]);
+/// # Ok::<(), dataflow::simulate::Hung>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Numa {
+    /// The cores and NUMA nodes of each rank.
+    pub topology: Topology,
+    /// How ready tasks are queued, placed and stolen.
+    pub policy: Policy,
+    /// Seconds of a byte that a task reads from another NUMA node, for every 10 by which that is farther
+    /// than the own one: what SLIT calls the time of a local access.
+    pub remote_byte: f64,
+    /// Time between two looks of an idle worker that has patience left.
+    pub round: Duration,
+}
+
+impl Numa {
+    /// A machine with the default policy whose bytes are equally near; a round is a microsecond.
+    pub fn of(topology: Topology) -> Self {
+        Numa {
+            topology,
+            policy: Policy::default(),
+            remote_byte: 0.0,
+            round: Duration::from_micros(1),
+        }
+    }
+
+    /// Seconds that a byte takes longer from the second NUMA node to a worker on the first.
+    fn farther(&self, from: usize, to: usize) -> f64 {
+        let distance = |to| self.topology.distance(from, to);
+        let beyond = distance(to).saturating_sub(distance(from));
+        self.remote_byte * f64::from(beyond) / 10.0
+    }
+}
+
+/// What is under a rank's workers.
+pub(super) struct Floor {
+    numa: Numa,
+    places: Vec<Place>,
+    /// NUMA nodes that have workers.
+    crewed: Vec<usize>,
+    /// By NUMA node, from there to each other: seconds a byte.
+    farther: Vec<Vec<f64>>,
+    /// By worker: nanoseconds that the inputs of the task that it begins take longer.
+    longer: Vec<AtomicU64>,
+    /// Those of the last run.
+    lanes: Mutex<Option<Arc<Lanes>>>,
+}
+
+impl Floor {
+    pub fn new(numa: &Numa, n_workers: usize) -> Arc<Self> {
+        let places = Bind::Cores.places(&numa.topology, n_workers.max(1));
+        let nodes = 0..numa.topology.n_numa_nodes();
+        let has_workers = |node: &usize| places.iter().any(|place| place.numa_node == *node);
+        let row = |from| nodes.clone().map(|to| numa.farther(from, to)).collect();
+        Arc::new(Floor {
+            crewed: nodes.clone().filter(has_workers).collect(),
+            farther: nodes.clone().map(row).collect(),
+            longer: places.iter().map(|_| AtomicU64::new(0)).collect(),
+            lanes: Mutex::default(),
+            numa: numa.clone(),
+            places,
+        })
+    }
+
+    /// A rank's workers on it.
+    pub fn workers(self: &Arc<Self>, world: &World, rank: Rank) -> VirtualWorkers {
+        let (floor, clock) = (self.clone(), world.clone());
+        let workers = VirtualWorkers::lean(world, rank, self.places.len());
+        workers.with_queues(move |ring| {
+            let Numa {
+                topology,
+                policy,
+                round,
+                ..
+            } = &floor.numa;
+            let lanes = Arc::new(Lanes::new(topology, &floor.places, policy, *round));
+            *floor.lanes() = Some(lanes.clone());
+            let clock = clock.clone();
+            Arc::new(InWorld { lanes, clock, ring })
+        })
+    }
+
+    /// How much longer than with all its inputs at hand the task takes that the calling worker begins; once.
+    pub fn longer(&self) -> Duration {
+        let longer = worker().and_then(|worker| self.longer.get(worker));
+        Duration::from_nanos(longer.map_or(0, |longer| longer.swap(0, Ordering::Relaxed)))
+    }
+
+    /// What each worker has done in the last run.
+    pub fn statistics(&self) -> Vec<WorkerStatistics> {
+        self.lanes()
+            .as_ref()
+            .map_or(Vec::new(), |lanes| lanes.statistics())
+    }
+
+    fn lanes(&self) -> std::sync::MutexGuard<'_, Option<Arc<Lanes>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Land for Floor {
+    fn here(&self) -> Option<usize> {
+        Some(self.places.get(worker()?)?.numa_node)
+    }
+
+    fn home(&self, slot: usize) -> Option<usize> {
+        let turn = slot.checked_rem(self.crewed.len())?;
+        self.crewed.get(turn).copied()
+    }
+
+    fn reads(&self, inputs: &[(usize, u64)]) {
+        let (Some(worker), Some(here)) = (worker(), self.here()) else {
+            return;
+        };
+        if let Some(lanes) = &*self.lanes() {
+            lanes.counts_task(worker);
+        }
+        let row = &self.farther[here];
+        let longer = |&(node, bytes): &(usize, u64)| Some(bytes as f64 * row.get(node)?);
+        let seconds: f64 = inputs.iter().filter_map(longer).sum();
+        let nanoseconds = (seconds * 1e9).round() as u64;
+        self.longer[worker].store(nanoseconds, Ordering::Relaxed);
+    }
+}
+
+/// Where received data land: they have a length, no bytes, and lie with whoever takes them in.
+pub(super) struct Landing(pub Arc<Floor>);
+
+struct Landed {
+    bytes: usize,
+    floor: Arc<Floor>,
+}
+
+impl Memory for Landing {
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        let floor = self.0.clone();
+        Box::new(Landed { bytes, floor })
+    }
+}
+
+impl Block for Landed {
+    fn bytes(&self) -> &[u8] {
+        &[]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    fn length(&self) -> usize {
+        self.bytes
+    }
+
+    fn numa_node(&self) -> Option<usize> {
+        self.floor.here()
+    }
+}
+
+/// Lanes in the world's time.
+struct InWorld {
+    lanes: Arc<Lanes>,
+    clock: World,
+    ring: Ring,
+}
+
+impl Queues for InWorld {
+    fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
+        self.lanes.lend(worker, visit)
+    }
+
+    fn passes(&self, worker: usize) {
+        let mut wake = |woken| (self.ring)(woken);
+        self.lanes.pass(worker, self.clock.now(), &mut wake);
+    }
+
+    fn rests(&self, worker: usize, is_wanted: bool) -> Option<Option<Duration>> {
+        let mut wake = |woken| (self.ring)(woken);
+        let now = self.clock.now();
+        match self.lanes.rest(worker, now, is_wanted, &mut wake) {
+            Rest::ComesIn => None,
+            Rest::Sleeps(at_most) => Some(at_most),
+        }
+    }
+
+    fn mail_has_come(&self) {
+        if let Some(woken) = self.lanes.call_for_mail() {
+            (self.ring)(woken);
+        }
+    }
+
+    fn is_over(&self) {
+        self.lanes.call_all(&mut |woken| (self.ring)(woken));
+    }
+}
