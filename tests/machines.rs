@@ -7,6 +7,7 @@ use common::cli::costs;
 use costs::{Asked, Costs, Kernel, Network, Pace, Takes};
 use dataflow::core::space::Independent;
 use dataflow::mpi;
+use dataflow::numa::Policy;
 use dataflow::prelude::*;
 use dataflow::simulate::{Cluster, Costs as OfMessages, Machine, Played, Weather};
 use dataflow::trace::Span;
@@ -488,6 +489,39 @@ fn a_line_through_measured_points_has_their_fixed_part_and_their_slope() {
         .times(3.0),
         3.0,
         6.0,
+    );
+}
+
+#[test]
+fn ranks_have_equal_parts_of_the_numa_nodes_of_their_host() {
+    let text = |numa: &str| format!("{{ \"kernels\": [], \"numa\": {numa} }}");
+    let numa = |told: &str| Costs::parse(&text(told)).map(|costs| costs.numa.unwrap());
+    let four = numa("{ \"cores\": [6, 6, 6, 6] }").unwrap();
+    let part = |ranks| four.of_rank(ranks, Policy::distance());
+    for (ranks, nodes, cores) in [(1, 4, 24), (2, 2, 12), (4, 1, 6), (8, 1, 3)] {
+        let topology = part(ranks).unwrap().topology;
+        let there_are = (topology.n_numa_nodes(), topology.n_cores());
+        assert_eq!(there_are, (nodes, cores), "{ranks} ranks");
+    }
+    let of_two = part(2).unwrap();
+    let distance = |to| of_two.topology.distance(0, to);
+    assert_eq!((distance(0), distance(1)), (10, 20));
+    assert_eq!(of_two.round, Duration::from_micros(1));
+    let unequal = part(3).unwrap_err().to_string();
+    assert!(unequal.contains("3 ranks"), "{unequal}");
+    let told = "{ \"cores\": [1, 1], \"distances\": [[10, 21], [21, 10]], \"remote_nanoseconds_per_byte\": 0.5 }";
+    let far = numa(told).unwrap().of_rank(1, Policy::distance()).unwrap();
+    assert_eq!((far.topology.distance(0, 1), far.remote_byte), (21, 0.5e-9));
+    let short = numa("{ \"cores\": [1, 1], \"distances\": [[10, 21]] }").unwrap();
+    let short = short
+        .of_rank(1, Policy::distance())
+        .unwrap_err()
+        .to_string();
+    assert!(short.contains("2 NUMA nodes"), "{short}");
+    let none = numa("{ \"cores\": [2, 0] }").unwrap_err().to_string();
+    assert!(
+        none.contains("numa") && none.contains("at least one core"),
+        "{none}"
     );
 }
 

@@ -13,6 +13,7 @@ use dataflow::Transport;
 use dataflow::core::port::Heap;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
+use dataflow::numa::Policy;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -75,6 +76,7 @@ impl Bench<'_> {
                 Transport::Mpi => Named::Mpi,
                 _ => Named::Local,
             },
+            policy: Policy::default(),
             drive: None,
             precision: &precision,
             n: shape.n,

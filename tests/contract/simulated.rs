@@ -101,6 +101,42 @@ fn virtual_time_is_what_the_file_says_to_the_nanosecond() {
 }
 
 #[test]
+fn ranks_on_numa_nodes_follow_the_policy_that_is_asked_for() {
+    let flat = costs("flat.json", 0.0);
+    let numa = "\"numa\": { \"cores\": [2, 2, 2, 2], \"remote_nanoseconds_per_byte\": 1 },";
+    let text = fs::read_to_string(&flat).unwrap();
+    let at = text.find("\"kernels\"").unwrap();
+    let numa = written("numa.json", &[&text[..at], numa, &text[at..]].concat());
+    let of = "cholesky --n 190 --nb 20";
+    let flags = |policy| ["--ranks", "2", "--threads", "4", "--policy", policy];
+    let told = |policy| simulated(of, &numa, &flags(policy)).done();
+    let [near, far] = [told("distance"), told("oblivious")];
+    for (told, policy) in [(&near, "distance"), (&far, "oblivious")] {
+        assert!(
+            told["policy"].as_str().unwrap().starts_with(policy),
+            "{told}"
+        );
+        let workers = told["per_worker"].as_array().unwrap();
+        let nodes = workers
+            .iter()
+            .map(|worker| worker["numa_node"].as_u64().unwrap());
+        assert_eq!(nodes.collect::<Vec<_>>(), [0, 0, 1, 1, 0, 0, 1, 1]);
+        assert_eq!(told["tasks"], 220);
+    }
+    let remote = |told: &Value| -> u64 {
+        let workers = told["per_worker"].as_array().unwrap().iter();
+        workers
+            .map(|worker| worker["remote_bytes"].as_u64().unwrap())
+            .sum()
+    };
+    assert!(remote(&near) < remote(&far), "{near} {far}");
+    // Without NUMA nodes there is one queue.
+    let refused = simulated(of, &flat, &flags("distance"));
+    assert_eq!(refused.status, 2);
+    assert!(refused.stderr.contains("key `numa`"), "{}", refused.stderr);
+}
+
+#[test]
 fn virtual_time_is_a_function_of_costs_and_seed() {
     let file = costs("spread.json", 0.1);
     let seconds = |more: &[&str]| {

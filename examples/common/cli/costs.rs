@@ -6,6 +6,7 @@
 //! {
 //!   "about": "anything, for people",
 //!   "cores": 2,
+//!   "numa": { "cores": [1, 1], "distances": [[10, 21], [21, 10]], "remote_nanoseconds_per_byte": 0.05 },
 //!   "kernels": [
 //!     { "graph": "cholesky", "class": "Gemm", "precision": "f64", "nb": 192, "n": 1536,
 //!       "workers": 1, "nanoseconds": 480000, "fixed_nanoseconds": 20000, "flops": 14155776,
@@ -30,10 +31,15 @@
 //!   host's part. What fits into its caches is faster.
 //! - A task of other `flops` than those of the line takes its time in proportion, but for the
 //!   `fixed_nanoseconds` of it; without `flops` all take as long.
+//! - `numa` says how many cores each NUMA node of a host has; the distances are those of SLIT, 10 within a
+//!   node, and without them 20 between two. A byte that a task reads from another node takes longer by
+//!   `remote_nanoseconds_per_byte` for every 10 beyond. Workers with patience look again every
+//!   `round_nanoseconds` (1000). Without it a rank has one queue, and all memory is equally near.
 //! - `spread` is half the range between the quartiles, as a share of the median; times are drawn with it.
 //! - What is unknown, missing or negative is refused, with its place in the file.
 
-use dataflow::simulate::{Cluster, Costs as OfMessages, Weather};
+use dataflow::numa::{Policy, Topology};
+use dataflow::simulate::{self, Cluster, Costs as OfMessages, Weather};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,6 +57,9 @@ pub struct Costs {
     /// Cores of a host; unknown if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
+    /// What a host has inside; nothing is known of it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<Numa>,
     pub kernels: Vec<Kernel>,
     #[serde(default)]
     pub runtime: Overhead,
@@ -191,6 +200,58 @@ pub struct Overhead {
     /// Of each edge that leaves a task.
     #[serde(default, deserialize_with = "not_negative")]
     pub edge_nanoseconds: f64,
+}
+
+/// The NUMA nodes of a host; see the [module](self).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numa {
+    #[serde(deserialize_with = "some_cores")]
+    pub cores: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distances: Option<Vec<Vec<u32>>>,
+    #[serde(default, deserialize_with = "not_negative")]
+    pub remote_nanoseconds_per_byte: f64,
+    #[serde(default = "microsecond", deserialize_with = "positive")]
+    pub round_nanoseconds: f64,
+}
+
+impl Numa {
+    /// What one of so many ranks of a host has of it, under a policy: an equal part of the nodes, or of one
+    /// node.
+    ///
+    /// # Errors
+    /// If there is no such part, or the distances are not as many as nodes.
+    pub fn of_rank(&self, ranks: usize, policy: Policy) -> Result<simulate::Numa, WrongCosts> {
+        let nodes = self.cores.len();
+        let rows = |distances: &Vec<Vec<u32>>| {
+            distances.len() == nodes && distances.iter().all(|row| row.len() == nodes)
+        };
+        if !self.distances.as_ref().is_none_or(rows) {
+            let text = format!("numa.distances: {nodes} NUMA nodes have as many rows and columns");
+            return Err(WrongCosts(text));
+        }
+        let cores = match (nodes % ranks, ranks % nodes) {
+            (0, _) => self.cores[..nodes / ranks].to_vec(),
+            (_, 0) => vec![(self.cores[0] / (ranks / nodes)).max(1)],
+            _ => {
+                return Err(WrongCosts(format!(
+                    "numa: {ranks} ranks of a host have no equal parts of {nodes} NUMA nodes"
+                )));
+            }
+        };
+        let distance = |from: usize, to: usize| match &self.distances {
+            Some(distances) => distances[from][to],
+            None if from == to => 10,
+            None => 20,
+        };
+        Ok(simulate::Numa {
+            policy,
+            remote_byte: self.remote_nanoseconds_per_byte * 1e-9,
+            round: Duration::from_nanos(self.round_nanoseconds.round().max(1.0) as u64),
+            ..simulate::Numa::of(Topology::made_of(&cores, distance))
+        })
+    }
 }
 
 /// What messages between two ranks take: LogGP.
@@ -512,6 +573,20 @@ fn some_positive<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::E
 
 fn some_positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     positive_count(from).map(Some)
+}
+
+fn some_cores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<usize>, D::Error> {
+    let cores = Vec::<usize>::deserialize(from)?;
+    match cores.is_empty() || cores.contains(&0) {
+        false => Ok(cores),
+        true => Err(serde::de::Error::custom(
+            "each NUMA node has at least one core, and a host one NUMA node",
+        )),
+    }
+}
+
+fn microsecond() -> f64 {
+    1000.0
 }
 
 fn one() -> usize {

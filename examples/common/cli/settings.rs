@@ -90,6 +90,9 @@ pub struct Flags {
     /// priority, fifo or lifo, then any of ,own ,adjacent ,all ,patience=ROUNDS ,keep=TASKS
     #[arg(long, value_name = "POLICY", default_value = "distance")]
     pub policy: Policy,
+    /// Whether the command line says it.
+    #[arg(skip)]
+    pub says_policy: bool,
     /// What worker threads are pinned to
     #[arg(long, value_name = "TO", default_value = "cores")]
     pub bind: Binding,
@@ -180,13 +183,14 @@ const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
 const OF_TRACES: [&str; 4] = ["trace", "window", "dot", "live"];
 
 /// Flags that mean nothing where nothing is run.
-const OF_REAL_RUNS: [&str; 14] = [
-    "rank", "hosts", "peers", "listen", "ports", "silence", "policy", "bind", "backend", "variant",
-    "check", "plan", "progress", "live",
+const OF_REAL_RUNS: [&str; 13] = [
+    "rank", "hosts", "peers", "listen", "ports", "silence", "bind", "backend", "variant", "check",
+    "plan", "progress", "live",
 ];
 
 /// Flags that mean nothing where there is no clock.
-const OF_TIME: [&str; 8] = [
+const OF_TIME: [&str; 9] = [
+    "policy",
     "transport",
     "drive",
     "repeat",
@@ -367,6 +371,7 @@ impl<Own: Args> Settings<Own> {
             let text = "--costs: only --simulate time asks what things cost";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
+        settings.flags.says_policy = given("policy");
         settings.agreed = given_alike(&command, &matches);
         let beyond = settings.beyond_this_machine();
         match beyond.or_else(|| settings.beyond_this_build()) {

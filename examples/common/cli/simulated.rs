@@ -9,10 +9,13 @@
 use super::costs::{Asked, Costs, Pace, WrongCosts};
 use super::counts::is_counts_only;
 use super::settings::{Drive, Simulation, Transport};
+use super::statistics::per_worker;
 use super::{Failure, Flags, Measured, Outcome, traced};
+use dataflow::Report;
 use dataflow::core::prelude::{Description, Store, Successors, TaskName, TaskSpace};
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
+use dataflow::numa::Policy;
 use dataflow::simulate::{Machine, Played, Stage, Weather};
 use dataflow::trace::Trace;
 use serde_json::{Map, Value, json};
@@ -109,6 +112,8 @@ pub struct Asking<'a> {
     pub threads: Option<usize>,
     /// The transport whose costs messages have.
     pub transport: Transport,
+    /// Of workers on NUMA nodes, if the costs have any.
+    pub policy: Policy,
     pub drive: Option<Drive>,
     pub precision: &'a str,
     pub n: usize,
@@ -132,7 +137,13 @@ impl Theatre {
             )));
         }
         let on_a_host = network.map_or(1, |network| network.ranks_on_a_host.min(n_ranks));
-        let own_cores = costs.cores.map_or(1, |cores| cores / on_a_host);
+        let numa = costs.numa.as_ref();
+        let numa = numa.map(|numa| numa.of_rank(on_a_host, asking.policy.clone()));
+        let numa = numa.transpose()?;
+        let own_cores = match &numa {
+            Some(numa) => numa.topology.n_cores(),
+            None => costs.cores.map_or(1, |cores| cores / on_a_host),
+        };
         let threads = asking.threads.unwrap_or(own_cores).max(1);
         let drive = match (asking.drive, costs.cores) {
             (Some(Drive::Workers), _) => mpi::Drive::Workers,
@@ -159,7 +170,7 @@ impl Theatre {
                     ..mpi::Settings::default()
                 },
                 trace: asking.is_traced.then_some(traced::ROOM),
-                ..Machine::default()
+                numa,
             },
             prices,
             network: transport,
@@ -182,6 +193,7 @@ impl Theatre {
             n_ranks,
             threads: flags.threads,
             transport: flags.transport.unwrap_or(Transport::Local),
+            policy: flags.policy.clone(),
             drive: flags.drive,
             precision: outcome.precision.as_deref().unwrap_or_default(),
             n: outcome.n.unwrap_or(0),
@@ -191,6 +203,11 @@ impl Theatre {
         };
         let wrong = |WrongCosts(text)| WrongCosts(format!("{}: {text}", file.display()));
         let costs = Arc::new(Costs::read(file)?);
+        if flags.says_policy && costs.numa.is_none() {
+            let file = file.display();
+            let text = format!("--policy: {file} has no NUMA nodes (key `numa`)");
+            return Err(Failure::refused(text));
+        }
         Ok(Theatre::of(costs, &asking).map_err(wrong)?)
     }
 
@@ -236,9 +253,16 @@ impl Theatre {
             network,
         } = self;
         (outcome.ranks, outcome.threads) = (machine.ranks, Some(machine.threads));
-        (outcome.seed, outcome.policy) = (Some(prices.seed), "priority".into());
+        outcome.seed = Some(prices.seed);
+        let policy = machine.numa.as_ref().map(|numa| numa.policy.to_string());
+        let limits = if policy.is_some() {
+            LIMITS_ON_NUMA
+        } else {
+            LIMITS
+        };
+        outcome.policy = policy.unwrap_or_else(|| "priority".into());
         let network = (machine.ranks > 1).then_some(network);
-        outcome.say(format!("simulated in {seconds:.3} s, not run. {LIMITS}"));
+        outcome.say(format!("simulated in {seconds:.3} s, not run. {limits}"));
         outcome.set("simulate", Simulation::Time.to_string());
         outcome.set(
             "simulation",
@@ -246,7 +270,7 @@ impl Theatre {
                 "real_seconds": seconds,
                 "network": network,
                 "workers_on_a_host": prices.workers,
-                "limits": LIMITS,
+                "limits": limits,
             }),
         );
     }
@@ -255,6 +279,11 @@ impl Theatre {
 /// What a simulation does not know.
 const LIMITS: &str = "Kernels take what was measured, with its spread: no NUMA nodes, shared bandwidth \
     or other programs, and caches as where it was measured; runs that differ by less than seeds do are equal.";
+
+/// What it does not know where ranks have NUMA nodes.
+const LIMITS_ON_NUMA: &str = "Kernels take what was measured, with its spread, and a byte from another \
+    NUMA node the same however many travel: no shared bandwidth or other programs, and caches as where \
+    it was measured; runs that differ by less than seeds do are equal.";
 
 /// A rank that plays its part.
 pub struct Player<'s> {
@@ -392,24 +421,16 @@ impl<S: TaskSpace> Successors<S> for Edges {
 impl Part {
     fn of(stage: &Stage, played: Played, busy: Duration) -> Self {
         let rank = stage.rank().0;
-        let by_worker = played.report.tasks_by_worker.iter().enumerate();
-        let workers = by_worker.map(|(worker, tasks)| {
-            let mut object = json!({
-                "worker": worker,
-                "numa_node": 0,
-                "tasks": tasks,
-                "sleeps": null,
-                "steals": 0,
-                "local_bytes": null,
-                "remote_bytes": null,
-                "from": [],
-            });
+        let mut workers = match played.workers.is_empty() {
+            true => without_places(&played.report),
+            false => per_worker(&played.workers),
+        };
+        for worker in &mut workers {
+            worker["sleeps"] = Value::Null;
             if stage.n_ranks() > 1 {
-                object["rank"] = rank.into();
+                worker["rank"] = rank.into();
             }
-            object
-        });
-        let workers: Vec<Value> = workers.collect();
+        }
         let mut sent = Map::from_iter([("rank".to_string(), rank.into())]);
         for (name, number) in played.sent.named() {
             sent.insert(name.to_string(), number.into());
@@ -429,6 +450,23 @@ impl Part {
         let trace = played.trace;
         Part { measured, trace }
     }
+}
+
+/// What workers did of whom only the number of tasks is known.
+fn without_places(report: &Report) -> Vec<Value> {
+    let by_worker = report.tasks_by_worker.iter().enumerate();
+    let worker = |(worker, tasks)| {
+        json!({
+            "worker": worker,
+            "numa_node": 0,
+            "tasks": tasks,
+            "steals": 0,
+            "local_bytes": null,
+            "remote_bytes": null,
+            "from": [],
+        })
+    };
+    by_worker.map(worker).collect()
 }
 
 /// All ranks' parts as one.
