@@ -138,6 +138,8 @@ pub struct Played {
     pub trace: Option<Trace>,
     /// What each worker did, if the machine has [`Numa`] nodes: tasks, steals, bytes from each NUMA node.
     pub workers: Vec<WorkerStatistics>,
+    /// How much longer its bodies took, all together, since inputs lay on other NUMA nodes.
+    pub remote: Duration,
 }
 
 impl Stage {
@@ -232,6 +234,7 @@ impl Stage {
             sent: sent().since(&before),
             trace: self.tracer.as_ref().and_then(|tracer| tracer.take().pop()),
             workers: self.floor.as_ref().map_or(Vec::new(), |on| on.statistics()),
+            remote: self.floor.as_ref().map_or(Duration::ZERO, |on| on.remote()),
         })
     }
 }

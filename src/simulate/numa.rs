@@ -81,6 +81,8 @@ pub(super) struct Floor {
     farther: Vec<Vec<f64>>,
     /// By worker: nanoseconds that the inputs of the task that it begins take longer.
     longer: Vec<AtomicU64>,
+    /// The same of all tasks of the run.
+    remote: AtomicU64,
     /// Those of the last run.
     lanes: Mutex<Option<Arc<Lanes>>>,
 }
@@ -95,6 +97,7 @@ impl Floor {
             crewed: nodes.clone().filter(has_workers).collect(),
             farther: nodes.clone().map(row).collect(),
             longer: places.iter().map(|_| AtomicU64::new(0)).collect(),
+            remote: AtomicU64::new(0),
             lanes: Mutex::default(),
             numa: numa.clone(),
             places,
@@ -122,7 +125,14 @@ impl Floor {
     /// How much longer than with all its inputs at hand the task takes that the calling worker begins; once.
     pub fn longer(&self) -> Duration {
         let longer = worker().and_then(|worker| self.longer.get(worker));
-        Duration::from_nanos(longer.map_or(0, |longer| longer.swap(0, Ordering::Relaxed)))
+        let longer = longer.map_or(0, |longer| longer.swap(0, Ordering::Relaxed));
+        self.remote.fetch_add(longer, Ordering::Relaxed);
+        Duration::from_nanos(longer)
+    }
+
+    /// How much longer all tasks took since this was last asked.
+    pub fn remote(&self) -> Duration {
+        Duration::from_nanos(self.remote.swap(0, Ordering::Relaxed))
     }
 
     /// What each worker has done in the last run.

@@ -130,6 +130,21 @@ fn ranks_on_numa_nodes_follow_the_policy_that_is_asked_for() {
             .sum()
     };
     assert!(remote(&near) < remote(&far), "{near} {far}");
+    // All that workers did is what is told of the whole, and to wait for bytes is to be busy.
+    let steals = |told: &Value| -> u64 {
+        let workers = told["per_worker"].as_array().unwrap().iter();
+        workers
+            .map(|worker| worker["steals"].as_u64().unwrap())
+            .sum()
+    };
+    assert!(
+        steals(&near) > 0 && near["steals"] == steals(&near),
+        "{near}"
+    );
+    let busy = |told: &Value| told["cpu_seconds"].as_f64().unwrap();
+    let more = (remote(&far) - remote(&near)) as f64 * 1e-9;
+    let counted = busy(&far) - busy(&near);
+    assert!((counted / more - 1.0).abs() < 0.01, "{counted} of {more}");
     // Without NUMA nodes there is one queue.
     let refused = simulated(of, &flat, &flags("distance"));
     assert_eq!(refused.status, 2);

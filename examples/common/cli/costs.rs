@@ -54,7 +54,7 @@ pub struct Costs {
     /// For people.
     #[serde(default)]
     pub about: Value,
-    /// Cores of a host; unknown if absent.
+    /// Cores of a host; where `numa` does not say it unknown if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
     /// What a host has inside; nothing is known of it if absent.
@@ -340,6 +340,12 @@ impl Costs {
         std::fs::write(path, text + "\n").map_err(|error| wrong(error.to_string()))
     }
 
+    /// How many cores a host has, if that is known: those of its NUMA nodes, if it has any.
+    pub fn cores_of_a_host(&self) -> Option<usize> {
+        let of_nodes = self.numa.as_ref().map(|numa| numa.cores.iter().sum());
+        of_nodes.or(self.cores)
+    }
+
     /// Adds kernels; a line about the same as one of them goes.
     pub fn add(&mut self, kernels: impl Iterator<Item = Kernel>) {
         let kernels: Vec<Kernel> = kernels.collect();
@@ -362,7 +368,7 @@ impl Costs {
         keep_nearest(&mut fitting, |line| line.ranks.unwrap_or(1), of.ranks);
         if fitting.is_empty() {
             return Err(WrongCosts(format!(
-                "no kernel is for {} of {} in {}",
+                "no kernel is for {} of {} in {} (calibrate measures those of its --routines)",
                 of.class, of.graph, of.precision
             )));
         }

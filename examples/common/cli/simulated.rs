@@ -9,7 +9,6 @@
 use super::costs::{Asked, Costs, Pace, WrongCosts};
 use super::counts::is_counts_only;
 use super::settings::{Drive, Simulation, Transport};
-use super::statistics::per_worker;
 use super::{Failure, Flags, Measured, Outcome, traced};
 use dataflow::Report;
 use dataflow::core::prelude::{Description, Store, Successors, TaskName, TaskSpace};
@@ -140,12 +139,13 @@ impl Theatre {
         let numa = costs.numa.as_ref();
         let numa = numa.map(|numa| numa.of_rank(on_a_host, asking.policy.clone()));
         let numa = numa.transpose()?;
+        let cores = costs.cores_of_a_host();
         let own_cores = match &numa {
             Some(numa) => numa.topology.n_cores(),
-            None => costs.cores.map_or(1, |cores| cores / on_a_host),
+            None => cores.map_or(1, |cores| cores / on_a_host),
         };
         let threads = asking.threads.unwrap_or(own_cores).max(1);
-        let drive = match (asking.drive, costs.cores) {
+        let drive = match (asking.drive, cores) {
             (Some(Drive::Workers), _) => mpi::Drive::Workers,
             (None, Some(cores)) => mpi::Drive::by_cores(cores, on_a_host, threads),
             (Some(Drive::Dedicated), _) | (None, None) => mpi::Drive::Dedicated,
@@ -421,11 +421,12 @@ impl<S: TaskSpace> Successors<S> for Edges {
 impl Part {
     fn of(stage: &Stage, played: Played, busy: Duration) -> Self {
         let rank = stage.rank().0;
-        let mut workers = match played.workers.is_empty() {
-            true => without_places(&played.report),
-            false => per_worker(&played.workers),
-        };
-        for worker in &mut workers {
+        let (tasks, seconds) = (played.report.tasks, played.report.seconds);
+        let mut measured = Measured::of_workers(tasks, seconds, &played.workers);
+        if played.workers.is_empty() {
+            measured.workers = without_places(&played.report);
+        }
+        for worker in &mut measured.workers {
             worker["sleeps"] = Value::Null;
             if stage.n_ranks() > 1 {
                 worker["rank"] = rank.into();
@@ -435,18 +436,11 @@ impl Part {
         for (name, number) in played.sent.named() {
             sent.insert(name.to_string(), number.into());
         }
-        let measured = Measured {
-            tasks: played.report.tasks,
-            seconds: played.report.seconds,
-            cpu_seconds: busy.as_secs_f64(),
-            copies: played.report.copies(),
-            workers,
-            sent: match stage.n_ranks() {
-                1 => Vec::new(),
-                _ => vec![sent],
-            },
-            ..Measured::default()
-        };
+        measured.cpu_seconds = (busy + played.remote).as_secs_f64();
+        measured.copies = played.report.copies();
+        if stage.n_ranks() > 1 {
+            measured.sent = vec![sent];
+        }
         let trace = played.trace;
         Part { measured, trace }
     }
