@@ -15,6 +15,8 @@
 //! # Elsewhere
 //! The file: `common/cli/costs.rs`. What is measured how: `calibrate/`. The guide's page `machines`.
 
+#[path = "calibrate/between.rs"]
+mod between;
 #[path = "calibrate/compare.rs"]
 mod compare;
 #[path = "calibrate/kernels.rs"]
@@ -35,7 +37,7 @@ mod stage;
 #[path = "calibrate/work.rs"]
 mod work;
 
-use common::cli::costs::Costs;
+use common::cli::costs::{Costs, Overhead};
 use common::cli::{self, Failure, Outcome, Settings, traced};
 use common::problem::{File, InAnyPrecision, backend, by_precision};
 use dataflow::core::rank::Rank;
@@ -221,7 +223,13 @@ impl Bench<'_> {
         costs.add(samples.kernels());
         if self.runtime.n_ranks() == 1 {
             costs.cores = Some(self.runtime.workers().topology().n_cores());
-            costs.runtime = samples.overhead();
+            let engine = samples.between.engine();
+            let (n_ranks, threads) = (1, 1);
+            costs.runtime = Overhead {
+                task_nanoseconds: engine.fixed,
+                edge_nanoseconds: engine.slope,
+                run_nanoseconds: self.on(Stage { n_ranks, threads }, between::around)?,
+            };
             costs.about = json!({
                 "precision": T::PRECISION.to_string(),
                 "backend": self.backend.to_string(),
@@ -236,7 +244,9 @@ impl Bench<'_> {
         };
         let (n_ranks, threads) = (2, 1);
         let pair = Stage { n_ranks, threads };
-        let network = self.on(pair, messages::network)?;
+        let mut network = self.on(pair, messages::network)?;
+        let end = network.send_nanoseconds;
+        messages::learn(&mut network, samples.between.carrying(costs.runtime, end));
         costs.networks.insert(name.into(), network);
         Ok(costs)
     }

@@ -557,6 +557,8 @@ fn a_network_is_weather_without_faults() {
         bytes_per_second: 2e9,
         send_nanoseconds: 300.0,
         receive_nanoseconds: 200.0,
+        run_nanoseconds: 0.0,
+        task_nanoseconds: 0.0,
         awake_nanoseconds: 50_000.0,
         waking_nanoseconds: 80_000.0,
         gap_nanoseconds: 100.0,

@@ -1,6 +1,7 @@
 //! Kernels: bodies as they take place in runs, with the caches and the neighbours that they have there.
 
 use super::Bench;
+use super::between::Between;
 use super::line::Line;
 use super::samples::tracing;
 use super::stage::Stage;
@@ -13,7 +14,7 @@ use dataflow::core::prelude::Description;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::weight::Weight;
-use dataflow::trace::{At, Slice, Trace};
+use dataflow::trace::{At, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A matrix in which kernels are measured has at least so many tiles in a row.
@@ -51,15 +52,14 @@ pub fn shapes(orders: &[usize], matrices: &[usize]) -> Vec<(usize, usize)> {
 
 impl Bench<'_> {
     /// What the bodies of a routine take in some runs, by their classes; nothing on other ranks than the
-    /// first. In the `first` pass what is cold, too. And what the runtime took from one to the next, where
-    /// one worker does all.
+    /// first. In the `first` pass what is cold, too. And what is between them, where ranks have one worker.
     pub fn kernels<T: Scalar>(
         &self,
         routine: Routine,
         shape: Shape,
         is_first: bool,
         runtime: &Runtime,
-    ) -> Result<(Vec<(Of, Taken)>, Taken), Failure> {
+    ) -> Result<(Vec<(Of, Taken)>, Between), Failure> {
         let stage = Stage::of(runtime);
         let memory = runtime.memory();
         let work = Work::<T>::new(routine, shape, runtime.rank(), memory, self.backend)?;
@@ -68,20 +68,21 @@ impl Bench<'_> {
             ..Graph::default()
         };
         work.show(&mut graph)?;
-        let (mut taken, mut between) = (BTreeMap::new(), Taken::default());
+        let (mut taken, mut between) = (BTreeMap::new(), Between::default());
         for round in 0..=self.rounds {
             work.fill(runtime)?;
             tracing(runtime, true);
             work.run(runtime)?;
             tracing(runtime, false);
-            for trace in runtime.traces()? {
+            let traces = runtime.traces()?.into_iter();
+            for trace in traces.filter(|trace| trace.name == graph.name) {
                 match round {
                     0 if is_first => note_cold(&trace, &mut taken),
                     0 => {}
                     _ => note_warm(&trace, &graph, &mut taken),
                 }
-                if round > 0 && stage.n_ranks * stage.threads == 1 {
-                    between.warm.push(graph.gaps(&trace));
+                if round > 0 && stage.threads == 1 {
+                    between.note(&trace, &graph);
                 }
             }
         }
@@ -127,7 +128,7 @@ fn note_warm(trace: &Trace, graph: &Graph, taken: &mut BTreeMap<String, Taken>) 
 
 /// A graph's name, and its tasks' operations and edges by their names.
 #[derive(Default)]
-struct Graph {
+pub struct Graph {
     n_ranks: u32,
     name: String,
     tasks: HashMap<String, (f64, usize)>,
@@ -139,18 +140,9 @@ impl Graph {
         self.tasks.get(name).copied().unwrap_or_default()
     }
 
-    /// From the end of each body to the begin of the next, by the edges that leave the first.
-    fn gaps(&self, trace: &Trace) -> Vec<(f64, f64)> {
-        let slices: Vec<_> = trace.slices().collect();
-        let gap = |pair: &[(At, &Slice)]| {
-            let [(at, slice), (_, next)] = pair else {
-                unreachable!("windows of two")
-            };
-            let (_, edges) = self.task(&trace.shown(*at));
-            let from = slice.span.end;
-            (edges as f64, next.span.begin.saturating_sub(from) as f64)
-        };
-        slices.windows(2).map(gap).collect()
+    /// Edges that leave a task of a trace.
+    pub fn edges(&self, trace: &Trace, at: At) -> usize {
+        self.task(&trace.shown(at)).1
     }
 }
 
@@ -186,6 +178,11 @@ impl Of {
 }
 
 impl Taken {
+    /// Adds what one run has measured.
+    pub fn push(&mut self, run: Vec<(f64, f64)>) {
+        self.warm.push(run);
+    }
+
     /// Adds what another pass has measured.
     pub fn extend(&mut self, more: Taken) {
         self.warm.extend(more.warm);

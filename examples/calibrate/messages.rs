@@ -4,9 +4,10 @@
 //! a larger ball takes longer is the time of a byte; while it is small enough to travel in a packet it is
 //! copied besides. Between ranks of one host processors carry all bytes, half of the time at each end.
 //! Who has waited for longer than ranks look must be woken: a ball that everybody holds for a while says
-//! how long that takes.
+//! how long that takes, and the rest of such a run, how long ranks take to begin and to end one.
 
 use super::kernels::quantile;
+use super::line::Line;
 use super::rally::Game;
 use super::space::{Ball, PingPong};
 use common::cli::Failure;
@@ -41,15 +42,17 @@ pub fn network(runtime: &Runtime) -> Result<Network, Failure> {
     };
     let flights = game.play(runtime)?;
     // Whoever began has the clock; all ranks go on with the same numbers.
-    let mut medians = [0.0; 2 * SIZES.len() + 1];
+    let mut medians = [0.0; 2 * SIZES.len() + 2];
     for (place, flights) in flights.iter().enumerate() {
         medians[place] = quantile(flights.iter().map(|flight| flight.ours * 1e9), 0.5);
         medians[SIZES.len() + place] = quantile(flights.iter().map(|flight| flight.raw * 1e9), 0.5);
     }
-    medians[2 * SIZES.len()] = held(runtime)?;
+    let held = held(runtime)?;
+    medians[2 * SIZES.len()..].copy_from_slice(&held);
     let medians = runtime.all_reduce(medians, |first, _| first)?;
     let (ours, raw) = medians.split_at(SIZES.len());
-    let held = raw[SIZES.len()];
+    let (raw, held) = raw.split_at(SIZES.len());
+    let waking = waking(held[0], ours[0]);
     let byte = slope(&SIZES[2..], &ours[2..]).max(1e-6);
     let inline = (ours[1] - ours[0]) / (SIZES[1] - SIZES[0]) as f64;
     let end = ((ours[0] - raw[0]) / 2.0).max(0.0);
@@ -64,7 +67,9 @@ pub fn network(runtime: &Runtime) -> Result<Network, Failure> {
         send_nanoseconds: end,
         receive_nanoseconds: end,
         awake_nanoseconds: Settings::default().spin.as_nanos() as f64,
-        waking_nanoseconds: waking(held, ours[0]),
+        waking_nanoseconds: waking,
+        task_nanoseconds: 0.0,
+        run_nanoseconds: (held[1] - waking).max(0.0),
         gap_nanoseconds: 0.0,
         // At both ends.
         copied_bytes_per_second: match is_carried {
@@ -76,6 +81,15 @@ pub fn network(runtime: &Runtime) -> Result<Network, Failure> {
     })
 }
 
+/// What is learnt from runs: that workers look for messages between tasks, and that bytes of tiles take
+/// longer than those of a ball, which stays in caches.
+pub fn learn(network: &mut Network, carrying: Line) {
+    network.task_nanoseconds = carrying.fixed;
+    if let Some(copied) = &mut network.data_copied_bytes_per_second {
+        *copied = copied.min(1e9 / carrying.slope.max(1e-6));
+    }
+}
+
 /// What it takes to wake who waits for a ball that is held, if others fly for so long; one in so many
 /// strokes holds it.
 fn waking(held: f64, flight: f64) -> f64 {
@@ -84,18 +98,23 @@ fn waking(held: f64, flight: f64) -> f64 {
     (more - hold.as_nanos() as f64).max(0.0)
 }
 
-/// Nanoseconds one way of a small ball that is held now and then: the median rally's.
-fn held(runtime: &Runtime) -> Result<f64, Failure> {
+/// Nanoseconds one way of a small ball that is held now and then, and of the rest of the run, in which the
+/// ball is held once, and whoever waits for it must be woken: the median rallies'.
+fn held(runtime: &Runtime) -> Result<[f64; 2], Failure> {
     let (rounds, once_in, hold) = HELD;
-    let mut flights = Vec::new();
+    let (mut flights, mut rests) = (Vec::new(), Vec::new());
     for _ in 0..RALLIES {
         let begins = runtime.rank() == Rank(0);
         let ball = begins.then(|| Ball(runtime.memory().allocate(SIZES[0])));
         let rally = PingPong::new(rounds, ball).hold(once_in, hold);
-        runtime.run_across(&rally)?;
-        flights.push(rally.seconds().unwrap_or_default() * 1e9);
+        runtime.all_reduce((), |(), ()| ())?; // who begins first would wait for the other
+        let seconds = runtime.run_across(&rally)?.seconds;
+        let flight = rally.seconds().unwrap_or_default();
+        flights.push(flight * 1e9);
+        let rest = seconds - flight * f64::from(2 * (rounds - 1));
+        rests.push((rest - hold.as_secs_f64()) * 1e9);
     }
-    Ok(quantile(flights, 0.5))
+    Ok([quantile(flights, 0.5), quantile(rests, 0.5)])
 }
 
 /// How many of the ranks are on the first one's host.

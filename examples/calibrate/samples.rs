@@ -1,11 +1,12 @@
 //! Samples: what bodies and runs took, pass by pass.
 
 use super::Bench;
+use super::between::Between;
 use super::kernels::{Of, Taken, shapes};
 use super::stage::Stage;
 use super::work::{Routine, Shape, Work};
 use common::cli::Failure;
-use common::cli::costs::{Kernel, Overhead};
+use common::cli::costs::Kernel;
 use dataflow::Runtime;
 use dataflow::linalg::scalar::Scalar;
 use std::collections::BTreeMap;
@@ -17,8 +18,7 @@ pub type Run = (Stage, Routine, usize);
 #[derive(Default)]
 pub struct Samples {
     kernels: BTreeMap<Of, Taken>,
-    /// What the runtime took from body to body, by the edges of the first.
-    between: Taken,
+    pub between: Between,
     /// Seconds.
     pub runs: BTreeMap<Run, Vec<f64>>,
 }
@@ -38,15 +38,6 @@ impl Samples {
     /// The lines of a file.
     pub fn kernels(&self) -> impl Iterator<Item = Kernel> + '_ {
         self.kernels.iter().map(|(of, taken)| of.line(taken))
-    }
-
-    /// What the runtime takes for a task and for an edge, if that was measured.
-    pub fn overhead(&self) -> Overhead {
-        let (line, _) = self.between.line();
-        Overhead {
-            task_nanoseconds: line.fixed,
-            edge_nanoseconds: line.slope,
-        }
     }
 }
 

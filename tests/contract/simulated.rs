@@ -93,6 +93,25 @@ fn virtual_time_is_what_the_file_says_to_the_nanosecond() {
         (told["seconds"].as_f64().unwrap() * 1e9).round(),
         f64::from(expected)
     );
+    // What a run takes beside its tasks, with the number of its ranks.
+    let text = fs::read_to_string(&file).unwrap();
+    let alone = text.replace(
+        "\"edge_nanoseconds\": 10",
+        "\"edge_nanoseconds\": 10, \"run_nanoseconds\": 700",
+    );
+    let both = alone.replace(
+        "\"latency_nanoseconds\": 500",
+        "\"latency_nanoseconds\": 500, \"run_nanoseconds\": 90",
+    );
+    let both = written("around.json", &both);
+    for (ranks, more) in [("1", 700), ("2", 90)] {
+        let seconds = |file: &str| {
+            let flags = ["--ranks", ranks, "--threads", "2"];
+            let told = simulated("cholesky --n 190 --nb 20", file, &flags).done();
+            (told["seconds"].as_f64().unwrap() * 1e9).round() as u64
+        };
+        assert_eq!(seconds(&both), seconds(&file) + more, "{ranks} ranks");
+    }
     // A rank has the cores that it would have on a host of its own.
     assert_eq!(
         (&told["threads"], &told["messages"]),

@@ -13,10 +13,10 @@
 //!       "spread": 0.02, "cold_nanoseconds": 700000 },
 //!     { "gflops": 8.0 }
 //!   ],
-//!   "runtime": { "task_nanoseconds": 150, "edge_nanoseconds": 60 },
+//!   "runtime": { "task_nanoseconds": 150, "edge_nanoseconds": 60, "run_nanoseconds": 50000 },
 //!   "networks": {
 //!     "local": { "latency_nanoseconds": 500, "bytes_per_second": 1e10, "send_nanoseconds": 400,
-//!                "receive_nanoseconds": 400, "ranks_on_a_host": 2 }
+//!                "receive_nanoseconds": 400, "run_nanoseconds": 200000, "ranks_on_a_host": 2 }
 //!   }
 //! }
 //! ```
@@ -200,6 +200,9 @@ pub struct Overhead {
     /// Of each edge that leaves a task.
     #[serde(default, deserialize_with = "not_negative")]
     pub edge_nanoseconds: f64,
+    /// Of a run on one rank, before its first task and after its last.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub run_nanoseconds: f64,
 }
 
 /// The NUMA nodes of a host; see the [module](self).
@@ -275,6 +278,12 @@ pub struct Network {
     pub awake_nanoseconds: f64,
     #[serde(default, deserialize_with = "not_negative")]
     pub waking_nanoseconds: f64,
+    /// Of a task, beside what it takes on one rank: its worker looks for messages.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub task_nanoseconds: f64,
+    /// Of a run on several ranks, before its first task and after its last, beside its messages.
+    #[serde(default, deserialize_with = "not_negative")]
+    pub run_nanoseconds: f64,
     /// g.
     #[serde(default, deserialize_with = "not_negative")]
     pub gap_nanoseconds: f64,

@@ -101,6 +101,10 @@ struct Prices {
     /// Ranks of a host, and their workers.
     ranks: usize,
     workers: usize,
+    /// What a run takes before its first task and after its last, and each task for its rank's being one of
+    /// several, nanoseconds.
+    around: f64,
+    looking: f64,
     seed: u64,
 }
 
@@ -151,6 +155,10 @@ impl Theatre {
             (Some(Drive::Dedicated), _) | (None, None) => mpi::Drive::Dedicated,
         };
         let weather = network.map_or_else(Weather::default, |network| network.weather(asking.seed));
+        let (around, looking) = match network.filter(|_| n_ranks > 1) {
+            Some(network) => (network.run_nanoseconds, network.task_nanoseconds),
+            None => (costs.runtime.run_nanoseconds, 0.0),
+        };
         let prices = Prices {
             costs,
             precision: asking.precision.to_string(),
@@ -158,6 +166,8 @@ impl Theatre {
             n: (asking.n as f64 * (on_a_host as f64 / n_ranks as f64).sqrt()) as usize,
             ranks: on_a_host,
             workers: threads * on_a_host,
+            around,
+            looking,
             seed: asking.seed,
         };
         Ok(Theatre {
@@ -305,7 +315,8 @@ impl Player<'_> {
         let bodies = Bodies::of(space, self.prices, self.cold);
         let bytes = |task, flow| space.bytes(task, flow);
         let time = |task| bodies.time(space, task);
-        let played = self.stage.play(space, &bytes, &time)?;
+        let mut played = self.stage.play(space, &bytes, &time)?;
+        played.report.seconds += self.prices.around * 1e-9;
         bodies.were_known()?;
         *self.part.borrow_mut() = Some(Part::of(self.stage, played, bodies.busy()));
         Ok(())
@@ -357,7 +368,7 @@ impl Bodies {
         Bodies {
             classes: classes.collect(),
             cold,
-            task: prices.costs.runtime.task_nanoseconds,
+            task: prices.costs.runtime.task_nanoseconds + prices.looking,
             edge: prices.costs.runtime.edge_nanoseconds,
             seed: prices.seed,
             busy: AtomicU64::default(),
