@@ -31,9 +31,9 @@ impl Wire for Bytes {
 
 task_names! {
     /// A rank gives its bytes; each rank keeps those of each.
-    pub(crate) enum Step { Give { from }, Keep { from, on } }
+    pub(crate) enum GatherTask { Give { from }, Keep { from, on } }
 }
-use Step::{Give, Keep};
+use GatherTask::{Give, Keep};
 
 /// Every rank's bytes on every rank, or on the first: n tasks and n messages for each that keeps them.
 pub(crate) struct Gather {
@@ -77,7 +77,7 @@ impl Gather {
 }
 
 impl TaskSpace for Gather {
-    type Task = Step;
+    type Task = GatherTask;
     type Datum = Bytes;
 
     fn describe(&self, about: &mut Description) {
@@ -87,7 +87,7 @@ impl TaskSpace for Gather {
         about.class("Keep").read("VALUE");
     }
 
-    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = Step> + Send {
+    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = GatherTask> + Send {
         let n_kept = if on < self.n_keepers {
             self.n_ranks()
         } else {
@@ -97,21 +97,21 @@ impl TaskSpace for Gather {
         std::iter::once(Give { from: on }).chain(keep)
     }
 
-    fn inputs(&self, step: Step, from: &mut impl Inputs<Self>) {
-        if let Keep { from: giver, .. } = step {
+    fn inputs(&self, task: GatherTask, from: &mut impl Inputs<Self>) {
+        if let Keep { from: giver, .. } = task {
             from.task(VALUE, Give { from: giver }, VALUE);
         }
     }
 
-    fn successors(&self, step: Step, to: &mut impl Successors<Self>) {
-        if let Give { from } = step {
+    fn successors(&self, task: GatherTask, to: &mut impl Successors<Self>) {
+        if let Give { from } = task {
             to.range(VALUE, 0..self.n_keepers, |on| Keep { from, on }, VALUE);
         }
     }
 
-    fn run(&self, step: Step, flows: &mut Flows<'_, Bytes>) -> Result<(), TaskError> {
+    fn run(&self, task: GatherTask, flows: &mut Flows<'_, Bytes>) -> Result<(), TaskError> {
         let [value] = flows.slots();
-        match step {
+        match task {
             Give { .. } => value.put(Bytes(self.own.clone())),
             Keep { from, .. } => {
                 self.all[from as usize].get_or_init(|| value.read().0.clone());
@@ -120,8 +120,8 @@ impl TaskSpace for Gather {
         Ok(())
     }
 
-    fn rank(&self, step: Step) -> Rank {
-        match step {
+    fn rank(&self, task: GatherTask) -> Rank {
+        match task {
             Give { from } => Rank(from),
             Keep { on, .. } => Rank(on),
         }

@@ -6,7 +6,7 @@ use dataflow_core::rank::Rank;
 use dataflow_mpi::Messenger;
 use dataflow_mpi::start::{self, Launched, Seat, Staying};
 use dataflow_mpi::transport::tcp::Tcp;
-use dataflow_mpi::transport::{Transport as Carrier, local};
+use dataflow_mpi::transport::{self, local};
 use dataflow_numa::topology::share::LocalRank;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -169,7 +169,7 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
 /// ```
 pub fn launch_over<R: Send, E: From<Error> + Send>(
     settings: RuntimeBuilder,
-    transports: Vec<impl Carrier + 'static>,
+    transports: Vec<impl transport::Transport + 'static>,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
     let page = settings.page()?;
@@ -385,15 +385,15 @@ fn under_mpi<R, E: From<Error>>(
 fn as_threads<R: Send, E: From<Error> + Send>(
     settings: &RuntimeBuilder,
     kind: Transport,
-    transports: Vec<impl Carrier + 'static>,
+    transports: Vec<impl transport::Transport + 'static>,
     program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
     let n_ranks = transports.len();
     let start = |(rank, transport)| {
         let local = LocalRank { rank, n_ranks };
         let runtime = settings.build_rank(local, kind, Box::new(transport));
-        let runtime = runtime.map_err(|error| (E::from(error), Cause::Own))?;
-        program(&runtime).map_err(|error| (error, Cause::of(&runtime)))
+        let runtime = runtime.map_err(|error| (E::from(error), FailureCause::Own))?;
+        program(&runtime).map_err(|error| (error, FailureCause::of(&runtime)))
     };
     let answers: Vec<_> = thread::scope(|scope| {
         let spawn = |(rank, transport)| {
@@ -405,7 +405,10 @@ fn as_threads<R: Send, E: From<Error> + Send>(
             Ok(thread) => thread.join(),
             Err(error) => {
                 let text = format!("the thread of a rank was not started: {error}");
-                Ok(Err((E::from(Error::wrong_settings(text)), Cause::Own)))
+                Ok(Err((
+                    E::from(Error::wrong_settings(text)),
+                    FailureCause::Own,
+                )))
             }
         };
         started.into_iter().map(join).collect()
@@ -414,14 +417,16 @@ fn as_threads<R: Send, E: From<Error> + Send>(
 }
 
 /// What the lowest rank returned; or of several errors the first that is not only about another's end.
-fn of_all<R, E: From<Error>>(answers: Vec<thread::Result<Result<R, (E, Cause)>>>) -> Result<R, E> {
+fn of_all<R, E: From<Error>>(
+    answers: Vec<thread::Result<Result<R, (E, FailureCause)>>>,
+) -> Result<R, E> {
     let mut lowest = None;
     for answer in answers {
         let answer = answer.unwrap_or_else(|panic| resume_unwind(panic));
         let is_better = match (&lowest, &answer) {
             (None, _) | (Some(Ok(_)), Err(_)) => true,
             // Somebody was lost: here is why.
-            (Some(Err((_, Cause::Others))), Err((_, Cause::Own))) => true,
+            (Some(Err((_, FailureCause::Others))), Err((_, FailureCause::Own))) => true,
             _ => false,
         };
         if is_better {
@@ -437,18 +442,18 @@ fn of_all<R, E: From<Error>>(answers: Vec<thread::Result<Result<R, (E, Cause)>>>
 }
 
 /// Why a rank has failed.
-enum Cause {
+enum FailureCause {
     /// For reasons of its own, or the same as all.
     Own,
     /// Because another is lost to it.
     Others,
 }
 
-impl Cause {
+impl FailureCause {
     fn of(runtime: &Runtime) -> Self {
         match runtime.messenger().is_some_and(Messenger::is_broken) {
-            true => Cause::Others,
-            false => Cause::Own,
+            true => FailureCause::Others,
+            false => FailureCause::Own,
         }
     }
 }

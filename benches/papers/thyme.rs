@@ -24,7 +24,7 @@ use super::sphere;
 use super::world::Outcome;
 use clap::ValueEnum;
 use common::cli::settings::Variant;
-use common::variant::{Base, Ideal, Rounds, Step};
+use common::variant::{Base, Ideal, RoundTask, Rounds};
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;
 use dataflow::simulate::{self, Stage};
@@ -100,12 +100,12 @@ impl Part<'_> {
             Variant::Ideal => self.stage.play(&Ideal(space), bytes, &time)?,
             Variant::Base => {
                 let bytes = |step, flow| match step {
-                    Step::Task(task) => bytes(task, flow),
-                    Step::Begin { .. } | Step::End { .. } => 0,
+                    RoundTask::Task(task) => bytes(task, flow),
+                    RoundTask::Begin { .. } | RoundTask::End { .. } => 0,
                 };
                 let time = |step| match step {
-                    Step::Task(task) => time(task),
-                    Step::Begin { .. } | Step::End { .. } => Duration::ZERO,
+                    RoundTask::Task(task) => time(task),
+                    RoundTask::Begin { .. } | RoundTask::End { .. } => Duration::ZERO,
                 };
                 self.stage.play(&Base::new(space), &bytes, &time)?
             }

@@ -8,7 +8,7 @@
 //! 2009, §3.
 
 use common::cli::settings::Grid;
-use common::variant::Asked;
+use common::variant::Answers;
 use dataflow::linalg::matrix::{Layout, LayoutError, Tile, TiledMatrix};
 use dataflow::linalg::product::{Gemm, ProductTask, Torus, TorusTask};
 use dataflow::prelude::*;
@@ -76,7 +76,7 @@ impl Steps {
     }
 }
 
-impl<'a> Asked<Gemm<'a, f64>> for Steps {
+impl<'a> Answers<Gemm<'a, f64>> for Steps {
     fn n_ranks(&self) -> u32 {
         self.n_ranks()
     }
@@ -103,7 +103,7 @@ impl<'a> Asked<Gemm<'a, f64>> for Steps {
     }
 }
 
-impl<'a> Asked<Torus<'a, f64>> for Steps {
+impl<'a> Answers<Torus<'a, f64>> for Steps {
     fn n_ranks(&self) -> u32 {
         self.n_ranks()
     }

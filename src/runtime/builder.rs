@@ -5,7 +5,7 @@ use dataflow_core::Error;
 use dataflow_core::port::Executor;
 use dataflow_core::trace::Tracer;
 use dataflow_mpi::start::Seat;
-use dataflow_mpi::transport::Transport as Carrier;
+use dataflow_mpi::transport;
 use dataflow_mpi::{Drive, Machine, Messenger};
 use dataflow_numa::topology::share::{self, LocalRank};
 use dataflow_numa::{Bind, HugePages, Placing, Policy, Topology, Workers, WorkersBuilder};
@@ -186,7 +186,7 @@ impl RuntimeBuilder {
     pub fn build_over(
         &self,
         local: LocalRank,
-        transport: Box<dyn Carrier>,
+        transport: Box<dyn transport::Transport>,
     ) -> Result<Runtime, Error> {
         self.build_rank(local, Transport::Own, transport)
     }
@@ -196,7 +196,7 @@ impl RuntimeBuilder {
         &self,
         local: LocalRank,
         transport: Transport,
-        carrier: Box<dyn Carrier>,
+        carrier: Box<dyn transport::Transport>,
     ) -> Result<Runtime, Error> {
         let machine = Topology::discover().map_err(wrong)?;
         let n_cores = machine.n_cores();

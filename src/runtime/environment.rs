@@ -8,7 +8,7 @@ use std::env;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Bytes of records, where nobody says how many: eight million tasks.
+/// Bytes of notes, where nobody says how many: eight million tasks.
 pub(crate) const TRACE_ROOM: usize = 256 << 20;
 
 impl Runtime {

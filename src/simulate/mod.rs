@@ -63,7 +63,7 @@ pub struct Machine {
     pub weather: Weather,
     /// How the ranks send them.
     pub messages: Settings,
-    /// Bytes of records on each rank, if runs are to be recorded; as of a [`Tracer`].
+    /// Bytes of notes on each rank, if runs are to be recorded; as of a [`Tracer`].
     pub trace: Option<usize>,
     /// NUMA nodes of each rank, and its policy; none: one heap for all workers of a rank, and all data near.
     pub numa: Option<Numa>,

@@ -550,8 +550,8 @@ fn every_edge_of_a_series_with_q_counts() {
         let look = qr::Leading::new(tall, (qr::Compare::ByDirection, 1e-10), &found);
         let apply = |op| qr::Apply::new(tall, reflectors, (left, op), long, Backend::Auto).unwrap();
         let (to_b, to_x) = (apply(adjoint), apply(plain));
-        let nearest = qr::Triangular::new(tall, plain, long, short, Backend::Auto).unwrap();
-        let shortest = qr::Triangular::new(tall, adjoint, short, long, Backend::Auto).unwrap();
+        let nearest = qr::Solve::new(tall, plain, long, short, Backend::Auto).unwrap();
+        let shortest = qr::Solve::new(tall, adjoint, short, long, Backend::Auto).unwrap();
         let all = [
             vec![
                 factor.erased(),

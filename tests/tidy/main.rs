@@ -177,9 +177,9 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         &[
             "transport/simulated/here",
             "transport/simulated/network",
-            "transport/simulated/place",
             "transport/simulated/state",
             "transport/simulated/turns",
+            "transport/simulated/virtual_host",
             "transport/simulated/world",
         ],
         "time passes for actors and for messages at once, and either makes the other go on",

@@ -9,14 +9,14 @@ use crate::system::{Inexact, System};
 
 /// Where `guard` holds, the last iteration is this.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct LastWhere {
     pub iteration: Vec<Affine>,
     pub guard: System,
 }
 
 /// The last values of `vars` that fulfil a system, as expressions of its other variables. A variable
 /// that descends is last where it is smallest.
-pub(crate) fn last(system: &System, vars: &[(Var, bool)]) -> Result<Vec<Piece>, Inexact> {
+pub(crate) fn last(system: &System, vars: &[(Var, bool)]) -> Result<Vec<LastWhere>, Inexact> {
     let mut fixed: Vec<(Var, Affine)> = Vec::new();
     let mut rest = system.clone();
     // What equations determine needs no search.
@@ -58,7 +58,7 @@ pub(crate) fn last(system: &System, vars: &[(Var, bool)]) -> Result<Vec<Piece>, 
         let value = |var| values.iter().find(|v: &&(Var, Affine)| v.0 == var);
         let iteration = vars.iter().filter_map(|&(var, _)| value(var));
         let iteration = iteration.map(|v| v.1.clone()).collect();
-        Piece { iteration, guard }
+        LastWhere { iteration, guard }
     };
     Ok(pieces.into_iter().map(piece).collect())
 }

@@ -66,7 +66,7 @@ pub struct Phantom<'p, S: TaskSpace> {
     /// The flows of each class, as the space describes them.
     modes: Box<[Box<[Mode]>]>,
     land: Option<&'p dyn Land>,
-    homes: Homes,
+    homes: HomeNodes,
 }
 
 /// Where bodies run and data lie: a machine with NUMA nodes, numbered as its executor numbers them.
@@ -94,7 +94,7 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
             body: &|_| {},
             modes: about.classes().iter().map(modes).collect(),
             land: None,
-            homes: Homes::default(),
+            homes: HomeNodes::default(),
         }
     }
 
@@ -116,8 +116,8 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
     /// from home.
     pub fn on(self, land: &'p dyn Land, rank: Rank) -> Self {
         let homes = match Self::CARRIES {
-            true => Homes::of(self.space, rank, land, self.bytes),
-            false => Homes::default(),
+            true => HomeNodes::of(self.space, rank, land, self.bytes),
+            false => HomeNodes::default(),
         };
         Phantom {
             land: Some(land),
@@ -138,13 +138,13 @@ impl<S: TaskSpace> fmt::Debug for Phantom<'_, S> {
 
 /// The slots from which tasks take data, as far as these lie on a NUMA node.
 #[derive(Default)]
-struct Homes {
+struct HomeNodes {
     /// The number of each: the store by its address, and the index.
     slots: HashMap<(usize, usize), usize>,
     data: Option<Store<Length>>,
 }
 
-impl Homes {
+impl HomeNodes {
     fn of<S: TaskSpace>(
         space: &S,
         rank: Rank,
@@ -163,7 +163,7 @@ impl Homes {
             space.inputs(task, &mut HomeInputs(&mut note));
         }
         let data = Some(Store::new("home", data));
-        Homes { slots, data }
+        HomeNodes { slots, data }
     }
 
     fn find<D: Datum>(&self, store: &Store<D>, index: usize) -> Option<(&Store<Length>, usize)> {
@@ -245,7 +245,7 @@ impl Wire for Length {
 }
 
 /// Passes on the edges between tasks, and those from home if it knows where data lie there.
-struct Between<'v, V>(&'v mut V, Option<&'v Homes>);
+struct Between<'v, V>(&'v mut V, Option<&'v HomeNodes>);
 
 impl<'p, S: TaskSpace + 'p, V: Inputs<Phantom<'p, S>>> Inputs<S> for Between<'_, V> {
     #[inline(always)]

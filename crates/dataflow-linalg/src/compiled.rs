@@ -16,7 +16,7 @@ use crate::matrix::norm::Measure;
 use crate::matrix::{Collect, Fill, Regular, Tile};
 use crate::product::{Gemm, Herk, Substitution, Torus, Triangular};
 use crate::qr::{
-    Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Tall, Triangular as QrSolve,
+    Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Solve as QrSolve, Tall,
 };
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::Executor;

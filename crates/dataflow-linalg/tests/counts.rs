@@ -211,7 +211,7 @@ fn one_graph_takes_no_more_rounds_than_its_stages_one_after_the_other() {
                 let factor = qr::Factor::new(a, q, backend).unwrap();
                 let way = (Side::Left, Op::ConjTranspose);
                 let turn = qr::Apply::new(a, q, way, b, backend).unwrap();
-                let solve = qr::Triangular::new(a, Op::NoTranspose, b, general(2), backend);
+                let solve = qr::Solve::new(a, Op::NoTranspose, b, general(2), backend);
                 vec![
                     Erased::of(factor),
                     Erased::of(turn),

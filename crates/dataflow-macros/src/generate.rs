@@ -14,20 +14,20 @@ use quote::{format_ident, quote_spanned};
 use syn::{Error, FnArg, ImplItemFn, Pat, Result};
 
 /// Everything that the parts of the output are made from.
-pub(crate) struct Source<'s> {
+pub(crate) struct Analysed<'s> {
     pub space: &'s Space,
     pub lowered: &'s Lowered<'s>,
     pub derived: &'s Derived,
 }
 
 pub fn generate(space: &Space, lowered: &Lowered<'_>, derived: &Derived) -> Result<TokenStream> {
-    let source = Source {
+    let analysed = Analysed {
         space,
         lowered,
         derived,
     };
-    let names = source.names();
-    let implementation = source.implementation()?;
+    let names = analysed.names();
+    let implementation = analysed.implementation()?;
     Ok([names, implementation].into_iter().collect())
 }
 
@@ -122,7 +122,7 @@ const FUNCTIONS: [&str; 10] = [
     "index",
 ];
 
-impl Source<'_> {
+impl Analysed<'_> {
     /// An answer that should have failed earlier.
     pub(crate) fn exact<T>(&self, answer: std::result::Result<T, Inexact>) -> Result<T> {
         let text = "a formula of this space is not exact";

@@ -25,7 +25,7 @@ pub struct Space {
     pub functions: Vec<ImplItemFn>,
     pub parameters: Vec<Parameter>,
     pub families: Vec<Family>,
-    pub dense: Option<Dense>,
+    pub dense: Option<DenseClause>,
     pub items: Vec<Item>,
     pub relations: Vec<Relation>,
     /// What could not be read; behind it nothing was.
@@ -47,18 +47,18 @@ pub struct Family {
     pub is_flow: bool,
     pub domain: Option<Expr>,
     pub home: Option<(Expr, Expr)>,
-    pub rank: Option<Place>,
+    pub rank: Option<Placement>,
     pub kind: Option<LitStr>,
 }
 
 /// Where tasks run: `on RANK`, `on m % p` or `on (m % p, n % q)`.
-pub enum Place {
+pub enum Placement {
     Rank(Box<Expr>),
     /// Dealt out to a row of ranks or to a grid of them, row by row: what is dealt, and to how many.
     Dealt(Vec<(Ident, Expr)>),
 }
 
-impl Parse for Place {
+impl Parse for Placement {
     fn parse(input: ParseStream) -> Result<Self> {
         let written: Expr = input.parse()?;
         let parts: Vec<&Expr> = match &written {
@@ -75,19 +75,19 @@ impl Parse for Place {
         let all: Option<Vec<_>> = parts.iter().map(dealt).collect();
         let is_tuple = matches!(written, Expr::Tuple(_));
         match all {
-            Some(dealt) if (1..=2).contains(&dealt.len()) => Ok(Place::Dealt(dealt)),
+            Some(dealt) if (1..=2).contains(&dealt.len()) => Ok(Placement::Dealt(dealt)),
             _ if is_tuple => {
                 let text =
                     "a grid of ranks is said as `on (m % p, n % q)`, a row of them as `on m % p`";
                 Err(Error::new_spanned(&written, text))
             }
-            _ => Ok(Place::Rank(Box::new(written))),
+            _ => Ok(Placement::Rank(Box::new(written))),
         }
     }
 }
 
 /// `dense;` or `dense if self.dense;`
-pub struct Dense {
+pub struct DenseClause {
     pub keyword: Ident,
     pub condition: Option<Expr>,
 }
@@ -117,7 +117,7 @@ pub struct Statement {
     pub name: Ident,
     pub parameters: Vec<Ident>,
     pub accesses: Vec<Access>,
-    pub rank: Option<Place>,
+    pub rank: Option<Placement>,
     pub priority: Option<Expr>,
     pub body: Option<TokenStream>,
 }
@@ -425,7 +425,7 @@ fn expect_word(input: ParseStream, word: &str, what: &str) -> Result<()> {
     input.parse::<Ident>().map(drop)
 }
 
-impl Parse for Dense {
+impl Parse for DenseClause {
     fn parse(input: ParseStream) -> Result<Self> {
         let keyword = input.parse()?;
         let condition = match input.parse::<Option<Token![if]>>()? {
@@ -433,7 +433,7 @@ impl Parse for Dense {
             None => None,
         };
         input.parse::<Token![;]>()?;
-        Ok(Dense { keyword, condition })
+        Ok(DenseClause { keyword, condition })
     }
 }
 

@@ -11,13 +11,13 @@ use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 
 /// Names and values, in the same order on every rank.
-pub type Settings = Vec<(String, String)>;
+pub type NamedValues = Vec<(String, String)>;
 
 /// One rank's part in agreeing.
 #[derive(Debug, Default)]
 pub struct Agreement {
-    own: Option<Settings>,
-    heard: BTreeMap<Rank, (Settings, String)>,
+    own: Option<NamedValues>,
+    heard: BTreeMap<Rank, (NamedValues, String)>,
 }
 
 /// What to do next.
@@ -26,7 +26,7 @@ pub enum Next {
     /// Tell the parent.
     Up {
         /// This rank's terms.
-        settings: Settings,
+        settings: NamedValues,
         /// What differs below; empty if nothing.
         disagreement: String,
     },
@@ -39,13 +39,13 @@ pub enum Next {
 
 impl Agreement {
     /// This rank opens the run.
-    pub fn open(&mut self, settings: Settings) {
+    pub fn open(&mut self, settings: NamedValues) {
         self.own = Some(settings);
     }
 
     /// A child and all below it have opened it; false if it said so before.
     #[must_use]
-    pub fn hear(&mut self, child: Rank, settings: Settings, disagreement: String) -> bool {
+    pub fn hear(&mut self, child: Rank, settings: NamedValues, disagreement: String) -> bool {
         self.heard.insert(child, (settings, disagreement)).is_none()
     }
 
@@ -66,7 +66,7 @@ impl Agreement {
             return None;
         }
         let settings = self.own.take()?;
-        let below = |(child, (theirs, below)): (&Rank, &(Settings, String))| {
+        let below = |(child, (theirs, below)): (&Rank, &(NamedValues, String))| {
             let differs = difference((me, &settings), (*child, theirs));
             if below.is_empty() {
                 differs
@@ -86,8 +86,8 @@ impl Agreement {
 }
 
 /// The first setting that differs, and both values.
-fn difference(a: (Rank, &Settings), b: (Rank, &Settings)) -> Option<String> {
-    let value = |settings: &Settings, name: &str| {
+fn difference(a: (Rank, &NamedValues), b: (Rank, &NamedValues)) -> Option<String> {
+    let value = |settings: &NamedValues, name: &str| {
         let found = settings.iter().find(|(own, _)| own == name);
         found.map_or("not there".to_string(), |(_, value)| value.clone())
     };
@@ -114,7 +114,7 @@ fn difference(a: (Rank, &Settings), b: (Rank, &Settings)) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn terms(values: &[(&str, &str)]) -> Settings {
+    fn terms(values: &[(&str, &str)]) -> NamedValues {
         values
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
@@ -122,7 +122,7 @@ mod tests {
     }
 
     /// What the root decides when each of the ranks has these terms.
-    fn decide(terms: &[Settings]) -> String {
+    fn decide(terms: &[NamedValues]) -> String {
         let mut ranks: Vec<Agreement> = terms.iter().map(|_| Agreement::default()).collect();
         for rank in (0..terms.len()).rev() {
             let (me, family) = (

@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::depot::{Depot, Refused, Tamper};
 use crate::failure;
-use crate::host::{Answer, Host, Thread};
+use crate::host::{Host, Promise, Thread};
 use crate::progress::{Command, Life, Progress, is_moving};
 use crate::settings::Settings;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
@@ -174,7 +174,7 @@ impl Courier for Messenger {
 
     fn open(&self, terms: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
         let progress = &self.thread.progress;
-        let answer = Answer::new(&*progress.host);
+        let answer = Promise::new(&*progress.host);
         progress.command(Command::Open(terms.clone(), inbox, answer.clone()));
         match progress.wait(&answer) {
             Ok(()) => Ok(Box::new(OpenLine {
@@ -216,7 +216,7 @@ impl Line for OpenLine {
             progress.command(Command::Post(parcel, None));
             return;
         }
-        let answer = Answer::new(&*progress.host);
+        let answer = Promise::new(&*progress.host);
         progress.command(Command::Post(parcel, Some(answer.clone())));
         progress.wait(&answer);
     }
@@ -239,7 +239,7 @@ impl Line for OpenLine {
             return Err(Error::malformed("the line was closed before"));
         }
         let progress = self.progress();
-        let answer = Answer::new(&*progress.host);
+        let answer = Promise::new(&*progress.host);
         progress.command(Command::Close(own, answer.clone()));
         progress.wait(&answer).map_err(error_of)
     }

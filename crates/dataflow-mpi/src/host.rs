@@ -105,29 +105,29 @@ impl Host for Machine {
     ) -> Result<Box<dyn Thread>, String> {
         let thread = thread::Builder::new().name(name).spawn(body);
         match thread {
-            Ok(handle) => Ok(Box::new(Handle(handle))),
+            Ok(handle) => Ok(Box::new(MachineThread(handle))),
             Err(error) => Err(error.to_string()),
         }
     }
 }
 
-struct Handle(JoinHandle<()>);
+struct MachineThread(JoinHandle<()>);
 
-impl Thread for Handle {
+impl Thread for MachineThread {
     fn join(self: Box<Self>) -> bool {
         self.0.join().is_ok()
     }
 }
 
 /// An answer that one thread waits for and another gives.
-pub(crate) struct Answer<T> {
+pub(crate) struct Promise<T> {
     value: Mutex<Option<T>>,
     bell: Arc<dyn Bell>,
 }
 
-impl<T> Answer<T> {
+impl<T> Promise<T> {
     pub fn new(host: &dyn Host) -> Arc<Self> {
-        Arc::new(Answer {
+        Arc::new(Promise {
             value: Mutex::new(None),
             bell: host.bell(),
         })
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn two_threads_hand_an_answer_over_ten_thousand_times() {
         let host = Machine::new();
-        let answers: Vec<_> = (0..10_000).map(|_| Answer::new(&*host)).collect();
+        let answers: Vec<_> = (0..10_000).map(|_| Promise::new(&*host)).collect();
         let given = answers.clone();
         let giver = move || {
             given

@@ -48,14 +48,14 @@
 //!   Line::post ──► depot::post ──► outbox ══ packet ══► intake ──► depot::heed ──► Inbox::deliver
 //!                      │ (large)                                       │ (large)          ▲
 //!                      ▼                                               ▼                  │
-//!               rendezvous::Shelf ◄═════════ GET ═════════ rendezvous::Wanted             │
+//!               rendezvous::Unclaimed ◄═════════ GET ═════════ rendezvous::Wanted             │
 //!                      ╚═══════════════════ DATA ══════════════► room ────────────────────┘
 //! ```
 //!
 //! 1. A task has finished; the engine [posts](dataflow_core::port::Line::post) one parcel for the ranks
 //!    that need its outputs: the task's name and its flows, but not its successors.
 //! 2. If a datum is small, and there is credit for it, it goes along inline. Of any other datum only head
-//!    and size are sent, and the datum itself waits on the sender's shelf.
+//!    and size are sent, and the datum itself waits at the sender, unclaimed.
 //! 3. The activation joins the open packet to that rank, which is sent as soon as no other is under way.
 //! 4. At the receiver, packets become a stream of messages again: in order, each once.
 //! 5. A parcel whose data are there is delivered at once. For other data the receiver allocates room, the

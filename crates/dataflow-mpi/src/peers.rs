@@ -10,19 +10,19 @@ use dataflow_core::rank::Rank;
 pub struct Peers<T> {
     /// Where each rank's place is found: in its slot, or in one of the next. A power of two, and at
     /// least twice as many as places, so a look or two find one.
-    slots: Vec<Slot>,
+    slots: Vec<RankPlace>,
     met: Vec<(Rank, T)>,
 }
 
 /// A rank and its place.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct RankPlace {
     rank: u32,
     place: u32,
 }
 
 /// No rank's.
-const EMPTY: Slot = Slot {
+const EMPTY: RankPlace = RankPlace {
     rank: 0,
     place: u32::MAX,
 };
@@ -57,7 +57,7 @@ impl<T> Peers<T> {
         let n_slots = self.slots.len();
         let mut at = first_slot(rank.0, n_slots);
         loop {
-            let Slot { rank: other, place } = self.slots[at];
+            let RankPlace { rank: other, place } = self.slots[at];
             if place == EMPTY.place {
                 return Err(at);
             }
@@ -93,7 +93,7 @@ impl<T> Peers<T> {
     fn add(&mut self, rank: Rank, slot: usize, kept: T) -> usize {
         let place = self.met.len();
         self.met.push((rank, kept));
-        self.slots[slot] = Slot {
+        self.slots[slot] = RankPlace {
             rank: rank.0,
             place: place as u32,
         };
@@ -109,7 +109,7 @@ impl<T> Peers<T> {
         for place in 0..self.met.len() {
             let rank = self.met[place].0;
             if let Err(slot) = self.find(rank) {
-                self.slots[slot] = Slot {
+                self.slots[slot] = RankPlace {
                     rank: rank.0,
                     place: place as u32,
                 };

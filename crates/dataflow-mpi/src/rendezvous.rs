@@ -7,10 +7,10 @@
 //!
 //! # Law
 //! Room is made before it is asked for. Asked-for bytes never exceed the window, or one part. A
-//! datum on the shelf is given out once, whole, in order.
+//! datum that was unclaimed is given out once, whole, in order.
 
 use crate::broadcast::Shape;
-use crate::transport::{Held, Load, Payload, Room};
+use crate::transport::{KeepAlive, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
 use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Ranks};
 use dataflow_core::rank::Rank;
@@ -26,50 +26,50 @@ pub type Promised = (u16, SmallVec<[u8; 32]>, usize);
 
 /// Data that were announced and not asked for yet, at their sender.
 #[derive(Default)]
-pub struct Shelf {
-    slots: BTreeMap<(Rank, u32, u16), Slot>,
+pub struct Unclaimed {
+    data: BTreeMap<(Rank, u32, u16), Offered>,
 }
 
-struct Slot {
+struct Offered {
     cargo: Arc<dyn Cargo>,
     /// Made when the first part is asked for: until then nothing is packed.
     load: Option<Load>,
     given: usize,
     size: usize,
     /// Of a parcel whose leaving somebody wants to hear of.
-    held: Option<Held>,
+    held: Option<KeepAlive>,
 }
 
-impl Shelf {
+impl Unclaimed {
     /// Keeps a datum until `to` asks for it.
     pub fn put(&mut self, to: Rank, (number, position): (u32, u16), cargo: Arc<dyn Cargo>) {
-        let slot = Slot {
+        let offered = Offered {
             size: cargo.size(),
             cargo,
             load: None,
             given: 0,
             held: None,
         };
-        self.slots.insert((to, number, position), slot);
+        self.data.insert((to, number, position), offered);
     }
 
     /// What is there of an activation holds this until it has left.
-    pub fn hold(&mut self, to: Rank, number: u32, held: &Held) {
+    pub fn hold(&mut self, to: Rank, number: u32, held: &KeepAlive) {
         let of_it = (to, number, 0)..=(to, number, u16::MAX);
-        for (_, slot) in self.slots.range_mut(of_it) {
-            slot.held = Some(held.clone());
+        for (_, offered) in self.data.range_mut(of_it) {
+            offered.held = Some(held.clone());
         }
     }
 
     /// Whether nobody has anything to ask for.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.data.is_empty()
     }
 
     /// Whether data of an activation still wait to be asked for.
     pub fn holds(&self, to: Rank, number: u32) -> bool {
         let of_it = (to, number, 0)..=(to, number, u16::MAX);
-        self.slots.range(of_it).next().is_some()
+        self.data.range(of_it).next().is_some()
     }
 
     /// What a rank asks for.
@@ -84,23 +84,23 @@ impl Shelf {
                 get.offset, get.length, get.position, get.number
             ))
         };
-        let Some(slot) = self.slots.get_mut(&key) else {
+        let Some(offered) = self.data.get_mut(&key) else {
             return Err(unknown("which is not there (any more)".into()));
         };
         let (offset, length) = (get.offset as usize, get.length as usize);
-        if offset != slot.given || length == 0 || length > slot.size - slot.given {
-            let text = format!("of which {} to {} are there", slot.given, slot.size);
+        if offset != offered.given || length == 0 || length > offered.size - offered.given {
+            let text = format!("of which {} to {} are there", offered.given, offered.size);
             return Err(unknown(text));
         }
-        slot.given += length;
-        let load = slot
+        offered.given += length;
+        let load = offered
             .load
-            .get_or_insert_with(|| Load::new(slot.cargo.clone()));
+            .get_or_insert_with(|| Load::new(offered.cargo.clone()));
         let payload = load.part(offset..offset + length);
-        if slot.given < slot.size {
+        if offered.given < offered.size {
             return Ok(payload);
         }
-        let held = self.slots.remove(&key).and_then(|slot| slot.held);
+        let held = self.data.remove(&key).and_then(|offered| offered.held);
         Ok(payload.holding(held))
     }
 }
@@ -113,7 +113,7 @@ pub struct Wanted {
     next: BinaryHeap<(i64, Reverse<u64>, Reverse<u16>)>,
     parcels: BTreeMap<u64, Incomplete>,
     announced: u64,
-    under_way: BTreeMap<(Rank, u32), Asked>,
+    under_way: BTreeMap<(Rank, u32), Request>,
     bytes: usize,
     tags: Tags,
 }
@@ -139,7 +139,7 @@ struct Missing {
     room: Option<Box<dyn Block>>,
 }
 
-struct Asked {
+struct Request {
     parcel: u64,
     position: u16,
     bytes: usize,
@@ -245,7 +245,7 @@ impl Wanted {
         let tag = self.tags.next(from, &self.under_way)?;
         self.next.pop();
         self.bytes += bytes;
-        let asked = Asked {
+        let asked = Request {
             parcel: key,
             position,
             bytes,
@@ -302,7 +302,7 @@ impl Wanted {
         Ok(self.fill(asked, room))
     }
 
-    fn fill(&mut self, asked: Asked, room: Room) -> Progressed {
+    fn fill(&mut self, asked: Request, room: Room) -> Progressed {
         let Some(parcel) = self.parcels.get_mut(&asked.parcel) else {
             return Progressed::Part; // the run was stopped meanwhile
         };
@@ -395,7 +395,7 @@ struct Tags {
 }
 
 impl Tags {
-    fn next(&mut self, from: Rank, used: &BTreeMap<(Rank, u32), Asked>) -> Option<u32> {
+    fn next(&mut self, from: Rank, used: &BTreeMap<(Rank, u32), Request>) -> Option<u32> {
         for _ in 0..used.len() + 1 {
             self.last = self.last % self.largest + 1;
             if !used.contains_key(&(from, self.last)) {

@@ -20,7 +20,7 @@ pub struct Watchdog {
     rank: Rank,
     beat: Duration,
     silence: Duration,
-    met: Peers<Heard>,
+    met: Peers<LastHeard>,
     /// Silence counts from then at the earliest.
     since: Duration,
     looked: Duration,
@@ -36,7 +36,7 @@ type Agenda = BinaryHeap<Reverse<(Duration, Rank)>>;
 
 /// What was heard of a rank, and said to it.
 #[derive(Debug)]
-struct Heard {
+struct LastHeard {
     heard: Duration,
     spoken: Duration,
     /// Whether anything ever came from it.
@@ -65,13 +65,13 @@ impl Watchdog {
         }
     }
 
-    fn entry(&mut self, rank: Rank, now: Duration) -> &mut Heard {
+    fn entry(&mut self, rank: Rank, now: Duration) -> &mut LastHeard {
         let (losses, beats) = (&mut self.losses, &mut self.beats);
         let (beat, silence) = (self.beat, self.silence);
         self.met.meet(rank, || {
             losses.push(Reverse((now + silence, rank)));
             beats.push(Reverse((beat, rank)));
-            Heard {
+            LastHeard {
                 heard: now,
                 spoken: Duration::ZERO,
                 known: false,

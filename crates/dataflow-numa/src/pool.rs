@@ -7,7 +7,7 @@
 use crate::crew::Crew;
 use crate::place::Place;
 use crate::policy::Policy;
-use crate::queue::{Backlog, Queues, Seat};
+use crate::queue::{Backlog, Kit, Queues};
 use crate::sleep::Wards;
 use crate::statistics::{Counters, WorkerStatistics};
 use crate::topology::Topology;
@@ -30,7 +30,7 @@ pub(crate) struct Pool {
     /// More workers than cores: one that spins may keep one that works from its core.
     pub crowded: bool,
     pub wards: Wards,
-    offers: Mutex<Vec<Arc<Offer>>>,
+    offers: Mutex<Vec<Arc<OfferedJob>>>,
     /// Raised whenever `offers` changes.
     edition: CachePadded<AtomicU64>,
     ending: AtomicBool,
@@ -75,7 +75,7 @@ impl Pool {
     }
 
     /// What a worker brings to every job.
-    pub fn seat(&self, worker: usize) -> Seat<'_> {
+    pub fn kit(&self, worker: usize) -> Kit<'_> {
         let Pool {
             crew,
             policy,
@@ -83,11 +83,11 @@ impl Pool {
             counters,
             ..
         } = self;
-        Seat::new(worker, crew, policy, wards, &counters[worker], self)
+        Kit::new(worker, crew, policy, wards, &counters[worker], self)
     }
 
     /// Whether a job wants the worker.
-    pub fn wants(&self, offer: &Offer, worker: usize) -> bool {
+    pub fn wants(&self, offer: &OfferedJob, worker: usize) -> bool {
         match offer.visited(worker) {
             Visited::NotYet => !offer.job.is_over(),
             Visited::Before => {
@@ -122,18 +122,18 @@ impl Pool {
     }
 
     /// The jobs on offer, oldest first.
-    pub fn offers(&self) -> MutexGuard<'_, Vec<Arc<Offer>>> {
+    pub fn offers(&self) -> MutexGuard<'_, Vec<Arc<OfferedJob>>> {
         self.offers
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn announce(&self, offer: &Arc<Offer>) {
+    fn announce(&self, offer: &Arc<OfferedJob>) {
         self.offers().push(Arc::clone(offer));
         self.edition.fetch_add(1, Ordering::Release);
     }
 
-    fn withdraw(&self, offer: &Arc<Offer>) {
+    fn withdraw(&self, offer: &Arc<OfferedJob>) {
         self.offers().retain(|other| !Arc::ptr_eq(other, offer));
         self.edition.fetch_add(1, Ordering::Release);
     }
@@ -145,7 +145,7 @@ impl Executor for Pool {
     }
 
     fn execute(&self, job: &Arc<Job>) {
-        let offer = Arc::new(Offer::new(job, &self.policy, &self.crew));
+        let offer = Arc::new(OfferedJob::new(job, &self.policy, &self.crew));
         self.announce(&offer);
         // If somebody is awake, a short job is over before a sleeper would be up.
         if self.counters.iter().any(|counters| counters.is_searching()) {
@@ -165,7 +165,7 @@ impl Executor for Pool {
             // A body of another executor's.
             return Inline.execute(job);
         };
-        let offer = Arc::new(Offer::new(job, &self.policy, &self.crew));
+        let offer = Arc::new(OfferedJob::new(job, &self.policy, &self.crew));
         self.announce(&offer);
         Worker::new(self, worker).help(&offer);
         self.withdraw(&offer);
@@ -174,7 +174,7 @@ impl Executor for Pool {
 
 impl Backlog for Pool {
     fn has_words_on(&self, numa_node: usize) -> bool {
-        let has_words = |offer: &Arc<Offer>| {
+        let has_words = |offer: &Arc<OfferedJob>| {
             !offer.job.is_over() && offer.queues.has_words_on(numa_node, &self.crew)
         };
         self.offers().iter().any(has_words)
@@ -182,7 +182,7 @@ impl Backlog for Pool {
 }
 
 /// A job on offer, and its queues.
-pub(crate) struct Offer {
+pub(crate) struct OfferedJob {
     pub job: Arc<Job>,
     pub queues: Queues,
     visits: Box<[CachePadded<AtomicU8>]>,
@@ -200,10 +200,10 @@ pub(crate) enum Visited {
     SentAway,
 }
 
-impl Offer {
-    pub fn new(job: &Arc<Job>, policy: &Policy, crew: &Crew) -> Offer {
+impl OfferedJob {
+    pub fn new(job: &Arc<Job>, policy: &Policy, crew: &Crew) -> OfferedJob {
         let not_yet = |_| CachePadded::new(AtomicU8::new(Visited::NotYet as u8));
-        Offer {
+        OfferedJob {
             job: Arc::clone(job),
             queues: Queues::new(policy, crew),
             visits: (0..crew.n_workers()).map(not_yet).collect(),

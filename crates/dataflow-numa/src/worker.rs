@@ -12,8 +12,8 @@
 //! came later waits until a worker finds nothing in those before it. A body may begin a job inside
 //! of its own: then its worker goes into that one only, until it is over.
 
-use crate::pool::{Offer, Pool, Visited};
-use crate::queue::{KeepingLane, Seat};
+use crate::pool::{OfferedJob, Pool, Visited};
+use crate::queue::{KeepingLane, Kit};
 use crate::sleep::Risen;
 use std::cell::Cell;
 use std::hint::spin_loop;
@@ -47,15 +47,15 @@ pub(crate) fn of(pool: &Pool) -> Option<usize> {
 /// One thread of a pool.
 pub(crate) struct Worker<'p> {
     pool: &'p Pool,
-    seat: Seat<'p>,
+    kit: Kit<'p>,
     /// The offers of the edition read last.
-    offers: Vec<Arc<Offer>>,
+    offers: Vec<Arc<OfferedJob>>,
     edition: u64,
 }
 
 /// What a search ended with.
-enum Found {
-    Wanted(Arc<Offer>),
+enum SearchEnd {
+    Wanted(Arc<OfferedJob>),
     Nothing,
     TheEnd,
 }
@@ -64,7 +64,7 @@ impl<'p> Worker<'p> {
     pub fn new(pool: &'p Pool, worker: usize) -> Self {
         Worker {
             pool,
-            seat: pool.seat(worker),
+            kit: pool.kit(worker),
             offers: Vec::new(),
             edition: UNREAD,
         }
@@ -72,25 +72,25 @@ impl<'p> Worker<'p> {
 
     /// Works until the pool ends.
     pub fn live(mut self) {
-        MYSELF.set((ptr::from_ref(self.pool).addr(), self.seat.worker));
+        MYSELF.set((ptr::from_ref(self.pool).addr(), self.kit.worker));
         let mut risen = Risen::Free;
         loop {
-            self.seat.counters.set_searching(true);
+            self.kit.counters.set_searching(true);
             let found = self.search();
-            self.seat.counters.set_searching(false);
+            self.kit.counters.set_searching(false);
             risen = match found {
-                Found::Wanted(offer) => self.visit(&offer, risen),
-                Found::Nothing => self.sleep(risen),
-                Found::TheEnd => return,
+                SearchEnd::Wanted(offer) => self.visit(&offer, risen),
+                SearchEnd::Nothing => self.sleep(risen),
+                SearchEnd::TheEnd => return,
             }
         }
     }
 
     /// Works in one job and in no other until it is over, from inside a body.
-    pub fn help(self, offer: &Offer) {
+    pub fn help(self, offer: &OfferedJob) {
         let mut since = None;
         while !offer.job.is_over() {
-            if self.pool.wants(offer, self.seat.worker) {
+            if self.pool.wants(offer, self.kit.worker) {
                 // Whoever comes in free leaves free.
                 let _free = self.visit(offer, Risen::Free);
                 since = None;
@@ -108,23 +108,23 @@ impl<'p> Worker<'p> {
         }
     }
 
-    fn search(&mut self) -> Found {
+    fn search(&mut self) -> SearchEnd {
         let mut start = None;
         let mut pause = 1;
         loop {
             if self.pool.is_ending() {
-                return Found::TheEnd;
+                return SearchEnd::TheEnd;
             }
             self.refresh();
             if let Some(offer) = self
                 .offers
                 .iter()
-                .find(|offer| self.pool.wants(offer, self.seat.worker))
+                .find(|offer| self.pool.wants(offer, self.kit.worker))
             {
-                return Found::Wanted(Arc::clone(offer));
+                return SearchEnd::Wanted(Arc::clone(offer));
             }
             if start.get_or_insert_with(Instant::now).elapsed() > SEARCH {
-                return Found::Nothing;
+                return SearchEnd::Nothing;
             }
             if self.pool.crowded {
                 yield_now();
@@ -144,26 +144,26 @@ impl<'p> Worker<'p> {
     }
 
     /// Goes into a job and works until there is nothing more.
-    fn visit(&self, offer: &Offer, risen: Risen) -> Risen {
-        let worker = self.seat.worker;
+    fn visit(&self, offer: &OfferedJob, risen: Risen) -> Risen {
+        let worker = self.kit.worker;
         let mut risen = risen;
         if offer.visited(worker) == Visited::NotYet {
             offer.set_visited(worker, Visited::Before);
             if risen == Risen::OnDuty {
                 // Its roots may keep us, and the lane would not notice.
-                self.seat.end_duty();
+                self.kit.end_duty();
                 risen = Risen::Free;
             }
         }
         let Some(entered) = offer.job.enter() else {
             return risen;
         };
-        let mut lane = offer.queues.open(&self.seat, risen);
-        let tasks = match self.seat.policy.keep {
+        let mut lane = offer.queues.open(&self.kit, risen);
+        let tasks = match self.kit.policy.keep {
             1 => entered.work(lane.as_lane()),
             tasks => entered.work(&mut KeepingLane::new(lane.as_lane(), tasks)),
         };
-        self.seat.counters.count_tasks(tasks);
+        self.kit.counters.count_tasks(tasks);
         let (risen, dry, fault) = lane.close();
         if !dry || fault.is_some() {
             offer.set_visited(worker, Visited::SentAway);
@@ -175,18 +175,18 @@ impl<'p> Worker<'p> {
     }
 
     fn sleep(&mut self, risen: Risen) -> Risen {
-        let Worker { pool, seat, .. } = self;
-        let ward = seat.ward();
-        let listed = ward.list(seat.worker, seat.numa_node, risen);
+        let Worker { pool, kit, .. } = self;
+        let ward = kit.ward();
+        let listed = ward.list(kit.worker, kit.numa_node, risen);
         let changed = pool.is_ending() || pool.edition() != self.edition;
-        let wants = |offer: &Arc<Offer>| pool.wants(offer, seat.worker);
+        let wants = |offer: &Arc<OfferedJob>| pool.wants(offer, kit.worker);
         if changed || self.offers.iter().any(wants) {
             return ward.leave(listed);
         }
         // A sleeper holds no job alive.
         self.offers.clear();
         self.edition = UNREAD;
-        seat.counters.count_sleep();
+        kit.counters.count_sleep();
         ward.park(listed)
     }
 }
@@ -216,7 +216,7 @@ mod tests {
                 self.0.wards.queued(0);
                 let risen = ward.leave(second);
                 assert_eq!(risen, Risen::OnDuty);
-                let offer = Offer::new(job, self.0.policy(), self.0.crew());
+                let offer = OfferedJob::new(job, self.0.policy(), self.0.crew());
                 let risen = Worker::new(&self.0, 1).visit(&offer, risen);
                 assert_eq!(risen, Risen::Free);
                 self.0.wards.queued(0);
@@ -233,11 +233,11 @@ mod tests {
     /// What worker 1 of two does with an offer when it is about to fall asleep.
     struct Bedtime {
         pool: Pool,
-        look: fn(&Pool, &Arc<Offer>),
+        look: fn(&Pool, &Arc<OfferedJob>),
     }
 
     impl Bedtime {
-        fn new(look: fn(&Pool, &Arc<Offer>)) -> Self {
+        fn new(look: fn(&Pool, &Arc<OfferedJob>)) -> Self {
             let topology = Topology::flat(&[0, 1]);
             let places = Bind::None.places(&topology, 2);
             let pool = Pool::new(&topology, places, Policy::default(), false);
@@ -255,7 +255,7 @@ mod tests {
             2
         }
         fn execute(&self, job: &Arc<Job>) {
-            let offer = Arc::new(Offer::new(job, self.pool.policy(), self.pool.crew()));
+            let offer = Arc::new(OfferedJob::new(job, self.pool.policy(), self.pool.crew()));
             offer.set_visited(1, Visited::Before);
             self.pool.offers().push(Arc::clone(&offer));
             (self.look)(&self.pool, &offer);
@@ -285,7 +285,7 @@ mod tests {
     /// Its queues, and what they hold, would stay for as long as the worker sleeps.
     #[test]
     fn a_sleeper_holds_no_job_alive() {
-        let look = |pool: &Pool, offer: &Arc<Offer>| {
+        let look = |pool: &Pool, offer: &Arc<OfferedJob>| {
             let (slept, n_holders) = sleeps(pool, || Arc::strong_count(offer));
             assert!(slept);
             assert_eq!(n_holders, 2, "the pool and this test");
@@ -296,9 +296,9 @@ mod tests {
     /// Whoever queued it saw nobody asleep.
     #[test]
     fn whoever_falls_asleep_looks_for_what_was_queued_meanwhile() {
-        let look = |pool: &Pool, offer: &Arc<Offer>| {
-            let seat = pool.seat(0);
-            let mut lane = offer.queues.open(&seat, Risen::Free);
+        let look = |pool: &Pool, offer: &Arc<OfferedJob>| {
+            let kit = pool.kit(0);
+            let mut lane = offer.queues.open(&kit, Risen::Free);
             lane.as_lane().push(7, 0);
             let (slept, ()) = sleeps(pool, || {});
             assert!(!slept);
@@ -309,7 +309,7 @@ mod tests {
     /// Whoever brought it saw nobody asleep.
     #[test]
     fn whoever_falls_asleep_looks_for_a_job_that_came_meanwhile() {
-        let look = |pool: &Pool, offer: &Arc<Offer>| {
+        let look = |pool: &Pool, offer: &Arc<OfferedJob>| {
             let (has_read, edition) = (AtomicBool::new(false), pool.edition());
             let has_slept = || pool.statistics().any(|worker| worker.total().sleeps > 0);
             thread::scope(|threads| {
@@ -340,9 +340,9 @@ mod tests {
     /// It would be sent away again and again, until the last of the others has left.
     #[test]
     fn whoever_was_sent_away_is_not_wanted_whatever_is_queued() {
-        let look = |pool: &Pool, offer: &Arc<Offer>| {
-            let seat = pool.seat(0);
-            let mut lane = offer.queues.open(&seat, Risen::Free);
+        let look = |pool: &Pool, offer: &Arc<OfferedJob>| {
+            let kit = pool.kit(0);
+            let mut lane = offer.queues.open(&kit, Risen::Free);
             lane.as_lane().push(7, 0);
             assert!(pool.wants(offer, 1));
             offer.set_visited(1, Visited::SentAway);

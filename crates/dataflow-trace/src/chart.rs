@@ -4,10 +4,10 @@
 //! The size of a chart is bounded, whatever the number of tasks, workers and ranks: what is too much
 //! to be shown is grouped, and the group says so.
 
-use crate::draw::{LEFT, Lines, Picture, RIGHT, Scale};
+use crate::bar::LegendKey;
+use crate::draw::{LEFT, PathData, Picture, RIGHT, Scale};
 use crate::message::Arrow;
-use crate::run::Kind;
-use crate::series::{self, Step};
+use crate::series::{self, Sample};
 use crate::text::{bytes, counted, percent, time};
 use crate::view::View;
 use dataflow_core::trace::Span;
@@ -20,18 +20,18 @@ const LINES: usize = 8;
 
 /// Where each worker's time went: a bar a worker; the sum is 100 %.
 pub(crate) fn shares(view: &View<'_>) -> Picture {
-    let mut all: Vec<(String, BTreeMap<Part, u64>)> = Vec::new();
+    let mut all: Vec<(String, BTreeMap<Segment, u64>)> = Vec::new();
     for (rank, of) in view.ranks() {
         let slices = &of.slices;
         for (worker, activities) in view.flat(rank).iter().enumerate() {
-            let mut sums: BTreeMap<Part, u64> = BTreeMap::new();
+            let mut sums: BTreeMap<Segment, u64> = BTreeMap::new();
             for activity in activities {
-                let part = match (Kind::of(view, slices, activity.doing), activity.doing) {
-                    (Some(Kind::Idle(cause)), _) => Part::Idle(Kind::Idle(cause)),
-                    (Some(body), _) => Part::Body(body),
-                    (None, _) => Part::Runtime,
+                let segment = match (LegendKey::of(view, slices, activity.doing), activity.doing) {
+                    (Some(LegendKey::Idle(cause)), _) => Segment::Idle(LegendKey::Idle(cause)),
+                    (Some(body), _) => Segment::Body(body),
+                    (None, _) => Segment::Runtime,
                 };
-                *sums.entry(part).or_default() += view.within(activity.span);
+                *sums.entry(segment).or_default() += view.within(activity.span);
             }
             all.push((format!("{}.{worker}", of.rank.0), sums));
         }
@@ -49,26 +49,26 @@ pub(crate) fn shares(view: &View<'_>) -> Picture {
         picture.text("s e", LEFT - 6.0, y + height / 2.0 + 4.0, name);
         let whole: u64 = sums.values().sum();
         let mut before = 0;
-        for (part, sum) in sums {
+        for (segment, sum) in sums {
             let of = |sum: u64| scale.at(100.0 * sum as f64 / whole.max(1) as f64);
             let (x, end) = (of(before), of(before + sum));
-            let title = format!("{name}: {} {}", part.shown(view), percent(*sum, whole));
-            picture.rect(&part.css(), [x, y + 1.0, end - x, height - 2.0], &title);
+            let title = format!("{name}: {} {}", segment.shown(view), percent(*sum, whole));
+            picture.rect(&segment.css(), [x, y + 1.0, end - x, height - 2.0], &title);
             before += sum;
         }
     }
-    let mut total: BTreeMap<Part, u64> = BTreeMap::new();
-    for (part, sum) in rows.iter().flat_map(|(_, sums)| sums) {
-        *total.entry(*part).or_default() += sum;
+    let mut total: BTreeMap<Segment, u64> = BTreeMap::new();
+    for (segment, sum) in rows.iter().flat_map(|(_, sums)| sums) {
+        *total.entry(*segment).or_default() += sum;
     }
     let whole: u64 = total.values().sum();
     let entries = total
         .iter()
         .filter(|(_, sum)| **sum > 0)
-        .map(|(part, sum)| {
+        .map(|(segment, sum)| {
             (
-                part.css(),
-                format!("{} {}", part.shown(view), percent(*sum, whole)),
+                segment.css(),
+                format!("{} {}", segment.shown(view), percent(*sum, whole)),
             )
         });
     picture.legend(LEFT, bottom + 36.0, &entries.collect::<Vec<_>>());
@@ -77,29 +77,29 @@ pub(crate) fn shares(view: &View<'_>) -> Picture {
 
 /// Parts of a worker's time, in the order of a bar.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Body(Kind),
+enum Segment {
+    Body(LegendKey),
     Runtime,
-    Idle(Kind),
+    Idle(LegendKey),
 }
 
-impl Part {
+impl Segment {
     fn css(self) -> String {
         match self {
-            Part::Body(kind) | Part::Idle(kind) => kind.css(),
-            Part::Runtime => "r".to_string(),
+            Segment::Body(kind) | Segment::Idle(kind) => kind.css(),
+            Segment::Runtime => "r".to_string(),
         }
     }
 
     fn shown(self, view: &View<'_>) -> String {
         match self {
-            Part::Body(kind) | Part::Idle(kind) => kind.shown(view),
-            Part::Runtime => "runtime".to_string(),
+            Segment::Body(kind) | Segment::Idle(kind) => kind.shown(view),
+            Segment::Runtime => "runtime".to_string(),
         }
     }
 }
 
-type Sums = (String, BTreeMap<Part, u64>);
+type Sums = (String, BTreeMap<Segment, u64>);
 
 /// Neighbours summed up until there are few rows.
 fn grouped(all: Vec<Sums>) -> Vec<Sums> {
@@ -109,8 +109,8 @@ fn grouped(all: Vec<Sums>) -> Vec<Sums> {
     }
     let group = |group: &[Sums]| {
         let mut sums = BTreeMap::new();
-        for (part, sum) in group.iter().flat_map(|(_, sums)| sums) {
-            *sums.entry(*part).or_default() += sum;
+        for (segment, sum) in group.iter().flat_map(|(_, sums)| sums) {
+            *sums.entry(*segment).or_default() += sum;
         }
         let name = match group {
             [(one, _)] => one.clone(),
@@ -165,7 +165,7 @@ fn iterations_drawn(
     picture.time_axis(&scale, 8.0, bottom);
     let down = Scale::new(least as f64, most as f64 + 1.0, 8.0, bottom);
     picture.along(&down, LEFT, RIGHT, |k| format!("{k:.0}"));
-    let mut paths: BTreeMap<usize, Lines> = BTreeMap::new();
+    let mut paths: BTreeMap<usize, PathData> = BTreeMap::new();
     for ((row, class), span) in bars {
         let place = classes
             .iter()
@@ -176,7 +176,7 @@ fn iterations_drawn(
         let path = paths.entry(*class).or_default();
         path.rect(x, y, (end - x).max(0.5), of_class.max(0.6));
     }
-    let kind = |class: &usize| Kind::Class(*class);
+    let kind = |class: &usize| LegendKey::Class(*class);
     for (class, path) in &paths {
         picture.path(&kind(class).css(), path);
     }
@@ -226,28 +226,28 @@ pub(crate) fn held(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
 /// A line a rank, or one of the sum if there are many; a level beside them.
 fn over_time(
     view: &View<'_>,
-    of: Vec<(usize, Vec<Step>)>,
+    of: Vec<(usize, Vec<Sample>)>,
     level: Option<(u64, String)>,
     shown: impl Fn(f64) -> String,
 ) -> Option<Picture> {
-    if of.iter().all(|(_, steps)| steps.is_empty()) {
+    if of.iter().all(|(_, samples)| samples.is_empty()) {
         return None;
     }
     let name = |rank: usize| format!("rank {}", view.trace.ranks[rank].rank.0);
-    let lines: Vec<(String, Vec<Step>)> = match of.len() {
+    let lines: Vec<(String, Vec<Sample>)> = match of.len() {
         0..=LINES => of
             .into_iter()
-            .map(|(rank, steps)| (name(rank), steps))
+            .map(|(rank, samples)| (name(rank), samples))
             .collect(),
         n => vec![(
             format!("sum of {n} ranks"),
-            series::sum(of.iter().map(|(_, steps)| steps)),
+            series::sum(of.iter().map(|(_, samples)| samples)),
         )],
     };
     let values = lines
         .iter()
-        .flat_map(|(_, steps)| steps)
-        .map(|step| step.value);
+        .flat_map(|(_, samples)| samples)
+        .map(|sample| sample.value);
     let most = values.chain(level.iter().map(|(value, _)| *value)).max()?;
     let mut picture = Picture::default();
     let (top, bottom) = (12.0, 212.0);
@@ -256,11 +256,11 @@ fn over_time(
     picture.time_axis(&scale, top, bottom);
     picture.along(&up, LEFT, RIGHT, shown);
     let mut entries = Vec::new();
-    for (class, (name, steps)) in lines.into_iter().enumerate() {
-        let mut line = Lines::default();
+    for (class, (name, samples)) in lines.into_iter().enumerate() {
+        let mut line = PathData::default();
         line.from(LEFT, bottom);
         let mut y = bottom;
-        for Step { time, value } in series::thinned(steps, 3_000) {
+        for Sample { time, value } in series::thinned(samples, 3_000) {
             let x = scale.of(time);
             line.to(x, y);
             y = up.at(value as f64);
@@ -281,12 +281,12 @@ fn over_time(
 
 /// Of each class, how long bodies took, by where their data lay.
 pub(crate) fn histograms(view: &View<'_>) -> Option<Picture> {
-    let mut times: BTreeMap<usize, Vec<(u64, Data)>> = BTreeMap::new();
+    let mut times: BTreeMap<usize, Vec<(u64, Locality)>> = BTreeMap::new();
     for (_, slice) in view.all_slices() {
         let data = match (slice.from_afar, slice.stolen) {
-            (true, _) => Data::FromAfar,
-            (false, true) => Data::Stolen,
-            (false, false) => Data::Local,
+            (true, _) => Locality::FromAfar,
+            (false, true) => Locality::Stolen,
+            (false, false) => Locality::Local,
         };
         times
             .entry(view.class(slice))
@@ -308,7 +308,9 @@ pub(crate) fn histograms(view: &View<'_>) -> Option<Picture> {
             .for_each(|(_, data)| used[*data as usize] = true);
         histogram(view, &mut picture, class, &times, [x, y]);
     }
-    let entries = Data::ALL.into_iter().filter(|data| used[*data as usize]);
+    let entries = Locality::ALL
+        .into_iter()
+        .filter(|data| used[*data as usize]);
     let entries = entries.map(|data| (data.css().to_string(), data.shown().to_string()));
     let below = picture.height + 16.0;
     picture.legend(40.0, below, &entries.collect::<Vec<_>>());
@@ -317,14 +319,14 @@ pub(crate) fn histograms(view: &View<'_>) -> Option<Picture> {
 
 /// Where the data of a body lay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Data {
+enum Locality {
     Local,
     Stolen,
     FromAfar,
 }
 
-impl Data {
-    const ALL: [Data; 3] = [Data::Local, Data::Stolen, Data::FromAfar];
+impl Locality {
+    const ALL: [Locality; 3] = [Locality::Local, Locality::Stolen, Locality::FromAfar];
 
     fn css(self) -> &'static str {
         ["c0", "c1", "c3"][self as usize]
@@ -340,7 +342,7 @@ fn histogram(
     view: &View<'_>,
     picture: &mut Picture,
     class: usize,
-    times: &[(u64, Data)],
+    times: &[(u64, Locality)],
     [left, top]: [f64; 2],
 ) {
     const BARS: usize = 40;
@@ -366,7 +368,7 @@ fn histogram(
     let up = Scale::new(0.0, highest as f64, 0.0, 110.0);
     for (index, of) in counts.iter().enumerate() {
         let mut y = bottom;
-        for data in Data::ALL {
+        for data in Locality::ALL {
             let height = up.at(of[data as usize] as f64);
             if height > 0.0 {
                 y -= height;

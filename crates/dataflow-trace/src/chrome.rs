@@ -9,7 +9,7 @@
 
 use crate::message::{Arrow, arrows};
 use crate::parameter::Parameters;
-use crate::series::{self, Step};
+use crate::series::{self, Sample};
 use crate::sink::Sink;
 use crate::view::View;
 use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Span};
@@ -213,8 +213,8 @@ impl File<'_, '_> {
         Ok(())
     }
 
-    fn counter(&mut self, rank: usize, name: &str, steps: Vec<Step>) -> io::Result<()> {
-        for Step { time, value } in series::thinned(steps, POINTS) {
+    fn counter(&mut self, rank: usize, name: &str, samples: Vec<Sample>) -> io::Result<()> {
+        for Sample { time, value } in series::thinned(samples, POINTS) {
             self.event("C", rank, 0)?;
             self.sink
                 .text(",\"name\":")

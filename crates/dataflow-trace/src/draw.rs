@@ -25,9 +25,9 @@ pub(crate) struct Picture {
 
 /// The `d` of a path: many rectangles or lines of one colour.
 #[derive(Default)]
-pub(crate) struct Lines(pub String);
+pub(crate) struct PathData(pub String);
 
-impl Lines {
+impl PathData {
     pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64) {
         for (letter, value) in [
             ("M", x),
@@ -83,7 +83,7 @@ impl Picture {
         self.text.push_str("/>\n");
     }
 
-    pub fn path(&mut self, class: &str, lines: &Lines) {
+    pub fn path(&mut self, class: &str, lines: &PathData) {
         if !lines.0.is_empty() {
             self.raw(&format!("<path class=\"{class}\" d=\"{}\"/>\n", lines.0));
         }

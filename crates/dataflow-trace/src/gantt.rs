@@ -8,9 +8,9 @@
 //! Every worker has a row (`id="r0w3"`: rank 0, worker 3). What is drawn is bounded by pixels, not by
 //! tasks.
 
-use crate::draw::{LEFT, Lines, Picture, RIGHT, Scale};
+use crate::bar::{Bar, LegendKey, bars};
+use crate::draw::{LEFT, PathData, Picture, RIGHT, Scale};
 use crate::message::arrows;
-use crate::run::{Kind, Run, runs};
 use crate::text::{counted, percent, time};
 use crate::view::View;
 use dataflow_core::trace::{Activity, At, Fate, Span};
@@ -25,7 +25,7 @@ const MARKS: usize = 500;
 const ROWS: usize = 100;
 
 /// Where rows stand.
-struct Rows {
+struct RowPositions {
     /// By rank of the trace, by worker: the middle.
     middles: Vec<Vec<f64>>,
     height: f64,
@@ -35,11 +35,11 @@ struct Rows {
 
 /// Draws the chart from `top` downwards, its legend included; returns where the next thing may stand.
 pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) -> f64 {
-    let rows = Rows::of(view, top);
+    let rows = RowPositions::of(view, top);
     let scale = Scale::of_time(view.span());
     rows.names(view, picture);
     picture.time_axis(&scale, rows.top, rows.bottom);
-    let mut used: BTreeMap<Kind, u64> = BTreeMap::new();
+    let mut used: BTreeMap<LegendKey, u64> = BTreeMap::new();
     // Runs beside one another are compared at a glance.
     let mut titles = if view.mark.is_empty() { TITLES } else { 0 };
     for (rank, _) in view.ranks() {
@@ -60,8 +60,8 @@ pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) -> f64 {
     picture.legend(LEFT, rows.bottom + 38.0, &entries)
 }
 
-impl Rows {
-    fn of(view: &View<'_>, top: f64) -> Rows {
+impl RowPositions {
+    fn of(view: &View<'_>, top: f64) -> RowPositions {
         let (n_rows, n_ranks) = (view.workers().count(), view.ranks().count());
         let height = match n_rows {
             0..=8 => 24.0,
@@ -80,7 +80,7 @@ impl Rows {
             }
             y += between;
         }
-        Rows {
+        RowPositions {
             middles,
             height,
             top,
@@ -116,7 +116,7 @@ impl Rows {
 fn row(
     view: &View<'_>,
     picture: &mut Picture,
-    rows: &Rows,
+    rows: &RowPositions,
     scale: &Scale,
     (rank, worker): (usize, usize),
     activities: &[Activity],
@@ -126,10 +126,12 @@ fn row(
     let coarse = 1 + view.workers().count() / ROWS;
     let pixel = view.span().length() * coarse as u64 / (RIGHT - LEFT) as u64;
     let middle = rows.middles[rank][worker];
-    let mut paths: BTreeMap<Kind, Lines> = BTreeMap::new();
-    for Run { span, kind, body } in runs(activities, pixel, |doing| Kind::of(view, slices, doing)) {
+    let mut paths: BTreeMap<LegendKey, PathData> = BTreeMap::new();
+    for Bar { span, kind, body } in bars(activities, pixel, |doing| {
+        LegendKey::of(view, slices, doing)
+    }) {
         let (x, end) = (scale.of(span.begin), scale.of(span.end));
-        let part = if matches!(kind, Kind::Idle(_)) {
+        let part = if matches!(kind, LegendKey::Idle(_)) {
             0.3
         } else {
             0.92
@@ -151,38 +153,43 @@ fn row(
     }
 }
 
-impl Kind {
+impl LegendKey {
     /// Its class in the style sheet.
     pub fn css(self) -> String {
         match self {
-            Kind::Class(class) => format!("c{class}"),
-            Kind::Skipped => "k".to_string(),
-            Kind::Idle(cause) => format!("i{}", cause as usize),
+            LegendKey::Class(class) => format!("c{class}"),
+            LegendKey::Skipped => "k".to_string(),
+            LegendKey::Idle(cause) => format!("i{}", cause as usize),
         }
     }
 
     /// As people read it.
     pub fn shown(self, view: &View<'_>) -> String {
         match self {
-            Kind::Class(class) => view.class_name(class).to_string(),
-            Kind::Skipped => "skipped".to_string(),
-            Kind::Idle(cause) => format!("idle: {}", cause.shown()),
+            LegendKey::Class(class) => view.class_name(class).to_string(),
+            LegendKey::Skipped => "skipped".to_string(),
+            LegendKey::Idle(cause) => format!("idle: {}", cause.shown()),
         }
     }
 }
 
 /// Adds up what a worker's time went to.
-fn count(view: &View<'_>, rank: usize, activities: &[Activity], used: &mut BTreeMap<Kind, u64>) {
+fn count(
+    view: &View<'_>,
+    rank: usize,
+    activities: &[Activity],
+    used: &mut BTreeMap<LegendKey, u64>,
+) {
     let slices = &view.trace.ranks[rank].slices;
     for activity in activities {
-        if let Some(kind) = Kind::of(view, slices, activity.doing) {
+        if let Some(kind) = LegendKey::of(view, slices, activity.doing) {
             *used.entry(kind).or_default() += view.within(activity.span);
         }
     }
 }
 
 /// Marks of tasks that failed; returns whether there are any.
-fn failures(view: &View<'_>, picture: &mut Picture, rows: &Rows, scale: &Scale) -> bool {
+fn failures(view: &View<'_>, picture: &mut Picture, rows: &RowPositions, scale: &Scale) -> bool {
     let slices = view.all_slices();
     let failed = slices
         .filter(|(_, slice)| slice.fate == Fate::Failed)
@@ -204,9 +211,14 @@ fn failures(view: &View<'_>, picture: &mut Picture, rows: &Rows, scale: &Scale) 
 }
 
 /// The longest way through the graph; returns whether there is one.
-fn critical_path(view: &View<'_>, picture: &mut Picture, rows: &Rows, scale: &Scale) -> bool {
+fn critical_path(
+    view: &View<'_>,
+    picture: &mut Picture,
+    rows: &RowPositions,
+    scale: &Scale,
+) -> bool {
     let tasks = view.trace.limits().path_tasks;
-    let mut line = Lines::default();
+    let mut line = PathData::default();
     let mut drawn: Option<(f64, f64)> = None;
     let mut in_pixel = 0;
     for at in tasks {
@@ -237,11 +249,11 @@ fn critical_path(view: &View<'_>, picture: &mut Picture, rows: &Rows, scale: &Sc
 }
 
 /// Arrows from the sending worker to the one that read first, if they are few.
-fn messages(view: &View<'_>, picture: &mut Picture, rows: &Rows, scale: &Scale) -> bool {
+fn messages(view: &View<'_>, picture: &mut Picture, rows: &RowPositions, scale: &Scale) -> bool {
     if view.messages().take(ARROWS + 1).count() > ARROWS {
         return false;
     }
-    let mut lines = Lines::default();
+    let mut lines = PathData::default();
     for arrow in arrows(view) {
         let row = |rank: usize, at: Option<At>| {
             let worker = at.map_or(0, |at| usize::from(view.trace.slice(at).worker));
@@ -265,7 +277,7 @@ fn messages(view: &View<'_>, picture: &mut Picture, rows: &Rows, scale: &Scale) 
 }
 
 /// The head of an arrow.
-fn head(lines: &mut Lines, from: (f64, f64), to: (f64, f64)) {
+fn head(lines: &mut PathData, from: (f64, f64), to: (f64, f64)) {
     let angle = (to.1 - from.1).atan2(to.0 - from.0);
     let barb = |turn: f64| {
         let angle = angle + turn;
@@ -280,12 +292,12 @@ fn head(lines: &mut Lines, from: (f64, f64), to: (f64, f64)) {
 /// What the colours mean, with the share of the workers' time.
 fn legend(
     view: &View<'_>,
-    used: &BTreeMap<Kind, u64>,
+    used: &BTreeMap<LegendKey, u64>,
     failed: bool,
     has_path: bool,
     has_arrows: bool,
 ) -> Vec<(String, String)> {
-    // Beside a longer run its own length counts.
+    // Beside a longer bar its own length counts.
     let Span { begin, end } = view.span();
     let own = end.min(view.trace.length()).saturating_sub(begin);
     let whole = own * view.workers().count() as u64;

@@ -31,6 +31,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod bar;
 mod chart;
 mod chrome;
 mod colour;
@@ -46,7 +47,6 @@ mod parameter;
 mod paraver;
 mod perfetto;
 mod protobuf;
-mod run;
 mod series;
 mod sink;
 mod svg;

@@ -14,7 +14,7 @@
 use crate::message::{Arrow, arrows};
 use crate::parameter::{Parameters, Value};
 use crate::protobuf::Encoded;
-use crate::series::{self, Step};
+use crate::series::{self, Sample};
 use crate::view::View;
 use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Slice, Span};
 use std::io;
@@ -340,7 +340,7 @@ impl<'a, 'b> File<'a, 'b> {
     /// Ready and pending tasks and bytes held of a rank.
     fn counters(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
         for number in [READY, PENDING, HELD] {
-            let steps = match number {
+            let samples = match number {
                 READY => series::ready(self.view, rank),
                 PENDING => series::pending(self.view, rank),
                 _ => series::held(self.view, rank, arrows),
@@ -348,7 +348,7 @@ impl<'a, 'b> File<'a, 'b> {
             let uuid = self.track(rank, number);
             let mut sequence = Sequence::new(uuid);
             self.open(&sequence, false)?;
-            for Step { time, value } in series::thinned(steps, POINTS) {
+            for Sample { time, value } in series::thinned(samples, POINTS) {
                 self.event.clear().number(9, COUNTER).number(30, value);
                 self.put(&mut sequence, time)?;
             }

@@ -10,22 +10,22 @@ use std::collections::HashMap;
 
 /// From this time on the count has this value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct Sample {
     pub time: u64,
     pub value: u64,
 }
 
 /// Tasks of a rank that are ready and do not run yet.
-pub(crate) fn ready(view: &View<'_>, rank: usize) -> Vec<Step> {
+pub(crate) fn ready(view: &View<'_>, rank: usize) -> Vec<Sample> {
     let slices = view.trace.ranks[rank].slices.iter();
     let waits = slices.filter(|slice| slice.ready < slice.span.begin);
     let begin = waits.clone().map(|slice| (slice.span.begin, -1));
     let changes = waits.map(|slice| (slice.ready, 1)).chain(begin);
-    seen(view, steps(changes.collect()))
+    seen(view, samples(changes.collect()))
 }
 
 /// Tasks of a rank of whose inputs some are there and some are not: the engine has a record of each.
-pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Step> {
+pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Sample> {
     let trace = view.trace;
     let messages = trace.messages().iter();
     let came = messages.filter(|message| message.to == rank);
@@ -46,75 +46,76 @@ pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Step> {
             changes.extend([(first, 1), (of.ready, -1)]);
         }
     }
-    seen(view, steps(changes))
+    seen(view, samples(changes))
 }
 
 /// Bytes that a rank has taken in and still holds: until the last reader has ended.
-pub(crate) fn held(view: &View<'_>, rank: usize, arrows: &[Arrow]) -> Vec<Step> {
+pub(crate) fn held(view: &View<'_>, rank: usize, arrows: &[Arrow]) -> Vec<Sample> {
     let arrows = arrows.iter().filter(|arrow| arrow.message.to == rank);
     let changes = arrows.flat_map(|arrow| {
         let bytes = arrow.message.bytes as i64;
         [(arrow.message.span.end, bytes), (arrow.released, -bytes)]
     });
-    seen(view, steps(changes.collect()))
+    seen(view, samples(changes.collect()))
 }
 
 /// The sum of several series.
-pub(crate) fn sum<'s>(series: impl Iterator<Item = &'s Vec<Step>>) -> Vec<Step> {
+pub(crate) fn sum<'s>(series: impl Iterator<Item = &'s Vec<Sample>>) -> Vec<Sample> {
     let mut changes = Vec::new();
-    for steps in series {
+    for samples in series {
         let mut before = 0;
-        for step in steps {
-            changes.push((step.time, step.value as i64 - before));
-            before = step.value as i64;
+        for sample in samples {
+            changes.push((sample.time, sample.value as i64 - before));
+            before = sample.value as i64;
         }
     }
-    steps(changes)
+    samples(changes)
 }
 
-fn steps(mut changes: Vec<(u64, i64)>) -> Vec<Step> {
+fn samples(mut changes: Vec<(u64, i64)>) -> Vec<Sample> {
     // Stable, since that merges what is sorted already: what each worker began.
     changes.sort_by_key(|(time, _)| *time);
-    let mut steps = Vec::new();
+    let mut samples = Vec::new();
     let mut value = 0;
     for same in changes.chunk_by(|(one, _), (other, _)| one == other) {
         let by: i64 = same.iter().map(|(_, by)| by).sum();
         value += by;
         if by != 0 {
-            steps.push(Step {
+            samples.push(Sample {
                 time: same[0].0,
                 value: value.max(0) as u64,
             });
         }
     }
-    steps
+    samples
 }
 
-/// The steps within the window, beginning with the value that it begins with.
-fn seen(view: &View<'_>, mut steps: Vec<Step>) -> Vec<Step> {
+/// The samples within the window, beginning with the value that it begins with.
+fn seen(view: &View<'_>, mut samples: Vec<Sample>) -> Vec<Sample> {
     let span = view.span();
-    let before = steps.partition_point(|step| step.time <= span.begin);
+    let before = samples.partition_point(|sample| sample.time <= span.begin);
     if before > 0 {
-        steps[before - 1].time = span.begin;
-        steps.drain(..before - 1);
+        samples[before - 1].time = span.begin;
+        samples.drain(..before - 1);
     }
-    steps.truncate(steps.partition_point(|step| step.time <= span.end));
-    steps
+    samples.truncate(samples.partition_point(|sample| sample.time <= span.end));
+    samples
 }
 
-/// About so many steps: of each stretch of time the lowest, the highest and the last one.
-pub(crate) fn thinned(steps: Vec<Step>, points: usize) -> Vec<Step> {
-    let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
-        return steps;
+/// About so many samples: of each stretch of time the lowest, the highest and the last one.
+pub(crate) fn thinned(samples: Vec<Sample>, points: usize) -> Vec<Sample> {
+    let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+        return samples;
     };
-    if steps.len() <= points {
-        return steps;
+    if samples.len() <= points {
+        return samples;
     }
     let (begin, length) = (first.time, last.time - first.time + 1);
     let stretches = (points / 3).max(1) as u128;
-    let stretch = |step: &Step| u128::from(step.time - begin) * stretches / u128::from(length);
+    let stretch =
+        |sample: &Sample| u128::from(sample.time - begin) * stretches / u128::from(length);
     let mut kept = Vec::new();
-    for same in steps.chunk_by(|one, other| stretch(one) == stretch(other)) {
+    for same in samples.chunk_by(|one, other| stretch(one) == stretch(other)) {
         let places = 0..same.len();
         let lowest = places.clone().min_by_key(|place| same[*place].value);
         let highest = places.max_by_key(|place| same[*place].value);
@@ -131,29 +132,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_say_each_time_once_and_end_at_nothing() {
-        let found = steps(vec![(5, 1), (2, 1), (5, -1), (9, -1), (7, 0)]);
+    fn samples_say_each_time_once_and_end_at_nothing() {
+        let found = samples(vec![(5, 1), (2, 1), (5, -1), (9, -1), (7, 0)]);
         assert_eq!(
             found,
-            [Step { time: 2, value: 1 }, Step { time: 9, value: 0 }]
+            [Sample { time: 2, value: 1 }, Sample { time: 9, value: 0 }]
         );
     }
 
     #[test]
-    fn thinned_steps_keep_the_lowest_and_the_highest() {
+    fn thinned_samples_keep_the_lowest_and_the_highest() {
         let value = |time| (time * 7919) % 1009;
-        let steps: Vec<_> = (0..10_000)
-            .map(|time| Step {
+        let samples: Vec<_> = (0..10_000)
+            .map(|time| Sample {
                 time,
                 value: value(time),
             })
             .collect();
-        let thin = thinned(steps.clone(), 300);
-        assert!(thin.len() <= 300 && thin.is_sorted_by_key(|step| step.time));
-        let extremes = |steps: &[Step]| {
-            let values = steps.iter().map(|step| step.value);
-            (values.clone().min(), values.max(), steps.last().copied())
+        let thin = thinned(samples.clone(), 300);
+        assert!(thin.len() <= 300 && thin.is_sorted_by_key(|sample| sample.time));
+        let extremes = |samples: &[Sample]| {
+            let values = samples.iter().map(|sample| sample.value);
+            (values.clone().min(), values.max(), samples.last().copied())
         };
-        assert_eq!(extremes(&thin), extremes(&steps));
+        assert_eq!(extremes(&thin), extremes(&samples));
     }
 }

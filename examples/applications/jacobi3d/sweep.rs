@@ -7,7 +7,7 @@
 use super::grid::Side;
 use super::problem::Source;
 use atomic_refcell::{AtomicRef, AtomicRefCell};
-use dataflow::core::port::{Block as Bytes, Head, Memory, Wire};
+use dataflow::core::port::{self, Head, Memory, Wire};
 use dataflow::prelude::*;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Block {
 }
 
 /// Memory of cells, the last axis first.
-pub struct Cells(Box<dyn Bytes>);
+pub struct Cells(Box<dyn port::Block>);
 
 /// A block as its neighbours on the same rank see it: one of its two states.
 #[derive(Clone)]
@@ -362,7 +362,7 @@ impl Wire for Part {
         }
     }
 
-    fn unpack(_: &[u8], body: Box<dyn Bytes>) -> Result<Self, String> {
+    fn unpack(_: &[u8], body: Box<dyn port::Block>) -> Result<Self, String> {
         match body.bytes() {
             [] => Err("a block was sent, of which only faces travel".into()),
             bytes => Ok(Part::Face(bytemuck::pod_collect_to_vec(bytes))),

@@ -5,7 +5,7 @@ use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Bytes of records on each rank: eight million tasks.
+/// Bytes of notes on each rank: eight million tasks.
 pub const ROOM: usize = 256 << 20;
 
 /// Draws the graph, writes the traces of the measured run, each graph of it to a file of its own, and tells why it took

@@ -14,12 +14,12 @@ use dataflow::prelude::*;
 
 /// A task of the space, or the beginning or the end of a round on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Step<T> {
+pub enum RoundTask<T> {
     Begin { round: u32, rank: u32 },
     End { round: u32, rank: u32 },
     Task(T),
 }
-use Step::{Begin, End, Task};
+use RoundTask::{Begin, End, Task};
 
 /// Set in the packed name of a beginning and of an end; names of tasks that have it take the longer way.
 const IS_JOINT: u64 = 1 << 54;
@@ -32,7 +32,7 @@ fn packed(round: u32, rank: u32) -> Option<u64> {
     fits.then_some(IS_JOINT | u64::from(round) << RANK_BITS | u64::from(rank))
 }
 
-impl<T: TaskName> TaskName for Step<T> {
+impl<T: TaskName> TaskName for RoundTask<T> {
     fn class(self) -> usize {
         match self {
             Begin { .. } => 0,
@@ -83,16 +83,16 @@ impl<T: TaskName> TaskName for Step<T> {
 }
 
 /// A datum that goes to other ranks: the number of its kind, the task that makes it, and its flow there.
-type Leaving<T> = (usize, T, usize);
+type LeavingDatum<T> = (usize, T, usize);
 
 /// A round on a rank.
 struct Round<T> {
     /// Its tasks there, sorted.
     tasks: Vec<T>,
     /// What they get from other ranks, sorted.
-    from: Vec<Leaving<T>>,
+    from: Vec<LeavingDatum<T>>,
     /// What they make for other ranks, sorted.
-    to: Vec<Leaving<T>>,
+    to: Vec<LeavingDatum<T>>,
 }
 
 impl<T> Default for Round<T> {
@@ -195,7 +195,7 @@ impl<'s, S: Rounds> Base<'s, S> {
     }
 
     /// The end that hands on what a task makes for other ranks, and by which of its flows.
-    fn end(&self, task: S::Task, flow: usize) -> (Step<S::Task>, usize) {
+    fn end(&self, task: S::Task, flow: usize) -> (RoundTask<S::Task>, usize) {
         let (round, rank) = self.place(task);
         let datum = (self.kinds.of_flow(task.class(), flow), task, flow);
         let at = flow_of(&self.of(round, rank).to, &self.n_to, datum);
@@ -208,7 +208,7 @@ impl<'s, S: Rounds> Base<'s, S> {
         &self,
         (round, rank): (u32, u32),
         (task, flow): (S::Task, usize),
-    ) -> Option<(Step<S::Task>, usize)> {
+    ) -> Option<(RoundTask<S::Task>, usize)> {
         let datum = (self.kinds.of_flow(task.class(), flow), task, flow);
         let at = flow_of(&self.of(round, rank).from, &self.n_from, datum)?;
         Some((Begin { round, rank }, MORE + at))
@@ -251,7 +251,10 @@ impl Kinds {
     }
 
     /// How many data of each kind there are at most.
-    fn widths<'r, T: 'r + Copy>(&self, rounds: impl Iterator<Item = &'r [Leaving<T>]>) -> Widths {
+    fn widths<'r, T: 'r + Copy>(
+        &self,
+        rounds: impl Iterator<Item = &'r [LeavingDatum<T>]>,
+    ) -> Widths {
         let mut widths = vec![0; self.names.len()];
         for data in rounds {
             for of_kind in data.chunk_by(|a, b| a.0 == b.0) {
@@ -270,7 +273,11 @@ impl Kinds {
 }
 
 /// The place of a datum among flows that are sorted by kind.
-fn flow_of<T: Ord>(data: &[Leaving<T>], widths: &Widths, datum: Leaving<T>) -> Option<usize> {
+fn flow_of<T: Ord>(
+    data: &[LeavingDatum<T>],
+    widths: &Widths,
+    datum: LeavingDatum<T>,
+) -> Option<usize> {
     let at = data.binary_search(&datum).ok()?;
     let first = data.partition_point(|other| other.0 < datum.0);
     let before: usize = widths[..datum.0].iter().sum();
@@ -282,13 +289,18 @@ struct Remote<'v, S: Rounds> {
     space: &'v S,
     kinds: &'v Kinds,
     task: S::Task,
-    from: &'v mut Vec<Leaving<S::Task>>,
-    to: &'v mut Vec<Leaving<S::Task>>,
+    from: &'v mut Vec<LeavingDatum<S::Task>>,
+    to: &'v mut Vec<LeavingDatum<S::Task>>,
 }
 
 impl<S: Rounds> Remote<'_, S> {
     /// What leaves its rank on the way from one to the other.
-    fn leaving(&self, source: S::Task, flow: usize, target: S::Task) -> Option<Leaving<S::Task>> {
+    fn leaving(
+        &self,
+        source: S::Task,
+        flow: usize,
+        target: S::Task,
+    ) -> Option<LeavingDatum<S::Task>> {
         let kind = self.kinds.of_flow(source.class(), flow);
         let leaves = self.space.rank(source) != self.space.rank(target);
         (leaves && kind != ORDER).then_some((kind, source, flow))
@@ -372,7 +384,7 @@ impl<'s, S: Rounds + 's, V: Successors<Base<'s, S>>> Successors<S> for Onward<'_
 }
 
 impl<S: Rounds> TaskSpace for Base<'_, S> {
-    type Task = Step<S::Task>;
+    type Task = RoundTask<S::Task>;
     type Datum = S::Datum;
 
     fn describe(&self, about: &mut Description) {

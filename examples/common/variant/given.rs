@@ -5,7 +5,7 @@ use dataflow::prelude::*;
 use std::marker::PhantomData;
 
 /// What the experiment asks of a space that does not know of it.
-pub trait Asked<S: TaskSpace>: Sync {
+pub trait Answers<S: TaskSpace>: Sync {
     /// As [`Rounds`]' own.
     fn n_ranks(&self) -> u32;
     fn n_rounds(&self) -> u32;
@@ -37,7 +37,7 @@ macro_rules! passes_on {
         impl<'s, S, A, V> $ends<S> for Through<'_, 's, S, A, V>
         where
             S: TaskSpace + 's,
-            A: Asked<S> + 's,
+            A: Answers<S> + 's,
             V: $ends<Given<'s, S, A>>,
         {
             fn task(&mut self, flow: usize, other: S::Task, other_flow: usize) {
@@ -52,7 +52,7 @@ macro_rules! passes_on {
 }
 passes_on!(Inputs, Successors);
 
-impl<'s, S: TaskSpace, A: Asked<S> + 's> TaskSpace for Given<'s, S, A> {
+impl<'s, S: TaskSpace, A: Answers<S> + 's> TaskSpace for Given<'s, S, A> {
     type Task = S::Task;
     type Datum = S::Datum;
 
@@ -89,7 +89,7 @@ impl<'s, S: TaskSpace, A: Asked<S> + 's> TaskSpace for Given<'s, S, A> {
     }
 }
 
-impl<'s, S: TaskSpace, A: Asked<S> + 's> Rounds for Given<'s, S, A> {
+impl<'s, S: TaskSpace, A: Answers<S> + 's> Rounds for Given<'s, S, A> {
     fn n_ranks(&self) -> u32 {
         self.answers.n_ranks()
     }

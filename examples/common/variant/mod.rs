@@ -18,8 +18,8 @@ mod base;
 mod given;
 mod ideal;
 
-pub use base::{Base, Step};
-pub use given::{Asked, Given};
+pub use base::{Base, RoundTask};
+pub use given::{Answers, Given};
 pub use ideal::Ideal;
 
 use super::cli::settings::Variant;

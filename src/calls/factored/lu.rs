@@ -497,10 +497,10 @@ impl<T: Scalar> fmt::Debug for TiledLuFactor<'_, T> {
 }
 
 /// The factors of a matrix; ‖A‖₁; and whether there are solutions.
-type Kept<T> = (Factors<T>, f64, Result<(), LinalgError>);
+type KeptFactors<T> = (Factors<T>, f64, Result<(), LinalgError>);
 
 /// Of a matrix in tiles, which is overwritten.
-fn kept<T: Scalar>(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Kept<T>, LinalgError> {
+fn kept<T: Scalar>(a: TiledMatrix<T>, on: &dyn Executor) -> Result<KeptFactors<T>, LinalgError> {
     let norm = steps::one_norm(&a, on)?;
     let factors = Factors::new(a, on)?;
     let solvable = match factors.expect_solvable(on) {
@@ -511,7 +511,7 @@ fn kept<T: Scalar>(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Kept<T>, Lina
 }
 
 /// The same of a small array, without a graph.
-fn kept_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Kept<T>, LinalgError> {
+fn kept_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<KeptFactors<T>, LinalgError> {
     let tile = whole::finite_tile_of(a.dim(), &NdarrayEntries(a), &heap())?;
     let norm = whole::one_norm(&tile);
     let lu = whole::Lu::of_tile(tile);

@@ -30,10 +30,10 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Version<D: Datum> {
-    lent: Arc<Lent<D>>,
+    lent: Arc<VersionInner<D>>,
 }
 
-struct Lent<D: Datum> {
+struct VersionInner<D: Datum> {
     /// `Some` until `into_datum` or `drop` takes it.
     datum: Option<D>,
     origin: Option<Origin<D>>,
@@ -57,7 +57,7 @@ impl<D: Datum> Version<D> {
     /// The first version on this rank of a datum that came from another as so many bytes.
     pub(crate) fn came(datum: D, bytes: usize) -> Self {
         Version {
-            lent: Arc::new(Lent {
+            lent: Arc::new(VersionInner {
                 datum: Some(datum),
                 origin: None,
                 came: AtomicU64::new(bytes as u64),
@@ -143,7 +143,7 @@ impl<D: Datum> Deref for Version<D> {
     }
 }
 
-impl<D: Datum> Drop for Lent<D> {
+impl<D: Datum> Drop for VersionInner<D> {
     fn drop(&mut self) {
         if let (Some(origin), Some(datum)) = (self.origin.take(), self.datum.take()) {
             origin.bring_home(datum);

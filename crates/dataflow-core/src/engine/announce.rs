@@ -38,14 +38,14 @@ pub(crate) enum Announced {
 }
 
 /// Where roots come from; a trait object, so that no type has to name the iterators of a space.
-pub(crate) trait Source<T>: Send {
+pub(crate) trait RootSource<T>: Send {
     /// How many are left at most, where that is known.
     fn left(&self) -> Option<usize>;
     /// Appends the next ones, so many at most.
     fn pull(&mut self, n: usize, into: &mut Chunk<T>);
 }
 
-impl<T, I: Iterator<Item = T> + Send> Source<T> for I {
+impl<T, I: Iterator<Item = T> + Send> RootSource<T> for I {
     fn left(&self) -> Option<usize> {
         self.size_hint().1
     }
@@ -64,7 +64,7 @@ pub(crate) type Chunk<T> = SmallVec<[T; LARGEST_CHUNK]>;
 /// The roots that have not been announced yet.
 pub(crate) struct Roots<'a, T> {
     /// `None` after the last.
-    rest: Option<Box<dyn Source<T> + 'a>>,
+    rest: Option<Box<dyn RootSource<T> + 'a>>,
     announced: u64,
     chunk: usize,
 }

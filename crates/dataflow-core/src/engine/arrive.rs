@@ -3,7 +3,8 @@
 //! The space is asked for the successors of the task that ran elsewhere; those of this rank get
 //! their inputs, as if it had run here.
 
-use super::run::At;
+use super::drive::Visit;
+use super::run::Hand;
 use super::slots::set;
 use super::{Ready, Run, Slots};
 use crate::data::Store;
@@ -17,7 +18,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Moves messages, if that is left to workers, and takes in all that has arrived; successors
     /// that become ready are queued. Says whether there was anything.
     #[cold]
-    pub(super) fn look_for_mail(&self, seat: &mut At<'_, S>) -> bool {
+    pub(super) fn look_for_mail(&self, visit: &mut Visit<'_, Hand<S>>) -> bool {
         let Some(abroad) = &self.abroad else {
             return false;
         };
@@ -26,7 +27,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return false;
         }
         for (from, arrival, there) in abroad.mail.take() {
-            if let Err(text) = self.arrive(arrival, there, seat) {
+            if let Err(text) = self.arrive(arrival, there, visit) {
                 self.fail(Kind::Malformed, None, format!("{from} sent {text}"));
             }
         }
@@ -49,7 +50,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         arrival: Arrival,
         there: Option<u64>,
-        seat: &mut At<'_, S>,
+        visit: &mut Visit<'_, Hand<S>>,
     ) -> Result<(), String> {
         let poisoned = arrival.poisoned;
         let source = self
@@ -74,7 +75,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 "flow {flow} of {source:?}, which nobody here waits for"
             ));
         }
-        if let Some(track) = &mut seat.track {
+        if let Some(track) = &mut visit.track {
             let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
             let bytes = goods.map(|goods| goods.body.length() as u64).sum();
             let (task, from) = (crate::trace::number(source), self.space.rank(source));
@@ -90,17 +91,17 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 _ => slots[flow].clone(),
             };
             let from = (source, flow);
-            let next = &mut seat.hand.next;
+            let next = &mut visit.hand.next;
             if let Some(poisoned) =
                 self.activate(from, target, target_flow, (datum, poisoned), next)
             {
                 let ready: Ready<S> = (target, poisoned);
                 let priority = self.space.priority(target);
                 let mut hint = Hint::None;
-                if Self::tells(seat) {
-                    hint = self.hint(target, &seat.hand.next);
+                if Self::tells(visit) {
+                    hint = self.hint(target, &visit.hand.next);
                 }
-                self.queue(ready, (priority, hint), seat);
+                self.queue(ready, (priority, hint), visit);
             }
         }
         Ok(())

@@ -20,23 +20,23 @@ pub(crate) struct Common<K> {
     pub opened: Option<Arc<Opened>>,
     /// What its tasks are called.
     called: &'static str,
-    fault: Mutex<Option<Fault<K>>>,
+    failure: Mutex<Option<OrderedError<K>>>,
     local_bytes: AtomicU64,
     remote_bytes: AtomicU64,
 }
 
 /// The failure to report, and its place in the order of failures.
 #[derive(Debug)]
-pub(crate) struct Fault<K> {
+pub(crate) struct OrderedError<K> {
     order: (bool, u64, Option<K>),
     pub error: Error,
 }
 
-impl<K> Fault<K> {
+impl<K> OrderedError<K> {
     /// What stopped the run.
     pub fn stopping(error: Error) -> Self {
         let order = (false, 0, None);
-        Fault { order, error }
+        OrderedError { order, error }
     }
 
     /// The task that failed, if the run was not stopped.
@@ -70,7 +70,7 @@ impl<K: Ord> Common<K> {
             ledger,
             opened,
             called: "tasks",
-            fault: Mutex::new(None),
+            failure: Mutex::new(None),
             local_bytes: AtomicU64::new(0),
             remote_bytes: AtomicU64::new(0),
         }
@@ -85,21 +85,21 @@ impl<K: Ord> Common<K> {
     #[cold]
     pub fn note(&self, task: K, error: Error) {
         let order = (true, error.index().unwrap_or(u64::MAX), Some(task));
-        self.keep(Fault { order, error });
+        self.keep(OrderedError { order, error });
     }
 
     /// The run ends for this: the first is reported.
     #[cold]
     pub fn stop(&self, error: Error) {
         if !self.ledger.is_stopped() {
-            self.keep(Fault::stopping(error));
+            self.keep(OrderedError::stopping(error));
         }
         self.ledger.stop();
     }
 
     /// Whether anything has gone wrong so far.
     pub fn has_failed(&self) -> bool {
-        self.fault().is_some()
+        self.failure().is_some()
     }
 
     /// Adds what was read in a visit.
@@ -113,15 +113,15 @@ impl<K: Ord> Common<K> {
         }
     }
 
-    fn keep(&self, fault: Fault<K>) {
-        let mut kept = self.fault();
-        if kept.as_ref().is_none_or(|kept| fault.order < kept.order) {
-            *kept = Some(fault);
+    fn keep(&self, failure: OrderedError<K>) {
+        let mut kept = self.failure();
+        if kept.as_ref().is_none_or(|kept| failure.order < kept.order) {
+            *kept = Some(failure);
         }
     }
 
-    fn fault(&self) -> MutexGuard<'_, Option<Fault<K>>> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failure(&self) -> MutexGuard<'_, Option<OrderedError<K>>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the job on an executor, watched by its monitor, if it has one.
@@ -134,9 +134,9 @@ impl<K: Ord> Common<K> {
 
     /// Once nobody is inside: what stopped the run or failed in it, or that it was cancelled, or that
     /// the executor did not run what it was given.
-    pub fn ended(&self, is_complete: bool, on: &dyn Executor) -> Result<(), Fault<K>> {
-        if let Some(fault) = self.fault().take() {
-            return Err(fault);
+    pub fn ended(&self, is_complete: bool, on: &dyn Executor) -> Result<(), OrderedError<K>> {
+        if let Some(failure) = self.failure().take() {
+            return Err(failure);
         }
         if is_complete {
             return Ok(());
@@ -149,12 +149,12 @@ impl<K: Ord> Common<K> {
     }
 
     /// The run was ended from outside.
-    pub fn cancelled(&self) -> Fault<K> {
+    pub fn cancelled(&self) -> OrderedError<K> {
         self.only(Kind::Cancelled, "cancelled after")
     }
 
     /// So many ran, and no more.
-    fn only(&self, kind: Kind, text: &str) -> Fault<K> {
+    fn only(&self, kind: Kind, text: &str) -> OrderedError<K> {
         let (executed, called) = (self.ledger.executed(), self.called);
         // Of a recursion nobody knows how many calls there would have been.
         let of = match self.ledger.count() {
@@ -162,7 +162,7 @@ impl<K: Ord> Common<K> {
             count => format!("of {count} "),
         };
         let text = format!("{text} {executed} {of}{called}");
-        Fault::stopping(Error::new(kind, None, text))
+        OrderedError::stopping(Error::new(kind, None, text))
     }
 
     /// What the run did.

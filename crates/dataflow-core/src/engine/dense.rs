@@ -23,7 +23,7 @@ pub(crate) const LIMIT: usize = (FIRST * PAGE) << DOUBLINGS;
 const POISON: u8 = 1 << 7;
 
 /// Bytes by task number, in pages that are made when first touched.
-pub(crate) struct Dense {
+pub(crate) struct DenseRecords {
     first: Box<[OnceLock<Page>; FIRST]>,
     /// Each as large as all before together.
     later: [OnceLock<Box<[OnceLock<Page>]>>; DOUBLINGS],
@@ -40,9 +40,9 @@ pub(crate) enum Counted {
     FedTwice,
 }
 
-impl Dense {
+impl DenseRecords {
     pub fn new() -> Self {
-        Dense {
+        DenseRecords {
             first: Box::new([const { OnceLock::new() }; FIRST]),
             later: [const { OnceLock::new() }; DOUBLINGS],
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_last_flow_gets_the_task_and_a_repeated_one_is_told() {
-        let dense = Dense::new();
+        let dense = DenseRecords::new();
         for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, LIMIT / 64 + 7, LIMIT - 1] {
             assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::StillWaiting);
             assert_eq!(dense.arrived(index), 0b100);

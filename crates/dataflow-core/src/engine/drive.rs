@@ -8,7 +8,7 @@
 
 use super::announce::Announced;
 use super::job::Bell;
-use super::ledger::{Line, Tally};
+use super::ledger::{LedgerLine, Tally};
 use super::{Common, Idle, Job, Offered, guarded};
 use crate::error::{Error, Kind};
 use crate::port::{Hint, Lane, Ready, Wants, Word, Work};
@@ -24,7 +24,7 @@ pub(crate) trait Front: Sync {
     type Ready<'f>
     where
         Self: 'f;
-    /// What a worker has in hand while it is inside, beside its [`Seat`].
+    /// What a worker has in hand while it is inside, beside its [`Visit`].
     type Hand<'f>
     where
         Self: 'f;
@@ -41,24 +41,24 @@ pub(crate) trait Front: Sync {
     fn unpack<'f>(
         &'f self,
         word: Word,
-        seat: &mut Seat<'_, Self::Hand<'f>>,
+        visit: &mut Visit<'_, Self::Hand<'f>>,
     ) -> Option<Self::Ready<'f>>;
 
     /// A root that the worker has in hand.
     #[inline(always)]
-    fn root<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> Option<Self::Ready<'f>> {
+    fn root<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) -> Option<Self::Ready<'f>> {
         None
     }
 
     /// Takes roots in hand, or queues them.
     #[inline(always)]
-    fn announce<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> Announced {
+    fn announce<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) -> Announced {
         Announced::AllBefore
     }
 
     /// Takes in what has arrived from other ranks; says whether there was anything.
     #[inline(always)]
-    fn take_mail<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> bool {
+    fn take_mail<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) -> bool {
         false
     }
 
@@ -76,7 +76,7 @@ pub(crate) trait Front: Sync {
 
     /// What the worker looks at between two tasks; whether it goes on.
     #[inline(always)]
-    fn goes_on<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> bool {
+    fn goes_on<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) -> bool {
         !self.is_stopped()
     }
 
@@ -84,19 +84,19 @@ pub(crate) trait Front: Sync {
     fn step<'f>(
         &'f self,
         ready: Self::Ready<'f>,
-        seat: &mut Seat<'_, Self::Hand<'f>>,
+        visit: &mut Visit<'_, Self::Hand<'f>>,
     ) -> Option<Self::Ready<'f>>;
 
     /// The first piece of a step, up to the end of the body. False if there is no second, because of a
     /// fault.
-    fn begin<'f>(&'f self, _: Self::Ready<'f>, _: &mut Seat<'_, Self::Hand<'f>>) -> bool {
+    fn begin<'f>(&'f self, _: Self::Ready<'f>, _: &mut Visit<'_, Self::Hand<'f>>) -> bool {
         let text = "only runs of task spaces come in pieces";
         self.stop(Error::new(Kind::SchedulerFailed, None, text));
         false
     }
 
     /// The second piece of the step that was begun with this hand.
-    fn end<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) -> Option<Self::Ready<'f>> {
+    fn end<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) -> Option<Self::Ready<'f>> {
         None
     }
 
@@ -114,10 +114,10 @@ pub(crate) trait Front: Sync {
 
     /// A task without a successor to run next has ended.
     #[inline(always)]
-    fn rest<'f>(&'f self, _: &mut Seat<'_, Self::Hand<'f>>) {}
+    fn rest<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) {}
 
     /// A panic of this text has ended the visit: the run is stopped for it.
-    fn panicked<'f>(&'f self, seat: &mut Seat<'_, Self::Hand<'f>>, text: &str);
+    fn panicked<'f>(&'f self, visit: &mut Visit<'_, Self::Hand<'f>>, text: &str);
 
     /// The run ends for this: the first is reported.
     fn stop(&self, error: Error) {
@@ -129,9 +129,9 @@ pub(crate) trait Front: Sync {
 }
 
 /// A worker inside a run.
-pub(crate) struct Seat<'l, H> {
+pub(crate) struct Visit<'l, H> {
     pub lane: &'l mut dyn Lane,
-    line: &'l Line,
+    line: &'l LedgerLine,
     pub tally: Tally,
     /// What the lane wants to be told.
     pub wants: Wants,
@@ -145,7 +145,7 @@ pub(crate) struct Seat<'l, H> {
 /// What the first worker does before it looks for tasks: runs the program that inserts them, calls the
 /// outermost call.
 pub(crate) type Begin<'b, F> =
-    &'b (dyn for<'l> Fn(&'b F, &mut Seat<'l, <F as Front>::Hand<'b>>) + Sync);
+    &'b (dyn for<'l> Fn(&'b F, &mut Visit<'l, <F as Front>::Hand<'b>>) + Sync);
 
 /// Lets workers into a run until it is over, whatever `execute` does with the job.
 pub(crate) fn drive<'b, F: Front>(
@@ -169,38 +169,38 @@ struct Driven<'b, F: Front> {
 
 impl<F: Front> Work for Driven<'_, F> {
     fn work(&self, lane: &mut dyn Lane) -> u64 {
-        let mut seat = self.enter(lane);
-        let before = seat.tally.executed;
+        let mut visit = self.enter(lane);
+        let before = visit.tally.executed;
         // One guard for the whole visit: bodies and whatever else the user wrote may panic.
-        let visit = || {
-            (self.begin)(self.front, &mut seat);
-            visit(self.front, &mut seat);
+        let work = || {
+            (self.begin)(self.front, &mut visit);
+            run_tasks(self.front, &mut visit);
         };
-        let panicked = guarded(visit);
-        self.leave(seat, panicked) - before
+        let panicked = guarded(work);
+        self.leave(visit, panicked) - before
     }
 
     fn begin_next(&self, lane: &mut dyn Lane) -> bool {
         let worker = lane.worker();
         let paused = self.front.resume(worker);
         let has_begun = paused.is_some();
-        let mut seat = match paused {
-            Some((left, hand)) => self.seat(lane, left, hand),
+        let mut visit = match paused {
+            Some((left, hand)) => self.visit(lane, left, hand),
             None => self.enter(lane),
         };
         let mut begun = false;
         let piece = || {
             if !has_begun {
-                (self.begin)(self.front, &mut seat);
+                (self.begin)(self.front, &mut visit);
             }
-            begun = piece(self.front, &mut seat, has_begun);
+            begun = piece(self.front, &mut visit, has_begun);
         };
         let panicked = guarded(piece);
         if panicked.is_none() && begun {
-            self.front.pause(worker, seat.left());
+            self.front.pause(worker, visit.left());
             return true;
         }
-        self.leave(seat, panicked);
+        self.leave(visit, panicked);
         false
     }
 
@@ -216,7 +216,7 @@ impl<F: Front> Work for Driven<'_, F> {
 
 impl<'b, F: Front> Driven<'b, F> {
     /// A worker comes in.
-    fn enter<'l>(&'l self, lane: &'l mut dyn Lane) -> Seat<'l, F::Hand<'b>> {
+    fn enter<'l>(&'l self, lane: &'l mut dyn Lane) -> Visit<'l, F::Hand<'b>> {
         let (common, worker) = (self.front.common(), lane.worker());
         let opened = common.opened.as_deref();
         let track = opened.and_then(|opened| opened.enter(worker)).map(Box::new);
@@ -225,16 +225,16 @@ impl<'b, F: Front> Driven<'b, F> {
             track,
             began: 0,
         };
-        self.seat(lane, left, self.front.enter(worker))
+        self.visit(lane, left, self.front.enter(worker))
     }
 
-    fn seat<'l>(
+    fn visit<'l>(
         &'l self,
         lane: &'l mut dyn Lane,
         left: Left,
         hand: F::Hand<'b>,
-    ) -> Seat<'l, F::Hand<'b>> {
-        Seat {
+    ) -> Visit<'l, F::Hand<'b>> {
+        Visit {
             tally: left.tally,
             wants: match F::TELLS {
                 true => lane.wants(),
@@ -250,20 +250,20 @@ impl<'b, F: Front> Driven<'b, F> {
 
     /// It goes, for this reason if its visit has ended by a panic. Says how many tasks it has run on all
     /// its visits.
-    fn leave(&self, mut seat: Seat<'_, F::Hand<'b>>, panicked: Option<String>) -> u64 {
-        let (front, worker) = (self.front, seat.lane.worker());
+    fn leave(&self, mut visit: Visit<'_, F::Hand<'b>>, panicked: Option<String>) -> u64 {
+        let (front, worker) = (self.front, visit.lane.worker());
         let opened = front.common().opened.as_deref();
-        seat.find_track(opened);
+        visit.find_track(opened);
         if let Some(text) = panicked {
-            front.panicked(&mut seat, &text);
+            front.panicked(&mut visit, &text);
         }
-        let Seat {
+        let Visit {
             line,
             tally,
             track,
             hand,
             ..
-        } = seat;
+        } = visit;
         front.leave(hand);
         line.publish(&tally);
         if let (Some(opened), Some(track)) = (opened, track) {
@@ -277,41 +277,41 @@ impl<'b, F: Front> Driven<'b, F> {
 /// none. What a [`visit`] does, but for that it stops there.
 #[cold]
 #[inline(never)]
-fn piece<'f, F: Front>(front: &'f F, seat: &mut Seat<'_, F::Hand<'f>>, has_begun: bool) -> bool {
+fn piece<'f, F: Front>(front: &'f F, visit: &mut Visit<'_, F::Hand<'f>>, has_begun: bool) -> bool {
     let mut successor = None;
     if has_begun {
-        successor = front.end(seat);
-        ended(front, seat, successor.is_some());
+        successor = front.end(visit);
+        ended(front, visit, successor.is_some());
     }
-    while let Some(ready) = successor.take().or_else(|| next(front, seat)) {
-        if !front.goes_on(seat) {
+    while let Some(ready) = successor.take().or_else(|| next(front, visit)) {
+        if !front.goes_on(visit) {
             return false;
         }
-        if front.begin(ready, seat) {
+        if front.begin(ready, visit) {
             return true;
         }
-        ended(front, seat, false);
+        ended(front, visit, false);
     }
     false
 }
 
 /// A task has ended, with a successor to run next or without.
 #[inline(always)]
-fn ended<'f, F: Front>(front: &'f F, seat: &mut Seat<'_, F::Hand<'f>>, has_successor: bool) {
-    seat.tally.executed += 1;
-    seat.line.publish_executed(seat.tally.executed);
-    front.counts(seat.tally.executed);
+fn ended<'f, F: Front>(front: &'f F, visit: &mut Visit<'_, F::Hand<'f>>, has_successor: bool) {
+    visit.tally.executed += 1;
+    visit.line.publish_executed(visit.tally.executed);
+    front.counts(visit.tally.executed);
     if !has_successor {
-        front.rest(seat);
+        front.rest(visit);
     }
 }
 
-/// Runs tasks until there is none. A function of its own, for whose loop the seat is nobody else's: a
+/// Runs tasks until there is none. A function of its own, for whose loop the visit is nobody else's: a
 /// nanosecond a task.
 #[inline(never)]
-fn visit<'f, F: Front>(front: &'f F, seat: &mut Seat<'_, F::Hand<'f>>) {
-    while let Some(ready) = next(front, seat) {
-        if !chain(front, ready, seat) {
+fn run_tasks<'f, F: Front>(front: &'f F, visit: &mut Visit<'_, F::Hand<'f>>) {
+    while let Some(ready) = next(front, visit) {
+        if !chain(front, ready, visit) {
             return;
         }
     }
@@ -322,19 +322,19 @@ fn visit<'f, F: Front>(front: &'f F, seat: &mut Seat<'_, F::Hand<'f>>) {
 pub(crate) fn chain<'f, F: Front>(
     front: &'f F,
     ready: F::Ready<'f>,
-    seat: &mut Seat<'_, F::Hand<'f>>,
+    visit: &mut Visit<'_, F::Hand<'f>>,
 ) -> bool {
     let mut next = Some(ready);
     while let Some(ready) = next {
-        if !front.goes_on(seat) {
+        if !front.goes_on(visit) {
             return false;
         }
-        next = front.step(ready, seat);
-        seat.tally.executed += 1;
-        seat.line.publish_executed(seat.tally.executed);
-        front.counts(seat.tally.executed);
+        next = front.step(ready, visit);
+        visit.tally.executed += 1;
+        visit.line.publish_executed(visit.tally.executed);
+        front.counts(visit.tally.executed);
     }
-    front.rest(seat);
+    front.rest(visit);
     true
 }
 
@@ -343,38 +343,38 @@ pub(crate) fn chain<'f, F: Front>(
 #[inline(always)]
 pub(crate) fn next<'f, F: Front>(
     front: &'f F,
-    seat: &mut Seat<'_, F::Hand<'f>>,
+    visit: &mut Visit<'_, F::Hand<'f>>,
 ) -> Option<F::Ready<'f>> {
     let mut waits_since = None;
     let mut idle = None;
     loop {
-        if let Some(word) = seat.lane.pop() {
-            seat.tally.taken += 1;
-            if seat.track.is_some() {
-                seat.note_help();
+        if let Some(word) = visit.lane.pop() {
+            visit.tally.taken += 1;
+            if visit.track.is_some() {
+                visit.note_help();
             }
-            return front.unpack(word, seat);
+            return front.unpack(word, visit);
         }
-        if let Some(root) = front.root(seat) {
+        if let Some(root) = front.root(visit) {
             return Some(root);
         }
-        let announced = front.announce(seat);
+        let announced = front.announce(visit);
         if announced == Announced::Some {
             continue;
         }
-        let mail = front.take_mail(seat);
+        let mail = front.take_mail(visit);
         if front.is_stopped() {
             return None;
         }
         if mail {
             continue;
         }
-        if let Some(word) = seat.lane.steal() {
-            seat.tally.taken += 1;
-            if let Some(track) = &mut seat.track {
+        if let Some(word) = visit.lane.steal() {
+            visit.tally.taken += 1;
+            if let Some(track) = &mut visit.track {
                 track.stolen();
             }
-            return front.unpack(word, seat);
+            return front.unpack(word, visit);
         }
         if announced == Announced::ByAnother {
             idle.get_or_insert_with(Idle::default).pause();
@@ -384,7 +384,7 @@ pub(crate) fn next<'f, F: Front>(
     }
 }
 
-impl<H> Seat<'_, H> {
+impl<H> Visit<'_, H> {
     /// Queues a ready task. `about` is asked where its data lie and what class it is of, if the lane
     /// wants to be told.
     #[inline(always)]
@@ -468,10 +468,10 @@ impl<H> Seat<'_, H> {
         }
     }
 
-    /// The same seat with something else in hand, for a while: [`back`](Self::back) is to be called
+    /// The same visit with something else in hand, for a while: [`back`](Self::back) is to be called
     /// with what is left of it.
-    pub fn with<I>(&mut self, hand: I) -> Seat<'_, I> {
-        Seat {
+    pub fn with<I>(&mut self, hand: I) -> Visit<'_, I> {
+        Visit {
             lane: &mut *self.lane,
             line: self.line,
             tally: self.tally,
@@ -482,9 +482,9 @@ impl<H> Seat<'_, H> {
         }
     }
 
-    /// What a seat [with](Self::with) something else in hand has left: counts and notes.
+    /// What a visit [with](Self::with) something else in hand has left: counts and notes.
     pub fn left(self) -> (Left, H) {
-        let Seat {
+        let Visit {
             tally,
             track,
             began,
@@ -505,7 +505,7 @@ impl<H> Seat<'_, H> {
     }
 }
 
-/// See [`Seat::left`].
+/// See [`Visit::left`].
 pub(crate) struct Left {
     tally: Tally,
     track: Option<Box<Track>>,

@@ -63,11 +63,11 @@ pub(crate) fn replace_depth(depth: usize) -> usize {
 }
 
 /// Sets it for a while, and back whatever happens.
-struct Inside {
+struct InsideGuard {
     outer: bool,
 }
 
-impl Drop for Inside {
+impl Drop for InsideGuard {
     fn drop(&mut self) {
         INSIDE.set(self.outer);
     }
@@ -75,7 +75,7 @@ impl Drop for Inside {
 
 /// A visit of a worker to a job. The text of the panic that ended it, if one did.
 pub(crate) fn guarded(visit: impl FnOnce()) -> Option<String> {
-    let _inside = Inside {
+    let _inside = InsideGuard {
         outer: INSIDE.replace(true),
     };
     let panic = catch_unwind(AssertUnwindSafe(visit)).err()?;

@@ -129,7 +129,7 @@ impl fmt::Debug for Job {
 /// Rings when mail comes and when the job is over.
 #[derive(Default)]
 pub(crate) struct Bell {
-    heard: Mutex<Heard>,
+    heard: Mutex<BellState>,
     /// Waits for the end only: mail must not wake the caller of a run.
     for_over: Condvar,
     /// Waits for mail, and for the end.
@@ -142,7 +142,7 @@ pub(crate) struct Bell {
 type Wake = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
-struct Heard {
+struct BellState {
     over: bool,
     mail: bool,
     /// How many wait for mail: without them ringing makes no system call.
@@ -215,13 +215,13 @@ impl Bell {
         heard.waiting -= 1;
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
+    fn heard(&self) -> MutexGuard<'_, BellState> {
         waited(self.heard.lock())
     }
 }
 
 /// The lock, also after a panic: nothing here is left half done.
-fn waited<'l>(lock: LockResult<MutexGuard<'l, Heard>>) -> MutexGuard<'l, Heard> {
+fn waited<'l>(lock: LockResult<MutexGuard<'l, BellState>>) -> MutexGuard<'l, BellState> {
     lock.unwrap_or_else(PoisonError::into_inner)
 }
 

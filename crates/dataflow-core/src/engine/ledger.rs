@@ -28,12 +28,12 @@ pub(crate) struct Ledger {
     announced: AtomicBool,
     /// Bytes of data from other ranks that tasks have begun to use.
     used: CachePadded<AtomicU64>,
-    lines: Box<[CachePadded<Line>]>,
+    lines: Box<[CachePadded<LedgerLine>]>,
 }
 
 /// What one worker did.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct LedgerLine {
     executed: AtomicU64,
     queued: AtomicU64,
     taken: AtomicU64,
@@ -48,7 +48,7 @@ impl Ledger {
             announced: AtomicBool::new(false),
             used: CachePadded::new(AtomicU64::new(0)),
             lines: (0..n_workers)
-                .map(|_| CachePadded::new(Line::default()))
+                .map(|_| CachePadded::new(LedgerLine::default()))
                 .collect(),
         }
     }
@@ -146,7 +146,7 @@ impl Ledger {
     pub fn is_balanced(&self) -> bool {
         // Acquire: whoever looks from outside and sees what was told or published meanwhile must
         // see that its worker came in (see `Gate::is_quiet`).
-        let sum = |of: fn(&Line) -> &AtomicU64| -> u64 {
+        let sum = |of: fn(&LedgerLine) -> &AtomicU64| -> u64 {
             self.lines
                 .iter()
                 .map(|line| of(line).load(Ordering::Acquire))
@@ -156,12 +156,12 @@ impl Ledger {
             && sum(|line| &line.queued) == sum(|line| &line.taken)
     }
 
-    pub fn line(&self, worker: usize) -> &Line {
+    pub fn line(&self, worker: usize) -> &LedgerLine {
         &self.lines[worker]
     }
 }
 
-impl Line {
+impl LedgerLine {
     /// What this worker has counted in earlier visits: executed, queued, taken.
     pub fn read(&self) -> Tally {
         Tally {

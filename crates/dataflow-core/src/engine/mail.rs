@@ -19,20 +19,20 @@ pub(crate) struct Mail {
     ledger: Arc<Ledger>,
     bell: Arc<Bell>,
     job: OnceLock<Weak<Job>>,
-    kept: Mutex<Kept>,
+    kept: Mutex<MailState>,
     /// Who notes what leaves and comes, if the run is recorded.
     mailed: Option<Mailed>,
 }
 
 #[derive(Default)]
-struct Kept {
-    arrived: Vec<Arrived>,
+struct MailState {
+    arrived: Vec<Delivered>,
     /// Why the run was ended from outside; what came first counts.
     ended: Option<Ended>,
 }
 
 /// From whom what arrived; and when, if that is noted.
-pub(crate) type Arrived = (Rank, Arrival, Option<u64>);
+pub(crate) type Delivered = (Rank, Arrival, Option<u64>);
 
 enum Ended {
     /// Another rank failed.
@@ -63,7 +63,7 @@ impl Mail {
     }
 
     /// Takes out all that has arrived.
-    pub fn take(&self) -> Vec<Arrived> {
+    pub fn take(&self) -> Vec<Delivered> {
         let mut kept = self.kept();
         self.ledger.mail_is_taken();
         self.bell.mail_is_taken();
@@ -91,7 +91,7 @@ impl Mail {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, MailState> {
         self.kept
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -275,7 +275,7 @@ mod loom_models {
 
     /// What a visit does: for each parcel it runs a task that makes so many words, and takes one
     /// word that lies in the queue, if any does. What it ran, it notes without any order.
-    struct Visit {
+    struct OneVisit {
         ledger: Arc<Ledger>,
         mail: Arc<Mail>,
         ran: AtomicU64,
@@ -283,7 +283,7 @@ mod loom_models {
         makes: u64,
     }
 
-    impl Work for Visit {
+    impl Work for OneVisit {
         fn work(&self, _: &mut dyn Lane) -> u64 {
             self.ledger.all_announced();
             let mut tally = self.ledger.line(0).read();
@@ -320,7 +320,7 @@ mod loom_models {
     }
 
     /// One visit of a worker while another thread feels the pulse; it may look at `ran` if idle.
-    fn visited(visit: &Visit, then: impl Fn(Pulse, &AtomicU64)) {
+    fn visited(visit: &OneVisit, then: impl Fn(Pulse, &AtomicU64)) {
         let offered = Offered::new(visit, visit.mail.bell().clone(), |run| run.ledger.stop());
         visit.mail.set_job(offered.job());
         let job = offered.job().clone();
@@ -338,7 +338,7 @@ mod loom_models {
         loom::model(|| {
             let (ledger, mail) = rank(9);
             mail.deliver(Rank(1), parcel());
-            let visit = Visit {
+            let visit = OneVisit {
                 ledger,
                 mail,
                 ran: AtomicU64::new(0),
@@ -360,7 +360,7 @@ mod loom_models {
         loom::model(|| {
             let ledger = Arc::new(Ledger::new(1, 9, true));
             let mail = Arc::new(Mail::new(&ledger, None));
-            let visit = Visit {
+            let visit = OneVisit {
                 ledger,
                 mail,
                 ran: AtomicU64::new(0),
@@ -378,7 +378,7 @@ mod loom_models {
             let mut tally = ledger.line(0).read();
             tally.queued = 1;
             ledger.line(0).publish(&tally);
-            let visit = Visit {
+            let visit = OneVisit {
                 ledger,
                 mail,
                 ran: AtomicU64::new(0),

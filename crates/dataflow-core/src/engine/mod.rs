@@ -16,25 +16,25 @@ mod mail;
 mod names;
 mod pending;
 mod post;
-mod record;
 mod release;
 mod run;
 mod shelf;
 mod slots;
 mod stall;
 mod tell;
+mod trace;
 
 pub(crate) use announce::{Announced, Chunk, Roots};
 pub use best::{Best, Next, Offer};
-pub(crate) use common::{Bytes, Common, Fault};
-pub(crate) use drive::{Front, Seat, chain, drive, next};
+pub(crate) use common::{Bytes, Common, OrderedError};
+pub(crate) use drive::{Front, Visit, chain, drive, next};
 pub use guard::OfThread;
 pub(crate) use guard::{buried, depth, guarded, is_inside, replace_depth};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};
 pub(crate) use ledger::Ledger;
-pub(crate) use shelf::{Keeper, Place, Shelves};
+pub(crate) use shelf::{Keeper, PlaceGuard, Shelves};
 
 use crate::data::{Datum, RunNumber};
 use crate::error::{Error, Kind, shown};
@@ -43,7 +43,7 @@ use crate::port::{Executor, Failure, Line, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering, SpinLock};
-use dense::Dense;
+use dense::DenseRecords;
 use drive::Left;
 use homes::Homes;
 use job::Bell;
@@ -122,12 +122,12 @@ pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> 
     verify_if_asked(space, 1)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
-    let opened = record::open(space, Rank(0), on);
+    let opened = trace::open(space, Rank(0), on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), None);
     run.execute(on, Arc::default(), |_| {});
     let ended = run.finish(on, start);
-    record::close(opened, space, Rank(0));
-    ended.map_err(|fault| fault.error)
+    trace::close(opened, space, Rank(0));
+    ended.map_err(|ordered| ordered.error)
 }
 
 /// Runs the tasks that a space places on the rank of the executor's [courier](Executor::courier),
@@ -150,7 +150,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let start = Instant::now();
     let rank = courier.rank();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(rank), true));
-    let mail = Arc::new(Mail::new(&ledger, record::mailed(space, on)));
+    let mail = Arc::new(Mail::new(&ledger, trace::mailed(space, on)));
     let line = courier.open(&Description::of(space).terms(), mail.clone())?;
     let abroad = Abroad {
         rank,
@@ -159,18 +159,18 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         mail: &mail,
         codec: Codec::new(),
     };
-    let opened = record::open(space, rank, on);
+    let opened = trace::open(space, rank, on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
     run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
-    let own = run.finish(on, start).map_err(|fault| {
-        let own = fault.error.clone();
-        let failure = mail.stopped_by().unwrap_or_else(|| fault.told_by(rank));
+    let own = run.finish(on, start).map_err(|ordered| {
+        let own = ordered.error.clone();
+        let failure = mail.stopped_by().unwrap_or_else(|| ordered.told_by(rank));
         (failure, own)
     });
     let closed = line.close(own.as_ref().err().map(|(failure, _)| failure.clone()));
     let seconds = start.elapsed().as_secs_f64();
-    record::add(&opened, mail.noted());
-    record::close(opened, space, rank);
+    trace::add(&opened, mail.noted());
+    trace::close(opened, space, rank);
     match (closed?, own) {
         (None, Ok(report)) => Ok(Report { seconds, ..report }),
         (Some(failure), Ok(_)) => Err(Error::of_failure(failure)),
@@ -207,7 +207,7 @@ struct Run<'a, S: TaskSpace> {
     names: Names<S::Task>,
     roots: Mutex<Roots<'a, S::Task>>,
     pending: Pending<S::Datum>,
-    dense: Dense,
+    dense: DenseRecords,
     /// By which stores know what this run took and put.
     number: RunNumber,
     homes: Mutex<Homes>,
@@ -228,7 +228,7 @@ struct Abroad<'a, D: Datum> {
     codec: Codec<D>,
 }
 
-impl<T: TaskName> Fault<T> {
+impl<T: TaskName> OrderedError<T> {
     /// It, as other ranks are told.
     fn told_by(self, rank: Rank) -> Failure {
         let name = self.task().and_then(|task| task.to_wire());
@@ -252,7 +252,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             names: Names::new(),
             roots: Mutex::new(Roots::new(space.roots(rank))),
             pending: Pending::new(),
-            dense: Dense::new(),
+            dense: DenseRecords::new(),
             number: homes::new_number(),
             homes: Mutex::default(),
             copies: copies.collect(),
@@ -280,13 +280,13 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if let Some(abroad) = &self.abroad
             && !self.common.ledger.is_stopped()
         {
-            let fault = Fault::<S::Task>::stopping(error.clone());
-            abroad.line.abort(&fault.told_by(self.rank));
+            let ordered = OrderedError::<S::Task>::stopping(error.clone());
+            abroad.line.abort(&ordered.told_by(self.rank));
         }
     }
 
     /// What became of the run, once nobody is inside.
-    fn finish(self, on: &dyn Executor, start: Instant) -> Result<Report, Fault<S::Task>> {
+    fn finish(self, on: &dyn Executor, start: Instant) -> Result<Report, OrderedError<S::Task>> {
         let seconds = start.elapsed().as_secs_f64();
         let ledger = &self.common.ledger;
         let executed = ledger.executed();
@@ -300,7 +300,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         catch_unwind(complete)
             .unwrap_or_else(|panic| Err(self.unexplained(executed, guard::buried(panic))))
             .and_then(|()| self.check_homes())
-            .map_err(Fault::stopping)?;
+            .map_err(OrderedError::stopping)?;
         debug_assert!(self.names.is_empty(), "a name was not forgotten");
         let classes = self.description.classes().iter().zip(&self.copies);
         Ok(Report {

@@ -9,9 +9,10 @@
 //! its data go on to where they belong.
 
 use super::best::{Best, Next, Offer};
+use super::drive::Visit;
 use super::pending::Poisoned;
 use super::post::Leaving;
-use super::run::At;
+use super::run::Hand;
 use super::{Ready, Run, Slots};
 use crate::data::{Put, Store, Version};
 use crate::error::Kind;
@@ -27,23 +28,23 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         (source, poisoned): Ready<S>,
         flows: &[Flow],
-        seat: &mut At<'_, S>,
+        visit: &mut Visit<'_, Hand<S>>,
     ) -> Option<Ready<S>> {
         let mut released = Released {
             run: self,
             source,
             poisoned,
-            seat,
+            visit,
             best: Best::new(),
         };
         if Self::CARRIES {
             released.hand_on(flows);
         } else {
             self.space.successors(source, &mut released);
-            let seat = &mut *released.seat;
-            if !seat.hand.leaving.is_empty() {
-                let leaving = std::mem::take(&mut seat.hand.leaving);
-                let track = seat.track.as_deref_mut();
+            let visit = &mut *released.visit;
+            if !visit.hand.leaving.is_empty() {
+                let leaving = std::mem::take(&mut visit.hand.leaving);
+                let track = visit.track.as_deref_mut();
                 self.post((source, poisoned), leaving, &[], track);
             }
         }
@@ -56,7 +57,7 @@ struct Released<'r, 'l, 'a, S: TaskSpace> {
     run: &'r Run<'a, S>,
     source: S::Task,
     poisoned: Poisoned,
-    seat: &'r mut At<'l, S>,
+    visit: &'r mut Visit<'l, Hand<S>>,
     /// Its data are in `hand.best`, and where they lie in `hand.best_hint`.
     best: Best<Ready<S>>,
 }
@@ -68,7 +69,7 @@ impl<S: TaskSpace> Successors<S> for Released<'_, '_, '_, S> {
             self.deliver(flow, target, target_flow, None);
         } else {
             self.run
-                .leaves((self.source, flow), target, &mut self.seat.hand.leaving);
+                .leaves((self.source, flow), target, &mut self.visit.hand.leaving);
         }
     }
 
@@ -79,11 +80,11 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
         // Lent to the visitor, not part of it: moving them out would copy half a kilobyte.
-        let (mut list, mut leaving) = (List::<S>::new(), Leaving::new());
+        let (mut list, mut leaving) = (EdgeList::<S>::new(), Leaving::new());
         let mut edges = Edges {
             run: self.run,
             source: self.source,
-            slots: &self.seat.hand.slots,
+            slots: &self.visit.hand.slots,
             list: &mut list,
             leaving: &mut leaving,
             fault: None,
@@ -92,7 +93,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         };
         self.run.space.successors(self.source, &mut edges);
         let (fault, nothing, back) = (edges.fault, edges.nothing, edges.back);
-        self.seat.hand.homes.lent -= back;
+        self.visit.hand.homes.lent -= back;
         if let Some((kind, text)) = fault {
             return self.run.fail(kind, Some(self.source), text);
         }
@@ -102,7 +103,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
             return;
         }
         if !leaving.is_empty() {
-            let (slots, track) = (&self.seat.hand.slots, self.seat.track.as_deref_mut());
+            let (slots, track) = (&self.visit.hand.slots, self.visit.track.as_deref_mut());
             (self.run).post((self.source, self.poisoned), leaving, slots, track);
         }
         self.deliver_all(&list, flows.len());
@@ -110,7 +111,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
 
     /// Delivers what the edges that stay carry: the last one of a flow gets the task's own reference.
     #[inline(always)]
-    fn deliver_all(&mut self, list: &List<S>, n_flows: usize) {
+    fn deliver_all(&mut self, list: &EdgeList<S>, n_flows: usize) {
         let (mut few, mut many) = ([0; FEW], Vec::new());
         let uses = match few.get_mut(..n_flows) {
             Some(uses) => uses,
@@ -120,13 +121,13 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
             }
         };
         list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
-        let slots = self.seat.hand.slots.iter_mut();
+        let slots = self.visit.hand.slots.iter_mut();
         for (slot, _) in slots.zip(&*uses).filter(|(_, uses)| **uses == 0) {
             *slot = None;
         }
         for &(flow, target, target_flow) in list {
             uses[flow] -= 1;
-            let slot = &mut self.seat.hand.slots[flow];
+            let slot = &mut self.visit.hand.slots[flow];
             let datum = match uses[flow] {
                 0 => slot.take(),
                 _ => slot.clone(),
@@ -144,7 +145,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         nothing: Option<usize>,
         flows: &[Flow],
     ) -> bool {
-        let slots = &self.seat.hand.slots;
+        let slots = &self.visit.hand.slots;
         let holds = |flow: usize, described: &Flow| {
             slots[flow].is_some() || described.mode == Mode::Order || self.poisoned
         };
@@ -174,7 +175,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         datum: Option<Version<S::Datum>>,
     ) {
         let input = (datum, self.poisoned);
-        let slots = &mut self.seat.hand.next;
+        let slots = &mut self.visit.hand.next;
         if let Some(poisoned) =
             self.run
                 .activate((self.source, source_flow), target, flow, input, slots)
@@ -189,25 +190,25 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     fn choose(&mut self, ready: Ready<S>) {
         let priority = self.run.space.priority(ready.0);
         let (mut hint, mut goes_elsewhere) = (Hint::None, false);
-        if Run::<'a, S>::tells(self.seat) {
-            hint = self.run.hint(ready.0, &self.seat.hand.next);
-            goes_elsewhere = self.seat.lane.goes_elsewhere(hint);
+        if Run::<'a, S>::tells(self.visit) {
+            hint = self.run.hint(ready.0, &self.visit.hand.next);
+            goes_elsewhere = self.visit.lane.goes_elsewhere(hint);
         }
         let offered = self.best.offer(ready, priority, goes_elsewhere);
         if Run::<'a, S>::CARRIES && matches!(offered, Offer::Best(_)) {
-            let hand = &mut self.seat.hand;
+            let hand = &mut self.visit.hand;
             std::mem::swap(&mut hand.best, &mut hand.next);
             std::mem::swap(&mut hand.best_hint, &mut hint);
         }
         if let Some((other, priority)) = offered.queued() {
-            self.run.queue(other, (priority, hint), self.seat);
+            self.run.queue(other, (priority, hint), self.visit);
         }
     }
 
     #[inline(always)]
     fn next(self) -> Option<Ready<S>> {
-        let hand = &mut self.seat.hand;
-        match self.best.next(self.seat.lane)? {
+        let hand = &mut self.visit.hand;
+        match self.best.next(self.visit.lane)? {
             Next::Runs(best) => {
                 if Run::<'a, S>::CARRIES {
                     std::mem::swap(&mut hand.best, &mut hand.slots);
@@ -219,7 +220,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
                     std::mem::swap(&mut hand.best, &mut hand.next);
                 }
                 let place = (priority, hand.best_hint);
-                self.run.queue(best, place, self.seat);
+                self.run.queue(best, place, self.visit);
                 None
             }
         }
@@ -239,14 +240,14 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
 const FEW: usize = 8;
 
 /// Edges that stay on the rank: flow, task, its flow.
-type List<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); 16]>;
+type EdgeList<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); 16]>;
 
 /// The edges of a task with data: what goes home goes at once, the rest is listed.
 struct Edges<'s, 'a, S: TaskSpace> {
     run: &'s Run<'a, S>,
     source: S::Task,
     slots: &'s Slots<S::Datum>,
-    list: &'s mut List<S>,
+    list: &'s mut EdgeList<S>,
     leaving: &'s mut Leaving,
     fault: Option<(Kind, String)>,
     /// How many slots got back what the run had taken from there.

@@ -5,7 +5,7 @@
 
 use super::announce::{Announced, Chunk};
 use super::common::{Bytes, Common};
-use super::drive::{Front, Left, Seat};
+use super::drive::{Front, Left, Visit};
 use super::guard::drop_quietly;
 use super::homes::Homes;
 use super::post::Leaving;
@@ -50,9 +50,6 @@ pub(super) struct Hand<S: TaskSpace> {
     pub homes: Homes,
 }
 
-/// A worker inside, with that in hand.
-pub(super) type At<'l, S> = Seat<'l, Hand<S>>;
-
 /// The flows of a task, and what its body answered.
 type Performed<'r> = (&'r [Flow], Result<(), TaskError>);
 
@@ -93,7 +90,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 
     /// The task of a word; its data come to `hand.slots`.
     #[inline(always)]
-    fn unpack(&self, word: Word, seat: &mut At<'_, S>) -> Option<Ready<S>> {
+    fn unpack(&self, word: Word, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
         let key = word >> 8;
         let unpack = |packed| self.space.named(packed);
         let Some(task) = self.names.name(key, unpack) else {
@@ -103,7 +100,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         };
         self.names.forget(key);
         if Self::CARRIES {
-            let slots = &mut seat.hand.slots;
+            let slots = &mut visit.hand.slots;
             slots.clear();
             if word & PARKED != 0 && self.pending.take(key, slots).is_none() {
                 unreachable!("the data of {task:?} were parked before its word was queued");
@@ -113,25 +110,25 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     }
 
     #[inline(always)]
-    fn root(&self, seat: &mut At<'_, S>) -> Option<Ready<S>> {
-        seat.hand.roots.pop().map(|root| (root, false))
+    fn root(&self, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+        visit.hand.roots.pop().map(|root| (root, false))
     }
 
-    fn announce(&self, seat: &mut At<'_, S>) -> Announced {
-        let roots = &mut seat.hand.roots;
+    fn announce(&self, visit: &mut Visit<'_, Hand<S>>) -> Announced {
+        let roots = &mut visit.hand.roots;
         let has_priority = |&root: &S::Task| self.space.priority(root) != 0;
         let ledger = &self.common.ledger;
         let announced = super::announce::Roots::pull(&self.roots, ledger, has_priority, roots);
         if announced == Announced::Some {
-            self.place_roots(seat);
+            self.place_roots(visit);
         }
         announced
     }
 
     #[inline(always)]
-    fn take_mail(&self, seat: &mut At<'_, S>) -> bool {
-        let took = self.common.ledger.calls() && self.look_for_mail(seat);
-        seat.hand.looked |= took;
+    fn take_mail(&self, visit: &mut Visit<'_, Hand<S>>) -> bool {
+        let took = self.common.ledger.calls() && self.look_for_mail(visit);
+        visit.hand.looked |= took;
         took
     }
 
@@ -141,13 +138,13 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     }
 
     #[inline(always)]
-    fn goes_on(&self, seat: &mut At<'_, S>) -> bool {
+    fn goes_on(&self, visit: &mut Visit<'_, Hand<S>>) -> bool {
         if self.common.ledger.calls() {
             if self.common.ledger.is_stopped() {
                 return false;
             }
-            if !std::mem::take(&mut seat.hand.looked) {
-                self.look_for_mail(seat);
+            if !std::mem::take(&mut visit.hand.looked) {
+                self.look_for_mail(visit);
             }
         }
         true
@@ -156,26 +153,26 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     /// Runs one task and hands its outputs on. Answers the successor to run next, its data in
     /// `hand.slots`.
     #[inline(always)]
-    fn step(&self, ready: Ready<S>, seat: &mut At<'_, S>) -> Option<Ready<S>> {
-        let performed = self.perform(ready, seat)?;
-        self.hand_over(ready, performed, seat)
+    fn step(&self, ready: Ready<S>, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+        let performed = self.perform(ready, visit)?;
+        self.hand_over(ready, performed, visit)
     }
 
-    fn begin(&self, ready: Ready<S>, seat: &mut At<'_, S>) -> bool {
-        let performed = self.perform(ready, seat);
+    fn begin(&self, ready: Ready<S>, visit: &mut Visit<'_, Hand<S>>) -> bool {
+        let performed = self.perform(ready, visit);
         let has_begun = performed.is_some();
         let failed = performed.and_then(|(_, result)| result.err());
-        seat.hand.begun = has_begun.then(|| Box::new((ready, failed)));
+        visit.hand.begun = has_begun.then(|| Box::new((ready, failed)));
         has_begun
     }
 
-    fn end(&self, seat: &mut At<'_, S>) -> Option<Ready<S>> {
-        let (ready, failed) = *seat.hand.begun.take()?;
+    fn end(&self, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+        let (ready, failed) = *visit.hand.begun.take()?;
         let flows: &[Flow] = match Self::CARRIES {
             true => &self.description.classes().get(ready.0.class())?.flows[..],
             false => &[],
         };
-        self.hand_over(ready, (flows, failed.map_or(Ok(()), Err)), seat)
+        self.hand_over(ready, (flows, failed.map_or(Ok(()), Err)), visit)
     }
 
     fn pause(&self, worker: usize, paused: (Left, Hand<S>)) {
@@ -194,12 +191,12 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         }
     }
 
-    fn panicked(&self, seat: &mut At<'_, S>, text: &str) {
-        if let Some(task) = seat.hand.task {
-            seat.ends_by_panic(|_| (number(task), task.class()));
+    fn panicked(&self, visit: &mut Visit<'_, Hand<S>>, text: &str) {
+        if let Some(task) = visit.hand.task {
+            visit.ends_by_panic(|_| (number(task), task.class()));
         }
         let text = format!("task panicked: {text}");
-        self.fail(Kind::TaskPanicked, seat.hand.task, text);
+        self.fail(Kind::TaskPanicked, visit.hand.task, text);
     }
 
     /// The other ranks are told, if this one has not been stopped before.
@@ -221,28 +218,32 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Gathers the inputs of a task and runs its body. Its flows, and how the body failed if it did; none
     /// if an input is not there.
     #[inline(always)]
-    fn perform(&self, (task, poisoned): Ready<S>, seat: &mut At<'_, S>) -> Option<Performed<'_>> {
-        seat.hand.task = Some(task);
+    fn perform(
+        &self,
+        (task, poisoned): Ready<S>,
+        visit: &mut Visit<'_, Hand<S>>,
+    ) -> Option<Performed<'_>> {
+        visit.hand.task = Some(task);
         let flows: &[Flow] = if Self::CARRIES {
-            self.gather((task, poisoned), seat)?
+            self.gather((task, poisoned), visit)?
         } else {
             &[]
         };
-        if !poisoned && Self::tells(seat) {
-            self.tell_reads(seat);
+        if !poisoned && Self::tells(visit) {
+            self.tell_reads(visit);
         }
-        seat.begins();
+        visit.begins();
         if poisoned {
             return Some((flows, Ok(())));
         }
-        let body = |seat: &mut At<'_, S>| {
-            let mut lent = Flows::new(flows, &mut seat.hand.slots);
+        let body = |visit: &mut Visit<'_, Hand<S>>| {
+            let mut lent = Flows::new(flows, &mut visit.hand.slots);
             self.space.run(task, &mut lent)
         };
         let result = if Self::CARRIES {
-            seat.timed(task.class(), body)
+            visit.timed(task.class(), body)
         } else {
-            body(seat)
+            body(visit)
         };
         Some((flows, result))
     }
@@ -253,33 +254,33 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         (task, mut poisoned): Ready<S>,
         (flows, result): Performed<'_>,
-        seat: &mut At<'_, S>,
+        visit: &mut Visit<'_, Hand<S>>,
     ) -> Option<Ready<S>> {
         let mut fate = if poisoned { Fate::Skipped } else { Fate::Ran };
         if let Err(error) = result {
             self.common.note(task, Error::of_task(&task, error));
             (poisoned, fate) = (true, Fate::Failed);
         }
-        if seat.track.is_some() {
-            Self::note_end(fate, seat);
+        if visit.track.is_some() {
+            Self::note_end(fate, visit);
         }
-        self.release((task, poisoned), flows, seat)
+        self.release((task, poisoned), flows, visit)
     }
 
     /// The body of the task in hand has ended: in the loop of those that are not recorded nothing is
     /// kept for this.
     #[cold]
     #[inline(never)]
-    fn note_end(fate: Fate, seat: &mut At<'_, S>) {
-        if let Some(task) = seat.hand.task {
-            seat.ends(fate, |_| (number(task), task.class()));
+    fn note_end(fate: Fate, visit: &mut Visit<'_, Hand<S>>) {
+        if let Some(task) = visit.hand.task {
+            visit.ends(fate, |_| (number(task), task.class()));
         }
     }
 
     /// Fills the flows that come from home and makes what is updated the task's own.
-    fn gather(&self, ready: Ready<S>, seat: &mut At<'_, S>) -> Option<&[Flow]> {
+    fn gather(&self, ready: Ready<S>, visit: &mut Visit<'_, Hand<S>>) -> Option<&[Flow]> {
         let (task, poisoned) = ready;
-        let Hand { slots, homes, .. } = &mut seat.hand;
+        let Hand { slots, homes, .. } = &mut visit.hand;
         let flows = self.flows_of(task, slots)?;
         if self.abroad.is_some() {
             self.begin_use(slots);
@@ -311,7 +312,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return None;
         }
         homes.spoilt |= poisoned;
-        self.make_sole(ready, flows, seat)?;
+        self.make_sole(ready, flows, visit)?;
         Some(flows)
     }
 
@@ -337,15 +338,15 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         (task, poisoned): Ready<S>,
         flows: &[Flow],
-        seat: &mut At<'_, S>,
+        visit: &mut Visit<'_, Hand<S>>,
     ) -> Option<()> {
-        for (flow, slot) in flows.iter().zip(&mut *seat.hand.slots) {
+        for (flow, slot) in flows.iter().zip(&mut *visit.hand.slots) {
             match (flow.mode, slot) {
                 (Mode::Update, Some(version)) if !poisoned => {
                     let copied = version.make_sole();
                     if copied {
                         self.copies[task.class()].fetch_add(1, Ordering::Relaxed);
-                        if let Some(track) = &mut seat.track {
+                        if let Some(track) = &mut visit.track {
                             track.copied();
                         }
                     }
@@ -375,16 +376,16 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         (task, poisoned): Ready<S>,
         (priority, hint): (i64, Hint),
-        seat: &mut At<'_, S>,
+        visit: &mut Visit<'_, Hand<S>>,
     ) {
         let key = self.names.key(task);
-        let next = &mut seat.hand.next;
+        let next = &mut visit.hand.next;
         let parked = Self::CARRIES && next.iter().any(Option::is_some);
         if parked {
             self.pending.park(key, next, poisoned);
         }
         let flags = if parked { PARKED } else { 0 } | if poisoned { POISONED } else { 0 };
-        seat.push(key << 8 | flags, priority, || (hint, task.class()));
+        visit.push(key << 8 | flags, priority, || (hint, task.class()));
     }
 
     #[cold]

@@ -16,13 +16,13 @@ pub(crate) struct Shelves<T> {
 }
 
 /// A place: a value, or what was left of the one before.
-pub(crate) type Place<'s, T> = SpinGuard<'s, Option<T>>;
+pub(crate) type PlaceGuard<'s, T> = SpinGuard<'s, Option<T>>;
 
-type Row<T> = Box<[SpinLock<Option<T>>]>;
+type ShelfRow<T> = Box<[SpinLock<Option<T>>]>;
 
 struct Shelf<T> {
     /// Of 8 places, of 16, and so on: no place ever moves.
-    rows: [OnceLock<Row<T>>; ROWS],
+    rows: [OnceLock<ShelfRow<T>>; ROWS],
     /// While its worker is away.
     keeper: SpinLock<Keeper>,
     /// Places that others have freed.
@@ -90,7 +90,7 @@ impl<T> Shelves<T> {
 
     /// The place of a word, under its lock.
     #[inline]
-    pub fn at(&self, word: Word) -> Place<'_, T> {
+    pub fn at(&self, word: Word) -> PlaceGuard<'_, T> {
         let shelf = self.shelves[worker_of(word)].get_or_init(Box::default);
         let place = u64::from(word as u32) + (1 << FIRST);
         let row = place.ilog2();

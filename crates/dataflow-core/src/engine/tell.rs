@@ -3,7 +3,8 @@
 //! Only of spaces whose edges carry data: the tasks of others take some nanoseconds, and their loop
 //! holds no trace of this.
 
-use super::run::At;
+use super::drive::Visit;
+use super::run::Hand;
 use super::{Run, Slots};
 use crate::data::{Datum, Store};
 use crate::port::{Hint, Wants, most_bytes};
@@ -13,8 +14,8 @@ use smallvec::SmallVec;
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether the lane wants to be told of these tasks.
     #[inline(always)]
-    pub(super) fn tells(seat: &At<'_, S>) -> bool {
-        Self::CARRIES && seat.wants > Wants::Priorities
+    pub(super) fn tells(visit: &Visit<'_, Hand<S>>) -> bool {
+        Self::CARRIES && visit.wants > Wants::Priorities
     }
 
     /// Where the inputs of a task lie: those in `slots`, and those at home.
@@ -38,31 +39,31 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// Queues those of the roots in hand that have a priority, or belong elsewhere; all, if any has a
     /// priority: of those the most urgent is found in the queues.
-    pub(super) fn place_roots(&self, seat: &mut At<'_, S>) {
-        let roots = &seat.hand.roots;
+    pub(super) fn place_roots(&self, visit: &mut Visit<'_, Hand<S>>) {
+        let roots = &visit.hand.roots;
         let ranked = roots.iter().any(|&root| self.space.priority(root) != 0);
-        if !ranked && !Self::tells(seat) {
+        if !ranked && !Self::tells(visit) {
             return;
         }
-        let roots = std::mem::take(&mut seat.hand.roots);
+        let roots = std::mem::take(&mut visit.hand.roots);
         for root in roots.into_iter().rev() {
             let mut hint = Hint::None;
-            if Self::tells(seat) {
+            if Self::tells(visit) {
                 hint = self.hint(root, &Slots::new());
             }
-            match ranked || seat.lane.goes_elsewhere(hint) {
-                true => self.queue((root, false), (self.space.priority(root), hint), seat),
-                false => seat.hand.roots.push(root),
+            match ranked || visit.lane.goes_elsewhere(hint) {
+                true => self.queue((root, false), (self.space.priority(root), hint), visit),
+                false => visit.hand.roots.push(root),
             }
         }
-        seat.hand.roots.reverse();
+        visit.hand.roots.reverse();
     }
 
     /// Tells what the task that is about to run reads, and from where.
-    pub(super) fn tell_reads(&self, seat: &mut At<'_, S>) {
-        for datum in seat.hand.slots.iter().flatten() {
+    pub(super) fn tell_reads(&self, visit: &mut Visit<'_, Hand<S>>) {
+        for datum in visit.hand.slots.iter().flatten() {
             if let Some(node) = datum.numa_node() {
-                seat.hand.read.read(seat.lane, node, datum.bytes() as u64);
+                visit.hand.read.read(visit.lane, node, datum.bytes() as u64);
             }
         }
     }

@@ -14,7 +14,7 @@ impl Executor for Inline {
     }
 
     fn execute(&self, job: &Arc<Job>) {
-        let mut lane = Stack {
+        let mut lane = PriorityStack {
             queued: BinaryHeap::new(),
             pushes: 0,
         };
@@ -27,12 +27,12 @@ impl Executor for Inline {
 }
 
 /// Ordered by priority, then by age, the youngest first.
-struct Stack {
+struct PriorityStack {
     queued: BinaryHeap<(i64, u64, Word)>,
     pushes: u64,
 }
 
-impl Lane for Stack {
+impl Lane for PriorityStack {
     fn worker(&self) -> usize {
         0
     }

@@ -51,10 +51,10 @@ pub struct Heap;
 
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct CacheLine([u8; 64]);
 
 struct HeapBlock {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     bytes: usize,
 }
 
@@ -92,15 +92,15 @@ impl Block for HeapBlock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lengths;
 
-struct Length(usize);
+struct LengthBlock(usize);
 
 impl Memory for Lengths {
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
-        Box::new(Length(bytes))
+        Box::new(LengthBlock(bytes))
     }
 }
 
-impl Block for Length {
+impl Block for LengthBlock {
     fn bytes(&self) -> &[u8] {
         &[]
     }

@@ -65,7 +65,7 @@ impl Bag {
     /// Works until the job is over, waiting while the bag is empty.
     fn serve(&self, worker: usize, job: &Job) {
         while let Some(entered) = job.enter() {
-            entered.work(&mut Hand { bag: self, worker });
+            entered.work(&mut BagLane { bag: self, worker });
             drop(entered);
             let mut words = self.words();
             while words.0.is_empty() && !job.has_mail() && !job.is_over() {
@@ -91,12 +91,12 @@ impl Bag {
     }
 }
 
-struct Hand<'b> {
+struct BagLane<'b> {
     bag: &'b Bag,
     worker: usize,
 }
 
-impl Lane for Hand<'_> {
+impl Lane for BagLane<'_> {
     fn worker(&self) -> usize {
         self.worker
     }

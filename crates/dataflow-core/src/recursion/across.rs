@@ -46,7 +46,7 @@ where
         let text = format!("call panicked: {}", buried(panic));
         Err(Error::new(Kind::TaskPanicked, None, text))
     });
-    let tree = Tree {
+    let tree = CallTree {
         top: top?,
         problem,
         on,
@@ -147,11 +147,11 @@ impl<P: Recursive> Top<P> {
 
 crate::task_names! {
     /// An open call; the top, joined; the value, kept on a rank.
-    enum Part { Below { number }, Joined {}, Kept { on } }
+    enum TreeTask { Below { number }, Joined {}, Kept { on } }
 }
-use Part::{Below, Joined, Kept};
+use TreeTask::{Below, Joined, Kept};
 
-struct Tree<'t, P: Recursive> {
+struct CallTree<'t, P: Recursive> {
     problem: &'t P,
     on: &'t dyn Executor,
     top: Top<P>,
@@ -162,7 +162,7 @@ struct Tree<'t, P: Recursive> {
 
 const VALUE: usize = 0;
 
-impl<P: Recursive<Value: Wire>> Tree<'_, P> {
+impl<P: Recursive<Value: Wire>> CallTree<'_, P> {
     fn n_open(&self) -> u32 {
         self.top.open.len() as u32
     }
@@ -177,8 +177,8 @@ impl<P: Recursive<Value: Wire>> Tree<'_, P> {
     }
 }
 
-impl<P: Recursive<Value: Wire>> TaskSpace for Tree<'_, P> {
-    type Task = Part;
+impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
+    type Task = TreeTask;
     type Datum = P::Value;
 
     fn describe(&self, about: &mut Description) {
@@ -195,15 +195,15 @@ impl<P: Recursive<Value: Wire>> TaskSpace for Tree<'_, P> {
         about.class("Kept").read("VALUE");
     }
 
-    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = Part> + Send {
+    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = TreeTask> + Send {
         let below = (on..self.n_open()).step_by(self.n_ranks as usize);
         let joined = (on == 0).then_some(Joined {});
         let below = below.map(|number| Below { number });
         below.chain(joined).chain([Kept { on }])
     }
 
-    fn inputs(&self, part: Part, from: &mut impl Inputs<Self>) {
-        match part {
+    fn inputs(&self, task: TreeTask, from: &mut impl Inputs<Self>) {
+        match task {
             Below { .. } => {}
             Joined {} => {
                 for number in 0..self.n_open() {
@@ -214,16 +214,16 @@ impl<P: Recursive<Value: Wire>> TaskSpace for Tree<'_, P> {
         }
     }
 
-    fn successors(&self, part: Part, to: &mut impl Successors<Self>) {
-        match part {
+    fn successors(&self, task: TreeTask, to: &mut impl Successors<Self>) {
+        match task {
             Below { number } => to.task(VALUE, Joined {}, number as usize),
             Joined {} => to.range(self.outermost(), 0..self.n_ranks, |on| Kept { on }, VALUE),
             Kept { .. } => {}
         }
     }
 
-    fn run(&self, part: Part, flows: &mut Flows<'_, P::Value>) -> Result<(), TaskError> {
-        match part {
+    fn run(&self, task: TreeTask, flows: &mut Flows<'_, P::Value>) -> Result<(), TaskError> {
+        match task {
             Below { number } => {
                 let argument = locked(&self.top.open[number as usize]).take();
                 let Some(argument) = argument else {
@@ -251,8 +251,8 @@ impl<P: Recursive<Value: Wire>> TaskSpace for Tree<'_, P> {
         Ok(())
     }
 
-    fn rank(&self, part: Part) -> Rank {
-        match part {
+    fn rank(&self, task: TreeTask) -> Rank {
+        match task {
             Below { number } => Rank(number % self.n_ranks),
             Joined {} => Rank(0),
             Kept { on } => Rank(on),

@@ -11,10 +11,10 @@ use std::sync::Arc;
 /// A call that has forked.
 pub(super) struct Frame<P: Recursive> {
     above: Above<P>,
-    waiting: SpinLock<Waiting<P>>,
+    waiting: SpinLock<FrameState<P>>,
 }
 
-struct Waiting<P: Recursive> {
+struct FrameState<P: Recursive> {
     /// Values that have not come.
     missing: usize,
     /// In the order of the calls; `None`: not come, or its call failed.
@@ -42,7 +42,7 @@ impl<P: Recursive> Frame<P> {
     pub fn fork(above: Above<P>, n: usize, join: Join<P>) -> Above<P> {
         let frame = Frame {
             above,
-            waiting: SpinLock::new(Waiting {
+            waiting: SpinLock::new(FrameState {
                 missing: n,
                 values: (0..n).map(|_| None).collect(),
                 join: Some(join),

@@ -7,7 +7,7 @@
 use super::frame::{Above, Frame};
 use super::{Call, Recursive};
 use crate::engine::{
-    Common, Front, Job, Keeper, Ledger, Report, Seat, Shelves, chain, drive, is_inside,
+    Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, drive, is_inside,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Word};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A call that waits for a worker.
-type Waiting<P> = (<P as Recursive>::Argument, Above<P>);
+type QueuedCall<P> = (<P as Recursive>::Argument, Above<P>);
 
 /// In numbers of traces, above the number of a call stands that of its worker.
 const WORKER: u32 = 44;
@@ -31,7 +31,7 @@ struct Run<'p, P: Recursive> {
     /// Failures are ordered by the ways to the calls.
     common: Common<Vec<usize>>,
     problem: &'p P,
-    shelves: Shelves<Waiting<P>>,
+    shelves: Shelves<QueuedCall<P>>,
     /// The outermost call, until a worker takes it.
     first: Mutex<Option<P::Argument>>,
     /// Its value.
@@ -39,9 +39,9 @@ struct Run<'p, P: Recursive> {
 }
 
 /// A call by the way to it: `call 0.1.1`; the outermost is `call`.
-struct Way(Vec<usize>);
+struct CallPath(Vec<usize>);
 
-impl fmt::Debug for Way {
+impl fmt::Debug for CallPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places: Vec<_> = self.0.iter().map(usize::to_string).collect();
         write!(f, "{}", format!("call {}", places.join(".")).trim_end())
@@ -54,8 +54,6 @@ struct Hand<P: Recursive> {
     /// What is called, for reports of panics.
     calling: Option<Above<P>>,
 }
-
-type At<'l, P> = Seat<'l, Hand<P>>;
 
 /// Calls a problem; whatever `execute` does with the job, it is over when this returns.
 pub(super) fn run<P: Recursive>(
@@ -75,7 +73,7 @@ pub(super) fn run<P: Recursive>(
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
     };
-    let begin = |run: &Run<'_, P>, seat: &mut At<'_, P>| run.call_outermost(seat);
+    let begin = |run: &Run<'_, P>, visit: &mut Visit<'_, Hand<P>>| run.call_outermost(visit);
     drive(&run, Arc::default(), &begin, |job| {
         execute(&run.common, job)
     });
@@ -93,7 +91,7 @@ pub(super) fn run<P: Recursive>(
 impl<P: Recursive> Front for Run<'_, P> {
     type Key = Vec<usize>;
     type Ready<'f>
-        = Waiting<P>
+        = QueuedCall<P>
     where
         Self: 'f;
     type Hand<'f>
@@ -114,51 +112,55 @@ impl<P: Recursive> Front for Run<'_, P> {
     }
 
     #[inline(always)]
-    fn unpack(&self, word: Word, seat: &mut At<'_, P>) -> Option<Waiting<P>> {
-        Some(self.shelves.take(word, &mut seat.hand.keeper))
+    fn unpack(&self, word: Word, visit: &mut Visit<'_, Hand<P>>) -> Option<QueuedCall<P>> {
+        Some(self.shelves.take(word, &mut visit.hand.keeper))
     }
 
     /// Makes a call. Answers the first one that it forks into.
     #[inline(always)]
-    fn step(&self, (argument, above): Waiting<P>, seat: &mut At<'_, P>) -> Option<Waiting<P>> {
-        seat.hand.calling = Some(above);
-        seat.begins();
-        let called = seat.timed(CALL, |_| self.problem.call(argument));
+    fn step(
+        &self,
+        (argument, above): QueuedCall<P>,
+        visit: &mut Visit<'_, Hand<P>>,
+    ) -> Option<QueuedCall<P>> {
+        visit.hand.calling = Some(above);
+        visit.begins();
+        let called = visit.timed(CALL, |_| self.problem.call(argument));
         let fate = if called.is_ok() {
             Fate::Ran
         } else {
             Fate::Failed
         };
-        let number = Self::number(seat);
-        seat.ends(fate, |_| (number, CALL));
-        let above = seat.hand.calling.take().unwrap_or_else(Above::nothing);
+        let number = Self::number(visit);
+        visit.ends(fate, |_| (number, CALL));
+        let above = visit.hand.calling.take().unwrap_or_else(Above::nothing);
         match called {
             Ok(Call::Fork { arguments, join }) if !arguments.is_empty() => {
                 let first = Frame::fork(above, arguments.len(), join);
                 let mut calls = arguments.into_iter().enumerate();
                 let next = calls.next().map(|(_, argument)| (argument, first.clone()));
                 for (place, argument) in calls.rev() {
-                    self.queue((argument, first.at(place)), seat);
+                    self.queue((argument, first.at(place)), visit);
                 }
                 return next;
             }
-            Ok(Call::Fork { join, .. }) => self.bring(Some(join(Vec::new())), above, seat),
-            Ok(Call::Done(value)) => self.bring(Some(value), above, seat),
+            Ok(Call::Fork { join, .. }) => self.bring(Some(join(Vec::new())), above, visit),
+            Ok(Call::Done(value)) => self.bring(Some(value), above, visit),
             Err(error) => {
                 let way = above.way();
-                let error = Error::of_task(&Way(way.clone()), error);
+                let error = Error::of_task(&CallPath(way.clone()), error);
                 self.common.note(way, error);
-                self.bring(None, above, seat);
+                self.bring(None, above, visit);
             }
         }
         None
     }
 
-    fn panicked(&self, seat: &mut At<'_, P>, text: &str) {
-        let number = Self::number(seat);
-        seat.ends_by_panic(|_| (number, CALL));
-        let way = seat.hand.calling.as_ref().map(Above::way);
-        let task = way.map(|way| format!("{:?}", Way(way)));
+    fn panicked(&self, visit: &mut Visit<'_, Hand<P>>, text: &str) {
+        let number = Self::number(visit);
+        visit.ends_by_panic(|_| (number, CALL));
+        let way = visit.hand.calling.as_ref().map(Above::way);
+        let task = way.map(|way| format!("{:?}", CallPath(way)));
         let text = format!("call panicked: {text}");
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
@@ -170,17 +172,17 @@ impl<P: Recursive> Front for Run<'_, P> {
 
 impl<P: Recursive> Run<'_, P> {
     /// The first worker that comes in makes the outermost call.
-    fn call_outermost(&self, seat: &mut At<'_, P>) {
+    fn call_outermost(&self, visit: &mut Visit<'_, Hand<P>>) {
         let first = locked(&self.first).take();
         if let Some(argument) = first {
             self.common.ledger.all_announced();
-            chain(self, (argument, Above::nothing()), seat);
+            chain(self, (argument, Above::nothing()), visit);
         }
     }
 
     /// In traces calls are numbered by worker, as they come.
-    fn number(seat: &At<'_, P>) -> TaskNumber {
-        (seat.lane.worker() as u64) << WORKER | seat.tally.executed
+    fn number(visit: &Visit<'_, Hand<P>>) -> TaskNumber {
+        (visit.lane.worker() as u64) << WORKER | visit.tally.executed
     }
 
     /// What was noted becomes a trace.
@@ -202,16 +204,16 @@ impl<P: Recursive> Run<'_, P> {
         opened.close(told, &mut |_, _| {});
     }
 
-    fn queue(&self, call: Waiting<P>, seat: &mut At<'_, P>) {
-        let word = self.shelves.put(call, &mut seat.hand.keeper);
-        seat.push(word, 0, || (Hint::None, CALL));
+    fn queue(&self, call: QueuedCall<P>, visit: &mut Visit<'_, Hand<P>>) {
+        let word = self.shelves.put(call, &mut visit.hand.keeper);
+        visit.push(word, 0, || (Hint::None, CALL));
     }
 
-    fn bring(&self, value: Option<P::Value>, above: Above<P>, seat: &mut At<'_, P>) {
+    fn bring(&self, value: Option<P::Value>, above: Above<P>, visit: &mut Visit<'_, Hand<P>>) {
         // A join may panic.
-        seat.hand.calling = Some(above.clone());
+        visit.hand.calling = Some(above.clone());
         let outermost = above.bring(value);
-        seat.hand.calling = None;
+        visit.hand.calling = None;
         if let Some(value) = outermost {
             *locked(&self.value) = value;
         }

@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Shown, lies};
 use super::held::{Ahead, Held, Lend, sealed};
-use super::kept::{Commute, Kept, Kind, Read, Write};
+use super::kept::{Commute, Kept, ModeType, Read, Write};
 use crate::data::Datum;
 use sealed::Sealed;
 use std::borrow::BorrowMut;
@@ -145,7 +145,7 @@ pub trait AccessSet<'c>: sealed::Sealed {
 impl<H, M> Sealed for Access<'_, H, M> {}
 impl<S: Sealed> Sealed for Vec<S> {}
 
-impl<'c, T, S, M: Kind> AccessSet<'c> for Access<'_, Handle<'c, T, S>, M>
+impl<'c, T, S, M: ModeType> AccessSet<'c> for Access<'_, Handle<'c, T, S>, M>
 where
     Kept<T, M, S>: Held,
 {
@@ -156,7 +156,7 @@ where
     }
 }
 
-impl<'c, T, S, M: Kind> AccessSet<'c> for Vec<Access<'_, Handle<'c, T, S>, M>>
+impl<'c, T, S, M: ModeType> AccessSet<'c> for Vec<Access<'_, Handle<'c, T, S>, M>>
 where
     Kept<T, M, S>: Held,
     Vec<Kept<T, M, S>>: Held,

@@ -85,7 +85,7 @@ pub struct Shown<'a> {
 }
 
 /// A copy, once there is one.
-pub type Slot = Option<Box<dyn Any + Send + Sync>>;
+pub type LazyCopy = Option<Box<dyn Any + Send + Sync>>;
 
 /// The open series of a datum, if there is one.
 pub struct Series<T> {
@@ -96,12 +96,12 @@ pub struct Series<T> {
 
 /// A series to which tasks are added.
 pub struct Open<T> {
-    pub neutral: Arc<Cell<Slot>>,
-    pub copy: Arc<Cell<Slot>>,
+    pub neutral: Arc<Cell<LazyCopy>>,
+    pub copy: Arc<Cell<LazyCopy>>,
     /// How many tasks change the copy.
     pub n_tasks: usize,
     /// Merges the copy into the datum.
-    pub merge: fn(&mut T, &mut Slot),
+    pub merge: fn(&mut T, &mut LazyCopy),
 }
 
 impl<T> Series<T> {

@@ -1,9 +1,9 @@
 //! A scope from its first insertion to the end of its last task, on whatever executor.
 
 use super::level::{DEEPEST, Level};
-use super::run::{At, Shared};
+use super::run::{Hand, Run};
 use super::scope::Scope;
-use crate::engine::{Job, Report, buried, drive};
+use crate::engine::{Job, Report, Visit, buried, drive};
 use crate::error::{Error, Kind};
 use crate::port::Executor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,13 +31,13 @@ where
         return Err(Error::new(Kind::NestedTooDeep, None, text));
     }
     let start = Instant::now();
-    let shared = Shared::new(level.clone(), on);
+    let shared = Run::new(level.clone(), on);
     let program = Mutex::new(Some(program));
     let result = Mutex::new(None);
-    let begin = |shared: &Shared<'_, 'env>, seat: &mut At<'_>| {
+    let begin = |shared: &Run<'_, 'env>, visit: &mut Visit<'_, Hand>| {
         let first = taken(&program);
         if let Some(program) = first {
-            let returned = run_program(shared, program, seat);
+            let returned = run_program(shared, program, visit);
             *result.lock().unwrap_or_else(PoisonError::into_inner) = returned;
         }
     };
@@ -57,28 +57,28 @@ fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
 
 /// Runs the inserting program; answers what it returned.
 fn run_program<'env, R>(
-    shared: &Shared<'_, 'env>,
+    shared: &Run<'_, 'env>,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R,
-    seat: &mut At<'_>,
+    visit: &mut Visit<'_, Hand>,
 ) -> Option<R> {
-    let hand = seat.hand.inserting();
-    let scope = Scope::new(shared, seat.with(hand));
+    let hand = visit.hand.inserting();
+    let scope = Scope::new(shared, visit.with(hand));
     let result = catch_unwind(AssertUnwindSafe(|| {
         let result = program(&scope);
         scope.end();
         result
     }));
-    let (left, hand) = scope.into_seat().left();
-    seat.back(left);
+    let (left, hand) = scope.into_visit().left();
+    visit.back(left);
     let inserted = hand.inserted;
-    seat.hand = hand;
+    visit.hand = hand;
     match result {
         Ok(result) => {
             shared.has_inserted(inserted);
             Some(result)
         }
         Err(panic) => {
-            shared.program_panicked(seat, &buried(panic));
+            shared.program_panicked(visit, &buried(panic));
             None
         }
     }

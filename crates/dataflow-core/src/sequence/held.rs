@@ -2,7 +2,7 @@
 
 use super::cell::Shown;
 use super::level::Level;
-use super::pace::Watch;
+use super::pace::Stopwatch;
 use super::versions::Woken;
 use crate::error::{Error, TaskError};
 use crate::port::{Executor, Word};
@@ -60,7 +60,7 @@ pub(super) trait Before<'env> {
     fn label(&mut self, name: &'static str) -> Label;
 
     /// Inserts the task of that label; `None` if it accesses a datum twice, which is an error.
-    fn insert(&mut self, label: Label, task: Option<Box<dyn Inserted + 'env>>);
+    fn insert(&mut self, label: Label, task: Option<Box<dyn InsertedTask + 'env>>);
 
     /// Remembers a series that has just been opened.
     fn close_at_the_end(&mut self, series: Box<dyn Close<'env> + 'env>);
@@ -88,7 +88,7 @@ impl fmt::Debug for Label {
 }
 
 /// A task, whatever its accesses and its body.
-pub(super) trait Inserted: Send {
+pub(super) trait InsertedTask: Send {
     fn label(&self) -> Label;
 
     /// Goes on waiting where it last parked. Ready when nothing is to be waited for.
@@ -138,5 +138,5 @@ pub(super) struct Inside<'r> {
     /// Where the worker notes what it does.
     pub aside: Aside<'r>,
     /// For bodies whose time is taken.
-    pub watch: Option<Watch>,
+    pub watch: Option<Stopwatch>,
 }

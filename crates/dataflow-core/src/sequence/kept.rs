@@ -4,7 +4,7 @@
 //! Whoever accesses a datum otherwise than by [reducing](super::reduce()) ends the series of reductions
 //! that is open: the task that merges the last copy is inserted before.
 
-use super::cell::{Cell, Holds, Open, Series, Shown, Slot};
+use super::cell::{Cell, Holds, LazyCopy, Open, Series, Shown};
 use super::held::{Ahead, Close, Held, Lend, sealed::Sealed};
 use super::law::Mode;
 use crate::sync::{Ordering, lock};
@@ -23,7 +23,7 @@ pub struct Commute;
 
 /// A mode as a type.
 #[doc(hidden)]
-pub trait Kind: Sealed + Send {}
+pub trait ModeType: Sealed + Send {}
 
 /// One access, kept, to `T` in what holds it.
 #[doc(hidden)]
@@ -49,7 +49,7 @@ impl<T, M, S> Sealed for Kept<T, M, S> {}
 macro_rules! lent {
     ($mode:ident, $guard:ident, $take:ident, $show:path, $($reference:tt)+) => {
         impl Sealed for $mode {}
-        impl Kind for $mode {}
+        impl ModeType for $mode {}
 
         impl<'a, T: Send + Sync, S: Holds<T>> Lend<'a> for Kept<T, $mode, S> {
             type Arg = &'a $($reference)+;
@@ -171,7 +171,7 @@ impl<T: Send + Sync> Open<T> {
         let merge = self.merge;
         let held = (
             Kept::<T, Write>::new(into),
-            Kept::<Slot, Write>::new(&self.copy),
+            Kept::<LazyCopy, Write>::new(&self.copy),
         );
         ahead.insert("merge", held, move |(datum, copy)| merge(datum, copy));
     }

@@ -37,17 +37,17 @@ pub(super) struct Pace {
 impl Pace {
     /// A task begins: of some the body is watched.
     #[inline(always)]
-    pub fn watch(&mut self) -> Option<Watch> {
+    pub fn watch(&mut self) -> Option<Stopwatch> {
         self.tasks += 1;
         if self.tasks > 1 {
             return None;
         }
         self.begin = Some(Instant::now());
-        Some(Watch(Cell::new(Duration::MAX)))
+        Some(Stopwatch(Cell::new(Duration::MAX)))
     }
 
     /// The task whose body was watched has ended.
-    pub fn note(&mut self, Watch(body): Watch) {
+    pub fn note(&mut self, Stopwatch(body): Stopwatch) {
         self.body = body.get();
     }
 
@@ -67,9 +67,9 @@ impl Pace {
 }
 
 /// How long one body took, without what the runtime does before and after; infinite if unknown.
-pub(super) struct Watch(Cell<Duration>);
+pub(super) struct Stopwatch(Cell<Duration>);
 
-impl Watch {
+impl Stopwatch {
     pub fn begin(&self) -> Instant {
         Instant::now()
     }

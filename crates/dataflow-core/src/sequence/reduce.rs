@@ -16,7 +16,7 @@
 //! scope's end. A series begins with a task that reads what a copy is to start from.
 
 use super::access::{Access, AccessSet, Handle};
-use super::cell::{Cell, Open, Shown, Slot};
+use super::cell::{Cell, LazyCopy, Open, Shown};
 use super::held::{Ahead, Held, Lend, sealed::Sealed};
 use super::kept::{Kept, Read, Write};
 use super::law::Mode;
@@ -126,8 +126,8 @@ pub fn reduce<'h, 'c, T, S: Reduce>(
 }
 
 /// Merges a copy, if any task has begun one.
-fn merge<T: Reduce>(datum: &mut T, slot: &mut Slot) {
-    let copy = slot.take().and_then(|copy| copy.downcast::<T::Copy>().ok());
+fn merge<T: Reduce>(datum: &mut T, copy: &mut LazyCopy) {
+    let copy = copy.take().and_then(|copy| copy.downcast::<T::Copy>().ok());
     if let Some(copy) = copy {
         datum.merge(*copy);
     }
@@ -137,9 +137,9 @@ fn merge<T: Reduce>(datum: &mut T, slot: &mut Slot) {
 #[doc(hidden)]
 pub struct Share<T> {
     whole: Arc<Cell<T>>,
-    copy: Arc<Cell<Slot>>,
+    copy: Arc<Cell<LazyCopy>>,
     /// What the copy starts from: for the first of a group.
-    neutral: Option<Arc<Cell<Slot>>>,
+    neutral: Option<Arc<Cell<LazyCopy>>>,
 }
 
 impl<T: Reduce> Open<T> {
@@ -150,8 +150,11 @@ impl<T: Reduce> Open<T> {
     {
         of.series.is_open.store(true, Ordering::Relaxed);
         ahead.0.close_at_the_end(Box::new(of.clone()));
-        let neutral: Arc<Cell<Slot>> = Cell::new(None);
-        let held = (Kept::<T, Read>::new(of), Kept::<Slot, Write>::new(&neutral));
+        let neutral: Arc<Cell<LazyCopy>> = Cell::new(None);
+        let held = (
+            Kept::<T, Read>::new(of),
+            Kept::<LazyCopy, Write>::new(&neutral),
+        );
         ahead.insert("neutral", held, |(datum, neutral)| {
             *neutral = Some(Box::new(datum.neutral()));
         });
@@ -203,8 +206,8 @@ impl<'a, T: Reduce> Lend<'a> for Share<T> {
 impl<T: Reduce> Held for Share<T> {
     type Guards<'g>
         = (
-        RwLockWriteGuard<'g, Slot>,
-        Option<RwLockReadGuard<'g, Slot>>,
+        RwLockWriteGuard<'g, LazyCopy>,
+        Option<RwLockReadGuard<'g, LazyCopy>>,
         PhantomData<&'g T>,
     )
     where

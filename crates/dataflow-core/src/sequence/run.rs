@@ -9,12 +9,12 @@
 //! A task's memory is given back by the worker that got it, when it uses the place again: allocators
 //! take a lock, or worse, for memory of another thread.
 
-use super::held::{Fallen, Inserted, Inside, Label, Wait};
+use super::held::{Fallen, InsertedTask, Inside, Label, Wait};
 use super::level::Level;
 use super::pace::Pace;
 use super::versions::{Versions, Woken};
 use crate::engine::{
-    Best, Bytes, Common, Front, Idle, Keeper, Next, Place, Report, Seat, Shelves, chain,
+    Best, Bytes, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
     replace_depth,
 };
 use crate::error::{Error, Kind};
@@ -63,10 +63,10 @@ impl Default for Window {
     }
 }
 
-type Boxed<'env> = Box<dyn Inserted + 'env>;
+type Boxed<'env> = Box<dyn InsertedTask + 'env>;
 
 /// What the workers of a run share.
-pub(crate) struct Shared<'on, 'env> {
+pub(crate) struct Run<'on, 'env> {
     /// Failures are ordered by the numbers of tasks.
     common: Common<u64>,
     level: Arc<Level>,
@@ -111,19 +111,16 @@ impl Hand {
     }
 }
 
-/// A worker inside, with that in hand.
-pub(crate) type At<'l> = Seat<'l, Hand>;
-
 /// A task whose word nobody else holds.
-pub(crate) struct Taken<'s, 'env> {
+pub(crate) struct TakenTask<'s, 'env> {
     word: Word,
-    place: Place<'s, Boxed<'env>>,
+    place: PlaceGuard<'s, Boxed<'env>>,
 }
 
-impl<'env> Front for Shared<'_, 'env> {
+impl<'env> Front for Run<'_, 'env> {
     type Key = u64;
     type Ready<'f>
-        = Taken<'f, 'env>
+        = TakenTask<'f, 'env>
     where
         Self: 'f;
     type Hand<'f>
@@ -149,7 +146,7 @@ impl<'env> Front for Shared<'_, 'env> {
     }
 
     #[inline(always)]
-    fn unpack(&self, word: Word, _: &mut At<'_>) -> Option<Taken<'_, 'env>> {
+    fn unpack(&self, word: Word, _: &mut Visit<'_, Hand>) -> Option<TakenTask<'_, 'env>> {
         Some(self.take(word))
     }
 
@@ -162,37 +159,41 @@ impl<'env> Front for Shared<'_, 'env> {
     /// Runs a task. Answers the most urgent of those that it made ready, unless a queued one is more
     /// urgent or the worker is to rest.
     #[inline(always)]
-    fn step<'f>(&'f self, taken: Taken<'f, 'env>, seat: &mut At<'_>) -> Option<Taken<'f, 'env>> {
+    fn step<'f>(
+        &'f self,
+        taken: TakenTask<'f, 'env>,
+        visit: &mut Visit<'_, Hand>,
+    ) -> Option<TakenTask<'f, 'env>> {
         let source = taken.label();
-        let mut woken = self.run_one(taken, seat);
+        let mut woken = self.run_one(taken, visit);
         let mut best = Best::new();
         while let Some(word) = woken.pop() {
             let Some(mut ready) = Self::settle(self.take(word), &mut woken) else {
                 continue;
             };
-            self.note_ready(ready.label(), Some(source), seat);
-            let hint = ready.hint(seat.wants);
-            let goes_elsewhere = seat.wants > Wants::Priorities && seat.lane.goes_elsewhere(hint);
+            self.note_ready(ready.label(), Some(source), visit);
+            let hint = ready.hint(visit.wants);
+            let goes_elsewhere = visit.wants > Wants::Priorities && visit.lane.goes_elsewhere(hint);
             let priority = ready.label().priority;
             let offered = best.offer((ready, hint), priority, goes_elsewhere);
             if let Some(((other, hint), _)) = offered.queued() {
-                self.queue(other, hint, seat);
+                self.queue(other, hint, visit);
             }
         }
-        let is_slice_over = seat.hand.pace.as_ref().is_some_and(Pace::is_slice_over);
-        let goes_on = !is_slice_over && !seat.hand.looks_up;
-        match best.next(seat.lane)? {
+        let is_slice_over = visit.hand.pace.as_ref().is_some_and(Pace::is_slice_over);
+        let goes_on = !is_slice_over && !visit.hand.looks_up;
+        match best.next(visit.lane)? {
             Next::Runs((best, _)) if goes_on => Some(best),
             Next::Runs((best, hint)) | Next::Queued((best, hint), _) => {
-                self.queue(best, hint, seat);
+                self.queue(best, hint, visit);
                 None
             }
         }
     }
 
     /// Leaves fine tasks to the others for a while, as long as there are any.
-    fn rest(&self, seat: &mut At<'_>) {
-        let Some(pace) = &mut seat.hand.pace else {
+    fn rest(&self, visit: &mut Visit<'_, Hand>) {
+        let Some(pace) = &mut visit.hand.pace else {
             return;
         };
         if !pace.is_slice_over() {
@@ -211,11 +212,11 @@ impl<'env> Front for Shared<'_, 'env> {
 
     /// A body panicked, or else the inserting program.
     #[cold]
-    fn panicked(&self, seat: &mut At<'_>, text: &str) {
-        let running = seat.hand.running;
+    fn panicked(&self, visit: &mut Visit<'_, Hand>, text: &str) {
+        let running = visit.hand.running;
         if let Some(label) = running {
             let number = self.level.first + label.number;
-            seat.ends_by_panic(|track| (number, track.class(label.name)));
+            visit.ends_by_panic(|track| (number, track.class(label.name)));
         }
         let who = match (running, &self.level.outer) {
             (None, None) => "the program that inserts tasks",
@@ -242,11 +243,11 @@ impl<'env> Front for Shared<'_, 'env> {
     }
 }
 
-impl<'on, 'env> Shared<'on, 'env> {
+impl<'on, 'env> Run<'on, 'env> {
     pub fn new(level: Arc<Level>, on: &'on dyn Executor) -> Self {
         let n_workers = level.ledger.n_workers();
         let paces = (0..n_workers).map(|_| SpinLock::new(Pace::default()));
-        Shared {
+        Run {
             common: Common::new(level.ledger.clone(), level.opened.clone()),
             shelves: Shelves::new(n_workers),
             paces: paces.collect(),
@@ -259,18 +260,18 @@ impl<'on, 'env> Shared<'on, 'env> {
     }
 
     /// A new task: queued if it is ready, else parked.
-    pub fn insert(&self, task: Boxed<'env>, seat: &mut At<'_>) {
-        let word = self.shelves.place(&mut seat.hand.keeper);
+    pub fn insert(&self, task: Boxed<'env>, visit: &mut Visit<'_, Hand>) {
+        let word = self.shelves.place(&mut visit.hand.keeper);
         let mut place = self.shelves.at(word);
         *place = Some(task);
         let mut woken = Woken::new();
-        if let Some(ready) = Self::settle(Taken { word, place }, &mut woken) {
-            self.queue_ready(ready, seat);
+        if let Some(ready) = Self::settle(TakenTask { word, place }, &mut woken) {
+            self.queue_ready(ready, visit);
         }
         // Those of the woken tasks that are ready.
         while let Some(word) = woken.pop() {
             if let Some(ready) = Self::settle(self.take(word), &mut woken) {
-                self.queue_ready(ready, seat);
+                self.queue_ready(ready, visit);
             }
         }
     }
@@ -302,39 +303,44 @@ impl<'on, 'env> Shared<'on, 'env> {
     }
 
     /// Runs tasks, if more wait than the window is wide, until half as much does.
-    pub fn keep_window(&self, window: Window, seat: &mut At<'_>) {
+    pub fn keep_window(&self, window: Window, visit: &mut Visit<'_, Hand>) {
         let ledger = &self.common.ledger;
-        ledger.set_count(seat.hand.inserted);
+        ledger.set_count(visit.hand.inserted);
         let exceeds = |part: u64, inserted: u64| {
             inserted - ledger.executed() > window.tasks / part
                 || self.bytes.load(Ordering::Relaxed) > window.bytes / part
         };
-        let inserted = seat.hand.inserted;
+        let inserted = visit.hand.inserted;
         if exceeds(1, inserted) {
-            self.run_while(|| exceeds(2, inserted), seat);
+            self.run_while(|| exceeds(2, inserted), visit);
         }
     }
 
     /// Runs tasks until so many accesses of a datum have finished, and looks after each whether they
     /// have. False if the run is stopped before.
-    pub fn wait_for(&self, versions: &Versions, required: u64, seat: &mut At<'_>) -> bool {
-        self.common.ledger.set_count(seat.hand.inserted);
-        seat.hand.looks_up = true;
-        self.run_while(|| !versions.have_finished(required), seat);
-        seat.hand.looks_up = false;
+    pub fn wait_for(
+        &self,
+        versions: &Versions,
+        required: u64,
+        visit: &mut Visit<'_, Hand>,
+    ) -> bool {
+        self.common.ledger.set_count(visit.hand.inserted);
+        visit.hand.looks_up = true;
+        self.run_while(|| !versions.have_finished(required), visit);
+        visit.hand.looks_up = false;
         versions.have_finished(required)
     }
 
     /// Runs tasks as long as that is needed, unless the run is stopped.
-    fn run_while(&self, is_needed: impl Fn() -> bool, seat: &mut At<'_>) {
+    fn run_while(&self, is_needed: impl Fn() -> bool, visit: &mut Visit<'_, Hand>) {
         let mut idle = Idle::default();
         while is_needed() && !self.level.is_stopped() {
-            match crate::engine::next(self, seat) {
+            match crate::engine::next(self, visit) {
                 Some(ready) => {
-                    chain(self, ready, seat);
+                    chain(self, ready, visit);
                     idle = Idle::default();
                 }
-                None => match seat.lane.fault() {
+                None => match visit.lane.fault() {
                     Some(fault) => self.stop(Error::new(Kind::SchedulerFailed, None, fault)),
                     // The others have it all in hand.
                     None => idle.pause(),
@@ -351,9 +357,9 @@ impl<'on, 'env> Shared<'on, 'env> {
 
     /// The program has panicked.
     #[cold]
-    pub fn program_panicked(&self, seat: &mut At<'_>, text: &str) {
-        seat.find_track(self.level.opened.as_deref());
-        self.panicked(seat, text);
+    pub fn program_panicked(&self, visit: &mut Visit<'_, Hand>, text: &str) {
+        visit.find_track(self.level.opened.as_deref());
+        self.panicked(visit, text);
     }
 
     /// Nobody is inside any more: the report of the run, if all that was to run has.
@@ -372,14 +378,17 @@ impl<'on, 'env> Shared<'on, 'env> {
         Ok(self.common.report(self.on, seconds))
     }
 
-    fn take(&self, word: Word) -> Taken<'_, 'env> {
+    fn take(&self, word: Word) -> TakenTask<'_, 'env> {
         let place = self.shelves.at(word);
-        Taken { word, place }
+        TakenTask { word, place }
     }
 
     /// Parks a task where it has to wait; gives it back if nowhere.
     #[inline]
-    fn settle<'s>(mut taken: Taken<'s, 'env>, woken: &mut Woken) -> Option<Taken<'s, 'env>> {
+    fn settle<'s>(
+        mut taken: TakenTask<'s, 'env>,
+        woken: &mut Woken,
+    ) -> Option<TakenTask<'s, 'env>> {
         loop {
             let word = taken.word;
             let task = taken.task();
@@ -394,17 +403,17 @@ impl<'on, 'env> Shared<'on, 'env> {
         }
     }
 
-    fn queue_ready(&self, mut ready: Taken<'_, 'env>, seat: &mut At<'_>) {
-        self.note_ready(ready.label(), None, seat);
-        let hint = ready.hint(seat.wants);
-        self.queue(ready, hint, seat);
+    fn queue_ready(&self, mut ready: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand>) {
+        self.note_ready(ready.label(), None, visit);
+        let hint = ready.hint(visit.wants);
+        self.queue(ready, hint, visit);
     }
 
-    fn queue(&self, taken: Taken<'_, 'env>, hint: Hint, seat: &mut At<'_>) {
-        let Taken { word, .. } = taken;
+    fn queue(&self, taken: TakenTask<'_, 'env>, hint: Hint, visit: &mut Visit<'_, Hand>) {
+        let TakenTask { word, .. } = taken;
         let Label { priority, name, .. } = taken.label();
         drop(taken);
-        seat.push(word, priority, || (hint, self.class(name)));
+        visit.push(word, priority, || (hint, self.class(name)));
     }
 
     /// The class of the tasks of this name, as executors are told it.
@@ -418,71 +427,71 @@ impl<'on, 'env> Shared<'on, 'env> {
     }
 
     /// Runs one task; answers whom its end wakes.
-    fn run_one(&self, mut taken: Taken<'_, 'env>, seat: &mut At<'_>) -> Woken {
+    fn run_one(&self, mut taken: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand>) -> Woken {
         let word = taken.word;
         let task = taken.task();
         let label = task.label();
         let mut failed = task.is_spoilt();
         let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
-        seat.begins();
+        visit.begins();
         if !failed {
-            seat.hand.running = Some(label);
-            let result = self.call(task, label, seat);
-            seat.hand.running = None;
+            visit.hand.running = Some(label);
+            let result = self.call(task, label, visit);
+            visit.hand.running = None;
             if let Err(fallen) = result {
                 (failed, fate) = (true, Fate::Failed);
                 self.note(label, fallen);
             }
         }
         let number = self.level.first + label.number;
-        seat.ends(fate, |track| (number, track.class(label.name)));
+        visit.ends(fate, |track| (number, track.class(label.name)));
         let mut woken = Woken::new();
         task.finish(failed, &mut woken);
-        if seat.hand.keeper.owns(word) {
+        if visit.hand.keeper.owns(word) {
             *taken.place = None;
         }
         drop(taken);
-        self.shelves.free(word, &mut seat.hand.keeper);
+        self.shelves.free(word, &mut visit.hand.keeper);
         woken
     }
 
     /// Calls the body of a task.
     fn call(
         &self,
-        task: &mut (dyn Inserted + 'env),
+        task: &mut (dyn InsertedTask + 'env),
         label: Label,
-        seat: &mut At<'_>,
+        visit: &mut Visit<'_, Hand>,
     ) -> Result<(), Fallen> {
         let inside = Inside {
             on: self.on,
             level: &self.level,
             label,
-            watch: seat.hand.pace.as_mut().and_then(Pace::watch),
+            watch: visit.hand.pace.as_mut().and_then(Pace::watch),
             aside: Aside::new(
-                seat.track.take(),
+                visit.track.take(),
                 self.level.opened.as_deref(),
-                seat.lane.worker(),
+                visit.lane.worker(),
             ),
         };
-        let result = match seat.wants {
+        let result = match visit.wants {
             Wants::Priorities => task.run(&inside),
             _ => {
-                let (lane, read) = (&mut *seat.lane, &mut seat.hand.read);
+                let (lane, read) = (&mut *visit.lane, &mut visit.hand.read);
                 task.pieces(&mut |node, bytes| read.read(lane, node, bytes));
-                seat.timed(self.class(label.name), |_| task.run(&inside))
+                visit.timed(self.class(label.name), |_| task.run(&inside))
             }
         };
         let Inside { watch, aside, .. } = inside;
-        seat.track = aside.back();
-        if let (Some(pace), Some(watch)) = (&mut seat.hand.pace, watch) {
+        visit.track = aside.back();
+        if let (Some(pace), Some(watch)) = (&mut visit.hand.pace, watch) {
             pace.note(watch);
         }
         result
     }
 
     /// A task has become ready, if that is recorded.
-    fn note_ready(&self, label: Label, source: Option<Label>, seat: &mut At<'_>) {
-        if let Some(track) = &mut seat.track {
+    fn note_ready(&self, label: Label, source: Option<Label>, visit: &mut Visit<'_, Hand>) {
+        if let Some(track) = &mut visit.track {
             let number = |label: Label| self.level.first + label.number;
             track.ready(number(label), source.map(number));
         }
@@ -507,8 +516,8 @@ impl<'on, 'env> Shared<'on, 'env> {
     }
 }
 
-impl<'env> Taken<'_, 'env> {
-    fn task(&mut self) -> &mut (dyn Inserted + 'env) {
+impl<'env> TakenTask<'_, 'env> {
+    fn task(&mut self) -> &mut (dyn InsertedTask + 'env) {
         match &mut *self.place {
             Some(task) => &mut **task,
             None => unreachable!("a word that is held once has its task"),

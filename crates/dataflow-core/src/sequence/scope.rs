@@ -2,12 +2,12 @@
 
 use super::access::{AccessSet, Handle};
 use super::cell::{Holds, Series};
-use super::held::{Ahead, Before, Close, Held, Inserted, Label, Lend};
+use super::held::{Ahead, Before, Close, Held, InsertedTask, Label, Lend};
 use super::law::Mode;
-use super::run::{At, Shared, Window};
+use super::run::{Hand, Run, Window};
 use super::task::{Body, Heavy, Leaf, Outcome, Task};
 use crate::data::Datum;
-use crate::engine::Front;
+use crate::engine::{Front, Visit};
 use crate::error::Kind;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -34,14 +34,14 @@ use std::marker::PhantomData;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
 pub struct Scope<'c, 'env> {
-    shared: &'c Shared<'c, 'env>,
+    shared: &'c Run<'c, 'env>,
     desk: RefCell<Desk<'c, 'env>>,
     own: PhantomData<fn(&'c ()) -> &'c ()>,
 }
 
 /// What changes with every insertion.
 struct Desk<'h, 'env> {
-    seat: At<'h>,
+    visit: Visit<'h, Hand>,
     /// Data with a series of reductions that was open when it was looked at last.
     series: Vec<Box<dyn Close<'env> + 'env>>,
     /// How many of them there may be before those that are closed are sorted out.
@@ -50,8 +50,8 @@ struct Desk<'h, 'env> {
 }
 
 /// A task is about to be inserted, and others before it.
-struct Inserting<'d, 'h, 'env> {
-    shared: &'d Shared<'d, 'env>,
+struct Insert<'d, 'h, 'env> {
+    shared: &'d Run<'d, 'env>,
     desk: &'d mut Desk<'h, 'env>,
     priority: i64,
 }
@@ -70,9 +70,9 @@ const EVERY: u64 = 64;
 const FEW_SERIES: usize = 16;
 
 impl<'c, 'env> Scope<'c, 'env> {
-    pub(super) fn new(shared: &'c Shared<'c, 'env>, seat: At<'c>) -> Self {
+    pub(super) fn new(shared: &'c Run<'c, 'env>, visit: Visit<'c, Hand>) -> Self {
         let desk = Desk {
-            seat,
+            visit,
             series: Vec::new(),
             many: FEW_SERIES,
             window: Window::default(),
@@ -91,7 +91,7 @@ impl<'c, 'env> Scope<'c, 'env> {
         if self.is_stopped() {
             return;
         }
-        let mut inserting = Inserting {
+        let mut inserting = Insert {
             shared: self.shared,
             desk: &mut desk,
             priority: 0,
@@ -100,9 +100,9 @@ impl<'c, 'env> Scope<'c, 'env> {
         series.iter().for_each(|series| series.close(&mut ahead));
     }
 
-    /// The seat of the inserting worker, at the end.
-    pub(super) fn into_seat(self) -> At<'c> {
-        self.desk.into_inner().seat
+    /// The visit of the inserting worker, at the end.
+    pub(super) fn into_visit(self) -> Visit<'c, Hand> {
+        self.desk.into_inner().visit
     }
 
     /// Whether no further task of this scope will start: because one has panicked, a fault of the
@@ -275,14 +275,14 @@ impl<'c, 'env> Scope<'c, 'env> {
         let (cell, shared) = (&handle.cell, self.shared);
         let is_there = !shared.drops() && {
             let mut desk = self.desk.borrow_mut();
-            let mut inserting = Inserting {
+            let mut inserting = Insert {
                 shared,
                 desk: &mut desk,
                 priority: 0,
             };
             Series::close(cell, &mut Ahead(&mut inserting));
             let required = cell.versions.required(Mode::Read);
-            let came = shared.wait_for(&cell.versions, required, &mut desk.seat);
+            let came = shared.wait_for(&cell.versions, required, &mut desk.visit);
             // A program that is not given the datum does not do what it would: that is no success.
             (came || !shared.drops()) && !cell.versions.is_spoilt(required)
         };
@@ -351,7 +351,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
             return;
         }
         let mut desk = self.scope.desk.borrow_mut();
-        let mut inserting = Inserting {
+        let mut inserting = Insert {
             shared,
             desk: &mut desk,
             priority: self.priority,
@@ -364,21 +364,21 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         } else {
             inserting.put(self.name, held, body);
         }
-        let Desk { seat, window, .. } = &mut *desk;
-        let inserted = seat.hand.inserted;
+        let Desk { visit, window, .. } = &mut *desk;
+        let inserted = visit.hand.inserted;
         if self.bytes > 0 || inserted.is_multiple_of(EVERY) {
-            shared.keep_window(*window, seat);
+            shared.keep_window(*window, visit);
         } else if inserted < EVERY {
             shared.count(inserted);
         }
     }
 }
 
-impl<'env> Inserting<'_, '_, 'env> {
+impl<'env> Insert<'_, '_, 'env> {
     fn put<H: Held + 'env>(&mut self, name: &'static str, held: H, body: impl Body<H> + 'env) {
         let label = self.label(name);
         match Task::new(label, held, body) {
-            Some(task) => self.shared.insert(Box::new(task), &mut self.desk.seat),
+            Some(task) => self.shared.insert(Box::new(task), &mut self.desk.visit),
             None => self.refuse(label),
         }
     }
@@ -390,10 +390,10 @@ impl<'env> Inserting<'_, '_, 'env> {
     }
 }
 
-impl<'env> Before<'env> for Inserting<'_, '_, 'env> {
+impl<'env> Before<'env> for Insert<'_, '_, 'env> {
     #[inline]
     fn label(&mut self, name: &'static str) -> Label {
-        let hand = &mut self.desk.seat.hand;
+        let hand = &mut self.desk.visit.hand;
         let number = hand.inserted;
         hand.inserted += 1;
         Label {
@@ -403,9 +403,9 @@ impl<'env> Before<'env> for Inserting<'_, '_, 'env> {
         }
     }
 
-    fn insert(&mut self, label: Label, task: Option<Box<dyn Inserted + 'env>>) {
+    fn insert(&mut self, label: Label, task: Option<Box<dyn InsertedTask + 'env>>) {
         match task {
-            Some(task) => self.shared.insert(task, &mut self.desk.seat),
+            Some(task) => self.shared.insert(task, &mut self.desk.visit),
             None => self.refuse(label),
         }
     }

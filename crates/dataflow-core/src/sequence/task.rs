@@ -1,7 +1,7 @@
 //! A task of a sequence: its name, its body, and its accesses, which [wait](super::waiting).
 
-use super::held::{Ahead, Fallen, Held, Inserted, Inside, Label, Lend, Wait};
-use super::pace::Watch;
+use super::held::{Ahead, Fallen, Held, InsertedTask, Inside, Label, Lend, Wait};
+use super::pace::Stopwatch;
 use super::versions::Woken;
 use super::waiting::Waiting;
 use crate::error::TaskError;
@@ -62,7 +62,7 @@ where
 {
     fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
         let arg = H::lend(guards);
-        let begin = inside.watch.as_ref().map(Watch::begin);
+        let begin = inside.watch.as_ref().map(Stopwatch::begin);
         let outcome = (self.body)(arg);
         if let (Some(watch), Some(begin)) = (&inside.watch, begin) {
             watch.end(begin);
@@ -74,11 +74,11 @@ where
 /// A body that holds many bytes until it has run, or is dropped.
 pub(super) struct Heavy<B> {
     body: B,
-    weight: Weight,
+    weight: WaitingBytes,
 }
 
 /// Bytes among those that wait.
-struct Weight {
+struct WaitingBytes {
     bytes: u64,
     waiting: Arc<AtomicU64>,
 }
@@ -88,12 +88,12 @@ impl<B> Heavy<B> {
         // Relaxed: a count, no more.
         waiting.fetch_add(bytes, Ordering::Relaxed);
         let waiting = waiting.clone();
-        let weight = Weight { bytes, waiting };
+        let weight = WaitingBytes { bytes, waiting };
         Heavy { body, weight }
     }
 }
 
-impl Drop for Weight {
+impl Drop for WaitingBytes {
     fn drop(&mut self) {
         self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -138,12 +138,12 @@ impl<'env> Ahead<'_, 'env> {
     {
         let label = self.0.label(name);
         let task = Task::new(label, held, Leaf::new(body));
-        let task = task.map(|task| Box::new(task) as Box<dyn Inserted + 'env>);
+        let task = task.map(|task| Box::new(task) as Box<dyn InsertedTask + 'env>);
         self.0.insert(label, task);
     }
 }
 
-impl<H: Held, B: Body<H>> Inserted for Task<H, B> {
+impl<H: Held, B: Body<H>> InsertedTask for Task<H, B> {
     fn label(&self) -> Label {
         self.label
     }

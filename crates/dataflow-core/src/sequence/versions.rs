@@ -24,11 +24,11 @@ pub(crate) struct Versions {
     finished: AtomicU64,
     /// Accesses that require so many, or more, find a datum that a failed task left.
     spoilt_from: AtomicU64,
-    state: SpinLock<State>,
+    state: SpinLock<VersionsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct VersionsState {
     inserted: Inserted,
     /// By what they require, least first.
     parked: BinaryHeap<Reverse<(u64, Word)>>,
@@ -42,7 +42,7 @@ impl Versions {
         Versions {
             finished: AtomicU64::new(0),
             spoilt_from: AtomicU64::new(u64::MAX),
-            state: SpinLock::new(State::default()),
+            state: SpinLock::new(VersionsState::default()),
         }
     }
 

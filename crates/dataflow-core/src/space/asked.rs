@@ -19,7 +19,7 @@ pub(crate) trait Asked<T> {
     fn about(&self) -> Description;
     fn each_task(&self, on: Rank, hear: &mut Hear<'_, T>);
     fn each_root(&self, on: Rank, hear: &mut Hear<'_, T>);
-    fn ends(&self, task: T) -> Ends<T>;
+    fn ends(&self, task: T) -> TaskEdges<T>;
     fn each_source(&self, task: T, hear: &mut dyn FnMut(T));
     fn placed(&self, task: T) -> Rank;
     fn owner(&self, task: T, flow: usize) -> Rank;
@@ -50,8 +50,8 @@ impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
         }
     }
 
-    fn ends(&self, task: T) -> Ends<T> {
-        let mut ends = Ends::default();
+    fn ends(&self, task: T) -> TaskEdges<T> {
+        let mut ends = TaskEdges::default();
         self.inputs(task, &mut ends);
         self.successors(task, &mut ends);
         ends
@@ -98,7 +98,7 @@ impl<S: TaskSpace> Inputs<S> for Heard<'_, S::Task> {
 }
 
 /// The edges of one task.
-pub(crate) struct Ends<T> {
+pub(crate) struct TaskEdges<T> {
     /// (flow, source, source's flow)
     pub inputs: Vec<(usize, T, usize)>,
     /// (flow, target, target's flow)
@@ -108,9 +108,9 @@ pub(crate) struct Ends<T> {
     pub put: Vec<(usize, Home)>,
 }
 
-impl<T> Default for Ends<T> {
+impl<T> Default for TaskEdges<T> {
     fn default() -> Self {
-        Ends {
+        TaskEdges {
             inputs: Vec::new(),
             outputs: Vec::new(),
             taken: Vec::new(),
@@ -145,7 +145,7 @@ impl fmt::Display for Home {
     }
 }
 
-impl<S: TaskSpace> Inputs<S> for Ends<S::Task> {
+impl<S: TaskSpace> Inputs<S> for TaskEdges<S::Task> {
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
         self.inputs.push((flow, source, source_flow));
     }
@@ -155,7 +155,7 @@ impl<S: TaskSpace> Inputs<S> for Ends<S::Task> {
     }
 }
 
-impl<S: TaskSpace> Successors<S> for Ends<S::Task> {
+impl<S: TaskSpace> Successors<S> for TaskEdges<S::Task> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         self.outputs.push((flow, target, target_flow));
     }

@@ -19,7 +19,7 @@ pub(super) enum Raw {
 const WORDS: usize = 7;
 
 /// What one can do with the names of one type.
-pub(super) struct Names {
+pub(super) struct NameVtable {
     pub n_classes: usize,
     pub class: fn(Raw) -> usize,
     pub order: fn(Raw, Raw) -> Ordering,
@@ -31,7 +31,7 @@ pub(super) struct Names {
 pub(super) struct Of<T>(T);
 
 impl<T: TaskName> Of<T> {
-    pub const NAMES: Names = Names {
+    pub const NAMES: NameVtable = NameVtable {
         n_classes: T::N_CLASSES,
         class: |raw| raw.task::<T>().class(),
         order: |one, other| one.task::<T>().cmp(&other.task::<T>()),
@@ -115,11 +115,11 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
     }
 
     fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>) {
-        self.inputs(task.task(), &mut Told(ends));
+        self.inputs(task.task(), &mut OwnEnds(ends));
     }
 
     fn successors(&self, task: Raw, ends: &mut dyn Ends<D>) {
-        self.successors(task.task(), &mut Told(ends));
+        self.successors(task.task(), &mut OwnEnds(ends));
     }
 
     fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
@@ -148,9 +148,9 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
 }
 
 /// Passes on what a space says of its own names.
-struct Told<'e, D: Datum>(&'e mut dyn Ends<D>);
+struct OwnEnds<'e, D: Datum>(&'e mut dyn Ends<D>);
 
-impl<S: TaskSpace> Inputs<S> for Told<'_, S::Datum> {
+impl<S: TaskSpace> Inputs<S> for OwnEnds<'_, S::Datum> {
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
         self.0.task(flow, Raw::of(source), source_flow);
     }
@@ -160,7 +160,7 @@ impl<S: TaskSpace> Inputs<S> for Told<'_, S::Datum> {
     }
 }
 
-impl<S: TaskSpace> Successors<S> for Told<'_, S::Datum> {
+impl<S: TaskSpace> Successors<S> for OwnEnds<'_, S::Datum> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         self.0.task(flow, Raw::of(target), target_flow);
     }

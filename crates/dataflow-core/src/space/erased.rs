@@ -10,7 +10,7 @@
 //! So each begins wherever those before it have ended, and together they do what one run after another
 //! does, to the last bit.
 
-use super::behind::{Behind, Ends, Names, Of, Raw};
+use super::behind::{Behind, Ends, NameVtable, Of, Raw};
 use super::joints::Joints;
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
@@ -42,28 +42,28 @@ use std::sync::Arc;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
 pub struct Erased<'s, D: Datum> {
-    parts: Vec<Part<'s, D>>,
+    parts: Vec<SpacePart<'s, D>>,
     names: Arc<Roster>,
     joints: Joints,
 }
 
 /// A space, alone or one of several.
-struct Part<'s, D: Datum> {
-    space: Held<'s, D>,
+struct SpacePart<'s, D: Datum> {
+    space: MaybeOwned<'s, D>,
     /// How much more urgent its tasks are than they say: more than those of later spaces.
     lead: i64,
 }
 
-enum Held<'s, D: Datum> {
+enum MaybeOwned<'s, D: Datum> {
     Lent(&'s (dyn Behind<D> + 's)),
     Own(Box<dyn Behind<D> + Send + 's>),
 }
 
-impl<'s, D: Datum> Held<'s, D> {
+impl<'s, D: Datum> MaybeOwned<'s, D> {
     fn get(&self) -> &(dyn Behind<D> + 's) {
         match self {
-            Held::Lent(space) => *space,
-            Held::Own(space) => &**space,
+            MaybeOwned::Lent(space) => *space,
+            MaybeOwned::Own(space) => &**space,
         }
     }
 }
@@ -71,17 +71,17 @@ impl<'s, D: Datum> Held<'s, D> {
 impl<'s, D: Datum> Erased<'s, D> {
     /// The space, its type forgotten.
     pub fn new<S: TaskSpace<Datum = D>>(space: &'s S) -> Self {
-        Self::alone(Held::Lent(space), &Of::<S::Task>::NAMES)
+        Self::alone(MaybeOwned::Lent(space), &Of::<S::Task>::NAMES)
     }
 
     /// The same of a space that is given away.
     pub fn of<S: TaskSpace<Datum = D> + Send + 's>(space: S) -> Self {
-        Self::alone(Held::Own(Box::new(space)), &Of::<S::Task>::NAMES)
+        Self::alone(MaybeOwned::Own(Box::new(space)), &Of::<S::Task>::NAMES)
     }
 
-    fn alone(space: Held<'s, D>, names: &'static Names) -> Self {
+    fn alone(space: MaybeOwned<'s, D>, names: &'static NameVtable) -> Self {
         Erased {
-            parts: vec![Part { space, lead: 0 }],
+            parts: vec![SpacePart { space, lead: 0 }],
             names: Arc::new(Roster::new([names])),
             joints: Joints::default(),
         }
@@ -169,8 +169,8 @@ impl<'s, D: Datum> Erased<'s, D> {
         Ok(series)
     }
 
-    fn part(&self, task: AnyName) -> &Part<'s, D> {
-        &self.parts[usize::from(task.seat.part)]
+    fn part(&self, task: AnyName) -> &SpacePart<'s, D> {
+        &self.parts[usize::from(task.standing.part)]
     }
 
     fn space(&self, task: AnyName) -> &(dyn Behind<D> + 's) {
@@ -186,13 +186,13 @@ impl<'s, D: Datum> Erased<'s, D> {
 #[derive(Clone, Copy)]
 pub struct AnyName {
     raw: Raw,
-    names: &'static Names,
-    seat: Seat,
+    names: &'static NameVtable,
+    standing: Standing,
 }
 
 /// Where a name's space stands among several.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Seat {
+struct Standing {
     part: u8,
     /// Classes of those before it.
     before: u16,
@@ -200,7 +200,7 @@ struct Seat {
     all: u16,
 }
 
-impl Seat {
+impl Standing {
     fn is_alone(self) -> bool {
         self.all == 0
     }
@@ -221,12 +221,12 @@ fn class_place(n_classes: u64) -> u32 {
 
 /// The types of the names of some spaces, one after another, and how many classes come before each.
 struct Roster {
-    parts: Vec<(u16, &'static Names)>,
+    parts: Vec<(u16, &'static NameVtable)>,
     all: u16,
 }
 
 impl Roster {
-    fn new(names: impl IntoIterator<Item = &'static Names>) -> Self {
+    fn new(names: impl IntoIterator<Item = &'static NameVtable>) -> Self {
         let (mut all, mut parts) = (0, Vec::new());
         for names in names {
             parts.push((all, names));
@@ -237,15 +237,19 @@ impl Roster {
 
     fn name(&self, part: usize, raw: Raw) -> AnyName {
         let (before, names) = self.parts[part];
-        let seat = match self.parts.len() {
-            1 => Seat::default(),
-            _ => Seat {
+        let standing = match self.parts.len() {
+            1 => Standing::default(),
+            _ => Standing {
                 part: part as u8,
                 before,
                 all: self.all,
             },
         };
-        AnyName { raw, names, seat }
+        AnyName {
+            raw,
+            names,
+            standing,
+        }
     }
 
     fn named(&self, packed: u64) -> AnyName {
@@ -286,7 +290,7 @@ impl Spell for Roster {
 
 impl PartialEq for AnyName {
     fn eq(&self, other: &Self) -> bool {
-        (self.raw, self.seat.part) == (other.raw, other.seat.part)
+        (self.raw, self.standing.part) == (other.raw, other.standing.part)
     }
 }
 
@@ -295,7 +299,7 @@ impl Eq for AnyName {}
 impl Hash for AnyName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.raw.hash(state);
-        self.seat.part.hash(state);
+        self.standing.part.hash(state);
     }
 }
 
@@ -307,7 +311,7 @@ impl PartialOrd for AnyName {
 
 impl Ord for AnyName {
     fn cmp(&self, other: &Self) -> Ordering {
-        let parts = self.seat.part.cmp(&other.seat.part);
+        let parts = self.standing.part.cmp(&other.standing.part);
         parts.then_with(|| (self.names.order)(self.raw, other.raw))
     }
 }
@@ -320,13 +324,13 @@ impl fmt::Debug for AnyName {
 
 impl TaskName for AnyName {
     fn class(self) -> usize {
-        usize::from(self.seat.before) + (self.names.class)(self.raw)
+        usize::from(self.standing.before) + (self.names.class)(self.raw)
     }
 
     fn pack(self) -> Option<u64> {
         match self.raw {
-            Raw::Packed(packed) if self.seat.is_alone() => Some(packed),
-            Raw::Packed(packed) => self.seat.widened(packed, self.names.n_classes),
+            Raw::Packed(packed) if self.standing.is_alone() => Some(packed),
+            Raw::Packed(packed) => self.standing.widened(packed, self.names.n_classes),
             Raw::Wide { .. } => None,
         }
     }
@@ -337,7 +341,7 @@ impl TaskName for AnyName {
 
     fn to_wire(self) -> Option<WireName> {
         let name = (self.names.to_wire)(self.raw)?;
-        let part = (!self.seat.is_alone()).then_some(self.seat.part.into());
+        let part = (!self.standing.is_alone()).then_some(self.standing.part.into());
         Some(part.into_iter().chain(name).collect())
     }
 
@@ -347,13 +351,13 @@ impl TaskName for AnyName {
 }
 
 /// Passes on, to whoever asked for inputs of a task, names that know their type.
-struct Sources<'e, 's, D: Datum, I> {
+struct InputsOf<'e, 's, D: Datum, I> {
     to: &'e mut I,
     of: &'e Erased<'s, D>,
     task: AnyName,
 }
 
-impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for Sources<'_, 's, D, I> {
+impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for InputsOf<'_, 's, D, I> {
     fn task(&mut self, flow: usize, raw: Raw, source_flow: usize) {
         let source = AnyName { raw, ..self.task };
         self.to.task(flow, source, source_flow);
@@ -363,7 +367,9 @@ impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for Sources<'_, 's, D, I> {
         let Erased { joints, names, .. } = self.of;
         if self.of.is_series() {
             let slot = (store, index, TaskSpace::rank(self.of, self.task));
-            if let Some((part, (source, its))) = joints.bringer(self.task.seat.part.into(), slot) {
+            if let Some((part, (source, its))) =
+                joints.bringer(self.task.standing.part.into(), slot)
+            {
                 return self.to.task(flow, names.name(part, source), its);
             }
         }
@@ -372,13 +378,13 @@ impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for Sources<'_, 's, D, I> {
 }
 
 /// The same for whoever asked for successors.
-struct Targets<'e, 's, D: Datum, T> {
+struct SuccessorsOf<'e, 's, D: Datum, T> {
     to: &'e mut T,
     of: &'e Erased<'s, D>,
     task: AnyName,
 }
 
-impl<'s, D: Datum, T: Successors<Erased<'s, D>>> Ends<D> for Targets<'_, 's, D, T> {
+impl<'s, D: Datum, T: Successors<Erased<'s, D>>> Ends<D> for SuccessorsOf<'_, 's, D, T> {
     fn task(&mut self, flow: usize, raw: Raw, target_flow: usize) {
         let target = AnyName { raw, ..self.task };
         self.to.task(flow, target, target_flow);
@@ -388,7 +394,7 @@ impl<'s, D: Datum, T: Successors<Erased<'s, D>>> Ends<D> for Targets<'_, 's, D, 
         let Erased { joints, names, .. } = self.of;
         if self.of.is_series() {
             let slot = (store, index, TaskSpace::rank(self.of, self.task));
-            let part = self.task.seat.part.into();
+            let part = self.task.standing.part.into();
             let to = &mut *self.to;
             let stays = joints.takers(part, slot, |part, target, its| {
                 to.task(flow, names.name(part, target), its);
@@ -434,12 +440,12 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
 
     fn inputs(&self, task: AnyName, from: &mut impl Inputs<Self>) {
         let (to, of) = (from, self);
-        let mut sources = Sources { to, of, task };
+        let mut sources = InputsOf { to, of, task };
         self.space(task).inputs(task.raw, &mut sources);
     }
 
     fn successors(&self, task: AnyName, to: &mut impl Successors<Self>) {
-        let mut targets = Targets { to, of: self, task };
+        let mut targets = SuccessorsOf { to, of: self, task };
         self.space(task).successors(task.raw, &mut targets);
     }
 

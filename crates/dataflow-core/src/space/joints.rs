@@ -5,7 +5,7 @@
 //! changes. Several may take it, the last of them to change it. Where an edge could not order two spaces
 //! (the later changes a slot that the earlier only reads, say) they are refused.
 
-use super::behind::{Behind, Ends, Names, Raw};
+use super::behind::{Behind, Ends, NameVtable, Raw};
 use super::{Description, Flow, Mode};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
@@ -53,7 +53,7 @@ pub(super) struct Urgency {
 }
 
 /// A space as it is asked.
-pub(super) type Asked<'a, D> = (&'a dyn Behind<D>, &'static Names);
+pub(super) type AskedSpace<'a, D> = (&'a dyn Behind<D>, &'static NameVtable);
 
 /// The tasks of a space in which a datum begins or ends: names, and flows.
 pub(super) type Bringer = (usize, (Raw, usize));
@@ -66,7 +66,7 @@ impl Joints {
     /// [`Kind::NotDescribed`] if it does not describe as many classes as the names of its tasks have.
     pub fn add<D: Datum>(
         &mut self,
-        spaces: &[Asked<'_, D>],
+        spaces: &[AskedSpace<'_, D>],
         ranks: Range<u32>,
     ) -> Result<Urgency, Error> {
         let number = spaces.len() - 1;
@@ -128,7 +128,7 @@ fn is_ordered(before: &[Touch], after: &Touch) -> bool {
 type Touching = HashMap<Slot, (String, Touch)>;
 
 fn touched<D: Datum>(
-    (number, (space, names)): (usize, Asked<'_, D>),
+    (number, (space, names)): (usize, AskedSpace<'_, D>),
     ranks: Range<u32>,
 ) -> Result<(Touching, Urgency), Error> {
     let mut about = Description::default();
@@ -149,7 +149,7 @@ fn touched<D: Datum>(
                 task,
                 rank,
             };
-            space.inputs(task, &mut Taken(&mut ends));
+            space.inputs(task, &mut TakenSlots(&mut ends));
             space.successors(task, &mut Brought(&mut ends));
             let own = space.priority(task);
             urgency.lowest = urgency.lowest.min(own);
@@ -185,9 +185,9 @@ impl OfTask<'_> {
 }
 
 /// Notes which slots a task takes from.
-struct Taken<'e, 't>(&'e mut OfTask<'t>);
+struct TakenSlots<'e, 't>(&'e mut OfTask<'t>);
 
-impl<D: Datum> Ends<D> for Taken<'_, '_> {
+impl<D: Datum> Ends<D> for TakenSlots<'_, '_> {
     fn task(&mut self, _: usize, _: Raw, _: usize) {}
 
     fn home(&mut self, flow: usize, store: &Store<D>, index: usize) {
@@ -216,7 +216,7 @@ fn out_of_order<D: Datum>(
     (store, (_, index, rank)): (&str, Slot),
     before: &[Touch],
     after: &Touch,
-    spaces: &[Asked<'_, D>],
+    spaces: &[AskedSpace<'_, D>],
 ) -> Error {
     let shown = |touch: &Touch| {
         let task = touch.bringer.or(touch.takers.first().copied());
@@ -245,7 +245,7 @@ fn ill_described(about: &Description, n_classes: usize) -> Error {
 }
 
 /// A name, to be shown.
-struct Shown(Raw, &'static Names);
+struct Shown(Raw, &'static NameVtable);
 
 impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@
 //! All answers of a space are read once, with its tasks as numbers; the checks after that do not depend
 //! on the type of the space, and are compiled once.
 
-use super::asked::{Asked, Ends, Home};
+use super::asked::{Asked, Home, TaskEdges};
 use super::name::PACKED_BITS;
 use super::{Class, Description, Mode, TaskName, TaskSpace};
 use crate::error::{Error, Kind};
@@ -114,8 +114,8 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
 }
 
 /// Reads all that a space says.
-fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<Graph, Fault> {
-    let mut reader = Reader {
+fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph, Fault> {
+    let mut numbering = Numbering {
         space,
         about: space.about(),
         numbers: BTreeMap::new(),
@@ -124,14 +124,14 @@ fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<Graph, Fault>
     };
     let ranks = (0..n_ranks).map(Rank);
     for on in ranks.clone() {
-        reader.read_tasks(on)?;
+        numbering.read_tasks(on)?;
     }
-    let ranks = ranks.map(|on| reader.read_rank(on)).collect();
-    Ok(reader.graph(ranks))
+    let ranks = ranks.map(|on| numbering.read_rank(on)).collect();
+    Ok(numbering.graph(ranks))
 }
 
 /// Gives numbers to tasks, in the order in which they are met.
-struct Reader<'s, T> {
+struct Numbering<'s, T> {
     space: &'s dyn Asked<T>,
     about: Description,
     numbers: BTreeMap<T, usize>,
@@ -140,7 +140,7 @@ struct Reader<'s, T> {
     dense: BTreeMap<usize, usize>,
 }
 
-impl<T: TaskName> Reader<'_, T> {
+impl<T: TaskName> Numbering<'_, T> {
     fn read_tasks(&mut self, on: Rank) -> Result<(), Fault> {
         let mut found = Ok(());
         self.space.each_task(on, &mut |task| {
@@ -176,20 +176,20 @@ impl<T: TaskName> Reader<'_, T> {
             let numbered = numbered.map(|(flow, other, its)| (flow, self.number(other), its));
             numbered.collect()
         };
-        let ends = Ends {
+        let ends = TaskEdges {
             inputs: edges(ends.inputs),
             outputs: edges(ends.outputs),
             taken: ends.taken,
             put: ends.put,
         };
-        match self.tasks[number].listed.replace(Listed { on, ends }) {
+        match self.tasks[number].listed.replace(TaskTold { on, ends }) {
             Some(_) => fault(format!("{task:?} is listed twice")),
             None => Ok(()),
         }
     }
 
     /// Checks that the slots from which a task takes, or into which it puts, lie on its own rank.
-    fn check_owners(&self, task: T, on: Rank, ends: &Ends<T>) -> Result<(), Fault> {
+    fn check_owners(&self, task: T, on: Rank, ends: &TaskEdges<T>) -> Result<(), Fault> {
         let taken = ends.taken.iter().map(|end| (end, "takes", "give"));
         let put = ends.put.iter().map(|end| (end, "brings home", "take"));
         for ((flow, home), does, says) in taken.chain(put) {
@@ -233,8 +233,8 @@ impl<T: TaskName> Reader<'_, T> {
         RankTold { on, roots, count }
     }
 
-    fn graph(self, ranks: Vec<RankTold>) -> Graph {
-        Graph {
+    fn graph(self, ranks: Vec<RankTold>) -> NumberedGraph {
+        NumberedGraph {
             about: self.about,
             tasks: self.tasks,
             by_name: self.numbers.into_values().collect(),
@@ -247,7 +247,7 @@ impl<T: TaskName> Reader<'_, T> {
 type Slot<'g> = (Rank, &'g Home);
 
 /// What a space says, with tasks as numbers.
-struct Graph {
+struct NumberedGraph {
     about: Description,
     tasks: Vec<Task>,
     /// All that were met, in the order of their names.
@@ -260,13 +260,13 @@ struct Task {
     /// For texts.
     text: String,
     class: usize,
-    listed: Option<Listed>,
+    listed: Option<TaskTold>,
 }
 
 /// Where a task runs, and both opinions of its edges.
-struct Listed {
+struct TaskTold {
     on: Rank,
-    ends: Ends<usize>,
+    ends: TaskEdges<usize>,
 }
 
 /// What a space says of one rank.
@@ -277,7 +277,7 @@ struct RankTold {
     count: u64,
 }
 
-impl Graph {
+impl NumberedGraph {
     fn check(&self) -> Result<(), Fault> {
         self.check_inputs()?;
         self.check_outputs()?;
@@ -290,12 +290,12 @@ impl Graph {
     }
 
     /// The tasks that were listed, in the order of their names.
-    fn listed(&self) -> impl Iterator<Item = (usize, &Listed)> {
+    fn listed(&self) -> impl Iterator<Item = (usize, &TaskTold)> {
         let listed = |&task: &usize| Some((task, self.tasks[task].listed.as_ref()?));
         self.by_name.iter().filter_map(listed)
     }
 
-    fn ends(&self, task: usize) -> Option<&Ends<usize>> {
+    fn ends(&self, task: usize) -> Option<&TaskEdges<usize>> {
         Some(&self.tasks[task].listed.as_ref()?.ends)
     }
 
@@ -327,7 +327,7 @@ impl Graph {
 
     /// Every input is known at its source; every flow has the inputs that its mode asks for.
     fn check_inputs(&self) -> Result<(), Fault> {
-        for (task, Listed { ends, .. }) in self.listed() {
+        for (task, TaskTold { ends, .. }) in self.listed() {
             let mut fed = BTreeSet::new();
             for &(flow, source, source_flow) in &ends.inputs {
                 self.flow(task, flow)?;
@@ -383,7 +383,7 @@ impl Graph {
 
     /// Every output is expected at its target, with the same kind.
     fn check_outputs(&self) -> Result<(), Fault> {
-        for (task, Listed { ends, .. }) in self.listed() {
+        for (task, TaskTold { ends, .. }) in self.listed() {
             for &(flow, target, target_flow) in &ends.outputs {
                 let (_, kind) = self.flow(task, flow)?;
                 let Some(known) = self.ends(target) else {
@@ -418,7 +418,7 @@ impl Graph {
     fn check_homes(&self) -> Result<(), Fault> {
         let mut takers: BTreeMap<Slot<'_>, (usize, Mode)> = BTreeMap::new();
         let mut putters: BTreeMap<Slot<'_>, usize> = BTreeMap::new();
-        for (task, Listed { on, ends }) in self.listed() {
+        for (task, TaskTold { on, ends }) in self.listed() {
             for (flow, home) in ends.taken.iter().chain(&ends.put) {
                 self.flow(task, *flow)?;
                 // Of several ranks the space has the stores of one only: there, indices elsewhere
@@ -494,7 +494,7 @@ impl Graph {
             }
         }
         let here = || self.listed().filter(|(_, listed)| listed.on == *on);
-        let is_missing = |(task, listed): &(usize, &Listed)| {
+        let is_missing = |(task, listed): &(usize, &TaskTold)| {
             listed.ends.inputs.is_empty() && !announced.contains(task)
         };
         if let Some((task, _)) = here().find(is_missing) {
@@ -548,7 +548,7 @@ impl Graph {
         let mut from: BTreeMap<(usize, usize), Slot<'_>> = BTreeMap::new();
         let mut brought: BTreeSet<Slot<'_>> = BTreeSet::new();
         let listed = |&task: &usize| Some((task, self.tasks[task].listed.as_ref()?));
-        for (task, Listed { on, ends }) in order.iter().filter_map(listed) {
+        for (task, TaskTold { on, ends }) in order.iter().filter_map(listed) {
             for &(flow, source, source_flow) in &ends.inputs {
                 if let Some(&slot) = from.get(&(source, source_flow)) {
                     from.insert((task, flow), slot);
@@ -559,7 +559,7 @@ impl Graph {
             let put = ends.put.iter();
             brought.extend(put.filter_map(|(flow, _)| from.get(&(task, *flow)).copied()));
         }
-        for (task, Listed { on, ends }) in self.listed() {
+        for (task, TaskTold { on, ends }) in self.listed() {
             for (flow, home) in &ends.taken {
                 if self.flow(task, *flow)?.0 == Mode::Update && !brought.contains(&(*on, home)) {
                     return fault(format!(

@@ -66,12 +66,12 @@ fn stretch(bound: &Bound) -> u64 {
 
 /// What each message says, by the time of the clock in question.
 fn bounds(own: &Trace, others: &[Trace]) -> Vec<Bound> {
-    let own = Ends::of(own);
+    let own = MessageTimes::of(own);
     let mut bounds = Vec::new();
     for of in others {
-        let other = Ends::of(of);
+        let other = MessageTimes::of(of);
         let error = of.clock_error as i64;
-        let pairs = |posted: &Ends, came: &Ends| -> Vec<[u64; 2]> {
+        let pairs = |posted: &MessageTimes, came: &MessageTimes| -> Vec<[u64; 2]> {
             let both = posted.posted.iter();
             let both = both.filter_map(|(message, at)| Some([*at, *came.came.get(message)?]));
             both.collect()
@@ -102,18 +102,18 @@ fn bounds(own: &Trace, others: &[Trace]) -> Vec<Bound> {
 }
 
 /// A message: outputs of which task, from whom, for whom.
-type Message = (TaskNumber, Rank, Rank);
+type MessageKey = (TaskNumber, Rank, Rank);
 
 /// When messages were posted by some ranks, and when they were there at them.
 #[derive(Default)]
-struct Ends {
-    posted: HashMap<Message, u64>,
-    came: HashMap<Message, u64>,
+struct MessageTimes {
+    posted: HashMap<MessageKey, u64>,
+    came: HashMap<MessageKey, u64>,
 }
 
-impl Ends {
+impl MessageTimes {
     fn of(trace: &Trace) -> Self {
-        let mut ends = Ends::default();
+        let mut ends = MessageTimes::default();
         for RankTrace {
             rank, posted, came, ..
         } in &trace.ranks

@@ -26,7 +26,7 @@ pub struct Explanation {
     pub hidden: Option<f64>,
     /// The dearest chains, none with a task of another: time in bodies, and how it reads.
     pub chains: Vec<(u64, String)>,
-    /// Records that found no room: the rest is a part of the truth.
+    /// Notes that found no room: the rest is a part of the truth.
     pub missing: u64,
     /// Messages that came before they were posted, by more than the stated error of clocks; and by how
     /// many nanoseconds at most.

@@ -12,14 +12,14 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     /// By rank: by slice, a range of its `inputs`; one more at the end.
-    ranks: Vec<OfRank>,
+    ranks: Vec<RankLinks>,
     messages: Vec<Message>,
     /// All slices by their ends: who feeds has ended before who is fed begins.
     order: Vec<At>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct OfRank {
+struct RankLinks {
     offsets: Vec<u32>,
     inputs: Vec<At>,
     last: Vec<Option<At>>,
@@ -28,7 +28,7 @@ struct OfRank {
 impl Links {
     /// Finds them, and says of each slice when it was ready.
     pub fn of(ranks: &mut [RankTrace]) -> Self {
-        let found = Found::new(ranks);
+        let found = TaskIndex::new(ranks);
         let messages = found.messages(ranks);
         let mut links = Vec::with_capacity(ranks.len());
         for rank in 0..ranks.len() {
@@ -111,7 +111,7 @@ fn order(ranks: &[RankTrace]) -> Vec<At> {
     order
 }
 
-impl OfRank {
+impl RankLinks {
     fn inputs(&self, slice: usize) -> &[At] {
         match (self.offsets.get(slice), self.offsets.get(slice + 1)) {
             (Some(&from), Some(&to)) => &self.inputs[from as usize..to as usize],
@@ -121,7 +121,7 @@ impl OfRank {
 }
 
 /// Where tasks are found, and when their outputs came.
-struct Found {
+struct TaskIndex {
     by_rank: HashMap<Rank, usize>,
     /// By rank, slices by task.
     slices: Vec<Vec<(TaskNumber, usize)>>,
@@ -129,7 +129,7 @@ struct Found {
     came: Vec<Vec<Came>>,
 }
 
-impl Found {
+impl TaskIndex {
     fn new(ranks: &[RankTrace]) -> Self {
         let by_task = |of: &RankTrace| {
             let slices = of.slices.iter().enumerate();
@@ -143,7 +143,7 @@ impl Found {
             came
         };
         let by_rank = ranks.iter().enumerate();
-        Found {
+        TaskIndex {
             by_rank: by_rank.map(|(at, of)| (of.rank, at)).collect(),
             slices: ranks.iter().map(by_task).collect(),
             came: ranks.iter().map(by_sender).collect(),
@@ -176,11 +176,11 @@ impl Found {
 
     /// The edges into the slices of a rank; and of each, when it was ready and whether an input came
     /// from another rank.
-    fn links(&self, ranks: &[RankTrace], rank: usize) -> (OfRank, Vec<(u64, bool)>) {
+    fn links(&self, ranks: &[RankTrace], rank: usize) -> (RankLinks, Vec<(u64, bool)>) {
         let of = &ranks[rank];
-        let mut links = OfRank {
+        let mut links = RankLinks {
             offsets: vec![0],
-            ..OfRank::default()
+            ..RankLinks::default()
         };
         let mut known = Vec::with_capacity(of.slices.len());
         for range in of.inputs.windows(2) {

@@ -7,7 +7,7 @@
 
 use super::clock::Clock;
 use super::named::noted;
-use super::record::Track;
+use super::note::Track;
 use super::{TaskNumber, Tracer};
 use crate::rank::Rank;
 use crate::space::Spelling;

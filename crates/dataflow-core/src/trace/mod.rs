@@ -24,7 +24,7 @@ mod limits;
 mod links;
 mod mailed;
 mod named;
-mod record;
+mod note;
 mod schedule;
 mod shown;
 mod skew;
@@ -39,7 +39,7 @@ pub use explanation::{Explanation, Share};
 pub use limits::Limits;
 pub(crate) use mailed::Mailed;
 pub(crate) use named::{Named, is_wide, number};
-pub(crate) use record::Track;
+pub(crate) use note::Track;
 pub use schedule::Schedule;
 pub use skew::Skew;
 pub use tracer::Tracer;
@@ -91,7 +91,7 @@ pub struct RankTrace {
     pub posted: Vec<Posted>,
     /// What came from other ranks, by the time at which a worker took it in.
     pub came: Vec<Came>,
-    /// Records that found no room.
+    /// Notes that found no room.
     pub missing: u64,
     /// By how many nanoseconds its clock was ahead of the one that times are by, in the middle of the run:
     /// they are corrected. 0 if the clocks were not compared.

@@ -1,7 +1,7 @@
 //! Tracer: memory for the notes of runs, and the traces made of them.
 
 use super::clock::{Moment, Scale};
-use super::record::{COPIED, FAILED, Kind, Noted, Record, Room, SKIPPED, STOLEN, Track, held};
+use super::note::{COPIED, ChunkPool, FAILED, Note, NoteKind, Noted, SKIPPED, STOLEN, Track, held};
 use super::{Came, Clock, Fate, Posted, RankTrace, Slice, Source, Span, TaskNumber, Trace};
 use super::{WorkerTrace, links::Links};
 use crate::rank::Rank;
@@ -28,17 +28,17 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 pub struct Tracer {
     clock: Clock,
-    room: Arc<Room>,
+    room: Arc<ChunkPool>,
     traces: Arc<Mutex<Vec<Trace>>>,
     paused: Arc<AtomicBool>,
-    hear: Option<Hear>,
+    hear: Option<OnTrace>,
 }
 
 /// Who gets traces as they are made.
-type Hear = Arc<dyn Fn(Trace) + Send + Sync>;
+type OnTrace = Arc<dyn Fn(Trace) + Send + Sync>;
 
 impl Tracer {
-    /// At most so many bytes of records at a time: 32 for each task, for each visit of a worker, and for
+    /// At most so many bytes of notes at a time: 32 for each task, for each visit of a worker, and for
     /// each of the four stamps of a message. Room is made when a run begins, and kept.
     pub fn new(bytes: usize) -> Self {
         Self::with_clock(bytes, Clock::of_machine())
@@ -48,7 +48,7 @@ impl Tracer {
     pub fn with_clock(bytes: usize, clock: Clock) -> Self {
         Tracer {
             clock,
-            room: Arc::new(Room::new(bytes)),
+            room: Arc::new(ChunkPool::new(bytes)),
             traces: Arc::default(),
             paused: Arc::default(),
             hear: None,
@@ -57,7 +57,7 @@ impl Tracer {
 
     /// The same; each trace is given to `hear` when its run has ended, instead of being kept.
     pub fn telling(self, hear: impl Fn(Trace) + Send + Sync + 'static) -> Self {
-        let hear: Option<Hear> = Some(Arc::new(hear));
+        let hear: Option<OnTrace> = Some(Arc::new(hear));
         Tracer { hear, ..self }
     }
 
@@ -65,7 +65,7 @@ impl Tracer {
     pub fn another(&self) -> Self {
         Tracer {
             clock: self.clock.clone(),
-            room: Arc::new(Room::new(self.room.bytes())),
+            room: Arc::new(ChunkPool::new(self.room.bytes())),
             traces: Arc::default(),
             paused: Arc::new(AtomicBool::new(!self.is_on())),
             hear: self.hear.clone(),
@@ -144,28 +144,22 @@ pub(crate) struct Told {
 }
 
 /// A task that was inserted, when it was ready, and one more than the number of the last it waited for.
-type Woken = (TaskNumber, u64, u64);
+type WakeUp = (TaskNumber, u64, u64);
 
-fn woken_of<'r>(records: &'r [Record], scale: &'r Scale) -> impl Iterator<Item = Woken> + 'r {
-    let ready = records.iter().filter(|record| record.kind == Kind::Ready);
-    ready.map(|record| (record.task, scale.nanoseconds(record.begin), record.end))
+fn woken_of<'r>(notes: &'r [Note], scale: &'r Scale) -> impl Iterator<Item = WakeUp> + 'r {
+    let ready = notes.iter().filter(|note| note.kind == NoteKind::Ready);
+    ready.map(|note| (note.task, scale.nanoseconds(note.begin), note.end))
 }
 
 /// Outputs of which task, for which rank if that matters, and when something became of them.
 type Stamp = (TaskNumber, Rank, u64);
 
 /// What becomes of messages by the hand of whoever moves them.
-const STAMPED: [Kind; 3] = [Kind::Left, Kind::Heard, Kind::Asked];
+const STAMPED: [NoteKind; 3] = [NoteKind::Left, NoteKind::Heard, NoteKind::Asked];
 
-fn stamps_of(records: &[Record], scale: &Scale, kind: Kind) -> impl Iterator<Item = Stamp> {
-    let noted = records.iter().filter(move |record| record.kind == kind);
-    noted.map(|record| {
-        (
-            record.task,
-            Rank(record.other),
-            scale.nanoseconds(record.begin),
-        )
-    })
+fn stamps_of(notes: &[Note], scale: &Scale, kind: NoteKind) -> impl Iterator<Item = Stamp> {
+    let noted = notes.iter().filter(move |note| note.kind == kind);
+    noted.map(|note| (note.task, Rank(note.other), scale.nanoseconds(note.begin)))
 }
 
 /// When it became of these outputs, among stamps in order.
@@ -189,9 +183,9 @@ impl Noted {
         };
         let numbers: Vec<u16> = self.names.iter().map(number).collect();
         let bodies = self
-            .records
+            .notes
             .iter_mut()
-            .filter(|record| record.kind == Kind::Body);
+            .filter(|note| note.kind == NoteKind::Body);
         bodies.for_each(|body| body.class = numbers[usize::from(body.class)]);
     }
 }
@@ -258,18 +252,18 @@ impl Opened {
         let (mut classes, mut woken) = (told.classes, Vec::new());
         let mut stamps = STAMPED.map(|_| Vec::new());
         for (worker, tracks) in self.tracks.iter().enumerate() {
-            let mut records = Vec::new();
+            let mut notes = Vec::new();
             for track in std::mem::take(&mut *held(tracks)) {
                 let mut noted = track.into_records();
                 noted.name_classes(&mut classes);
                 of_rank.missing += noted.missing;
-                records.append(&mut noted.records);
+                notes.append(&mut noted.notes);
             }
-            of_rank.add(worker, &records, &scale);
+            of_rank.add(worker, &notes, &scale);
             for (kind, stamps) in STAMPED.into_iter().zip(&mut stamps) {
-                stamps.extend(stamps_of(&records, &scale, kind));
+                stamps.extend(stamps_of(&notes, &scale, kind));
             }
-            woken.extend(woken_of(&records, &scale));
+            woken.extend(woken_of(&notes, &scale));
         }
         woken.sort_unstable();
         of_rank
@@ -298,33 +292,33 @@ impl Opened {
 
 impl RankTrace {
     /// Adds what a worker has noted.
-    fn add(&mut self, worker: usize, records: &[Record], scale: &Scale) {
+    fn add(&mut self, worker: usize, notes: &[Note], scale: &Scale) {
         let first = self.slices.len();
-        let span = |record: &Record| Span {
-            begin: scale.nanoseconds(record.begin),
-            end: scale.nanoseconds(record.end),
+        let span = |note: &Note| Span {
+            begin: scale.nanoseconds(note.begin),
+            end: scale.nanoseconds(note.end),
         };
         let (mut visits, mut there) = (Vec::new(), None);
-        for record in records {
-            let (task, at) = (record.task, scale.nanoseconds(record.begin));
-            let (other, bytes) = (Rank(record.other), record.end);
-            match record.kind {
-                Kind::Body => self.slices.push(Slice {
-                    span: span(record),
+        for note in notes {
+            let (task, at) = (note.task, scale.nanoseconds(note.begin));
+            let (other, bytes) = (Rank(note.other), note.end);
+            match note.kind {
+                NoteKind::Body => self.slices.push(Slice {
+                    span: span(note),
                     worker: worker as u16,
-                    ..Slice::of(record)
+                    ..Slice::of(note)
                 }),
-                Kind::Visit => visits.push(span(record)),
-                Kind::Ready | Kind::Left | Kind::Heard | Kind::Asked => {}
-                Kind::There => there = Some((task, other, at)),
-                Kind::Posted => self.posted.push(Posted {
+                NoteKind::Visit => visits.push(span(note)),
+                NoteKind::Ready | NoteKind::Left | NoteKind::Heard | NoteKind::Asked => {}
+                NoteKind::There => there = Some((task, other, at)),
+                NoteKind::Posted => self.posted.push(Posted {
                     task,
                     at,
                     to: other,
                     bytes,
                     left: None,
                 }),
-                Kind::Came => {
+                NoteKind::Came => {
                     let noted = there.take().filter(|of| (of.0, of.1) == (task, other));
                     self.came.push(Came {
                         task,
@@ -360,7 +354,7 @@ impl RankTrace {
     }
 
     /// Asks for the tasks that feed each.
-    fn feed(&mut self, woken: &[Woken], inputs: &mut dyn FnMut(TaskNumber, Feeds)) {
+    fn feed(&mut self, woken: &[WakeUp], inputs: &mut dyn FnMut(TaskNumber, Feeds)) {
         self.inputs.push(0);
         let own = self.rank.0;
         for slice in &mut self.slices {
@@ -380,11 +374,11 @@ impl RankTrace {
 }
 
 impl Slice {
-    fn of(record: &Record) -> Self {
-        let has = |flag: u8| record.flags & flag != 0;
+    fn of(note: &Note) -> Self {
+        let has = |flag: u8| note.flags & flag != 0;
         Slice {
-            task: record.task,
-            class: record.class,
+            task: note.task,
+            class: note.class,
             fate: match () {
                 () if has(SKIPPED) => Fate::Skipped,
                 () if has(FAILED) => Fate::Failed,

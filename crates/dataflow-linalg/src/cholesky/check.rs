@@ -13,9 +13,9 @@
 //! The ratio of LAPACK's TESTING/LIN DPOT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
 
 use crate::matrix::check::{
-    Block, Form, Rounding, backward_error, drop_imaginary_diagonal, largest, subtract,
+    BlockView, Form, Rounding, backward_error, drop_imaginary_diagonal, largest, subtract,
 };
-use crate::matrix::norm::{Part, Sums};
+use crate::matrix::norm::{Extent, Sums};
 use crate::matrix::tiled::{column_major, gather};
 use crate::matrix::{Entries, Layout, Piece, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -145,7 +145,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         if m == n {
             drop_imaginary_diagonal(&mut rest, rows);
         }
-        let sums = Sums::of_block(&rest, rows, cols, Part::of(Structure::Lower, m, n));
+        let sums = Sums::of_block(&rest, rows, cols, Extent::of(Structure::Lower, m, n));
         Piece::Rest(rest, sums)
     }
 }
@@ -246,17 +246,17 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
                 let (rows, cols, width) = (left.rows(), right.rows(), left.cols());
                 let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
-                let left = Block(
+                let left = BlockView(
                     entries(left, m == k, &mut of_left),
                     rows,
                     width,
                     Form::Plain,
                 );
                 let right = entries(right, n == k, &mut of_right);
-                let right = Block(right, cols, width, Form::Adjoint);
+                let right = BlockView(right, cols, width, Form::Adjoint);
                 subtract(rest, (rows, cols), left, right);
                 if k == n {
-                    let kind = Part::of(Structure::Lower, m as usize, n as usize);
+                    let kind = Extent::of(Structure::Lower, m as usize, n as usize);
                     let difference = Sums::of_block(rest, rows, cols, kind);
                     *piece = Piece::Sums(original.clone(), difference);
                 }
@@ -270,7 +270,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                     return Err("a check was fed something else than sums".into());
                 };
                 let (row, col) = (self.all.row_range(m).start, self.all.col_range(n).start);
-                let kind = Part::of(Structure::Lower, m, n);
+                let kind = Extent::of(Structure::Lower, m, n);
                 original.add(of_tile, row, col, kind);
                 difference.add(of_rest, row, col, kind);
             }

@@ -6,7 +6,7 @@ use ::faer::{MatMut, MatRef};
 
 use super::reflector::{Rows, reflect};
 use super::{Backend, Op, Side};
-use crate::matrix::tile::{Format, Layout, Tile, cuts};
+use crate::matrix::tile::{Format, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 /// The blocks of reflectors in a tile with `k` of them: cut at every `ib` and at sub-tiles.
@@ -40,7 +40,7 @@ pub(super) fn in_order<T>(
 /// Some columns of V, as they lie in a tile or in scratch; the rows that are not zero.
 pub(super) struct Basis<'a, T> {
     pub(super) elements: &'a [T],
-    pub(super) layout: Layout,
+    pub(super) layout: TileLayout,
     /// The row of V that is stored first.
     pub(super) first_row: usize,
     pub(super) rows: Range<usize>,
@@ -53,7 +53,7 @@ pub(super) type Above<'a, T> = Option<(&'a mut Tile<T>, Range<usize>)>;
 impl<'a, T: Scalar> Basis<'a, T> {
     /// A column-major block without gaps, its rows for `rows` of what it is applied to.
     pub(super) fn of_columns(elements: &'a [T], rows: Range<usize>, cols: usize) -> Self {
-        let layout = Layout {
+        let layout = TileLayout {
             rows: rows.len(),
             cols,
             format: Format::ColumnMajor,
@@ -81,7 +81,7 @@ impl<'a, T: Scalar> Basis<'a, T> {
         let top = above
             .as_ref()
             .map_or(layout.format, |(top, _)| top.format());
-        let place = |layout: Layout, i, j| match side {
+        let place = |layout: TileLayout, i, j| match side {
             Side::Left => layout.place(i, j),
             Side::Right => layout.place(j, i),
         };

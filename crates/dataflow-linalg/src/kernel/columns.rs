@@ -13,7 +13,7 @@ use dataflow_core::port::Memory;
 
 use super::getrf::{factor_block, largest};
 use super::product::product;
-use super::scratch::{Kept, with_scratch};
+use super::scratch::{ScratchMemory, with_scratch};
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::matrix::tile::{Format, Tile, cuts};
 use crate::scalar::Scalar;
@@ -43,7 +43,7 @@ pub(crate) fn getrf_from<T: Scalar>(
 
 /// What a panel leaves for the columns right of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Panel<'a, T> {
+pub(crate) struct FactoredPanel<'a, T> {
     /// Its first row in the matrix.
     pub(crate) top: usize,
     /// The whole column, with L below the top.
@@ -62,8 +62,12 @@ pub(crate) struct Panel<'a, T> {
 /// # Panics
 /// If the blocks are not column-major, or of different heights.
 #[track_caller]
-pub(crate) fn getrf_right<T: Scalar>(backend: Backend, panel: Panel<'_, T>, b: &mut Tile<T>) {
-    let Panel { top, pivots, .. } = panel;
+pub(crate) fn getrf_right<T: Scalar>(
+    backend: Backend,
+    panel: FactoredPanel<'_, T>,
+    b: &mut Tile<T>,
+) {
+    let FactoredPanel { top, pivots, .. } = panel;
     let (m, n, height) = (b.rows(), b.cols(), pivots.len());
     assert!(
         b.format() == Format::ColumnMajor && panel.column.rows() == m,
@@ -93,7 +97,7 @@ pub(crate) fn getrf_right<T: Scalar>(backend: Backend, panel: Panel<'_, T>, b: &
 /// B ← B − L·U in some rows, which lie in one row of sub-tiles.
 fn subtract<T: Scalar>(
     backend: Backend,
-    panel: Panel<'_, T>,
+    panel: FactoredPanel<'_, T>,
     u: &Tile<T>,
     (b, rows): (&mut Tile<T>, Range<usize>),
 ) {
@@ -138,4 +142,4 @@ fn single_row<T: Scalar>(
     });
 }
 
-static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(Kept));
+static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(ScratchMemory));

@@ -4,7 +4,7 @@ use ::faer::prelude::ReborrowMut;
 
 use super::product::product_add;
 use super::{Backend, Op};
-use crate::matrix::tile::{Layout, Tile, cuts};
+use crate::matrix::tile::{Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 /// `C ← C − A·Bᴴ`: the update step of the tile Cholesky factorisation.
@@ -107,8 +107,8 @@ pub fn gemm_add<T: Scalar>(
 
 /// The inner length of the product, if there is one.
 #[track_caller]
-fn shapes_agree(op_a: Op, a: Layout, op_b: Op, b: Layout, c: Layout) -> usize {
-    let shape = |op, x: Layout| match op {
+fn shapes_agree(op_a: Op, a: TileLayout, op_b: Op, b: TileLayout, c: TileLayout) -> usize {
+    let shape = |op, x: TileLayout| match op {
         Op::NoTranspose => (x.rows, x.cols),
         Op::Transpose | Op::ConjTranspose => (x.cols, x.rows),
     };

@@ -109,14 +109,14 @@ pub fn eliminate<T: Scalar>(backend: Backend, u: &Tile<T>, b: &mut Tile<T>) {
 }
 
 /// Which entry of a column becomes its pivot.
-pub(super) type Choice<T> = fn(&[T]) -> usize;
+pub(super) type PivotChoice<T> = fn(&[T]) -> usize;
 
 #[track_caller]
 fn getrf_by<T: Scalar>(
     backend: Backend,
     a: &mut Tile<T>,
     pivots: &mut [u32],
-    choice: Choice<T>,
+    choice: PivotChoice<T>,
 ) -> Option<usize> {
     let (m, n) = (a.rows(), a.cols());
     assert!(
@@ -177,7 +177,7 @@ pub(super) fn factor_block<T: Scalar>(
     backend: Backend,
     a: MatMut<'_, T>,
     pivots: &mut [u32],
-    choice: Choice<T>,
+    choice: PivotChoice<T>,
 ) {
     let (m, n) = (a.nrows(), a.ncols());
     if n <= LEAF {
@@ -223,14 +223,14 @@ fn half(n: usize) -> usize {
 
 /// `A ← L\U`, column by column, on vectors as wide as the machine has. Nothing is fused or summed
 /// in another order for that, so the bits are those of any machine.
-fn factor_leaf<T: Scalar>(a: MatMut<'_, T>, pivots: &mut [u32], choice: Choice<T>) {
+fn factor_leaf<T: Scalar>(a: MatMut<'_, T>, pivots: &mut [u32], choice: PivotChoice<T>) {
     Arch::new().dispatch(Leaf { a, pivots, choice });
 }
 
 struct Leaf<'a, T> {
     a: MatMut<'a, T>,
     pivots: &'a mut [u32],
-    choice: Choice<T>,
+    choice: PivotChoice<T>,
 }
 
 impl<T: Scalar> NullaryFnOnce for Leaf<'_, T> {

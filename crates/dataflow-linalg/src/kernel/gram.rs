@@ -19,7 +19,7 @@ const COLS: usize = 4;
 
 /// Columns of f64, one after the other.
 #[derive(Clone, Copy)]
-pub(crate) struct Columns<'a> {
+pub(crate) struct ColumnsView<'a> {
     /// The elements of all columns.
     pub elements: &'a [f64],
     /// From a column to the next.
@@ -37,22 +37,22 @@ pub(crate) fn place(i: usize, j: usize, count: usize) -> usize {
 /// multiple of [`PANEL`].
 ///
 /// 2 flops for each row and pair. Of sums there are [`place`]`(left, left, count)`.
-pub(crate) fn add_products(columns: Columns<'_>, rows: usize, left: usize, sums: &mut [f64]) {
+pub(crate) fn add_products(columns: ColumnsView<'_>, rows: usize, left: usize, sums: &mut [f64]) {
     for top in (0..rows).step_by(PANEL) {
-        let panel = Panel { columns, top };
+        let panel = RowsOfColumns { columns, top };
         Arch::new().dispatch(Products { panel, left, sums });
     }
 }
 
 /// Some rows of all columns.
 #[derive(Clone, Copy)]
-struct Panel<'a> {
-    columns: Columns<'a>,
+struct RowsOfColumns<'a> {
+    columns: ColumnsView<'a>,
     top: usize,
 }
 
 struct Products<'a> {
-    panel: Panel<'a>,
+    panel: RowsOfColumns<'a>,
     left: usize,
     sums: &'a mut [f64],
 }
@@ -89,7 +89,7 @@ impl WithSimd for Products<'_> {
 #[inline(always)]
 fn block<S: Simd, const I: usize, const J: usize>(
     simd: S,
-    Panel { columns, top }: Panel<'_>,
+    RowsOfColumns { columns, top }: RowsOfColumns<'_>,
     (i, j): (usize, usize),
     sums: &mut [f64],
 ) {
@@ -121,9 +121,9 @@ fn block<S: Simd, const I: usize, const J: usize>(
 }
 
 /// The squares of a column over the first `rows` rows, a multiple of [`PANEL`], added up.
-pub(crate) fn square(columns: Columns<'_>, rows: usize, column: usize) -> f64 {
+pub(crate) fn square(columns: ColumnsView<'_>, rows: usize, column: usize) -> f64 {
     let elements = &columns.elements[column * columns.stride..];
-    let one = Columns {
+    let one = ColumnsView {
         elements,
         count: 1,
         ..columns
@@ -146,7 +146,7 @@ mod tests {
             for j in 0..count {
                 (0..rows).for_each(|i| elements[j * stride + i] = entry(i, j));
             }
-            let columns = Columns {
+            let columns = ColumnsView {
                 elements: &elements,
                 stride,
                 count,

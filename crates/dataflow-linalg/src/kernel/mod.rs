@@ -60,7 +60,7 @@ mod tstrf;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use columns::{Panel, getrf_from, getrf_right};
+pub(crate) use columns::{FactoredPanel, getrf_from, getrf_right};
 pub use gemm::{gemm, gemm_add, gemm_op};
 pub use geqrt::{gemqrt, geqrt, orgqr};
 pub use getrf::{eliminate, getrf, getrf_unpivoted, laswp};
@@ -72,7 +72,7 @@ pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub(crate) use prepare::prepare;
 pub use reflector::Below;
 pub use scale::scale;
-pub(crate) use scratch::{Kept, with_scratch};
+pub(crate) use scratch::{ScratchMemory, with_scratch};
 pub use strongest::strongest_columns;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};

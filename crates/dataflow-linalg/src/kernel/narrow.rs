@@ -25,7 +25,7 @@ const LINE: usize = 8;
 /// Columns that are worked on at a time: as many as vector registers hold sums for.
 const GROUP: usize = 4;
 
-type Line<T> = [T; LINE];
+type VectorLine<T> = [T; LINE];
 
 /// Makes what is below the diagonal of a panel vanish; `a` has at most [`WIDEST`] columns, and no more
 /// than rows.
@@ -59,8 +59,8 @@ pub(super) fn narrow_panel<T: Scalar>(mut a: MatMut<'_, T>, mut t: MatMut<'_, T>
 /// A panel in lines: R and V in one, V with its ones and zeros, and T.
 struct Narrow<'a, T> {
     rows: usize,
-    columns: &'a mut [Line<T>],
-    v: &'a mut [Line<T>],
+    columns: &'a mut [VectorLine<T>],
+    v: &'a mut [VectorLine<T>],
     t: MatMut<'a, T>,
 }
 
@@ -95,7 +95,7 @@ impl<T: Scalar> NullaryFnOnce for Narrow<'_, T> {
 
 /// C ← (I − τ̄·v·vᴴ)·C.
 #[inline(always)]
-fn turn<T: Scalar>(v: &[Line<T>], columns: &mut [Line<T>], tau: T) {
+fn turn<T: Scalar>(v: &[VectorLine<T>], columns: &mut [VectorLine<T>], tau: T) {
     for group in columns.chunks_mut(GROUP * v.len()) {
         // Called by name each: a pointer would lose the vector instructions.
         match group.len() / v.len() {
@@ -108,10 +108,11 @@ fn turn<T: Scalar>(v: &[Line<T>], columns: &mut [Line<T>], tau: T) {
 }
 
 #[inline(always)]
-fn turn_group<T: Scalar, const N: usize>(v: &[Line<T>], group: &mut [Line<T>], tau: T) {
+fn turn_group<T: Scalar, const N: usize>(v: &[VectorLine<T>], group: &mut [VectorLine<T>], tau: T) {
     let factors = products_of_group::<T, N>(v, group).map(|product| product * tau);
     let mut each = group.chunks_exact_mut(v.len());
-    let mut columns: [&mut [Line<T>]; N] = array::from_fn(|_| each.next().unwrap_or_default());
+    let mut columns: [&mut [VectorLine<T>]; N] =
+        array::from_fn(|_| each.next().unwrap_or_default());
     for (line, x) in v.iter().enumerate() {
         for (column, factor) in columns.iter_mut().zip(factors) {
             let y = &mut column[line];
@@ -122,7 +123,7 @@ fn turn_group<T: Scalar, const N: usize>(v: &[Line<T>], group: &mut [Line<T>], t
 
 /// vᴴ·C.
 #[inline(always)]
-fn products_with<T: Scalar>(v: &[Line<T>], columns: &[Line<T>], products: &mut [T]) {
+fn products_with<T: Scalar>(v: &[VectorLine<T>], columns: &[VectorLine<T>], products: &mut [T]) {
     let groups = columns.chunks(GROUP * v.len());
     for (group, to) in groups.zip(products.chunks_mut(GROUP)) {
         let n = group.len() / v.len();
@@ -136,9 +137,12 @@ fn products_with<T: Scalar>(v: &[Line<T>], columns: &[Line<T>], products: &mut [
 }
 
 #[inline(always)]
-fn products_of_group<T: Scalar, const N: usize>(v: &[Line<T>], group: &[Line<T>]) -> [T; N] {
+fn products_of_group<T: Scalar, const N: usize>(
+    v: &[VectorLine<T>],
+    group: &[VectorLine<T>],
+) -> [T; N] {
     let mut each = group.chunks_exact(v.len());
-    let columns: [&[Line<T>]; N] = array::from_fn(|_| each.next().unwrap_or_default());
+    let columns: [&[VectorLine<T>]; N] = array::from_fn(|_| each.next().unwrap_or_default());
     let mut sums = [[T::zero(); LINE]; N];
     for (line, x) in v.iter().enumerate() {
         for (sums, column) in sums.iter_mut().zip(columns) {

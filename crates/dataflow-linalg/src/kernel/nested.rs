@@ -22,7 +22,7 @@ use super::potrf::potrf_block;
 use super::product::product;
 use super::trsm::trsm_block;
 use super::{Backend, NotPositive, Op};
-use crate::matrix::tile::{Layout, Rectangle, Tile, cuts};
+use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 type SubTile<'c, 'a, T> = Handle<'c, MatMut<'a, T>>;
@@ -66,15 +66,15 @@ impl<'c, 'a, T: Scalar> Changed<'c, 'a, T> {
 
 /// A tile that is only read.
 #[derive(Clone, Copy)]
-struct Given<'a, T> {
-    layout: Layout,
+struct ReadTile<'a, T> {
+    layout: TileLayout,
     elements: &'a [T],
 }
 
-impl<'a, T: Scalar> Given<'a, T> {
+impl<'a, T: Scalar> ReadTile<'a, T> {
     fn new(tile: &'a Tile<T>) -> Self {
         let (layout, elements) = (tile.layout(), tile.as_slice());
-        Given { layout, elements }
+        ReadTile { layout, elements }
     }
 
     fn n_cols(&self) -> usize {
@@ -83,7 +83,7 @@ impl<'a, T: Scalar> Given<'a, T> {
 
     /// Sub-tile (i, j).
     fn at(&self, i: usize, j: usize) -> MatRef<'a, T> {
-        let Layout { rows, cols, format } = self.layout;
+        let TileLayout { rows, cols, format } = self.layout;
         let range = |at: usize, length: usize| {
             let start = at.saturating_mul(format.order());
             start..length.min(start.saturating_add(format.order()))
@@ -166,7 +166,7 @@ pub fn trsm<T: Scalar>(
     l: &Tile<T>,
     b: &mut Tile<T>,
 ) -> Result<(), Error> {
-    let l = Given::new(l);
+    let l = ReadTile::new(l);
     scope_inside(on, |s| {
         let b = Changed::new(s, b);
         for j in 0..b.n_cols {
@@ -193,7 +193,7 @@ pub fn herk<T: Scalar>(
     a: &Tile<T>,
     c: &mut Tile<T>,
 ) -> Result<(), Error> {
-    let a = Given::new(a);
+    let a = ReadTile::new(a);
     scope_inside(on, |s| {
         let c = Changed::new(s, c);
         for j in 0..c.n_cols {
@@ -230,7 +230,7 @@ pub fn gemm<T: Scalar>(
     b: &Tile<T>,
     c: &mut Tile<T>,
 ) -> Result<(), Error> {
-    let (a, b) = (Given::new(a), Given::new(b));
+    let (a, b) = (ReadTile::new(a), ReadTile::new(b));
     scope_inside(on, |s| {
         let c = Changed::new(s, c);
         for j in 0..c.n_cols {

@@ -48,15 +48,15 @@ const MOST_KEPT: usize = 6;
 
 /// Memory for tiles that do not leave a call: what is given back is lent again, on whichever thread
 /// it is given back.
-pub(crate) struct Kept;
+pub(crate) struct ScratchMemory;
 
 /// A block of at least the bytes that were asked for, until it is dropped.
-struct Lent {
+struct LentBlock {
     block: Option<Box<dyn Block>>,
     bytes: usize,
 }
 
-impl Memory for Kept {
+impl Memory for ScratchMemory {
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
         let mut blocks = KEPT.take();
         let found = blocks
@@ -72,11 +72,11 @@ impl Memory for Kept {
         };
         KEPT.set(blocks);
         let block = Some(block);
-        Box::new(Lent { block, bytes })
+        Box::new(LentBlock { block, bytes })
     }
 }
 
-impl Block for Lent {
+impl Block for LentBlock {
     fn bytes(&self) -> &[u8] {
         let block = self.block.as_ref();
         block.map_or(&[], |block| &block.bytes()[..self.bytes])
@@ -88,7 +88,7 @@ impl Block for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBlock {
     fn drop(&mut self) {
         let Some(block) = self.block.take() else {
             return;
@@ -110,15 +110,15 @@ mod tests {
 
     #[test]
     fn a_block_is_lent_again_to_whom_it_suffices() {
-        let first = Kept.allocate(1000);
+        let first = ScratchMemory.allocate(1000);
         let place = first.bytes().as_ptr();
         drop(first);
-        let smaller = Kept.allocate(10);
+        let smaller = ScratchMemory.allocate(10);
         assert_eq!(
             (smaller.bytes().as_ptr(), smaller.bytes().len()),
             (place, 10)
         );
-        let beside = Kept.allocate(10);
+        let beside = ScratchMemory.allocate(10);
         assert_ne!(beside.bytes().as_ptr(), place);
         drop((smaller, beside));
         assert!(KEPT.take().len() == 2);
@@ -127,7 +127,9 @@ mod tests {
     #[test]
     fn a_thread_keeps_no_more_blocks_than_a_call_has() {
         drop(KEPT.take());
-        let blocks: Vec<_> = (0..2 * MOST_KEPT).map(|_| Kept.allocate(64)).collect();
+        let blocks: Vec<_> = (0..2 * MOST_KEPT)
+            .map(|_| ScratchMemory.allocate(64))
+            .collect();
         drop(blocks);
         assert_eq!(KEPT.take().len(), MOST_KEPT);
     }

@@ -10,7 +10,7 @@ use super::herk::half;
 use super::product::product;
 use super::scratch::with_scratch;
 use super::{Backend, Op};
-use crate::matrix::tile::{Layout, Rectangle, Tile, cuts};
+use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 /// `B ← B·L⁻ᴴ`: the panel step of the tile Cholesky factorisation.
@@ -274,7 +274,7 @@ fn solves_first_to_last(side: Side, op: Op, triangle: Triangle) -> bool {
 
 /// Panics unless `l` is of order `n`, the side of `b` that it is applied to.
 #[track_caller]
-fn expect_triangle(l: Layout, n: usize, b: Layout) {
+fn expect_triangle(l: TileLayout, n: usize, b: TileLayout) {
     assert!(
         l.rows == n && l.cols == n,
         "trsm: {} × {} triangle for {} × {}",

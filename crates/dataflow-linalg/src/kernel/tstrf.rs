@@ -11,7 +11,7 @@ use super::getrf::{factor_block, largest};
 use super::product::product;
 use super::scratch::with_scratch;
 use super::{Backend, Diagonal, Op, Side, Triangle};
-use crate::matrix::tile::{Format, Layout, Tile};
+use crate::matrix::tile::{Format, Tile, TileLayout};
 use crate::scalar::Scalar;
 
 /// `[U; A] → [U'; L]`: the step of tile LU with incremental pivoting that makes a tile vanish under
@@ -87,7 +87,7 @@ pub fn tstrf<T: Scalar>(backend: Backend, u: &mut Tile<T>, a: &mut Tile<T>, step
             let whole = MatRef::from_column_major_slice(stack, height, width);
             let (square, below) = whole.split_at_row(width);
             copy_to(below, a, 0..m, block.clone());
-            let step = Step {
+            let step = InnerBlock {
                 block: block.clone(),
                 pivots,
                 square,
@@ -134,12 +134,12 @@ pub fn ssssm<T: Scalar>(
         }
         let width = block.len();
         let square = steps.layout().place(0..width, block.clone());
-        let step = Step {
+        let step = InnerBlock {
             block: block.clone(),
             pivots: &pivots[..width],
             square: square.of(steps.as_slice()),
         };
-        let (layout, elements): (Layout, _) = (l.layout(), l.as_slice());
+        let (layout, elements): (TileLayout, _) = (l.layout(), l.as_slice());
         // A sub-tile's rows at a time: what is beyond lies elsewhere.
         let below = |rows: Range<usize>| layout.place(rows, block.clone()).of(elements);
         step.apply_cut(backend, below, l.format(), (&mut *c1, &mut *c2), 0..n);
@@ -147,14 +147,14 @@ pub fn ssssm<T: Scalar>(
 }
 
 /// The steps of one block of columns.
-struct Step<'a, T> {
+struct InnerBlock<'a, T> {
     block: Range<usize>,
     pivots: &'a [u32],
     /// Their unit lower triangle.
     square: MatRef<'a, T>,
 }
 
-impl<T: Scalar> Step<'_, T> {
+impl<T: Scalar> InnerBlock<'_, T> {
     /// Does the steps on some columns of a pair of tiles; `below` are rows of the multipliers.
     fn apply<'l>(
         &self,

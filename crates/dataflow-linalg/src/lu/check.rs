@@ -16,8 +16,8 @@ use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::matrix::Piece;
-use crate::matrix::check::{Block, Form, Rounding, backward_error, largest, subtract};
-use crate::matrix::norm::{Part, Sums};
+use crate::matrix::check::{BlockView, Form, Rounding, backward_error, largest, subtract};
+use crate::matrix::norm::{Extent, Sums};
 use crate::matrix::tiled::{column_major, empty_tile, fill};
 use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -271,7 +271,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         let mut moved = Tile::new(rows, cols, Format::ColumnMajor, self.lu.memory());
         self.moving(order.read())?
             .take(m as usize, &stacks, &mut moved);
-        let sums = Sums::of_block(moved.as_slice(), rows, cols, Part::Whole);
+        let sums = Sums::of_block(moved.as_slice(), rows, cols, Extent::Whole);
         piece.put(Piece::Rest(moved.as_slice().to_vec(), sums));
         Ok(())
     }
@@ -304,12 +304,12 @@ impl<'a, T: Scalar> Check<'a, T> {
             false => column_major(upper, &mut of_upper),
         };
         let (left, upper) = (
-            Block(left, rows, inner, Form::Plain),
-            Block(upper, inner, cols, Form::Plain),
+            BlockView(left, rows, inner, Form::Plain),
+            BlockView(upper, inner, cols, Form::Plain),
         );
         subtract(rest, (rows, cols), left, upper);
         if k + 1 == Self::steps_of(m, n) {
-            let difference = Sums::of_block(rest, rows, cols, Part::Whole);
+            let difference = Sums::of_block(rest, rows, cols, Extent::Whole);
             *piece = Piece::Sums(original.clone(), difference);
         }
         Ok(())
@@ -500,8 +500,8 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                     self.all.row_range(m as usize).start,
                     self.all.col_range(n as usize).start,
                 );
-                original.add(of_tile, row, col, Part::Whole);
-                difference.add(of_rest, row, col, Part::Whole);
+                original.add(of_tile, row, col, Extent::Whole);
+                difference.add(of_rest, row, col, Extent::Whole);
             }
         }
         Ok(())

@@ -18,7 +18,7 @@
 use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
 use crate::error::LinalgError;
 use crate::flops;
-use crate::kernel::{Backend, Panel as Factored, getrf_from, getrf_right};
+use crate::kernel::{Backend, FactoredPanel, getrf_from, getrf_right};
 use crate::matrix::{Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
@@ -230,7 +230,7 @@ impl<'a, T: Scalar> Columns<'a, T> {
     /// Step k of column n.
     fn update(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let [column, left, swaps, triangle] = flows.slots();
-        let panel = Factored {
+        let panel = FactoredPanel {
             top: self.top(k),
             column: left.read(),
             triangle: triangle.read(),

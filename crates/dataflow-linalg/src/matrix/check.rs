@@ -26,7 +26,7 @@
 //! on Scientific and Statistical Computing 5 (1984).
 
 use super::layout::{Layout, Structure};
-use super::norm::{Part, Sums, larger};
+use super::norm::{Extent, Sums, larger};
 use super::tiled::gather;
 use super::{Entries, TiledMatrix};
 use crate::error::{MatrixError, ShapeError};
@@ -126,7 +126,7 @@ impl<'a, T: Scalar, A: Entries<T>, B: Entries<T>> SolveCheck<'a, T, A, B> {
             self.b.column(rows.clone(), col, rest);
             of_x.copy_from_slice(&self.x[col * n..][rows.clone()]);
         }
-        let x = Sums::of_block(&of_x, m, n_rhs, Part::Whole).columns;
+        let x = Sums::of_block(&of_x, m, n_rhs, Extent::Whole).columns;
         let mut a = vec![0.0; n];
         let (mut block, mut of_x) = (Vec::new(), Vec::new());
         for k in 0..self.layout.nt() {
@@ -138,10 +138,10 @@ impl<'a, T: Scalar, A: Entries<T>, B: Entries<T>> SolveCheck<'a, T, A, B> {
             for column in self.x.chunks_exact(n.max(1)) {
                 of_x.extend_from_slice(&column[inner.clone()]);
             }
-            let x = Block(&of_x, inner.len(), n_rhs, Form::Plain);
+            let x = BlockView(&of_x, inner.len(), n_rhs, Form::Plain);
             subtract(&mut rest, (m, n_rhs), block, x);
         }
-        let difference = Sums::of_block(&rest, m, n_rhs, Part::Whole).columns;
+        let difference = Sums::of_block(&rest, m, n_rhs, Extent::Whole).columns;
         SolvePart { a, x, difference }
     }
 
@@ -171,12 +171,12 @@ impl<'a, T: Scalar, A: Entries<T>, B: Entries<T>> SolveCheck<'a, T, A, B> {
     }
 
     /// Block `(i, k)` of the whole matrix A.
-    fn a_tile<'b>(&self, i: usize, k: usize, buffer: &'b mut Vec<T>) -> Block<'b, T> {
+    fn a_tile<'b>(&self, i: usize, k: usize, buffer: &'b mut Vec<T>) -> BlockView<'b, T> {
         let layout = &self.layout;
         let lower = layout.structure() == Structure::Lower;
         if lower && i < k {
             gather(layout, k, i, self.a, buffer);
-            return Block(
+            return BlockView(
                 buffer,
                 layout.tile_rows(k),
                 layout.tile_cols(i),
@@ -193,7 +193,7 @@ impl<'a, T: Scalar, A: Entries<T>, B: Entries<T>> SolveCheck<'a, T, A, B> {
                 }
             }
         }
-        Block(buffer, rows, layout.tile_cols(k), Form::Plain)
+        BlockView(buffer, rows, layout.tile_cols(k), Form::Plain)
     }
 }
 
@@ -206,11 +206,11 @@ pub(crate) enum Form {
 
 /// The block, its rows and columns as it lies in memory, and its form.
 #[derive(Clone, Copy)]
-pub(crate) struct Block<'a, T>(pub &'a [T], pub usize, pub usize, pub Form);
+pub(crate) struct BlockView<'a, T>(pub &'a [T], pub usize, pub usize, pub Form);
 
-impl<'a, T: Scalar> Block<'a, T> {
+impl<'a, T: Scalar> BlockView<'a, T> {
     fn view(self) -> (MatRef<'a, T>, Conj) {
-        let Block(elements, rows, cols, form) = self;
+        let BlockView(elements, rows, cols, form) = self;
         let view = MatRef::from_column_major_slice(elements, rows, cols);
         match form {
             Form::Plain => (view, Conj::No),
@@ -220,8 +220,8 @@ impl<'a, T: Scalar> Block<'a, T> {
 
     /// Sums of moduli along the columns of what enters the product.
     fn sums(self) -> Vec<f64> {
-        let Block(elements, rows, cols, form) = self;
-        let sums = Sums::of_block(elements, rows, cols, Part::Whole);
+        let BlockView(elements, rows, cols, form) = self;
+        let sums = Sums::of_block(elements, rows, cols, Extent::Whole);
         match form {
             Form::Plain => sums.columns,
             Form::Adjoint => sums.rows,
@@ -230,7 +230,12 @@ impl<'a, T: Scalar> Block<'a, T> {
 }
 
 /// C ← C − A·B.
-pub(crate) fn subtract<T: Scalar>(c: &mut [T], shape: (usize, usize), a: Block<T>, b: Block<T>) {
+pub(crate) fn subtract<T: Scalar>(
+    c: &mut [T],
+    shape: (usize, usize),
+    a: BlockView<T>,
+    b: BlockView<T>,
+) {
     let ((a, conj_a), (b, conj_b)) = (a.view(), b.view());
     let c = MatMut::from_column_major_slice_mut(c, shape.0, shape.1);
     matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, -T::one(), Par::Seq);

@@ -37,7 +37,7 @@ pub enum Norm {
 
 /// Which entries of a tile count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Extent {
     /// All of them.
     Whole,
     /// A square tile on the diagonal of a lower matrix: its lower triangle.
@@ -46,13 +46,13 @@ pub enum Part {
     Mirrored,
 }
 
-impl Part {
+impl Extent {
     /// The part that tile `(i, j)` of a matrix of this structure counts with.
     pub fn of(structure: Structure, i: usize, j: usize) -> Self {
         match structure {
-            Structure::General => Part::Whole,
-            Structure::Lower if i == j => Part::Triangle,
-            Structure::Lower => Part::Mirrored,
+            Structure::General => Extent::Whole,
+            Structure::Lower if i == j => Extent::Triangle,
+            Structure::Lower => Extent::Mirrored,
         }
     }
 }
@@ -76,25 +76,30 @@ impl Sums {
     }
 
     /// The sums of a column-major block without gaps.
-    pub(crate) fn of_block<T: Scalar>(block: &[T], rows: usize, cols: usize, part: Part) -> Self {
+    pub(crate) fn of_block<T: Scalar>(
+        block: &[T],
+        rows: usize,
+        cols: usize,
+        extent: Extent,
+    ) -> Self {
         let mut sums = Sums::new(rows, cols);
         for (j, column) in block.chunks_exact(rows.max(1)).enumerate().take(cols) {
-            let first = match part {
-                Part::Triangle => j,
+            let first = match extent {
+                Extent::Triangle => j,
                 _ => 0,
             };
             let mut sum = 0.0;
             for (i, element) in column.iter().enumerate().skip(first) {
-                let size = modulus(*element, part, i == j);
+                let size = modulus(*element, extent, i == j);
                 sum += size;
                 // The diagonal of a triangle is its own mirror and counts once.
-                if part != Part::Triangle || i != j {
+                if extent != Extent::Triangle || i != j {
                     sums.rows[i] += size;
                 }
             }
             sums.columns[j] = sum;
         }
-        if part == Part::Triangle {
+        if extent == Extent::Triangle {
             for (column, row) in sums.columns.iter_mut().zip(&mut sums.rows) {
                 *column += *row;
                 *row = *column;
@@ -104,10 +109,10 @@ impl Sums {
     }
 
     /// Adds the sums of a tile whose first entry is `(row, col)`.
-    pub fn add(&mut self, tile: &Sums, row: usize, col: usize, part: Part) {
+    pub fn add(&mut self, tile: &Sums, row: usize, col: usize, extent: Extent) {
         add(&mut self.columns[col..], &tile.columns);
         add(&mut self.rows[row..], &tile.rows);
-        if part == Part::Mirrored {
+        if extent == Extent::Mirrored {
             add(&mut self.columns[row..], &tile.rows);
             add(&mut self.rows[col..], &tile.columns);
         }
@@ -121,10 +126,10 @@ fn add(to: &mut [f64], from: &[f64]) {
 }
 
 /// Sums of moduli of one tile: the piece of work that may run as a task.
-pub fn tile_sums<T: Scalar>(tile: &Tile<T>, part: Part) -> Sums {
+pub fn tile_sums<T: Scalar>(tile: &Tile<T>, extent: Extent) -> Sums {
     let mut buffer = Vec::new();
     let block = column_major(tile, &mut buffer);
-    Sums::of_block(block, tile.rows(), tile.cols(), part)
+    Sums::of_block(block, tile.rows(), tile.cols(), extent)
 }
 
 /// The power of two below the largest modulus: dividing by it is exact. `None` if the norm is the
@@ -153,9 +158,9 @@ pub fn first_not_finite<T: Scalar>(a: &TiledMatrix<T>) -> Result<Option<NotFinit
         let mut first: Option<NotFinite> = None;
         for i in (0..a.mt()).filter(|i| a.stores(*i, j)) {
             let (row, col) = (a.row_range(i).start, a.col_range(j).start);
-            let part = Part::of(a.structure(), i, j);
+            let extent = Extent::of(a.structure(), i, j);
             let tile = a.tile_at(i, j)?;
-            let found = tile_first_not_finite(&tile, part).map(|found| NotFinite {
+            let found = tile_first_not_finite(&tile, extent).map(|found| NotFinite {
                 row: found.row + row,
                 col: found.col + col,
                 ..found
@@ -175,7 +180,7 @@ pub fn first_not_finite<T: Scalar>(a: &TiledMatrix<T>) -> Result<Option<NotFinit
 }
 
 /// The first entry of one tile that is NaN or infinite, its indices counted within the tile.
-pub fn tile_first_not_finite<T: Scalar>(tile: &Tile<T>, part: Part) -> Option<NotFinite> {
+pub fn tile_first_not_finite<T: Scalar>(tile: &Tile<T>, extent: Extent) -> Option<NotFinite> {
     let mut buffer = Vec::new();
     let block = column_major(tile, &mut buffer);
     if Arch::new().dispatch(AllFinite(block)) {
@@ -183,12 +188,12 @@ pub fn tile_first_not_finite<T: Scalar>(tile: &Tile<T>, part: Part) -> Option<No
     }
     let columns = block.chunks_exact(tile.rows().max(1)).enumerate();
     columns.take(tile.cols()).find_map(|(col, column)| {
-        let first = match part {
-            Part::Triangle => col,
+        let first = match extent {
+            Extent::Triangle => col,
             _ => 0,
         };
         let row = (first..column.len()).find(|row| {
-            let im_counts = part != Part::Triangle || *row != col;
+            let im_counts = extent != Extent::Triangle || *row != col;
             let element = column[*row];
             !element.re().is_finite() || (im_counts && !element.im().is_finite())
         })?;
@@ -212,7 +217,7 @@ impl<T: Scalar> NullaryFnOnce for AllFinite<'_, T> {
 /// Folds the moduli of the entries of a tile that count, each with the number of its occurrences.
 fn of_tile<T: Scalar>(
     tile: &Tile<T>,
-    part: Part,
+    extent: Extent,
     start: f64,
     fold: impl Fn(f64, f64, f64) -> f64,
 ) -> f64 {
@@ -221,17 +226,17 @@ fn of_tile<T: Scalar>(
     let columns = block.chunks_exact(tile.rows().max(1)).enumerate();
     let mut all = start;
     for (y, column) in columns.take(tile.cols()) {
-        let first = match part {
-            Part::Triangle => y,
+        let first = match extent {
+            Extent::Triangle => y,
             _ => 0,
         };
         for (x, element) in column.iter().enumerate().skip(first) {
-            let times = match part {
-                Part::Whole => 1.0,
-                Part::Triangle if x == y => 1.0,
+            let times = match extent {
+                Extent::Whole => 1.0,
+                Extent::Triangle if x == y => 1.0,
                 _ => 2.0,
             };
-            all = fold(all, modulus(*element, part, x == y), times);
+            all = fold(all, modulus(*element, extent, x == y), times);
         }
     }
     all
@@ -239,8 +244,8 @@ fn of_tile<T: Scalar>(
 
 /// |x|; on the diagonal of a triangle |re x|.
 #[inline]
-fn modulus<T: Scalar>(x: T, part: Part, on_diagonal: bool) -> f64 {
-    match T::IS_COMPLEX && !(part == Part::Triangle && on_diagonal) {
+fn modulus<T: Scalar>(x: T, extent: Extent, on_diagonal: bool) -> f64 {
+    match T::IS_COMPLEX && !(extent == Extent::Triangle && on_diagonal) {
         true => x.modulus(),
         false => x.re().abs(),
     }

@@ -1,7 +1,7 @@
 //! The search for an entry that is not finite, and for a zero pivot: all tiles in parallel, on all
 //! ranks.
 
-use super::norm::{Part, tile_first_not_finite};
+use super::norm::{Extent, tile_first_not_finite};
 use super::{EachTile, Structure, TiledMatrix};
 use crate::error::LinalgError;
 use crate::scalar::Scalar;
@@ -31,12 +31,12 @@ impl<T: Scalar> TiledMatrix<T> {
         let lower = self.structure() == Structure::Lower;
         let scan = EachTile::new("scan", self.layout(), |i, j| {
             let tile = self.tile_at(i, j)?;
-            let part = if lower && i == j {
-                Part::Triangle
+            let extent = if lower && i == j {
+                Extent::Triangle
             } else {
-                Part::Whole
+                Extent::Whole
             };
-            let Some(found) = tile_first_not_finite(&tile, part) else {
+            let Some(found) = tile_first_not_finite(&tile, extent) else {
                 return Ok(());
             };
             let (row, col) = (self.row_range(i).start, self.col_range(j).start);

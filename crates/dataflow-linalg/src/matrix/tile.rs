@@ -85,14 +85,14 @@ impl Part {
     /// Bytes of this part of a `rows × cols` tile.
     pub(crate) fn bytes<T>(self, (rows, cols): (usize, usize)) -> u64 {
         let format = Format::ColumnMajor;
-        let tile = Layout { rows, cols, format };
+        let tile = TileLayout { rows, cols, format };
         (tile.n_elements(self) * size_of::<T>()) as u64
     }
 }
 
 /// Where the elements of a `rows × cols` tile lie: the one place that knows the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct TileLayout {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     pub(crate) format: Format,
@@ -109,7 +109,7 @@ pub(crate) struct Rectangle {
     pub(crate) stride: usize,
 }
 
-impl Layout {
+impl TileLayout {
     /// The rectangle `rows × cols`, which must lie within one sub-tile.
     pub(crate) fn place(&self, rows: Range<usize>, cols: Range<usize>) -> Rectangle {
         let order = self.format.order();
@@ -176,7 +176,7 @@ impl Layout {
 
     /// How many elements a part has.
     pub(crate) fn n_elements(self, part: Part) -> usize {
-        let Layout { rows, cols, .. } = self;
+        let TileLayout { rows, cols, .. } = self;
         let short = rows.min(cols);
         match part {
             Part::Whole => rows * cols,
@@ -257,7 +257,7 @@ impl Rectangle {
 /// assert_eq!(tile.as_slice(), [0., 10., 1., 11., 20., 21., 2., 12., 22.]);
 /// ```
 pub struct Tile<T> {
-    layout: Layout,
+    layout: TileLayout,
     block: Box<dyn Block>,
     memory: Arc<dyn Memory>,
     part: Part,
@@ -303,7 +303,7 @@ impl<T: Scalar> Tile<T> {
 
     /// The tile with `of(x)` for each element x, in the same format, from the same memory.
     pub(crate) fn map<U: Scalar>(&self, of: impl Fn(T) -> U) -> Tile<U> {
-        let Layout { rows, cols, format } = self.layout;
+        let TileLayout { rows, cols, format } = self.layout;
         let mut tile = Tile::unspecified(rows, cols, format, &self.memory);
         let elements = tile.as_mut_slice().iter_mut().zip(self.as_slice());
         elements.for_each(|(to, from)| *to = of(*from));
@@ -332,7 +332,7 @@ impl<T: Scalar> Tile<T> {
             panic!("a tile of {rows} × {cols} {} is too large", T::PRECISION);
         };
         Self {
-            layout: Layout { rows, cols, format },
+            layout: TileLayout { rows, cols, format },
             block: memory.allocate(bytes),
             memory: memory.clone(),
             part: Part::Whole,
@@ -342,7 +342,7 @@ impl<T: Scalar> Tile<T> {
 
     /// The tile that lies in a block of exactly its size.
     pub(crate) fn from_block(
-        layout: Layout,
+        layout: TileLayout,
         block: Box<dyn Block>,
         memory: Arc<dyn Memory>,
     ) -> Self {
@@ -372,7 +372,7 @@ impl<T: Scalar> Tile<T> {
     /// A tile of the same shape and format with a part of this one, and the ones and zeros that
     /// belong to it.
     pub(crate) fn copy_of(&self, part: Part) -> Self {
-        let Layout { rows, cols, format } = self.layout;
+        let TileLayout { rows, cols, format } = self.layout;
         let mut copy = Self::new(rows, cols, format, &self.memory);
         let from = self.as_slice();
         let to = copy.as_mut_slice();
@@ -424,7 +424,7 @@ impl<T: Scalar> Tile<T> {
     }
 
     /// Where its elements lie.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> TileLayout {
         self.layout
     }
 
@@ -449,7 +449,7 @@ impl<T: Scalar> Tile<T> {
 
     #[track_caller]
     fn index(&self, i: usize, j: usize) -> usize {
-        let Layout { rows, cols, .. } = self.layout;
+        let TileLayout { rows, cols, .. } = self.layout;
         assert!(
             i < rows && j < cols,
             "element ({i}, {j}) of a {rows} × {cols} tile"
@@ -575,7 +575,7 @@ impl<T: Scalar> Tile<T> {
     }
 }
 
-impl Layout {
+impl TileLayout {
     /// Panics unless a column-major block of `length` elements holds a tile of this shape.
     #[track_caller]
     fn expect_column_major(&self, length: usize, ld: usize) {
@@ -592,7 +592,7 @@ impl Layout {
 
 impl<T: Scalar> Clone for Tile<T> {
     fn clone(&self) -> Self {
-        let Layout { rows, cols, format } = self.layout;
+        let TileLayout { rows, cols, format } = self.layout;
         let mut copy = Self::unspecified(rows, cols, format, &self.memory);
         copy.as_mut_slice().copy_from_slice(self.as_slice());
         copy.part = self.part;
@@ -603,7 +603,7 @@ impl<T: Scalar> Clone for Tile<T> {
 /// Equal are tiles of one shape with equal elements, whatever their formats.
 impl<T: Scalar> PartialEq for Tile<T> {
     fn eq(&self, other: &Self) -> bool {
-        let Layout { rows, cols, format } = self.layout;
+        let TileLayout { rows, cols, format } = self.layout;
         if (rows, cols) != (other.rows(), other.cols()) {
             return false;
         }
@@ -617,7 +617,7 @@ impl<T: Scalar> PartialEq for Tile<T> {
 impl<T: Scalar> fmt::Debug for Tile<T> {
     /// The shape and the format; up to 8 × 8, the elements row by row, too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Layout { rows, cols, format } = self.layout;
+        let TileLayout { rows, cols, format } = self.layout;
         write!(f, "{rows} × {cols} {} tile, {format:?}", T::PRECISION)?;
         if rows > 8 || cols > 8 {
             return Ok(());

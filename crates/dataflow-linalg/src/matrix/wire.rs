@@ -11,7 +11,7 @@
 //! | part: position in whole, lower, unit lower, upper, blocks of upper | 1 |
 //! | rows, columns, order of sub-tiles (0: column-major), little endian | 8 each |
 
-use super::tile::{Format, Layout, Part, Tile};
+use super::tile::{Format, Part, Tile, TileLayout};
 use crate::scalar::{Precision, Scalar};
 use dataflow_core::port::{Block, Head, Heap, Memory, Wire};
 use std::borrow::Cow;
@@ -65,7 +65,7 @@ impl<T: Scalar> Wire for Tile<T> {
             .n_elements(part)
             .checked_mul(size_of::<T>())
             .filter(|&bytes| bytes == body.bytes().len());
-        let Layout { rows, cols, format } = layout;
+        let TileLayout { rows, cols, format } = layout;
         let Some(_) = expected else {
             let bytes = body.bytes().len();
             return Err(format!(
@@ -90,7 +90,7 @@ impl<T: Scalar> Wire for Tile<T> {
     }
 }
 
-fn read_head<T: Scalar>(head: &[u8]) -> Result<(Part, Layout), String> {
+fn read_head<T: Scalar>(head: &[u8]) -> Result<(Part, TileLayout), String> {
     if head.len() != HEAD {
         return Err(format!(
             "a tile with a head of {} bytes (must be {HEAD})",
@@ -121,7 +121,7 @@ fn read_head<T: Scalar>(head: &[u8]) -> Result<(Part, Layout), String> {
     let Some(part) = PARTS.get(usize::from(head[1])) else {
         return Err(format!("part {} of a tile (must be 0 to 4)", head[1]));
     };
-    Ok((*part, Layout { rows, cols, format }))
+    Ok((*part, TileLayout { rows, cols, format }))
 }
 
 #[cfg(test)]

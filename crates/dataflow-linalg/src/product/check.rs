@@ -14,7 +14,7 @@
 use super::{Gemm, Operand};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::check::{Block, Form, Rounding, backward_error, subtract};
+use crate::matrix::check::{BlockView, Form, Rounding, backward_error, subtract};
 use crate::matrix::norm::{Norm, norm};
 use crate::matrix::tiled::gather;
 use crate::matrix::{EachTile, Entries, Layout, TiledMatrix};
@@ -104,8 +104,8 @@ pub fn defect<T: Scalar>(
             gather(&left, i, k, of_a, &mut of_row);
             gather(&right, k, j, of_x, &mut of_column);
             let inner = left.tile_cols(k);
-            let of_row = Block(&of_row, rows, inner, Form::Plain);
-            let of_column = Block(&of_column, inner, cols, Form::Plain);
+            let of_row = BlockView(&of_row, rows, inner, Form::Plain);
+            let of_column = BlockView(&of_column, inner, cols, Form::Plain);
             subtract(&mut difference, (rows, cols), of_row, of_column);
         }
         let (top, first) = (c.row_range(i).start, c.col_range(j).start);

@@ -27,8 +27,8 @@ use dataflow_core::prelude::*;
 #[derive(Clone, Copy, Debug)]
 pub struct Substitution<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
-    down: Option<Way>,
-    up: Option<Way>,
+    down: Option<TriangleForm>,
+    up: Option<TriangleForm>,
     side: Side,
     alpha: T,
     b: &'a TiledMatrix<T>,
@@ -43,7 +43,7 @@ pub struct Substitution<'a, T: Scalar> {
 
 /// How a triangle enters.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct TriangleForm {
     op: Op,
     shape: (Triangle, Diagonal),
 }
@@ -100,15 +100,15 @@ impl<'a, T: Scalar> Substitution<'a, T> {
             Side::Left => (b.mt(), b.nt()),
             Side::Right => (b.nt(), b.mt()),
         };
-        let way = Way {
+        let form = TriangleForm {
             op: a.op,
             shape: (a.triangle, a.diagonal),
         };
-        let is_down = way.is_down(side);
+        let is_down = form.is_down(side);
         Ok(Substitution {
             a: a.matrix,
-            down: is_down.then_some(way),
-            up: (!is_down).then_some(way),
+            down: is_down.then_some(form),
+            up: (!is_down).then_some(form),
             side,
             alpha,
             b,
@@ -165,8 +165,8 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 
     /// The stored tile of A with which row m of B is updated by row k.
-    fn of_a(&self, way: Option<Way>, m: u32, k: u32) -> (u32, u32) {
-        let is_plain = way.is_none_or(|way| way.op == Op::NoTranspose);
+    fn of_a(&self, form: Option<TriangleForm>, m: u32, k: u32) -> (u32, u32) {
+        let is_plain = form.is_none_or(|form| form.op == Op::NoTranspose);
         match (self.side == Side::Left) == is_plain {
             true => (m, k),
             false => (k, m),
@@ -182,8 +182,16 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 
     /// B ← op(A)⁻¹·B, or from the right, with a tile of A on the diagonal; B may be I.
-    fn solve(&self, way: Option<Way>, factor: &Tile<T>, tile: &mut Tile<T>, is_unit: bool) {
-        let Some(Way { op, shape }) = way else { return };
+    fn solve(
+        &self,
+        form: Option<TriangleForm>,
+        factor: &Tile<T>,
+        tile: &mut Tile<T>,
+        is_unit: bool,
+    ) {
+        let Some(TriangleForm { op, shape }) = form else {
+            return;
+        };
         let factor = (op, shape, factor);
         match is_unit {
             true => trsm_unit(self.backend, factor, tile),
@@ -192,8 +200,16 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 
     /// B ← B − op(A)·X, or B − X·op(A).
-    fn update(&self, way: Option<Way>, factor: &Tile<T>, solved: &Tile<T>, tile: &mut Tile<T>) {
-        let Some(Way { op, .. }) = way else { return };
+    fn update(
+        &self,
+        form: Option<TriangleForm>,
+        factor: &Tile<T>,
+        solved: &Tile<T>,
+        tile: &mut Tile<T>,
+    ) {
+        let Some(TriangleForm { op, .. }) = form else {
+            return;
+        };
         let (factor, solved) = ((op, factor), (Op::NoTranspose, solved));
         match self.side {
             Side::Left => gemm_op(self.backend, factor, solved, tile),
@@ -202,7 +218,7 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 }
 
-impl Way {
+impl TriangleForm {
     /// Whether the first row is solved first; from the right, the first column.
     fn is_down(self, side: Side) -> bool {
         let is_lower = (self.shape.0 == Triangle::Lower) == (self.op == Op::NoTranspose);

@@ -6,7 +6,7 @@
 //!
 //! Reflectors are given by tasks on the ranks where they lie.
 
-use super::elimination::Step;
+use super::elimination::RowStep;
 use super::reflectors::Reflectors;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side, gemqrt, tpmqrt};
@@ -128,14 +128,14 @@ impl<'a, T: Scalar> Apply<'a, T> {
         (side == Side::Left) == (op == Op::ConjTranspose)
     }
 
-    fn step_before(&self, row: u32, step: Step) -> Option<Step> {
+    fn step_before(&self, row: u32, step: RowStep) -> Option<RowStep> {
         match self.forward() {
             true => self.q.elimination.step_before(row, Some(step)),
             false => self.q.elimination.step_after(row, Some(step)),
         }
     }
 
-    fn step_after(&self, row: u32, step: Step) -> Option<Step> {
+    fn step_after(&self, row: u32, step: RowStep) -> Option<RowStep> {
         match self.forward() {
             true => self.q.elimination.step_after(row, Some(step)),
             false => self.q.elimination.step_before(row, Some(step)),
@@ -157,27 +157,27 @@ impl<'a, T: Scalar> Apply<'a, T> {
     }
 
     /// The rows that a task changes, by flow, its step and its line; none for what gives reflectors.
-    fn changes(&self, task: ApplyTask) -> Option<([Option<u32>; 2], Step, u32)> {
+    fn changes(&self, task: ApplyTask) -> Option<([Option<u32>; 2], RowStep, u32)> {
         match task {
             Give { .. } | Eliminated { .. } => None,
-            Gemqrt { m, k, n } => Some(([Some(m), None], Step::Reflect { k }, n)),
+            Gemqrt { m, k, n } => Some(([Some(m), None], RowStep::Reflect { k }, n)),
             Tpmqrt { m, k, n } => {
                 let rows = [self.q.elimination.pivot(k, m), Some(m)];
-                Some((rows, Step::Eliminate { m, k }, n))
+                Some((rows, RowStep::Eliminate { m, k }, n))
             }
-            Stay { k, n } => Some(([Some(k), None], Step::Stay { k }, n)),
+            Stay { k, n } => Some(([Some(k), None], RowStep::Stay { k }, n)),
         }
     }
 
     /// The task of a row's step in a line, and the flow of the row's tile in it.
-    fn task(step: Step, row: u32, n: u32) -> (ApplyTask, usize) {
+    fn task(step: RowStep, row: u32, n: u32) -> (ApplyTask, usize) {
         match step {
-            Step::Reflect { k } => (Gemqrt { m: row, k, n }, TILE),
-            Step::Eliminate { m, k } => {
+            RowStep::Reflect { k } => (Gemqrt { m: row, k, n }, TILE),
+            RowStep::Eliminate { m, k } => {
                 let flow = if m == row { BELOW } else { ABOVE };
                 (Tpmqrt { m, k, n }, flow)
             }
-            Step::Stay { k } => (Stay { k, n }, TILE),
+            RowStep::Stay { k } => (Stay { k, n }, TILE),
         }
     }
 

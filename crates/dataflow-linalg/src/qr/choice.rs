@@ -179,7 +179,7 @@ impl<'a, T: Scalar> Choice<'a, T> {
     }
 
     /// The strongest columns of a strip or of some sets.
-    fn winners(&self, of: &Columns<T>, most: usize) -> Columns<T> {
+    fn winners(&self, of: &NumberedColumns<T>, most: usize) -> NumberedColumns<T> {
         let order = strongest_columns(self.backend, &of.tile, most);
         of.select(&order, 0)
     }
@@ -198,7 +198,7 @@ impl<'a, T: Scalar> Choice<'a, T> {
             slot.read()
                 .write_column_major(&mut tile.as_mut_slice()[top..], height);
         }
-        let columns = Columns {
+        let columns = NumberedColumns {
             tile,
             numbers: cols.map(|col| col as u32).collect(),
         };
@@ -210,8 +210,8 @@ impl<'a, T: Scalar> Choice<'a, T> {
     fn crown(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let [first, order, second, before, made_v, made_t] = flows.slots();
         let sets = [Some(first.read()), second.get()];
-        let sets = sets.into_iter().flatten().map(Columns::of);
-        let winners = self.winners(&Columns::joined(sets.collect()), self.width(k));
+        let sets = sets.into_iter().flatten().map(NumberedColumns::of);
+        let winners = self.winners(&NumberedColumns::joined(sets.collect()), self.width(k));
         let memory = self.a.memory();
         let so_far = before.get().map(numbers_of).unwrap_or_default();
         let so_far = [so_far, winners.numbers].concat();
@@ -241,7 +241,7 @@ impl<'a, T: Scalar> Choice<'a, T> {
         let (strip, v) = (strip.update(), v.read());
         let order = numbers_of(order.read());
         let won = &order[order.len() - v.cols()..];
-        let columns = Columns::of(strip);
+        let columns = NumberedColumns::of(strip);
         let stay = columns.numbers.iter().enumerate();
         let stay = stay.filter(|(_, number)| !won.contains(number));
         let stay: Vec<usize> = stay.map(|(at, _)| at).collect();
@@ -269,12 +269,12 @@ impl<'a, T: Scalar> Choice<'a, T> {
 }
 
 /// Columns of equal height, and their numbers in the matrix.
-struct Columns<T: Scalar> {
+struct NumberedColumns<T: Scalar> {
     tile: Tile<T>,
     numbers: Vec<u32>,
 }
 
-impl<T: Scalar> Columns<T> {
+impl<T: Scalar> NumberedColumns<T> {
     /// From how they travel: with their numbers below them.
     fn of(packed: &Tile<T>) -> Self {
         let (rows, cols) = (packed.rows() - 1, packed.cols());
@@ -285,7 +285,7 @@ impl<T: Scalar> Columns<T> {
             .for_each(|(to, from)| to.copy_from_slice(&from[..rows]));
         let numbers = packed.as_slice().chunks_exact(rows + 1);
         let numbers = numbers.map(|column| number(column[rows])).collect();
-        Columns { tile, numbers }
+        NumberedColumns { tile, numbers }
     }
 
     fn packed(&self) -> Tile<T> {
@@ -310,7 +310,7 @@ impl<T: Scalar> Columns<T> {
             to.copy_from_slice(&self.tile.as_slice()[at * rows + top..][..height]);
         }
         let numbers = which.iter().map(|&at| self.numbers[at]).collect();
-        Columns { tile, numbers }
+        NumberedColumns { tile, numbers }
     }
 
     /// Those of one or two sets, one beside the other.
@@ -328,7 +328,7 @@ impl<T: Scalar> Columns<T> {
         left.copy_from_slice(first.tile.as_slice());
         right.copy_from_slice(second.tile.as_slice());
         let numbers = [first.numbers, second.numbers].concat();
-        Columns { tile, numbers }
+        NumberedColumns { tile, numbers }
     }
 }
 
@@ -458,8 +458,8 @@ impl<T: Scalar> TaskSpace for Choice<'_, T> {
             Gather { j } => self.gather(j, flows),
             Merge { k, .. } => {
                 let [first, winners, second] = flows.slots();
-                let sets = [first.read(), second.read()].map(Columns::of);
-                let best = self.winners(&Columns::joined(sets.into()), self.width(k));
+                let sets = [first.read(), second.read()].map(NumberedColumns::of);
+                let best = self.winners(&NumberedColumns::joined(sets.into()), self.width(k));
                 winners.put(best.packed());
             }
             Crown { k } => self.crown(k, flows),

@@ -13,7 +13,7 @@ use std::fmt;
 
 /// What a row takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RowStep {
     /// The row becomes a triangle.
     Reflect { k: u32 },
     /// Row m, this one or one under it, is eliminated.
@@ -202,65 +202,65 @@ impl Elimination {
     }
 
     /// The first step of a row in panel `k`.
-    fn first(&self, row: u32, k: u32) -> Option<Step> {
+    fn first(&self, row: u32, k: u32) -> Option<RowStep> {
         if k >= self.panels || row < k {
             return None;
         }
         Some(match self.is_triangle(k, row) {
-            true => Step::Reflect { k },
-            false => Step::Eliminate { m: row, k },
+            true => RowStep::Reflect { k },
+            false => RowStep::Eliminate { m: row, k },
         })
     }
 
     /// The last step of a row of all.
-    fn last(&self, row: u32) -> Option<Step> {
+    fn last(&self, row: u32) -> Option<RowStep> {
         let k = row.min(self.panels.checked_sub(1)?);
         Some(match self.pivot(k, row) {
-            Some(_) => Step::Eliminate { m: row, k },
-            None => Step::Stay { k },
+            Some(_) => RowStep::Eliminate { m: row, k },
+            None => RowStep::Stay { k },
         })
     }
 
     /// What a triangle does last before it vanishes, or stays.
-    fn last_as_pivot(&self, row: u32, k: u32) -> Step {
+    fn last_as_pivot(&self, row: u32, k: u32) -> RowStep {
         match self.previous(k, row, None) {
-            Some(m) => Step::Eliminate { m, k },
-            None => Step::Reflect { k },
+            Some(m) => RowStep::Eliminate { m, k },
+            None => RowStep::Reflect { k },
         }
     }
 
     /// The step of a row after another, or its first.
-    pub(super) fn step_after(&self, row: u32, step: Option<Step>) -> Option<Step> {
+    pub(super) fn step_after(&self, row: u32, step: Option<RowStep>) -> Option<RowStep> {
         let (k, victim) = match step {
             None => return self.first(row, 0),
-            Some(Step::Stay { .. }) => return None,
-            Some(Step::Eliminate { m, k }) if m == row => return self.first(row, k + 1),
-            Some(Step::Eliminate { m, k }) => (k, Some(m)),
-            Some(Step::Reflect { k }) => (k, None),
+            Some(RowStep::Stay { .. }) => return None,
+            Some(RowStep::Eliminate { m, k }) if m == row => return self.first(row, k + 1),
+            Some(RowStep::Eliminate { m, k }) => (k, Some(m)),
+            Some(RowStep::Reflect { k }) => (k, None),
         };
         let m = self.next(k, row, victim);
         let own = self.pivot(k, row).map(|_| row);
         Some(
             m.or(own)
-                .map_or(Step::Stay { k }, |m| Step::Eliminate { m, k }),
+                .map_or(RowStep::Stay { k }, |m| RowStep::Eliminate { m, k }),
         )
     }
 
     /// The step of a row before another, or its last.
-    pub(super) fn step_before(&self, row: u32, step: Option<Step>) -> Option<Step> {
+    pub(super) fn step_before(&self, row: u32, step: Option<RowStep>) -> Option<RowStep> {
         match step {
             None => self.last(row),
-            Some(Step::Stay { k }) => Some(self.last_as_pivot(row, k)),
-            Some(Step::Eliminate { m, k }) if m != row => {
+            Some(RowStep::Stay { k }) => Some(self.last_as_pivot(row, k)),
+            Some(RowStep::Eliminate { m, k }) if m != row => {
                 let m = self.previous(k, row, Some(m));
-                Some(m.map_or(Step::Reflect { k }, |m| Step::Eliminate { m, k }))
+                Some(m.map_or(RowStep::Reflect { k }, |m| RowStep::Eliminate { m, k }))
             }
-            Some(Step::Eliminate { k, .. }) if self.is_triangle(k, row) => {
+            Some(RowStep::Eliminate { k, .. }) if self.is_triangle(k, row) => {
                 Some(self.last_as_pivot(row, k))
             }
-            Some(Step::Eliminate { k, .. } | Step::Reflect { k }) => {
+            Some(RowStep::Eliminate { k, .. } | RowStep::Reflect { k }) => {
                 let k = k.checked_sub(1)?;
-                Some(Step::Eliminate { m: row, k })
+                Some(RowStep::Eliminate { m: row, k })
             }
         }
     }

@@ -16,7 +16,7 @@
 //! multicore architectures*, Parallel Computing 35 (2009); Dongarra et al., *Hierarchical QR
 //! factorization algorithms for multi-core clusters*, Parallel Computing 39 (2013).
 
-use super::elimination::Step;
+use super::elimination::RowStep;
 use super::reflectors::{Options, Reflectors};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
@@ -135,28 +135,28 @@ impl<'a, T: Scalar> Factor<'a, T> {
     }
 
     /// The task of a row's step in a column, and the flow of the row's tile in it.
-    fn task(step: Step, row: u32, n: u32) -> (Task, usize) {
+    fn task(step: RowStep, row: u32, n: u32) -> (Task, usize) {
         match step {
-            Step::Reflect { k } if k == n => (Geqrt { m: row, k }, TILE),
-            Step::Reflect { k } => (Gemqrt { m: row, k, n }, TILE),
-            Step::Eliminate { m, k } => {
+            RowStep::Reflect { k } if k == n => (Geqrt { m: row, k }, TILE),
+            RowStep::Reflect { k } => (Gemqrt { m: row, k, n }, TILE),
+            RowStep::Eliminate { m, k } => {
                 let flow = if m == row { BELOW } else { ABOVE };
                 match k == n {
                     true => (Tpqrt { m, k }, flow),
                     false => (Tpmqrt { m, k, n }, flow),
                 }
             }
-            Step::Stay { k } => (Stay { k, n }, TILE),
+            RowStep::Stay { k } => (Stay { k, n }, TILE),
         }
     }
 }
 
 impl Task {
-    fn step(self) -> Step {
+    fn step(self) -> RowStep {
         match self {
-            Geqrt { k, .. } | Gemqrt { k, .. } => Step::Reflect { k },
-            Tpqrt { m, k } | Tpmqrt { m, k, .. } => Step::Eliminate { m, k },
-            Stay { k, .. } => Step::Stay { k },
+            Geqrt { k, .. } | Gemqrt { k, .. } => RowStep::Reflect { k },
+            Tpqrt { m, k } | Tpmqrt { m, k, .. } => RowStep::Eliminate { m, k },
+            Stay { k, .. } => RowStep::Stay { k },
         }
     }
 
@@ -169,9 +169,9 @@ impl Task {
     }
 }
 
-impl Step {
+impl RowStep {
     pub(super) fn panel(self) -> u32 {
-        let (Step::Reflect { k } | Step::Eliminate { k, .. } | Step::Stay { k }) = self;
+        let (RowStep::Reflect { k } | RowStep::Eliminate { k, .. } | RowStep::Stay { k }) = self;
         k
     }
 }

@@ -133,7 +133,7 @@ impl<'a, T: Scalar> Leading<'a, T> {
         }
         for col in 0..part.cols() {
             let mut sums = [c64::new(0.0, 0.0); 2];
-            let mut length = Length::default();
+            let mut length = ScaledSum::default();
             for (at, row) in rows.clone().enumerate() {
                 let entry = wide(tile.get(at, col));
                 length.add(entry.norm());
@@ -223,12 +223,12 @@ fn product<T: Scalar>(start: c64, x: &[T], a: &[T]) -> c64 {
 
 /// The length of a vector, entry by entry, without overflow on the way.
 #[derive(Default)]
-struct Length {
+struct ScaledSum {
     largest: f64,
     squares: f64,
 }
 
-impl Length {
+impl ScaledSum {
     fn add(&mut self, size: f64) {
         if size > self.largest {
             let shrunk = self.largest / size;
@@ -291,7 +291,7 @@ impl<T: Scalar> Vectors<T> {
                 break;
             }
             let mut sums = [c64::new(0.0, 0.0); 2];
-            let mut length = Length::default();
+            let mut length = ScaledSum::default();
             for part in parts {
                 sums[0] += wide(part.get(0, col)) * self.scale[0];
                 sums[1] += wide(part.get(1, col)) * self.scale[1];

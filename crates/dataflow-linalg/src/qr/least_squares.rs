@@ -20,7 +20,7 @@ use super::factor::Factor;
 use super::leading::{Compare, Found, Leading, is_clearly_regular, leading_of_tile};
 use super::pivoted::{default_rcond, rank_of_triangle};
 use super::reflectors::{Options, Reflectors, alike};
-use super::solve::Triangular;
+use super::solve::Solve;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::{Regular, Tile, TiledMatrix};
@@ -202,7 +202,7 @@ pub fn solve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let solve = Triangular::new(a, op, b, x, backend)?;
+    let solve = Solve::new(a, op, b, x, backend)?;
     let run = match op {
         Op::NoTranspose => {
             let turn = Apply::new(a, q, (Side::Left, Op::ConjTranspose), b, backend)?;
@@ -239,7 +239,7 @@ impl<T: Scalar> Factor<'_, T> {
         let look = Regular::new(self.a);
         let way = (Side::Left, Op::ConjTranspose);
         let turn = Apply::new(self.a, self.q, way, b, self.backend)?;
-        let solve = Triangular::new(self.a, Op::NoTranspose, b, x, self.backend)?;
+        let solve = Solve::new(self.a, Op::NoTranspose, b, x, self.backend)?;
         let all = [self.erased(), look.erased(), turn.erased(), solve.erased()];
         run_series(all, on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
@@ -255,7 +255,7 @@ impl<T: Scalar> Factor<'_, T> {
         let shape = (a.rows(), a.cols());
         let look = Leading::new(a, independent::<T>(shape), &found);
         let turn = Apply::new(a, self.q, (Side::Left, Op::ConjTranspose), b, self.backend)?;
-        let solve = Triangular::new(a, Op::NoTranspose, b, x, self.backend)?;
+        let solve = Solve::new(a, Op::NoTranspose, b, x, self.backend)?;
         let all = [self.erased(), look.erased(), turn.erased(), solve.erased()];
         let report = run_series(all, on).map_err(LinalgError::Run)?;
         expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
@@ -278,7 +278,7 @@ pub(super) fn wide<T: Scalar>(
     let factor = Factor::new(&adjoint, &q, backend)?;
     let shape = (adjoint.rows(), adjoint.cols());
     let leading = Leading::new(&adjoint, independent::<T>(shape), &found);
-    let solve = Triangular::new(&adjoint, Op::ConjTranspose, b, x, backend)?;
+    let solve = Solve::new(&adjoint, Op::ConjTranspose, b, x, backend)?;
     let turn = Apply::new(&adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
     let mut all = vec![make.erased(), factor.erased()];
     if look == Look::First {

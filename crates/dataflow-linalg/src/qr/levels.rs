@@ -4,7 +4,7 @@
 //! In units of nb³/3 flops, a task's own weight included. A panel's tasks are waited for by those
 //! of all columns right of it, a row's steps by the next step of its rows in the same column.
 
-use super::elimination::{Elimination, Step};
+use super::elimination::{Elimination, RowStep};
 use crate::kernel::Below;
 
 /// The levels of all tasks: 8 bytes for each tile and each panel that reaches it.
@@ -28,7 +28,7 @@ impl Levels {
         for k in (0..elimination.panels()).rev() {
             let kills = elimination.order(k).iter().rev();
             for &m in kills {
-                levels.add(elimination, Step::Eliminate { m, k });
+                levels.add(elimination, RowStep::Eliminate { m, k });
             }
             for m in (k..elimination.mt()).filter(|&m| elimination.is_triangle(k, m)) {
                 levels.add_reflect(elimination, m, k);
@@ -46,17 +46,17 @@ impl Levels {
 
     /// The level of a step in column `n`; of the step of row `row` that makes it a triangle, or of
     /// the one in which a row vanishes.
-    pub(super) fn of_step(&self, step: Step, row: u32, n: u32) -> u32 {
+    pub(super) fn of_step(&self, step: RowStep, row: u32, n: u32) -> u32 {
         let (k, at) = match step {
-            Step::Reflect { k } => self.place(row, k, true, n as usize),
-            Step::Eliminate { m, k } => self.place(m, k, false, n as usize),
-            Step::Stay { .. } => return 0,
+            RowStep::Reflect { k } => self.place(row, k, true, n as usize),
+            RowStep::Eliminate { m, k } => self.place(m, k, false, n as usize),
+            RowStep::Stay { .. } => return 0,
         };
         self.panels[k][at]
     }
 
-    fn add(&mut self, elimination: &Elimination, step: Step) {
-        let Step::Eliminate { m, k } = step else {
+    fn add(&mut self, elimination: &Elimination, step: RowStep) {
+        let RowStep::Eliminate { m, k } = step else {
             return;
         };
         let weights = match elimination.below(k, m) {
@@ -68,7 +68,7 @@ impl Levels {
     }
 
     fn add_reflect(&mut self, elimination: &Elimination, m: u32, k: u32) {
-        let step = Step::Reflect { k };
+        let step = RowStep::Reflect { k };
         self.fill(elimination, (step, m, k), [Some(m), None], [4, 6]);
     }
 
@@ -76,7 +76,7 @@ impl Levels {
     fn fill(
         &mut self,
         elimination: &Elimination,
-        (step, m, k): (Step, u32, u32),
+        (step, m, k): (RowStep, u32, u32),
         rows: [Option<u32>; 2],
         [own, beside]: [u32; 2],
     ) {
@@ -87,7 +87,7 @@ impl Levels {
             let of_next = after.map(|&(next, row)| levels.of_step(next, row, n));
             of_next.max().unwrap_or(0)
         };
-        let reflects = matches!(step, Step::Reflect { .. });
+        let reflects = matches!(step, RowStep::Reflect { .. });
         let mut most = 0;
         for n in k + 1..self.nt as u32 {
             let level = beside + longest(self, n);

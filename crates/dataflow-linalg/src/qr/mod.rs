@@ -5,7 +5,7 @@
 //! [`check()`] judges both; [`least_squares()`] solves, and [`tall_least_squares`] where rows are many
 //! and columns few. With column pivoting, [`pivoted()`] finds the
 //! rank, and [`least_squares_minimum_norm()`] and [`pseudo_inverse()`] answer whatever it is.
-//! [`Factor`], [`Apply`], [`Triangular`], [`Adjoint`], [`Choice`], [`Arrange`], [`Leading`] and [`Tall`] are the
+//! [`Factor`], [`Apply`], [`Solve`], [`Adjoint`], [`Choice`], [`Arrange`], [`Leading`] and [`Tall`] are the
 //! task spaces behind them, for one rank or many; [`Tree`] says which rows of tiles vanish under which.
 //!
 //! # Examples
@@ -57,7 +57,7 @@ pub use order::{default_inner_block, default_tile_order};
 pub use pivoted::{Pivoted, default_rcond, least_squares_minimum_norm, pivoted, pseudo_inverse};
 pub(crate) use reflectors::alike;
 pub use reflectors::{Options, Reflectors};
-pub use solve::{SolveTask, Triangular};
+pub use solve::{Solve, SolveTask};
 pub use tall::{Tall, TallTask, is_tall_and_skinny, tall_least_squares};
 pub use tree::{Kill, Reduction, Tree, UnknownTree};
 

@@ -25,7 +25,7 @@ use super::form::{form, triangle};
 use super::leading::{Compare, Found, leading};
 use super::least_squares::{Look, expect_fit, wide};
 use super::reflectors::{Options, Reflectors, alike};
-use super::solve::Triangular;
+use super::solve::Solve;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::{Entries, TiledMatrix};
@@ -251,7 +251,7 @@ impl<T: Scalar> Pivoted<'_, T> {
         turn(&self.inner, &self.q, &c)?;
         let y = copy(&|_: usize, _: usize| T::zero(), b, (n, nrhs), on)?;
         if self.rank() == n {
-            let solve = Triangular::new(&self.inner, Op::NoTranspose, &c, &y, backend)?;
+            let solve = Solve::new(&self.inner, Op::NoTranspose, &c, &y, backend)?;
             reports.push(solve.run(on)?);
         } else if self.rank() > 0 {
             // [R₁ R₂]·Y = C, by the factors of the adjoint

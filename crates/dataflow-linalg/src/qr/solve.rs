@@ -14,7 +14,7 @@ use dataflow_core::prelude::*;
 
 /// The task space of X ← R⁻¹·B, or R⁻ᴴ·B, for the R of a factored matrix.
 #[derive(Clone, Copy)]
-pub struct Triangular<'a, T: Scalar> {
+pub struct Solve<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     op: Op,
     b: &'a TiledMatrix<T>,
@@ -24,7 +24,7 @@ pub struct Triangular<'a, T: Scalar> {
     columns: u32,
 }
 
-impl<'a, T: Scalar> Triangular<'a, T> {
+impl<'a, T: Scalar> Solve<'a, T> {
     /// The space for the leading square R of a factored matrix with k columns, m ≥ n.
     ///
     /// - `op`: [`Op::NoTranspose`] or [`Op::ConjTranspose`]
@@ -71,7 +71,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
             );
             return Err(LinalgError::Shape(text));
         }
-        Ok(Triangular {
+        Ok(Solve {
             a,
             op,
             b,
@@ -124,7 +124,7 @@ task_space! {
     /// is updated; j the column of tiles of right-hand sides.
     pub enum SolveTask;
 
-    impl<T: Scalar> TaskSpace for Triangular<'_, T> {
+    impl<T: Scalar> TaskSpace for Solve<'_, T> {
         type Datum = Tile<T>;
         let steps = self.steps;
         let columns = self.columns;
@@ -169,10 +169,10 @@ task_space! {
         /// Step by step, what is solved first.
         fn priority(&self, task: SolveTask) -> i64 {
             match task {
-                Give { k, .. } | Solve { k, .. } => -2 * i64::from(k),
+                Give { k, .. } | SolveTask::Solve { k, .. } => -2 * i64::from(k),
                 Update { m, .. } => 1 - 2 * i64::from(m),
             }
         }
     }
 }
-use SolveTask::{Give, Solve, Update};
+use SolveTask::{Give, Update};

@@ -2,7 +2,7 @@
 
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::norm::{Part, tile_first_not_finite};
+use crate::matrix::norm::{Extent, tile_first_not_finite};
 use crate::matrix::{EachTile, Structure, Tile, TiledMatrix};
 use crate::product::{Gemm, Operand};
 use crate::scalar::Scalar;
@@ -70,7 +70,7 @@ pub(super) fn lowered<T: Scalar>(
     let to = like(a);
     let made = each("lower", &to, on, |i, j| {
         let tile = read(a, i, j)?.map(lower);
-        match tile_first_not_finite(&tile, Part::of(a.structure(), i, j)) {
+        match tile_first_not_finite(&tile, Extent::of(a.structure(), i, j)) {
             None => Ok(tile),
             Some(found) => Err(TaskError::new(OVERFLOW, found.to_string())),
         }

@@ -20,15 +20,15 @@ pub use lu::{Lu, invert_with_lu, solve_with_lu};
 pub use qr::{Qr, expect_full_rank, least_squares, least_squares_with_qr};
 
 use crate::error::LinalgError;
-use crate::kernel::Kept;
-use crate::matrix::norm::{Part, larger, tile_first_not_finite, tile_sums};
+use crate::kernel::ScratchMemory;
+use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
 use crate::matrix::{Entries, Format, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::port::Memory;
 use std::sync::{Arc, LazyLock};
 
 /// Memory for tiles that do not leave a call.
-static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(Kept));
+static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(ScratchMemory));
 
 /// An `m × n` matrix as a column-major tile.
 ///
@@ -79,7 +79,7 @@ pub fn finite_tile_of<T: Scalar>(
     memory: &Arc<dyn Memory>,
 ) -> Result<Tile<T>, LinalgError> {
     let tile = tile_of(shape, entries, memory);
-    match tile_first_not_finite(&tile, Part::Whole) {
+    match tile_first_not_finite(&tile, Extent::Whole) {
         None => Ok(tile),
         Some(found) => Err(LinalgError::NotFinite {
             row: found.row as u64,
@@ -123,6 +123,6 @@ pub fn adjoint_of<T: Scalar>(a: &Tile<T>, memory: &Arc<dyn Memory>) -> Tile<T> {
 /// assert_eq!(one_norm(&Tile::from_rows([[3.0, -4.0], [-1.0, 0.0]])), 4.0);
 /// ```
 pub fn one_norm<T: Scalar>(a: &Tile<T>) -> f64 {
-    let sums = tile_sums(a, Part::Whole);
+    let sums = tile_sums(a, Extent::Whole);
     sums.columns.into_iter().fold(0.0, larger)
 }

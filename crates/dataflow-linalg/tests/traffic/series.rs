@@ -157,7 +157,7 @@ fn gels_is_its_stages_for_tall_matrices_and_wide_ones() {
                 turn.unwrap().run(on).unwrap();
             };
             let solve = |op| {
-                let solve = qr::Triangular::new(&a, op, &b, &zeros, BACKEND);
+                let solve = qr::Solve::new(&a, op, &b, &zeros, BACKEND);
                 solve.unwrap().run(on).unwrap();
             };
             if m < n {

@@ -8,7 +8,7 @@ use dataflow_core::port::{Context, Courier, Shuffled};
 use dataflow_linalg::kernel::{Backend, Below, Op, Side};
 use dataflow_linalg::lu::{self, Exchanges, Incremental, Pivots, Replay, Solve};
 use dataflow_linalg::matrix::TiledMatrix;
-use dataflow_linalg::qr::{self, Apply, Options, Reflectors, Tree, Triangular};
+use dataflow_linalg::qr::{self, Apply, Options, Reflectors, Tree};
 
 const GRIDS: [(u32, u32); 5] = [(1, 1), (1, 3), (2, 1), (2, 2), (3, 2)];
 
@@ -298,7 +298,7 @@ fn applying_q_and_solving_with_r_send_v_t_and_r_in_parts() {
                     } else {
                         (short, tall)
                     };
-                    let solve = Triangular::new(a, op, &b, &x, Backend::Faer).unwrap();
+                    let solve = qr::Solve::new(a, op, &b, &x, Backend::Faer).unwrap();
                     let run = solve.run(&Context::new(&Shuffled::new(5)).across(courier));
                     assert_eq!(run.unwrap().copies(), 0);
                 });

@@ -1,6 +1,6 @@
 //! `inputs` and `successors`.
 
-use super::Source;
+use super::Analysed;
 use super::formula::Mentioned;
 use crate::parse::Statement;
 use dataflow_affine::{Affine, Input, Output, System, Var, chain, excludes, said};
@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{FnArg, Result};
 
-impl Source<'_> {
+impl Analysed<'_> {
     pub(super) fn inputs(&self) -> Result<TokenStream> {
         let (root, site) = (&self.space.root, self.space.site);
         let mut arms = Vec::new();

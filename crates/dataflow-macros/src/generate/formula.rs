@@ -1,6 +1,6 @@
 //! Expressions, guards and ranges as tokens, in u32 and without a difference below 0.
 
-use super::Source;
+use super::Analysed;
 use dataflow_affine::{Affine, Comparison, Polynomial, Range, Said, Var};
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::{format_ident, quote_spanned};
@@ -56,7 +56,7 @@ fn joined(parts: Vec<TokenStream>, sign: TokenStream) -> TokenStream {
     parts.into_iter().enumerate().flat_map(with_sign).collect()
 }
 
-impl Source<'_> {
+impl Analysed<'_> {
     /// A variable as the user wrote it.
     pub(crate) fn name(&self, var: Var) -> Ident {
         let written = self.lowered.loops.iter().chain(&self.lowered.parameters);

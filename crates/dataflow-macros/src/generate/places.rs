@@ -1,8 +1,8 @@
 //! Which tasks there are, and on which rank: `tasks`, `roots`, `count` and `rank`.
 
-use super::Source;
+use super::Analysed;
 use super::formula::Mentioned;
-use crate::parse::{Place, Statement};
+use crate::parse::{Placement, Statement};
 use dataflow_affine::{Affine, Part, Polynomial, Range, System, count, enumerated, said};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote_spanned;
@@ -25,7 +25,7 @@ fn indices() -> Ident {
     Ident::new("at", Span::mixed_site())
 }
 
-impl Source<'_> {
+impl Analysed<'_> {
     pub(super) fn tasks(&self) -> Result<TokenStream> {
         let nests = self.nests(|_| vec![System::default()])?;
         Ok(self.listing("tasks", self.walk(&nests)))
@@ -183,7 +183,7 @@ impl Source<'_> {
 
     /// Where the tasks of a statement run, and with which datum: `None` if that is told with the
     /// statement.
-    fn place(&self, number: usize) -> Result<(&Place, Option<usize>)> {
+    fn place(&self, number: usize) -> Result<(&Placement, Option<usize>)> {
         let statement = self.lowered.statements[number];
         if let Some(place) = &statement.rank {
             return Ok((place, None));
@@ -211,7 +211,7 @@ impl Source<'_> {
         if !self.has_ranks() || self.written("rank").is_some() {
             return Ok(None);
         }
-        let (Place::Dealt(directions), access) = self.place(number)? else {
+        let (Placement::Dealt(directions), access) = self.place(number)? else {
             return Ok(None);
         };
         let mut dealt = Dealt::new();
@@ -280,11 +280,11 @@ impl Source<'_> {
     }
 
     /// The rank that a place is, by the names that stand in it.
-    fn rank_at(&self, place: &Place) -> TokenStream {
+    fn rank_at(&self, place: &Placement) -> TokenStream {
         let (root, site) = (&self.space.root, self.space.site);
         match place {
-            Place::Rank(rank) => quote_spanned!(site=> #rank),
-            Place::Dealt(directions) => {
+            Placement::Rank(rank) => quote_spanned!(site=> #rank),
+            Placement::Dealt(directions) => {
                 let mut number = None;
                 for (what, places) in directions {
                     number = Some(match number {

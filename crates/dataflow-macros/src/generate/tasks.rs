@@ -1,14 +1,14 @@
 //! Of single tasks: `priority` and `index`.
 
-use super::Source;
+use super::Analysed;
 use super::formula::Mentioned;
-use crate::parse::Dense;
+use crate::parse::DenseClause;
 use dataflow_affine::{Polynomial, count, position};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote_spanned;
 use syn::{Error, Result};
 
-impl Source<'_> {
+impl Analysed<'_> {
     pub(super) fn priority(&self) -> Result<TokenStream> {
         let site = self.space.site;
         if self
@@ -58,7 +58,7 @@ impl Source<'_> {
     /// A task's number: those of the statements before it, and its own in its nest.
     pub(super) fn index(&self) -> Result<TokenStream> {
         let site = self.space.site;
-        let Some(Dense { keyword, condition }) = &self.space.dense else {
+        let Some(DenseClause { keyword, condition }) = &self.space.dense else {
             return Ok(TokenStream::new());
         };
         let mut before = Polynomial::default();

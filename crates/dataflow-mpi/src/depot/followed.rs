@@ -5,7 +5,7 @@
 //! A parcel that goes out is held by the packet that announces it and by each of its data that are asked for. When
 //! the last of them is gone it has left, and the inbox hears so, by whichever thread lets it go.
 
-use crate::transport::Held;
+use crate::transport::KeepAlive;
 use dataflow_core::port::{Inbox, Ranks};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
@@ -16,17 +16,17 @@ use std::sync::Arc;
 pub(super) struct Followed {
     inbox: Arc<dyn Inbox>,
     /// By rank: with how many packets, since the rank was started, the parcel has gone.
-    ways: Vec<VecDeque<(u64, Held)>>,
+    ways: Vec<VecDeque<(u64, KeepAlive)>>,
 }
 
 /// Says that a parcel has left when nobody holds it any more.
-struct Parcel {
+struct DepartureGuard {
     inbox: Arc<dyn Inbox>,
     task: WireName,
     to: Ranks,
 }
 
-impl Drop for Parcel {
+impl Drop for DepartureGuard {
     fn drop(&mut self) {
         self.inbox.left(&self.task, &self.to);
     }
@@ -42,10 +42,10 @@ impl Followed {
     }
 
     /// Outputs of a task for some ranks go to the first of them with so many packets.
-    pub fn begins(&mut self, task: WireName, to: Ranks, packets: u64) -> Held {
+    pub fn begins(&mut self, task: WireName, to: Ranks, packets: u64) -> KeepAlive {
         let way = &mut self.ways[to[0].0 as usize];
         let inbox = self.inbox.clone();
-        let held: Held = Arc::new(Parcel { inbox, task, to });
+        let held: KeepAlive = Arc::new(DepartureGuard { inbox, task, to });
         way.push_back((packets, held.clone()));
         held
     }

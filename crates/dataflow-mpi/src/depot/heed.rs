@@ -99,16 +99,16 @@ impl Depot {
                 _ => return Err(Malformed("a WELCOME that was not expected".into())),
             },
             Message::Activate(activate) => {
-                self.run.way(from).moved = now;
+                self.run.peer(from).moved = now;
                 self.outbox.hears_from(from);
                 return self.heed_activate(from, activate);
             }
             Message::Get(get) => {
-                let payload = self.run.shelf.give(from, &get)?;
+                let payload = self.run.unclaimed.give(from, &get)?;
                 self.actions.push_back(Action::Data(from, get.tag, payload));
             }
             Message::Credit { arrived } => {
-                if !self.run.way(from).credit.returned(arrived) {
+                if !self.run.peer(from).credit.returned(arrived) {
                     return Err(Malformed(format!(
                         "{arrived} inline bytes have arrived, it says; that cannot be"
                     )));
@@ -143,10 +143,10 @@ impl Depot {
                         "it says how far it is, and its {missed:?} did not come"
                     )));
                 }
-                if let Some(way) = self.run.ways.get_mut(from)
-                    && std::mem::replace(&mut way.bytes_there, came) != came
+                if let Some(peer) = self.run.peers.get_mut(from)
+                    && std::mem::replace(&mut peer.bytes_there, came) != came
                 {
-                    way.moved = now;
+                    peer.moved = now;
                 }
                 if matches!(self.phase, Phase::Opening(_)) {
                     self.answer_beat(from, now);
@@ -169,7 +169,7 @@ impl Depot {
 
     /// Says that this rank lives, how far it is, and how much has come.
     pub(super) fn beat(&mut self, to: Rank) {
-        let came = self.run.ways.get(to).map_or(0, |way| way.bytes);
+        let came = self.run.peers.get(to).map_or(0, |peer| peer.bytes);
         let stage = match self.phase {
             Phase::Opening(_) if self.agreement.has_said() => Stage::Open,
             Phase::Opening(_) | Phase::Between => Stage::Apart,
@@ -245,15 +245,15 @@ impl Depot {
     }
 
     fn heed_activate(&mut self, from: Rank, activate: Activate<'_>) -> Heeded {
-        let way = self.run.way(from);
-        if activate.number != way.came {
+        let peer = self.run.peer(from);
+        if activate.number != peer.came {
             let text = format!(
                 "activation {} came, and {} was the next",
-                activate.number, way.came
+                activate.number, peer.came
             );
             return Err(Malformed(text));
         }
-        way.came = way.came.wrapping_add(1);
+        peer.came = peer.came.wrapping_add(1);
         let mut missing: SmallVec<[Promised; 2]> = SmallVec::new();
         let mut flows = SmallVec::new();
         for (position, output) in activate.flows.into_iter().enumerate() {
@@ -332,7 +332,7 @@ impl Depot {
     fn unload(&mut self, from: Rank, output: &Output<'_>) -> Option<Goods> {
         let datum = output.datum.as_ref()?;
         let bytes = datum.inline.as_ref()?;
-        if self.run.way(from).credit.arrived(bytes.len()) {
+        if self.run.peer(from).credit.arrived(bytes.len()) {
             self.owing.push(from);
         }
         let mut room = Room {

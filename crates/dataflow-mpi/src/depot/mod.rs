@@ -192,7 +192,7 @@ impl Depot {
         let kept = [
             self.outbox.n_peers(),
             self.intakes.len(),
-            self.run.ways.len(),
+            self.run.peers.len(),
         ];
         let met = self.watchdog.met().count();
         kept.into_iter().fold(met, usize::max)
@@ -225,7 +225,7 @@ impl Depot {
 
     /// Whether data that were announced have not been asked for.
     pub fn owes(&self) -> bool {
-        !self.run.shelf.is_empty()
+        !self.run.unclaimed.is_empty()
     }
 
     /// Whose packets must leave before anything else happens: what waits behind them, or between
@@ -404,8 +404,8 @@ impl Depot {
         match event {
             Event::Sent(to) => {
                 let sent = self.outbox.sent(to);
-                if let Some(way) = self.run.ways.get_mut(to) {
-                    way.note_sent(sent, now);
+                if let Some(peer) = self.run.peers.get_mut(to) {
+                    peer.note_sent(sent, now);
                 }
                 if let Some(followed) = &mut self.run.followed {
                     followed.sent(to, sent);

@@ -1,4 +1,4 @@
-//! Out with parcels: inline while small and on credit, else announced and put on the shelf.
+//! Out with parcels: inline while small and on credit, else announced and put among what is unclaimed.
 //!
 //! To many ranks they go along a tree. Who gets one is told who is below him and passes it on as
 //! soon as its data are there: that takes no worker, so it waits for no body.
@@ -106,12 +106,12 @@ impl Depot {
         self.send_along(&relay, &branches, (onward.shape, false));
     }
 
-    /// Says a parcel to one rank; its number on that way.
+    /// Says a parcel to one rank; its number on the way there.
     fn send(&mut self, parcel: &Parcel, leg: Leg<'_>) -> u32 {
         let Branch { to, below } = leg.branch;
-        let way = self.run.way(*to);
-        let number = way.sent;
-        way.sent = way.sent.wrapping_add(1);
+        let peer = self.run.peer(*to);
+        let number = peer.sent;
+        peer.sent = peer.sent.wrapping_add(1);
         let flows = parcel
             .flows
             .iter()
@@ -152,7 +152,7 @@ impl Depot {
         if let Some(followed) = &mut self.run.followed {
             let ranks = std::iter::once(to).chain(below).copied().collect();
             let held = followed.begins(task.clone(), ranks, packets);
-            self.run.shelf.hold(*to, number, &held);
+            self.run.unclaimed.hold(*to, number, &held);
         }
     }
 
@@ -165,7 +165,7 @@ impl Depot {
     ) -> Announced<'c> {
         let size = cargo.size();
         self.counters.messages += 1;
-        let credit = &mut self.run.way(to).credit;
+        let credit = &mut self.run.peer(to).credit;
         let inline = if size <= self.settings.inline_bytes && credit.spend(size) {
             let under_way = credit.under_way();
             self.counters.peak_inline_bytes = self.counters.peak_inline_bytes.max(under_way);
@@ -174,7 +174,7 @@ impl Depot {
         } else {
             self.counters.fetched_bytes += size as u64;
             self.run.deeds.announced += 1;
-            self.run.shelf.put(to, place, cargo.clone());
+            self.run.unclaimed.put(to, place, cargo.clone());
             None
         };
         Announced {

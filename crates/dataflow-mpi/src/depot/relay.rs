@@ -14,7 +14,7 @@ pub(super) fn relayed(goods: Goods, memory: &Arc<dyn Memory>) -> (Goods, Arc<dyn
         head: goods.head.clone(),
         block: goods.body,
     });
-    let body = Box::new(Shared {
+    let body = Box::new(SharedBlock {
         came: came.clone(),
         own: None,
         memory: memory.clone(),
@@ -51,14 +51,14 @@ impl Cargo for Came {
 }
 
 /// The block of a datum that others may still read.
-struct Shared {
+struct SharedBlock {
     came: Arc<Came>,
     /// A copy, made when it was to be changed too early.
     own: Option<Box<dyn Block>>,
     memory: Arc<dyn Memory>,
 }
 
-impl Shared {
+impl SharedBlock {
     fn copied(&self) -> Box<dyn Block> {
         let mut room = Room {
             block: self.memory.allocate(self.came.size()),
@@ -69,7 +69,7 @@ impl Shared {
     }
 }
 
-impl Block for Shared {
+impl Block for SharedBlock {
     fn bytes(&self) -> &[u8] {
         let own = self.own.as_ref();
         own.map_or_else(|| self.came.block.bytes(), |own| own.bytes())

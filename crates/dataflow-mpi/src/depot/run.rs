@@ -3,7 +3,7 @@
 use super::followed::Followed;
 use crate::credit::Credit;
 use crate::peers::Peers;
-use crate::rendezvous::{Shelf, Wanted};
+use crate::rendezvous::{Unclaimed, Wanted};
 use crate::settings::Settings;
 use crate::termination::closing::{Closing, Deeds};
 use crate::termination::waves::{Standing, Waves};
@@ -32,7 +32,7 @@ pub(super) struct Run {
     pub reported: bool,
     pub closing: Closing,
     pub waves: Waves,
-    pub shelf: Shelf,
+    pub unclaimed: Unclaimed,
     /// What is under way, if the inbox wants to hear of it.
     pub followed: Option<Followed>,
     pub wanted: Wanted,
@@ -40,12 +40,12 @@ pub(super) struct Run {
     /// missing.
     pub receipts: BTreeMap<(Rank, u32), Option<Duration>>,
     /// To and from those with whom data or credit are exchanged.
-    pub ways: Peers<Way>,
+    pub peers: Peers<PeerState>,
     credit_bytes: usize,
 }
 
 /// Between this rank and one other.
-pub(super) struct Way {
+pub(super) struct PeerState {
     pub credit: Credit,
     /// Activations sent.
     pub sent: u32,
@@ -61,9 +61,9 @@ pub(super) struct Way {
     pub bytes_there: u64,
 }
 
-impl Way {
+impl PeerState {
     fn new(credit_bytes: usize) -> Self {
-        Way {
+        PeerState {
             credit: Credit::new(credit_bytes),
             sent: 0,
             came: 0,
@@ -97,7 +97,7 @@ impl Run {
             reported: false,
             closing: Closing::default(),
             waves: Waves::new(settings.beat / 20, settings.silence),
-            shelf: Shelf::default(),
+            unclaimed: Unclaimed::default(),
             followed: None,
             wanted: Wanted::new(
                 settings.window_bytes,
@@ -105,15 +105,15 @@ impl Run {
                 limits.largest_tag,
             ),
             receipts: BTreeMap::new(),
-            ways: Peers::default(),
+            peers: Peers::default(),
             credit_bytes: settings.credit_bytes,
         }
     }
 
-    /// The way between this rank and that one.
-    pub fn way(&mut self, rank: Rank) -> &mut Way {
+    /// What is between this rank and that one.
+    pub fn peer(&mut self, rank: Rank) -> &mut PeerState {
         let credit_bytes = self.credit_bytes;
-        self.ways.meet(rank, || Way::new(credit_bytes))
+        self.peers.meet(rank, || PeerState::new(credit_bytes))
     }
 
     /// Notes a failure; the smallest is kept.
@@ -126,9 +126,9 @@ impl Run {
 
     /// Bytes of data have come, whole or not.
     pub fn note_bytes(&mut self, from: Rank, bytes: usize, now: Duration) {
-        let way = self.way(from);
-        way.moved = now;
-        way.bytes += bytes as u64;
+        let peer = self.peer(from);
+        peer.moved = now;
+        peer.bytes += bytes as u64;
         self.came += bytes as u64;
     }
 

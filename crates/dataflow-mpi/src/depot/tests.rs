@@ -308,12 +308,12 @@ fn a_receipt_comes_when_all_data_have() {
 #[test]
 fn a_question_is_taken_when_the_last_packet_is_that_holds_some_of_it() {
     let mut run = Run::new(&Settings::default(), LIMITS);
-    let way = run.way(Rank(1));
-    way.question = Some(3);
-    way.note_sent(2, NOW);
-    assert_eq!((way.question, way.moved), (Some(3), Duration::ZERO));
-    way.note_sent(3, NOW);
-    assert_eq!((way.question, way.moved), (None, NOW));
+    let peer = run.peer(Rank(1));
+    peer.question = Some(3);
+    peer.note_sent(2, NOW);
+    assert_eq!((peer.question, peer.moved), (Some(3), Duration::ZERO));
+    peer.note_sent(3, NOW);
+    assert_eq!((peer.question, peer.moved), (None, NOW));
 }
 
 #[test]

@@ -238,10 +238,10 @@ impl Depot {
     /// Data that were asked for and do not come, though the question was taken and nothing else
     /// comes either: time counts from the last byte.
     fn missed_data(&mut self, now: Duration) -> Option<Failure> {
-        let ways = &self.run.ways;
+        let peers = &self.run.peers;
         let moved = |from: Rank| {
-            let way = ways.get(from)?;
-            way.question.is_none().then_some(way.moved)
+            let peer = peers.get(from)?;
+            peer.question.is_none().then_some(peer.moved)
         };
         let (from, bytes, since) = self.run.wanted.stillest(moved)?;
         let still = now.saturating_sub(since);
@@ -260,10 +260,10 @@ impl Depot {
     /// worker waits for it.
     fn missed_receipt(&mut self, now: Duration) -> Option<Failure> {
         for (&(from, number), since) in &mut self.run.receipts {
-            if self.run.shelf.holds(from, number) {
+            if self.run.unclaimed.holds(from, number) {
                 continue;
             }
-            let moved = self.run.ways.get(from).map_or(now, |way| way.moved);
+            let moved = self.run.peers.get(from).map_or(now, |peer| peer.moved);
             let still = now.saturating_sub(moved.max(*since.get_or_insert(now)));
             if still > self.settings.silence {
                 let text = format!(
@@ -292,7 +292,7 @@ impl Depot {
             }
             self.actions.push_back(Action::Receive(from, get.tag, room));
             self.say(from, Message::Get(get));
-            self.run.way(from).question = Some(self.outbox.packets_to(from));
+            self.run.peer(from).question = Some(self.outbox.packets_to(from));
         }
     }
 
@@ -336,7 +336,7 @@ impl Depot {
         let mut owing = std::mem::take(&mut self.owing);
         owing.retain(|&to| {
             let anyway = all || self.outbox.waits_for(to);
-            let due = self.run.way(to).credit.due(anyway);
+            let due = self.run.peer(to).credit.due(anyway);
             if let Some(arrived) = due {
                 self.counters.credits_sent += 1;
                 self.say(to, Message::Credit { arrived });

@@ -31,7 +31,7 @@ use crate::host::Host;
 use crate::outbox::Haste;
 use crate::settings::Settings;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
-use crate::transport::raw::{Lent, Raw};
+use crate::transport::raw::{LentTransport, Raw};
 use crate::transport::{Event, Transport};
 use crate::waits::Waits;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -94,7 +94,7 @@ impl Progress {
             }
             let mut kept: Vec<Event> = Vec::new();
             let said = moving.inbox.is_none().then(|| {
-                let lent = Lent {
+                let lent = LentTransport {
                     transport: &mut *moving.transport,
                     kept: &mut kept,
                 };

@@ -185,12 +185,12 @@ mod loom_models {
 
     /// A bell that notes how many wait for it at once.
     #[derive(Default)]
-    struct Counted {
+    struct CountingBell {
         gong: Gong,
         waiting: AtomicUsize,
     }
 
-    impl Bell for Counted {
+    impl Bell for CountingBell {
         fn ring(&self) {
             self.gong.ring();
         }
@@ -203,18 +203,18 @@ mod loom_models {
         }
     }
 
-    struct Rank {
+    struct RankUnderTest {
         movers: Movers<Moved, usize>,
-        bell: std::sync::Arc<Counted>,
+        bell: std::sync::Arc<CountingBell>,
         /// Rung when something has left.
         answer: Gong,
         ending: AtomicBool,
     }
 
-    impl Rank {
-        fn new() -> Arc<Rank> {
-            let bell = std::sync::Arc::new(Counted::default());
-            Arc::new(Rank {
+    impl RankUnderTest {
+        fn new() -> Arc<RankUnderTest> {
+            let bell = std::sync::Arc::new(CountingBell::default());
+            Arc::new(RankUnderTest {
                 movers: Movers::new(Moved::default(), bell.clone()),
                 bell,
                 answer: Gong::default(),
@@ -293,7 +293,10 @@ mod loom_models {
         }
     }
 
-    fn start(rank: &Arc<Rank>, what: impl FnOnce(&Rank) + 'static) -> thread::JoinHandle<()> {
+    fn start(
+        rank: &Arc<RankUnderTest>,
+        what: impl FnOnce(&RankUnderTest) + 'static,
+    ) -> thread::JoinHandle<()> {
         let rank = rank.clone();
         thread::spawn(move || what(&rank))
     }
@@ -302,8 +305,8 @@ mod loom_models {
     #[test]
     fn a_command_is_obeyed_though_another_had_the_lock() {
         explore(4, || {
-            let rank = Rank::new();
-            let other = start(&rank, Rank::post);
+            let rank = RankUnderTest::new();
+            let other = start(&rank, RankUnderTest::post);
             rank.post();
             other.join().unwrap();
             rank.movers.look(|moved| assert_eq!(moved.left, 2));
@@ -315,7 +318,7 @@ mod loom_models {
     #[test]
     fn a_command_is_obeyed_though_somebody_only_looked() {
         explore(3, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(usize::MAX));
             let looker = start(&rank, |rank| {
                 // Whatever is read: so that others get their turn while this one has the lock.
@@ -334,7 +337,7 @@ mod loom_models {
     #[test]
     fn a_command_is_obeyed_though_the_thread_only_looked_whether_it_is_needed() {
         explore(4, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| {
                 let looked = rank.movers.try_look(|_| rank.movers.holds());
                 if looked.is_some_and(|(_, must_move)| must_move) {
@@ -351,7 +354,7 @@ mod loom_models {
     #[test]
     fn the_thread_does_not_sleep_over_what_is_held_back() {
         explore(4, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(1));
             rank.movers.hand_in(1);
             rank.poll();
@@ -363,7 +366,7 @@ mod loom_models {
     #[test]
     fn the_thread_obeys_what_it_is_rung_for() {
         explore(4, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(1));
             rank.movers.hand_in(1);
             rank.bell.ring();
@@ -375,7 +378,7 @@ mod loom_models {
     #[test]
     fn what_is_posted_beside_a_thread_that_falls_asleep_leaves() {
         explore(4, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(1));
             rank.post_beside_the_thread();
             thread.join().unwrap();
@@ -385,9 +388,9 @@ mod loom_models {
     #[test]
     fn what_two_post_beside_a_thread_that_falls_asleep_leaves() {
         explore(2, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(2));
-            let other = start(&rank, Rank::post_beside_the_thread);
+            let other = start(&rank, RankUnderTest::post_beside_the_thread);
             rank.post_beside_the_thread();
             other.join().unwrap();
             thread.join().unwrap();
@@ -396,7 +399,7 @@ mod loom_models {
 
     /// Whoever has the state to himself sleeps at the bell until it is rung; were the thread there too, it
     /// might be woken in his place.
-    fn talk(rank: &Rank) {
+    fn talk(rank: &RankUnderTest) {
         rank.movers.lend(|_| {
             rank.bell.ring();
             rank.bell.wait(None);
@@ -406,7 +409,7 @@ mod loom_models {
     #[test]
     fn the_thread_leaves_the_bell_to_whoever_has_the_state_to_himself() {
         explore(3, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(usize::MAX));
             talk(&rank);
             rank.end();
@@ -418,7 +421,7 @@ mod loom_models {
     #[test]
     fn two_have_the_state_to_themselves_one_after_the_other() {
         explore(2, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(usize::MAX));
             let first = start(&rank, |rank| rank.movers.lend(|_| ()));
             talk(&rank);
@@ -431,7 +434,7 @@ mod loom_models {
     #[test]
     fn the_end_reaches_a_thread_that_was_falling_asleep() {
         explore(4, || {
-            let rank = Rank::new();
+            let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(usize::MAX));
             rank.end();
             thread.join().unwrap();

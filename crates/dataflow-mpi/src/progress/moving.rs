@@ -2,7 +2,7 @@
 
 use crate::depot::{Action, Depot, Refused};
 use crate::failure;
-use crate::host::Answer;
+use crate::host::Promise;
 use crate::transport::Transport;
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
@@ -18,10 +18,10 @@ type Closed = Result<Option<Failure>, Failure>;
 
 /// What the engine wants.
 pub(crate) enum Command {
-    Open(Terms, Arc<dyn Inbox>, Arc<Answer<Opened>>),
-    Post(Parcel, Option<Arc<Answer<()>>>),
+    Open(Terms, Arc<dyn Inbox>, Arc<Promise<Opened>>),
+    Post(Parcel, Option<Arc<Promise<()>>>),
     Abort(Failure),
-    Close(Option<Failure>, Arc<Answer<Closed>>),
+    Close(Option<Failure>, Arc<Promise<Closed>>),
 }
 
 /// What is under the lock.
@@ -29,9 +29,9 @@ pub(super) struct Moving {
     pub transport: Box<dyn Transport>,
     pub depot: Depot,
     pub inbox: Option<Arc<dyn Inbox>>,
-    opened: Option<Arc<Answer<Opened>>>,
-    closed: Option<Arc<Answer<Closed>>>,
-    receipts: BTreeMap<(Rank, u32), Arc<Answer<()>>>,
+    opened: Option<Arc<Promise<Opened>>>,
+    closed: Option<Arc<Promise<Closed>>>,
+    receipts: BTreeMap<(Rank, u32), Arc<Promise<()>>>,
     /// Room for commands; empty.
     pub commands: Vec<Command>,
     /// When the depot wants to be driven, if nothing happens before.

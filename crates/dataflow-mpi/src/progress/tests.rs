@@ -3,7 +3,7 @@
 use super::{Command, Life, Progress};
 use crate::bell::Bell;
 use crate::depot::{Depot, Refused};
-use crate::host::{Answer, Host, Machine, Thread, Turn};
+use crate::host::{Host, Machine, Promise, Thread, Turn};
 use crate::outbox::Haste;
 use crate::settings::{Drive, Settings};
 use crate::sync::{Mutex, Ordering, lock};
@@ -25,7 +25,7 @@ type Deed = Box<dyn FnOnce() + Send>;
 /// for the time something may happen first.
 #[derive(Default)]
 struct Still {
-    bell: Arc<Counted>,
+    bell: Arc<CountingBell>,
     first: Mutex<VecDeque<Option<Deed>>>,
 }
 
@@ -49,9 +49,9 @@ impl Host for Still {
 
 /// How often it was rung.
 #[derive(Default)]
-struct Counted(AtomicUsize);
+struct CountingBell(AtomicUsize);
 
-impl Bell for Counted {
+impl Bell for CountingBell {
     fn ring(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -148,7 +148,7 @@ fn ranks(n: usize, hold: Duration) -> Vec<OfRank> {
 fn opened(n: usize, hold: Duration) -> Vec<OfRank> {
     let ranks = ranks(n, hold);
     let open = |rank: &OfRank| {
-        let answer = Answer::new(&*rank.host);
+        let answer = Promise::new(&*rank.host);
         let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
         rank.progress.command(open);
         answer
@@ -240,7 +240,7 @@ fn the_thread_does_not_rest_beside_packets_that_are_held_back() {
 #[test]
 fn whoever_waits_until_several_ranks_have_a_parcel_waits_for_the_last() {
     let ranks = opened(3, Duration::ZERO);
-    let answer = Answer::new(&*ranks[0].host);
+    let answer = Promise::new(&*ranks[0].host);
     let post = Command::Post(parcel(&[1, 2]), Some(answer.clone()));
     ranks[0].progress.command(post);
     move_all(&ranks[..2]);
@@ -267,7 +267,7 @@ fn what_came_for_the_protocol_while_the_transport_was_lent_is_heard_afterwards()
         let received = here.progress.lend(true, receive).unwrap().unwrap();
         assert_eq!(received.bytes(), [7]);
     });
-    let answer = Answer::new(&*here.host);
+    let answer = Promise::new(&*here.host);
     let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
     here.progress.command(open);
     let Some(Err(Refused::Broken(failure))) = answer.take() else {

@@ -24,13 +24,13 @@ const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)
 /// How far the thread is.
 #[derive(Default)]
 pub(crate) struct Life {
-    stage: Stage,
+    state: ThreadState,
     /// Since when nothing has moved.
     idle_since: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]
-pub(super) enum Stage {
+pub(super) enum ThreadState {
     #[default]
     Begins,
     /// Workers look. How patient it is with them, and when they had looked last before it slept.
@@ -48,36 +48,38 @@ impl Progress {
     /// A turn of the thread: what it does until it rests, or ends.
     pub fn turn(&self, life: &mut Life) -> Turn {
         loop {
-            life.stage = match life.stage {
-                Stage::Begins if self.is_ending() => self.begin_to_leave(),
-                Stage::Begins => Stage::Aside {
+            life.state = match life.state {
+                ThreadState::Begins if self.is_ending() => self.begin_to_leave(),
+                ThreadState::Begins => ThreadState::Aside {
                     patience: UNATTENDED,
                     looked: None,
                 },
-                Stage::Aside { patience, looked } => match self.stands_aside(patience, looked) {
-                    None => Stage::Moves,
-                    Some((stage, nap)) => {
-                        life.stage = stage;
-                        return Turn::Rests(self.nap.clone(), Some(nap));
+                ThreadState::Aside { patience, looked } => {
+                    match self.stands_aside(patience, looked) {
+                        None => ThreadState::Moves,
+                        Some((state, nap)) => {
+                            life.state = state;
+                            return Turn::Rests(self.nap.clone(), Some(nap));
+                        }
                     }
-                },
-                Stage::Moves => match self.moves(&mut life.idle_since) {
-                    None => Stage::Begins,
+                }
+                ThreadState::Moves => match self.moves(&mut life.idle_since) {
+                    None => ThreadState::Begins,
                     Some(at_most) if self.movers.falls_asleep() => {
-                        life.stage = Stage::Rests;
+                        life.state = ThreadState::Rests;
                         return Turn::Rests(self.movers.bell().clone(), at_most);
                     }
-                    Some(_) => Stage::Rests,
+                    Some(_) => ThreadState::Rests,
                 },
-                Stage::Rests => {
+                ThreadState::Rests => {
                     self.movers.gets_up();
                     if self.rings {
                         life.idle_since = None;
                     }
-                    Stage::Begins
+                    ThreadState::Begins
                 }
-                Stage::Leaves(deadline) if self.has_left(deadline) => return Turn::Ends,
-                Stage::Leaves(_) => {
+                ThreadState::Leaves(deadline) if self.has_left(deadline) => return Turn::Ends,
+                ThreadState::Leaves(_) => {
                     return Turn::Rests(self.movers.bell().clone(), Some(NAPS[1]));
                 }
             };
@@ -128,7 +130,7 @@ impl Progress {
         &self,
         mut patience: Duration,
         before: Option<Duration>,
-    ) -> Option<(Stage, Duration)> {
+    ) -> Option<(ThreadState, Duration)> {
         let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
         // It may take long to copy a large datum, and a worker that waits looks all the time: whoever
         // wakes again and again takes the core from it.
@@ -146,7 +148,7 @@ impl Progress {
             None => patience,
         };
         let looked = Some(looked);
-        Some((Stage::Aside { patience, looked }, nap))
+        Some((ThreadState::Aside { patience, looked }, nap))
     }
 
     /// Whether no worker will look, or somebody has left a command while this looked; `None` if somebody
@@ -161,12 +163,12 @@ impl Progress {
     }
 
     /// Says goodbye, and waits a second at most for it to leave.
-    pub(super) fn begin_to_leave(&self) -> Stage {
+    pub(super) fn begin_to_leave(&self) -> ThreadState {
         self.movers.locked(|moving| {
             moving.depot.leave();
             moving.due = Some(self.host.now());
         });
-        Stage::Leaves(self.host.now() + Duration::from_secs(1))
+        ThreadState::Leaves(self.host.now() + Duration::from_secs(1))
     }
 
     /// Whether the goodbye has left, or the time for it is over.

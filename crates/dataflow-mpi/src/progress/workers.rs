@@ -7,7 +7,7 @@
 use super::Progress;
 use super::here::{LOOKED, is_moving};
 use super::moving::Command;
-use crate::host::Answer;
+use crate::host::Promise;
 use crate::outbox::Haste;
 use crate::settings::Drive;
 use crate::sync::Ordering;
@@ -119,7 +119,7 @@ impl Progress {
     }
 
     /// Waits for an answer, moving messages oneself for as long as the rank's waits last.
-    pub fn wait<T>(&self, answer: &Answer<T>) -> T {
+    pub fn wait<T>(&self, answer: &Promise<T>) -> T {
         let mut now = self.host.now();
         let until = now + self.waits.look_for(self.settings.spin);
         while now < until {

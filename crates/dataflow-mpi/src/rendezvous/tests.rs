@@ -75,15 +75,15 @@ fn the_window_is_never_exceeded_but_one_is_always_allowed() {
 
 #[test]
 fn a_datum_too_long_for_the_transport_comes_in_parts_and_whole() {
-    let (mut wanted, mut shelf) = (Wanted::new(1, 7, 2), Shelf::default());
+    let (mut wanted, mut unclaimed) = (Wanted::new(1, 7, 2), Unclaimed::default());
     let bytes: Vec<u8> = (0..50).collect();
-    shelf.put(Rank(0), (3, 0), Arc::new(Packed(bytes.clone())));
+    unclaimed.put(Rank(0), (3, 0), Arc::new(Packed(bytes.clone())));
     announce(&mut wanted, 3, 0, &[50]);
     let mut parts = 0;
     loop {
         let (from, get, mut room) = wanted.ask(&Heap, Duration::ZERO).unwrap();
         assert!(wanted.bytes_under_way() <= 7);
-        let payload = shelf.give(Rank(0), &get).unwrap();
+        let payload = unclaimed.give(Rank(0), &get).unwrap();
         let filled = room.fill(&payload);
         parts += 1;
         match wanted.arrived(from, get.tag, room, filled).unwrap() {
@@ -131,9 +131,9 @@ fn data_that_were_not_asked_for_or_have_another_length_are_refused() {
 }
 
 #[test]
-fn the_shelf_gives_a_datum_once_in_order_and_to_whom_it_was_announced() {
-    let mut shelf = Shelf::default();
-    shelf.put(Rank(2), (1, 0), Arc::new(Packed(vec![0; 10])));
+fn a_datum_is_given_once_in_order_and_to_whom_it_was_announced() {
+    let mut unclaimed = Unclaimed::default();
+    unclaimed.put(Rank(2), (1, 0), Arc::new(Packed(vec![0; 10])));
     let get = |number, offset, length| Get {
         number,
         position: 0,
@@ -142,13 +142,16 @@ fn the_shelf_gives_a_datum_once_in_order_and_to_whom_it_was_announced() {
         length,
     };
     for refused in [get(1, 1, 5), get(1, 0, 11), get(1, 0, 0), get(2, 0, 5)] {
-        assert!(shelf.give(Rank(2), &refused).is_err(), "{refused:?}");
+        assert!(unclaimed.give(Rank(2), &refused).is_err(), "{refused:?}");
     }
-    assert!(shelf.give(Rank(1), &get(1, 0, 5)).is_err());
-    assert!(shelf.give(Rank(2), &get(1, 0, 5)).is_ok());
-    assert!(shelf.give(Rank(2), &get(1, 0, 5)).is_err(), "given before");
-    assert!(shelf.give(Rank(2), &get(1, 5, 5)).is_ok());
-    assert!(shelf.give(Rank(2), &get(1, 5, 5)).is_err(), "gone");
+    assert!(unclaimed.give(Rank(1), &get(1, 0, 5)).is_err());
+    assert!(unclaimed.give(Rank(2), &get(1, 0, 5)).is_ok());
+    assert!(
+        unclaimed.give(Rank(2), &get(1, 0, 5)).is_err(),
+        "given before"
+    );
+    assert!(unclaimed.give(Rank(2), &get(1, 5, 5)).is_ok());
+    assert!(unclaimed.give(Rank(2), &get(1, 5, 5)).is_err(), "gone");
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Launched {
 }
 
 /// The variables of a launcher.
-struct Names {
+struct LauncherVariables {
     launcher: Launcher,
     rank: &'static str,
     n_ranks: &'static str,
@@ -86,7 +86,7 @@ struct Names {
     ranks_here: &'static str,
 }
 
-const OPEN_MPI: Names = Names {
+const OPEN_MPI: LauncherVariables = LauncherVariables {
     launcher: Launcher::OpenMpi,
     rank: "OMPI_COMM_WORLD_RANK",
     n_ranks: "OMPI_COMM_WORLD_SIZE",
@@ -94,7 +94,7 @@ const OPEN_MPI: Names = Names {
     ranks_here: "OMPI_COMM_WORLD_LOCAL_SIZE",
 };
 
-const HYDRA: Names = Names {
+const HYDRA: LauncherVariables = LauncherVariables {
     launcher: Launcher::Hydra,
     rank: "PMI_RANK",
     n_ranks: "PMI_SIZE",
@@ -102,7 +102,7 @@ const HYDRA: Names = Names {
     ranks_here: "MPI_LOCALNRANKS",
 };
 
-const SLURM: Names = Names {
+const SLURM: LauncherVariables = LauncherVariables {
     launcher: Launcher::Slurm,
     rank: "SLURM_PROCID",
     n_ranks: "SLURM_STEP_NUM_TASKS",
@@ -110,7 +110,7 @@ const SLURM: Names = Names {
     ranks_here: "SLURM_STEP_TASKS_PER_NODE",
 };
 
-impl Names {
+impl LauncherVariables {
     fn read(&self, variable: &impl Fn(&str) -> Option<String>) -> Result<Launched, Error> {
         let text = |name: &str| {
             let missing = || {

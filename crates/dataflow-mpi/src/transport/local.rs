@@ -36,7 +36,7 @@ pub fn connect_with(n_ranks: usize, limits: Limits) -> Vec<Local> {
         limits,
         mailboxes: mailboxes.clone(),
         letters,
-        ways: vec![Way::default(); n_ranks],
+        counts: vec![PacketCounts::default(); n_ranks],
         rooms: Vec::new(),
         early: Vec::new(),
         events: VecDeque::new(),
@@ -52,7 +52,7 @@ pub struct Local {
     /// What is in the own one.
     letters: Receiver<Letter>,
     /// By rank.
-    ways: Vec<Way>,
+    counts: Vec<PacketCounts>,
     /// Rooms that wait for their data, in the order in which they were made.
     rooms: Vec<(Envelope, Room)>,
     /// Data that came before room was made for them.
@@ -65,7 +65,7 @@ type Envelope = (Rank, u32);
 
 /// Packets between this rank and one other.
 #[derive(Clone, Debug, Default)]
-struct Way {
+struct PacketCounts {
     sent: u64,
     /// How many of those are known to have been taken.
     known: u64,
@@ -78,20 +78,20 @@ struct Mailbox {
     slot: Sender<Letter>,
     bell: OnceLock<Arc<dyn Bell>>,
     /// What this rank has taken, by sender.
-    taken: Box<[Taken]>,
+    taken: Box<[TakenCount]>,
 }
 
 /// How many packets of one rank another has taken. In a line of its own: who takes them writes it,
 /// and nobody reads it who does not wait.
 #[derive(Default)]
 #[repr(align(128))]
-struct Taken {
+struct TakenCount {
     packets: AtomicU64,
     /// Whether the sender waits to hear of it.
     awaited: AtomicBool,
 }
 
-impl Taken {
+impl TakenCount {
     /// So many have been taken; says whether the sender, which has asked, must be written to.
     fn note(&self, count: u64) -> bool {
         self.packets.store(count, Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl Mailbox {
         let mailbox = Mailbox {
             slot,
             bell: OnceLock::new(),
-            taken: (0..n_ranks).map(|_| Taken::default()).collect(),
+            taken: (0..n_ranks).map(|_| TakenCount::default()).collect(),
         };
         (mailbox, letters)
     }
@@ -148,14 +148,14 @@ impl Local {
     fn put(&self, to: Rank, content: Content) {
         let letter = Letter {
             from: self.rank,
-            taken: self.ways[to.0 as usize].taken,
+            taken: self.counts[to.0 as usize].taken,
             content,
         };
         self.mailboxes[to.0 as usize].put(letter);
     }
 
     /// What `by` has taken of what `of` sent.
-    fn taken(&self, by: Rank, of: Rank) -> &Taken {
+    fn taken(&self, by: Rank, of: Rank) -> &TakenCount {
         &self.mailboxes[by.0 as usize].taken[of.0 as usize]
     }
 
@@ -182,9 +182,9 @@ impl Local {
 
     /// Notes that a packet of `from` was taken.
     fn take_from(&mut self, from: Rank) {
-        let way = &mut self.ways[from.0 as usize];
-        way.taken += 1;
-        let count = way.taken;
+        let of = &mut self.counts[from.0 as usize];
+        of.taken += 1;
+        let count = of.taken;
         if self.taken(self.rank, from).note(count) {
             self.put(from, Content::Taken);
         }
@@ -192,9 +192,9 @@ impl Local {
 
     /// So many packets have been taken by that rank; says whether that is news.
     fn learn(&mut self, by: Rank, taken: u64) -> bool {
-        let way = &mut self.ways[by.0 as usize];
-        let news = taken.saturating_sub(way.known);
-        way.known += news;
+        let of = &mut self.counts[by.0 as usize];
+        let news = taken.saturating_sub(of.known);
+        of.known += news;
         self.events.extend((0..news).map(|_| Event::Sent(by)));
         news > 0
     }
@@ -231,7 +231,7 @@ impl Transport for Local {
 
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
         debug_assert!(packet.len() <= self.limits.message_bytes);
-        self.ways[to.0 as usize].sent += 1;
+        self.counts[to.0 as usize].sent += 1;
         self.put(to, Content::Packet(packet));
     }
 
@@ -248,7 +248,7 @@ impl Transport for Local {
     }
 
     fn awaits(&mut self, to: Rank) -> bool {
-        let Way { sent, known, .. } = self.ways[to.0 as usize];
+        let PacketCounts { sent, known, .. } = self.counts[to.0 as usize];
         if known == sent {
             return false;
         }
@@ -296,7 +296,7 @@ mod loom_models {
     #[test]
     fn whoever_waits_for_word_of_a_packet_sees_it_or_is_written_to() {
         explore(4, || {
-            let taken = Arc::new(Taken::default());
+            let taken = Arc::new(TakenCount::default());
             let taker = thread::spawn({
                 let taken = taken.clone();
                 move || taken.note(1)

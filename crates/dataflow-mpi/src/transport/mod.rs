@@ -130,11 +130,11 @@ pub struct Payload {
     load: Load,
     range: Range<usize>,
     /// Gone when the payload is.
-    _held: Option<Held>,
+    _held: Option<KeepAlive>,
 }
 
 /// Whatever is held while something is on its way out.
-pub(crate) type Held = Arc<dyn Any + Send + Sync>;
+pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// A datum ready to be sent: where it lies, or packed once.
 #[derive(Clone)]
@@ -170,7 +170,7 @@ impl Load {
 
 impl Payload {
     /// The same, which holds something until it is dropped.
-    pub(crate) fn holding(self, held: Option<Held>) -> Self {
+    pub(crate) fn holding(self, held: Option<KeepAlive>) -> Self {
         Payload {
             _held: held,
             ..self
@@ -194,7 +194,7 @@ impl Payload {
 
     /// What it holds.
     #[cfg(feature = "mpi")]
-    pub(crate) fn into_held(self) -> Option<Held> {
+    pub(crate) fn into_held(self) -> Option<KeepAlive> {
         self._held
     }
 

@@ -65,7 +65,11 @@ impl<'t> Raw<'t> {
     }
 
     /// Over a transport that belongs to a protocol, and its bell, if it can ring.
-    pub(crate) fn over(lent: Lent<'t>, bell: Option<Arc<dyn Bell>>, host: &dyn Host) -> Self {
+    pub(crate) fn over(
+        lent: LentTransport<'t>,
+        bell: Option<Arc<dyn Bell>>,
+        host: &dyn Host,
+    ) -> Self {
         Raw {
             transport: Box::new(lent),
             spins: bell.is_none(),
@@ -101,12 +105,12 @@ impl<'t> Raw<'t> {
 }
 
 /// A transport lent by its protocol, which gets what came for it meanwhile.
-pub(crate) struct Lent<'t> {
+pub(crate) struct LentTransport<'t> {
     pub transport: &'t mut dyn Transport,
     pub kept: &'t mut Vec<Event>,
 }
 
-impl Transport for Lent<'_> {
+impl Transport for LentTransport<'_> {
     fn rank(&self) -> Rank {
         self.transport.rank()
     }

@@ -4,9 +4,9 @@
 //! ones where it has no others) on the NUMA node it is meant for, and cuts blocks from them.
 //!
 //! # Law
-//! A [`Piece`] is the only owner of its range of a region: ranges are cut from a fresh region or
-//! from a piece that was given back, and never overlap. A region is unmapped when neither the
-//! arena nor a piece holds it. Memory is always initialised: the kernel maps zeros, and what is
+//! An [`OwnedRange`] is the only owner of its range of a region: ranges are cut from a fresh region or
+//! from a range that was given back, and never overlap. A region is unmapped when neither the
+//! arena nor a range holds it. Memory is always initialised: the kernel maps zeros, and what is
 //! used again holds what was written before.
 //! A block says where its first page really lies, not where it was wished: the kernel prefers a
 //! node, and takes the next one where that is full.
@@ -39,28 +39,28 @@ const LARGEST_STEP: usize = 64 << 20;
 #[derive(Clone)]
 pub(super) struct Arena {
     site: Site,
-    shelves: Arc<Mutex<Shelves>>,
+    lists: Arc<Mutex<FreeLists>>,
 }
 
 impl Arena {
     /// An arena that has mapped nothing yet.
     pub fn new(site: Site) -> Self {
-        let shelves = Arc::default();
-        Arena { site, shelves }
+        let lists = Arc::default();
+        Arena { site, lists }
     }
 
     /// Bytes of address space mapped, in use or not.
     pub fn mapped_bytes(&self) -> usize {
-        let shelves = lock(&self.shelves);
-        shelves.small.mapped + shelves.large.mapped
+        let lists = lock(&self.lists);
+        lists.small.mapped + lists.large.mapped
     }
 
     /// Unmaps regions that hold no block.
     pub fn release_unused(&self) {
-        let mut shelves = lock(&self.shelves);
-        let unused = [shelves.small.take_unused(), shelves.large.take_unused()];
+        let mut lists = lock(&self.lists);
+        let unused = [lists.small.take_unused(), lists.large.take_unused()];
         // Unmapping is slow: after the lock.
-        drop(shelves);
+        drop(lists);
         drop(unused);
     }
 }
@@ -69,14 +69,14 @@ impl Memory for Arena {
     /// One lock and a search among the free ranges, well below a microsecond; a new region now
     /// and then. The first touch of each page costs more than all of this.
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
-        let piece = (bytes > 0)
-            .then(|| lock(&self.shelves).cut(bytes, &self.site))
+        let range = (bytes > 0)
+            .then(|| lock(&self.lists).cut(bytes, &self.site))
             .flatten();
-        match piece {
-            Some(piece) => {
-                let home = Arc::downgrade(&self.shelves);
+        match range {
+            Some(range) => {
+                let home = Arc::downgrade(&self.lists);
                 Box::new(HugeBlock {
-                    piece: Some(piece),
+                    range: Some(range),
                     bytes,
                     site: self.site.clone(),
                     numa_node: AtomicUsize::new(NOT_ASKED),
@@ -92,29 +92,29 @@ impl Memory for Arena {
 /// The node of a block of which nobody has asked the kernel yet, or in vain.
 const NOT_ASKED: usize = usize::MAX;
 
-/// A piece on loan, and the shelves it goes back to.
+/// A range on loan, and the lists it goes back to.
 struct HugeBlock {
     /// `None` only while it is being dropped.
-    piece: Option<Piece>,
+    range: Option<OwnedRange>,
     bytes: usize,
     site: Site,
     /// The answer of the kernel, once there was one.
     numa_node: AtomicUsize,
-    home: Weak<Mutex<Shelves>>,
+    home: Weak<Mutex<FreeLists>>,
 }
 
 impl Block for HugeBlock {
     fn bytes(&self) -> &[u8] {
-        self.piece
+        self.range
             .as_ref()
-            .map_or(&[], |piece| &piece.bytes()[..self.bytes])
+            .map_or(&[], |range| &range.bytes()[..self.bytes])
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.bytes;
-        self.piece
+        self.range
             .as_mut()
-            .map_or(&mut [], |piece| &mut piece.bytes_mut()[..bytes])
+            .map_or(&mut [], |range| &mut range.bytes_mut()[..bytes])
     }
 
     fn numa_node(&self) -> Option<usize> {
@@ -137,71 +137,71 @@ impl HugeBlock {
 
 impl Drop for HugeBlock {
     fn drop(&mut self) {
-        // Without its arena a piece just lets go of its region.
-        if let (Some(piece), Some(home)) = (self.piece.take(), self.home.upgrade()) {
-            lock(&home).give_back(piece, self.bytes);
+        // Without its arena a range just lets go of its region.
+        if let (Some(range), Some(home)) = (self.range.take(), self.home.upgrade()) {
+            lock(&home).give_back(range, self.bytes);
         }
     }
 }
 
-fn lock(shelves: &Mutex<Shelves>) -> MutexGuard<'_, Shelves> {
-    shelves
+fn lock(lists: &Mutex<FreeLists>) -> MutexGuard<'_, FreeLists> {
+    lists
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Small and large blocks come from different regions: so large ones always start at a page.
-struct Shelves {
-    small: Shelf,
-    large: Shelf,
+struct FreeLists {
+    small: FreeList,
+    large: FreeList,
 }
 
-impl Default for Shelves {
+impl Default for FreeLists {
     fn default() -> Self {
-        Shelves {
-            small: Shelf::new(SMALL_GRANULE),
-            large: Shelf::new(PAGE),
+        FreeLists {
+            small: FreeList::new(SMALL_GRANULE),
+            large: FreeList::new(PAGE),
         }
     }
 }
 
-impl Shelves {
-    fn cut(&mut self, bytes: usize, site: &Site) -> Option<Piece> {
-        let shelf = if bytes < LARGE {
+impl FreeLists {
+    fn cut(&mut self, bytes: usize, site: &Site) -> Option<OwnedRange> {
+        let list = if bytes < LARGE {
             &mut self.small
         } else {
             &mut self.large
         };
-        shelf.cut(bytes.checked_next_multiple_of(shelf.granule)?, site)
+        list.cut(bytes.checked_next_multiple_of(list.granule)?, site)
     }
 
     /// Takes back what `cut(bytes)` gave.
-    fn give_back(&mut self, piece: Piece, bytes: usize) {
-        let shelf = if bytes < LARGE {
+    fn give_back(&mut self, range: OwnedRange, bytes: usize) {
+        let list = if bytes < LARGE {
             &mut self.small
         } else {
             &mut self.large
         };
-        shelf.give_back(piece);
+        list.give_back(range);
     }
 }
 
 /// Where a range starts: region, then offset.
-type Place = (usize, usize);
+type Position = (usize, usize);
 
 /// Regions and their free ranges.
-struct Shelf {
+struct FreeList {
     granule: usize,
     mapped: usize,
-    /// Free pieces by place: neighbours are found here.
-    free: BTreeMap<Place, Piece>,
+    /// Free ranges by position: neighbours are found here.
+    free: BTreeMap<Position, OwnedRange>,
     /// The same by length: the smallest that fits is found here.
-    by_length: BTreeSet<(usize, Place)>,
+    by_length: BTreeSet<(usize, Position)>,
 }
 
-impl Shelf {
+impl FreeList {
     fn new(granule: usize) -> Self {
-        Shelf {
+        FreeList {
             granule,
             mapped: 0,
             free: BTreeMap::new(),
@@ -209,106 +209,106 @@ impl Shelf {
         }
     }
 
-    fn cut(&mut self, length: usize, site: &Site) -> Option<Piece> {
+    fn cut(&mut self, length: usize, site: &Site) -> Option<OwnedRange> {
         let fits = self.by_length.range((length, (0, 0))..).next().copied();
-        let mut piece = match fits {
-            Some((_, place)) => self.take(place)?,
+        let mut range = match fits {
+            Some((_, position)) => self.take(position)?,
             None => self.map(length, site)?,
         };
-        if let Some(rest) = piece.split_off(length) {
+        if let Some(rest) = range.split_off(length) {
             self.put(rest);
         }
-        Some(piece)
+        Some(range)
     }
 
-    fn give_back(&mut self, mut piece: Piece) {
-        let (region, offset) = piece.place();
+    fn give_back(&mut self, mut range: OwnedRange) {
+        let (region, offset) = range.position();
         if let Some((&after, _)) = self.free.range((region, offset)..).next()
-            && after == (region, offset + piece.length)
+            && after == (region, offset + range.length)
             && let Some(next) = self.take(after)
         {
-            piece.append(next);
+            range.append(next);
         }
         if let Some((&before, earlier)) = self.free.range(..(region, offset)).next_back()
             && (before.0, before.1 + earlier.length) == (region, offset)
             && let Some(mut earlier) = self.take(before)
         {
-            earlier.append(piece);
-            piece = earlier;
+            earlier.append(range);
+            range = earlier;
         }
-        self.put(piece);
+        self.put(range);
     }
 
     /// A fresh region, whole.
-    fn map(&mut self, length: usize, site: &Site) -> Option<Piece> {
+    fn map(&mut self, length: usize, site: &Site) -> Option<OwnedRange> {
         let step = self.mapped.clamp(HUGE_PAGE, LARGEST_STEP);
         let length = length.checked_next_multiple_of(HUGE_PAGE)?.max(step);
         let region = Arc::new(Region::map(length)?);
         self.mapped += length;
-        let mut piece = Piece {
+        let mut range = OwnedRange {
             region,
             offset: 0,
             length,
         };
         // Nobody has touched it yet. Where the kernel refuses, pages lie with whoever does.
-        site.with_wish(|wish| pages::place(piece.bytes_mut(), wish).ok());
-        Some(piece)
+        site.with_wish(|wish| pages::place(range.bytes_mut(), wish).ok());
+        Some(range)
     }
 
-    fn put(&mut self, piece: Piece) {
-        self.by_length.insert((piece.length, piece.place()));
-        self.free.insert(piece.place(), piece);
+    fn put(&mut self, range: OwnedRange) {
+        self.by_length.insert((range.length, range.position()));
+        self.free.insert(range.position(), range);
     }
 
-    fn take(&mut self, place: Place) -> Option<Piece> {
-        let piece = self.free.remove(&place)?;
-        self.by_length.remove(&(piece.length, place));
-        Some(piece)
+    fn take(&mut self, position: Position) -> Option<OwnedRange> {
+        let range = self.free.remove(&position)?;
+        self.by_length.remove(&(range.length, position));
+        Some(range)
     }
 
-    fn take_unused(&mut self) -> Vec<Piece> {
-        let whole = |(_, piece): &(&Place, &Piece)| piece.length == piece.region.length();
-        let places: Vec<Place> = self
+    fn take_unused(&mut self) -> Vec<OwnedRange> {
+        let whole = |(_, range): &(&Position, &OwnedRange)| range.length == range.region.length();
+        let positions: Vec<Position> = self
             .free
             .iter()
             .filter(whole)
-            .map(|(&place, _)| place)
+            .map(|(&position, _)| position)
             .collect();
-        let unused: Vec<Piece> = places
+        let unused: Vec<OwnedRange> = positions
             .into_iter()
-            .filter_map(|place| self.take(place))
+            .filter_map(|position| self.take(position))
             .collect();
-        self.mapped -= unused.iter().map(|piece| piece.length).sum::<usize>();
+        self.mapped -= unused.iter().map(|range| range.length).sum::<usize>();
         unused
     }
 }
 
-/// A range of a region. Whoever holds the piece owns the bytes; it cannot be cloned.
-struct Piece {
+/// A range of a region. Whoever holds the range owns the bytes; it cannot be cloned.
+struct OwnedRange {
     region: Arc<Region>,
     offset: usize,
     length: usize,
 }
 
-impl Piece {
-    fn place(&self) -> Place {
+impl OwnedRange {
+    fn position(&self) -> Position {
         (self.region.address(), self.offset)
     }
 
-    /// Shortens the piece to `length` and returns what follows, if anything does.
-    fn split_off(&mut self, length: usize) -> Option<Piece> {
+    /// Shortens the range to `length` and returns what follows, if anything does.
+    fn split_off(&mut self, length: usize) -> Option<OwnedRange> {
         let rest = self.length.checked_sub(length).filter(|&rest| rest > 0)?;
         self.length = length;
         let region = Arc::clone(&self.region);
-        Some(Piece {
+        Some(OwnedRange {
             region,
             offset: self.offset + length,
             length: rest,
         })
     }
 
-    /// Joins the piece that starts where this one ends.
-    fn append(&mut self, next: Piece) {
+    /// Joins the range that starts where this one ends.
+    fn append(&mut self, next: OwnedRange) {
         assert!(
             Arc::ptr_eq(&self.region, &next.region) && self.offset + self.length == next.offset,
             "only neighbours can be joined"
@@ -319,20 +319,20 @@ impl Piece {
     fn bytes(&self) -> &[u8] {
         // SAFETY: - the range lies inside the mapping, which `region` keeps alive
         //         - the memory is initialised: mapped as zeros, written only as bytes
-        //         - this piece is the only owner of its range, and it is borrowed: nobody writes
+        //         - this `OwnedRange` is the only owner of its bytes, and it is borrowed: nobody writes
         unsafe { std::slice::from_raw_parts(self.start(), self.length) }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: - the range lies inside the mapping, which `region` keeps alive
         //         - the memory is initialised: mapped as zeros, written only as bytes
-        //         - this piece is the only owner of its range, and it is borrowed exclusively
+        //         - this `OwnedRange` is the only owner of its bytes, and it is borrowed exclusively
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.length) }
     }
 
     fn start(&self) -> *mut u8 {
         debug_assert!(self.offset + self.length <= self.region.length());
-        // SAFETY: pieces are cut from whole regions, so `offset` is inside the mapping
+        // SAFETY: ranges are cut from whole regions, so `offset` is inside the mapping
         unsafe { self.region.start().add(self.offset) }
     }
 }
@@ -353,7 +353,7 @@ mod linux {
         length: usize,
     }
 
-    // SAFETY: a region is an address and a length; the memory behind it is owned by pieces, and
+    // SAFETY: a region is an address and a length; the memory behind it is owned by ranges, and
     //         any thread may unmap it
     unsafe impl Send for Region {}
     // SAFETY: a shared region gives out its address and length, nothing else
@@ -422,7 +422,7 @@ mod linux {
         }
         // SAFETY: - both callers pass a part of their own mapping, page by page
         //         - nothing refers to it: head and tail were never given out, and a region is
-        //           dropped after its last piece
+        //           dropped after its last range
         let answer = unsafe { libc::munmap(start.cast(), length) };
         debug_assert_eq!(answer, 0, "munmap of our own mapping");
     }

@@ -9,7 +9,7 @@
 //! # Cost
 //! Two turns of a lock a task, one of sixteen. The built-in queues know nothing of all this.
 
-use super::seat::{Seat, Stay};
+use super::kit::{Kit, Visit};
 use crate::policy::ReadyQueue;
 use crate::sleep::Risen;
 use crossbeam_utils::CachePadded;
@@ -200,18 +200,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A worker's lane to the queues of the job it is in.
 pub(crate) struct CustomLane<'q, 'p> {
     queue: &'q CustomQueue,
-    stay: Stay<'q, 'p>,
+    visit: Visit<'q, 'p>,
     /// Whether it got anything; and since it was asked for a fault.
     busy: bool,
     has_found: bool,
 }
 
 impl<'q, 'p> CustomLane<'q, 'p> {
-    pub fn open(queue: &'q CustomQueue, seat: &'q Seat<'p>, risen: Risen) -> Self {
+    pub fn open(queue: &'q CustomQueue, kit: &'q Kit<'p>, risen: Risen) -> Self {
         queue.come();
         CustomLane {
             queue,
-            stay: Stay::begin(seat, risen),
+            visit: Visit::begin(kit, risen),
             busy: false,
             has_found: false,
         }
@@ -219,14 +219,14 @@ impl<'q, 'p> CustomLane<'q, 'p> {
 
     /// As the other lanes'; and what the scheduler did wrong.
     pub fn close(self) -> (Risen, bool, Option<String>) {
-        let (risen, dry) = self.stay.end();
+        let (risen, dry) = self.visit.end();
         (risen, dry, self.queue.go(dry, self.busy))
     }
 }
 
 impl Lane for CustomLane<'_, '_> {
     fn worker(&self) -> usize {
-        self.stay.seat.worker
+        self.visit.kit.worker
     }
 
     fn push(&mut self, word: Word, priority: i64) {
@@ -234,14 +234,14 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn pop(&mut self) -> Option<Word> {
-        let word = self.queue.take(self.stay.seat.worker)?;
+        let word = self.queue.take(self.visit.kit.worker)?;
         (self.busy, self.has_found) = (true, true);
-        self.stay.found();
+        self.visit.found();
         Some(word)
     }
 
     fn steal(&mut self) -> Option<Word> {
-        self.stay.is_dry();
+        self.visit.is_dry();
         None
     }
 
@@ -250,7 +250,7 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn outranks(&self, priority: i64) -> bool {
-        let worker = self.stay.seat.worker;
+        let worker = self.visit.kit.worker;
         (self.queue).ask("outranks", false, |queue| queue.outranks(worker, priority))
     }
 
@@ -259,22 +259,22 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn push_ready(&mut self, ready: Ready) {
-        self.queue.push(self.stay.seat.worker, ready);
-        self.stay.queued_here();
+        self.queue.push(self.visit.kit.worker, ready);
+        self.visit.queued_here();
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {
-        let worker = self.stay.seat.worker;
+        let worker = self.visit.kit.worker;
         let ask = |queue: &dyn ReadyQueue| queue.goes_elsewhere(worker, hint);
         self.queue.ask("goes_elsewhere", false, ask)
     }
 
     fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
-        self.stay.reads(numa_node, bytes)
+        self.visit.reads(numa_node, bytes)
     }
 
     fn measured(&mut self, class: usize, seconds: f64) {
-        let worker = self.stay.seat.worker;
+        let worker = self.visit.kit.worker;
         let tell = |queue: &dyn ReadyQueue| queue.measured(worker, class, seconds);
         self.queue.ask("measured", (), tell);
     }

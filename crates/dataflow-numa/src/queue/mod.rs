@@ -9,13 +9,13 @@
 
 mod custom;
 mod kept;
+mod kit;
 mod nodes;
 mod ranked;
-mod seat;
 mod workers;
 
 pub(crate) use kept::KeepingLane;
-pub(crate) use seat::{Backlog, Habits, Seat};
+pub(crate) use kit::{Backlog, Habits, Kit};
 
 use crate::crew::Crew;
 use crate::policy::{Placer, Policy, Queueing};
@@ -27,11 +27,11 @@ use workers::{WorkerQueues, WorkersLane};
 
 /// The queues of one job.
 pub(crate) struct Queues {
-    kind: Kind,
+    kind: Arrangement,
     placer: Placer,
 }
 
-enum Kind {
+enum Arrangement {
     Workers(Box<WorkerQueues>),
     Nodes(NodeQueues),
     Custom(Box<CustomQueue>),
@@ -42,13 +42,13 @@ impl Queues {
         let n_nodes = crew.n_numa_nodes();
         let kind = match &policy.queues {
             Queueing::Workers => {
-                Kind::Workers(Box::new(WorkerQueues::new(crew.n_workers(), n_nodes)))
+                Arrangement::Workers(Box::new(WorkerQueues::new(crew.n_workers(), n_nodes)))
             }
-            Queueing::Nodes(order) => Kind::Nodes(NodeQueues::new(*order, n_nodes)),
-            Queueing::Shared(order) => Kind::Nodes(NodeQueues::new(*order, 1)),
+            Queueing::Nodes(order) => Arrangement::Nodes(NodeQueues::new(*order, n_nodes)),
+            Queueing::Shared(order) => Arrangement::Nodes(NodeQueues::new(*order, 1)),
             Queueing::Custom(scheduler) => {
                 let queue = CustomQueue::new(scheduler.name(), scheduler.open(crew));
-                Kind::Custom(Box::new(queue))
+                Arrangement::Custom(Box::new(queue))
             }
         };
         Queues {
@@ -61,9 +61,9 @@ impl Queues {
     /// node lies on all.
     pub fn has_words_on(&self, node: usize, crew: &Crew) -> bool {
         match &self.kind {
-            Kind::Workers(queues) => queues.has_words_on(node, crew.workers_on(node)),
-            Kind::Nodes(queues) => queues.has_words_on(node),
-            Kind::Custom(queue) => queue.has_words(),
+            Arrangement::Workers(queues) => queues.has_words_on(node, crew.workers_on(node)),
+            Arrangement::Nodes(queues) => queues.has_words_on(node),
+            Arrangement::Custom(queue) => queue.has_words(),
         }
     }
 
@@ -72,15 +72,17 @@ impl Queues {
         crew.reach(worker).any(|node| self.has_words_on(node, crew))
     }
 
-    /// The lane of the worker on `seat`.
-    pub fn open<'q, 'p>(&'q self, seat: &'q Seat<'p>, risen: Risen) -> OpenLane<'q, 'p> {
+    /// The lane of the worker with `kit`.
+    pub fn open<'q, 'p>(&'q self, kit: &'q Kit<'p>, risen: Risen) -> OpenLane<'q, 'p> {
         let placer = &self.placer;
         match &self.kind {
-            Kind::Workers(queues) => {
-                OpenLane::Workers(WorkersLane::open(queues, placer, seat, risen))
+            Arrangement::Workers(queues) => {
+                OpenLane::Workers(WorkersLane::open(queues, placer, kit, risen))
             }
-            Kind::Nodes(queues) => OpenLane::Nodes(NodesLane::open(queues, placer, seat, risen)),
-            Kind::Custom(queue) => OpenLane::Custom(CustomLane::open(queue, seat, risen)),
+            Arrangement::Nodes(queues) => {
+                OpenLane::Nodes(NodesLane::open(queues, placer, kit, risen))
+            }
+            Arrangement::Custom(queue) => OpenLane::Custom(CustomLane::open(queue, kit, risen)),
         }
     }
 }
@@ -145,14 +147,14 @@ mod tests {
         let crew = crew(&in_a_row(&[2, 0, 1]), policy.reach);
         let wards = Wards::new(&crew, policy.reaches_all());
         let counters = Counters::new(3);
-        let seat = |worker| Seat::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
-        let seats: Vec<Seat> = (0..3).map(seat).collect();
+        let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
+        let kits: Vec<Kit> = (0..3).map(kit).collect();
         let mut takers = Vec::new();
         for taker in 0..3 {
             let queues = Queues::new(&policy, &crew);
-            let mut lanes: Vec<_> = seats
+            let mut lanes: Vec<_> = kits
                 .iter()
-                .map(|seat| queues.open(seat, Risen::Free))
+                .map(|kit| queues.open(kit, Risen::Free))
                 .collect();
             let word: Word = 77;
             lanes[0]
@@ -215,7 +217,7 @@ mod tests {
             for (crew, priority) in crews.iter().flat_map(|crew| [(crew, 0), (crew, 5)]) {
                 let wards = Wards::new(crew, policy.reaches_all());
                 let counters = Counters::new(2);
-                let seat = Seat::new(1, crew, &policy, &wards, &counters, &Full);
+                let kit = Kit::new(1, crew, &policy, &wards, &counters, &Full);
                 let queues = Queues::new(&policy, crew);
                 let ward = wards.of(0);
                 let listed = [0, 1].map(|worker| ward.list(worker, 0, Risen::Free));
@@ -223,7 +225,7 @@ mod tests {
                 wards.queued(0);
                 // The latest sleeper is called.
                 assert_eq!(ward.leave(second), Risen::OnDuty, "{policy}");
-                let mut lane = queues.open(&seat, Risen::OnDuty);
+                let mut lane = queues.open(&kit, Risen::OnDuty);
                 // As when mail is taken in: nobody is woken, for somebody is on duty.
                 lane.as_lane().push(1, priority);
                 lane.as_lane().push(2, priority);
@@ -251,9 +253,9 @@ mod tests {
             let crew = crew(&in_a_row(&[1, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
             let counters = Counters::new(2);
-            let seat = Seat::new(0, &crew, &policy, &wards, &counters, &On(1));
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &On(1));
             let listed = wards.of(1).list(1, 1, Risen::Free);
-            seat.end_duty();
+            kit.end_duty();
             let risen = wards.of(1).leave(listed);
             assert_eq!(risen == Risen::OnDuty, wakes, "{policy}");
         }
@@ -301,7 +303,7 @@ mod tests {
             let crew = crew(&in_a_row(&[2, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
             let counters = Counters::new(2);
-            let seat = Seat::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
             let ready = |hint| Ready::new(7, 5).with_hint(hint);
             type Push<'t> = &'t dyn Fn(&mut dyn Lane);
             let pushes: [(usize, Push<'_>); 4] = [
@@ -314,7 +316,7 @@ mod tests {
                 let queues = Queues::new(&policy, &crew);
                 let ward = wards.of(crew.numa_node(sleeper));
                 let listed = ward.list(sleeper, crew.numa_node(sleeper), Risen::Free);
-                let mut lane = queues.open(&seat, Risen::Free);
+                let mut lane = queues.open(&kit, Risen::Free);
                 push(lane.as_lane());
                 let risen = ward.leave(listed);
                 assert_eq!(risen, Risen::OnDuty, "{policy}");
@@ -330,8 +332,8 @@ mod tests {
         let crew = crew(&in_a_row(&[3]), policy.reach);
         let wards = Wards::new(&crew, true);
         let counters = Counters::new(1);
-        let seat = |worker| Seat::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
-        let (victim, thief) = (seat(0), seat(1));
+        let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
+        let (victim, thief) = (kit(0), kit(1));
         let queues = Queues::new(&policy, &crew);
         let mut lane = queues.open(&victim, Risen::Free);
         (1..=3).for_each(|word| lane.as_lane().push(word, 5));
@@ -347,9 +349,9 @@ mod tests {
         let crew = crew(&in_a_row(&[1]), policy.reach);
         let wards = Wards::new(&crew, true);
         let counters = Counters::new(1);
-        let seat = Seat::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
         let queues = Queues::new(&policy, &crew);
-        let mut lane = queues.open(&seat, Risen::Free);
+        let mut lane = queues.open(&kit, Risen::Free);
         let mut keeping = KeepingLane::new(lane.as_lane(), 3);
         keeping.push(1, 5);
         keeping.push(2, 7);
@@ -366,8 +368,8 @@ mod tests {
         let crew = crew(&in_a_row(&[1, 1]), policy.reach);
         let wards = Wards::new(&crew, true);
         let counters = [Counters::new(2), Counters::new(2)];
-        let seat = |worker: usize| {
-            Seat::new(
+        let kit = |worker: usize| {
+            Kit::new(
                 worker,
                 &crew,
                 &policy,
@@ -376,20 +378,20 @@ mod tests {
                 &NoBacklog,
             )
         };
-        let seats = [seat(0), seat(1)];
+        let kits = [kit(0), kit(1)];
         let queues = Queues::new(&policy, &crew);
-        let mut victim = queues.open(&seats[0], Risen::Free);
+        let mut victim = queues.open(&kits[0], Risen::Free);
         (1..=3).for_each(|word| victim.as_lane().push(word, 0));
         // The count of idle rounds outlives the lane, and a task found starts it again.
         for round in 0..4 {
-            let mut thief = queues.open(&seats[1], Risen::Free);
+            let mut thief = queues.open(&kits[1], Risen::Free);
             assert_eq!(
                 thief.as_lane().steal().is_some(),
                 round == 3,
                 "round {round}"
             );
         }
-        let mut thief = queues.open(&seats[1], Risen::Free);
+        let mut thief = queues.open(&kits[1], Risen::Free);
         thief.as_lane().push(9, 0);
         assert_eq!(thief.as_lane().pop(), Some(9));
         assert_eq!(thief.as_lane().steal(), None);

@@ -8,8 +8,8 @@
 //! A lock and log₂(n) moves for each push and pop, on cache lines that all workers of the queue use.
 
 use super::from;
+use super::kit::{Kit, Visit};
 use super::ranked::Ranked;
-use super::seat::{Seat, Stay};
 use crate::policy::{Order, Placer};
 use crate::sleep::Risen;
 use crossbeam_utils::CachePadded;
@@ -45,38 +45,38 @@ pub(crate) struct NodesLane<'q, 'p> {
     near: &'q Ranked,
     queues: &'q NodeQueues,
     placer: &'q Placer,
-    stay: Stay<'q, 'p>,
+    visit: Visit<'q, 'p>,
 }
 
 impl<'q, 'p> NodesLane<'q, 'p> {
     pub fn open(
         queues: &'q NodeQueues,
         placer: &'q Placer,
-        seat: &'q Seat<'p>,
+        kit: &'q Kit<'p>,
         risen: Risen,
     ) -> Self {
         NodesLane {
-            near: queues.of(seat.numa_node),
+            near: queues.of(kit.numa_node),
             queues,
             placer,
-            stay: Stay::begin(seat, risen),
+            visit: Visit::begin(kit, risen),
         }
     }
 
     pub fn close(self) -> (Risen, bool) {
-        self.stay.end()
+        self.visit.end()
     }
 }
 
 impl Lane for NodesLane<'_, '_> {
     fn worker(&self) -> usize {
-        self.stay.seat.worker
+        self.visit.kit.worker
     }
 
     #[inline]
     fn push(&mut self, word: Word, priority: i64) {
         self.near.push(word, priority);
-        self.stay.queued_here();
+        self.visit.queued_here();
     }
 
     #[inline]
@@ -85,27 +85,27 @@ impl Lane for NodesLane<'_, '_> {
             return None;
         }
         let word = self.near.pop()?;
-        self.stay.found();
+        self.visit.found();
         Some(word)
     }
 
     fn steal(&mut self) -> Option<Word> {
         if self.queues.queues.len() > 1 {
-            let seat = self.stay.seat;
-            let sweep = seat.sweep();
-            for ring in seat.crew.rings(seat.worker).iter().take(self.stay.rings()) {
+            let kit = self.visit.kit;
+            let sweep = kit.sweep();
+            for ring in kit.crew.rings(kit.worker).iter().take(self.visit.rings()) {
                 for node in from(&ring.queues, sweep) {
                     let queue = self.queues.of(node);
                     if !queue.is_empty()
                         && let Some(word) = queue.pop()
                     {
-                        self.stay.stole(node, 1);
+                        self.visit.stole(node, 1);
                         return Some(word);
                     }
                 }
             }
         }
-        self.stay.is_dry();
+        self.visit.is_dry();
         None
     }
 
@@ -115,21 +115,21 @@ impl Lane for NodesLane<'_, '_> {
     }
 
     fn wants(&self) -> Wants {
-        self.stay.wants()
+        self.visit.wants()
     }
 
     fn push_ready(&mut self, ready: Ready) {
         let node = self.placer.place(ready.hint);
-        let node = node.unwrap_or(self.stay.seat.numa_node);
+        let node = node.unwrap_or(self.visit.kit.numa_node);
         self.queues.of(node).push(ready.word, ready.priority);
-        self.stay.seat.queued_on(node);
+        self.visit.kit.queued_on(node);
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {
-        self.placer.goes_elsewhere(hint, self.stay.seat.numa_node)
+        self.placer.goes_elsewhere(hint, self.visit.kit.numa_node)
     }
 
     fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
-        self.stay.reads(numa_node, bytes)
+        self.visit.reads(numa_node, bytes)
     }
 }

@@ -26,16 +26,16 @@ pub(crate) struct Ranked {
     order: Order,
     /// The rank of the first, or `EMPTY`.
     top: AtomicI64,
-    heap: Mutex<Heap>,
+    heap: Mutex<RankedHeap>,
 }
 
 #[derive(Default)]
-struct Heap {
+struct RankedHeap {
     entries: BinaryHeap<Entry>,
     pushes: u64,
 }
 
-impl Heap {
+impl RankedHeap {
     fn top(&self) -> i64 {
         self.entries.peek().map_or(EMPTY, |&(rank, _, _)| rank)
     }
@@ -94,7 +94,7 @@ impl Ranked {
         }
     }
 
-    fn pop_from(&self, mut heap: MutexGuard<'_, Heap>) -> Option<Word> {
+    fn pop_from(&self, mut heap: MutexGuard<'_, RankedHeap>) -> Option<Word> {
         let (_, _, word) = heap.entries.pop()?;
         self.top.store(heap.top(), Ordering::Relaxed);
         Some(word)
@@ -126,7 +126,7 @@ impl Ranked {
         self.top.store(heap.top(), Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Heap> {
+    fn lock(&self) -> MutexGuard<'_, RankedHeap> {
         self.heap
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())

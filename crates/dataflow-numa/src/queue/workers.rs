@@ -23,8 +23,8 @@
 //! all: Rihani, Sanders, Dementiev, *MultiQueues*, SPAA 2015.
 
 use super::from;
+use super::kit::{Kit, Visit};
 use super::ranked::{EMPTY, Entry, Ranked};
-use super::seat::{Seat, Stay};
 use crate::nearest::Ring;
 use crate::policy::{Order, Placer};
 use crate::sleep::Risen;
@@ -96,7 +96,7 @@ pub(crate) struct WorkersLane<'q, 'p> {
     near: &'q Ranked,
     queues: &'q WorkerQueues,
     placer: &'q Placer,
-    stay: Stay<'q, 'p>,
+    visit: Visit<'q, 'p>,
     glances: Glances,
     /// On its way from a victim to this worker; empty otherwise.
     loot: Vec<Entry>,
@@ -105,37 +105,37 @@ pub(crate) struct WorkersLane<'q, 'p> {
 }
 
 impl<'q, 'p> WorkersLane<'q, 'p> {
-    /// Opens the lane of the worker on `seat`. The lock on its deque is never waited for, since
-    /// no other thread has this seat.
+    /// Opens the lane of the worker with `kit`. The lock on its deque is never waited for, since
+    /// no other thread has this kit.
     pub fn open(
         queues: &'q WorkerQueues,
         placer: &'q Placer,
-        seat: &'q Seat<'p>,
+        kit: &'q Kit<'p>,
         risen: Risen,
     ) -> Self {
-        let deque = &queues.deques[seat.worker];
+        let deque = &queues.deques[kit.worker];
         WorkersLane {
             deque: deque
                 .lock()
                 .unwrap_or_else(|poisoned| poisoned.into_inner()),
-            own: &queues.own[seat.worker],
-            near: &queues.nodes[seat.numa_node],
+            own: &queues.own[kit.worker],
+            near: &queues.nodes[kit.numa_node],
             queues,
             placer,
-            stay: Stay::begin(seat, risen),
-            glances: Glances::new(seat.is_real),
+            visit: Visit::begin(kit, risen),
+            glances: Glances::new(kit.is_real),
             loot: Vec::new(),
             helped: false,
         }
     }
 
     pub fn close(self) -> (Risen, bool) {
-        self.stay.end()
+        self.visit.end()
     }
 
     /// The most urgent, wherever it is nearby.
     fn pop_ranked(&mut self) -> Option<Word> {
-        if self.stay.has_others
+        if self.visit.has_others
             && self.glances.is_due()
             && let Some(word) = self.help_a_neighbour()
         {
@@ -147,7 +147,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
             return Some(word);
         }
         if let Some(word) = self.deque.pop() {
-            self.stay.found();
+            self.visit.found();
             return Some(word);
         }
         self.pop_queues()
@@ -159,57 +159,57 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
         if near > own
             && let Some(word) = self.near.pop()
         {
-            self.stay.found();
+            self.visit.found();
             return Some(word);
         }
         if own != EMPTY
             && let Some(word) = self.own.pop()
         {
-            self.stay.found();
+            self.visit.found();
             return Some(word);
         }
         if near == EMPTY {
             return None;
         }
         let word = self.near.pop()?;
-        self.stay.found();
+        self.visit.found();
         Some(word)
     }
 
     /// A task on this NUMA node that is more urgent than all this worker has.
     fn help_a_neighbour(&mut self) -> Option<Word> {
-        let seat = self.stay.seat;
+        let kit = self.visit.kit;
         let rest = if self.deque.is_empty() { EMPTY } else { 0 };
         let mine = rest.max(self.own.top()).max(self.near.top());
-        let neighbours = &seat.crew.rings(seat.worker).first()?.workers;
-        let turn = seat.glance(neighbours.len(), NEIGHBOURS);
+        let neighbours = &kit.crew.rings(kit.worker).first()?.workers;
+        let turn = kit.glance(neighbours.len(), NEIGHBOURS);
         let word = from(neighbours, turn)
             .take(NEIGHBOURS)
             .map(|neighbour| &self.queues.own[neighbour])
             .filter(|queue| queue.top() > mine)
             .find_map(|queue| queue.try_pop_above(mine))?;
-        self.stay.stole(seat.numa_node, 1);
+        self.visit.stole(kit.numa_node, 1);
         self.helped = true;
         Some(word)
     }
 
     /// One look at everybody within reach, the nearest ring first.
     fn look_around(&mut self) -> Steal<Word> {
-        let seat = self.stay.seat;
-        let sweep = seat.sweep();
+        let kit = self.visit.kit;
+        let sweep = kit.sweep();
         let is_ranked = self.queues.is_ranked();
         let mut lost = false;
-        for (place, ring) in seat
+        for (place, ring) in kit
             .crew
-            .rings(seat.worker)
+            .rings(kit.worker)
             .iter()
-            .take(self.stay.rings())
+            .take(self.visit.rings())
             .enumerate()
         {
             if is_ranked && let Some(word) = self.steal_ranked(ring, sweep, 0) {
                 return Steal::Success(word);
             }
-            for victim in victims(ring, seat, sweep) {
+            for victim in victims(ring, kit, sweep) {
                 match self.steal_deque(victim, place == 0) {
                     Steal::Success(word) => return Steal::Success(word),
                     Steal::Retry => lost = true,
@@ -231,40 +231,40 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
             false => stealer.steal(),
         };
         if let Steal::Success(_) = stolen {
-            let node = self.stay.seat.crew.numa_node(victim);
-            self.stay.stole(node, 1 + self.deque.len());
+            let node = self.visit.kit.crew.numa_node(victim);
+            self.visit.stole(node, 1 + self.deque.len());
         }
         stolen
     }
 
     /// From the priority queues of a ring, if there is something above `rank`.
     fn steal_ranked(&mut self, ring: &Ring, sweep: usize, rank: i64) -> Option<Word> {
-        let seat = self.stay.seat;
+        let kit = self.visit.kit;
         for node in from(&ring.queues, sweep) {
             let queue = &self.queues.nodes[node];
             if queue.top() > rank
                 && let Some(word) = queue.pop()
             {
-                self.stay.stole(node, 1);
+                self.visit.stole(node, 1);
                 return Some(word);
             }
         }
-        for victim in victims(ring, seat, sweep) {
+        for victim in victims(ring, kit, sweep) {
             let queue = &self.queues.own[victim];
             if queue.top() <= rank {
                 continue;
             }
-            let node = seat.crew.numa_node(victim);
-            let word = if node == seat.numa_node {
+            let node = kit.crew.numa_node(victim);
+            let word = if node == kit.numa_node {
                 queue.take_half(&mut self.loot)
             } else {
                 queue.pop()
             };
             if let Some(word) = word {
-                self.stay.stole(node, 1 + self.loot.len());
+                self.visit.stole(node, 1 + self.loot.len());
                 if !self.loot.is_empty() {
                     self.own.absorb(&mut self.loot);
-                    self.stay.queued_here();
+                    self.visit.queued_here();
                 }
                 return Some(word);
             }
@@ -274,13 +274,13 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
 }
 
 /// The workers of a ring, NUMA node by NUMA node; of its own, beginning behind the thief.
-fn victims<'r>(ring: &'r Ring, seat: &Seat<'r>, sweep: usize) -> impl Iterator<Item = usize> + 'r {
-    let crew = seat.crew;
+fn victims<'r>(ring: &'r Ring, kit: &Kit<'r>, sweep: usize) -> impl Iterator<Item = usize> + 'r {
+    let crew = kit.crew;
     let mine: &[usize] = match ring.queues.is_empty() {
         true => &ring.workers,
         false => &[],
     };
-    let me = seat.worker;
+    let me = kit.worker;
     let behind = mine.partition_point(|&other| other <= me);
     let on = move |node| from(crew.workers_on(node), sweep);
     let mine = from(mine, behind + sweep).filter(move |&other| other != me);
@@ -289,7 +289,7 @@ fn victims<'r>(ring: &'r Ring, seat: &Seat<'r>, sweep: usize) -> impl Iterator<I
 
 impl Lane for WorkersLane<'_, '_> {
     fn worker(&self) -> usize {
-        self.stay.seat.worker
+        self.visit.kit.worker
     }
 
     #[inline]
@@ -300,7 +300,7 @@ impl Lane for WorkersLane<'_, '_> {
             self.queues.set_ranked();
             self.own.push(word, priority);
         }
-        self.stay.queued_here();
+        self.visit.queued_here();
     }
 
     #[inline]
@@ -310,7 +310,7 @@ impl Lane for WorkersLane<'_, '_> {
         }
         let word = self.deque.pop();
         if word.is_some() {
-            self.stay.found();
+            self.visit.found();
         }
         word
     }
@@ -322,7 +322,7 @@ impl Lane for WorkersLane<'_, '_> {
                 // Another thief was faster: it has a word now, there may be more.
                 Steal::Retry => spin_loop(),
                 Steal::Empty => {
-                    self.stay.is_dry();
+                    self.visit.is_dry();
                     return None;
                 }
             }
@@ -340,27 +340,27 @@ impl Lane for WorkersLane<'_, '_> {
     }
 
     fn wants(&self) -> Wants {
-        self.stay.wants()
+        self.visit.wants()
     }
 
     fn push_ready(&mut self, ready: Ready) {
         let node = self.placer.place(ready.hint);
-        match node.filter(|&node| node != self.stay.seat.numa_node) {
+        match node.filter(|&node| node != self.visit.kit.numa_node) {
             None => self.push(ready.word, ready.priority),
             Some(node) => {
                 self.queues.set_ranked();
                 self.queues.nodes[node].push(ready.word, ready.priority);
-                self.stay.seat.queued_on(node);
+                self.visit.kit.queued_on(node);
             }
         }
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {
-        self.placer.goes_elsewhere(hint, self.stay.seat.numa_node)
+        self.placer.goes_elsewhere(hint, self.visit.kit.numa_node)
     }
 
     fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
-        self.stay.reads(numa_node, bytes)
+        self.visit.reads(numa_node, bytes)
     }
 }
 

@@ -12,7 +12,7 @@ use super::machine::NoBacklog;
 use crate::crew::Crew;
 use crate::place::Place;
 use crate::policy::{Hint, Policy, Ready};
-use crate::queue::{Habits, KeepingLane, Queues, Seat};
+use crate::queue::{Habits, KeepingLane, Kit, Queues};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
 use crate::topology::Topology;
@@ -302,7 +302,7 @@ impl Lanes {
         visit: &mut dyn FnMut(&mut dyn Lane),
     ) -> Option<String> {
         let (crew, counters) = (&self.crew, &self.workers[worker].counters);
-        let seat = Seat::new(
+        let kit = Kit::new(
             worker,
             crew,
             &self.policy,
@@ -310,10 +310,10 @@ impl Lanes {
             counters,
             &NoBacklog,
         );
-        let seat = seat.simulated(left.habits);
-        let mut open = self.queues.open(&seat, Risen::Free);
+        let kit = kit.simulated(left.habits);
+        let mut open = self.queues.open(&kit, Risen::Free);
         let keeping = KeepingLane::new(open.as_lane(), self.policy.keep);
-        let mut lane = Lent {
+        let mut lane = LentLane {
             lane: keeping.with_kept(std::mem::take(&mut left.kept)),
             hand: left.hand.take(),
             has_helped: false,
@@ -321,10 +321,10 @@ impl Lanes {
             for_roots,
         };
         visit(&mut lane);
-        let Lent { lane, hand, .. } = lane;
+        let LentLane { lane, hand, .. } = lane;
         (left.kept, left.hand) = (lane.into_kept(), hand);
         let (_, _, fault) = open.close();
-        left.habits = seat.habits();
+        left.habits = kit.habits();
         fault
     }
 }
@@ -403,7 +403,7 @@ impl Resting {
 }
 
 /// A lane, and what is in its worker's hand.
-struct Lent<'l> {
+struct LentLane<'l> {
     lane: KeepingLane<'l>,
     hand: Option<(Word, bool)>,
     has_helped: bool,
@@ -411,7 +411,7 @@ struct Lent<'l> {
     for_roots: bool,
 }
 
-impl Lent<'_> {
+impl LentLane<'_> {
     /// Others may take what it queues, also if it finds nothing itself.
     fn queues(&self) {
         if self.for_roots {
@@ -420,7 +420,7 @@ impl Lent<'_> {
     }
 }
 
-impl Lane for Lent<'_> {
+impl Lane for LentLane<'_> {
     fn worker(&self) -> usize {
         self.lane.worker()
     }

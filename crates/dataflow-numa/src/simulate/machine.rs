@@ -10,7 +10,7 @@
 
 use crate::crew::Crew;
 use crate::policy::Policy;
-use crate::queue::{Backlog, Habits, KeepingLane, Queues, Seat};
+use crate::queue::{Backlog, Habits, KeepingLane, Kit, Queues};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
 use dataflow_core::port::{Best, Lane, Next, Ready, Word};
@@ -50,7 +50,7 @@ pub(super) struct Played {
 }
 
 /// Workers, their queues and their counts.
-pub(super) struct Machine<'m> {
+pub(super) struct VirtualMachine<'m> {
     crew: &'m Crew,
     policy: &'m Policy,
     queues: Queues,
@@ -68,10 +68,10 @@ impl Backlog for NoBacklog {
     }
 }
 
-impl<'m> Machine<'m> {
+impl<'m> VirtualMachine<'m> {
     pub fn new(crew: &'m Crew, policy: &'m Policy, round: f64) -> Self {
         let counters = |_| Counters::new(crew.n_numa_nodes());
-        Machine {
+        VirtualMachine {
             crew,
             policy,
             queues: Queues::new(policy, crew),
@@ -88,21 +88,21 @@ impl<'m> Machine<'m> {
 
     /// Plays a script to its end.
     pub fn play(&mut self, script: &mut dyn Script) -> Played {
-        let seat = |worker| {
+        let kit = |worker| {
             let counters = &self.counters[worker];
             let crew = self.crew;
-            let seat = Seat::new(worker, crew, self.policy, &self.wards, counters, &NoBacklog);
-            seat.simulated(Habits::default())
+            let kit = Kit::new(worker, crew, self.policy, &self.wards, counters, &NoBacklog);
+            kit.simulated(Habits::default())
         };
-        let seats: Vec<Seat> = (0..self.crew.n_workers()).map(seat).collect();
-        let open = |seat| self.queues.open(seat, Risen::Free);
-        let mut lanes: Vec<_> = seats.iter().map(open).collect();
+        let kits: Vec<Kit> = (0..self.crew.n_workers()).map(kit).collect();
+        let open = |kit| self.queues.open(kit, Risen::Free);
+        let mut lanes: Vec<_> = kits.iter().map(open).collect();
         let keep = self.policy.keep;
         let keeping = lanes
             .iter_mut()
             .map(|lane| KeepingLane::new(lane.as_lane(), keep));
         let n_nodes = self.crew.n_numa_nodes();
-        let mut stage = Stage {
+        let mut playing = Playing {
             machine: self,
             script,
             lanes: keeping.collect(),
@@ -115,8 +115,8 @@ impl<'m> Machine<'m> {
             stole: false,
             played: Played::default(),
         };
-        stage.play();
-        stage.played
+        playing.play();
+        playing.played
     }
 }
 
@@ -152,8 +152,8 @@ impl Ord for Event {
 }
 
 /// A machine while it plays.
-struct Stage<'s, 'm, 'l> {
-    machine: &'s Machine<'m>,
+struct Playing<'s, 'm, 'l> {
+    machine: &'s VirtualMachine<'m>,
     script: &'s mut dyn Script,
     lanes: Vec<KeepingLane<'l>>,
     /// By NUMA node: the nodes whose workers may take from it, the nearest first.
@@ -170,7 +170,7 @@ struct Stage<'s, 'm, 'l> {
     played: Played,
 }
 
-impl Stage<'_, '_, '_> {
+impl Playing<'_, '_, '_> {
     fn play(&mut self) {
         let n_workers = self.machine.crew.n_workers();
         // The last to fall asleep is the first to be woken: worker 0.
@@ -276,7 +276,7 @@ impl Stage<'_, '_, '_> {
             }
             None => {
                 self.idle[numa_node].push(worker);
-                let Machine { queues, crew, .. } = self.machine;
+                let VirtualMachine { queues, crew, .. } = self.machine;
                 // It has patience left; otherwise it would have taken something.
                 let waits = !self.polls[worker] && queues.has_words_for(worker, crew);
                 if !waits {
@@ -316,7 +316,7 @@ impl Stage<'_, '_, '_> {
     }
 
     fn has_words_on(&self, node: usize) -> bool {
-        let Machine { queues, crew, .. } = self.machine;
+        let VirtualMachine { queues, crew, .. } = self.machine;
         queues.has_words_on(node, crew)
     }
 }

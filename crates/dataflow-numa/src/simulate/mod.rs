@@ -28,8 +28,8 @@ use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::Topology;
 use dataflow_core::space::TaskSpace;
 use dataflow_core::trace::{Schedule, Trace};
-use machine::Machine;
-use script::{Graph, Initialise};
+use machine::VirtualMachine;
+use script::{Initialise, NumberedSpace};
 use std::fmt;
 
 /// What tasks and bytes cost.
@@ -234,14 +234,14 @@ fn play<S: TaskSpace>(
     }
     let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
     let crew = Crew::new(topology, &numa_nodes, policy.reach);
-    let mut machine = Machine::new(&crew, policy, costs.round);
+    let mut machine = VirtualMachine::new(&crew, policy, costs.round);
 
-    let mut graph = Graph::new(space, &crew, costs)?;
+    let mut graph = NumberedSpace::new(space, &crew, costs)?;
     let mut initialise = Initialise::new(graph.n_homes(), costs.initialise);
     machine.play(&mut initialise);
     graph.settle(initialise.into_homes());
 
-    let mut machine = Machine::new(&crew, policy, costs.round);
+    let mut machine = VirtualMachine::new(&crew, policy, costs.round);
     graph.schedule = schedule;
     let played = machine.play(&mut graph);
     if graph.n_waiting() > 0 {

@@ -50,10 +50,10 @@ impl Script for Initialise {
 }
 
 /// Where the data of a task lie, by flow; `None`: it carries nothing, or nothing yet.
-type Data = Vec<Option<usize>>;
+type DataByFlow = Vec<Option<usize>>;
 
 /// A task space, its tasks numbered as they become known.
-pub(super) struct Graph<'g, S: TaskSpace> {
+pub(super) struct NumberedSpace<'g, S: TaskSpace> {
     space: &'g S,
     description: Description,
     costs: &'g Costs,
@@ -64,9 +64,9 @@ pub(super) struct Graph<'g, S: TaskSpace> {
     /// Where each of them lies.
     homes: Vec<usize>,
     /// Inputs still missing, and data that have come.
-    waiting: HashMap<S::Task, (usize, Data)>,
+    waiting: HashMap<S::Task, (usize, DataByFlow)>,
     /// Ready or running, by word; free places are used again.
-    tasks: Vec<Option<(S::Task, Data)>>,
+    tasks: Vec<Option<(S::Task, DataByFlow)>>,
     free: Vec<usize>,
     /// Sum of seconds and number of tasks, by class.
     spent: Vec<(f64, u64)>,
@@ -95,7 +95,7 @@ struct Arrivals<'l> {
     slots: &'l HashMap<(usize, usize), usize>,
     homes: &'l [usize],
     missing: usize,
-    data: Data,
+    data: DataByFlow,
 }
 
 impl<S: TaskSpace> Inputs<S> for Arrivals<'_> {
@@ -123,7 +123,7 @@ impl<S: TaskSpace> Successors<S> for Edges<S::Task> {
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-impl<'g, S: TaskSpace> Graph<'g, S> {
+impl<'g, S: TaskSpace> NumberedSpace<'g, S> {
     pub fn new(space: &'g S, crew: &Crew, costs: &'g Costs) -> Result<Self, SimulateError> {
         let mut description = Description::default();
         space.describe(&mut description);
@@ -147,7 +147,7 @@ impl<'g, S: TaskSpace> Graph<'g, S> {
             costs.remote_byte * f64::from(beyond) / 10.0
         };
         let row = |from| (0..n_nodes).map(|to| farther(from, to)).collect();
-        Ok(Graph {
+        Ok(NumberedSpace {
             space,
             spent: vec![(0.0, 0); n_costs],
             description,
@@ -187,7 +187,7 @@ impl<'g, S: TaskSpace> Graph<'g, S> {
     }
 
     /// The inputs of a task before any has arrived.
-    fn expected(&self, task: S::Task) -> (usize, Data) {
+    fn expected(&self, task: S::Task) -> (usize, DataByFlow) {
         let class = self.description.classes().get(task.class());
         let mut arrivals = Arrivals {
             slots: &self.slots,
@@ -200,7 +200,7 @@ impl<'g, S: TaskSpace> Graph<'g, S> {
     }
 
     /// A task became ready.
-    fn ready(&mut self, task: S::Task, data: Data) -> Ready {
+    fn ready(&mut self, task: S::Task, data: DataByFlow) -> Ready {
         let class = task.class();
         let pieces = data.iter().flatten().map(|&node| (node, self.costs.bytes));
         let makes = || (0..data.len()).any(|flow| self.mode(class, flow) == Mode::New);
@@ -240,7 +240,7 @@ impl<'g, S: TaskSpace> Graph<'g, S> {
     }
 }
 
-impl<S: TaskSpace> Script for Graph<'_, S> {
+impl<S: TaskSpace> Script for NumberedSpace<'_, S> {
     fn roots(&mut self, ready: &mut Vec<Ready>) {
         let roots: Vec<S::Task> = self.space.roots(Rank(0)).collect();
         for root in roots {

@@ -133,18 +133,18 @@ fn parse_size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-struct Listed {
+struct ListedNode {
     os_index: usize,
     pus: Vec<usize>,
     distances: Vec<u32>,
 }
 
 /// The NUMA nodes under `root`, by number.
-fn numa_nodes(root: &Path) -> Vec<Listed> {
+fn numa_nodes(root: &Path) -> Vec<ListedNode> {
     let Ok(entries) = fs::read_dir(root.join("node")) else {
         return Vec::new();
     };
-    let mut listed: Vec<Listed> = entries
+    let mut listed: Vec<ListedNode> = entries
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let os_index = entry
@@ -156,7 +156,7 @@ fn numa_nodes(root: &Path) -> Vec<Listed> {
             let text = |name: &str| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
             let distance = text("distance");
             let distances: Result<_, _> = distance.split_whitespace().map(str::parse).collect();
-            Some(Listed {
+            Some(ListedNode {
                 os_index,
                 pus: parse_list(&text("cpulist")).unwrap_or_default(),
                 distances: distances.unwrap_or_default(),

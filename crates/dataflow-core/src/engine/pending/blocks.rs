@@ -15,7 +15,7 @@
 //! so the more neighbours a block holds, the less a task costs.
 
 use super::list::{Few, List};
-use super::table::{Group, Shelf};
+use super::table::{BucketContents, Group};
 use super::{Arrived, Key, Leftover, Missing, Poisoned};
 use crate::space::Sources;
 
@@ -24,19 +24,19 @@ const IN_LINE: usize = 3;
 
 #[derive(Default)]
 pub(crate) struct Blocks {
-    line: [Block; IN_LINE],
-    behind: Option<Box<Behind>>,
+    line: [NeighbourBlock; IN_LINE],
+    behind: Option<Box<Overflow>>,
 }
 
 #[derive(Default)]
-struct Behind {
-    blocks: Vec<Block>,
+struct Overflow {
+    blocks: Vec<NeighbourBlock>,
     list: List<()>,
 }
 
 /// The neighbours of a tag that wait.
 #[derive(Clone, Copy, Default)]
-struct Block {
+struct NeighbourBlock {
     /// 0 if the block is free.
     tag: u64,
     states: u64,
@@ -92,12 +92,16 @@ const WIDE: u64 = 1 << 63;
 const WIDER: u64 = 1 << 62;
 
 /// One input that reaches a task.
-pub(super) type Arrival = (Key, usize, Poisoned);
+pub(super) type KeyedInput = (Key, usize, Poisoned);
 
 impl Blocks {
     /// Counts an input of a task that awaits these flows, if its block is, or can be, in the line.
     #[inline(always)]
-    pub fn arrive<const BITS: u32>(&mut self, awaited: u16, arrival: Arrival) -> Option<Arrived> {
+    pub fn arrive<const BITS: u32>(
+        &mut self,
+        awaited: u16,
+        arrival: KeyedInput,
+    ) -> Option<Arrived> {
         let tag = tag(BITS, arrival.0);
         let found = self.line.iter().position(|block| block.tag == tag);
         let at = match found {
@@ -118,7 +122,7 @@ impl Blocks {
     pub fn arrive_behind(
         &mut self,
         awaited: Few,
-        (key, flow, poisoned): Arrival,
+        (key, flow, poisoned): KeyedInput,
     ) -> (Arrived, usize, usize) {
         let before = self.spilled();
         let behind = self.behind.get_or_insert_default();
@@ -185,13 +189,13 @@ impl Blocks {
     }
 }
 
-impl Behind {
-    fn arrive(&mut self, awaited: u16, (key, flow, poisoned): Arrival) -> Arrived {
+impl Overflow {
+    fn arrive(&mut self, awaited: u16, (key, flow, poisoned): KeyedInput) -> Arrived {
         let bits = bits_of(awaited);
         let tag = tag(bits, key);
         let found = self.blocks.iter().position(|block| block.tag == tag);
         let at = found.unwrap_or_else(|| {
-            self.blocks.push(Block { tag, states: 0 });
+            self.blocks.push(NeighbourBlock { tag, states: 0 });
             self.blocks.len() - 1
         });
         let arrived = self.blocks[at].feed(bits, awaited, (key, flow, poisoned));
@@ -202,7 +206,7 @@ impl Behind {
     }
 }
 
-impl Block {
+impl NeighbourBlock {
     fn bits(&self) -> u32 {
         match self.tag & (WIDE | WIDER) {
             0 => FEW,
@@ -223,7 +227,7 @@ impl Block {
     }
 
     #[inline(always)]
-    fn feed(&mut self, bits: u32, awaited: u16, (key, flow, poisoned): Arrival) -> Arrived {
+    fn feed(&mut self, bits: u32, awaited: u16, (key, flow, poisoned): KeyedInput) -> Arrived {
         let poison = poison(bits);
         let state = self.state(bits, key);
         let before = if state == 0 { awaited } else { state };
@@ -247,7 +251,7 @@ impl Block {
     }
 }
 
-impl Shelf for Blocks {
+impl BucketContents for Blocks {
     fn move_to(&mut self, child: &mut Self, moves: impl Fn(Group) -> bool) {
         let mut free = 0;
         for block in &mut self.line {
@@ -263,7 +267,7 @@ impl Shelf for Blocks {
         let blocks: Vec<_> = blocks.collect();
         let list = behind.list.split_off(|key| moves(tag(MANY, key)));
         if !blocks.is_empty() || list.len() != 0 {
-            child.behind = Some(Box::new(Behind { blocks, list }));
+            child.behind = Some(Box::new(Overflow { blocks, list }));
         }
         if self.spilled() == 0 {
             self.behind = None;

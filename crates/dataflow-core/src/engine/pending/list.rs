@@ -13,9 +13,9 @@ pub(crate) enum Few {
 }
 
 /// Records that lie behind a bucket; `P` is what has arrived for them.
-pub(crate) struct List<P>(Vec<Listed<P>>);
+pub(crate) struct List<P>(Vec<ListedRecord<P>>);
 
-struct Listed<P> {
+struct ListedRecord<P> {
     key: Key,
     missing: usize,
     fed: Vec<bool>,
@@ -46,7 +46,7 @@ impl<P: Default> List<P> {
     ) -> (Arrived, Option<P>) {
         let found = self.0.iter().position(|listed| listed.key == key);
         let at = found.unwrap_or_else(|| {
-            self.0.push(Listed {
+            self.0.push(ListedRecord {
                 key,
                 missing: count,
                 fed: Vec::new(),
@@ -87,7 +87,7 @@ impl<P: Default> List<P> {
     pub fn learn(&mut self, key: Key, sources: Sources) {
         match self.0.iter_mut().find(|listed| listed.key == key) {
             Some(listed) => listed.sources = Some(sources),
-            None => self.0.push(Listed {
+            None => self.0.push(ListedRecord {
                 key,
                 missing: sources.count(),
                 fed: Vec::new(),
@@ -100,7 +100,7 @@ impl<P: Default> List<P> {
 
     /// Keeps what has arrived for a task that waits for nothing more.
     pub fn park(&mut self, key: Key, data: P, poisoned: Poisoned) {
-        self.0.push(Listed {
+        self.0.push(ListedRecord {
             key,
             missing: 0,
             fed: Vec::new(),

@@ -19,7 +19,7 @@ mod table;
 use super::slots::{INLINE, Slots};
 use crate::data::{Datum, Version};
 use crate::space::{Expected, NARROW, Sources};
-use blocks::{Arrival, Blocks};
+use blocks::{Blocks, KeyedInput};
 use list::Few;
 use records::Records;
 use table::Table;
@@ -189,7 +189,7 @@ impl<D: Datum> Pending<D> {
 
 /// An input that carries nothing, of a task with narrow flows.
 #[inline(always)]
-fn counted<const BITS: u32>(table: &Table<Blocks>, mask: u16, arrival: Arrival) -> Arrived {
+fn counted<const BITS: u32>(table: &Table<Blocks>, mask: u16, arrival: KeyedInput) -> Arrived {
     let mut blocks = table.lock(blocks::tag(BITS, arrival.0));
     if let Some(arrived) = blocks.arrive::<BITS>(mask, arrival) {
         return arrived;
@@ -201,7 +201,7 @@ fn counted<const BITS: u32>(table: &Table<Blocks>, mask: u16, arrival: Arrival) 
 
 /// The same, of a task some of whose flows are wide.
 #[cold]
-fn listed(table: &Table<Blocks>, count: usize, arrival: Arrival) -> Arrived {
+fn listed(table: &Table<Blocks>, count: usize, arrival: KeyedInput) -> Arrived {
     let mut blocks = table.lock(blocks::tag(blocks::MANY, arrival.0));
     let found = blocks.arrive_behind(Few::Count(count), arrival);
     drop(blocks);
@@ -209,7 +209,7 @@ fn listed(table: &Table<Blocks>, count: usize, arrival: Arrival) -> Arrived {
 }
 
 /// Tells the table how much lay behind a bucket before an arrival, and lies there now.
-fn spilled<S: table::Shelf>(
+fn spilled<S: table::BucketContents>(
     table: &Table<S>,
     (arrived, before, after): (Arrived, usize, usize),
 ) -> Arrived {
@@ -217,7 +217,7 @@ fn spilled<S: table::Shelf>(
     arrived
 }
 
-fn tell<S: table::Shelf>(table: &Table<S>, before: usize, after: usize) {
+fn tell<S: table::BucketContents>(table: &Table<S>, before: usize, after: usize) {
     match after.checked_sub(before) {
         Some(0) => {}
         Some(more) => table.spill(more),

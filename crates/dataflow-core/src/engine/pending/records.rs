@@ -8,7 +8,7 @@
 //! A cell is 0 if it is free. A record without missing flows is a ready task that is parked.
 
 use super::list::List;
-use super::table::{Group, Shelf};
+use super::table::{BucketContents, Group};
 use super::{Arrived, Input, Key, Leftover, Missing, Poisoned};
 use crate::data::{Datum, Version};
 use crate::engine::slots::{INLINE, Slots, set};
@@ -28,10 +28,10 @@ pub(super) fn group(key: Key) -> Group {
 pub(crate) struct Records<D: Datum> {
     /// `key << 8 | poison | missing flows`.
     cells: [u64; CELLS],
-    behind: Option<Box<Behind<D>>>,
+    behind: Option<Box<Overflow<D>>>,
 }
 
-struct Behind<D: Datum> {
+struct Overflow<D: Datum> {
     data: [[Option<Version<D>>; INLINE]; CELLS],
     list: List<Slots<D>>,
 }
@@ -194,9 +194,9 @@ impl<D: Datum> Records<D> {
         poisoned
     }
 
-    fn behind(&mut self) -> &mut Behind<D> {
+    fn behind(&mut self) -> &mut Overflow<D> {
         self.behind.get_or_insert_with(|| {
-            Box::new(Behind {
+            Box::new(Overflow {
                 data: Default::default(),
                 list: List::default(),
             })
@@ -204,7 +204,7 @@ impl<D: Datum> Records<D> {
     }
 }
 
-impl<D: Datum> Shelf for Records<D> {
+impl<D: Datum> BucketContents for Records<D> {
     fn move_to(&mut self, child: &mut Self, moves: impl Fn(Group) -> bool) {
         for cell in 0..CELLS {
             let word = self.cells[cell];

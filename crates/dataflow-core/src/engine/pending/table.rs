@@ -3,7 +3,7 @@
 //! # Structure
 //! Each bucket is one cache line with a lock. The table grows by linear hashing: it doubles by
 //! raising its mask, and a bucket is split when it is next touched; so nobody ever waits for a
-//! table to be copied. What a bucket holds is a [`Shelf`]; what does not fit there spills behind
+//! table to be copied. What a bucket holds is a [`BucketContents`]; what does not fit there spills behind
 //! the line, and many spills make the table double.
 //!
 //! # Law
@@ -31,7 +31,7 @@ const BUCKETS_PER_SPILL: usize = 8;
 pub(crate) type Group = u64;
 
 /// What lies in a bucket.
-pub(crate) trait Shelf: Default {
+pub(crate) trait BucketContents: Default {
     /// Moves what belongs to the groups that `moves` accepts.
     fn move_to(&mut self, child: &mut Self, moves: impl Fn(Group) -> bool);
 }
@@ -50,14 +50,14 @@ pub(crate) struct Table<S> {
 #[repr(align(64))]
 struct Bucket<S>(SpinLock<Split<S>>);
 
-/// A shelf, and how far its bucket was split.
+/// What a bucket holds, and how far its bucket was split.
 pub(crate) struct Split<S> {
     /// Mask of the hash bits; 0 if nothing was ever put here.
     mask: u32,
-    shelf: S,
+    contents: S,
 }
 
-impl<S: Shelf> Table<S> {
+impl<S: BucketContents> Table<S> {
     pub fn new() -> Self {
         let first: Box<[Bucket<S>]> = (0..FIRST).map(|_| Bucket::new(FIRST - 1)).collect();
         Table {
@@ -70,7 +70,7 @@ impl<S: Shelf> Table<S> {
         }
     }
 
-    /// The shelf of a group, locked, its bucket split as far as the table is.
+    /// The contents of a group, locked, its bucket split as far as the table is.
     #[inline(always)]
     pub fn lock(&self, group: Group) -> SpinGuard<'_, Split<S>> {
         let hash = hash(group);
@@ -105,11 +105,11 @@ impl<S: Shelf> Table<S> {
         self.spilled.fetch_sub(less as isize, Ordering::Relaxed);
     }
 
-    /// Looks at every shelf.
+    /// Looks at what every bucket holds.
     pub fn for_each(&self, mut look: impl FnMut(&S)) {
         let later = self.later.iter().filter_map(OnceLock::get).flatten();
         for bucket in self.first.iter().chain(later) {
-            look(&lock(&bucket.0).shelf);
+            look(&lock(&bucket.0).contents);
         }
     }
 
@@ -155,8 +155,8 @@ impl<S: Shelf> Table<S> {
             let mut child = lock(&self.bucket(at | bit).0);
             child.mask = (2 * bit - 1) as u32;
             parent
-                .shelf
-                .move_to(&mut child.shelf, |group| hash(group) & bit != 0);
+                .contents
+                .move_to(&mut child.contents, |group| hash(group) & bit != 0);
             parent.mask = child.mask;
         }
     }
@@ -178,11 +178,11 @@ impl<S: Shelf> Table<S> {
     }
 }
 
-impl<S: Shelf> Bucket<S> {
+impl<S: BucketContents> Bucket<S> {
     fn new(mask: usize) -> Self {
-        let shelf = S::default();
+        let contents = S::default();
         let mask = mask as u32;
-        Bucket(SpinLock::new(Split { mask, shelf }))
+        Bucket(SpinLock::new(Split { mask, contents }))
     }
 }
 
@@ -190,14 +190,14 @@ impl<S> Deref for Split<S> {
     type Target = S;
     #[inline(always)]
     fn deref(&self) -> &S {
-        &self.shelf
+        &self.contents
     }
 }
 
 impl<S> DerefMut for Split<S> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut S {
-        &mut self.shelf
+        &mut self.contents
     }
 }
 

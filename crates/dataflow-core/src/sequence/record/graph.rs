@@ -27,7 +27,7 @@ pub(super) struct Graph<'env, D: Datum> {
     pub classes: Vec<Class>,
     pub tasks: Vec<Task<'env, D>>,
     pub flows: Vec<Flow>,
-    pub origins: Vec<Origin<'env, D>>,
+    pub origins: Vec<RecordedDatum<'env, D>>,
     /// Tasks that the program has inserted; those that fetch data are not counted.
     pub n_inserted: u64,
     pub fingerprint: u64,
@@ -66,7 +66,7 @@ pub(super) struct Flow {
 }
 
 /// A datum.
-pub(super) struct Origin<'env, D: Datum> {
+pub(super) struct RecordedDatum<'env, D: Datum> {
     pub store: &'env Store<D>,
     pub index: usize,
     pub owner: Rank,
@@ -154,7 +154,7 @@ impl<'env, D: Datum> Graph<'env, D> {
         let mut flows = self.flows.iter().filter(|flow| flow.datum == datum);
         let first = flows.find(inserted);
         let task = first.map(|flow| format!("{:?}", self.label(flow.task)));
-        let Origin { store, index, .. } = &self.origins[datum as usize];
+        let RecordedDatum { store, index, .. } = &self.origins[datum as usize];
         let text = format!(
             "a datum is to come from slot {index} of {}, which has {} slots: it does not exist or is \
              lent to another task",

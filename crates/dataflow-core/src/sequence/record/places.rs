@@ -6,31 +6,31 @@
 //! cell in which a datum lies only proves that it is right, and never waits.
 
 use super::accesses::Loan;
-use super::graph::{NONE, Origin};
+use super::graph::{NONE, RecordedDatum};
 use super::order::Access;
 use crate::data::{Datum, Version};
 use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
 
 /// The data of a run; dropped, they go home.
 pub(super) struct Places<'r, 'env, D: Datum> {
-    origins: &'r [Origin<'env, D>],
-    places: Vec<Place<D>>,
+    origins: &'r [RecordedDatum<'env, D>],
+    places: Vec<CacheLine<D>>,
     /// What held those that lie in their places themselves.
     versions: Vec<Option<Version<D>>>,
 }
 
 /// A line of the cache to each: neighbours are accessed by different workers.
 #[repr(align(64))]
-struct Place<D: Datum>(AtomicRefCell<Lying<D>>);
+struct CacheLine<D: Datum>(AtomicRefCell<Resident<D>>);
 
 /// A datum in its place.
-pub(super) struct Lying<D: Datum> {
-    datum: Kept<D>,
+pub(super) struct Resident<D: Datum> {
+    datum: Residence<D>,
     /// Whether a task that changes it has failed, or was skipped.
     is_spoilt: bool,
 }
 
-enum Kept<D: Datum> {
+enum Residence<D: Datum> {
     Itself(D),
     /// Somebody outside of the run shares it: whoever changes it copies it first.
     Shared(Version<D>),
@@ -39,19 +39,19 @@ enum Kept<D: Datum> {
 }
 
 /// A datum while tasks access it.
-pub(super) struct Held<'p, D: Datum> {
+pub(super) struct AccessGuard<'p, D: Datum> {
     pub access: Access,
     guard: Guard<'p, D>,
 }
 
 enum Guard<'p, D: Datum> {
-    Read(AtomicRef<'p, Lying<D>>),
-    Write(AtomicRefMut<'p, Lying<D>>),
+    Read(AtomicRef<'p, Resident<D>>),
+    Write(AtomicRefMut<'p, Resident<D>>),
 }
 
 impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
     /// Takes the data that tasks access; or names the first one that is not in its slot.
-    pub fn take(origins: &'r [Origin<'env, D>]) -> Result<Self, u32> {
+    pub fn take(origins: &'r [RecordedDatum<'env, D>]) -> Result<Self, u32> {
         let mut taken = Places {
             origins,
             places: Vec::with_capacity(origins.len()),
@@ -59,29 +59,29 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
         };
         for (number, origin) in (0u32..).zip(origins) {
             let (datum, version) = match origin.last {
-                NONE => (Kept::Nothing, None),
+                NONE => (Residence::Nothing, None),
                 _ => {
                     let version = origin.store.lift(origin.index);
-                    Kept::of(version.ok_or(number)?)
+                    Residence::of(version.ok_or(number)?)
                 }
             };
             let is_spoilt = false;
-            let lying = Lying { datum, is_spoilt };
-            taken.places.push(Place(AtomicRefCell::new(lying)));
+            let resident = Resident { datum, is_spoilt };
+            taken.places.push(CacheLine(AtomicRefCell::new(resident)));
             taken.versions.push(version);
         }
         Ok(taken)
     }
 
     #[inline(always)]
-    pub fn hold(&self, access: Access) -> Held<'_, D> {
+    pub fn hold(&self, access: Access) -> AccessGuard<'_, D> {
         let place = &self.places[access.datum()].0;
         let guard = match access.changes() {
             true => place.try_borrow_mut().ok().map(Guard::Write),
             false => place.try_borrow().ok().map(Guard::Read),
         };
         match guard {
-            Some(guard) => Held { access, guard },
+            Some(guard) => AccessGuard { access, guard },
             None => unreachable!("the order lets in two who exclude each other"),
         }
     }
@@ -97,7 +97,7 @@ impl<D: Datum> Drop for Places<'_, '_, D> {
     fn drop(&mut self) {
         let places = self.places.drain(..).zip(self.versions.drain(..));
         for (origin, (place, version)) in self.origins.iter().zip(places) {
-            let Lying { datum, .. } = place.0.into_inner();
+            let Resident { datum, .. } = place.0.into_inner();
             if let Some(version) = datum.into_version(version) {
                 // There is such a slot: it was taken from there.
                 let _ = origin.store.put(origin.index, version);
@@ -106,35 +106,35 @@ impl<D: Datum> Drop for Places<'_, '_, D> {
     }
 }
 
-impl<D: Datum> Kept<D> {
+impl<D: Datum> Residence<D> {
     /// The datum of a version; and the version, if the datum was taken out of it.
     fn of(mut version: Version<D>) -> (Self, Option<Version<D>>) {
         match version.lift() {
-            Some(datum) => (Kept::Itself(datum), Some(version)),
-            None => (Kept::Shared(version), None),
+            Some(datum) => (Residence::Itself(datum), Some(version)),
+            None => (Residence::Shared(version), None),
         }
     }
 
     fn into_version(self, taken_from: Option<Version<D>>) -> Option<Version<D>> {
         match (self, taken_from) {
-            (Kept::Itself(datum), Some(mut version)) => {
+            (Residence::Itself(datum), Some(mut version)) => {
                 version.put_back(datum);
                 Some(version)
             }
-            (Kept::Itself(datum), None) => Some(Version::new(datum)),
-            (Kept::Shared(version), _) => Some(version),
-            (Kept::Nothing, _) => None,
+            (Residence::Itself(datum), None) => Some(Version::new(datum)),
+            (Residence::Shared(version), _) => Some(version),
+            (Residence::Nothing, _) => None,
         }
     }
 }
 
-impl<D: Datum> Held<'_, D> {
+impl<D: Datum> AccessGuard<'_, D> {
     pub fn datum(&self) -> &D {
-        self.lying().get()
+        self.resident().get()
     }
 
     pub fn is_spoilt(&self) -> bool {
-        self.lying().is_spoilt
+        self.resident().is_spoilt
     }
 
     /// Spoils it, if it is to be changed.
@@ -155,7 +155,7 @@ impl<D: Datum> Held<'_, D> {
     }
 
     #[inline(always)]
-    fn lying(&self) -> &Lying<D> {
+    fn resident(&self) -> &Resident<D> {
         match &self.guard {
             Guard::Read(place) => place,
             Guard::Write(place) => place,
@@ -166,24 +166,24 @@ impl<D: Datum> Held<'_, D> {
 /// Why there is a datum in a place.
 const ACCESSED: &str = "what tasks access was taken at the beginning";
 
-impl<D: Datum> Lying<D> {
+impl<D: Datum> Resident<D> {
     #[inline(always)]
     fn get(&self) -> &D {
         match &self.datum {
-            Kept::Itself(datum) => datum,
-            Kept::Shared(version) => version,
-            Kept::Nothing => unreachable!("{ACCESSED}"),
+            Residence::Itself(datum) => datum,
+            Residence::Shared(version) => version,
+            Residence::Nothing => unreachable!("{ACCESSED}"),
         }
     }
 
     #[inline(always)]
     fn get_mut(&mut self, copied: impl FnOnce()) -> &mut D {
-        if let Kept::Shared(version) = &self.datum {
-            self.datum = Kept::Itself(D::clone(version));
+        if let Residence::Shared(version) = &self.datum {
+            self.datum = Residence::Itself(D::clone(version));
             copied();
         }
         match &mut self.datum {
-            Kept::Itself(datum) => datum,
+            Residence::Itself(datum) => datum,
             _ => unreachable!("{ACCESSED}"),
         }
     }

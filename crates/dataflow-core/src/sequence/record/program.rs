@@ -5,7 +5,7 @@ use super::super::kept::Read;
 use super::super::law::Mode;
 use super::super::task::Outcome;
 use super::accesses::{Home, HomeSet, Lent, Named};
-use super::graph::{Body, Class, Flow, Graph, NONE, Origin, Task};
+use super::graph::{Body, Class, Flow, Graph, NONE, RecordedDatum, Task};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
@@ -92,7 +92,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         let mut recording = self.recording.borrow_mut();
         let origins = &mut recording.graph.origins;
         let datum = origins.len() as u32;
-        origins.push(Origin {
+        origins.push(RecordedDatum {
             store,
             index,
             owner,

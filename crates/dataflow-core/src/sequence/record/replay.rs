@@ -11,10 +11,10 @@
 use super::accesses::Loan;
 use super::graph::{Graph, Task};
 use super::order::{Access, Countdown, Order};
-use super::places::{Held, Places};
+use super::places::{AccessGuard, Places};
 use crate::data::Datum;
 use crate::engine::{
-    Announced, Best, Bytes, Chunk, Common, Front, Ledger, Next, Report, Roots, Seat, drive,
+    Announced, Best, Bytes, Chunk, Common, Front, Ledger, Next, Report, Roots, Visit, drive,
     refuse_inside_a_body,
 };
 use crate::error::{Error, Kind, TaskError};
@@ -42,7 +42,7 @@ struct Replay<'r, 'env, D: Datum> {
 }
 
 /// The data of a task, or of the next one so far.
-type Holding<'p, D> = SmallVec<[Held<'p, D>; FEW]>;
+type Holding<'p, D> = SmallVec<[AccessGuard<'p, D>; FEW]>;
 
 /// Of so many data at most some are kept: each is looked for among those of the next task.
 const FEW: usize = 8;
@@ -58,8 +58,6 @@ struct Hand<'p, D: Datum> {
     running: Option<u32>,
     read: Bytes,
 }
-
-type At<'l, 'p, D> = Seat<'l, Hand<'p, D>>;
 
 /// Runs a program.
 pub(super) fn run<D: Datum>(
@@ -119,43 +117,43 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
     }
 
     #[inline(always)]
-    fn unpack<'f>(&'f self, word: Word, _: &mut At<'_, 'f, D>) -> Option<u32> {
+    fn unpack<'f>(&'f self, word: Word, _: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
         Some(word as u32)
     }
 
     #[inline(always)]
-    fn root<'f>(&'f self, seat: &mut At<'_, 'f, D>) -> Option<u32> {
-        seat.hand.roots.pop()
+    fn root<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
+        visit.hand.roots.pop()
     }
 
     /// Roots that have a priority, or belong elsewhere, are queued.
-    fn announce<'f>(&'f self, seat: &mut At<'_, 'f, D>) -> Announced {
+    fn announce<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>) -> Announced {
         let has_priority = |&root: &u32| self.task(root).priority != 0;
-        let (ledger, roots) = (&self.common.ledger, &mut seat.hand.roots);
+        let (ledger, roots) = (&self.common.ledger, &mut visit.hand.roots);
         let announced = Roots::pull(&self.roots, ledger, has_priority, roots);
         let is_queued =
-            |&root: &u32| self.task(root).priority != 0 || self.goes_elsewhere(root, seat);
-        if seat.hand.roots.iter().any(is_queued) {
-            while let Some(root) = seat.hand.roots.pop() {
-                self.queue(root, seat);
+            |&root: &u32| self.task(root).priority != 0 || self.goes_elsewhere(root, visit);
+        if visit.hand.roots.iter().any(is_queued) {
+            while let Some(root) = visit.hand.roots.pop() {
+                self.queue(root, visit);
             }
         }
         announced
     }
 
     #[inline(always)]
-    fn step<'f>(&'f self, task: u32, seat: &mut At<'_, 'f, D>) -> Option<u32> {
-        self.hold(task, &mut seat.hand);
-        self.run_one(task, seat);
-        let next = self.release(task, seat);
-        seat.hand.turn = 1 - seat.hand.turn;
+    fn step<'f>(&'f self, task: u32, visit: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
+        self.hold(task, &mut visit.hand);
+        self.run_one(task, visit);
+        let next = self.release(task, visit);
+        visit.hand.turn = 1 - visit.hand.turn;
         next
     }
 
-    fn panicked<'f>(&'f self, seat: &mut At<'_, 'f, D>, text: &str) {
-        let task = seat.hand.running;
+    fn panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>, text: &str) {
+        let task = visit.hand.running;
         if let Some(task) = task {
-            seat.ends_by_panic(|_| (task.into(), self.class(task)));
+            visit.ends_by_panic(|_| (task.into(), self.class(task)));
         }
         let task = task.map(|task| format!("{:?}", self.graph.label(task)));
         let text = format!("task panicked: {text}");
@@ -195,19 +193,19 @@ impl<D: Datum> Replay<'_, '_, D> {
 
     /// Runs one task, unless what it accesses is spoilt.
     #[inline(always)]
-    fn run_one<'f>(&'f self, number: u32, seat: &mut At<'_, 'f, D>) {
-        seat.hand.running = Some(number);
-        let is_spoilt = seat.hand.held().iter().any(Held::is_spoilt);
+    fn run_one<'f>(&'f self, number: u32, visit: &mut Visit<'_, Hand<'f, D>>) {
+        visit.hand.running = Some(number);
+        let is_spoilt = visit.hand.held().iter().any(AccessGuard::is_spoilt);
         let mut fate = if is_spoilt { Fate::Skipped } else { Fate::Ran };
-        seat.begins();
-        if !is_spoilt && let Err(error) = self.call(number, seat) {
+        visit.begins();
+        if !is_spoilt && let Err(error) = self.call(number, visit) {
             let error = Error::of_task(&self.graph.label(number), error);
             self.common.note(self.task(number).number, error);
             fate = Fate::Failed;
         }
-        seat.ends(fate, |_| (number.into(), self.class(number)));
+        visit.ends(fate, |_| (number.into(), self.class(number)));
         if fate != Fate::Ran {
-            seat.hand.held().iter_mut().for_each(Held::spoil);
+            visit.hand.held().iter_mut().for_each(AccessGuard::spoil);
         }
     }
 
@@ -237,17 +235,21 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     /// Calls the body of a task.
-    fn call<'f>(&'f self, number: u32, seat: &mut At<'_, 'f, D>) -> Result<(), TaskError> {
-        if seat.wants > Wants::Priorities {
-            self.tell_reads(seat);
+    fn call<'f>(
+        &'f self,
+        number: u32,
+        visit: &mut Visit<'_, Hand<'f, D>>,
+    ) -> Result<(), TaskError> {
+        if visit.wants > Wants::Priorities {
+            self.tell_reads(visit);
         }
         let Some(body) = &self.task(number).body else {
             unreachable!("what fetches a datum is no task of a run in place");
         };
         let class = self.class(number);
         let copied = || _ = self.copies[class].fetch_add(1, Ordering::Relaxed);
-        seat.timed(class, |seat| {
-            let held = seat.hand.held().iter_mut();
+        visit.timed(class, |visit| {
+            let held = visit.hand.held().iter_mut();
             body(&mut Loan::all(held.map(|held| held.lend(copied))))
         })
     }
@@ -255,47 +257,47 @@ impl<D: Datum> Replay<'_, '_, D> {
     /// Tells those that wait for a task. Returns the most urgent of those that may run now, unless
     /// a queued one is more urgent still; what that one accesses too may be kept.
     #[inline(always)]
-    fn release<'f>(&'f self, task: u32, seat: &mut At<'_, 'f, D>) -> Option<u32> {
+    fn release<'f>(&'f self, task: u32, visit: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
         let heir = self.order.next_on_path(task);
         let heir = heir.filter(|&heir| self.waiting[heir as usize].is_one());
-        let held = seat.hand.held();
+        let held = visit.hand.held();
         match heir {
             // Where the lane is told of data they are looked at before the next task is chosen.
-            Some(heir) if seat.wants == Wants::Priorities && held.len() <= FEW => {
+            Some(heir) if visit.wants == Wants::Priorities && held.len() <= FEW => {
                 let accesses = self.accesses(heir);
                 held.retain(|held| accesses.contains(&held.access));
             }
             _ => held.clear(),
         }
-        let queue = |next, seat: &mut At<'_, 'f, D>| {
+        let queue = |next, visit: &mut Visit<'_, Hand<'f, D>>| {
             if heir == Some(next) {
-                seat.hand.held().clear();
+                visit.hand.held().clear();
             }
-            self.queue(next, seat);
+            self.queue(next, visit);
         };
         let mut best = Best::new();
         for &next in self.order.after(task) {
             if !self.waiting[next as usize].arrive() {
                 continue;
             }
-            let goes_elsewhere = self.goes_elsewhere(next, seat);
+            let goes_elsewhere = self.goes_elsewhere(next, visit);
             let offered = best.offer(next, self.task(next).priority, goes_elsewhere);
             if let Some((other, _)) = offered.queued() {
-                queue(other, seat);
+                queue(other, visit);
             }
         }
-        match best.next(seat.lane)? {
+        match best.next(visit.lane)? {
             Next::Runs(best) => Some(best),
             Next::Queued(best, _) => {
-                queue(best, seat);
+                queue(best, visit);
                 None
             }
         }
     }
 
-    fn queue<'f>(&'f self, number: u32, seat: &mut At<'_, 'f, D>) {
+    fn queue<'f>(&'f self, number: u32, visit: &mut Visit<'_, Hand<'f, D>>) {
         let about = || (self.hint(number), self.class(number));
-        seat.push(Word::from(number), self.task(number).priority, about);
+        visit.push(Word::from(number), self.task(number).priority, about);
     }
 
     #[inline(always)]
@@ -318,8 +320,8 @@ impl<D: Datum> Replay<'_, '_, D> {
 impl<D: Datum> Replay<'_, '_, D> {
     /// Whether a task that may run belongs elsewhere than with this worker.
     #[inline(always)]
-    fn goes_elsewhere<'f>(&'f self, number: u32, seat: &At<'_, 'f, D>) -> bool {
-        seat.wants > Wants::Priorities && seat.lane.goes_elsewhere(self.hint(number))
+    fn goes_elsewhere<'f>(&'f self, number: u32, visit: &Visit<'_, Hand<'f, D>>) -> bool {
+        visit.wants > Wants::Priorities && visit.lane.goes_elsewhere(self.hint(number))
     }
 
     /// Where the data of a task that may run lie.
@@ -332,16 +334,16 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     /// Tells what the task that is about to run reads, and from where.
-    fn tell_reads<'f>(&'f self, seat: &mut At<'_, 'f, D>) {
+    fn tell_reads<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>) {
         let Hand {
             holding,
             turn,
             read,
             ..
-        } = &mut seat.hand;
-        for datum in holding[*turn].iter().map(Held::datum) {
+        } = &mut visit.hand;
+        for datum in holding[*turn].iter().map(AccessGuard::datum) {
             if let Some(node) = datum.numa_node() {
-                read.read(seat.lane, node, datum.bytes() as u64);
+                read.read(visit.lane, node, datum.bytes() as u64);
             }
         }
     }

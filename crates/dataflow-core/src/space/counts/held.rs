@@ -7,16 +7,16 @@ use crate::rank::Rank;
 use crate::space::{Inputs, TaskSpace};
 
 /// What all ranks hold.
-pub(super) struct Held<T> {
+pub(super) struct HeldBytes<T> {
     /// By source, its flow and the rank: how many tasks there have not run yet, and its bytes.
     needed: Table<(T, u32, Rank), (u32, u64)>,
     /// By rank.
     bytes: Vec<u64>,
 }
 
-impl<T> Held<T> {
+impl<T> HeldBytes<T> {
     pub fn by(n_ranks: u32) -> Self {
-        Held {
+        HeldBytes {
             needed: Table::default(),
             bytes: vec![0; n_ranks as usize],
         }
@@ -29,7 +29,7 @@ impl<T> Held<T> {
     }
 }
 
-impl<T: crate::space::TaskName> Held<T> {
+impl<T: crate::space::TaskName> HeldBytes<T> {
     /// A datum has come, for so many tasks.
     pub fn come(&mut self, datum: (T, u32, Rank), uses: u32, bytes: u64) {
         self.bytes[datum.2.0 as usize] += bytes;
@@ -52,7 +52,7 @@ impl<T: crate::space::TaskName> Held<T> {
 
 /// Hears what a task has needed.
 struct Needed<'h, S: TaskSpace> {
-    held: &'h mut Held<S::Task>,
+    held: &'h mut HeldBytes<S::Task>,
     space: &'h S,
     on: Rank,
 }

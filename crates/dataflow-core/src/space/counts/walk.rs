@@ -4,7 +4,7 @@
 //! Kahn, *Topological sorting of large networks*, Communications of the ACM 5 (1962), with in-degrees
 //! asked from the space when the first input of a task comes.
 
-use super::held::Held;
+use super::held::HeldBytes;
 use super::mixer::Table;
 use super::{Counting, Counts, OfRank, Sending, Traffic, Work};
 use crate::data::Store;
@@ -41,7 +41,7 @@ pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Fau
         ready: Vec::new(),
         leaving: Vec::new(),
         pairs: Table::default(),
-        held: asked.workers.map(|_| Held::by(asked.n_ranks)),
+        held: asked.workers.map(|_| HeldBytes::by(asked.n_ranks)),
         counts: Counts {
             ranks: vec![of_rank; asked.n_ranks as usize],
             ..Counts::default()
@@ -62,7 +62,7 @@ struct Walk<'c, 'a, S: TaskSpace> {
     /// Edges of one task to other ranks.
     leaving: Vec<(Rank, u32)>,
     pairs: Table<(u32, u32), Traffic>,
-    held: Option<Held<S::Task>>,
+    held: Option<HeldBytes<S::Task>>,
     counts: Counts,
 }
 

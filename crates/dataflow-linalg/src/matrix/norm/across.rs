@@ -4,9 +4,9 @@
 //! What the tiles contribute is added in the order of the layout's slots, whatever the grid: the
 //! bits are those of a plain loop over the tiles.
 
-use super::{Norm, Part, Sums, larger, of_tile, scale_of, tile_sums};
+use super::{Extent, Norm, Sums, larger, of_tile, scale_of, tile_sums};
 use crate::matrix::tiled::column_major;
-use crate::matrix::{Layout, Tile as TileOf, TiledMatrix};
+use crate::matrix::{self, Layout, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::{Block, Executor, Head, Wire};
 use dataflow_core::prelude::*;
@@ -173,21 +173,21 @@ impl<'a, T: Scalar> Measure<'a, T> {
         Some((i as u32, j as u32))
     }
 
-    fn part(&self, i: usize, j: usize) -> Part {
-        Part::of(self.a.structure(), i, j)
+    fn extent(&self, i: usize, j: usize) -> Extent {
+        Extent::of(self.a.structure(), i, j)
     }
 
     /// What a tile contributes.
-    fn measured(&self, tile: &TileOf<T>, part: Part) -> Sums {
+    fn measured(&self, tile: &matrix::Tile<T>, extent: Extent) -> Sums {
         let one = |number| Sums {
             columns: vec![number],
             rows: vec![],
         };
         let mut buffer = Vec::new();
         match self.what {
-            What::Columns | What::Rows => tile_sums(tile, part),
-            What::Largest => one(of_tile(tile, part, 0.0, |all, size, _| larger(all, size))),
-            What::Squares(scale) => one(of_tile(tile, part, 0.0, |sum, size, times| {
+            What::Columns | What::Rows => tile_sums(tile, extent),
+            What::Largest => one(of_tile(tile, extent, 0.0, |all, size, _| larger(all, size))),
+            What::Squares(scale) => one(of_tile(tile, extent, 0.0, |sum, size, times| {
                 let scaled = size / scale;
                 sum + times * scaled * scaled
             })),
@@ -281,7 +281,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
                 let (i, j) = (i as usize, j as usize);
                 let tile = self.a.tile_at(i, j)?;
                 let [total] = flows.slots();
-                total.put(self.measured(&tile, self.part(i, j)));
+                total.put(self.measured(&tile, self.extent(i, j)));
             }
             Add { i, j } => {
                 let (i, j) = (i as usize, j as usize);
@@ -290,7 +290,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
                 match self.what {
                     What::Columns | What::Rows => {
                         let (row, col) = (self.all.row_range(i).start, self.all.col_range(j).start);
-                        total.add(part, row, col, self.part(i, j));
+                        total.add(part, row, col, self.extent(i, j));
                     }
                     What::Largest => total.columns[0] = larger(total.columns[0], part.columns[0]),
                     What::Squares(_) => total.columns[0] += part.columns[0],
@@ -381,17 +381,17 @@ mod tests {
         let stored = (0..a.nt()).flat_map(|j| (0..a.mt()).map(move |i| (i, j)));
         let stored: Vec<_> = stored.filter(|(i, j)| a.stores(*i, *j)).collect();
         for &(i, j) in &stored {
-            let (tile, part) = (a.tile_at(i, j).unwrap(), Part::of(a.structure(), i, j));
+            let (tile, extent) = (a.tile_at(i, j).unwrap(), Extent::of(a.structure(), i, j));
             let (row, col) = (a.row_range(i).start, a.col_range(j).start);
-            sums.add(&tile_sums(&tile, part), row, col, part);
-            peak = of_tile(&tile, part, peak, |peak, size, _| larger(peak, size));
+            sums.add(&tile_sums(&tile, extent), row, col, extent);
+            peak = of_tile(&tile, extent, peak, |peak, size, _| larger(peak, size));
         }
         let Some(scale) = scale_of(peak) else {
             return peak;
         };
         for (i, j) in stored {
-            let (tile, part) = (a.tile_at(i, j).unwrap(), Part::of(a.structure(), i, j));
-            squares += of_tile(&tile, part, 0.0, |sum, size, times| {
+            let (tile, extent) = (a.tile_at(i, j).unwrap(), Extent::of(a.structure(), i, j));
+            squares += of_tile(&tile, extent, 0.0, |sum, size, times| {
                 sum + times * (size / scale) * (size / scale)
             });
         }

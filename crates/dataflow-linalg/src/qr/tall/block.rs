@@ -14,7 +14,7 @@
 //! 2014.
 
 use super::strip::{self, Planes};
-use crate::kernel::gram::{Columns, PANEL, add_products, place, square};
+use crate::kernel::gram::{ColumnsView, PANEL, add_products, place, square};
 use crate::kernel::scratch::with_scratch;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemqrt, geqrt};
 use crate::matrix::{Format, Tile};
@@ -29,13 +29,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows of A and of B.
-pub(super) type Rows<'a, T> = (ArrayView2<'a, T>, ArrayView2<'a, T>);
+pub(super) type RowBlock<'a, T> = (ArrayView2<'a, T>, ArrayView2<'a, T>);
 
 /// [R, Qᴴ·B] by products, if they are good enough: n × (n + nrhs), zero below the diagonal.
 ///
 /// m·n² flops and 2·m·n for each column of B; for each try.
 pub(super) fn by_products<T: Scalar>(
-    rows: Rows<'_, T>,
+    rows: RowBlock<'_, T>,
     memory: &Arc<dyn Memory>,
 ) -> Option<Tile<T>> {
     match T::IS_COMPLEX {
@@ -44,17 +44,20 @@ pub(super) fn by_products<T: Scalar>(
     }
 }
 
-fn two_tries<T: Scalar, W: Scalar>(rows: Rows<'_, T>, memory: &Arc<dyn Memory>) -> Option<Tile<T>> {
+fn two_tries<T: Scalar, W: Scalar>(
+    rows: RowBlock<'_, T>,
+    memory: &Arc<dyn Memory>,
+) -> Option<Tile<T>> {
     let n = rows.0.ncols();
     // Of columns that are orthogonal ‖R⁻¹‖ is √n.
     let usual = 4.0 * (n as f64).sqrt();
     // f64 has digits to spare for what f32 keeps.
     let most = (usual * T::EPSILON / <f64 as Scalar>::EPSILON).clamp(usual, 1e6);
-    let first = Factor::<W>::of(&Gram::of::<T, W>(rows, None)?)?;
+    let first = BlockFactor::<W>::of(&Gram::of::<T, W>(rows, None)?)?;
     if first.inverse_norm <= most {
         return Some(first.tile(memory));
     }
-    let second = Factor::of(&Gram::of(rows, Some(&first))?)?;
+    let second = BlockFactor::of(&Gram::of(rows, Some(&first))?)?;
     (second.inverse_norm <= usual).then(|| second.times(&first).tile(memory))
 }
 
@@ -64,7 +67,7 @@ fn two_tries<T: Scalar, W: Scalar>(rows: Rows<'_, T>, memory: &Arc<dyn Memory>) 
 ///
 /// 2·m·n² flops and 4·m·n for each column of B.
 pub(super) fn by_reflectors<T: Scalar>(
-    (a, b): Rows<'_, T>,
+    (a, b): RowBlock<'_, T>,
     backend: Backend,
     memory: &Arc<dyn Memory>,
 ) -> Tile<T> {
@@ -96,7 +99,10 @@ const SAFE: Range<f64> = 1e-270..1e300;
 
 impl Gram {
     /// The products over the rows, divided by R if there is one; `None` if one may have lost its digits.
-    fn of<T: Scalar, W: Scalar>((a, b): Rows<'_, T>, by: Option<&Factor<W>>) -> Option<Self> {
+    fn of<T: Scalar, W: Scalar>(
+        (a, b): RowBlock<'_, T>,
+        by: Option<&BlockFactor<W>>,
+    ) -> Option<Self> {
         let (m, planes) = (a.nrows(), Planes::of::<T>(a.ncols(), b.ncols()));
         let (left, count) = (planes.left(), planes.count());
         let height = strip::height(a).min(m.next_multiple_of(PANEL));
@@ -110,7 +116,7 @@ impl Gram {
                 if let Some(factor) = by {
                     factor.divide(planes, (&mut *elements, stride), end);
                 }
-                let columns = Columns {
+                let columns = ColumnsView {
                     elements,
                     stride,
                     count,
@@ -142,7 +148,7 @@ impl Gram {
 }
 
 /// R and Qᴴ·B, column-major.
-struct Factor<W> {
+struct BlockFactor<W> {
     n: usize,
     r: Vec<W>,
     c: Vec<W>,
@@ -150,7 +156,7 @@ struct Factor<W> {
     inverse_norm: f64,
 }
 
-impl<W: Scalar> Factor<W> {
+impl<W: Scalar> BlockFactor<W> {
     /// From the products, unless they have no Cholesky factor.
     fn of(gram: &Gram) -> Option<Self> {
         let (n, nrhs) = (gram.planes.n(), gram.planes.nrhs());
@@ -193,7 +199,7 @@ impl<W: Scalar> Factor<W> {
                 r[i + j * n] = entry(i, j);
             }
         }
-        Some(Factor {
+        Some(BlockFactor {
             n,
             r,
             c,
@@ -202,7 +208,7 @@ impl<W: Scalar> Factor<W> {
     }
 
     /// R of this and of the factor that its rows were divided by.
-    fn times(mut self, first: &Factor<W>) -> Self {
+    fn times(mut self, first: &BlockFactor<W>) -> Self {
         let n = self.n;
         let product = |i: usize, j: usize| {
             let terms = (i..=j).map(|k| self.r[i + k * n] * first.r[k + j * n]);

@@ -1,7 +1,7 @@
 //! Elimination lists, critical paths, and the ways of rows.
 
 use crate::kernel::Below;
-use crate::qr::elimination::Step;
+use crate::qr::elimination::RowStep;
 use crate::qr::{Elimination, Kill, Reduction, Tree};
 use proptest::prelude::*;
 
@@ -210,7 +210,7 @@ proptest! {
             while let Some(next) = step {
                 way.push(next);
                 prop_assert!(way.len() < 1000);
-                prop_assert_eq!(next == Step::Stay { k: row }, matches!(next, Step::Stay { .. }));
+                prop_assert_eq!(next == RowStep::Stay { k: row }, matches!(next, RowStep::Stay { .. }));
                 step = table.step_after(row, Some(next));
             }
             let mut back = Vec::new();
@@ -222,7 +222,7 @@ proptest! {
             }
             back.reverse();
             prop_assert_eq!(&way, &back);
-            let eliminated = way.iter().filter(|step| matches!(step, Step::Eliminate { .. }));
+            let eliminated = way.iter().filter(|step| matches!(step, RowStep::Eliminate { .. }));
             uses += eliminated.count() as u32;
         }
         // Each row below the diagonal vanishes once a panel, and two rows take part.

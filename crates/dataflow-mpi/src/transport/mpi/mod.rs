@@ -27,7 +27,7 @@ use crate::host::{Host, Machine};
 use calls::{Comm, MpiError, serialized};
 use dataflow_core::rank::Rank;
 use flights::Flights;
-use ring::Ring;
+use ring::ReceiveRing;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct Mpi {
     limits: Limits,
     comm: Comm,
     packet_bytes: usize,
-    ring: Ring,
+    ring: ReceiveRing,
     flights: Flights,
     events: VecDeque<Event>,
     /// MPI answers no more.
@@ -91,7 +91,7 @@ impl Mpi {
             },
             comm,
             packet_bytes,
-            ring: Ring::new(comm, sizes.packets.max(1), packet_bytes, n_ranks)?,
+            ring: ReceiveRing::new(comm, sizes.packets.max(1), packet_bytes, n_ranks)?,
             flights: Flights::default(),
             events: VecDeque::new(),
             broken: false,

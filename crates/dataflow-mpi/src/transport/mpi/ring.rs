@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 
 /// Rooms of equal size, used one after another.
-pub struct Ring {
+pub struct ReceiveRing {
     /// As it came out of its box; one room behind the other.
     memory: NonNull<[u8]>,
     room: usize,
@@ -25,16 +25,16 @@ pub struct Ring {
 
 // SAFETY: - requests are handles, and all calls with them are serialized
 //         - nobody else knows the memory
-unsafe impl Send for Ring {}
+unsafe impl Send for ReceiveRing {}
 
-impl Ring {
+impl ReceiveRing {
     /// Posts `n` rooms of so many bytes.
     pub fn new(comm: Comm, n: usize, room: usize, n_ranks: usize) -> Result<Self, MpiError> {
         let memory = Box::into_raw(vec![0; n * room].into_boxed_slice());
         let Some(memory) = NonNull::new(memory) else {
             unreachable!("a box is not null");
         };
-        let mut ring = Ring {
+        let mut ring = ReceiveRing {
             memory,
             room,
             requests: vec![null_request(); n],

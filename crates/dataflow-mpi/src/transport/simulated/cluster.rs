@@ -80,7 +80,7 @@ impl Default for Costs {
 
 /// Where ranks live.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Home {
+pub(super) enum HostOf {
     /// On a host of the list.
     Host(u32),
     /// Alone.
@@ -89,9 +89,9 @@ pub(super) enum Home {
 
 impl Cluster {
     /// The host of a rank.
-    pub(super) fn home(&self, rank: Rank) -> Home {
+    pub(super) fn home(&self, rank: Rank) -> HostOf {
         let host = self.hosts.get(rank.0 as usize);
-        host.map_or(Home::Own(rank.0), |&host| Home::Host(host))
+        host.map_or(HostOf::Own(rank.0), |&host| HostOf::Host(host))
     }
 
     /// How messages between two ranks go, if through memory.

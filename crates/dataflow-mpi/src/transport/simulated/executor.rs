@@ -4,7 +4,7 @@
 //! Whoever is woken and finds that another was quicker falls asleep again without coming into the run.
 
 use super::here::{leaves_work, works_as};
-use super::queues::{Heap, Queues, Ring};
+use super::queues::{HeapQueue, Queues, Ring};
 use super::world::World;
 use crate::bell::Bell;
 use crate::host::{Host, Thread, Turn};
@@ -33,7 +33,7 @@ impl VirtualWorkers {
             host: world.host(rank),
             n_workers,
             by_turns: false,
-            open: Box::new(move |ring| Arc::new(Heap::new(n_workers, ring))),
+            open: Box::new(move |ring| Arc::new(HeapQueue::new(n_workers, ring))),
         }
     }
 

@@ -11,7 +11,7 @@ mod slab;
 use corosensei::stack::DefaultStack as Ground;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 #[cfg(target_os = "linux")]
-use slab::{Part as Ground, many, one};
+use slab::{SlabStack as Ground, many, one};
 use std::cell::Cell;
 #[cfg(not(target_os = "linux"))]
 use std::io;

@@ -43,10 +43,10 @@ mod executor;
 mod fiber;
 mod here;
 mod network;
-mod place;
 mod queues;
 mod state;
 mod turns;
+mod virtual_host;
 mod weather;
 mod world;
 

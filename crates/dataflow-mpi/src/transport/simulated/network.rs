@@ -9,7 +9,7 @@
 //! takes long it is said again and again how much of it has come. Faults are drawn when a message
 //! is sent.
 
-use super::cluster::{Home, carried};
+use super::cluster::{HostOf, carried};
 use super::here::actor_of;
 use super::state::{Due, State, nanos};
 use super::weather::{Faults, Weather};
@@ -27,9 +27,9 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Network {
     pub faults: Faults,
-    ends: Vec<End>,
+    ends: Vec<Endpoint>,
     /// The ways of each host.
-    hosts: Vec<Ways>,
+    hosts: Vec<Channels>,
 }
 
 /// Behind so many bytes of data a packet waits at most.
@@ -40,20 +40,20 @@ const PULSE: u64 = 20_000_000;
 
 /// One rank's end of the network.
 #[derive(Default)]
-struct End {
+struct Endpoint {
     mail: VecDeque<Letter>,
     bell: Option<usize>,
     host: usize,
     /// Through the memory of its host.
-    shared: Ways,
+    shared: Channels,
     /// Of whoever has sent something here.
     from: Peers<From>,
     /// Packets whose leaving was not noticed yet, by when they leave.
-    leaving: VecDeque<Leaving>,
+    leaving: VecDeque<LeavingPacket>,
 }
 
 /// A packet on its way out.
-struct Leaving {
+struct LeavingPacket {
     at: u64,
     to: Rank,
     /// Whether the bell rings then.
@@ -62,15 +62,15 @@ struct Leaving {
 
 /// Out and in.
 #[derive(Clone, Copy, Default)]
-struct Ways {
-    out: Way,
-    inward: Way,
+struct Channels {
+    out: Channel,
+    inward: Channel,
 }
 
 /// What comes from one rank.
 #[derive(Default)]
 struct From {
-    link: Way,
+    link: Channel,
     /// When the last packet arrives, and the last message of any kind.
     last_packet: u64,
     last: u64,
@@ -78,13 +78,13 @@ struct From {
 
 /// What messages go over one after another.
 #[derive(Clone, Copy, Default)]
-struct Way {
+struct Channel {
     /// When it is free again, and when all packets are through.
     free: u64,
     packets_free: u64,
 }
 
-impl Way {
+impl Channel {
     /// When a message is through that comes at a time and takes so long, and a gap after it; packets
     /// say how long they wait for data at most.
     fn pass(&mut self, comes: u64, (takes, gap): (u64, u64), waits: Option<u64>) -> u64 {
@@ -126,24 +126,24 @@ pub struct Delivery {
 #[derive(Clone)]
 enum Letter {
     Packet(Rank, Vec<u8>),
-    Data(Rank, u32, Body),
+    Data(Rank, u32, InFlight),
     /// So many bytes of something that is not whole yet.
     Part(Rank, usize),
 }
 
 /// A payload on its way.
 #[derive(Clone)]
-enum Body {
+enum InFlight {
     Bytes(Arc<[u8]>),
     /// So many that nobody reads.
     Blank(usize),
 }
 
-impl Body {
+impl InFlight {
     fn len(&self) -> usize {
         match self {
-            Body::Bytes(bytes) => bytes.len(),
-            Body::Blank(length) => *length,
+            InFlight::Bytes(bytes) => bytes.len(),
+            InFlight::Blank(length) => *length,
         }
     }
 }
@@ -163,22 +163,22 @@ impl Delivery {
 
 impl Network {
     pub fn connect(&mut self, weather: &Weather, n_ranks: usize) {
-        let mut numbers: BTreeMap<Home, usize> = BTreeMap::new();
+        let mut numbers: BTreeMap<HostOf, usize> = BTreeMap::new();
         let end = |rank| {
             let next = numbers.len();
             let home = weather.cluster.home(Rank(rank));
             let host = *numbers.entry(home).or_insert(next);
-            End {
+            Endpoint {
                 host,
-                ..End::default()
+                ..Endpoint::default()
             }
         };
         self.ends = (0..n_ranks as u32).map(end).collect();
-        self.hosts = vec![Ways::default(); numbers.len()];
+        self.hosts = vec![Channels::default(); numbers.len()];
     }
 
     /// The ways of a rank: its own through memory, or those of its host.
-    fn ways(&mut self, rank: Rank, is_shared: bool) -> &mut Ways {
+    fn ways(&mut self, rank: Rank, is_shared: bool) -> &mut Channels {
         let end = &mut self.ends[rank.0 as usize];
         match is_shared {
             true => &mut end.shared,
@@ -188,7 +188,7 @@ impl Network {
 
     /// Takes all messages out of the mailboxes.
     pub fn clear(&mut self) -> impl Sized + use<> {
-        let mail = |end: &mut End| std::mem::take(&mut end.mail);
+        let mail = |end: &mut Endpoint| std::mem::take(&mut end.mail);
         self.ends.iter_mut().map(mail).collect::<Vec<_>>()
     }
 
@@ -211,7 +211,7 @@ impl Network {
         }
         let leaving = &mut self.ends[from.0 as usize].leaving;
         let before = leaving.iter().rposition(|other| other.at <= at);
-        let leaves = Leaving {
+        let leaves = LeavingPacket {
             at,
             to,
             is_awaited: false,
@@ -430,11 +430,11 @@ impl Transport for Simulated {
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
         debug_assert!(payload.len() <= self.world.weather().message_bytes);
         let (body, length) = match payload.is_blank() {
-            true => (Body::Blank(payload.len()), payload.len()),
+            true => (InFlight::Blank(payload.len()), payload.len()),
             false => {
                 let bytes: Arc<[u8]> = payload.read(|bytes| bytes.into());
                 let length = bytes.len();
-                (Body::Bytes(bytes), length)
+                (InFlight::Bytes(bytes), length)
             }
         };
         self.send_letter(to, Letter::Data(self.rank, tag, body), length);
@@ -461,8 +461,8 @@ impl Transport for Simulated {
                 None => Event::Unexpected(from),
                 Some(mut room) => {
                     let bytes = match body {
-                        Body::Bytes(bytes) => room.fill_with(&bytes),
-                        Body::Blank(length) => length,
+                        InFlight::Bytes(bytes) => room.fill_with(&bytes),
+                        InFlight::Blank(length) => length,
                     };
                     Event::Data {
                         from,

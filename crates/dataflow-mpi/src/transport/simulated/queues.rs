@@ -1,7 +1,7 @@
 //! Queues: where the ready tasks of a run wait for workers in virtual time.
 //!
 //! # Law
-//! As many workers are woken from a [`Heap`] as there is work: one for what has come by mail, which it
+//! As many workers are woken from a [`HeapQueue`] as there is work: one for what has come by mail, which it
 //! takes in, and one for each queued task that nobody awake comes for.
 
 use crate::sync::{Mutex, lock};
@@ -37,7 +37,7 @@ pub trait Queues: Send + Sync {
 }
 
 /// One queue for all workers: the most urgent task first, then the oldest.
-pub(super) struct Heap {
+pub(super) struct HeapQueue {
     words: Mutex<Words>,
     ring: Ring,
 }
@@ -83,18 +83,18 @@ impl Words {
     }
 }
 
-impl Heap {
+impl HeapQueue {
     pub fn new(n_workers: usize, ring: Ring) -> Self {
-        Heap {
+        HeapQueue {
             words: Mutex::new(Words::new(n_workers)),
             ring,
         }
     }
 }
 
-impl Queues for Heap {
+impl Queues for HeapQueue {
     fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
-        visit(&mut Door { heap: self, worker });
+        visit(&mut HeapLane { heap: self, worker });
         None
     }
 
@@ -121,12 +121,12 @@ impl Queues for Heap {
     }
 }
 
-struct Door<'q> {
-    heap: &'q Heap,
+struct HeapLane<'q> {
+    heap: &'q HeapQueue,
     worker: usize,
 }
 
-impl Lane for Door<'_> {
+impl Lane for HeapLane<'_> {
     fn worker(&self) -> usize {
         self.worker
     }
@@ -168,24 +168,24 @@ mod tests {
     use std::sync::Arc;
 
     /// Worker 0 is awake, the others sleep.
-    struct Rank {
-        heap: Heap,
+    struct RankUnderTest {
+        heap: HeapQueue,
         rung: Arc<Mutex<Vec<usize>>>,
     }
 
-    impl Rank {
+    impl RankUnderTest {
         fn new(n_workers: usize) -> Self {
             let rung = Arc::new(Mutex::new(vec![0; n_workers]));
             let ring = rung.clone();
             let ring = move |worker: usize| lock(&ring)[worker] += 1;
-            let heap = Heap::new(n_workers, Box::new(ring));
+            let heap = HeapQueue::new(n_workers, Box::new(ring));
             lock(&heap.words).asleep.extend(1..n_workers);
-            Rank { heap, rung }
+            RankUnderTest { heap, rung }
         }
 
-        fn door(&self, worker: usize) -> Door<'_> {
+        fn lane(&self, worker: usize) -> HeapLane<'_> {
             let heap = &self.heap;
-            Door { heap, worker }
+            HeapLane { heap, worker }
         }
 
         /// How often each was woken.
@@ -196,31 +196,31 @@ mod tests {
 
     #[test]
     fn each_queued_task_wakes_one_worker() {
-        let rank = Rank::new(4);
-        rank.door(0).push(7, 0);
+        let rank = RankUnderTest::new(4);
+        rank.lane(0).push(7, 0);
         assert_eq!(rank.woken(), [0, 0, 0, 1]);
-        rank.door(0).push(8, 1);
+        rank.lane(0).push(8, 1);
         assert_eq!(rank.woken(), [0, 0, 1, 1]);
-        assert_eq!(rank.door(3).pop(), Some(8));
-        assert_eq!(rank.door(2).pop(), Some(7));
-        rank.door(2).push(9, 0);
+        assert_eq!(rank.lane(3).pop(), Some(8));
+        assert_eq!(rank.lane(2).pop(), Some(7));
+        rank.lane(2).push(9, 0);
         assert_eq!(rank.woken(), [0, 1, 1, 1]);
-        rank.door(3).push(10, 0);
+        rank.lane(3).push(10, 0);
         assert_eq!(rank.woken(), [0, 1, 1, 1], "nobody sleeps any more");
     }
 
     #[test]
     fn mail_wakes_one_worker_and_that_takes_the_first_task_of_it() {
-        let rank = Rank::new(4);
+        let rank = RankUnderTest::new(4);
         rank.heap.mail_has_come();
         rank.heap.mail_has_come();
         assert_eq!(rank.woken(), [0, 0, 0, 1], "the second finds it coming");
-        (0..2).for_each(|word| rank.door(3).push(word, 0));
+        (0..2).for_each(|word| rank.lane(3).push(word, 0));
         assert_eq!(rank.woken(), [0, 0, 1, 1]);
-        assert_eq!(rank.door(3).pop(), Some(0));
+        assert_eq!(rank.lane(3).pop(), Some(0));
         rank.heap.mail_has_come();
         assert_eq!(rank.woken(), [0, 0, 1, 1], "another still comes");
-        assert_eq!(rank.door(2).pop(), Some(1));
+        assert_eq!(rank.lane(2).pop(), Some(1));
         rank.heap.mail_has_come();
         assert_eq!(rank.woken(), [0, 1, 1, 1]);
     }

@@ -3,9 +3,9 @@
 use super::Simulated;
 use super::fiber::{Fiber, Stacks, suspend};
 use super::here::{Own, ahead};
-use super::place::Place;
 use super::state::{Baton, Runs, State};
 use super::turns::Turns;
+use super::virtual_host::VirtualHost;
 use super::weather::{Faults, Weather};
 use crate::host::{Host, Turn, live};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
@@ -19,9 +19,9 @@ use std::time::Duration;
 
 /// A world of ranks in virtual time.
 #[derive(Clone)]
-pub struct World(Arc<Shared>);
+pub struct World(Arc<WorldInner>);
 
-struct Shared {
+struct WorldInner {
     weather: Weather,
     on: On,
     state: Mutex<State>,
@@ -82,7 +82,7 @@ impl World {
     }
 
     fn on(on: On, weather: Weather) -> Self {
-        World(Arc::new(Shared {
+        World(Arc::new(WorldInner {
             state: Mutex::new(State::new(&weather)),
             weather,
             on,
@@ -117,7 +117,7 @@ impl World {
 
     /// What a rank stands on: its clock, bells and threads.
     pub fn host(&self, rank: Rank) -> Arc<dyn Host> {
-        Arc::new(Place::new(self, rank))
+        Arc::new(VirtualHost::new(self, rank))
     }
 
     /// The transports of `n_ranks` ranks, by rank; once per world.
@@ -141,8 +141,9 @@ impl World {
         body: impl Fn(Rank) -> R + Send + Sync + 'static,
     ) -> Result<Vec<R>, Hung> {
         let body = Arc::new(body);
-        type Ends<R> = Mutex<Vec<Option<thread::Result<R>>>>;
-        let ends: Arc<Ends<R>> = Arc::new(Mutex::new((0..n_ranks).map(|_| None).collect()));
+        type ThreadResults<R> = Mutex<Vec<Option<thread::Result<R>>>>;
+        let ends: Arc<ThreadResults<R>> =
+            Arc::new(Mutex::new((0..n_ranks).map(|_| None).collect()));
         for rank in 0..n_ranks {
             let (body, ends) = (body.clone(), ends.clone());
             let run = move || {

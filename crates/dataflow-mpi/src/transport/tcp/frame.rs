@@ -4,50 +4,50 @@
 //!   kind u32 │ tag u32 │ length u64 │ length bytes        little endian
 //! ```
 //! A packet is one frame. Data go in parts of at most a mebibyte, so that packets need not wait
-//! for a long datum: parts of the same tag follow one another, the last one says so. Words are what
-//! the processes say to one another beside the protocol: who is where, who is lost.
+//! for a long datum: parts of the same tag follow one another, the last one says so. Control messages
+//! are what the processes say to one another beside the protocol: who is where, who is lost.
 
 /// A part of data, at most.
 pub const PART: usize = 1 << 20;
 
-/// A word, at most.
-pub const WORD: usize = 1 << 10;
+/// A control message, at most.
+pub const CONTROL: usize = 1 << 10;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// A packet.
     Packet,
     /// Data; more of the same follow.
     Part,
     /// Data, the end of them.
     Last,
-    /// A word.
-    Word,
+    /// A control message.
+    Control,
 }
 
 /// The beginning of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct FrameHeader {
     /// What it carries.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The tag of data; 0 for others.
     pub tag: u32,
     /// How many bytes follow.
     pub length: usize,
 }
 
-impl Header {
+impl FrameHeader {
     /// Its length on the wire.
     pub const BYTES: usize = 16;
 
     /// As bytes.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let kind = match self.kind {
-            Kind::Packet => 1u32,
-            Kind::Part => 2,
-            Kind::Last => 3,
-            Kind::Word => 4,
+            FrameKind::Packet => 1u32,
+            FrameKind::Part => 2,
+            FrameKind::Last => 3,
+            FrameKind::Control => 4,
         };
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
@@ -64,10 +64,10 @@ impl Header {
         let [k0, k1, k2, k3, t0, t1, t2, t3, length @ ..] = *bytes;
         let tag = u32::from_le_bytes([t0, t1, t2, t3]);
         let (kind, allowed) = match u32::from_le_bytes([k0, k1, k2, k3]) {
-            1 => (Kind::Packet, longest),
-            2 => (Kind::Part, PART),
-            3 => (Kind::Last, PART),
-            4 => (Kind::Word, WORD),
+            1 => (FrameKind::Packet, longest),
+            2 => (FrameKind::Part, PART),
+            3 => (FrameKind::Last, PART),
+            4 => (FrameKind::Control, CONTROL),
             other => {
                 return Err(format!(
                     "it sent a frame of kind {other} (1 to 4 are allowed)"
@@ -80,10 +80,10 @@ impl Header {
                 "it sent a frame of {length} bytes ({allowed} are allowed)"
             ));
         }
-        if matches!(kind, Kind::Packet | Kind::Word) != (tag == 0) {
+        if matches!(kind, FrameKind::Packet | FrameKind::Control) != (tag == 0) {
             return Err(format!("it sent a frame of kind {kind:?} under tag {tag}"));
         }
         let length = length as usize;
-        Ok(Header { kind, tag, length })
+        Ok(FrameHeader { kind, tag, length })
     }
 }

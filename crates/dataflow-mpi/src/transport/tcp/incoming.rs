@@ -8,7 +8,7 @@
 //! Every length is checked before anything is allocated, and a packet's memory grows as its bytes
 //! come: whoever announces much and sends little costs little.
 
-use super::frame::{Header, Kind};
+use super::frame::{FrameHeader, FrameKind};
 use crate::transport::{Event, Room};
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -32,9 +32,9 @@ pub struct Incoming {
     /// Where what was read ahead begins and ends.
     begin: usize,
     end: usize,
-    state: State,
-    /// Words that have come and were not [taken](Self::word).
-    words: VecDeque<Vec<u8>>,
+    state: Expecting,
+    /// Control messages that have come and were not [taken](Self::control).
+    controls: VecDeque<Vec<u8>>,
     rooms: BTreeMap<u32, VecDeque<Filling>>,
     /// Bytes that have come since somebody asked.
     came: usize,
@@ -42,10 +42,10 @@ pub struct Incoming {
 
 /// What comes next.
 #[derive(Debug)]
-enum State {
+enum Expecting {
     Header,
     Packet {
-        is_word: bool,
+        is_control: bool,
         bytes: Vec<u8>,
         got: usize,
         length: usize,
@@ -84,16 +84,16 @@ impl Incoming {
             ahead: Box::new([0; AHEAD]),
             begin: 0,
             end: 0,
-            state: State::Header,
-            words: VecDeque::new(),
+            state: Expecting::Header,
+            controls: VecDeque::new(),
             rooms: BTreeMap::new(),
             came: 0,
         }
     }
 
-    /// The next word that has come.
-    pub fn word(&mut self) -> Option<Vec<u8>> {
-        self.words.pop_front()
+    /// The next control message that has come.
+    pub fn control(&mut self) -> Option<Vec<u8>> {
+        self.controls.pop_front()
     }
 
     /// How many bytes have come since this was last asked.
@@ -147,30 +147,30 @@ impl Incoming {
     #[cfg(test)]
     pub fn memory(&self) -> usize {
         match &self.state {
-            State::Packet { bytes, .. } => bytes.capacity(),
+            Expecting::Packet { bytes, .. } => bytes.capacity(),
             _ => 0,
         }
     }
 
     fn waits_for_room(&self) -> bool {
-        matches!(&self.state, State::Data { tag, .. } if !self.rooms.contains_key(tag))
+        matches!(&self.state, Expecting::Data { tag, .. } if !self.rooms.contains_key(tag))
     }
 
     /// Uses what was read ahead; says whether that led to something new.
     fn digest(&mut self, events: &mut VecDeque<Event>) -> Result<bool, String> {
         let ahead = &self.ahead[self.begin..self.end];
         match &mut self.state {
-            State::Header => {
+            Expecting::Header => {
                 let Some(header) = ahead.first_chunk() else {
                     return Ok(false);
                 };
-                let header = Header::decode(header, self.longest_packet)?;
-                self.begin += Header::BYTES;
-                self.state = State::of(header);
+                let header = FrameHeader::decode(header, self.longest_packet)?;
+                self.begin += FrameHeader::BYTES;
+                self.state = Expecting::of(header);
                 Ok(true)
             }
-            State::Packet {
-                is_word,
+            Expecting::Packet {
+                is_control,
                 bytes,
                 got,
                 length,
@@ -184,14 +184,14 @@ impl Incoming {
                     return Ok(fits > 0);
                 }
                 let (from, bytes) = (self.from, std::mem::take(bytes));
-                match is_word {
-                    true => self.words.push_back(bytes),
+                match is_control {
+                    true => self.controls.push_back(bytes),
                     false => events.push_back(Event::Packet { from, bytes }),
                 }
-                self.state = State::Header;
+                self.state = Expecting::Header;
                 Ok(true)
             }
-            State::Data { tag, left, is_last } => {
+            Expecting::Data { tag, left, is_last } => {
                 let Some(filling) = self.rooms.get_mut(tag).and_then(VecDeque::front_mut) else {
                     return Ok(false);
                 };
@@ -203,7 +203,7 @@ impl Incoming {
                     return Ok(false);
                 }
                 let done = is_last.then_some(*tag);
-                self.state = State::Header;
+                self.state = Expecting::Header;
                 if let Some(tag) = done {
                     self.arrived(tag, events);
                 }
@@ -237,9 +237,9 @@ impl Incoming {
         self.end -= self.begin;
         self.begin = 0;
         let (target, left): (&mut [u8], usize) = match &mut self.state {
-            State::Header => (&mut [], 0),
-            State::Packet { bytes, got, .. } => (&mut bytes[*got..], 0),
-            State::Data { tag, left, .. } => {
+            Expecting::Header => (&mut [], 0),
+            Expecting::Packet { bytes, got, .. } => (&mut bytes[*got..], 0),
+            Expecting::Data { tag, left, .. } => {
                 match self.rooms.get_mut(tag).and_then(VecDeque::front_mut) {
                     Some(filling) => (filling.rest(*left), *left),
                     None => (&mut [], *left),
@@ -254,9 +254,9 @@ impl Incoming {
         let placed = got.min(straight);
         self.end += got - placed;
         match &mut self.state {
-            State::Header => {}
-            State::Packet { got, .. } => *got += placed,
-            State::Data {
+            Expecting::Header => {}
+            Expecting::Packet { got, .. } => *got += placed,
+            Expecting::Data {
                 tag, left: rest, ..
             } => {
                 *rest = left - placed;
@@ -269,20 +269,20 @@ impl Incoming {
     }
 }
 
-impl State {
-    fn of(header: Header) -> Self {
-        let Header { kind, tag, length } = header;
+impl Expecting {
+    fn of(header: FrameHeader) -> Self {
+        let FrameHeader { kind, tag, length } = header;
         match kind {
-            Kind::Packet | Kind::Word => State::Packet {
-                is_word: kind == Kind::Word,
+            FrameKind::Packet | FrameKind::Control => Expecting::Packet {
+                is_control: kind == FrameKind::Control,
                 bytes: Vec::new(),
                 got: 0,
                 length,
             },
-            Kind::Part | Kind::Last => State::Data {
+            FrameKind::Part | FrameKind::Last => Expecting::Data {
                 tag,
                 left: length,
-                is_last: kind == Kind::Last,
+                is_last: kind == FrameKind::Last,
             },
         }
     }

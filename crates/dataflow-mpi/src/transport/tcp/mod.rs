@@ -30,7 +30,7 @@ use crate::bell::Bell;
 use crate::host::Host;
 use dataflow_core::rank::Rank;
 use incoming::{Incoming, Stopped};
-use mesh::{Call, Called, Door, Guest, Refused, Word};
+use mesh::{Call, Called, Control, Door, Guest, Refused};
 use mio::net::TcpStream;
 use outgoing::Outgoing;
 use std::collections::VecDeque;
@@ -67,8 +67,8 @@ pub struct Tcp {
     peers: Box<[Peer]>,
     watch: Arc<Watch>,
     events: VecDeque<Event>,
-    /// Words that ranks said while they gathered.
-    words: VecDeque<(Rank, Word)>,
+    /// Control messages that ranks said while they gathered.
+    controls: VecDeque<(Rank, Control)>,
     door: Option<Door>,
     listens: SocketAddr,
     /// On rank 0: where the others listen, and from where they came if that is another machine.
@@ -85,13 +85,13 @@ enum Peer {
     /// Nothing was said yet; also this rank itself.
     Absent,
     /// There is a connection, or there will be.
-    Known(Box<Line>),
+    Known(Box<Connection>),
     /// There was a connection, or there cannot be.
     Lost,
 }
 
 /// The way to one rank.
-struct Line {
+struct Connection {
     link: Link,
     incoming: Incoming,
     outgoing: Outgoing,
@@ -115,9 +115,9 @@ enum Link {
     Open(TcpStream),
 }
 
-impl Line {
+impl Connection {
     fn new(rank: Rank, link: Link, now: Duration) -> Box<Self> {
-        Box::new(Line {
+        Box::new(Connection {
             link,
             incoming: Incoming::new(rank, LIMITS.message_bytes),
             outgoing: Outgoing::new(rank),
@@ -171,7 +171,7 @@ impl Tcp {
             peers: (0..mesh.n_ranks).map(|_| Peer::Absent).collect(),
             watch: Arc::new(watch),
             events: VecDeque::new(),
-            words: VecDeque::new(),
+            controls: VecDeque::new(),
             listens: door.address()?,
             door: Some(door),
             roster: vec![
@@ -204,19 +204,19 @@ impl Tcp {
         self.mesh.silence.max(REACH) + REACH_EACH * self.peers.len() as u32
     }
 
-    fn line(&mut self, rank: Rank) -> Option<&mut Line> {
+    fn connection(&mut self, rank: Rank) -> Option<&mut Connection> {
         match self.peers.get_mut(rank.0 as usize)? {
-            Peer::Known(line) => Some(line),
+            Peer::Known(connection) => Some(connection),
             _ => None,
         }
     }
 
     fn is_open(&self, rank: usize) -> bool {
-        matches!(&self.peers[rank], Peer::Known(line) if matches!(line.link, Link::Open(_)))
+        matches!(&self.peers[rank], Peer::Known(connection) if matches!(connection.link, Link::Open(_)))
     }
 
     /// The way to a rank, which is looked for if there is none; none if the rank is lost.
-    fn way_to(&mut self, to: Rank) -> Option<&mut Line> {
+    fn way_to(&mut self, to: Rank) -> Option<&mut Connection> {
         let number = to.0 as usize;
         if to == self.mesh.rank || number >= self.peers.len() {
             return None;
@@ -226,38 +226,38 @@ impl Tcp {
             self.await_link(to, Link::Awaited { until });
             self.ask(self.mesh.rank, to);
         }
-        self.line(to)
+        self.connection(to)
     }
 
     fn await_link(&mut self, rank: Rank, link: Link) {
-        let line = Line::new(rank, link, self.now());
-        self.peers[rank.0 as usize] = Peer::Known(line);
+        let connection = Connection::new(rank, link, self.now());
+        self.peers[rank.0 as usize] = Peer::Known(connection);
         self.awaited += 1;
     }
 
     /// One rank wants to talk to another: the higher is told where the lower listens.
     fn ask(&mut self, who: Rank, whom: Rank) {
         if self.mesh.rank != Rank(0) {
-            return self.say(Rank(0), &Word::Ask(whom));
+            return self.say(Rank(0), &Control::Ask(whom));
         }
         let (low, high) = (who.min(whom), who.max(whom));
         let at = self.roster.get(low.0 as usize).copied().flatten();
         if let Some((address, _)) = at {
-            self.say(high, &Word::At(low, address));
+            self.say(high, &Control::At(low, address));
         }
     }
 
     fn write(&mut self, to: Rank) {
         let number = to.0 as usize;
-        if let Some(Peer::Known(line)) = self.peers.get_mut(number) {
-            line.write(&self.watch, number, &mut self.events);
+        if let Some(Peer::Known(connection)) = self.peers.get_mut(number) {
+            connection.write(&self.watch, number, &mut self.events);
         }
     }
 
-    /// Says a word to a rank that is connected, or will be.
-    fn say(&mut self, to: Rank, word: &Word) {
-        if let Some(line) = self.line(to) {
-            line.outgoing.say(word.encode());
+    /// Says a control message to a rank that is connected, or will be.
+    fn say(&mut self, to: Rank, control: &Control) {
+        if let Some(connection) = self.connection(to) {
+            connection.outgoing.say(control.encode());
             self.write(to);
         }
     }
@@ -278,8 +278,8 @@ impl Tcp {
         let call = Link::Called(Box::new(call));
         match self.peers.get_mut(rank.0 as usize) {
             Some(Peer::Absent) => self.await_link(rank, call),
-            Some(Peer::Known(line)) if matches!(line.link, Link::Awaited { .. }) => {
-                line.link = call;
+            Some(Peer::Known(connection)) if matches!(connection.link, Link::Awaited { .. }) => {
+                connection.link = call;
             }
             _ => return,
         }
@@ -291,18 +291,18 @@ impl Tcp {
     fn visit(&mut self) {
         self.look_at_the_door();
         for number in 0..self.peers.len() {
-            let Peer::Known(line) = &mut self.peers[number] else {
+            let Peer::Known(connection) = &mut self.peers[number] else {
                 continue;
             };
-            if !matches!(line.link, Link::Open(_)) {
+            if !matches!(connection.link, Link::Open(_)) {
                 self.go_on_calling(number);
                 continue;
             }
             if self.watch.take_writable(number) {
-                line.write(&self.watch, number, &mut self.events);
+                connection.write(&self.watch, number, &mut self.events);
             }
             // Taken also if nothing is read before there is room: it would keep a sleeper awake.
-            if self.watch.take_readable(number) && !line.waits {
+            if self.watch.take_readable(number) && !connection.waits {
                 self.read(number);
             }
         }
@@ -310,53 +310,53 @@ impl Tcp {
 
     fn read(&mut self, number: usize) {
         let now = self.now();
-        let Peer::Known(line) = &mut self.peers[number] else {
+        let Peer::Known(connection) = &mut self.peers[number] else {
             return;
         };
-        let Link::Open(socket) = &mut line.link else {
+        let Link::Open(socket) = &mut connection.link else {
             return;
         };
-        line.heard = now;
+        connection.heard = now;
         let whole = self.events.len();
-        let read = line.incoming.read(socket, &mut self.events);
+        let read = connection.incoming.read(socket, &mut self.events);
         if self.events.len() == whole {
-            self.events.extend(line.part(number, now));
+            self.events.extend(connection.part(number, now));
         }
-        let words: Vec<_> = std::iter::from_fn(|| line.incoming.word()).collect();
+        let controls: Vec<_> = std::iter::from_fn(|| connection.incoming.control()).collect();
         match read {
             Ok(Stopped::Empty) => {}
             Ok(Stopped::OthersTurn) => self.watch.note(number),
-            Ok(Stopped::NoRoom) if line.deaf.is_none() => line.waits = true,
+            Ok(Stopped::NoRoom) if connection.deaf.is_none() => connection.waits = true,
             Ok(Stopped::NoRoom) => self.lose(number, "its data have no room".into()),
             Err(reason) => self.lose(number, reason),
         }
-        for word in words {
-            match Word::decode(&word) {
-                Some(word) => self.heed(Rank(number as u32), word),
+        for control in controls {
+            match Control::decode(&control) {
+                Some(control) => self.heed(Rank(number as u32), control),
                 None => self.lose(number, "it said what ranks do not say".into()),
             }
         }
     }
 
     /// What is asked and answered at any time is done, the rest kept for those who gather.
-    fn heed(&mut self, from: Rank, word: Word) {
-        match word {
-            Word::Ask(whom) if self.mesh.rank == Rank(0) && whom != from => self.ask(from, whom),
-            Word::At(rank, address) if from == Rank(0) && rank < self.mesh.rank => {
+    fn heed(&mut self, from: Rank, control: Control) {
+        match control {
+            Control::Ask(whom) if self.mesh.rank == Rank(0) && whom != from => self.ask(from, whom),
+            Control::At(rank, address) if from == Rank(0) && rank < self.mesh.rank => {
                 let until = self.now() + self.reach();
                 self.call(rank, vec![address], until);
             }
-            word => self.words.push_back((from, word)),
+            control => self.controls.push_back((from, control)),
         }
     }
 
     /// A call goes on; who does not call although it was to is lost.
     fn go_on_calling(&mut self, number: usize) {
         let now = self.now();
-        let Peer::Known(line) = &mut self.peers[number] else {
+        let Peer::Known(connection) = &mut self.peers[number] else {
             return;
         };
-        let called = match &mut line.link {
+        let called = match &mut connection.link {
             Link::Open(_) => return,
             Link::Awaited { until } if now > *until => {
                 Called::Failed(Refused::Now("no address: it did not call".into()))
@@ -394,20 +394,24 @@ impl Tcp {
         }
         let now = self.now();
         match &mut self.peers[number] {
-            Peer::Known(line) => {
-                line.link = Link::Open(stream);
-                line.heard = now;
+            Peer::Known(connection) => {
+                connection.link = Link::Open(stream);
+                connection.heard = now;
                 self.awaited -= 1;
             }
             absent => {
-                *absent = Peer::Known(Line::new(Rank(number as u32), Link::Open(stream), now))
+                *absent = Peer::Known(Connection::new(
+                    Rank(number as u32),
+                    Link::Open(stream),
+                    now,
+                ))
             }
         }
         if let Err(fault) = watched {
             return self.lose(number, fault.to_string());
         }
-        if let Peer::Known(line) = &mut self.peers[number] {
-            line.write(&self.watch, number, &mut self.events);
+        if let Peer::Known(connection) = &mut self.peers[number] {
+            connection.write(&self.watch, number, &mut self.events);
         }
     }
 
@@ -417,7 +421,7 @@ impl Tcp {
             return None;
         }
         let wakes = |peer: &Peer| match peer {
-            Peer::Known(line) => match &line.link {
+            Peer::Known(connection) => match &connection.link {
                 Link::Awaited { until } => Some(*until),
                 Link::Called(call) => Some(call.wakes()),
                 Link::Open(_) => None,
@@ -449,19 +453,19 @@ impl Tcp {
         let number = hello.rank.0 as usize;
         let is_free = match self.peers.get(number) {
             Some(Peer::Absent) => true,
-            Some(Peer::Known(line)) => matches!(line.link, Link::Awaited { .. }),
+            Some(Peer::Known(connection)) => matches!(connection.link, Link::Awaited { .. }),
             _ => false,
         };
-        let (word, reason) = if hello.n_ranks as usize != self.mesh.n_ranks {
+        let (control, reason) = if hello.n_ranks as usize != self.mesh.n_ranks {
             let (theirs, ours) = (hello.n_ranks, self.mesh.n_ranks);
             let reason = format!("it expects {theirs} ranks, not {ours}");
-            (Word::Ranks(ours as u32), reason)
+            (Control::Ranks(ours as u32), reason)
         } else if hello.called != self.mesh.rank {
             let reason = format!("it looks for {}", hello.called);
-            (Word::Taken(hello.called), reason)
+            (Control::Taken(hello.called), reason)
         } else if !is_free || hello.rank <= self.mesh.rank {
             let reason = format!("it says that it is {}", hello.rank);
-            (Word::Taken(hello.rank), reason)
+            (Control::Taken(hello.rank), reason)
         } else {
             return self.admit(&hello, address, stream);
         };
@@ -469,7 +473,7 @@ impl Tcp {
             door.refuse(&self.mesh, address, &reason);
         }
         let mut outgoing = Outgoing::new(hello.rank);
-        outgoing.say(word.encode());
+        outgoing.say(control.encode());
         outgoing.write(&mut stream, &mut VecDeque::new()).ok(); // perhaps it has left
     }
 
@@ -484,8 +488,8 @@ impl Tcp {
                     "it listens at {listens}, where only its own machine reaches it, and came from \
                      {machine} (another name or `--listen` is needed)"
                 );
-                self.words
-                    .push_back((hello.rank, Word::Lost(hello.rank, text)));
+                self.controls
+                    .push_back((hello.rank, Control::Lost(hello.rank, text)));
             }
         }
         self.connect(number, stream);
@@ -495,11 +499,11 @@ impl Tcp {
         if matches!(self.peers[number], Peer::Lost) {
             return;
         }
-        if let Peer::Known(line) = std::mem::replace(&mut self.peers[number], Peer::Lost) {
-            if let Some(fault) = line.deaf {
+        if let Peer::Known(connection) = std::mem::replace(&mut self.peers[number], Peer::Lost) {
+            if let Some(fault) = connection.deaf {
                 reason = format!("{reason} (writing to it failed: {fault})");
             }
-            self.awaited -= usize::from(!matches!(line.link, Link::Open(_)));
+            self.awaited -= usize::from(!matches!(connection.link, Link::Open(_)));
         }
         self.watch.forget(number);
         self.events
@@ -530,23 +534,23 @@ impl Transport for Tcp {
 
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
         debug_assert!(packet.len() <= LIMITS.message_bytes);
-        if let Some(line) = self.way_to(to) {
-            line.outgoing.send(packet);
+        if let Some(connection) = self.way_to(to) {
+            connection.outgoing.send(packet);
             self.write(to);
         }
     }
 
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
-        if let Some(line) = self.way_to(to) {
-            line.outgoing.send_data(tag, payload);
+        if let Some(connection) = self.way_to(to) {
+            connection.outgoing.send_data(tag, payload);
             self.write(to);
         }
     }
 
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
-        if let Some(line) = self.way_to(from) {
-            line.incoming.receive(tag, room);
-            if std::mem::take(&mut line.waits) {
+        if let Some(connection) = self.way_to(from) {
+            connection.incoming.receive(tag, room);
+            if std::mem::take(&mut connection.waits) {
                 self.watch.note(from.0 as usize);
             }
         }
@@ -561,7 +565,7 @@ impl Transport for Tcp {
             self.watch.look();
             self.visit();
             // Said when the ranks had gathered; nobody waits for them.
-            self.words.clear();
+            self.controls.clear();
         }
         self.events.pop_front()
     }
@@ -585,8 +589,8 @@ impl Drop for Tcp {
         let mut open: Vec<TcpStream> = Vec::new();
         self.door = None;
         for peer in &mut self.peers {
-            if let Peer::Known(line) = std::mem::replace(peer, Peer::Lost)
-                && let Link::Open(socket) = line.link
+            if let Peer::Known(connection) = std::mem::replace(peer, Peer::Lost)
+                && let Link::Open(socket) = connection.link
                 && socket.shutdown(Shutdown::Write).is_ok()
             {
                 open.push(socket);

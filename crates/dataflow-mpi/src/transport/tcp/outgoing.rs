@@ -3,7 +3,7 @@
 //! Header and bytes leave in one call, the bytes from where they lie. Packets go before data, and
 //! between the parts of a long datum.
 
-use super::frame::{Header, Kind, PART};
+use super::frame::{FrameHeader, FrameKind, PART};
 use crate::transport::{Event, Payload};
 use dataflow_core::rank::Rank;
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 /// The stream to one rank.
 pub struct Outgoing {
     to: Rank,
-    /// Packets, and words among them.
-    packets: VecDeque<(Kind, Vec<u8>)>,
+    /// Packets, and control messages among them.
+    packets: VecDeque<(FrameKind, Vec<u8>)>,
     data: VecDeque<Shipment>,
     frame: Option<Frame>,
 }
@@ -28,8 +28,8 @@ struct Shipment {
 
 /// The frame that is leaving: of the first packet, or of the first data.
 struct Frame {
-    kind: Kind,
-    header: [u8; Header::BYTES],
+    kind: FrameKind,
+    header: [u8; FrameHeader::BYTES],
     length: usize,
     /// How much of header and bytes has left.
     written: usize,
@@ -48,12 +48,12 @@ impl Outgoing {
 
     /// Adds a packet.
     pub fn send(&mut self, packet: Vec<u8>) {
-        self.packets.push_back((Kind::Packet, packet));
+        self.packets.push_back((FrameKind::Packet, packet));
     }
 
-    /// Adds a word.
-    pub fn say(&mut self, word: Vec<u8>) {
-        self.packets.push_back((Kind::Word, word));
+    /// Adds a control message.
+    pub fn say(&mut self, control: Vec<u8>) {
+        self.packets.push_back((FrameKind::Control, control));
     }
 
     /// Adds data.
@@ -91,7 +91,7 @@ impl Outgoing {
             return true;
         }
         let header = if let Some((kind, packet)) = self.packets.front() {
-            Header {
+            FrameHeader {
                 kind: *kind,
                 tag: 0,
                 length: packet.len(),
@@ -114,7 +114,7 @@ impl Outgoing {
         let Some(frame) = &self.frame else {
             return Ok(0);
         };
-        if matches!(frame.kind, Kind::Packet | Kind::Word) {
+        if matches!(frame.kind, FrameKind::Packet | FrameKind::Control) {
             let bytes = self.packets.front().map_or(&[][..], |(_, bytes)| bytes);
             return frame.write(bytes, sink);
         }
@@ -134,23 +134,23 @@ impl Outgoing {
             return;
         };
         frame.written += written;
-        if frame.written < Header::BYTES + frame.length {
+        if frame.written < FrameHeader::BYTES + frame.length {
             return;
         }
         match frame.kind {
-            Kind::Packet => {
+            FrameKind::Packet => {
                 self.packets.pop_front();
                 events.push_back(Event::Sent(self.to));
             }
-            Kind::Word => {
+            FrameKind::Control => {
                 self.packets.pop_front();
             }
-            Kind::Part => {
+            FrameKind::Part => {
                 if let Some(shipment) = self.data.front_mut() {
                     shipment.sent += frame.length;
                 }
             }
-            Kind::Last => {
+            FrameKind::Last => {
                 self.data.pop_front();
             }
         }
@@ -159,11 +159,15 @@ impl Outgoing {
 }
 
 impl Shipment {
-    fn next_part(&self) -> Header {
+    fn next_part(&self) -> FrameHeader {
         // What the cargo has, whatever it promised: the receiver notices a difference.
         let left = self.payload.read(<[u8]>::len).saturating_sub(self.sent);
-        let kind = if left > PART { Kind::Part } else { Kind::Last };
-        Header {
+        let kind = if left > PART {
+            FrameKind::Part
+        } else {
+            FrameKind::Last
+        };
+        FrameHeader {
             kind,
             tag: self.tag,
             length: left.min(PART),
@@ -173,8 +177,8 @@ impl Shipment {
 
 impl Frame {
     fn write(&self, bytes: &[u8], sink: &mut impl Write) -> io::Result<usize> {
-        let header = &self.header[self.written.min(Header::BYTES)..];
-        let bytes = &bytes[self.written.saturating_sub(Header::BYTES)..];
+        let header = &self.header[self.written.min(FrameHeader::BYTES)..];
+        let bytes = &bytes[self.written.saturating_sub(FrameHeader::BYTES)..];
         sink.write_vectored(&[IoSlice::new(header), IoSlice::new(bytes)])
     }
 }

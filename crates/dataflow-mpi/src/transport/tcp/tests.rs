@@ -1,6 +1,6 @@
 //! Streams without sockets: whatever is cut anywhere arrives whole, and no bytes do harm.
 
-use super::frame::{Header, Kind, PART};
+use super::frame::{FrameHeader, FrameKind, PART};
 use super::incoming::{Incoming, Stopped};
 use super::outgoing::Outgoing;
 use crate::transport::{Event, Load, Room};
@@ -105,8 +105,8 @@ fn steps(longest: usize) -> impl Strategy<Value = Vec<usize>> {
         .prop_filter("never goes", |steps| steps.iter().any(|step| *step > 0))
 }
 
-fn header(kind: Kind, tag: u32, length: usize) -> Vec<u8> {
-    Header { kind, tag, length }.encode().into()
+fn header(kind: FrameKind, tag: u32, length: usize) -> Vec<u8> {
+    FrameHeader { kind, tag, length }.encode().into()
 }
 
 proptest! {
@@ -182,13 +182,13 @@ proptest! {
 fn lengths_beyond_what_is_allowed_are_refused_before_anything_is_allocated() {
     let (two_to_63, most) = (1usize << 63, usize::MAX);
     for (kind, tag, length) in [
-        (Kind::Packet, 0, LONGEST + 1),
-        (Kind::Packet, 0, two_to_63),
-        (Kind::Part, 1, PART + 1),
-        (Kind::Last, 1, two_to_63),
-        (Kind::Last, 1, most),
-        (Kind::Packet, 1, 10),
-        (Kind::Last, 0, 10),
+        (FrameKind::Packet, 0, LONGEST + 1),
+        (FrameKind::Packet, 0, two_to_63),
+        (FrameKind::Part, 1, PART + 1),
+        (FrameKind::Last, 1, two_to_63),
+        (FrameKind::Last, 1, most),
+        (FrameKind::Packet, 1, 10),
+        (FrameKind::Last, 0, 10),
     ] {
         let mut incoming = Incoming::new(Rank(1), LONGEST);
         incoming.receive(1, room(10));
@@ -214,10 +214,16 @@ fn packets_go_between_the_parts_of_a_long_datum() {
     wire.steps = vec![usize::MAX];
     outgoing.write(&mut wire, &mut events).unwrap();
     let stream: Vec<u8> = wire.bytes.into();
-    let second = &stream[Header::BYTES + PART..];
-    assert_eq!(second[..Header::BYTES], header(Kind::Packet, 0, 5));
-    let third = &second[Header::BYTES + 5..];
-    assert_eq!(third[..Header::BYTES], header(Kind::Part, 1, PART));
+    let second = &stream[FrameHeader::BYTES + PART..];
+    assert_eq!(
+        second[..FrameHeader::BYTES],
+        header(FrameKind::Packet, 0, 5)
+    );
+    let third = &second[FrameHeader::BYTES + 5..];
+    assert_eq!(
+        third[..FrameHeader::BYTES],
+        header(FrameKind::Part, 1, PART)
+    );
 }
 
 /// How much a socket takes whose other end reads nothing.

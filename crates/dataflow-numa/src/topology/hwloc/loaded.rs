@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 pub struct Loaded(NonNull<calls::Topology>);
 
 /// Where one comes from.
-pub enum Source<'a> {
+pub enum TopologySource<'a> {
     Live,
     Xml(&'a [u8]),
     Synthetic(&'a CStr),
@@ -30,7 +30,7 @@ impl Loaded {
     ///
     /// # Errors
     /// If the library is not hwloc 2, or refuses; the reason is the system's.
-    pub fn load(source: &Source) -> Result<Loaded, TopologyError> {
+    pub fn load(source: &TopologySource) -> Result<Loaded, TopologyError> {
         // SAFETY: asks for a number that is compiled into the library
         let version = unsafe { calls::hwloc_get_api_version() };
         if version >> 16 != 2 {
@@ -55,10 +55,10 @@ impl Loaded {
             .ok_or_else(io::Error::last_os_error)
     }
 
-    fn read_from(&self, source: &Source) -> io::Result<()> {
+    fn read_from(&self, source: &TopologySource) -> io::Result<()> {
         match source {
-            Source::Live => Ok(()),
-            Source::Xml(text) => {
+            TopologySource::Live => Ok(()),
+            TopologySource::Xml(text) => {
                 // hwloc wants the zero at the end, and counts it.
                 let text = CString::new(*text)?;
                 let length = c_int::try_from(text.as_bytes_with_nul().len())
@@ -71,7 +71,7 @@ impl Loaded {
             }
             // SAFETY: - the topology was initialised and not yet loaded
             //         - the text ends with a zero and is only read during the call
-            Source::Synthetic(text) => accepted(unsafe {
+            TopologySource::Synthetic(text) => accepted(unsafe {
                 calls::hwloc_topology_set_synthetic(self.pointer(), text.as_ptr())
             }),
         }

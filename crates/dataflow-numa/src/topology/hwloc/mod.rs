@@ -13,14 +13,14 @@ mod calls;
 mod loaded;
 
 use super::{Cache, Core, NumaNode, Topology, TopologyError};
-use loaded::{Loaded, Object, Source};
+use loaded::{Loaded, Object, TopologySource};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::path::Path;
 
 /// This machine, without what the process's cgroup forbids.
 pub(super) fn live() -> Result<Topology, TopologyError> {
-    Ok(walk(&Loaded::load(&Source::Live)?))
+    Ok(walk(&Loaded::load(&TopologySource::Live)?))
 }
 
 /// An hwloc XML file of format 1 or 2.
@@ -34,7 +34,7 @@ pub(super) fn synthetic(description: &str) -> Result<Topology, TopologyError> {
         description: description.to_owned(),
     };
     let text = CString::new(description).map_err(|_| refused())?;
-    match Loaded::load(&Source::Synthetic(&text)) {
+    match Loaded::load(&TopologySource::Synthetic(&text)) {
         Err(TopologyError::Refused { .. }) => Err(refused()),
         loaded => Ok(walk(&loaded?)),
     }
@@ -49,7 +49,7 @@ pub(super) fn write_with_distances(
 ) -> Result<(), TopologyError> {
     let mut loaded = match machine {
         Some(machine) => load_xml(machine)?,
-        None => Loaded::load(&Source::Live)?,
+        None => Loaded::load(&TopologySource::Live)?,
     };
     loaded.replace_latencies(distances)?;
     loaded.export(path)
@@ -60,7 +60,7 @@ fn load_xml(path: &Path) -> Result<Loaded, TopologyError> {
         path: path.to_owned(),
         reason: error.into(),
     })?;
-    match Loaded::load(&Source::Xml(&text)) {
+    match Loaded::load(&TopologySource::Xml(&text)) {
         Err(TopologyError::Refused { .. }) => Err(TopologyError::NotATopology {
             path: path.to_owned(),
             version: version(&String::from_utf8_lossy(&text)),
@@ -82,9 +82,9 @@ fn version(text: &str) -> Option<String> {
 fn walk(loaded: &Loaded) -> Topology {
     let nodes = loaded.objects(calls::NUMA_NODE);
     let packages = Packages::new(loaded.objects(calls::PACKAGE));
-    let homes = Homes::new(&nodes);
+    let lookup = NodeLookup::new(&nodes);
     let core = |object: Object| Core {
-        numa_node: homes.of(object),
+        numa_node: lookup.of(object),
         package: packages.of(object),
         pus: object.pus(),
     };
@@ -176,32 +176,32 @@ impl<'t> Packages<'t> {
 }
 
 /// What is asked of the NUMA nodes for every core.
-struct Homes<'t> {
-    nodes: Vec<Home<'t>>,
+struct NodeLookup<'t> {
+    nodes: Vec<NodeFacts<'t>>,
 }
 
-struct Home<'t> {
+struct NodeFacts<'t> {
     pus: Vec<usize>,
     is_high_bandwidth: bool,
     ancestors: Vec<Object<'t>>,
 }
 
-impl<'t> Homes<'t> {
+impl<'t> NodeLookup<'t> {
     fn new(nodes: &[Object<'t>]) -> Self {
-        let home = |node: &Object<'t>| Home {
+        let facts = |node: &Object<'t>| NodeFacts {
             pus: node.pus(),
             is_high_bandwidth: [&b"MCDRAM"[..], b"HBM"].contains(&node.subtype()),
             ancestors: node.ancestors().collect(),
         };
-        Homes {
-            nodes: nodes.iter().map(home).collect(),
+        NodeLookup {
+            nodes: nodes.iter().map(facts).collect(),
         }
     }
 
     fn of(&self, core: Object) -> usize {
         let pus = core.pus();
         let numbered = || self.nodes.iter().enumerate();
-        let contains = |node: &Home| pus.iter().all(|pu| node.pus.binary_search(pu).is_ok());
+        let contains = |node: &NodeFacts| pus.iter().all(|pu| node.pus.binary_search(pu).is_ok());
         let local = numbered()
             .filter(|(_, node)| contains(node))
             .min_by_key(|(_, node)| (node.pus.len(), node.is_high_bandwidth));

@@ -15,7 +15,7 @@ const GUARD: usize = 64 << 10;
 const MADV_GUARD_INSTALL: c_int = 102;
 
 /// One of the stacks of a slab.
-pub struct Part {
+pub struct SlabStack {
     base: StackPointer,
     limit: StackPointer,
     /// Given back when none of its parts is left.
@@ -23,9 +23,9 @@ pub struct Part {
 }
 
 /// A stack of so many bytes with a mapping of its own.
-pub fn one(bytes: usize) -> io::Result<Part> {
+pub fn one(bytes: usize) -> io::Result<SlabStack> {
     let slab = Arc::new(DefaultStack::new(bytes)?);
-    Ok(Part {
+    Ok(SlabStack {
         base: slab.base(),
         limit: slab.limit(),
         _slab: slab,
@@ -36,7 +36,7 @@ pub fn one(bytes: usize) -> io::Result<Part> {
 ///
 /// # Errors
 /// If there is no memory for them, or the system cannot mark pages.
-pub fn many(bytes: usize, n: usize) -> io::Result<Vec<Part>> {
+pub fn many(bytes: usize, n: usize) -> io::Result<Vec<SlabStack>> {
     let each = bytes.next_multiple_of(GUARD) + GUARD;
     let slab = Arc::new(DefaultStack::new(n * each)?);
     let mut base = slab.base();
@@ -46,7 +46,7 @@ pub fn many(bytes: usize, n: usize) -> io::Result<Vec<Part>> {
             unreachable!("no memory lies at address 0");
         };
         guard(limit)?;
-        parts.push(Part {
+        parts.push(SlabStack {
             base,
             limit,
             _slab: slab.clone(),
@@ -72,7 +72,7 @@ fn guard(limit: StackPointer) -> io::Result<()> {
 //         - who touches the lowest pages of it is stopped: of a part by the marks, of a stack alone by the
 //           page that `DefaultStack` protects
 //         - both ends are ends of pages, and at least a page above the guard is left
-unsafe impl Stack for Part {
+unsafe impl Stack for SlabStack {
     fn base(&self) -> StackPointer {
         self.base
     }

@@ -23,7 +23,7 @@ pub struct Call {
     hello: Hello,
     /// How many attempts there were.
     attempts: usize,
-    state: State,
+    state: CallState,
     pause: Duration,
     /// Until when it is tried.
     until: Duration,
@@ -33,7 +33,7 @@ pub struct Call {
     reason: String,
 }
 
-enum State {
+enum CallState {
     Pausing { until: Duration },
     Connecting { stream: TcpStream, since: Duration },
     Talking { stream: TcpStream, caller: Caller },
@@ -56,7 +56,7 @@ impl Call {
             addresses,
             hello,
             attempts: 0,
-            state: State::Pausing {
+            state: CallState::Pausing {
                 until: Duration::ZERO,
             },
             pause: PAUSES[0],
@@ -77,9 +77,9 @@ impl Call {
     /// When to look at it at the latest.
     pub fn wakes(&self) -> Duration {
         match &self.state {
-            State::Pausing { until } => (*until).min(self.until),
-            State::Connecting { since, .. } => (*since + ATTEMPT).min(self.until),
-            State::Talking { .. } => self.until,
+            CallState::Pausing { until } => (*until).min(self.until),
+            CallState::Connecting { since, .. } => (*since + ATTEMPT).min(self.until),
+            CallState::Talking { .. } => self.until,
         }
     }
 
@@ -92,7 +92,7 @@ impl Call {
     /// Goes on as far as it goes; its socket is noted under that number.
     pub fn go(&mut self, token: &Token, watch: &Watch, number: usize, now: Duration) -> Called {
         loop {
-            if let State::Pausing { until } = self.state {
+            if let CallState::Pausing { until } = self.state {
                 if now > self.until {
                     return Called::Failed(Refused::Now(self.told()));
                 }
@@ -123,7 +123,7 @@ impl Call {
         // All addresses are tried before there is a pause.
         let is_last = self.attempts.is_multiple_of(self.addresses.len().max(1));
         let pause = if is_last { self.pause } else { Duration::ZERO };
-        self.state = State::Pausing { until: now + pause };
+        self.state = CallState::Pausing { until: now + pause };
         if is_last {
             self.pause = (2 * self.pause).min(PAUSES[1]);
         }
@@ -137,16 +137,16 @@ impl Call {
         now: Duration,
     ) -> Result<Option<TcpStream>, Refused> {
         let failed = |fault: io::Error| Refused::Now(fault.to_string());
-        if let State::Pausing { .. } = self.state {
+        if let CallState::Pausing { .. } = self.state {
             let at = self.attempts % self.addresses.len().max(1);
             let address = self.addresses.get(at).copied();
             let none = || Refused::Ever("it has no address".into());
             self.attempts += 1;
             let mut stream = TcpStream::connect(address.ok_or_else(none)?).map_err(failed)?;
             watch.add(number, &mut stream).map_err(failed)?;
-            self.state = State::Connecting { stream, since: now };
+            self.state = CallState::Connecting { stream, since: now };
         }
-        if let State::Connecting { stream, since } = &mut self.state {
+        if let CallState::Connecting { stream, since } = &mut self.state {
             if !is_connected(stream).map_err(failed)? {
                 return match now.saturating_sub(*since) > ATTEMPT {
                     true => Err(Refused::Now("connection timed out".into())),
@@ -155,19 +155,21 @@ impl Call {
             }
             stream.set_nodelay(true).map_err(failed)?;
             let caller = Caller::begin(&self.hello, stream)?;
-            let pausing = State::Pausing { until: now };
-            if let State::Connecting { stream, .. } = std::mem::replace(&mut self.state, pausing) {
-                self.state = State::Talking { stream, caller };
+            let pausing = CallState::Pausing { until: now };
+            if let CallState::Connecting { stream, .. } =
+                std::mem::replace(&mut self.state, pausing)
+            {
+                self.state = CallState::Talking { stream, caller };
             }
         }
-        if let State::Talking { stream, caller } = &mut self.state
+        if let CallState::Talking { stream, caller } = &mut self.state
             && !caller.go(token, stream)?
         {
             self.reason = "it is there, and has not answered".into();
             return Ok(None);
         }
-        match std::mem::replace(&mut self.state, State::Pausing { until: now }) {
-            State::Talking { stream, .. } => Ok(Some(stream)),
+        match std::mem::replace(&mut self.state, CallState::Pausing { until: now }) {
+            CallState::Talking { stream, .. } => Ok(Some(stream)),
             _ => Ok(None),
         }
     }

@@ -5,7 +5,7 @@
 //! oldest. A stranger costs a few hundred bytes, and after the first hundred no line of its own.
 
 use super::Mesh;
-use super::handshake::{Hello, Host};
+use super::handshake::{Callee, Hello};
 use crate::transport::tcp::watch::Watch;
 use dataflow_core::rank::Rank;
 use mio::net::{TcpListener, TcpStream};
@@ -40,7 +40,7 @@ struct Stranger {
     stream: TcpStream,
     address: SocketAddr,
     since: Duration,
-    handshake: Host,
+    handshake: Callee,
 }
 
 /// Somebody who knows the token.
@@ -111,7 +111,7 @@ impl Door {
         loop {
             match self.listener.accept() {
                 Ok((mut stream, address)) => {
-                    let handshake = Host::new().and_then(|handshake| {
+                    let handshake = Callee::new().and_then(|handshake| {
                         watch.add(number, &mut stream)?;
                         stream.set_nodelay(true).map(|()| handshake)
                     });

@@ -11,7 +11,7 @@
 //! learns a rank, an address and a random number. Nonces are new for each connection, so what was
 //! said once is worth nothing later; ranks and roles are hashed too, so it is worth nothing elsewhere.
 
-use super::words::{ADDRESS, decode_address, encode_address, take};
+use super::control::{ADDRESS, decode_address, encode_address, take};
 use crate::transport::tcp::Token;
 use crate::transport::tcp::token::{PROOF, nonce};
 use dataflow_core::rank::Rank;
@@ -77,14 +77,14 @@ const HOSTS: &[u8] = b"dataflow host";
 const CALLERS: &[u8] = b"dataflow caller";
 
 /// What comes from the other end, of a known length.
-struct Heard<const N: usize> {
+struct PartialRead<const N: usize> {
     bytes: [u8; N],
     got: usize,
 }
 
-impl<const N: usize> Heard<N> {
+impl<const N: usize> PartialRead<N> {
     fn new() -> Self {
-        Heard {
+        PartialRead {
             bytes: [0; N],
             got: 0,
         }
@@ -124,7 +124,7 @@ fn say(stream: &mut impl Write, bytes: &[u8]) -> Result<(), String> {
 /// The caller's end.
 pub struct Caller {
     hello: [u8; HELLO],
-    answer: Heard<ANSWER>,
+    answer: PartialRead<ANSWER>,
 }
 
 /// Why a call has not led to anything.
@@ -142,7 +142,7 @@ impl Caller {
         let nonce = nonce().map_err(|fault| Refused::Ever(fault.to_string()))?;
         let hello = hello.encode(nonce);
         say(stream, &hello).map_err(Refused::Now)?;
-        let answer = Heard::new();
+        let answer = PartialRead::new();
         Ok(Caller { hello, answer })
     }
 
@@ -176,24 +176,24 @@ impl Caller {
     }
 }
 
-/// The host's end.
-pub struct Host {
+/// The end that is called.
+pub struct Callee {
     nonce: [u8; 32],
-    hello: Heard<HELLO>,
-    verdict: Heard<VERDICT>,
+    hello: PartialRead<HELLO>,
+    verdict: PartialRead<VERDICT>,
     answered: bool,
 }
 
-impl Host {
+impl Callee {
     /// Hears nothing yet.
     ///
     /// # Errors
     /// If the operating system has no random numbers.
     pub fn new() -> io::Result<Self> {
-        Ok(Host {
+        Ok(Callee {
             nonce: nonce()?,
-            hello: Heard::new(),
-            verdict: Heard::new(),
+            hello: PartialRead::new(),
+            verdict: PartialRead::new(),
             answered: false,
         })
     }

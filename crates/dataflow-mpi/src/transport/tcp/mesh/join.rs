@@ -1,6 +1,6 @@
 //! The other ranks join: they find rank 0, meet the others, and go when it says so.
 
-use super::{EXPLANATION, Fault, TALKATIVE, TOLD, Word, named};
+use super::{Control, EXPLANATION, MeshError, TALKATIVE, TOLD, named};
 use crate::bell::Bell;
 use crate::transport::Event;
 use crate::transport::tcp::{Link, Peer, Tcp};
@@ -40,7 +40,7 @@ impl<'a> Joiner<'a> {
     }
 
     /// Until rank 0 says that all are ready.
-    pub fn join(mut self, root: &[SocketAddr]) -> Result<(), Fault> {
+    pub fn join(mut self, root: &[SocketAddr]) -> Result<(), MeshError> {
         let until = self.tcp.now() + self.tcp.mesh.patience;
         self.tcp.call(Rank(0), root.to_vec(), until);
         loop {
@@ -60,26 +60,26 @@ impl<'a> Joiner<'a> {
     }
 
     /// What the others have said; true when it is time to go.
-    fn heed(&mut self) -> Result<bool, Fault> {
-        while let Some((from, word)) = self.tcp.words.pop_front() {
-            match word {
-                Word::Ranks(n) => {
+    fn heed(&mut self) -> Result<bool, MeshError> {
+        while let Some((from, control)) = self.tcp.controls.pop_front() {
+            match control {
+                Control::Ranks(n) => {
                     let (own, rank) = (self.tcp.mesh.n_ranks, self.tcp.mesh.rank);
                     let text = format!("ranks: {n} on {from}, {own} on {rank}");
-                    return Err(Fault::Other(Error::parameters_differ(text)));
+                    return Err(MeshError::Other(Error::parameters_differ(text)));
                 }
-                Word::Taken(rank) => {
+                Control::Taken(rank) => {
                     let text = format!(
                         "{rank} is another process (of {} ranks each is to be started once)",
                         self.tcp.mesh.n_ranks
                     );
-                    return Err(Fault::Other(Error::wrong_settings(text)));
+                    return Err(MeshError::Other(Error::wrong_settings(text)));
                 }
                 _ if from != Rank(0) => {}
-                Word::Beat(text) => self.waits = text,
-                Word::Meet(all) => self.meets = Some(all),
-                Word::Lost(rank, reason) => return Err(Fault::Lost(rank, reason)),
-                Word::Go(own, of) => {
+                Control::Beat(text) => self.waits = text,
+                Control::Meet(all) => self.meets = Some(all),
+                Control::Lost(rank, reason) => return Err(MeshError::Lost(rank, reason)),
+                Control::Go(own, of) => {
                     self.tcp.here = (own as usize, of as usize);
                     if self.tcp.mesh.is_acquainted() {
                         self.tcp.door = None;
@@ -88,7 +88,7 @@ impl<'a> Joiner<'a> {
                 }
                 other => {
                     let text = format!("it said {other:?} while the ranks gathered");
-                    return Err(Fault::Lost(from, text));
+                    return Err(MeshError::Lost(from, text));
                 }
             }
         }
@@ -96,29 +96,29 @@ impl<'a> Joiner<'a> {
     }
 
     /// Who has ended, cannot be reached, or says nothing any more.
-    fn look_for_the_lost(&mut self, now: Duration) -> Result<(), Fault> {
+    fn look_for_the_lost(&mut self, now: Duration) -> Result<(), MeshError> {
         let slept = now - std::mem::replace(&mut self.looked, now) > self.tcp.mesh.silence / 2;
         let is_lost = |event: &Event| matches!(event, Event::Lost(..));
         if let Some(at) = self.tcp.events.iter().position(is_lost)
             && let Some(Event::Lost(rank, reason)) = self.tcp.events.remove(at)
         {
             if let Some(denied) = self.tcp.denied.take() {
-                return Err(Fault::Other(Error::wrong_settings(denied)));
+                return Err(MeshError::Other(Error::wrong_settings(denied)));
             }
             if rank == Rank(0) {
-                return Err(Fault::Lost(rank, reason));
+                return Err(MeshError::Lost(rank, reason));
             }
             // Rank 0 may know why, and tells the others in any case.
-            self.tcp.say(Rank(0), &Word::Lost(rank, reason.clone()));
+            self.tcp.say(Rank(0), &Control::Lost(rank, reason.clone()));
             self.lost.get_or_insert((rank, reason, now + EXPLANATION));
         }
         if let Some((rank, reason, until)) = &self.lost
             && now > *until
         {
-            return Err(Fault::Lost(*rank, reason.clone()));
+            return Err(MeshError::Lost(*rank, reason.clone()));
         }
         let silence = self.tcp.mesh.silence;
-        let Some(leader) = self.tcp.line(Rank(0)) else {
+        let Some(leader) = self.tcp.connection(Rank(0)) else {
             return Ok(());
         };
         if slept || !matches!(leader.link, Link::Open(_)) {
@@ -127,7 +127,7 @@ impl<'a> Joiner<'a> {
         let silent = now.saturating_sub(leader.heard);
         if silent > silence {
             let text = format!("it has been silent for {:.1} s", silent.as_secs_f64());
-            return Err(Fault::Lost(Rank(0), text));
+            return Err(MeshError::Lost(Rank(0), text));
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<'a> Joiner<'a> {
             }
         }
         self.is_ready = true;
-        self.tcp.say(Rank(0), &Word::Ready);
+        self.tcp.say(Rank(0), &Control::Ready);
     }
 
     /// Who is not connected yet and is to be.
@@ -165,7 +165,7 @@ impl<'a> Joiner<'a> {
         self.beaten = now;
         let is_heard = self.tcp.is_open(0);
         if is_heard {
-            self.tcp.say(Rank(0), &Word::Beat(String::new()));
+            self.tcp.say(Rank(0), &Control::Beat(String::new()));
         }
         let is_talkative = !is_heard || self.tcp.peers.len() <= TALKATIVE;
         if !is_talkative || now - self.told < TOLD {

@@ -1,6 +1,6 @@
 //! Rank 0 leads: it lets all others in, has them meet, and says when all are ready.
 
-use super::{Fault, Interrupt, LOOK, TOLD, Word, named, places};
+use super::{Control, Interrupt, LOOK, MeshError, TOLD, named, places};
 use crate::bell::Bell;
 use crate::transport::Event;
 use crate::transport::tcp::{Link, Peer, Tcp};
@@ -20,7 +20,7 @@ pub struct Leader<'a, 'i> {
 
 /// What is waited for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum Awaited {
     /// All come.
     Coming,
     /// All are ready.
@@ -42,25 +42,25 @@ impl<'a, 'i> Leader<'a, 'i> {
     }
 
     /// Until all are ready; otherwise those who have come are told who was lost.
-    pub fn lead(mut self) -> Result<(), Fault> {
+    pub fn lead(mut self) -> Result<(), MeshError> {
         let led = self.lead_all();
-        if let Err(Fault::Lost(lost, reason)) = &led {
-            self.say_to_all(&Word::Lost(*lost, reason.clone()));
+        if let Err(MeshError::Lost(lost, reason)) = &led {
+            self.say_to_all(&Control::Lost(*lost, reason.clone()));
         }
         led
     }
 
-    fn lead_all(&mut self) -> Result<(), Fault> {
-        self.wait(Stage::Coming)?;
+    fn lead_all(&mut self) -> Result<(), MeshError> {
+        self.wait(Awaited::Coming)?;
         let all = self.tcp.mesh.is_acquainted();
-        self.say_to_all(&Word::Meet(all));
-        self.wait(Stage::Meeting)?;
+        self.say_to_all(&Control::Meet(all));
+        self.wait(Awaited::Meeting)?;
         let machines = self.tcp.roster.iter();
         let machines: Vec<_> = machines.map(|known| known.and_then(|(_, ip)| ip)).collect();
         let places = places(&machines);
         for rank in self.others() {
             let (own, of) = places[rank];
-            let go = Word::Go(own as u32, of as u32);
+            let go = Control::Go(own as u32, of as u32);
             self.tcp.say(Rank(rank as u32), &go);
         }
         self.tcp.here = places.first().copied().unwrap_or((0, 1));
@@ -73,45 +73,45 @@ impl<'a, 'i> Leader<'a, 'i> {
         1..self.tcp.peers.len()
     }
 
-    fn say_to_all(&mut self, word: &Word) {
+    fn say_to_all(&mut self, control: &Control) {
         for rank in self.others() {
-            self.tcp.say(Rank(rank as u32), word);
+            self.tcp.say(Rank(rank as u32), control);
         }
     }
 
-    fn wait(&mut self, stage: Stage) -> Result<(), Fault> {
+    fn wait(&mut self, awaited: Awaited) -> Result<(), MeshError> {
         loop {
             self.tcp.watch.look();
             self.tcp.visit();
             self.heed()?;
             let now = self.tcp.now();
             self.look_for_the_lost(now)?;
-            let is_missing = |rank: &usize| match stage {
-                Stage::Coming => !self.tcp.is_open(*rank),
-                Stage::Meeting => !self.is_ready[*rank],
+            let is_missing = |rank: &usize| match awaited {
+                Awaited::Coming => !self.tcp.is_open(*rank),
+                Awaited::Meeting => !self.is_ready[*rank],
             };
             let missing: Vec<usize> = self.others().filter(is_missing).collect();
             let Some(&first) = missing.first() else {
                 return Ok(());
             };
             if now - self.begun > self.tcp.mesh.patience {
-                return Err(self.late(stage, first, &missing));
+                return Err(self.late(awaited, first, &missing));
             }
-            self.speak(stage, &missing, now);
+            self.speak(awaited, &missing, now);
             self.tcp.watch.wait(Some(LOOK));
         }
     }
 
     /// What the others have said.
-    fn heed(&mut self) -> Result<(), Fault> {
-        while let Some((from, word)) = self.tcp.words.pop_front() {
-            match word {
-                Word::Beat(_) => {}
-                Word::Ready => self.is_ready[from.0 as usize] = true,
-                Word::Lost(rank, reason) => return Err(Fault::Lost(rank, reason)),
+    fn heed(&mut self) -> Result<(), MeshError> {
+        while let Some((from, control)) = self.tcp.controls.pop_front() {
+            match control {
+                Control::Beat(_) => {}
+                Control::Ready => self.is_ready[from.0 as usize] = true,
+                Control::Lost(rank, reason) => return Err(MeshError::Lost(rank, reason)),
                 other => {
                     let text = format!("it said {other:?} while the ranks gathered");
-                    return Err(Fault::Lost(from, text));
+                    return Err(MeshError::Lost(from, text));
                 }
             }
         }
@@ -119,13 +119,13 @@ impl<'a, 'i> Leader<'a, 'i> {
     }
 
     /// Who has ended, or says nothing any more.
-    fn look_for_the_lost(&mut self, now: Duration) -> Result<(), Fault> {
+    fn look_for_the_lost(&mut self, now: Duration) -> Result<(), MeshError> {
         if let Some((rank, reason)) = (self.interrupt)() {
-            return Err(Fault::Lost(rank, reason));
+            return Err(MeshError::Lost(rank, reason));
         }
         for event in &self.tcp.events {
             if let Event::Lost(rank, reason) = event {
-                return Err(Fault::Lost(*rank, reason.clone()));
+                return Err(MeshError::Lost(*rank, reason.clone()));
             }
         }
         let silence = self.tcp.mesh.silence;
@@ -146,18 +146,18 @@ impl<'a, 'i> Leader<'a, 'i> {
         let (silent, rank) = longest;
         if silent > silence {
             let text = format!("it has been silent for {:.1} s", silent.as_secs_f64());
-            return Err(Fault::Lost(Rank(rank as u32), text));
+            return Err(MeshError::Lost(Rank(rank as u32), text));
         }
         Ok(())
     }
 
     /// The deadline has passed.
-    fn late(&self, stage: Stage, first: usize, missing: &[usize]) -> Fault {
+    fn late(&self, awaited: Awaited, first: usize, missing: &[usize]) -> MeshError {
         let patience = self.tcp.mesh.patience;
         let rank = Rank(first as u32);
-        let mut text = match stage {
-            Stage::Coming => format!("it did not come within {patience:?}"),
-            Stage::Meeting => format!("it was not connected to the others within {patience:?}"),
+        let mut text = match awaited {
+            Awaited::Coming => format!("it did not come within {patience:?}"),
+            Awaited::Meeting => format!("it was not connected to the others within {patience:?}"),
         };
         if missing.len() > 1 {
             text += &format!(" ({} are missing)", named(missing));
@@ -166,19 +166,19 @@ impl<'a, 'i> Leader<'a, 'i> {
         if let Some(claimed) = claimed {
             text += &format!("; {claimed}");
         }
-        Fault::Lost(rank, text)
+        MeshError::Lost(rank, text)
     }
 
     /// Says that it lives, and now and then whom it waits for.
-    fn speak(&mut self, stage: Stage, missing: &[usize], now: Duration) {
+    fn speak(&mut self, awaited: Awaited, missing: &[usize], now: Duration) {
         if now - self.beaten < self.tcp.mesh.beat() {
             return;
         }
         self.beaten = now;
         let (come, all) = (self.tcp.peers.len() - missing.len(), self.tcp.peers.len());
-        let what = match stage {
-            Stage::Coming => "are there",
-            Stage::Meeting => "are connected",
+        let what = match awaited {
+            Awaited::Coming => "are there",
+            Awaited::Meeting => "are connected",
         };
         let text = format!(
             "rank 0 waits for {}: {come} of {all} {what}",
@@ -188,6 +188,6 @@ impl<'a, 'i> Leader<'a, 'i> {
             self.told = now;
             (self.tcp.mesh.log)(&text);
         }
-        self.say_to_all(&Word::Beat(text));
+        self.say_to_all(&Control::Beat(text));
     }
 }

@@ -25,18 +25,18 @@
 //! others go on.
 
 mod call;
+mod control;
 mod door;
 mod handshake;
 mod join;
 mod lead;
 mod room;
-mod words;
 
 pub(super) use call::{Call, Called};
+pub(super) use control::Control;
 pub(super) use door::{Door, Guest};
 pub(super) use handshake::{Hello, Refused};
 pub(super) use room::widen;
-pub(super) use words::Word;
 
 use super::{Tcp, Token};
 use crate::host::Host;
@@ -111,7 +111,7 @@ pub struct Mesh {
 pub type Interrupt<'a> = dyn FnMut() -> Option<(Rank, String)> + 'a;
 
 /// Why ranks did not become a mesh.
-enum Fault {
+enum MeshError {
     Lost(Rank, String),
     Other(Error),
 }
@@ -144,7 +144,7 @@ impl Mesh {
             lead::Leader::new(&mut tcp, interrupt).lead()?;
             Ok(tcp)
         };
-        led().map_err(Fault::into_error)
+        led().map_err(MeshError::into_error)
     }
 
     /// Becomes a rank other than 0, which is found at one of the addresses of `root`; the others find
@@ -161,7 +161,7 @@ impl Mesh {
             join::Joiner::new(&mut tcp).join(root)?;
             Ok(tcp)
         };
-        joined().map_err(Fault::into_error)
+        joined().map_err(MeshError::into_error)
     }
 
     /// How often ranks that gather say that they live.
@@ -235,21 +235,21 @@ fn named(ranks: &[usize]) -> String {
     format!("{rank} {}", words.join(", "))
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for MeshError {
     fn from(fault: io::Error) -> Self {
         let text = format!("the operating system refuses sockets: {fault}");
-        Fault::Other(Error::wrong_settings(text))
+        MeshError::Other(Error::wrong_settings(text))
     }
 }
 
-impl Fault {
+impl MeshError {
     /// No `From`: as the only one it would stand in what the compiler says of every error that has none.
     fn into_error(self) -> Error {
         match self {
-            Fault::Lost(rank, reason) => Error::rank_lost(format!(
+            MeshError::Lost(rank, reason) => Error::rank_lost(format!(
                 "{rank} was lost while the ranks gathered: {reason}"
             )),
-            Fault::Other(error) => error,
+            MeshError::Other(error) => error,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Room for sockets: how many the operating system lets a process have, and how many may knock.
 
-use super::{Fault, Mesh};
+use super::{Mesh, MeshError};
 use std::net::TcpListener;
 
 /// Sockets and files beside those to other ranks: strangers at the door, and the program's own.
@@ -13,7 +13,7 @@ const BESIDE: u64 = 128;
 /// On rank 0, which is connected to all, if that does not suffice (`wrong_settings`): how many are
 /// needed, and what the limit is.
 #[cfg(unix)]
-pub fn for_sockets(mesh: &Mesh) -> Result<(), Fault> {
+pub fn for_sockets(mesh: &Mesh) -> Result<(), MeshError> {
     use dataflow_core::error::Error;
     use dataflow_core::rank::Rank;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -24,7 +24,7 @@ pub fn for_sockets(mesh: &Mesh) -> Result<(), Fault> {
     let raised = soft < needed && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
     let limit = if raised { hard } else { soft };
     if mesh.rank == Rank(0) && limit < needed {
-        return Err(Fault::Other(Error::wrong_settings(format!(
+        return Err(MeshError::Other(Error::wrong_settings(format!(
             "{} ranks over sockets need {needed} open files on rank 0, the system allows {limit} \
              (`ulimit -n`, hard limit {hard})",
             mesh.n_ranks
@@ -35,7 +35,7 @@ pub fn for_sockets(mesh: &Mesh) -> Result<(), Fault> {
 
 /// Elsewhere the system tells when there are too many.
 #[cfg(not(unix))]
-pub fn for_sockets(_: &Mesh) -> Result<(), Fault> {
+pub fn for_sockets(_: &Mesh) -> Result<(), MeshError> {
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Law
 //! What is as long as a pixel stands alone. Shorter things are gathered pixel by pixel; a pixel is of
-//! the kind that took most of its time, and neighbours of one kind are one run. A run covers all that
+//! the kind that took most of its time, and neighbours of one kind are one bar. A bar covers all that
 //! it stands for, and overlaps no other. There are about two for each pixel at most.
 
 use crate::view::View;
@@ -10,16 +10,16 @@ use dataflow_core::trace::{Activity, Cause, Doing, Fate, Slice, Span};
 
 /// What is drawn as one rectangle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct Bar {
     pub span: Span,
-    pub kind: Kind,
-    /// The slice on its rank, if the run is one body.
+    pub kind: LegendKey,
+    /// The slice on its rank, if the bar is one body.
     pub body: Option<usize>,
 }
 
 /// What has a colour of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum LegendKey {
     /// Bodies of a class.
     Class(usize),
     /// Tasks that were skipped.
@@ -28,28 +28,28 @@ pub(crate) enum Kind {
     Idle(Cause),
 }
 
-impl Kind {
+impl LegendKey {
     /// The kind of an activity; the runtime has none, it is the paper between.
-    pub fn of(view: &View<'_>, slices: &[Slice], doing: Doing) -> Option<Kind> {
+    pub fn of(view: &View<'_>, slices: &[Slice], doing: Doing) -> Option<LegendKey> {
         match doing {
-            Doing::Body(slice) if slices[slice].fate == Fate::Skipped => Some(Kind::Skipped),
-            Doing::Body(slice) => Some(Kind::Class(view.class(&slices[slice]))),
-            Doing::Idle(cause) => Some(Kind::Idle(cause)),
+            Doing::Body(slice) if slices[slice].fate == Fate::Skipped => Some(LegendKey::Skipped),
+            Doing::Body(slice) => Some(LegendKey::Class(view.class(&slices[slice]))),
+            Doing::Idle(cause) => Some(LegendKey::Idle(cause)),
             Doing::Runtime => None,
         }
     }
 }
 
-/// The runs of a worker, by time, with pixels of so many nanoseconds.
-pub(crate) fn runs(
+/// The bars of a worker, by time, with pixels of so many nanoseconds.
+pub(crate) fn bars(
     activities: &[Activity],
     pixel: u64,
-    kind: impl Fn(Doing) -> Option<Kind>,
-) -> Vec<Run> {
+    kind: impl Fn(Doing) -> Option<LegendKey>,
+) -> Vec<Bar> {
     let pixel = pixel.max(1);
     let mut gathered = Gathered {
         pixel,
-        runs: Vec::new(),
+        bars: Vec::new(),
         at: 0,
         span: Span::default(),
         kinds: Vec::new(),
@@ -65,28 +65,28 @@ pub(crate) fn runs(
         let span = activity.span;
         if span.length() >= pixel {
             gathered.close();
-            gathered.runs.push((Run { span, kind, body }, false));
+            gathered.bars.push((Bar { span, kind, body }, false));
         } else {
             gathered.add(span, kind);
         }
     }
     gathered.close();
-    gathered.runs.into_iter().map(|(run, _)| run).collect()
+    gathered.bars.into_iter().map(|(bar, _)| bar).collect()
 }
 
-/// What is shorter than a pixel, and the runs before it.
+/// What is shorter than a pixel, and the bars before it.
 struct Gathered {
     pixel: u64,
     /// Runs, and whether they are of gathered things.
-    runs: Vec<(Run, bool)>,
+    bars: Vec<(Bar, bool)>,
     /// The pixel that is being gathered, from when to when there is something, and of which kinds.
     at: u64,
     span: Span,
-    kinds: Vec<(Kind, u64)>,
+    kinds: Vec<(LegendKey, u64)>,
 }
 
 impl Gathered {
-    fn add(&mut self, span: Span, kind: Kind) {
+    fn add(&mut self, span: Span, kind: LegendKey) {
         if span.begin / self.pixel != self.at {
             self.close();
         }
@@ -110,11 +110,11 @@ impl Gathered {
         self.kinds.clear();
         let span = self.span;
         let (pixel, body) = (self.pixel, None);
-        match self.runs.last_mut() {
+        match self.bars.last_mut() {
             Some((last, true)) if last.kind == kind && span.begin - last.span.end < pixel => {
                 last.span.end = span.end;
             }
-            _ => self.runs.push((Run { span, kind, body }, true)),
+            _ => self.bars.push((Bar { span, kind, body }, true)),
         }
     }
 }
@@ -140,25 +140,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_run_covers_what_it_stands_for_and_overlaps_no_other(
+        fn a_bar_covers_what_it_stands_for_and_overlaps_no_other(
             lengths in prop::collection::vec((0_u64..40, 0_u64..40), 0..200),
             pixel in 1_u64..100,
         ) {
             let all = activities(&lengths);
             let kind = |doing| match doing {
-                Doing::Body(body) => Some(Kind::Class(body % 3)),
+                Doing::Body(body) => Some(LegendKey::Class(body % 3)),
                 _ => None,
             };
-            let found = runs(&all, pixel, kind);
+            let found = bars(&all, pixel, kind);
             prop_assert!(found.windows(2).all(|pair| pair[0].span.end <= pair[1].span.begin));
             for activity in &all {
-                let covers = |run: &&Run| {
-                    run.span.begin <= activity.span.begin && activity.span.end <= run.span.end
+                let covers = |bar: &&Bar| {
+                    bar.span.begin <= activity.span.begin && activity.span.end <= bar.span.end
                 };
-                let by: Vec<&Run> = found.iter().filter(covers).collect();
+                let by: Vec<&Bar> = found.iter().filter(covers).collect();
                 prop_assert!(!by.is_empty(), "{activity:?} is covered by nothing");
                 if activity.span.length() >= pixel {
-                    prop_assert!(by.iter().any(|run| run.span == activity.span && run.body.is_some()));
+                    prop_assert!(by.iter().any(|bar| bar.span == activity.span && bar.body.is_some()));
                 }
             }
             let long = all.iter().filter(|one| one.span.length() >= pixel).count() as u64;
@@ -170,16 +170,16 @@ mod tests {
     #[test]
     fn short_bodies_of_one_class_are_one_run() {
         let all = activities(&[(0, 3); 1000]);
-        let found = runs(&all, 100, |_| Some(Kind::Class(0)));
+        let found = bars(&all, 100, |_| Some(LegendKey::Class(0)));
         let span = Span {
             begin: 0,
             end: 3000,
         };
         assert_eq!(
             found,
-            [Run {
+            [Bar {
                 span,
-                kind: Kind::Class(0),
+                kind: LegendKey::Class(0),
                 body: None
             }]
         );

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The host of a rank.
-pub(super) struct Place {
+pub(super) struct VirtualHost {
     world: World,
     rank: Rank,
 }
 
-impl Place {
+impl VirtualHost {
     pub fn new(world: &World, rank: Rank) -> Self {
-        Place {
+        VirtualHost {
             world: world.clone(),
             rank,
         }
     }
 }
 
-impl Host for Place {
+impl Host for VirtualHost {
     fn now(&self) -> Duration {
         self.world.now()
     }

@@ -1,5 +1,5 @@
-//! Record: the trace of a run, if the executor has a tracer. What a worker notes is in its
-//! [seat](super::drive::Seat).
+//! Trace: the trace of a run, if the executor has a tracer. What a worker notes is in its
+//! [visit](super::drive::Visit).
 
 use super::guard::buried;
 use crate::port::Executor;

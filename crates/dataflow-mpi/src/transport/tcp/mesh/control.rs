@@ -1,16 +1,16 @@
-//! Words: what processes say to one another beside the protocol, a frame each.
+//! Control messages: what processes say to one another beside the protocol, a frame each.
 //!
 //! ```text
 //!   kind u8 │ what belongs to it          numbers u32, little endian; addresses 18 bytes; texts UTF-8
 //! ```
 
-use crate::transport::tcp::frame::WORD;
+use crate::transport::tcp::frame::CONTROL;
 use dataflow_core::rank::Rank;
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum Control {
     /// I live; from rank 0 also whom it waits for.
     Beat(String),
     /// All have come: be connected to the ranks below you, if so, and say that you are ready.
@@ -31,7 +31,7 @@ pub enum Word {
     At(Rank, SocketAddr),
 }
 
-impl Word {
+impl Control {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -42,26 +42,26 @@ impl Word {
                 .for_each(|number| bytes.extend(number.to_le_bytes()));
         };
         match self {
-            Word::Beat(_) => say(0, &[]),
-            Word::Meet(all) => say(1, &[u32::from(*all)]),
-            Word::Ready => say(2, &[]),
-            Word::Go(rank, n_ranks) => say(3, &[*rank, *n_ranks]),
-            Word::Lost(rank, _) => say(4, &[rank.0]),
-            Word::Ranks(n) => say(5, &[*n]),
-            Word::Taken(rank) => say(6, &[rank.0]),
-            Word::Ask(rank) => say(7, &[rank.0]),
-            Word::At(rank, _) => say(8, &[rank.0]),
+            Control::Beat(_) => say(0, &[]),
+            Control::Meet(all) => say(1, &[u32::from(*all)]),
+            Control::Ready => say(2, &[]),
+            Control::Go(rank, n_ranks) => say(3, &[*rank, *n_ranks]),
+            Control::Lost(rank, _) => say(4, &[rank.0]),
+            Control::Ranks(n) => say(5, &[*n]),
+            Control::Taken(rank) => say(6, &[rank.0]),
+            Control::Ask(rank) => say(7, &[rank.0]),
+            Control::At(rank, _) => say(8, &[rank.0]),
         }
         match self {
-            Word::Beat(text) | Word::Lost(_, text) => bytes.extend(text.as_bytes()),
-            Word::At(_, address) => bytes.extend(encode_address(*address)),
+            Control::Beat(text) | Control::Lost(_, text) => bytes.extend(text.as_bytes()),
+            Control::At(_, address) => bytes.extend(encode_address(*address)),
             _ => {}
         }
-        bytes.truncate(WORD);
+        bytes.truncate(CONTROL);
         bytes
     }
 
-    /// From bytes; none if it is no word.
+    /// From bytes; none if it is no control message.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, mut rest) = bytes.split_first()?;
         let number = |rest: &mut &[u8]| {
@@ -71,17 +71,17 @@ impl Word {
         };
         let text = |rest: &[u8]| String::from_utf8_lossy(rest).into_owned();
         Some(match kind {
-            0 => Word::Beat(text(rest)),
-            1 => Word::Meet(number(&mut rest)? != 0),
-            2 => Word::Ready,
-            3 => Word::Go(number(&mut rest)?, number(&mut rest)?),
-            4 => Word::Lost(Rank(number(&mut rest)?), text(rest)),
-            5 => Word::Ranks(number(&mut rest)?),
-            6 => Word::Taken(Rank(number(&mut rest)?)),
-            7 => Word::Ask(Rank(number(&mut rest)?)),
+            0 => Control::Beat(text(rest)),
+            1 => Control::Meet(number(&mut rest)? != 0),
+            2 => Control::Ready,
+            3 => Control::Go(number(&mut rest)?, number(&mut rest)?),
+            4 => Control::Lost(Rank(number(&mut rest)?), text(rest)),
+            5 => Control::Ranks(number(&mut rest)?),
+            6 => Control::Taken(Rank(number(&mut rest)?)),
+            7 => Control::Ask(Rank(number(&mut rest)?)),
             8 => {
                 let rank = Rank(number(&mut rest)?);
-                Word::At(rank, decode_address(*rest.first_chunk()?))
+                Control::At(rank, decode_address(*rest.first_chunk()?))
             }
             _ => return None,
         })
@@ -124,28 +124,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_word_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            if let Some(word) = Word::decode(&bytes) {
-                let again = word.encode();
-                prop_assert_eq!(Word::decode(&again), Some(word));
+        fn any_bytes_are_a_control_message_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            if let Some(control) = Control::decode(&bytes) {
+                let again = control.encode();
+                prop_assert_eq!(Control::decode(&again), Some(control));
             }
         }
 
         #[test]
         fn words_are_understood(kind in 0u8..9, a: u32, b: u32, text: String, ip: [u8; 16], port: u16) {
             let address = SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), port);
-            let word = match kind {
-                0 => Word::Beat(text),
-                1 => Word::Meet(a.is_multiple_of(2)),
-                2 => Word::Ready,
-                3 => Word::Go(a, b),
-                4 => Word::Lost(Rank(a), text),
-                5 => Word::Ranks(a),
-                6 => Word::Taken(Rank(a)),
-                7 => Word::Ask(Rank(a)),
-                _ => Word::At(Rank(a), address),
+            let control = match kind {
+                0 => Control::Beat(text),
+                1 => Control::Meet(a.is_multiple_of(2)),
+                2 => Control::Ready,
+                3 => Control::Go(a, b),
+                4 => Control::Lost(Rank(a), text),
+                5 => Control::Ranks(a),
+                6 => Control::Taken(Rank(a)),
+                7 => Control::Ask(Rank(a)),
+                _ => Control::At(Rank(a), address),
             };
-            prop_assert_eq!(Word::decode(&word.encode()), Some(word));
+            prop_assert_eq!(Control::decode(&control.encode()), Some(control));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Seat: what a worker brings to every job, and what it has to see to while it is inside.
+//! Kit: what a worker brings to every job, and what it has to see to while it is inside.
 
 use crate::crew::Crew;
 use crate::policy::Policy;
@@ -14,7 +14,7 @@ pub(crate) trait Backlog {
 }
 
 /// What a worker brings to every job.
-pub(crate) struct Seat<'p> {
+pub(crate) struct Kit<'p> {
     pub worker: usize,
     pub numa_node: usize,
     pub crew: &'p Crew,
@@ -42,7 +42,7 @@ pub(crate) struct Habits {
     glance: usize,
 }
 
-impl<'p> Seat<'p> {
+impl<'p> Kit<'p> {
     pub fn new(
         worker: usize,
         crew: &'p Crew,
@@ -52,7 +52,7 @@ impl<'p> Seat<'p> {
         backlog: &'p dyn Backlog,
     ) -> Self {
         let numa_node = crew.numa_node(worker);
-        Seat {
+        Kit {
             worker,
             numa_node,
             crew,
@@ -67,9 +67,9 @@ impl<'p> Seat<'p> {
         }
     }
 
-    /// The seat of a worker whose visits are simulated, as it was left.
+    /// The kit of a worker whose visits are simulated, as it was left.
     pub fn simulated(self, habits: Habits) -> Self {
-        Seat {
+        Kit {
             is_real: false,
             habits: Cell::new(habits),
             ..self
@@ -150,9 +150,9 @@ impl<'p> Seat<'p> {
     }
 }
 
-/// A worker's stay in a job.
-pub(crate) struct Stay<'s, 'p> {
-    pub seat: &'s Seat<'p>,
+/// A worker's visit to a job.
+pub(crate) struct Visit<'s, 'p> {
+    pub kit: &'s Kit<'p>,
     pub has_others: bool,
     risen: Risen,
     /// Whether the last look found nothing to take.
@@ -162,11 +162,11 @@ pub(crate) struct Stay<'s, 'p> {
     busy: bool,
 }
 
-impl<'s, 'p> Stay<'s, 'p> {
-    pub fn begin(seat: &'s Seat<'p>, risen: Risen) -> Self {
-        Stay {
-            seat,
-            has_others: seat.crew.n_workers() > 1,
+impl<'s, 'p> Visit<'s, 'p> {
+    pub fn begin(kit: &'s Kit<'p>, risen: Risen) -> Self {
+        Visit {
+            kit,
+            has_others: kit.crew.n_workers() > 1,
             risen,
             dry: false,
             busy: false,
@@ -177,7 +177,7 @@ impl<'s, 'p> Stay<'s, 'p> {
     /// take; otherwise the job itself told it to.
     pub fn end(self) -> (Risen, bool) {
         if self.busy {
-            self.seat.is_busy();
+            self.kit.is_busy();
         }
         (self.risen, self.dry)
     }
@@ -185,7 +185,7 @@ impl<'s, 'p> Stay<'s, 'p> {
     #[inline(always)]
     pub fn queued_here(&self) {
         if self.has_others {
-            self.seat.queued_here();
+            self.kit.queued_here();
         }
     }
 
@@ -203,13 +203,13 @@ impl<'s, 'p> Stay<'s, 'p> {
         self.busy = true;
         if self.risen == Risen::OnDuty {
             self.risen = Risen::Free;
-            self.seat.end_duty();
+            self.kit.end_duty();
         }
     }
 
     /// What its lane wants to be told: on one NUMA node nothing.
     pub fn wants(&self) -> Wants {
-        match self.seat.crew.n_numa_nodes() {
+        match self.kit.crew.n_numa_nodes() {
             1 => Wants::Priorities,
             _ => Wants::Places,
         }
@@ -218,20 +218,20 @@ impl<'s, 'p> Stay<'s, 'p> {
     /// Bytes that lie on a NUMA node are about to be read; says whether they are near. Data may
     /// name a node that does not exist: then they are far.
     pub fn reads(&self, numa_node: usize, bytes: u64) -> bool {
-        self.seat.counters.count_bytes(numa_node, bytes);
-        numa_node == self.seat.numa_node
+        self.kit.counters.count_bytes(numa_node, bytes);
+        numa_node == self.kit.numa_node
     }
 
     /// So many words were taken from a NUMA node's queue, or from another worker's there.
     pub fn stole(&mut self, from: usize, words: usize) {
-        self.seat.counters.count_steals(from, words as u64);
+        self.kit.counters.count_steals(from, words as u64);
         self.found();
     }
 
     /// Into how many rings an idle worker may look this time: all, once its patience is at an end.
     pub fn rings(&mut self) -> usize {
-        let (anew, patience) = (std::mem::take(&mut self.busy), self.seat.policy.patience);
-        match self.seat.idle_round(anew, patience) < patience {
+        let (anew, patience) = (std::mem::take(&mut self.busy), self.kit.policy.patience);
+        match self.kit.idle_round(anew, patience) < patience {
             true => 1,
             false => usize::MAX,
         }

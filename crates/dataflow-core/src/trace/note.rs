@@ -1,4 +1,4 @@
-//! Record: what a worker notes while it runs, in room that was made before.
+//! Note: what a worker notes while it runs, in room that was made before.
 
 use super::clock::Clock;
 use super::{Fate, Span, TaskNumber};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What happened, in 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(super) struct Record {
+pub(super) struct Note {
     /// Ticks.
     pub begin: u64,
     /// Ticks; of a message its bytes.
@@ -18,14 +18,14 @@ pub(super) struct Record {
     /// Of a message the other rank.
     pub other: u32,
     pub class: u16,
-    pub kind: Kind,
+    pub kind: NoteKind,
     pub flags: u8,
 }
 
-/// What a record is of.
+/// What a note is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum NoteKind {
     #[default]
     Body,
     Visit,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Heard,
     /// It began to ask for them.
     Asked,
-    /// What comes with the next record had all come.
+    /// What comes with the next note had all come.
     There,
     Came,
     /// A task became ready; `end` is one more than the number of the task that made it so.
@@ -51,12 +51,12 @@ pub(super) const FAILED: u8 = 8;
 /// What a worker has noted in all.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    pub records: Vec<Record>,
+    pub notes: Vec<Note>,
     pub missing: u64,
     pub names: Vec<&'static str>,
 }
 
-/// Records in a chunk of room: 64 KiB. Chunks are touched beforehand, which takes Miri its time.
+/// Notes in a chunk of room: 64 KiB. Chunks are touched beforehand, which takes Miri its time.
 pub(super) const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
 
 /// Locks also what a panicking thread has left behind.
@@ -64,25 +64,25 @@ pub(super) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Chunks of records: those that nobody writes into, and how many more may be made.
+/// Chunks of notes: those that nobody writes into, and how many more may be made.
 #[derive(Debug)]
-pub(crate) struct Room {
-    spare: Mutex<Vec<Vec<Record>>>,
+pub(crate) struct ChunkPool {
+    spare: Mutex<Vec<Vec<Note>>>,
     most: usize,
     made: AtomicUsize,
 }
 
-impl Room {
+impl ChunkPool {
     pub(super) fn new(bytes: usize) -> Self {
-        Room {
+        ChunkPool {
             spare: Mutex::default(),
-            most: bytes / (CHUNK * size_of::<Record>()),
+            most: bytes / (CHUNK * size_of::<Note>()),
             made: Default::default(),
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.most * CHUNK * size_of::<Record>()
+        self.most * CHUNK * size_of::<Note>()
     }
 
     /// How many chunks there are.
@@ -106,23 +106,23 @@ impl Room {
         }
     }
 
-    fn make(&self) -> Option<Vec<Record>> {
+    fn make(&self) -> Option<Vec<Note>> {
         let more = |made: usize| (made < self.most).then_some(made + 1);
         let made = (self.made).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         made.ok()?;
-        let mut chunk = vec![Record::default(); CHUNK];
+        let mut chunk = vec![Note::default(); CHUNK];
         // Written, not zeroed by the system: the pages are there.
-        chunk.iter_mut().for_each(|record| record.other = u32::MAX);
+        chunk.iter_mut().for_each(|note| note.other = u32::MAX);
         chunk.clear();
         Some(chunk)
     }
 
-    pub(super) fn chunk(&self) -> Option<Vec<Record>> {
+    pub(super) fn chunk(&self) -> Option<Vec<Note>> {
         let spare = held(&self.spare).pop();
         spare.or_else(|| self.make())
     }
 
-    pub(super) fn give_back(&self, mut chunk: Vec<Record>) {
+    pub(super) fn give_back(&self, mut chunk: Vec<Note>) {
         chunk.clear();
         held(&self.spare).push(chunk);
     }
@@ -132,9 +132,9 @@ impl Room {
 #[derive(Debug)]
 pub(crate) struct Track {
     clock: Clock,
-    room: Arc<Room>,
-    chunk: Vec<Record>,
-    pub(super) full: Vec<Vec<Record>>,
+    room: Arc<ChunkPool>,
+    chunk: Vec<Note>,
+    pub(super) full: Vec<Vec<Note>>,
     pub(super) missing: u64,
     entered: u64,
     /// What is known of the task that comes next.
@@ -144,7 +144,7 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    pub(super) fn new(clock: Clock, room: Arc<Room>) -> Self {
+    pub(super) fn new(clock: Clock, room: Arc<ChunkPool>) -> Self {
         let full = Vec::with_capacity(room.n_chunks());
         Track {
             clock,
@@ -180,11 +180,11 @@ impl Track {
 
     /// It leaves.
     pub fn leaves(&mut self) {
-        self.note(Record {
+        self.note(Note {
             begin: self.entered,
             end: self.now(),
-            kind: Kind::Visit,
-            ..Record::default()
+            kind: NoteKind::Visit,
+            ..Note::default()
         });
     }
 
@@ -212,12 +212,12 @@ impl Track {
 
     /// A task is ready, made so by the end of another or by being inserted.
     pub fn ready(&mut self, task: TaskNumber, source: Option<TaskNumber>) {
-        self.note(Record {
+        self.note(Note {
             begin: self.now(),
             end: source.map_or(0, |source| source + 1),
             task,
-            kind: Kind::Ready,
-            ..Record::default()
+            kind: NoteKind::Ready,
+            ..Note::default()
         });
     }
 
@@ -236,12 +236,12 @@ impl Track {
             Fate::Skipped => SKIPPED,
             Fate::Failed => FAILED,
         };
-        self.note(Record {
+        self.note(Note {
             begin: span.begin,
             end: span.end,
             task,
             class: class as u16,
-            kind: Kind::Body,
+            kind: NoteKind::Body,
             flags: self.flags | fate,
             other: 0,
         });
@@ -250,56 +250,56 @@ impl Track {
 
     /// Outputs left for a rank.
     pub fn posted(&mut self, task: TaskNumber, Rank(to): Rank, bytes: u64) {
-        self.note_message(task, to, bytes, Kind::Posted);
+        self.note_message(task, to, bytes, NoteKind::Posted);
     }
 
     /// Outputs that were posted have left.
     pub fn left(&mut self, task: TaskNumber, Rank(to): Rank) {
-        self.note_message(task, to, 0, Kind::Left);
+        self.note_message(task, to, 0, NoteKind::Left);
     }
 
     /// Outputs of a task of another rank were announced.
     pub fn heard(&mut self, task: TaskNumber) {
-        self.note_message(task, 0, 0, Kind::Heard);
+        self.note_message(task, 0, 0, NoteKind::Heard);
     }
 
     /// The first of them was asked for.
     pub fn asked(&mut self, task: TaskNumber) {
-        self.note_message(task, 0, 0, Kind::Asked);
+        self.note_message(task, 0, 0, NoteKind::Asked);
     }
 
     /// Outputs of a task of another rank were taken in; at `there` the last byte had come.
     pub fn came(&mut self, task: TaskNumber, Rank(from): Rank, bytes: u64, there: Option<u64>) {
         if let Some(begin) = there {
-            self.note(Record {
+            self.note(Note {
                 begin,
                 task,
                 other: from,
-                kind: Kind::There,
-                ..Record::default()
+                kind: NoteKind::There,
+                ..Note::default()
             });
         }
-        self.note_message(task, from, bytes, Kind::Came);
+        self.note_message(task, from, bytes, NoteKind::Came);
     }
 
-    fn note_message(&mut self, task: TaskNumber, other: u32, bytes: u64, kind: Kind) {
-        self.note(Record {
+    fn note_message(&mut self, task: TaskNumber, other: u32, bytes: u64, kind: NoteKind) {
+        self.note(Note {
             begin: self.now(),
             end: bytes,
             task,
             other,
             kind,
-            ..Record::default()
+            ..Note::default()
         });
     }
 
     #[inline(always)]
-    fn note(&mut self, record: Record) {
+    fn note(&mut self, note: Note) {
         if self.chunk.len() == self.chunk.capacity() && !self.turn() {
             self.missing += 1;
             return;
         }
-        self.chunk.push(record);
+        self.chunk.push(note);
     }
 
     /// Takes a new chunk; says whether there was one.
@@ -319,21 +319,21 @@ impl Track {
 
     /// Whether something holds of a task that was noted.
     pub(super) fn any(&self, is_it: impl Fn(TaskNumber) -> bool) -> bool {
-        let records = self.full.iter().chain([&self.chunk]).flatten();
-        records
+        let notes = self.full.iter().chain([&self.chunk]).flatten();
+        notes
             .into_iter()
-            .any(|record| record.kind == Kind::Body && is_it(record.task))
+            .any(|note| note.kind == NoteKind::Body && is_it(note.task))
     }
 
     /// All that was noted; the chunks go back to their room.
     pub(super) fn into_records(mut self) -> Noted {
         self.full.push(std::mem::take(&mut self.chunk));
-        let records = self.full.concat();
+        let notes = self.full.concat();
         for chunk in self.full.drain(..).filter(|chunk| chunk.capacity() > 0) {
             self.room.give_back(chunk);
         }
         Noted {
-            records,
+            notes,
             missing: self.missing,
             names: self.names,
         }
