@@ -8,6 +8,7 @@
 //! where it is small; a tournament sends less, by a sixth where each of its groups is a tile. The same holds
 //! of rows of right-hand sides.
 
+use super::check::{CheckTask, OUTGOING};
 use super::factor::Task::{
     Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update,
 };
@@ -20,7 +21,7 @@ use super::reorder::ReorderTask;
 use super::replay::{BELOW, ReplayTask};
 use super::tournament::SEATS;
 use super::unpivoted::UnpivotedTask;
-use super::{Columns, Incremental, Relay, Reorder, Replay, Unpivoted};
+use super::{Check, Columns, Incremental, Relay, Reorder, Replay, Unpivoted};
 use crate::flops::{self, products};
 use crate::matrix::{Part, TiledMatrix};
 use crate::scalar::Scalar;
@@ -101,9 +102,9 @@ impl<T: Scalar> Factor<'_, T> {
             },
             Leave { r, n } => match flow.checked_sub(self.risen()) {
                 Some(to) => {
-                    let all = self.rows_from(n + 1);
-                    let of = [r, to as u32].map(|r| self.rows_below(r, n + 1));
-                    moving(of, all) * width(n) as f64
+                    let pivots = self.a.rows().min(self.a.cols());
+                    let of = (self.a, self.rows);
+                    moving(of, [r, to as u32], n + 1, pivots) * width(n) as f64
                 }
                 None => 0.0,
             },
@@ -122,7 +123,8 @@ impl<T: Scalar> Factor<'_, T> {
 
     /// Rows of rank row `r` in the tiles from row `first` on.
     fn rows_below(&self, r: u32, first: u32) -> f64 {
-        rows_below(self.a, self.rows, (r, first))
+        let tiles = self.rows.tiles(r, first);
+        tiles.map(|m| self.shape(m, 0).0 as f64).sum()
     }
 
     /// How many rows of rank row `r` leave their tiles below the top for it in step k.
@@ -146,15 +148,25 @@ impl<T: Scalar> Factor<'_, T> {
     }
 }
 
-/// Rows of rank row `r` in the tiles of a matrix from row `first` on.
-fn rows_below<T: Scalar>(a: &TiledMatrix<T>, rows: RankRows, (r, first): (u32, u32)) -> f64 {
-    let tiles = rows.tiles(r, first);
-    tiles.map(|m| a.tile_rows(m as usize) as f64).sum()
-}
-
-/// How many of all rows go from one rank row to another, by how many these have.
-fn moving([from, to]: [f64; 2], all: usize) -> f64 {
-    from * to / all.max(1) as f64
+/// How many rows go from one rank row to another by the swaps from tile row `first` on, if the matrix has so
+/// many pivots: each of their places gets any row, and who was there takes the place of one that left.
+fn moving<T: Scalar>(
+    (a, rows): (&TiledMatrix<T>, RankRows),
+    [from, to]: [u32; 2],
+    first: u32,
+    pivots: usize,
+) -> f64 {
+    let of = |r: u32, end: usize| -> f64 {
+        let ranges = rows.tiles(r, first).map(|m| a.row_range(m as usize));
+        let below = ranges.map(|range| range.end.min(end).saturating_sub(range.start));
+        below.sum::<usize>() as f64
+    };
+    let ([top, top_there], [all, all_there]) = (
+        [from, to].map(|r| of(r, pivots)),
+        [from, to].map(|r| of(r, a.rows())),
+    );
+    let left = a.rows() - a.row_range(first as usize).start;
+    (top_there * all + (all_there - top_there) * top) / left.max(1) as f64
 }
 
 impl<T: Scalar> Weight for Factor<'_, T> {
@@ -260,8 +272,8 @@ impl<T: Scalar> Weight for Reorder<'_, T> {
 impl<T: Scalar> Reorder<'_, T> {
     /// Bytes of the rows that a rank row hands on through a flow.
     fn rows_bytes(&self, r: u32, j: u32, flow: usize) -> u64 {
-        let of = [r, self.goes_to(flow)].map(|r| rows_below(self.b, self.rows, (r, 0)));
-        let elements = moving(of, self.b.rows()) * self.b.tile_cols(j as usize) as f64;
+        let (of, ways) = ((self.b, self.rows), [r, self.goes_to(flow)]);
+        let elements = moving(of, ways, 0, self.b.rows()) * self.b.tile_cols(j as usize) as f64;
         (elements * size_of::<T>() as f64).round() as u64
     }
 }
@@ -273,5 +285,37 @@ impl<T: Scalar> Weight for Relay<'_, T> {
 
     fn flops(&self, _: HandTask) -> f64 {
         0.0
+    }
+}
+
+/// Sums of moduli, of A and of what is left of it, cost no operations.
+impl<T: Scalar> Weight for Check<'_, T> {
+    fn bytes(&self, task: CheckTask, flow: usize) -> u64 {
+        use CheckTask::{Add, Begin, Give, Leave, Order, Subtract};
+        let sums = |(rows, cols): (usize, usize)| 2 * ((rows + cols) * size_of::<f64>()) as u64;
+        match task {
+            Order { k } => words_bytes::<T>(self.rows_from(k)),
+            Leave { r, n } => {
+                let to = flow.saturating_sub(OUTGOING) as u32;
+                let pivots = self.lu.rows().min(self.lu.cols());
+                let elements = moving((self.lu, self.rows), [r, to], 0, pivots)
+                    * self.lu.tile_cols(n as usize) as f64;
+                (elements * size_of::<T>() as f64).round() as u64
+            }
+            Subtract { m, n, k } if k + 1 == Self::steps_of(m, n) => {
+                sums(self.lu.tile_shape((m, n)))
+            }
+            Begin { m, n } | Give { m, n } | Subtract { m, n, .. } => self.lu.tile_bytes((m, n)),
+            Add { .. } => sums((self.lu.rows(), self.lu.cols())),
+        }
+    }
+
+    fn flops(&self, task: CheckTask) -> f64 {
+        let CheckTask::Subtract { m, n, k } = task else {
+            return 0.0;
+        };
+        let (rows, cols) = self.lu.tile_shape((m, n));
+        let (height, width) = self.lu.tile_shape((k, k));
+        products::<T>(rows, cols, height.min(width))
     }
 }

@@ -224,25 +224,42 @@ fn inverses_and_solutions_of_definite_matrices_send_what_was_told() {
     definite::<c32>();
 }
 
-#[test]
-fn the_check_of_a_factor_sends_what_was_told() {
-    let original = Random::new(3);
-    for grid in GRIDS {
-        let cut = Cut::lower(23, 1, grid);
-        let of = Given::<f64>::of(&cut, Rank(0), false);
-        let check = cholesky::Check::new(&original, &of.a);
+/// What is told of a check of factors that a space has left, and what it sends.
+macro_rules! checked {
+    ($cut:expr, $factored:expr, |$of:ident| $check:expr) => {{
+        let cut: Cut = $cut;
         let (parts, _) = on_ranks(cut.n_ranks(), (7, 2), |courier| {
             let of = Given::<f64>::of(&cut, courier.rank(), true);
-            run(&of, &factored, courier);
+            run(&of, $factored, courier);
             of
         });
         let (_, crossed) = on_ranks(cut.n_ranks(), (7, 2), |courier| {
-            let check = cholesky::Check::new(&original, &parts[courier.rank().0 as usize].a);
+            let $of = &parts[courier.rank().0 as usize];
             let on = Shuffled::new(5);
-            check.run(&Context::new(&on).across(courier)).unwrap();
+            $check.run(&Context::new(&on).across(courier)).unwrap();
         });
-        let told = told(&check, grid).0;
-        assert_eq!(told, (crossed.data, crossed.bytes), "{grid:?}");
+        let $of = &Given::<f64>::of(&cut, Rank(0), false);
+        [told(&$check, cut.grid).0, (crossed.data, crossed.bytes)]
+    }};
+}
+
+#[test]
+fn checks_of_factors_send_what_was_told() {
+    let original = Random::new(3);
+    for grid in GRIDS {
+        let cut = Cut::lower(23, 1, grid);
+        let [told, sent] = checked!(cut, &factored, |of| cholesky::Check::new(&original, &of.a));
+        assert_eq!(told, sent, "Cholesky on {grid:?}");
+        let cut = Cut::of((150, 90), 1, grid).random();
+        let [told, sent] = checked!(cut, &swapped, |of| {
+            lu::Check::new(&original, &of.a, &of.pivots).unwrap()
+        });
+        let off = told.1 as f64 / sent.1 as f64 - 1.0;
+        println!("LU on {grid:?}: {told:?} told, {sent:?} sent, {off:+.3}");
+        assert!(
+            told.0 == sent.0 && off.abs() < 0.04,
+            "LU on {grid:?}: {off}"
+        );
     }
 }
 
@@ -346,16 +363,15 @@ fn getri(of: &Given<f64>, hear: Hear<'_, f64>) {
     factor.inverse_stages(&of.b, 1, |all| hear(all)).unwrap();
 }
 
+/// L, U and the swaps of A.
+fn swapped(of: &Given<f64>, hear: Hear<'_, f64>) {
+    let factor = lu::Factor::new(&of.a, &of.pivots, BACKEND).unwrap();
+    hear(vec![factor.erased()]);
+}
+
 /// Only rows that move are not known.
 #[test]
 fn solutions_with_row_swaps_send_what_was_told_on_average() {
-    let swapped = |of: &Given<f64>, hear: Hear<'_, f64>| {
-        hear(vec![
-            lu::Factor::new(&of.a, &of.pivots, BACKEND)
-                .unwrap()
-                .erased(),
-        ]);
-    };
     for grid in GRIDS {
         let cut = Cut::of((160, 160), 40, grid).random();
         for op in [PLAIN, Op::Transpose, ADJOINT] {
