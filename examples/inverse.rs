@@ -1,16 +1,19 @@
-//! The inverse of a matrix from a file or from a formula, by tiles: of a definite one in place, as one
-//! graph; of any other from its LU factors, three graphs one after the other.
+//! The inverse of a matrix from a file or from a formula, by tiles: of a definite one in place, of any other
+//! by its LU factors; either way as one graph.
 //!
 //! Generation, the search for entries that are not finite, the check and the digest run as tasks
 //! too, but only the inversion itself is timed.
 
 use clap::{Args, ValueEnum};
+use common::cli::simulated::{SWAPS, Simulator, is_simulated_only};
 use common::cli::{self, Example, Failure, Settings};
 use common::problem::{
     File, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_all, is_checked, judge,
     over_ranks, then_checked,
 };
+use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::Inverse;
+use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::product::{Operand, residual};
@@ -18,6 +21,7 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{cholesky, flops, lu};
 use dataflow::{Monitor, Report};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 const EXAMPLE: Example = Example {
     name: "inverse",
@@ -33,6 +37,7 @@ const EXAMPLE: Example = Example {
         "backend",
         "check",
         "plan",
+        "simulate",
     ],
 };
 
@@ -89,7 +94,7 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
         let run = needs::inverse::<T>(&there, runtime.n_threads());
         checked::<T>(settings, run, &there, runtime.n_threads())
     };
-    if problem.is_plan_only::<T, _>([layout], needs)? {
+    if is_simulated::<T>(&mut problem, layout)? || problem.is_plan_only::<T, _>([layout], needs)? {
         return Ok(());
     }
     let generated = &settings.own.generated;
@@ -119,7 +124,7 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
         let run = needs::lu_inverse::<T>(&there, runtime.n_threads());
         checked::<T>(settings, run, &there, runtime.n_threads())
     };
-    if problem.is_plan_only::<T, _>([layout], needs)? {
+    if is_simulated::<T>(&mut problem, layout)? || problem.is_plan_only::<T, _>([layout], needs)? {
         return Ok(());
     }
     let generated = &settings.own.generated;
@@ -140,6 +145,39 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     match inverse {
         Some(inverse) => conclude(problem, (&original, &inverse), Kind::Random),
         None => Ok(()),
+    }
+}
+
+/// Whether only a simulation was asked for; I, with which LU begins, is there.
+fn is_simulated<T: Scalar>(
+    problem: &mut Problem<'_, Own>,
+    layout: Layout,
+) -> Result<bool, Failure> {
+    let (method, backend) = (problem.settings.own.method, problem.backend);
+    if problem.settings.simulate.is_some() && method == Method::Lu {
+        problem.outcome.say(SWAPS);
+    }
+    is_simulated_only(problem.settings, problem.outcome, move |simulator| {
+        simulated::<T>(method, layout, backend, simulator)
+    })
+}
+
+/// Lets a simulator hear of the graph, over matrices that are not there.
+fn simulated<T: Scalar>(
+    method: Method,
+    layout: Layout,
+    backend: Backend,
+    simulator: &Simulator<'_>,
+) -> Result<(), Failure> {
+    let [a, unit] = [(); 2].map(|()| TiledMatrix::<T>::vacant(layout, Arc::new(Heap)));
+    match method {
+        Method::Cholesky => simulator.hear(&Inverse::new(&a, backend)?),
+        Method::Lu => {
+            let pivots = lu::Pivots::new(&a);
+            let factor = lu::Factor::new(&a, &pivots, backend)?;
+            let workers = simulator.n_workers();
+            factor.inverse_stages(&unit, workers, |all| simulator.hear_series(all))?
+        }
     }
 }
 

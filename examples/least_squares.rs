@@ -7,11 +7,13 @@
 //! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::{Args, ValueEnum};
+use common::cli::simulated::is_simulated_only;
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use common::problem::{
-    Generated, Job, Kind, Matrix, OF_A_MATRIX, Problem, by_precision, digest, is_checked, judge,
+    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, is_checked, judge,
     over_ranks, then_checked,
 };
+use dataflow::core::port::Heap;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
@@ -21,17 +23,18 @@ use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::qr::{
     Options, Tree, default_rcond, default_tile_order, least_squares, least_squares_minimum_norm,
-    least_squares_ratio, solution_ratio,
+    least_squares_ratio, least_squares_stages, solution_ratio,
 };
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 const EXAMPLE: Example = Example {
     name: "least_squares",
     about: "Solves tall systems as well as can be, wide ones by the shortest solution; tells the rank",
     runs: true,
-    honours: OF_A_MATRIX,
+    honours: COUNTED,
 };
 
 /// The flags of this example alone.
@@ -128,7 +131,9 @@ impl Job for Own {
             let check = || needs::solution_ratio::<T>(layouts, workers);
             then_checked::<T, _>(settings, &there[0], run, check)
         };
-        if problem.is_plan_only::<T, _>([of_a, of_b], needs)? {
+        if is_simulated::<T>(&mut problem, [of_a, of_b], options)?
+            || problem.is_plan_only::<T, _>([of_a, of_b], needs)?
+        {
             return Ok(());
         }
         // Kept beside its factors, and once more for the check.
@@ -170,6 +175,28 @@ fn layouts<T: Scalar>(problem: &mut Problem<'_, Own>) -> Result<[Layout; 2], Fai
     problem.begin::<T>(n, nb, flops::gels::<T>(m, n, nrhs) as f64);
     let general = |cols| over_ranks(Layout::general(m, cols, nb)?, settings, runtime);
     Ok([general(n)?, general(nrhs)?])
+}
+
+/// Whether only a simulation was asked for.
+fn is_simulated<T: Scalar>(
+    problem: &mut Problem<'_, Own>,
+    [a, b]: [Layout; 2],
+    options: Options,
+) -> Result<bool, Failure> {
+    let (settings, backend) = (problem.settings, problem.backend);
+    if settings.simulate.is_some() && settings.own.method != Method::Qr {
+        return Err(Failure::refused(
+            "--simulate: --method gelsy is graphs one after another, and which they are depends on the \
+             rank (take qr)",
+        ));
+    }
+    let x = Layout::general(a.cols(), b.cols(), b.nb())?;
+    let x = x.distributed(*b.distribution(), b.rank())?;
+    let [a, b, x] = [a, b, x].map(|layout| TiledMatrix::<T>::vacant(layout, Arc::new(Heap)));
+    is_simulated_only(settings, problem.outcome, move |simulator| {
+        let how = (options, backend);
+        least_squares_stages(&a, (&b, &x), how, |all| simulator.hear_series(all))?
+    })
 }
 
 /// What both methods start from: A and B are made of it anew for each run.

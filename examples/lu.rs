@@ -8,7 +8,7 @@
 //! Where the matrix comes from, and what is said of a result: `common/problem`.
 
 use clap::{Args, ValueEnum};
-use common::cli::simulated::is_simulated_only;
+use common::cli::simulated::{SWAPS, is_simulated_only};
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use common::problem::{
     COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, in_numbers, is_checked,
@@ -266,7 +266,7 @@ fn is_simulated<T: Scalar>(
     }
     let (pivoting, groups) = (settings.own.pivoting, settings.own.groups());
     if let Pivoting::Partial | Pivoting::Tournament = pivoting {
-        outcome.say("bytes of swapped rows are those to expect of a random matrix");
+        outcome.say(SWAPS);
     }
     let lu = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
     let (pivots, exchanges) = (Pivots::new(&lu), Exchanges::new(&lu));

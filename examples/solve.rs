@@ -18,6 +18,7 @@
 mod factors;
 
 use clap::Args;
+use common::cli::simulated::{SWAPS, is_simulated_only};
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use common::problem::{
     File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest, is_checked,
@@ -55,6 +56,7 @@ const EXAMPLE: Example = Example {
         "backend",
         "check",
         "plan",
+        "simulate",
     ],
 };
 
@@ -105,7 +107,11 @@ impl InAnyPrecision for System<'_> {
         let asked = Asked::of::<T>(settings, problem.file.as_ref(), sides.as_ref())?;
         asked.tell::<T>(problem.outcome);
         let [whole, of_a, of_sides] = asked.layouts(settings, runtime)?;
-        if is_planned::<T>(&mut problem, asked.method, [of_a, of_sides])? {
+        let by = decomposition(asked.method, asked.hermitian);
+        problem.outcome.flops = Some(operations::<T>(by, asked.shape, asked.nrhs));
+        if is_simulated::<T>(&mut problem, asked.method, [of_a, of_sides])?
+            || is_planned::<T>(&mut problem, asked.method, [of_a, of_sides])?
+        {
             return Ok(());
         }
         let kind = settings.own.kind(asked.shape);
@@ -114,7 +120,7 @@ impl InAnyPrecision for System<'_> {
         let b = right_hand_sides(sides, of_sides, runtime)?;
         let mut task = Task::of(&asked, &problem, (&original, &b));
         let (method, solved) = task.solved_again_and_again(asked.method, &mut problem)?;
-        let by = task.decomposition(method);
+        let by = decomposition(method, task.hermitian);
         problem.outcome.flops = Some(operations::<T>(by, asked.shape, asked.nrhs));
         let Some((factors, x)) = solved else {
             return Ok(());
@@ -214,6 +220,30 @@ fn right_hand_sides<T: Scalar>(
     };
     b.scan(runtime)?;
     Ok(b)
+}
+
+/// Whether only a simulation was asked for: of the factorisation and the solution as one graph, by the method
+/// that would be tried first.
+fn is_simulated<T: Scalar>(
+    problem: &mut Problem<'_, Own>,
+    method: Method,
+    layouts: [Layout; 2],
+) -> Result<bool, Failure> {
+    let (settings, backend) = (problem.settings, problem.backend);
+    if settings.simulate.is_none() {
+        return Ok(false);
+    }
+    if settings.own.output.is_some() {
+        let text = "--output: with --simulate there is no solution";
+        return Err(Failure::refused(text));
+    }
+    problem.outcome.set("method", method.name());
+    if method == Method::Lu {
+        problem.outcome.say(SWAPS);
+    }
+    is_simulated_only(settings, problem.outcome, move |simulator| {
+        method.simulated::<T>(layouts, backend, simulator)
+    })
 }
 
 /// Notes what each rank needs, if that is what was asked for; otherwise refuses a run by a method for
@@ -318,6 +348,15 @@ fn suitable(
     }
 }
 
+/// What mixed precision factors by; other methods are what they are.
+fn decomposition(method: Method, hermitian: bool) -> Method {
+    match method {
+        Method::Mixed if hermitian => Method::Cholesky,
+        Method::Mixed => Method::Lu,
+        _ => method,
+    }
+}
+
 /// LAPACK's count, whatever was computed.
 fn operations<T: Scalar>(method: Method, (m, n): (usize, usize), nrhs: usize) -> f64 {
     let operations = match method {
@@ -380,15 +419,6 @@ impl<'a, T: Scalar> Task<'a, T> {
         let b = TiledMatrix::vacant(*self.b.layout(), self.runtime.memory());
         b.fill(self.b, self.runtime)?;
         Ok(b)
-    }
-
-    /// What mixed precision factors by; other methods are what they are.
-    fn decomposition(&self, method: Method) -> Method {
-        match method {
-            Method::Mixed if self.hermitian => Method::Cholesky,
-            Method::Mixed => Method::Lu,
-            _ => method,
-        }
     }
 
     /// How A is cut.

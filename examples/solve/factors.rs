@@ -1,12 +1,16 @@
-//! The factors of A by one of four methods, and solutions with them, over any number of ranks.
+//! The factors of A by one of four methods, and solutions with them, over any number of ranks; or the graph
+//! of both alone, for simulations.
 
 use clap::ValueEnum;
 use common::cli::Failure;
+use common::cli::simulated::Simulator;
 use common::problem::in_numbers;
+use dataflow::core::port::Heap;
 use dataflow::core::rank::Rank;
+use dataflow::core::space::Erased;
 use dataflow::linalg::determinant::Determinant;
 use dataflow::linalg::kernel::{Backend, Op};
-use dataflow::linalg::matrix::{Entries, Layout, LayoutError, TiledMatrix};
+use dataflow::linalg::matrix::{Entries, Layout, LayoutError, Tile, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::qr::{self, Options, Reflectors};
 use dataflow::linalg::refine::{self, Outcome};
@@ -14,6 +18,7 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, lu};
 use dataflow::{Monitor, Report, Runtime};
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// By which decomposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,6 +59,40 @@ impl Method {
             Method::Cholesky | Method::Lu => Ok(needs::solve::<T>([a, b], workers)),
             Method::Qr => needs::least_squares::<T>([a, b], Options::of_order(a.nb()), workers),
             Method::Mixed => Ok(needs::mixed::<T>([a, b], workers)),
+        }
+    }
+
+    /// Lets a simulator hear of the graph that makes factors and solution, over matrices that are not there.
+    pub fn simulated<T: Scalar>(
+        self,
+        [a, b]: [Layout; 2],
+        backend: Backend,
+        simulator: &Simulator<'_>,
+    ) -> Result<(), Failure> {
+        let (m, n) = (a.rows(), a.cols());
+        let x = Layout::general(n, b.cols(), b.nb())?;
+        let x = x.distributed(*b.distribution(), b.rank())?;
+        let [a, b, x] = [a, b, x].map(|layout| TiledMatrix::<T>::vacant(layout, Arc::new(Heap)));
+        let hear = |all: Vec<Erased<'_, Tile<T>>>| simulator.hear_series(all);
+        let options = Options::of_order(a.nb());
+        match self {
+            Method::Cholesky => cholesky::Factor::new(&a, backend)?.stages(&b, hear)?,
+            Method::Lu => {
+                let pivots = lu::Pivots::new(&a);
+                let factor = lu::Factor::new(&a, &pivots, backend)?;
+                factor.stages(&b, simulator.n_workers(), hear)?
+            }
+            Method::Qr if m < n => {
+                qr::least_squares_stages(&a, (&b, &x), (options, backend), hear)?
+            }
+            Method::Qr => {
+                let q = Reflectors::new(a.layout(), options);
+                qr::Factor::new(&a, &q, backend)?.stages((&b, &x), hear)?
+            }
+            Method::Mixed => Err(Failure::refused(
+                "--simulate: --method mixed is as many graphs as corrections, and those depend on the \
+                 matrix (take cholesky or lu)",
+            )),
         }
     }
 

@@ -246,6 +246,10 @@ fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
         "lu --n 190 --nb 20 --pivoting incremental",
         "qr --n 190 --nb 20 --tree greedy",
         "matmul --n 190 --nb 20",
+        "solve --n 190 --nb 20",
+        "inverse --n 190 --nb 20",
+        "least_squares --n 110 --nb 20 --m 230 --nrhs 30 --tree greedy",
+        "least_squares --n 230 --nb 20 --m 110",
         "jacobi3d --n 20 --blocks 5x4x3 --iterations 4",
         "nas_ft --size 16x32x64 --blocks 7x8",
     ] {
@@ -271,6 +275,11 @@ fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
             "bytes",
             "activations",
         ] {
+            if key == "tasks" && of.starts_with("least_squares") {
+                // A run looks for entries that are not finite, too, and makes zeros.
+                assert!(counted[key].as_u64() < ran[key].as_u64(), "{of}");
+                continue;
+            }
             assert_eq!(counted[key], ran[key], "{of}: {key}");
         }
         // Who passes a tile on depends on the task's name, and a sequence has its own.
@@ -289,13 +298,19 @@ fn what_row_swaps_are_to_send_is_told_within_some_per_cent() {
     for of in [
         "lu --n 190 --nb 20",
         "lu --n 190 --nb 20 --pivoting tournament",
+        "solve --n 190 --nb 20 --method lu",
+        "inverse --n 190 --nb 20 --method lu",
     ] {
         let flags = ["--json", "--ranks", "6"];
         let counted = run_of(of, &[&flags[..], &["--simulate", "counts"]].concat()).object();
         let ran = run_of(of, &[&flags[..], &["--threads", "1"]].concat()).object();
-        for key in ["tasks", "messages", "activations"] {
+        for key in ["messages", "activations"] {
             assert_eq!(counted[key], ran[key], "{of}: {key}");
         }
+        // I is made on the way.
+        let made = if of.starts_with("inverse") { 100 } else { 0 };
+        let ran_tasks = ran["tasks"].as_u64().unwrap();
+        assert_eq!(counted["tasks"], ran_tasks - made, "{of}");
         let [told, sent] = [&counted, &ran].map(|object| object["bytes"].as_f64().unwrap());
         assert!((told / sent - 1.0).abs() < 0.05, "{of}: {told} of {sent}");
     }
@@ -348,7 +363,10 @@ fn more_ranks_than_start_here_are_counted_and_what_they_would_hold() {
             "--grid",
             "2x2",
         ],
-        &["solve", "--simulate", "counts"],
+        &["solve", "--simulate", "counts", "--method", "mixed"],
+        &["solve", "--simulate", "counts", "--output", "x.mtx"],
+        &["least_squares", "--simulate", "counts", "--method", "gelsy"],
+        &["sequence", "--simulate", "counts"],
     ] {
         assert_eq!(run(refused[0], &refused[1..]).status, 2, "{refused:?}");
     }

@@ -41,6 +41,7 @@ fn a_run_in_virtual_time_does_and_sends_what_a_real_one_does() {
         "lu --n 190 --nb 20 --pivoting incremental",
         "qr --n 190 --nb 20 --tree greedy",
         "matmul --n 190 --nb 20",
+        "inverse --n 190 --nb 20",
     ] {
         let ranks = ["--ranks", "6", "--threads", "2"];
         let told = simulated(of, &file, &ranks).done();
@@ -298,6 +299,7 @@ fn wrong_costs_and_questions_are_refused() {
         ],
         &["jacobi3d", "--simulate", "time", "--costs", &file],
         &["solve", "--costs", &file],
+        &["solve", "--simulate", "time", "--costs", &file],
     ] {
         let ended = run(refused[0], &refused[1..]);
         assert_eq!(ended.status, 2, "{refused:?}: {}", ended.stderr);

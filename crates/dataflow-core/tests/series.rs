@@ -355,3 +355,41 @@ fn what_is_taken_and_not_brought_back_no_later_space_may_take() {
     let error = Erased::series(parts, 0..1).err().unwrap();
     assert_eq!(error.kind(), Kind::Contradiction);
 }
+
+#[test]
+fn each_of_several_weighs_by_its_own_names() {
+    let steps = vec![(0, None), (1, Some(0)), (1, None)];
+    let store = numbers();
+    let weighed = |unit: u64| {
+        let space = Erased::of(program(&steps, &store, 2));
+        let bytes = move |i: u32, flow: usize| unit * u64::from(i) + flow as u64;
+        space.weighed(bytes, move |i: u32| (unit + u64::from(i)) as f64)
+    };
+    let silent = Erased::of(program(&steps, &store, 2));
+    let all = Erased::series([weighed(10), silent, weighed(100)], 0..2).unwrap();
+    let tasks = (0..2).flat_map(|on| all.tasks(Rank(on)));
+    let mut found: Vec<_> = tasks
+        .map(|task| (all.bytes(task, 1), all.cost(task)))
+        .collect();
+    found.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    let expected = [
+        (0, 0.0),
+        (0, 0.0),
+        (0, 0.0),
+        (1, 10.0),
+        (1, 100.0),
+        (11, 11.0),
+        (21, 12.0),
+        (101, 101.0),
+        (201, 102.0),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+#[should_panic(expected = "weights by u64 for a space of u32")]
+fn weights_by_names_of_another_type_are_refused() {
+    let (steps, store) = (vec![(0, None)], numbers());
+    let space = Erased::of(program(&steps, &store, 1));
+    drop(space.weighed(|_: u64, _| 0, |_: u64| 0.0));
+}

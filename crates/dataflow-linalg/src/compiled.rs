@@ -19,6 +19,7 @@ use crate::qr::{
     Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Solve as QrSolve, Tall,
 };
 use crate::scalar::{Scalar, c32, c64};
+use crate::weight::Weight;
 use dataflow_core::port::Executor;
 use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report, run_across};
@@ -54,8 +55,8 @@ macro_rules! compiled {
 
         $(
             impl<T: Scalar> $space<'_, T> {
-                /// The space behind a pointer: to be run on the engine that is compiled already, alone or
-                /// as one of a [series](Erased::series).
+                /// The space behind a pointer, weighed: to be run on the engine that is compiled already, or
+                /// counted, alone or as one of a [series](Erased::series).
                 pub fn erased(&self) -> Erased<'_, Tile<T>> {
                     T::$name(self)
                 }
@@ -66,7 +67,8 @@ macro_rules! compiled {
         impl Compiled for $scalar {
             $(
                 fn $name<'s>(space: &'s $space<'_, Self>) -> Erased<'s, Tile<Self>> {
-                    Erased::new(space)
+                    let bytes = |task, flow| space.bytes(task, flow);
+                    Erased::new(space).weighed(bytes, |task| space.flops(task))
                 }
             )+
 

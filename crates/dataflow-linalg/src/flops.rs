@@ -43,6 +43,14 @@ pub fn potri<T: Scalar>(n: usize) -> u64 {
     count::<T>(multiplications, additions)
 }
 
+/// Inverse of a triangle of `n × n`: about n³/3.
+pub fn trtri<T: Scalar>(n: usize) -> u64 {
+    let n = n as u128;
+    let multiplications = (n * (n + 1)).saturating_mul(n + 2) / 6;
+    let additions = (n * n.saturating_sub(1)).saturating_mul(n.saturating_sub(2)) / 6;
+    count::<T>(multiplications, additions)
+}
+
 /// Inverse of an `n × n` matrix from its LU factors: about 4·n³/3.
 ///
 /// # Examples
@@ -133,6 +141,11 @@ pub fn gemm<T: Scalar>(m: usize, n: usize, k: usize) -> u64 {
     count::<T>(each, each)
 }
 
+/// The same as a number to be halved or added to others.
+pub(crate) fn products<T: Scalar>(m: usize, n: usize, k: usize) -> f64 {
+    gemm::<T>(m, n, k) as f64
+}
+
 /// The sum, weighted by the kind of number; counts beyond 64 bits stop at the largest.
 fn count<T: Scalar>(multiplications: u128, additions: u128) -> u64 {
     let (each, other) = if T::IS_COMPLEX { (6, 2) } else { (1, 1) };
@@ -208,6 +221,9 @@ mod tests {
         assert_eq!(potri::<f64>(1000), 667_167_500);
         assert_eq!(potri::<c32>(1000), 6 * 334_334_000 + 2 * 332_833_500);
         assert_eq!((potri::<f64>(0), potri::<f32>(1)), (0, 2));
+        // n/6·(n + 1)·(n + 2) and n/6·(n − 1)·(n − 2)
+        assert_eq!(trtri::<f64>(1000), 167_167_000 + 166_167_000);
+        assert_eq!((trtri::<f64>(0), trtri::<c64>(1)), (0, 6));
     }
 
     #[test]
@@ -245,6 +261,7 @@ mod tests {
         assert_eq!(potrf::<c32>(most), u64::MAX);
         assert_eq!(potrs::<c64>(most, most), u64::MAX);
         assert_eq!(potri::<f64>(most), u64::MAX);
+        assert_eq!(trtri::<f64>(most), u64::MAX);
         assert_eq!(getrf::<f64>(most, most), u64::MAX);
         assert_eq!(getrs::<c64>(most, most), u64::MAX);
         assert_eq!(geqrf::<f64>(most, most), u64::MAX);

@@ -10,9 +10,13 @@ use dataflow::core::space::Description;
 use dataflow::core::space::counts::{Counting, Counts, OfRank, Sending};
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
-use serde_json::{Map, Value, json};
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Instant;
+
+/// What is said of graphs that are not played.
+pub const COUNTS_ONLY: &str = "--simulate time: of this only --simulate counts is known";
 
 /// More pairs of ranks than these are not listed.
 const MOST_PAIRS: usize = 10_000;
@@ -26,22 +30,20 @@ pub fn is_counts_only<S: Weight>(
     flags: &Flags,
     outcome: &mut Outcome,
 ) -> Result<bool, Failure> {
-    let n_ranks = match flags.simulate.zip(flags.n_simulated()) {
+    match flags.simulate {
         None => return Ok(false),
-        Some((Simulation::Counts, n_ranks)) => n_ranks,
-        Some((Simulation::Time, _)) => {
-            let text = "--simulate time: of this only --simulate counts is known";
-            return Err(Failure::refused(text));
+        Some(Simulation::Counts) => {}
+        Some(Simulation::Time) => {
+            return Err(Failure::refused(COUNTS_ONLY));
         }
-    };
+    }
+    let n_ranks = n_counted(flags)?;
     let settings = mpi::Settings::default();
     let bytes = |task, flow| space.bytes(task, flow);
     let cost = |task| space.flops(task);
     let route = |sending: &Sending<'_>, hear: &mut dyn FnMut(Rank, Rank)| {
         settings.each_hop(sending, hear);
     };
-    let n_ranks = u32::try_from(n_ranks)
-        .map_err(|_| Failure::refused(format!("--ranks {n_ranks}: at most {}", u32::MAX)))?;
     let counting = Counting::of(space, n_ranks).bytes(&bytes);
     let mut counting = counting.cost(&cost).along(&route);
     if let Some(workers) = flags.threads.and_then(NonZeroUsize::new) {
@@ -57,6 +59,16 @@ pub fn is_counts_only<S: Weight>(
     say(&counts, seconds, outcome);
     set(&counts, &about, seconds, outcome);
     Ok(true)
+}
+
+/// The ranks that are counted for.
+///
+/// # Errors
+/// If they are too many.
+pub fn n_counted(flags: &Flags) -> Result<u32, Failure> {
+    let n_ranks = flags.n_simulated().unwrap_or(1);
+    u32::try_from(n_ranks)
+        .map_err(|_| Failure::refused(format!("--ranks {n_ranks}: at most {}", u32::MAX)))
 }
 
 /// The least, the mean and the most of what ranks have.
@@ -119,13 +131,12 @@ fn set(counts: &Counts, about: &Description, seconds: f64, outcome: &mut Outcome
         let [min, mean, max] = spread(counts, of);
         json!({ "min": min, "mean": mean, "max": max })
     };
-    let classes = about.classes().iter().enumerate();
-    let classes: Map<String, Value> = classes
-        .map(|(class, described)| {
-            let tasks = counts.ranks.iter().map(|rank| rank.classes[class]);
-            (described.name.clone(), tasks.sum::<u64>().into())
-        })
-        .collect();
+    // Graphs one after another may have classes of the same name.
+    let mut classes = BTreeMap::new();
+    for (class, described) in about.classes().iter().enumerate() {
+        let tasks = counts.ranks.iter().map(|rank| rank.classes[class]);
+        *classes.entry(&described.name).or_insert(0) += tasks.sum::<u64>();
+    }
     let pairs = counts
         .pairs
         .iter()

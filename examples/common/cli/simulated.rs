@@ -7,11 +7,12 @@
 //! Counts: [`counts`](super::counts). What bodies and messages take: [`costs`](super::costs).
 
 use super::costs::{Asked, Costs, Pace, WrongCosts};
-use super::counts::is_counts_only;
+use super::counts::{COUNTS_ONLY, is_counts_only, n_counted};
 use super::settings::{Drive, Simulation, Transport};
 use super::{Failure, Flags, Measured, Outcome, traced};
 use dataflow::Report;
-use dataflow::core::prelude::{Description, Store, Successors, TaskName, TaskSpace};
+use dataflow::core::prelude::{Datum, Description, Store, Successors, TaskName, TaskSpace};
+use dataflow::core::space::Erased;
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
 use dataflow::numa::Policy;
@@ -39,6 +40,20 @@ impl Simulator<'_> {
         match self {
             Simulator::Counter(flags, _) => flags.threads.unwrap_or(1),
             Simulator::Player(player) => player.stage.n_workers(),
+        }
+    }
+
+    /// Hears of graphs one after another, as one; called once, in place of [`hear`](Self::hear). They are
+    /// counted only: names that are behind a pointer cannot be put behind another one, as a player does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hear_series<D: Datum>(&self, graphs: Vec<Erased<'_, D>>) -> Result<(), Failure> {
+        match self {
+            Simulator::Counter(flags, _) => {
+                self.hear(&Erased::series(graphs, 0..n_counted(flags)?)?)
+            }
+            Simulator::Player(_) => Err(Failure::refused(COUNTS_ONLY)),
         }
     }
 
@@ -78,6 +93,9 @@ pub fn is_simulated_only(
     }
     Ok(true)
 }
+
+/// What is said where rows are swapped: how many depends on the matrix.
+pub const SWAPS: &str = "bytes of swapped rows are those to expect of a random matrix";
 
 /// More ranks have no room for their stacks.
 const MOST_RANKS: usize = 10_000;

@@ -26,6 +26,8 @@ pub(super) struct NameVtable {
     pub to_wire: fn(Raw) -> Option<WireName>,
     pub from_wire: fn(&[u32]) -> Option<Raw>,
     pub show: fn(Raw, &mut fmt::Formatter<'_>) -> fmt::Result,
+    /// The type, as text.
+    pub text: fn() -> &'static str,
 }
 
 pub(super) struct Of<T>(T);
@@ -38,6 +40,7 @@ impl<T: TaskName> Of<T> {
         to_wire: |raw| raw.task::<T>().to_wire(),
         from_wire: |words| T::from_wire(words).map(Raw::of),
         show: |raw, f| raw.task::<T>().fmt(f),
+        text: std::any::type_name::<T>,
     };
 }
 
@@ -68,6 +71,24 @@ impl Raw {
                 Some(task) => task,
                 None => unreachable!("the words were made from a name and read when it was erased"),
             },
+        }
+    }
+}
+
+/// What the data that leave tasks weigh, and what tasks cost.
+pub(super) struct Scales<'s> {
+    pub bytes: Box<dyn Fn(Raw, usize) -> u64 + Send + Sync + 's>,
+    pub cost: Box<dyn Fn(Raw) -> f64 + Send + Sync + 's>,
+}
+
+impl<'s> Scales<'s> {
+    pub fn of<T: TaskName>(
+        bytes: impl Fn(T, usize) -> u64 + Send + Sync + 's,
+        cost: impl Fn(T) -> f64 + Send + Sync + 's,
+    ) -> Self {
+        Scales {
+            bytes: Box::new(move |raw, flow| bytes(raw.task(), flow)),
+            cost: Box::new(move |raw| cost(raw.task())),
         }
     }
 }

@@ -10,7 +10,7 @@
 //! So each begins wherever those before it have ended, and together they do what one run after another
 //! does, to the last bit.
 
-use super::behind::{Behind, Ends, NameVtable, Of, Raw};
+use super::behind::{Behind, Ends, NameVtable, Of, Raw, Scales};
 use super::joints::Joints;
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
@@ -52,6 +52,8 @@ struct SpacePart<'s, D: Datum> {
     space: MaybeOwned<'s, D>,
     /// How much more urgent its tasks are than they say: more than those of later spaces.
     lead: i64,
+    /// What its data and its tasks weigh, if somebody said so.
+    scales: Option<Scales<'s>>,
 }
 
 enum MaybeOwned<'s, D: Datum> {
@@ -81,10 +83,63 @@ impl<'s, D: Datum> Erased<'s, D> {
 
     fn alone(space: MaybeOwned<'s, D>, names: &'static NameVtable) -> Self {
         Erased {
-            parts: vec![SpacePart { space, lead: 0 }],
+            parts: vec![SpacePart {
+                space,
+                lead: 0,
+                scales: None,
+            }],
             names: Arc::new(Roster::new([names])),
             joints: Joints::default(),
         }
+    }
+
+    /// The same with what its data and its tasks weigh, by the names of the space that it was made of: alone
+    /// or in a [series](Self::series) it can be [counted](super::counts).
+    ///
+    /// - `bytes`: of the datum that leaves a task through a flow
+    /// - `cost`: of a task, in any unit
+    ///
+    /// # Panics
+    /// If these are not the names of its space, or it is a series: weigh the spaces that it is of.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::space::counts::Counting;
+    /// use dataflow_core::space::{Erased, Independent};
+    ///
+    /// let stage = |n, cost: f64| {
+    ///     let space = Independent::new("any", n, |_| Ok(()));
+    ///     Erased::of(space).weighed(|_: u64, _| 0, move |_: u64| cost)
+    /// };
+    /// let both = Erased::series([stage(100, 1.0), stage(10, 5.0)], 0..1)?;
+    /// let cost = |task| both.cost(task);
+    /// assert_eq!(Counting::of(&both, 1).cost(&cost).count()?.cost(), 150.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn weighed<N: TaskName>(
+        mut self,
+        bytes: impl Fn(N, usize) -> u64 + Send + Sync + 's,
+        cost: impl Fn(N) -> f64 + Send + Sync + 's,
+    ) -> Self {
+        assert!(!self.is_series(), "weights for a series of spaces");
+        let (of, own) = ((Of::<N>::NAMES.text)(), (self.names.parts[0].1.text)());
+        assert!(of == own, "weights by {of} for a space of {own}");
+        self.parts[0].scales = Some(Scales::of(bytes, cost));
+        self
+    }
+
+    /// The bytes of the datum that leaves a task through a flow; 0 in a space that nobody has
+    /// [weighed](Self::weighed).
+    pub fn bytes(&self, task: AnyName, flow: usize) -> u64 {
+        let scales = self.part(task).scales.as_ref();
+        scales.map_or(0, |scales| (scales.bytes)(task.raw, flow))
+    }
+
+    /// What a task costs; 0 in a space that nobody has [weighed](Self::weighed).
+    pub fn cost(&self, task: AnyName) -> f64 {
+        let scales = self.part(task).scales.as_ref();
+        scales.map_or(0.0, |scales| (scales.cost)(task.raw))
     }
 
     /// Spaces one after another over the same data as one graph, on some ranks: `0..1` on one,

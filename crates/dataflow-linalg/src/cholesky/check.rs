@@ -77,7 +77,7 @@ const PART: usize = 1;
 /// The task space of the check.
 pub struct Check<'a, T: Scalar> {
     original: &'a dyn Entries<T>,
-    l: &'a TiledMatrix<T>,
+    pub(super) l: &'a TiledMatrix<T>,
     nt: u32,
     /// Of all tiles, on whatever rank: sums are added in the order of its slots.
     all: Layout,

@@ -32,7 +32,7 @@ use dataflow_core::prelude::*;
 /// from the factor.
 #[derive(Clone, Copy, Debug)]
 pub struct Inverse<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
+    pub(super) a: &'a TiledMatrix<T>,
     backend: Backend,
     nt: u32,
     /// Whether the matrix holds L already.

@@ -30,6 +30,7 @@ mod order;
 mod posv;
 mod solve;
 mod trust;
+mod weighed;
 
 pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, factor};

@@ -4,11 +4,12 @@
 use super::{Factor, substitution};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::TiledMatrix;
+use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use crate::succession::run_series;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
+use dataflow_core::space::Erased;
 
 /// Overwrites the lower triangle of `a` by its Cholesky factor and `b` by the solution X of A·X = B, with
 /// the bits of [`factor`](super::factor) and [`solve`](super::solve). n³/3 flops, and 2n² for each column;
@@ -54,9 +55,22 @@ impl<T: Scalar> Factor<'_, T> {
     /// # Errors
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let solve = substitution(self.a, b, self.backend)?;
-        let run = run_series([self.erased(), solve.erased()], on);
+        let run = self.stages(b, |all| run_series(all, on))?;
         run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
+    }
+
+    /// The graphs of which [`and_solve`](Self::and_solve) makes one, in their order: to be
+    /// [counted](crate::weight), for instance. Answers what `hear` does.
+    ///
+    /// # Errors
+    /// If the shapes or tile orders of A and B do not fit.
+    pub fn stages<R>(
+        &self,
+        b: &TiledMatrix<T>,
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
+        let solve = substitution(self.a, b, self.backend)?;
+        Ok(hear(vec![self.erased(), solve.erased()]))
     }
 }
 

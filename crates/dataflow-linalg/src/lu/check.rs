@@ -77,7 +77,7 @@ const ORDER: usize = 0;
 const LATER: usize = 1;
 const SWAPS: usize = 2;
 /// Leave: the order of all rows, then the rows that go to each row of ranks.
-const OUTGOING: usize = 1;
+pub(super) const OUTGOING: usize = 1;
 /// Begin: the order of all rows, then the rows that come from each row of ranks.
 const NEW_ORDER: usize = 1;
 const INCOMING: usize = 2;
@@ -93,10 +93,10 @@ const PART: usize = 1;
 /// The task space of the check.
 pub struct Check<'a, T: Scalar> {
     original: &'a dyn Entries<T>,
-    lu: &'a TiledMatrix<T>,
+    pub(super) lu: &'a TiledMatrix<T>,
     /// The swaps of the steps that this rank has.
     pivots: Store<Piece<T>>,
-    rows: RankRows,
+    pub(super) rows: RankRows,
     nt: u32,
     /// Of all tiles, on whatever rank: sums are added in the order of its slots.
     all: Layout,
@@ -163,8 +163,13 @@ impl<'a, T: Scalar> Check<'a, T> {
         self.rows.mt.min(self.nt)
     }
 
+    /// How many rows there are from step k on.
+    pub(super) fn rows_from(&self, k: u32) -> usize {
+        self.lu.rows() - self.lu.row_range(k as usize).start
+    }
+
     /// How many steps reach tile (m, n).
-    fn steps_of(m: u32, n: u32) -> u32 {
+    pub(super) fn steps_of(m: u32, n: u32) -> u32 {
         m.min(n) + 1
     }
 
@@ -228,7 +233,7 @@ impl<'a, T: Scalar> Check<'a, T> {
             Some(Piece::Tile(later)) => Some(words(later)),
             _ => None,
         };
-        let rows = self.lu.rows() - self.lu.row_range(k as usize).start;
+        let rows = self.rows_from(k);
         let order = order(Swaps::of(swaps).pivots, later, rows);
         new.put(tile(of_words(&order, self.lu.memory())));
         Ok(())

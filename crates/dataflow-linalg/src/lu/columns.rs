@@ -454,7 +454,7 @@ mod tests {
     use crate::matrix::generate::Random;
     use crate::matrix::{Distribution, Grid};
     use crate::scalar::{c32, c64};
-    use dataflow_core::port::{Heap, Inline, Shuffled};
+    use dataflow_core::port::{Heap, Shuffled};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -552,11 +552,10 @@ mod tests {
         let a = TiledMatrix::<f64>::zeros(Layout::general(30, 30, 5).unwrap());
         let pivots = Pivots::new(&a);
         let factor = || Factor::new(&a, &pivots, Backend::Auto).unwrap();
-        assert!(factor().by_columns(&Inline).is_some());
-        assert!(factor().with_lookahead(1).by_columns(&Inline).is_none());
+        assert!(factor().by_columns(1).is_some());
+        assert!(factor().with_lookahead(1).by_columns(1).is_none());
         let groups = std::num::NonZeroU32::MIN;
-        assert!(factor().by_tournament(groups).by_columns(&Inline).is_none());
-        let many = Shuffled::new(1).with_threads(4);
-        assert!(factor().by_columns(&many).is_none());
+        assert!(factor().by_tournament(groups).by_columns(1).is_none());
+        assert!(factor().by_columns(4).is_none());
     }
 }

@@ -220,14 +220,14 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let columns = self.by_columns(on);
+        let columns = self.by_columns(on.n_workers());
         T::run_tiles(&self.suited(&columns), on).map_err(LinalgError::Run)
     }
 
-    /// The same by whole columns, where they suit.
-    pub(super) fn by_columns(&self, on: &dyn Executor) -> Option<Columns<'a, T>> {
+    /// The same by whole columns, where they suit so many workers.
+    pub(super) fn by_columns(&self, n_workers: usize) -> Option<Columns<'a, T>> {
         let suits = !(self.tournament || self.lookahead.is_some() || self.by_tiles)
-            && suits_columns::<T>(self.a.layout(), on.n_workers());
+            && suits_columns::<T>(self.a.layout(), n_workers);
         suits.then(|| Columns::of(self.a, self.pivots, self.backend))
     }
 

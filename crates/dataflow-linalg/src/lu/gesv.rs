@@ -53,9 +53,30 @@ impl<T: Scalar> Factor<'_, T> {
     /// # Errors
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
+        let run = self.stages(b, on.n_workers(), |all| run_series(all, on))?;
+        run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
+    }
+
+    /// The graphs of which [`and_solve`](Self::and_solve) makes one on ranks of so many workers, in their
+    /// order: to be [counted](crate::weight), for instance. Answers what `hear` does.
+    ///
+    /// # Errors
+    /// If the shapes, tile orders or grids of A and B do not fit.
+    pub fn stages<R>(
+        &self,
+        b: &TiledMatrix<T>,
+        n_workers: usize,
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
         let solve = Solve::new(self.a, self.pivots, Op::NoTranspose, b, self.backend)?;
-        let columns = self.by_columns(on);
-        regular(self.a, self.suited(&columns), solve.parts(), on)
+        let (columns, look) = (self.by_columns(n_workers), Regular::new(self.a));
+        let [first, second] = solve.parts();
+        Ok(hear(vec![
+            self.suited(&columns),
+            look.erased(),
+            first,
+            second,
+        ]))
     }
 }
 

@@ -137,7 +137,7 @@ impl<'a, T: Scalar> Incremental<'a, T> {
         T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
     }
 
-    /// Bytes of what a task hands on through a flow; 0 where it stays on its rank.
+    /// Bytes of what a task hands on through a flow.
     pub(crate) fn bytes_handed_on(&self, task: IncrementalTask, flow: usize) -> u64 {
         let shape = |m: u32, n: u32| (self.a.tile_rows(m as usize), self.a.tile_cols(n as usize));
         let part = |part: Part, shape| part.bytes::<T>(shape);
@@ -148,9 +148,12 @@ impl<'a, T: Scalar> Incremental<'a, T> {
             }
             (Getrf { k }, MADE_LOWER) => part(Part::UnitLower, shape(k, k)),
             (Getrf { k }, MADE_UPPER) | (Tstrf { k, .. }, ABOVE) => part(Part::Upper, shape(k, k)),
-            (Gessm { n, k } | Ssssm { n, k, .. }, ABOVE) => part(Part::Whole, shape(k, n)),
-            (Tstrf { m, k }, BELOW) => part(Part::Whole, shape(m, k)),
-            (Tstrf { m, k }, MADE_STEPS) => part(Part::Whole, Self::steps(shape(m, k).1)),
+            (Gessm { n, k } | Ssssm { n, k, .. } | Stay { n, k }, ABOVE) => {
+                part(Part::Whole, shape(k, n))
+            }
+            (Getrf { k } | Join { k }, ABOVE) => part(Part::Whole, shape(k, k)),
+            (Tstrf { m, k: n } | Ssssm { m, n, .. }, BELOW) => part(Part::Whole, shape(m, n)),
+            (Tstrf { m, k }, MADE_STEPS) => part(Part::Whole, steps_shape(shape(m, k).1)),
             _ => 0,
         }
     }
@@ -174,11 +177,6 @@ impl<'a, T: Scalar> Incremental<'a, T> {
             Ssssm { m, n, k } => product(rows(m), cols(n), cols(k)),
             Stay { .. } | Join { .. } => 0.0,
         }
-    }
-
-    /// Rows and columns of the steps that a tile of so many columns takes.
-    fn steps(cols: usize) -> (usize, usize) {
-        (INNER_BLOCK.min(cols.max(1)) + 1, cols)
     }
 
     /// Who has the tile of row k in column n next, after row m of step k, and by which flow.
@@ -359,7 +357,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
                 // [U[k,k]; A[m,k]] ← [U; L]
                 let [above, below, made] = flows.slots();
                 let (above, below) = (above.update(), below.update());
-                let (rows, cols) = Self::steps(below.cols());
+                let (rows, cols) = steps_shape(below.cols());
                 let mut steps = Tile::new(rows, cols, Format::ColumnMajor, memory);
                 tstrf(self.backend, above, below, &mut steps);
                 above.set_part(Part::Upper);
@@ -399,6 +397,11 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         here.map(|(m, n)| u64::from(m.min(n)) + 1 + u64::from(m <= n))
             .sum()
     }
+}
+
+/// Rows and columns of the steps that a tile of so many columns takes.
+pub(super) fn steps_shape(cols: usize) -> (usize, usize) {
+    (INNER_BLOCK.min(cols.max(1)) + 1, cols)
 }
 
 /// `tile` ← L⁻¹·P·`tile` with the L and the row swaps of a diagonal tile.

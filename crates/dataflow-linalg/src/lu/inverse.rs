@@ -20,6 +20,7 @@ use crate::succession::{joined, run_series};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
+use dataflow_core::space::Erased;
 
 /// A⁻¹ of a square matrix, of which each rank gives its part and gets that of A⁻¹; and what the
 /// graphs cost together. Uses up `a`. 2n³ flops.
@@ -46,20 +47,32 @@ pub fn inverse<T: Scalar>(
     let factor = Factor::new(&a, &pivots, backend)?;
     a.scan(on)?;
     let (unit, made) = unit_like(&a, on)?;
-    let solve = Solve::of_unit(&a, &pivots, &unit, backend)?;
-    let (look, turn) = (Regular::new(&a), Adjoint::over(&unit, &a)?);
-    let [down_and_up, rows] = solve.parts();
-    let columns = factor.by_columns(on);
-    let all = [
-        factor.suited(&columns),
-        look.erased(),
-        down_and_up,
-        rows,
-        turn.erased(),
-    ];
-    let run = run_series(all, on).map_err(|error| LinalgError::of_run(error, a.rows()))?;
+    let run = factor.inverse_stages(&unit, on.n_workers(), |all| run_series(all, on))?;
+    let run = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
     drop(unit);
     Ok((a, joined([made, run])))
+}
+
+impl<T: Scalar> Factor<'_, T> {
+    /// The graphs of which [`inverse`] makes one on ranks of so many workers, in their order: to be
+    /// [counted](crate::weight), for instance. `unit` is I, of the shape of A. Answers what `hear` does.
+    ///
+    /// # Errors
+    /// If A is not square, or cut or spread otherwise than I.
+    pub fn inverse_stages<R>(
+        &self,
+        unit: &TiledMatrix<T>,
+        n_workers: usize,
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
+        let solve = Solve::of_unit(self.a, self.pivots, unit, self.backend)?;
+        let (look, turn) = (Regular::new(self.a), Adjoint::over(unit, self.a)?);
+        let [down_and_up, rows] = solve.parts();
+        let columns = self.by_columns(n_workers);
+        let first = vec![self.suited(&columns), look.erased()];
+        let then = [down_and_up, rows, turn.erased()];
+        Ok(hear(first.into_iter().chain(then).collect()))
+    }
 }
 
 /// A⁻¹ from what [`factor`](super::factor) left, in its place, on all ranks, each of which calls it with
@@ -100,7 +113,7 @@ fn unit_like<T: Scalar>(
 /// The task space that hands on each tile of a matrix: to those who read it, and to who overwrites it.
 #[derive(Clone, Copy)]
 pub struct Relay<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
+    pub(super) a: &'a TiledMatrix<T>,
 }
 
 task_space! {
@@ -125,5 +138,43 @@ task_space! {
             about.name("hand on").parameter("m", self.a.rows());
             self.a.layout().describe(about);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::{Distribution, Grid, Layout};
+    use crate::weight::Weight;
+    use dataflow_core::port::Heap;
+    use dataflow_core::space::counts::Counting;
+    use std::sync::Arc;
+
+    /// Each tile once to each rank of its row and column, as without it: its tasks send nothing more.
+    #[test]
+    fn factors_that_are_handed_on_weigh_what_they_weigh_at_home() {
+        let (n, nb) = (23, 4);
+        let grid = Distribution::BlockCyclic(Grid::new(2, 3).unwrap());
+        let spread = || {
+            let layout = Layout::general(n, n, nb).unwrap();
+            let layout = layout.distributed(grid, Rank(0)).unwrap();
+            TiledMatrix::<f64>::vacant(layout, Arc::new(Heap))
+        };
+        let (lu, unit) = (spread(), spread());
+        let pivots = Pivots::new(&lu);
+        let solve = Solve::of_unit(&lu, &pivots, &unit, Backend::Auto).unwrap();
+        let relay = Relay { a: &lu };
+        let sent = |first: Option<Erased<'_, Tile<f64>>>| {
+            let all = Erased::series(first.into_iter().chain(solve.parts()), 0..6).unwrap();
+            let bytes = |task, flow| Weight::bytes(&all, task, flow);
+            Counting::of(&all, 6).bytes(&bytes).count().unwrap().sent()
+        };
+        assert_eq!(sent(Some(relay.erased())), sent(None));
+        let bytes: u64 = relay.tasks(Rank(0)).map(|task| relay.bytes(task, 0)).sum();
+        let own: usize = lu
+            .tiles()
+            .map(|(i, j)| lu.tile_rows(i) * lu.tile_cols(j))
+            .sum();
+        assert_eq!(bytes, 8 * own as u64);
     }
 }

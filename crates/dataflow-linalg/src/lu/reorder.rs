@@ -38,8 +38,8 @@ const INCOMING: usize = 2;
 #[derive(Clone, Copy)]
 pub struct Reorder<'a, T: Scalar> {
     pivots: &'a Pivots<T>,
-    b: &'a TiledMatrix<T>,
-    rows: RankRows,
+    pub(super) b: &'a TiledMatrix<T>,
+    pub(super) rows: RankRows,
     columns: u32,
     /// As they were swapped; or back, as the second of a series.
     forwards: bool,
@@ -78,6 +78,11 @@ impl<'a, T: Scalar> Reorder<'a, T> {
         self.rows.mt
     }
 
+    /// How many rows there are from step k on.
+    pub(super) fn rows_from(&self, k: u32) -> usize {
+        self.b.rows() - self.b.row_range(k as usize).start
+    }
+
     /// Leave: the flow by which tile row `m` comes.
     fn tile_in(&self, m: u32) -> usize {
         1 + self.rows.at(m)
@@ -86,6 +91,11 @@ impl<'a, T: Scalar> Reorder<'a, T> {
     /// Leave: the flow by which rows go to the rank row of tile row `m`.
     fn rows_out(&self, m: u32) -> usize {
         1 + self.rows.most() + self.rows.owner(m) as usize
+    }
+
+    /// Leave: the rank row to which rows go by a flow.
+    pub(super) fn goes_to(&self, flow: usize) -> u32 {
+        flow.saturating_sub(1 + self.rows.most()) as u32
     }
 
     fn moving<'o>(&self, order: &'o Tile<T>) -> Moving<'o> {
@@ -100,7 +110,7 @@ impl<'a, T: Scalar> Reorder<'a, T> {
     /// ORDER ← the order of rows from step k on; of all rows as it is needed.
     fn order(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let [new, later, swaps] = flows.slots();
-        let rows = self.b.rows() - self.b.row_range(k as usize).start;
+        let rows = self.rows_from(k);
         let swaps = Swaps::of(swaps.read());
         let mut order = order(swaps.pivots, later.get().map(words), rows);
         if k == 0 && !self.forwards {

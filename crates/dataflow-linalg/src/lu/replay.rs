@@ -8,12 +8,12 @@
 
 use super::exchanges::Exchanges;
 use super::factor::expect_regular;
-use super::incremental::exchange;
-use super::pivots::expect_general;
+use super::incremental::{exchange, steps_shape};
+use super::pivots::{expect_general, words_bytes};
 use super::solve::expect_sides;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, ssssm, trsm_op};
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -33,7 +33,7 @@ use ReplayTask::{Backward, Forward, Give, GiveSteps, Pair, Update};
 /// The tile of B that a task overwrites, of Pair that of row k; of a giver what it gives.
 const TILE: usize = 0;
 /// Pair: the tile of row m.
-const BELOW: usize = 1;
+pub(super) const BELOW: usize = 1;
 /// Forward, Backward and Update: the tile of the factors.
 const FACTOR: usize = 1;
 /// Forward: the row swaps.
@@ -47,9 +47,9 @@ const STEPS: usize = 3;
 /// The task space of a solution: about nt² tasks for each tile column of B.
 #[derive(Clone, Copy)]
 pub struct Replay<'a, T: Scalar> {
-    lu: &'a TiledMatrix<T>,
+    pub(super) lu: &'a TiledMatrix<T>,
     exchanges: &'a Exchanges<T>,
-    b: &'a TiledMatrix<T>,
+    pub(super) b: &'a TiledMatrix<T>,
     backend: Backend,
     nt: u32,
     columns: u32,
@@ -104,6 +104,15 @@ impl<'a, T: Scalar> Replay<'a, T> {
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+    }
+
+    /// Bytes of the steps by which tile (m, k) of the factors came about.
+    pub(super) fn steps_bytes(&self, m: u32, k: u32) -> u64 {
+        let (rows, cols) = self.lu.tile_shape((m, k));
+        match m == k {
+            true => words_bytes::<T>(rows.min(cols)),
+            false => Part::Whole.bytes::<T>(steps_shape(cols)),
+        }
     }
 
     /// Who changes tile (m, j) in step k on the way down, and by which flow.

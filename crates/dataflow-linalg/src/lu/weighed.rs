@@ -1,33 +1,41 @@
-//! Weighed: what the tasks of LU with row swaps cost, and what they send where every row is as likely as
-//! any other to be the next pivot's.
+//! Weighed: what the tasks of LU and of solutions with it cost, and what they send; where rows are swapped,
+//! if every row is as likely as any other to be the next pivot's.
 //!
 //! # Law
 //! Which tasks there are and who sends to whom does not depend on the matrix; how many rows a step moves
 //! does. Of R rows from a panel on h go to the top, each with probability h/R; as many fall into the places
 //! of those from below. With partial pivoting that is what a random matrix sends, within some per cent
-//! where it is small; a tournament sends less, by a sixth where each of its groups is a tile.
+//! where it is small; a tournament sends less, by a sixth where each of its groups is a tile. The same holds
+//! of rows of right-hand sides.
 
+use super::check::{CheckTask, OUTGOING};
 use super::factor::Task::{
     Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update,
 };
 use super::factor::{Factor, OTHERS, PIVOTS, RISEN, TILE, Task};
+use super::inverse::HandTask;
 use super::numbered::stored_width;
 use super::pivots::words_bytes;
+use super::rank_rows::RankRows;
+use super::reorder::ReorderTask;
+use super::replay::{BELOW, ReplayTask};
 use super::tournament::SEATS;
-use crate::flops;
-use crate::matrix::Part;
+use super::unpivoted::UnpivotedTask;
+use super::{Check, Columns, Incremental, Relay, Reorder, Replay, Unpivoted};
+use crate::flops::{self, products};
+use crate::matrix::{Part, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::weight::Weight;
 
 impl<T: Scalar> Factor<'_, T> {
     /// Bytes of what a task hands on through a flow.
     pub(crate) fn bytes_handed_on(&self, task: Task, flow: usize) -> u64 {
         let tile = |m: u32, n: u32| Part::Whole.bytes::<T>(self.shape(m, n));
         match task {
-            Begin { m, n } | Update { m, n, .. } => tile(m, n),
+            Begin { m, n } | Update { m, n, .. } | Settle { m, n } => tile(m, n),
             Scatter { m, k } if flow == TILE => tile(m, k),
             Top { n, k } if flow == TILE => tile(k, n),
             Scatter { k, .. } => Part::UnitLower.bytes::<T>(self.shape(k, k)),
-            Settle { .. } => 0,
             Panel { k } if flow == PIVOTS => self.swaps_bytes(k),
             Order { n } => words_bytes::<T>(self.rows_from(n + 1)),
             _ => (self.rows_on_their_way(task, flow) * size_of::<T>() as f64).round() as u64,
@@ -94,9 +102,9 @@ impl<T: Scalar> Factor<'_, T> {
             },
             Leave { r, n } => match flow.checked_sub(self.risen()) {
                 Some(to) => {
-                    let below = |r| self.rows_below(r, n + 1);
-                    let all = self.rows_from(n + 1).max(1) as f64;
-                    below(r) * below(to as u32) / all * width(n) as f64
+                    let pivots = self.a.rows().min(self.a.cols());
+                    let of = (self.a, self.rows);
+                    moving(of, [r, to as u32], n + 1, pivots) * width(n) as f64
                 }
                 None => 0.0,
             },
@@ -137,5 +145,177 @@ impl<T: Scalar> Factor<'_, T> {
         let rows = self.rows_from(k) as f64;
         let below = height * (rows - height) / rows;
         words_bytes::<T>((2.0 + 2.0 * height + 2.0 * below).round() as usize)
+    }
+}
+
+/// How many rows go from one rank row to another by the swaps from tile row `first` on, if the matrix has so
+/// many pivots: each of their places gets any row, and who was there takes the place of one that left.
+fn moving<T: Scalar>(
+    (a, rows): (&TiledMatrix<T>, RankRows),
+    [from, to]: [u32; 2],
+    first: u32,
+    pivots: usize,
+) -> f64 {
+    let of = |r: u32, end: usize| -> f64 {
+        let ranges = rows.tiles(r, first).map(|m| a.row_range(m as usize));
+        let below = ranges.map(|range| range.end.min(end).saturating_sub(range.start));
+        below.sum::<usize>() as f64
+    };
+    let ([top, top_there], [all, all_there]) = (
+        [from, to].map(|r| of(r, pivots)),
+        [from, to].map(|r| of(r, a.rows())),
+    );
+    let left = a.rows() - a.row_range(first as usize).start;
+    (top_there * all + (all_there - top_there) * top) / left.max(1) as f64
+}
+
+impl<T: Scalar> Weight for Factor<'_, T> {
+    fn bytes(&self, task: Self::Task, flow: usize) -> u64 {
+        self.bytes_handed_on(task, flow)
+    }
+
+    fn flops(&self, task: Self::Task) -> f64 {
+        self.operations(task)
+    }
+}
+
+/// All on one rank: nothing travels.
+impl<T: Scalar> Weight for Columns<'_, T> {
+    fn bytes(&self, _: Self::Task, _: usize) -> u64 {
+        0
+    }
+
+    fn flops(&self, task: Self::Task) -> f64 {
+        self.operations(task)
+    }
+}
+
+impl<T: Scalar> Weight for Unpivoted<'_, T> {
+    fn bytes(&self, task: UnpivotedTask, flow: usize) -> u64 {
+        use UnpivotedTask::{Below, Getrf, Right, Update};
+        match (task, flow) {
+            (Getrf { k }, 1) => Part::UnitLower.bytes::<T>(self.a.tile_shape((k, k))),
+            (Getrf { k }, 2) => Part::Upper.bytes::<T>(self.a.tile_shape((k, k))),
+            (Getrf { k }, _) => self.a.tile_bytes((k, k)),
+            (Right { n, k: m } | Below { m, k: n } | Update { m, n, .. }, _) => {
+                self.a.tile_bytes((m, n))
+            }
+        }
+    }
+
+    fn flops(&self, task: Self::Task) -> f64 {
+        use UnpivotedTask::{Below, Getrf, Right, Update};
+        let (rows, cols) = (
+            |m: u32| self.a.tile_rows(m as usize),
+            |n: u32| self.a.tile_cols(n as usize),
+        );
+        match task {
+            Getrf { k } => flops::getrf::<T>(rows(k), cols(k)) as f64,
+            Right { n, k } => products::<T>(rows(k), cols(n), rows(k)) / 2.0,
+            Below { m, k } => products::<T>(rows(m), cols(k), cols(k)) / 2.0,
+            Update { m, n, k } => products::<T>(rows(m), cols(n), cols(k)),
+        }
+    }
+}
+
+impl<T: Scalar> Weight for Incremental<'_, T> {
+    fn bytes(&self, task: Self::Task, flow: usize) -> u64 {
+        self.bytes_handed_on(task, flow)
+    }
+
+    fn flops(&self, task: Self::Task) -> f64 {
+        self.operations(task)
+    }
+}
+
+impl<T: Scalar> Weight for Replay<'_, T> {
+    fn bytes(&self, task: ReplayTask, flow: usize) -> u64 {
+        use ReplayTask::{Backward, Forward, Give, GiveSteps, Pair, Update};
+        match task {
+            Give { m, n } => self.lu.tile_bytes((m, n)),
+            GiveSteps { m, k } => self.steps_bytes(m, k),
+            Pair { m, j, .. } if flow == BELOW => self.b.tile_bytes((m, j)),
+            Forward { k, j } | Pair { k, j, .. } | Backward { k, j } => self.b.tile_bytes((k, j)),
+            Update { m, j, .. } => self.b.tile_bytes((m, j)),
+        }
+    }
+
+    fn flops(&self, task: ReplayTask) -> f64 {
+        use ReplayTask::{Backward, Forward, Give, GiveSteps, Pair, Update};
+        let (rows, cols) = (
+            |m: u32| self.b.tile_rows(m as usize),
+            |j: u32| self.b.tile_cols(j as usize),
+        );
+        match task {
+            Give { .. } | GiveSteps { .. } => 0.0,
+            Forward { k, j } | Backward { k, j } => products::<T>(rows(k), cols(j), rows(k)) / 2.0,
+            Pair { m, k, j } | Update { m, k, j } => products::<T>(rows(m), cols(j), rows(k)),
+        }
+    }
+}
+
+impl<T: Scalar> Weight for Reorder<'_, T> {
+    fn bytes(&self, task: ReorderTask, flow: usize) -> u64 {
+        use ReorderTask::{Begin, Leave, Order, Settle};
+        match task {
+            Order { k } => words_bytes::<T>(self.rows_from(k)),
+            Begin { m, j } | Settle { m, j } => self.b.tile_bytes((m, j)),
+            Leave { r, j } => self.rows_bytes(r, j, flow),
+        }
+    }
+
+    fn flops(&self, _: ReorderTask) -> f64 {
+        0.0
+    }
+}
+
+impl<T: Scalar> Reorder<'_, T> {
+    /// Bytes of the rows that a rank row hands on through a flow.
+    fn rows_bytes(&self, r: u32, j: u32, flow: usize) -> u64 {
+        let (of, ways) = ((self.b, self.rows), [r, self.goes_to(flow)]);
+        let elements = moving(of, ways, 0, self.b.rows()) * self.b.tile_cols(j as usize) as f64;
+        (elements * size_of::<T>() as f64).round() as u64
+    }
+}
+
+impl<T: Scalar> Weight for Relay<'_, T> {
+    fn bytes(&self, HandTask::HandOn { m, n }: HandTask, _: usize) -> u64 {
+        self.a.tile_bytes((m, n))
+    }
+
+    fn flops(&self, _: HandTask) -> f64 {
+        0.0
+    }
+}
+
+/// Sums of moduli, of A and of what is left of it, cost no operations.
+impl<T: Scalar> Weight for Check<'_, T> {
+    fn bytes(&self, task: CheckTask, flow: usize) -> u64 {
+        use CheckTask::{Add, Begin, Give, Leave, Order, Subtract};
+        let sums = |(rows, cols): (usize, usize)| 2 * ((rows + cols) * size_of::<f64>()) as u64;
+        match task {
+            Order { k } => words_bytes::<T>(self.rows_from(k)),
+            Leave { r, n } => {
+                let to = flow.saturating_sub(OUTGOING) as u32;
+                let pivots = self.lu.rows().min(self.lu.cols());
+                let elements = moving((self.lu, self.rows), [r, to], 0, pivots)
+                    * self.lu.tile_cols(n as usize) as f64;
+                (elements * size_of::<T>() as f64).round() as u64
+            }
+            Subtract { m, n, k } if k + 1 == Self::steps_of(m, n) => {
+                sums(self.lu.tile_shape((m, n)))
+            }
+            Begin { m, n } | Give { m, n } | Subtract { m, n, .. } => self.lu.tile_bytes((m, n)),
+            Add { .. } => sums((self.lu.rows(), self.lu.cols())),
+        }
+    }
+
+    fn flops(&self, task: CheckTask) -> f64 {
+        let CheckTask::Subtract { m, n, k } = task else {
+            return 0.0;
+        };
+        let (rows, cols) = self.lu.tile_shape((m, n));
+        let (height, width) = self.lu.tile_shape((k, k));
+        products::<T>(rows, cols, height.min(width))
     }
 }

@@ -17,9 +17,9 @@ const TILE: usize = 0;
 
 /// A task for each tile of this rank.
 pub struct Fill<'a, T: Scalar> {
-    matrix: &'a TiledMatrix<T>,
+    pub(super) matrix: &'a TiledMatrix<T>,
     entries: &'a dyn Entries<T>,
-    tiles: Vec<(usize, usize)>,
+    pub(super) tiles: Vec<(usize, usize)>,
 }
 
 impl<T: Scalar> TiledMatrix<T> {

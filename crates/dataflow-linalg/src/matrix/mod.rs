@@ -37,6 +37,7 @@ mod piece;
 mod regular;
 mod scan;
 pub mod transfer;
+mod weighed;
 
 pub(crate) use collect::Collect;
 pub use distribution::{Distribution, Grid, GridError};

@@ -10,7 +10,7 @@
 //! Entries: [`entries`](super::entries). Other libraries' matrices: [`convert`](super::convert).
 
 use super::layout::{Layout, Structure};
-use super::{Distribution, Entries, Format, Tile};
+use super::{Distribution, Entries, Format, Part, Tile};
 use crate::error::{ShapeError, TileError};
 use crate::kernel::prepare;
 use crate::scalar::Scalar;
@@ -168,6 +168,16 @@ impl<T: Scalar> TiledMatrix<T> {
     /// Home of the tiles, for changing one between runs.
     pub fn store_mut(&mut self) -> &mut Store<Tile<T>> {
         &mut self.store
+    }
+
+    /// Rows and columns of a tile.
+    pub(crate) fn tile_shape(&self, (i, j): (u32, u32)) -> (usize, usize) {
+        (self.tile_rows(i as usize), self.tile_cols(j as usize))
+    }
+
+    /// Bytes of a tile that travels whole.
+    pub(crate) fn tile_bytes(&self, tile: (u32, u32)) -> u64 {
+        Part::Whole.bytes::<T>(self.tile_shape(tile))
     }
 
     /// Tile `(i, j)`; `None` if it is not stored, not on this rank, not filled, or lent to a run.

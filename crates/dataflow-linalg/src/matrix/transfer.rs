@@ -40,9 +40,9 @@ pub enum Turn {
 /// that overlap.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer<'a, T: Scalar> {
-    from: &'a TiledMatrix<T>,
+    pub(super) from: &'a TiledMatrix<T>,
     turn: Turn,
-    to: &'a TiledMatrix<T>,
+    pub(super) to: &'a TiledMatrix<T>,
 }
 
 /// Overwrites `to` by the entries of `from`; each rank gives its parts of both. Copies each entry

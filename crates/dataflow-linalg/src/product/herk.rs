@@ -24,11 +24,11 @@ const AHEAD: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Herk<'a, T: Scalar> {
     alpha: T,
-    a: Operand<'a, T>,
+    pub(super) a: Operand<'a, T>,
     /// How the second factor enters.
     second: Op,
     beta: T,
-    c: &'a TiledMatrix<T>,
+    pub(super) c: &'a TiledMatrix<T>,
     backend: Backend,
     /// Tiles of C along its diagonal.
     nt: u32,

@@ -34,6 +34,7 @@ mod triangular;
 
 mod check;
 mod order;
+mod weighed;
 
 pub use check::{Residual, defect, residual};
 pub use gemm::{Gemm, ProductTask, gemm};

@@ -87,6 +87,13 @@ impl<'a, T: Scalar> Operand<'a, T> {
         }
     }
 
+    /// How many columns of what enters are multiplied in a step.
+    pub(super) fn step(&self, k: u32) -> usize {
+        let nb = self.matrix.nb();
+        let rest = self.shape().1.saturating_sub(k as usize * nb);
+        rest.min(nb)
+    }
+
     /// Whether the matrix is stored as its lower triangle.
     pub(super) fn is_hermitian(&self) -> bool {
         self.matrix.structure() == Structure::Lower

@@ -26,24 +26,24 @@ use dataflow_core::prelude::*;
 /// ranks one for each tile of A that is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Substitution<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
-    down: Option<TriangleForm>,
-    up: Option<TriangleForm>,
-    side: Side,
+    pub(super) a: &'a TiledMatrix<T>,
+    pub(super) down: Option<TriangleForm>,
+    pub(super) up: Option<TriangleForm>,
+    pub(super) side: Side,
     alpha: T,
-    b: &'a TiledMatrix<T>,
+    pub(super) b: &'a TiledMatrix<T>,
     backend: Backend,
     /// Tiles of A along its diagonal.
     nt: u32,
     /// Tile columns of B; its tile rows from the right.
     columns: u32,
     /// Whether B is I, so that above its diagonal the way down finds zeros only.
-    of_unit: bool,
+    pub(super) of_unit: bool,
 }
 
 /// How a triangle enters.
 #[derive(Clone, Copy, Debug)]
-struct TriangleForm {
+pub(super) struct TriangleForm {
     op: Op,
     shape: (Triangle, Diagonal),
 }
@@ -165,7 +165,7 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 
     /// The stored tile of A with which row m of B is updated by row k.
-    fn of_a(&self, form: Option<TriangleForm>, m: u32, k: u32) -> (u32, u32) {
+    pub(super) fn of_a(&self, form: Option<TriangleForm>, m: u32, k: u32) -> (u32, u32) {
         let is_plain = form.is_none_or(|form| form.op == Op::NoTranspose);
         match (self.side == Side::Left) == is_plain {
             true => (m, k),
@@ -174,7 +174,7 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 
     /// The tile of B in row m and column j, seen from the left.
-    fn of_b(&self, m: u32, j: u32) -> (u32, u32) {
+    pub(super) fn of_b(&self, m: u32, j: u32) -> (u32, u32) {
         match self.side {
             Side::Left => (m, j),
             Side::Right => (j, m),

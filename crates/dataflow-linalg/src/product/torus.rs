@@ -33,18 +33,18 @@ use TorusTask::{GiveA, GiveB, Scale, Update};
 /// The tile that a task overwrites, or hands on.
 const TILE: usize = 0;
 /// Update: the tile of A, the tile of B; both are handed on.
-const LEFT: usize = 1;
-const RIGHT: usize = 2;
+pub(super) const LEFT: usize = 1;
+pub(super) const RIGHT: usize = 2;
 
 /// The task space of C ← α·op(A)·op(B) + β·C, pipelined: a task for each tile of A, B and C, and one
 /// for each step of each tile of C.
 #[derive(Clone, Copy, Debug)]
 pub struct Torus<'a, T: Scalar> {
     alpha: T,
-    a: Operand<'a, T>,
-    b: Operand<'a, T>,
+    pub(super) a: Operand<'a, T>,
+    pub(super) b: Operand<'a, T>,
     beta: T,
-    c: &'a TiledMatrix<T>,
+    pub(super) c: &'a TiledMatrix<T>,
     backend: Backend,
     /// Tiles in the sum; none if there is nothing to be added.
     kt: u32,

@@ -66,10 +66,10 @@ impl<'a, T: Scalar> TriangularOperand<'a, T> {
 /// each tile column of B, and over ranks one for each tile of A.
 #[derive(Clone, Copy, Debug)]
 pub struct Triangular<'a, T: Scalar> {
-    side: Side,
+    pub(super) side: Side,
     alpha: T,
-    a: TriangularOperand<'a, T>,
-    b: &'a TiledMatrix<T>,
+    pub(super) a: TriangularOperand<'a, T>,
+    pub(super) b: &'a TiledMatrix<T>,
     backend: Backend,
     /// Tiles of A along its diagonal.
     nt: u32,
@@ -147,7 +147,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     }
 
     /// The stored tile of A with which the row of turn m is updated by that of turn k.
-    fn of_a(&self, m: u32, k: u32) -> (u32, u32) {
+    pub(super) fn of_a(&self, m: u32, k: u32) -> (u32, u32) {
         let (m, k) = (self.row(m), self.row(k));
         match (self.side == Side::Left) == (self.a.op == Op::NoTranspose) {
             true => (m, k),
@@ -156,7 +156,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     }
 
     /// The tile of B in the row of turn m and column n, seen from the left.
-    fn of_b(&self, m: u32, n: u32) -> (u32, u32) {
+    pub(super) fn of_b(&self, m: u32, n: u32) -> (u32, u32) {
         match self.side {
             Side::Left => (self.row(m), n),
             Side::Right => (n, self.row(m)),

@@ -12,7 +12,7 @@ use dataflow_core::prelude::*;
 /// The task space of Aᴴ: two tasks for each tile.
 #[derive(Clone, Copy)]
 pub struct Adjoint<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
+    pub(super) a: &'a TiledMatrix<T>,
     into: &'a TiledMatrix<T>,
     /// Whether there are tiles that are overwritten, or the run makes them.
     is_over: bool,

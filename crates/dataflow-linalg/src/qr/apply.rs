@@ -36,10 +36,10 @@ const BELOW: usize = 1;
 /// The task space of C ← op(Q)·C or C·op(Q).
 #[derive(Clone, Copy)]
 pub struct Apply<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
-    q: &'a Reflectors<T>,
-    c: &'a TiledMatrix<T>,
-    way: (Side, Op),
+    pub(super) a: &'a TiledMatrix<T>,
+    pub(super) q: &'a Reflectors<T>,
+    pub(super) c: &'a TiledMatrix<T>,
+    pub(super) way: (Side, Op),
     backend: Backend,
     /// Columns of tiles of C, from the right rows.
     lines: u32,
@@ -143,7 +143,7 @@ impl<'a, T: Scalar> Apply<'a, T> {
     }
 
     /// The tile of C in a row of Q and a line.
-    fn tile(&self, row: u32, n: u32) -> (u32, u32) {
+    pub(super) fn tile(&self, row: u32, n: u32) -> (u32, u32) {
         match self.way.0 {
             Side::Left => (row, n),
             Side::Right => (n, row),

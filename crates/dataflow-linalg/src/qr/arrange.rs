@@ -34,7 +34,7 @@ pub enum Lines {
 /// The task space of an arrangement: two tasks for each tile.
 #[derive(Debug)]
 pub struct Arrange<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
+    pub(super) a: &'a TiledMatrix<T>,
     lines: Lines,
     order: &'a [usize],
     made: &'a TiledMatrix<T>,

@@ -20,10 +20,12 @@
 //! panel: `lu/tournament.rs`.
 
 use crate::error::LinalgError;
+use crate::flops;
 use crate::kernel::{Backend, Op, Side, gemqrt, geqrt, strongest_columns};
 use crate::lu::first_entrant;
 use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::weight::Weight;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
@@ -265,6 +267,93 @@ impl<'a, T: Scalar> Choice<'a, T> {
         let left = (0..self.a.cols()).filter(|&column| is_left[column]);
         let all = won.iter().map(|&column| column as usize).chain(left);
         self.order.get_or_init(|| all.collect());
+    }
+}
+
+/// What is expected if columns of all strips are as likely to win.
+impl<T: Scalar> Weight for Choice<'_, T> {
+    fn bytes(&self, task: ChoiceTask, flow: usize) -> u64 {
+        let set = |k: u32, columns: f64| {
+            let elements = (self.height(k) + 1) as f64 * columns;
+            (elements * size_of::<T>() as f64).round() as u64
+        };
+        match (task, flow) {
+            (Give { i, j }, _) => self.a.tile_bytes((i, j)),
+            (Gather { j }, ENTRANTS) => set(0, self.players_of(self.strips + j, 0)),
+            (Turn { j, k }, ENTRANTS) => set(k + 1, self.players_of(self.strips + j, k + 1)),
+            (Merge { v, k }, _) => set(k, self.players_of(v, k)),
+            (Crown { k }, WINNERS) => Part::Whole.bytes::<T>((self.won(k + 1), 1)),
+            (Crown { k }, MADE_V) => Part::UnitLower.bytes::<T>((self.height(k), self.width(k))),
+            (Crown { k }, MADE_T) => {
+                let ib = super::default_inner_block(self.a.nb());
+                Part::UpperBlocks.bytes::<T>((ib, self.width(k)))
+            }
+            (Gather { j }, _) => set(0, self.left(j, 0)),
+            (Turn { j, k }, _) => set(k + 1, self.left(j, k + 1)),
+            (Crown { .. } | Tell { .. }, _) => 0,
+        }
+    }
+
+    fn flops(&self, task: ChoiceTask) -> f64 {
+        let choose = |k: u32, columns: f64| {
+            let (height, columns) = (self.height(k), columns.round() as usize);
+            let (rows, most) = (height.min(columns), self.width(k).min(columns));
+            let pivoted =
+                flops::geqrf::<T>(rows, most) + flops::unmqr::<T>(rows, columns - most, most);
+            (flops::geqrf::<T>(height, columns) + pivoted) as f64
+        };
+        match task {
+            Give { .. } | Tell { .. } => 0.0,
+            Gather { j } => choose(0, self.left(j, 0)),
+            Merge { v, k } => choose(k, self.pair(v, k)),
+            Crown { k } => {
+                let spans = match self.is_last(k) {
+                    true => 0.0,
+                    false => flops::geqrf::<T>(self.height(k), self.width(k)) as f64,
+                };
+                choose(k, self.pair(1, k)) + spans
+            }
+            Turn { j, k } => {
+                let left = self.left(j, k + 1);
+                let columns = left.round() as usize;
+                let turned = flops::unmqr::<T>(self.height(k), columns, self.width(k));
+                turned as f64 + choose(k + 1, left)
+            }
+        }
+    }
+}
+
+impl<T: Scalar> Choice<'_, T> {
+    /// Rows from panel k on.
+    fn height(&self, k: u32) -> usize {
+        self.a.rows() - self.won(k)
+    }
+
+    /// How many columns have won before panel k.
+    fn won(&self, k: u32) -> usize {
+        (k as usize * self.a.nb()).min(self.a.rows())
+    }
+
+    /// How many columns of a strip are expected to be left at panel k.
+    fn left(&self, j: u32, k: u32) -> f64 {
+        let lost = self.won(k) as f64 / self.a.cols() as f64;
+        self.a.tile_cols(j as usize) as f64 * (1.0 - lost)
+    }
+
+    /// How many columns play at a node.
+    fn pair(&self, v: u32, k: u32) -> f64 {
+        let alone = v == 1 && self.strips == 1;
+        let nodes = if alone { v..v + 1 } else { 2 * v..2 * v + 2 };
+        nodes.map(|v| self.players_of(v, k)).sum()
+    }
+
+    /// How many columns of a node play on.
+    fn players_of(&self, v: u32, k: u32) -> f64 {
+        let all = match v.checked_sub(self.strips) {
+            Some(j) => self.left(j, k),
+            None => self.pair(v, k),
+        };
+        all.min(self.width(k) as f64)
     }
 }
 

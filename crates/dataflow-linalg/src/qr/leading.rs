@@ -62,7 +62,7 @@ pub struct Found {
 /// The task space of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Leading<'a, T: Scalar> {
-    r: &'a TiledMatrix<T>,
+    pub(super) r: &'a TiledMatrix<T>,
     compare: Compare,
     rcond: f64,
     found: &'a OnceLock<Found>,
@@ -119,7 +119,7 @@ impl<'a, T: Scalar> Leading<'a, T> {
     }
 
     /// How many columns of a diagonal tile belong to the leading square.
-    fn width(&self, j: usize) -> usize {
+    pub(super) fn width(&self, j: usize) -> usize {
         self.r.tile_rows(j).min(self.r.tile_cols(j))
     }
 
@@ -265,7 +265,7 @@ struct Vectors<T: Scalar> {
 }
 
 /// Numbers before the vectors as they travel: both values in two parts each, and whether it is over.
-const HEAD: usize = 5;
+pub(super) const HEAD: usize = 5;
 
 impl<T: Scalar> Vectors<T> {
     fn none() -> Self {

@@ -28,6 +28,7 @@ use crate::scalar::Scalar;
 use crate::succession::{joined, run_series};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
+use dataflow_core::space::Erased;
 use std::sync::OnceLock;
 
 /// The least-squares solution of A·X = B for m ≥ n, the shortest solution for m < n; and what all
@@ -236,12 +237,25 @@ impl<T: Scalar> Factor<'_, T> {
         if self.a.rows() > self.a.cols() {
             return self.and_least_squares(b, x, on);
         }
+        let run = self.stages((b, x), |all| run_series(all, on))?;
+        run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
+    }
+
+    /// The graphs of which [`and_solve`](Self::and_solve) makes one, in their order: to be
+    /// [counted](crate::weight), for instance. Answers what `hear` does.
+    ///
+    /// # Errors
+    /// If shapes, tile orders or grids do not fit.
+    pub fn stages<R>(
+        &self,
+        sides: (&TiledMatrix<T>, &TiledMatrix<T>),
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
+        if self.a.rows() > self.a.cols() {
+            return self.least_squares_stages(sides, &OnceLock::new(), hear);
+        }
         let look = Regular::new(self.a);
-        let way = (Side::Left, Op::ConjTranspose);
-        let turn = Apply::new(self.a, self.q, way, b, self.backend)?;
-        let solve = Solve::new(self.a, Op::NoTranspose, b, x, self.backend)?;
-        let all = [self.erased(), look.erased(), turn.erased(), solve.erased()];
-        run_series(all, on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        self.looked_at(look.erased(), sides, hear)
     }
 
     /// The same for a matrix that must have full rank, square or not.
@@ -252,15 +266,59 @@ impl<T: Scalar> Factor<'_, T> {
         on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
         let (a, found) = (self.a, OnceLock::new());
+        let run = self.least_squares_stages((b, x), &found, |all| run_series(all, on))?;
+        let report = run.map_err(LinalgError::Run)?;
         let shape = (a.rows(), a.cols());
-        let look = Leading::new(a, independent::<T>(shape), &found);
-        let turn = Apply::new(a, self.q, (Side::Left, Op::ConjTranspose), b, self.backend)?;
-        let solve = Solve::new(a, Op::NoTranspose, b, x, self.backend)?;
-        let all = [self.erased(), look.erased(), turn.erased(), solve.erased()];
-        let report = run_series(all, on).map_err(LinalgError::Run)?;
         expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
         Ok(report)
     }
+
+    fn least_squares_stages<R>(
+        &self,
+        sides: (&TiledMatrix<T>, &TiledMatrix<T>),
+        found: &OnceLock<Found>,
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
+        let shape = (self.a.rows(), self.a.cols());
+        let look = Leading::new(self.a, independent::<T>(shape), found);
+        self.looked_at(look.erased(), sides, hear)
+    }
+
+    /// The factorisation, a look at its diagonal, and the solution.
+    fn looked_at<R>(
+        &self,
+        look: Erased<'_, Tile<T>>,
+        (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
+        let way = (Side::Left, Op::ConjTranspose);
+        let turn = Apply::new(self.a, self.q, way, b, self.backend)?;
+        let solve = Solve::new(self.a, Op::NoTranspose, b, x, self.backend)?;
+        let all = vec![self.erased(), look, turn.erased(), solve.erased()];
+        Ok(hear(all))
+    }
+}
+
+/// The graphs of which [`least_squares`] makes one, in their order: to be [counted](crate::weight), for
+/// instance. `x` is what becomes the solution. Answers what `hear` does.
+///
+/// # Errors
+/// If shapes, tile orders or grids do not fit.
+pub fn least_squares_stages<T: Scalar, R>(
+    a: &TiledMatrix<T>,
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    (options, backend): (Options, Backend),
+    hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+) -> Result<R, LinalgError> {
+    expect_fit(a, b)?;
+    let found = OnceLock::new();
+    if a.rows() >= a.cols() {
+        let q = Reflectors::new(a.layout(), options);
+        let factor = Factor::new(a, &q, backend)?;
+        return factor.least_squares_stages((b, x), &found, hear);
+    }
+    let way = (Look::First, &found);
+    wide_stages((a, &room(a)?), (b, x), (options, backend), way, hear)
 }
 
 /// Aᴴ = Q·R, Rᴴ·Y = B, X = Q·Y
@@ -272,22 +330,42 @@ pub(super) fn wide<T: Scalar>(
     look: Look,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    let adjoint = room(a)?;
-    let make = Adjoint::new(a, &adjoint)?;
-    let (q, found) = (Reflectors::new(adjoint.layout(), options), OnceLock::new());
-    let factor = Factor::new(&adjoint, &q, backend)?;
+    let (adjoint, found) = (room(a)?, OnceLock::new());
+    let matrices = (a, &adjoint);
+    let run = wide_stages(
+        matrices,
+        (b, x),
+        (options, backend),
+        (look, &found),
+        |all| run_series(all, on),
+    )?;
+    let report = run.map_err(LinalgError::Run)?;
+    if look == Look::First {
+        let shape = (adjoint.rows(), adjoint.cols());
+        expect_all(&found, &adjoint, shape, options, backend, on)?;
+    }
+    Ok(report)
+}
+
+/// The graphs of that, with room for Aᴴ.
+fn wide_stages<T: Scalar, R>(
+    (a, adjoint): (&TiledMatrix<T>, &TiledMatrix<T>),
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    (options, backend): (Options, Backend),
+    (look, found): (Look, &OnceLock<Found>),
+    hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+) -> Result<R, LinalgError> {
+    let make = Adjoint::new(a, adjoint)?;
+    let q = Reflectors::new(adjoint.layout(), options);
+    let factor = Factor::new(adjoint, &q, backend)?;
     let shape = (adjoint.rows(), adjoint.cols());
-    let leading = Leading::new(&adjoint, independent::<T>(shape), &found);
-    let solve = Solve::new(&adjoint, Op::ConjTranspose, b, x, backend)?;
-    let turn = Apply::new(&adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
+    let leading = Leading::new(adjoint, independent::<T>(shape), found);
+    let solve = Solve::new(adjoint, Op::ConjTranspose, b, x, backend)?;
+    let turn = Apply::new(adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
     let mut all = vec![make.erased(), factor.erased()];
     if look == Look::First {
         all.push(leading.erased());
     }
     all.extend([solve.erased(), turn.erased()]);
-    let report = run_series(all, on).map_err(LinalgError::Run)?;
-    if look == Look::First {
-        expect_all(&found, &adjoint, shape, options, backend, on)?;
-    }
-    Ok(report)
+    Ok(hear(all))
 }

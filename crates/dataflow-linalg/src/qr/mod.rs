@@ -41,6 +41,7 @@ mod reflectors;
 mod solve;
 mod tall;
 mod tree;
+mod weighed;
 
 pub use adjoint::{Adjoint, AdjointTask, adjoint};
 pub use apply::{Apply, ApplyTask, apply};
@@ -52,7 +53,7 @@ pub use factor::{Factor, Task, factor};
 pub use form::{form, triangle};
 pub use leading::{Compare, Found, Leading, LeadingTask};
 pub(crate) use least_squares::has_full_rank;
-pub use least_squares::{expect_full_rank, least_squares, solve};
+pub use least_squares::{expect_full_rank, least_squares, least_squares_stages, solve};
 pub use order::{default_inner_block, default_tile_order};
 pub use pivoted::{Pivoted, default_rcond, least_squares_minimum_norm, pivoted, pseudo_inverse};
 pub(crate) use reflectors::alike;

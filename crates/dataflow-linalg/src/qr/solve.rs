@@ -15,10 +15,10 @@ use dataflow_core::prelude::*;
 /// The task space of X ← R⁻¹·B, or R⁻ᴴ·B, for the R of a factored matrix.
 #[derive(Clone, Copy)]
 pub struct Solve<'a, T: Scalar> {
-    a: &'a TiledMatrix<T>,
+    pub(super) a: &'a TiledMatrix<T>,
     op: Op,
-    b: &'a TiledMatrix<T>,
-    x: &'a TiledMatrix<T>,
+    pub(super) b: &'a TiledMatrix<T>,
+    pub(super) x: &'a TiledMatrix<T>,
     backend: Backend,
     steps: u32,
     columns: u32,
@@ -105,7 +105,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     }
 
     /// The row that has a turn.
-    fn row(&self, turn: u32) -> u32 {
+    pub(super) fn row(&self, turn: u32) -> u32 {
         match self.upwards() {
             true => self.steps - 1 - turn,
             false => turn,
@@ -113,7 +113,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     }
 
     /// The tile of R that an update of the row of turn m with that of turn k reads.
-    fn factor(&self, m: u32, k: u32) -> (u32, u32) {
+    pub(super) fn factor(&self, m: u32, k: u32) -> (u32, u32) {
         let (m, k) = (self.row(m), self.row(k));
         if self.upwards() { (m, k) } else { (k, m) }
     }

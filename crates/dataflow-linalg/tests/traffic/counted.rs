@@ -33,7 +33,7 @@ fn general((m, n): (usize, usize), grid: (u32, u32)) -> TiledMatrix<f64> {
     vacant(Layout::general(m, n, NB).unwrap(), grid)
 }
 
-/// Messages of a run of the phantom, and elements in them.
+/// Messages of a run of the phantom, and bytes in them.
 fn sent_by_phantom<S: Weight>(space: &S, (p, q): (u32, u32)) -> (u64, u64) {
     let bytes = |task, flow| space.bytes(task, flow);
     let phantom = Phantom::of(space).bytes(&bytes);
@@ -42,18 +42,24 @@ fn sent_by_phantom<S: Weight>(space: &S, (p, q): (u32, u32)) -> (u64, u64) {
         let on = Shuffled::new(5);
         run_across(&phantom, &Context::new(&on).across(courier)).unwrap();
     });
-    (crossed.data, crossed.bytes / 8)
+    (crossed.data, crossed.bytes)
 }
 
-/// Messages and elements in them, of counts and of the phantom's run alike; and flops.
-fn counted<S: Weight>(space: &S, (p, q): (u32, u32)) -> ((u64, u64), f64) {
+/// Messages and bytes in them, of counts and of the phantom's run alike; and flops.
+pub(super) fn told<S: Weight>(space: &S, (p, q): (u32, u32)) -> ((u64, u64), f64) {
     let bytes = |task, flow| space.bytes(task, flow);
     let flops = |task| space.flops(task);
     let counting = Counting::of(space, p * q).bytes(&bytes).cost(&flops);
     let counts = counting.count().unwrap();
-    let sent = (counts.sent().messages, counts.sent().bytes / 8);
+    let sent = (counts.sent().messages, counts.sent().bytes);
     assert_eq!(sent_by_phantom(space, (p, q)), sent, "{p} x {q}");
     (sent, counts.cost())
+}
+
+/// The same with elements.
+fn counted<S: Weight>(space: &S, grid: (u32, u32)) -> ((u64, u64), f64) {
+    let ((messages, bytes), flops) = told(space, grid);
+    ((messages, bytes / 8), flops)
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod lu;
 mod qr;
 mod series;
 mod solves;
+mod weighed;
 
 use crate::ranks::Crossed;
 use dataflow_core::port::Courier;

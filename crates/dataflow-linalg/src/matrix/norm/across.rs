@@ -8,6 +8,7 @@ use super::{Extent, Norm, Sums, larger, of_tile, scale_of, tile_sums};
 use crate::matrix::tiled::column_major;
 use crate::matrix::{self, Layout, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::weight::Weight;
 use dataflow_core::port::{Block, Executor, Head, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, Report, task_names};
@@ -107,6 +108,16 @@ enum What {
 }
 
 impl What {
+    /// How many numbers there are of a tile, or of all.
+    fn length(self, (rows, cols): (usize, usize)) -> usize {
+        match self {
+            What::Columns | What::Rows => rows + cols,
+            What::Largest | What::Squares(_) => 1,
+            What::Peaks => cols,
+            What::Entries => 2 * rows * cols,
+        }
+    }
+
     /// Before the first tile.
     fn start(self, all: &Layout) -> Sums {
         let (rows, cols) = (all.rows(), all.cols());
@@ -326,6 +337,22 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
     }
 }
 
+/// Measuring is looking: it costs no operations.
+impl<T: Scalar> Weight for Measure<'_, T> {
+    fn bytes(&self, task: MeasureTask, _: usize) -> u64 {
+        let numbers = match task {
+            Tile { i, j } => self.what.length(self.a.tile_shape((i, j))),
+            Add { .. } => self.what.length((self.all.rows(), self.all.cols())),
+            Tell { .. } => 0,
+        };
+        8 * numbers as u64
+    }
+
+    fn flops(&self, _: MeasureTask) -> f64 {
+        0.0
+    }
+}
+
 impl Datum for Sums {
     fn bytes(&self) -> usize {
         Wire::size(self)
@@ -414,6 +441,31 @@ mod tests {
                     verify(&Measure::new(&a, What::Columns), p * q)
                         .unwrap_or_else(|fault| panic!("{m} x {n} on {p} x {q}: {fault}"));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_weigh_what_is_told_before() {
+        let layout = Layout::general(13, 9, 4).unwrap();
+        let a = TiledMatrix::<c64>::from_entries(layout, &Random::new(2));
+        let whats = [
+            What::Columns,
+            What::Rows,
+            What::Largest,
+            What::Squares(2.0),
+            What::Peaks,
+            What::Entries,
+        ];
+        for what in whats {
+            let space = Measure::new(&a, what);
+            for (i, j) in layout.tiles_of(Rank(0)) {
+                let (m, n) = (i as usize, j as usize);
+                let sums = space.measured(&a.tile_at(m, n).unwrap(), space.extent(m, n));
+                let told = space.bytes(Tile { i, j }, TOTAL);
+                assert_eq!(told, Wire::size(&sums) as u64, "{what:?}");
+                let told = space.bytes(Add { i, j }, TOTAL);
+                assert_eq!(told, Wire::size(&what.start(&layout)) as u64, "{what:?}");
             }
         }
     }

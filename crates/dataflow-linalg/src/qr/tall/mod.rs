@@ -102,8 +102,8 @@ const PARTS: usize = 1;
 
 /// The task space of a tall matrix: [R, Qᴴ·B] of [A, B].
 pub struct Tall<'a, T: Scalar> {
-    a: ArrayView2<'a, T>,
-    b: ArrayView2<'a, T>,
+    pub(super) a: ArrayView2<'a, T>,
+    pub(super) b: ArrayView2<'a, T>,
     backend: Backend,
     memory: Arc<dyn Memory>,
     /// Rows of a block.
@@ -194,7 +194,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
         Ok((x, joined([reduced, look])))
     }
 
-    fn rows(&self, i: u32) -> Range<usize> {
+    pub(super) fn rows(&self, i: u32) -> Range<usize> {
         let top = i as usize * self.height;
         match i + 1 == self.counts[0] {
             true => top..self.a.nrows(),
@@ -203,7 +203,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
     }
 
     /// The triangles that one is made of, a level below.
-    fn parts(&self, level: u32, i: u32) -> impl Iterator<Item = TallTask> + use<T> {
+    pub(super) fn parts(&self, level: u32, i: u32) -> impl Iterator<Item = TallTask> + use<T> {
         let all = self.counts[level as usize - 1];
         let parts = i * FAN_IN..all.min((i + 1) * FAN_IN);
         parts.map(move |i| task(level - 1, i))
