@@ -20,6 +20,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// A matrix in which kernels are measured has at least so many tiles in a row.
 const FEWEST_TILES: usize = 3;
 
+/// Runs of a matrix of this order are made as often as it is said, of smaller ones more often: they are soon
+/// over, and a neighbour disturbs more of one.
+const LARGE: usize = 3072;
+
 /// Whose time is measured, and where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Of {
@@ -69,7 +73,8 @@ impl Bench<'_> {
         };
         work.show(&mut graph)?;
         let (mut taken, mut between) = (BTreeMap::new(), Between::default());
-        for round in 0..=self.rounds {
+        let rounds = self.rounds * (LARGE / shape.n).max(1);
+        for round in 0..=rounds {
             work.fill(runtime)?;
             tracing(runtime, true);
             work.run(runtime)?;

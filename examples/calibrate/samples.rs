@@ -41,6 +41,9 @@ impl Samples {
     }
 }
 
+/// Runs that are compared are made so many times as often as those in which kernels are measured.
+const COMPARED: usize = 5;
+
 impl Bench<'_> {
     /// Once all on a stage: the kernels of each routine, and the runs with which they are compared. On other
     /// ranks than the first kernels are not told.
@@ -83,7 +86,7 @@ impl Bench<'_> {
         let memory = runtime.memory();
         let work = Work::<T>::new(routine, shape, runtime.rank(), memory, self.backend)?;
         let mut runs = Vec::new();
-        for _ in 0..=self.rounds {
+        for _ in 0..=COMPARED * self.rounds {
             work.fill(runtime)?;
             runtime.all_reduce((), |(), ()| ())?; // who begins first would wait for the others
             let seconds = work.run(runtime)?.seconds;
