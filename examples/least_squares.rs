@@ -184,7 +184,10 @@ fn is_simulated<T: Scalar>(
     options: Options,
 ) -> Result<bool, Failure> {
     let (settings, backend) = (problem.settings, problem.backend);
-    if settings.simulate.is_some() && settings.own.method != Method::Qr {
+    if settings.simulate.is_none() {
+        return Ok(false);
+    }
+    if settings.own.method != Method::Qr {
         return Err(Failure::refused(
             "--simulate: --method gelsy is graphs one after another, and which they are depends on the \
              rank (take qr)",

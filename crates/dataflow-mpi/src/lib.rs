@@ -48,7 +48,7 @@
 //!   Line::post ──► depot::post ──► outbox ══ packet ══► intake ──► depot::heed ──► Inbox::deliver
 //!                      │ (large)                                       │ (large)          ▲
 //!                      ▼                                               ▼                  │
-//!               rendezvous::Unclaimed ◄═════════ GET ═════════ rendezvous::Wanted             │
+//!               rendezvous::Unclaimed ◄═══════ GET ═══════ rendezvous::Wanted             │
 //!                      ╚═══════════════════ DATA ══════════════► room ────────────────────┘
 //! ```
 //!
