@@ -370,6 +370,23 @@ fn more_ranks_than_start_here_are_counted_and_what_they_would_hold() {
     ] {
         assert_eq!(run(refused[0], &refused[1..]).status, 2, "{refused:?}");
     }
+    for example in [
+        "cholesky",
+        "lu",
+        "qr",
+        "matmul",
+        "solve",
+        "inverse",
+        "least_squares",
+    ] {
+        let huge = run(example, &["--simulate", "counts", "--n", "100000000"]);
+        assert_eq!(huge.status, 2, "{example}");
+        assert!(
+            huge.error_line().contains("take a larger --nb"),
+            "{}",
+            huge.stderr
+        );
+    }
 }
 
 #[test]

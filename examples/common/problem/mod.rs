@@ -178,12 +178,26 @@ pub fn backend(asked: cli::settings::Backend) -> Result<Backend, Failure> {
         .map_err(|error| Failure::refused(format!("--backend: {error}")))
 }
 
+/// Of a matrix that is only simulated, a place is kept for each tile: of these, 18 GB.
+const MOST_SIMULATED: u128 = 1_000_000_000;
+
 /// Tiles over the grid that was asked for, as the rank of `runtime` sees them.
+///
+/// # Errors
+/// If there is no such grid, or no room for the places of tiles that are only simulated.
 pub fn over_ranks<Own: Args>(
     layout: Layout,
     settings: &Settings<Own>,
     runtime: &Runtime,
 ) -> Result<Layout, Failure> {
+    let tiles = layout.mt() as u128 * layout.nt() as u128;
+    if settings.simulate.is_some() && tiles > MOST_SIMULATED {
+        return Err(Failure::refused(format!(
+            "--simulate: {} x {} tiles: at most {MOST_SIMULATED} are simulated (take a larger --nb)",
+            layout.mt(),
+            layout.nt()
+        )));
+    }
     let grid: Grid = settings.grid_of(runtime.n_ranks()).to_string().parse()?;
     Ok(layout.distributed(Distribution::BlockCyclic(grid), runtime.rank())?)
 }
