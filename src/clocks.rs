@@ -8,6 +8,7 @@
 //! # Source
 //! Cristian, *Probabilistic clock synchronization*, Distributed Computing 3 (1989).
 
+use crate::collective::Bytes;
 use dataflow_core::Error;
 use dataflow_core::port::{Courier, Heap, Memory};
 use dataflow_core::prelude::*;
@@ -181,9 +182,14 @@ fn now() -> u64 {
     date.map_or(0, |date| date.as_nanos() as u64)
 }
 
+/// A time as it travels.
+fn told(time: u64) -> Bytes {
+    Bytes(time.to_le_bytes().to_vec())
+}
+
 impl TaskSpace for Clocks {
     type Task = Trip;
-    type Datum = u64;
+    type Datum = Bytes;
 
     fn describe(&self, about: &mut Description) {
         about.name("clocks").parameter("ranks", self.n_ranks);
@@ -243,24 +249,26 @@ impl TaskSpace for Clocks {
         }
     }
 
-    fn run(&self, task: Trip, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
+    fn run(&self, task: Trip, flows: &mut Flows<'_, Bytes>) -> Result<(), TaskError> {
         match task {
             Ask { rank, trip } => {
                 let [time, asked] = flows.slots();
                 let came = now();
+                let answered = time.get().map(|Bytes(time)| time[..].try_into());
+                let answered = answered.transpose()?.map(u64::from_le_bytes);
                 self.with_trips(rank, |trips| {
-                    if let (Some(last), Some(answered)) = (trips.last_mut(), time.get()) {
-                        (last[1], last[2]) = (*answered, came);
+                    if let (Some(last), Some(answered)) = (trips.last_mut(), answered) {
+                        (last[1], last[2]) = (answered, came);
                     }
                     if trip < TRIPS {
                         trips.push([now(), 0, 0]);
                     }
                 });
-                asked.put(0);
+                asked.put(told(0));
             }
             Answer { .. } => {
                 let [time] = flows.slots();
-                *time.update() = now();
+                *time.update() = told(now());
             }
         }
         Ok(())
@@ -277,6 +285,7 @@ impl TaskSpace for Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::run_together;
 
     #[test]
     fn the_questions_are_proved_for_1_to_4_ranks() {
@@ -303,7 +312,7 @@ mod tests {
     fn ranks_that_have_one_clock_are_found_to_have_one() {
         let skews = crate::launch(crate::Runtime::builder().ranks(3).threads(1), |runtime| {
             let by_tasks = Clocks::new(&[""; 3]);
-            runtime.run_across(&by_tasks)?;
+            run_together(&by_tasks, runtime)?;
             let bare = Clocks::new(&[""; 3]);
             runtime
                 .messenger()

@@ -1,13 +1,25 @@
 //! Collective: small operations of all ranks together, as task spaces: gathering bytes, comparing settings.
+//!
+//! What flows is bytes in all of them, and in [`clocks`](crate::clocks): they run on one engine.
 
-use dataflow_core::port::{Block, Head, Wire};
+use dataflow_core::port::{Block, Executor, Head, Wire};
 use dataflow_core::prelude::*;
+use dataflow_core::space::Erased;
+use dataflow_core::{Error, Report, run_across};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Bytes that one rank tells the others.
 #[derive(Clone)]
-pub(crate) struct Bytes(Vec<u8>);
+pub(crate) struct Bytes(pub Vec<u8>);
+
+/// Runs this rank's part of an operation of all ranks.
+pub(crate) fn run_together<S: TaskSpace<Datum = Bytes>>(
+    space: &S,
+    on: &dyn Executor,
+) -> Result<Report, Error> {
+    run_across(&Erased::new(space), on)
+}
 
 impl Datum for Bytes {}
 
@@ -136,7 +148,7 @@ pub(crate) struct Agreement<'a> {
 
 impl TaskSpace for Agreement<'_> {
     type Task = u64;
-    type Datum = ();
+    type Datum = Bytes;
 
     fn describe(&self, about: &mut Description) {
         about.name(self.name);
@@ -153,7 +165,7 @@ impl TaskSpace for Agreement<'_> {
 
     fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
 
-    fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+    fn run(&self, _: u64, _: &mut Flows<'_, Bytes>) -> Result<(), TaskError> {
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Together: what all ranks call, to tell each other a little, agree, or bring data to one of them.
 
 use super::Runtime;
-use crate::collective::{Agreement, Gather};
+use crate::collective::{Agreement, Gather, run_together};
 use dataflow_core::Error;
 use dataflow_core::data::Store;
 use dataflow_core::port::Wire;
@@ -15,7 +15,7 @@ impl Runtime {
     /// If a rank is lost, or makes another call instead.
     pub fn gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
         let gather = Gather::new(own, self.n_ranks());
-        self.run_across(&gather)?;
+        run_together(&gather, self)?;
         Ok(gather.into_all())
     }
 
@@ -141,6 +141,6 @@ impl Runtime {
     /// # Errors
     /// The first that differs, with both values; the same on every rank.
     pub fn agree(&self, name: &str, settings: &[(&str, String)]) -> Result<(), Error> {
-        self.run_across(&Agreement { name, settings }).map(drop)
+        run_together(&Agreement { name, settings }, self).map(drop)
     }
 }

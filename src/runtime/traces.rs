@@ -2,11 +2,11 @@
 
 use super::{Runtime, Transport};
 use crate::clocks::{Clocks, machine};
-use crate::collective::Gather;
+use crate::collective::{Gather, run_together};
+use dataflow_core::Error;
 use dataflow_core::port::Context;
 use dataflow_core::rank::Rank;
 use dataflow_core::trace::{Skew, Trace};
-use dataflow_core::{Error, run_across};
 use std::sync::PoisonError;
 
 impl Runtime {
@@ -53,12 +53,12 @@ impl Runtime {
         let context = Context::new(&self.workers).across(self.courier());
         let own = [vec![u8::from(self.has_cores)], machine()].concat();
         let gather = Gather::new(own, self.n_ranks());
-        run_across(&gather, &context)?;
+        run_together(&gather, &context)?;
         let told = gather.into_all();
         let (cores, machines): (Vec<_>, Vec<_>) =
             told.iter().filter_map(|told| told.split_first()).unzip();
         let clocks = Clocks::new(&machines);
-        run_across(&clocks, &context)?;
+        run_together(&clocks, &context)?;
         // Where each thread has a core, waiting for messages may keep one busy.
         let have_cores = cores.into_iter().all(|&has| has == 1);
         if let (Some(messenger), true) = (&self.messenger, have_cores && clocks.are_several()) {
@@ -83,7 +83,7 @@ impl Runtime {
                 _ => trace.to_bytes(),
             };
             let gather = Gather::on_first(bytes, self.n_ranks());
-            self.run_across(&gather)?;
+            run_together(&gather, self)?;
             if self.rank() == Rank(0) {
                 let joined = self.on_one_clock(trace, &gather.into_all());
                 traces.push(joined.map_err(Error::malformed)?);

@@ -6,8 +6,8 @@
 use super::settings::Simulation;
 use super::{Failure, Flags, Outcome};
 use dataflow::core::rank::Rank;
-use dataflow::core::space::Description;
 use dataflow::core::space::counts::{Counting, Counts, OfRank, Sending};
+use dataflow::core::space::{Description, Fault};
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
 use serde_json::json;
@@ -51,14 +51,25 @@ pub fn is_counts_only<S: Weight>(
     }
     let start = Instant::now();
     let counts = counting.count();
-    let counts = counts.map_err(|fault| Failure::new("contradiction", fault.to_string()))?;
     let seconds = start.elapsed().as_secs_f64();
     let mut about = Description::default();
     space.describe(&mut about);
-    (outcome.ranks, outcome.threads) = (n_ranks as usize, flags.threads);
+    tell(counts, &about, seconds, flags, outcome).map(|()| true)
+}
+
+/// Notes what was counted.
+fn tell(
+    counts: Result<Counts, Fault>,
+    about: &Description,
+    seconds: f64,
+    flags: &Flags,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let counts = counts.map_err(|fault| Failure::new("contradiction", fault.to_string()))?;
+    (outcome.ranks, outcome.threads) = (counts.ranks.len(), flags.threads);
     say(&counts, seconds, outcome);
-    set(&counts, &about, seconds, outcome);
-    Ok(true)
+    set(&counts, about, seconds, outcome);
+    Ok(())
 }
 
 /// The ranks that are counted for.

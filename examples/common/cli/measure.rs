@@ -133,10 +133,13 @@ impl Flags {
     /// The first run's that fails.
     pub fn median<E>(
         &self,
-        run: impl FnMut(usize) -> Result<Measured, E>,
+        mut run: impl FnMut(usize) -> Result<Measured, E>,
     ) -> Result<Option<Measured>, E> {
-        let runs: Result<Vec<_>, E> = (0..self.repeat).map(run).collect();
-        runs.map(Measured::median)
+        let mut runs = Vec::new();
+        for time in 0..self.repeat {
+            runs.push(run(time)?);
+        }
+        Ok(Measured::median(runs))
     }
 
     /// Runs a graph, `run_with` a monitor, on every rank, and says what it cost. On a terminal a
@@ -149,6 +152,15 @@ impl Flags {
         runtime: &Runtime,
         run_with: impl FnOnce(&Monitor) -> Result<Report, E>,
     ) -> Result<Measured, Failure> {
+        let mut run_with = Some(run_with);
+        self.measure_once(runtime, &mut |monitor| match run_with.take() {
+            Some(run_with) => run_with(monitor).map_err(Into::into),
+            None => unreachable!("it is measured once"),
+        })
+    }
+
+    /// Compiled once for all graphs.
+    fn measure_once(&self, runtime: &Runtime, run_with: Run<'_>) -> Result<Measured, Failure> {
         let monitor = Monitor::new();
         let (sent, before) = (runtime.sent(), runtime.workers().statistics_by_worker());
         let cpu = cpu_seconds();
@@ -171,7 +183,7 @@ impl Flags {
             run_with(&monitor)
         };
         record(false);
-        let report = report.map_err(|error| self.failed(runtime, error.into()))?;
+        let report = report.map_err(|error| self.failed(runtime, error))?;
         let cpu_seconds = cpu_seconds() - cpu;
         let after = runtime.workers().statistics_by_worker();
         let since = |(after, before): (&WorkerStatistics, _)| after.since(before);
@@ -231,12 +243,15 @@ fn joined(runtime: &Runtime, own: Measured, before: &Counters) -> Result<Measure
     Ok(Measured::joined(parts.map_err(malformed)?, one_process))
 }
 
+/// A graph to be run, with a monitor.
+type Run<'r> = &'r mut dyn FnMut(&Monitor) -> Result<Report, Failure>;
+
 /// Runs a graph while a second thread shows how far it is.
-fn watched<R>(
+fn watched(
     monitor: &Monitor,
-    run_with: impl FnOnce(&Monitor) -> R,
+    run_with: Run<'_>,
     show: impl FnOnce(&Monitor, &Receiver<()>) + Send,
-) -> R {
+) -> Result<Report, Failure> {
     thread::scope(|threads| {
         // Dropped when the run is over, also by unwinding; that wakes the thread that shows.
         let (_running, over) = channel();

@@ -228,28 +228,41 @@ fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
         Ok(settings) => settings,
         Err(error) => return Answer::to_bad_arguments(&error),
     };
+    let builder = settings.builder();
+    let builder = builder.and_then(|builder| prepare(&settings, builder));
+    on_all_ranks(example, &settings, builder, &|runtime, outcome| {
+        body(&settings, runtime, outcome)
+    })
+}
+
+/// What an example does on a rank.
+type OnRank<'b> = &'b (dyn Fn(&Runtime, &mut Outcome) -> Ended + Sync);
+
+/// Compiled once for all examples.
+fn on_all_ranks(
+    example: &Example,
+    flags: &Flags,
+    builder: Result<RuntimeBuilder, Failure>,
+    body: OnRank<'_>,
+) -> Answer {
     let ended = Mutex::new(Vec::new());
     let on_rank = |runtime: &Runtime| {
-        let (outcome, result) = of_one_rank(example, &settings, runtime, &body);
+        let (outcome, result) = of_one_rank(example, flags, runtime, body);
         let failed = result.as_ref().err().cloned();
         let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push((runtime.rank(), outcome, result));
         failed.map_or(Ok(()), Err)
     };
-    let builder = settings.builder();
-    let launched = match builder.and_then(|builder| prepare(&settings, builder)) {
-        Ok(builder) => launch(builder, on_rank),
-        Err(failure) => Err(failure),
-    };
+    let launched = builder.and_then(|builder| launch(builder, on_rank));
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (rank, outcome, result) = match (lowest(ended), launched) {
         // All went well here, but not to the end.
         (Some((rank, outcome, Ok(()))), Err(failure)) => (rank, outcome, Err(failure)),
         (Some(lowest), _) => lowest,
         // No rank came to life.
-        (None, launched) => (settings.own_rank(), Outcome::new(&settings), launched),
+        (None, launched) => (flags.own_rank(), Outcome::new(flags), launched),
     };
-    let answer = Answer::to(example, &settings, &outcome, result);
+    let answer = Answer::to(example, flags, &outcome, result);
     match rank {
         Rank(0) => answer,
         // What there is to tell rank 0 tells.
@@ -261,13 +274,13 @@ fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
 }
 
 /// One rank's part: what it has to tell, and how it ended.
-fn of_one_rank<Own: Args>(
+fn of_one_rank(
     example: &Example,
-    settings: &Settings<Own>,
+    flags: &Flags,
     runtime: &Runtime,
-    body: impl Fn(&Settings<Own>, &Runtime, &mut Outcome) -> Ended,
+    body: OnRank<'_>,
 ) -> (Outcome, Ended) {
-    let mut outcome = Outcome::new(settings);
+    let mut outcome = Outcome::new(flags);
     outcome.ranks = runtime.n_ranks();
     outcome.threads = Some(runtime.n_threads());
     let result = caught(|| {
@@ -276,10 +289,10 @@ fn of_one_rank<Own: Args>(
             .tracer()
             .into_iter()
             .for_each(|tracer| tracer.set_on(false));
-        settings.agree(example, runtime)?;
-        body(settings, runtime, &mut outcome)?;
+        flags.agree(example, runtime)?;
+        body(runtime, &mut outcome)?;
         match runtime.rank() {
-            Rank(0) => traced::tell(&mut outcome, settings),
+            Rank(0) => traced::tell(&mut outcome, flags),
             _ => Ok(()),
         }
     });
@@ -322,7 +335,7 @@ fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Rank, Outcome, Ende
     Some((rank, outcome, result))
 }
 
-impl<Own: Args> Settings<Own> {
+impl Flags {
     /// Compares the flags that ranks share with the other ranks'.
     fn agree(&self, example: &Example, runtime: &Runtime) -> Ended {
         if runtime.n_ranks() == 1 {
@@ -337,15 +350,10 @@ impl<Own: Args> Settings<Own> {
 }
 
 impl Answer {
-    fn to<Own: Args>(
-        example: &Example,
-        settings: &Settings<Own>,
-        outcome: &Outcome,
-        result: Ended,
-    ) -> Answer {
+    fn to(example: &Example, flags: &Flags, outcome: &Outcome, result: Ended) -> Answer {
         let failure = result.err();
         let status = failure.as_ref().map_or(0, |failure| failure.status);
-        let stdout = match (status, settings.json) {
+        let stdout = match (status, flags.json) {
             (0 | 1, true) => format!("{}\n", outcome.object(example, failure.as_ref())),
             (0, false) => outcome.page(example),
             _ => String::new(),

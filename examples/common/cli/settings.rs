@@ -5,11 +5,12 @@
 
 use super::{Example, Failure};
 use clap::parser::ValueSource;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::{Launched, Seat};
 use dataflow::trace::Window;
 use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
+use std::ffi::OsString;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -24,9 +25,6 @@ pub struct Settings<Own: Args> {
     /// The example's own flags.
     #[command(flatten)]
     pub own: Own,
-    /// What all ranks must have been given alike, as it was given.
-    #[arg(skip)]
-    pub(super) agreed: Vec<(String, String)>,
 }
 
 /// The flags of all examples.
@@ -93,6 +91,9 @@ pub struct Flags {
     /// Whether the command line says it.
     #[arg(skip)]
     pub says_policy: bool,
+    /// What all ranks must have been given alike, as it was given.
+    #[arg(skip)]
+    pub(super) agreed: Vec<(String, String)>,
     /// What worker threads are pinned to
     #[arg(long, value_name = "TO", default_value = "cores")]
     pub bind: Binding,
@@ -332,51 +333,77 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
 
 impl<Own: Args> Settings<Own> {
     /// Reads a command line; its first word is the program's name.
-    pub(super) fn read<W: Into<std::ffi::OsString> + Clone>(
+    pub(super) fn read<W: Into<OsString>>(
         example: &Example,
         launched: bool,
         words: impl IntoIterator<Item = W>,
     ) -> Result<Self, clap::Error> {
-        let honours = |flag: &str| {
-            OF_ALL.contains(&flag)
-                || launched && OF_RANKS.contains(&flag)
-                || example.runs && OF_RUNS.contains(&flag)
-                || example.runs && launched && OF_TRACES.contains(&flag)
-                || flag == "costs" && launched && example.honours.contains(&"simulate")
-                || example.honours.contains(&flag)
-        };
-        let shared = Flags::augment_args(clap::Command::new(""));
-        let mut command = Settings::<Own>::command()
-            .name(example.name)
-            .about(example.about)
-            .version(env!("CARGO_PKG_VERSION"));
-        for flag in shared.get_arguments().map(|flag| flag.get_id().as_str()) {
-            command = command.mut_arg(flag, |arg| arg.hide(!honours(flag)));
-        }
-        let matches = command.try_get_matches_from_mut(words)?;
+        let words = words.into_iter().map(Into::into).collect();
+        let (mut command, matches) = honoured(example, launched, Self::command(), words)?;
+        let mut settings = Self::from_arg_matches(&matches)?;
+        settings.flags.finish(example, &mut command, &matches)?;
+        Ok(settings)
+    }
+}
+
+/// The command line of an example, matched; every flag that is given is one that it honours.
+fn honoured(
+    example: &Example,
+    launched: bool,
+    command: clap::Command,
+    words: Vec<OsString>,
+) -> Result<(clap::Command, ArgMatches), clap::Error> {
+    let honours = |flag: &str| {
+        OF_ALL.contains(&flag)
+            || launched && OF_RANKS.contains(&flag)
+            || example.runs && OF_RUNS.contains(&flag)
+            || example.runs && launched && OF_TRACES.contains(&flag)
+            || flag == "costs" && launched && example.honours.contains(&"simulate")
+            || example.honours.contains(&flag)
+    };
+    let shared = Flags::augment_args(clap::Command::new(""));
+    let mut command = command
+        .name(example.name)
+        .about(example.about)
+        .version(env!("CARGO_PKG_VERSION"));
+    for flag in shared.get_arguments().map(|flag| flag.get_id().as_str()) {
+        command = command.mut_arg(flag, |arg| arg.hide(!honours(flag)));
+    }
+    let matches = command.try_get_matches_from_mut(words)?;
+    let given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+    let flags = shared.get_arguments().map(|flag| flag.get_id().as_str());
+    if let Some(flag) = flags.into_iter().find(|flag| given(flag) && !honours(flag)) {
+        let text = format!("the example {} does not honour --{flag}", example.name);
+        return Err(command.error(clap::error::ErrorKind::UnknownArgument, text));
+    }
+    Ok((command, matches))
+}
+
+impl Flags {
+    /// Notes what the values alone do not tell, and refuses what does not go together, or not here.
+    fn finish(
+        &mut self,
+        example: &Example,
+        command: &mut clap::Command,
+        matches: &ArgMatches,
+    ) -> Result<(), clap::Error> {
         let given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
-        let flags = shared.get_arguments().map(|flag| flag.get_id().as_str());
-        if let Some(flag) = flags.into_iter().find(|flag| given(flag) && !honours(flag)) {
-            let text = format!("the example {} does not honour --{flag}", example.name);
-            return Err(command.error(clap::error::ErrorKind::UnknownArgument, text));
-        }
-        let mut settings = Settings::from_arg_matches(&matches)?;
         let timed = OF_TIME.into_iter().find(|flag| given(flag));
-        if let (Some(Simulation::Counts), Some(flag)) = (settings.simulate, timed) {
+        if let (Some(Simulation::Counts), Some(flag)) = (self.simulate, timed) {
             let text = format!("--simulate counts has no clock, and --{flag} asks for one");
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
         let of_simulation = given("costs") && !example.honours.contains(&"costs");
-        if of_simulation && settings.simulate != Some(Simulation::Time) {
+        if of_simulation && self.simulate != Some(Simulation::Time) {
             let text = "--costs: only --simulate time asks what things cost";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
-        settings.flags.says_policy = given("policy");
-        settings.agreed = given_alike(&command, &matches);
-        let beyond = settings.beyond_this_machine();
-        match beyond.or_else(|| settings.beyond_this_build()) {
+        self.says_policy = given("policy");
+        self.agreed = given_alike(command, matches);
+        let beyond = self.beyond_this_machine();
+        match beyond.or_else(|| self.beyond_this_build()) {
             Some(text) => Err(command.error(clap::error::ErrorKind::InvalidValue, text)),
-            None => Ok(settings),
+            None => Ok(()),
         }
     }
 
@@ -388,7 +415,7 @@ impl<Own: Args> Settings<Own> {
             transport,
             rank,
             ..
-        } = self.flags;
+        } = *self;
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let most = MOST_THREADS.max(8 * processors);
         let (threads, ranks) = (threads.unwrap_or(1), ranks.unwrap_or(1));
@@ -428,7 +455,7 @@ impl<Own: Args> Settings<Own> {
             grid,
             backend,
             ..
-        } = &self.flags;
+        } = self;
         // Whatever else is wrong with the ranks is told when they are started.
         let n_ranks = || match self.n_simulated() {
             Some(n_ranks) => Ok(n_ranks),

@@ -82,16 +82,31 @@ pub fn is_simulated_only(
     graph: impl Fn(&Simulator<'_>) -> Result<(), Failure> + Send + Sync + 'static,
 ) -> Result<bool, Failure> {
     match flags.simulate {
-        None => return Ok(false),
-        Some(Simulation::Counts) => graph(&Simulator::Counter(flags, RefCell::new(outcome)))?,
-        Some(Simulation::Time) => {
+        None => Ok(false),
+        Some(what) => simulate(what, flags, outcome, Arc::new(graph)).map(|()| true),
+    }
+}
+
+/// What makes a graph and lets a simulator hear of it.
+type Graph = Arc<dyn Fn(&Simulator<'_>) -> Result<(), Failure> + Send + Sync>;
+
+/// Compiled once for all graphs.
+fn simulate(
+    what: Simulation,
+    flags: &Flags,
+    outcome: &mut Outcome,
+    graph: Graph,
+) -> Result<(), Failure> {
+    match what {
+        Simulation::Counts => graph(&Simulator::Counter(flags, RefCell::new(outcome))),
+        Simulation::Time => {
             let began = Instant::now();
             let theatre = Theatre::open(flags, outcome)?;
-            outcome.measured = Measured::median(theatre.play(graph, flags.repeat)?);
+            outcome.measured = Measured::median(theatre.play_graph(graph, flags.repeat)?);
             theatre.tell(began.elapsed().as_secs_f64(), outcome);
+            Ok(())
         }
     }
-    Ok(true)
 }
 
 /// What is said where rows are swapped: how many depends on the matrix.
@@ -248,7 +263,10 @@ impl Theatre {
         graph: impl Fn(&Simulator<'_>) -> Result<(), Failure> + Send + Sync + 'static,
         times: usize,
     ) -> Result<Vec<Measured>, Failure> {
-        let graph = Arc::new(graph);
+        self.play_graph(Arc::new(graph), times)
+    }
+
+    fn play_graph(&self, graph: Graph, times: usize) -> Result<Vec<Measured>, Failure> {
         let play = |time| {
             let graph = graph.clone();
             let prices = Prices {

@@ -1,12 +1,12 @@
 //! Whether a run fits into memory, asked before anything is made; and the whole answer of `--plan`.
 
-use super::cli::{Failure, Outcome, Settings};
+use super::cli::{Failure, Flags, Outcome, Settings};
 use super::report::tiles_of_peak;
 use super::{Problem, is_checked};
 use clap::Args;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::LinalgError;
-use dataflow::linalg::matrix::{Layout, LayoutError};
+use dataflow::linalg::matrix::Layout;
 use dataflow::linalg::needs::{self, Needs, available};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Runtime, Transport};
@@ -55,44 +55,56 @@ impl<Own: Args> Problem<'_, Own> {
         layouts: [Layout; N],
         needs: impl Fn([Layout; N]) -> Result<Needs, Failure>,
     ) -> Result<bool, Failure> {
-        let runtime = self.runtime;
-        let available = memory_of(runtime);
         let n_tiles = |layout: &Layout| layout.mt() as u128 * layout.nt() as u128;
         let is_told = layouts.iter().map(n_tiles).fold(0, u128::saturating_add) <= MOST_TILES;
-        let beside = beside::<T, _>(self.settings, runtime);
+        let beside = beside(tiles_of_peak::<T>, self.settings, self.runtime);
         let of_rank = |rank: Rank| {
-            let there = layouts.map(|layout| layout.distributed(*layout.distribution(), rank));
-            let there = there.into_iter().collect::<Result<Vec<_>, LayoutError>>()?;
-            let matrices = there.iter().map(needs::matrix::<T>);
-            let matrices = matrices.fold(Needs::default(), Needs::and);
-            match there.try_into() {
-                Ok(there) if is_told => needs(there).map(|of| of.and(beside)),
-                _ => Ok(matrices),
+            let mut there = layouts;
+            let mut matrices = Needs::default();
+            for layout in &mut there {
+                *layout = layout.distributed(*layout.distribution(), rank)?;
+                matrices = matrices.and(needs::matrix::<T>(layout));
+            }
+            match is_told {
+                true => needs(there).map(|of| of.and(beside)),
+                false => Ok(matrices),
             }
         };
-        if self.settings.plan {
-            let ranks = (0..runtime.n_ranks() as u32).map(|rank| of_rank(Rank(rank)));
-            let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
-            tell(&ranks, available, is_told, self.outcome);
-            let mut refused = ranks.iter().map(|of| of.expect_room(available));
-            return Ok(refused.try_for_each(|room| room).map(|()| true)?);
-        }
-        let refused = |error: needs::DoesNotFit| match &self.settings.input {
-            Some(file) => Failure::new("does_not_fit", format!("{}: {error}", file.display())),
-            None => error.into(),
-        };
-        let room = of_rank(runtime.rank())?.expect_room(available);
-        room.map_err(refused).map(|()| false)
+        is_plan_only(self.settings, self.runtime, self.outcome, is_told, &of_rank)
     }
+}
+
+/// Tells what every rank needs, or refuses what this one has no room for.
+fn is_plan_only(
+    flags: &Flags,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+    is_told: bool,
+    of_rank: &dyn Fn(Rank) -> Result<Needs, Failure>,
+) -> Result<bool, Failure> {
+    let available = memory_of(runtime);
+    if flags.plan {
+        let ranks = (0..runtime.n_ranks() as u32).map(|rank| of_rank(Rank(rank)));
+        let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+        tell(&ranks, available, is_told, outcome);
+        let mut refused = ranks.iter().map(|of| of.expect_room(available));
+        return Ok(refused.try_for_each(|room| room).map(|()| true)?);
+    }
+    let refused = |error: needs::DoesNotFit| match &flags.input {
+        Some(file) => Failure::new("does_not_fit", format!("{}: {error}", file.display())),
+        None => error.into(),
+    };
+    let room = of_rank(runtime.rank())?.expect_room(available);
+    room.map_err(refused).map(|()| false)
 }
 
 /// What every run takes beside its matrices. Only people are told the rate of gemm, which is measured
 /// while all matrices are there.
-fn beside<T: Scalar, Own: Args>(settings: &Settings<Own>, runtime: &Runtime) -> Needs {
+fn beside(tiles_of_peak: fn(usize) -> u128, flags: &Flags, runtime: &Runtime) -> Needs {
     let workers = runtime.n_threads();
-    let of_peak = match settings.json {
+    let of_peak = match flags.json {
         true => 0,
-        false => tiles_of_peak::<T>(workers),
+        false => tiles_of_peak(workers),
     };
     Needs {
         workspace: of_peak + needs::process(workers),

@@ -1,14 +1,15 @@
 //! What is said of a result.
 
 use super::Problem;
-use super::cli::{Failure, Outcome};
+use super::cli::{Failure, Flags, Outcome};
 use clap::Args;
 use dataflow::Runtime;
-use dataflow::core::space::Independent;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::{Backend, gemm};
 use dataflow::linalg::matrix::digest::Digest;
-use dataflow::linalg::matrix::{EachTile, Format, Structure, Tile, TiledMatrix};
+use dataflow::linalg::matrix::{
+    Distribution, EachTile, Format, Grid, Layout, Structure, Tile, TiledMatrix,
+};
 use dataflow::linalg::scalar::Scalar;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -89,29 +90,40 @@ pub fn in_numbers(gathered: &[Vec<u8>]) -> impl Iterator<Item = u64> {
 impl<Own: Args> Problem<'_, Own> {
     /// What only people read; `matrix` is what was generated.
     pub fn say_more<T: Scalar>(self, matrix: &str) -> Result<(), Failure> {
-        let (runtime, outcome) = (self.runtime, self.outcome);
-        if self.settings.json {
+        let (settings, runtime, outcome) = (self.settings, self.runtime, self.outcome);
+        if settings.json {
             return Ok(());
         }
         // All ranks at once, as in the graph that was measured.
-        let own = peak::<T>(runtime, self.backend)?.to_bits();
-        let peaks = runtime.gather(own.to_le_bytes().to_vec())?;
-        let peak: f64 = in_numbers(&peaks).map(f64::from_bits).sum();
-        if let Some(gflops) = outcome.gflops() {
-            outcome.say(format!(
-                "{:.0} % of {peak:.1} GFLOP/s, the rate of gemm on the same workers",
-                100.0 * gflops / peak
-            ));
-        }
-        match &self.settings.input {
-            Some(file) => outcome.say(format!("matrix: {}", file.display())),
-            None => outcome.say(format!("matrix: generated, {matrix}")),
-        }
-        for warning in runtime.warnings() {
-            outcome.say(format!("warning: {warning}"));
-        }
-        Ok(())
+        let own = peak::<T>(runtime, self.backend)?;
+        say_more(own, matrix, settings, runtime, outcome)
     }
+}
+
+/// Says the share of the peak, of which this rank has reached its own part.
+fn say_more(
+    own: f64,
+    matrix: &str,
+    flags: &Flags,
+    runtime: &Runtime,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let peaks = runtime.gather(own.to_bits().to_le_bytes().to_vec())?;
+    let peak: f64 = in_numbers(&peaks).map(f64::from_bits).sum();
+    if let Some(gflops) = outcome.gflops() {
+        outcome.say(format!(
+            "{:.0} % of {peak:.1} GFLOP/s, the rate of gemm on the same workers",
+            100.0 * gflops / peak
+        ));
+    }
+    match &flags.input {
+        Some(file) => outcome.say(format!("matrix: {}", file.display())),
+        None => outcome.say(format!("matrix: generated, {matrix}")),
+    }
+    for warning in runtime.warnings() {
+        outcome.say(format!("warning: {warning}"));
+    }
+    Ok(())
 }
 
 /// Tile order, tasks for each worker and repetitions of the measurement of the peak.
@@ -129,18 +141,21 @@ fn peak<T: Scalar>(runtime: &Runtime, backend: Backend) -> Result<f64, Failure> 
     let (memory, format) = (runtime.memory(), Format::ColumnMajor);
     let tile = || Tile::from_fn(nb, nb, format, &memory, |_, _| T::from_real(0.5));
     let (a, b) = (tile(), tile());
-    let n_tasks = tasks_each * runtime.n_threads();
+    let (n_tasks, n_ranks) = (tasks_each * runtime.n_threads(), runtime.n_ranks());
     let results: Vec<_> = (0..n_tasks).map(|_| Mutex::new(tile())).collect();
+    // Places of products, dealt out to the ranks: so this runs on the engine of all such tasks.
+    let ranks = Distribution::BlockCyclic(Grid::new(n_ranks as u32, 1)?);
+    let places = Layout::general(n_tasks * n_ranks, 1, 1)?.distributed(ranks, runtime.rank())?;
+    let products = EachTile::new("peak", &places, |place, _| {
+        let result = results[place / n_ranks].lock();
+        let mut c = result.unwrap_or_else(PoisonError::into_inner);
+        // C ← C − A·Bᴴ
+        gemm(backend, &a, &b, &mut c);
+        Ok(())
+    });
     let mut best: f64 = 0.0;
     for _ in 0..repetitions {
-        let products = Independent::new("peak", n_tasks as u64, |task| {
-            let result = results[task as usize].lock();
-            let mut c = result.unwrap_or_else(PoisonError::into_inner);
-            // C ← C − A·Bᴴ
-            gemm(backend, &a, &b, &mut c);
-            Ok(())
-        });
-        let seconds = runtime.run(&products)?.seconds;
+        let seconds = products.run(runtime)?.seconds;
         let flops = flops::gemm::<T>(nb, nb, nb) as f64 * n_tasks as f64;
         best = best.max(flops / seconds * 1e-9);
     }

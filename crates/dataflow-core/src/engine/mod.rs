@@ -53,7 +53,6 @@ use pending::{Pending, Poisoned};
 use post::Codec;
 use run::Hand;
 use slots::Slots;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -213,7 +212,7 @@ struct Run<'a, S: TaskSpace> {
     homes: Mutex<Homes>,
     copies: Box<[AtomicU64]>,
     /// Visits that go on in pieces, by worker.
-    paused: SpinLock<BTreeMap<usize, Paused<S>>>,
+    paused: SpinLock<Vec<(usize, Paused<S>)>>,
 }
 
 /// What a worker has in hand between two pieces of its visit.
@@ -256,7 +255,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             number: homes::new_number(),
             homes: Mutex::default(),
             copies: copies.collect(),
-            paused: SpinLock::new(BTreeMap::new()),
+            paused: SpinLock::new(Vec::new()),
             description,
         }
     }

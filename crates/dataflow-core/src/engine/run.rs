@@ -176,11 +176,14 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     }
 
     fn pause(&self, worker: usize, paused: (Left, Hand<S>)) {
-        lock(&self.paused).insert(worker, Box::new(paused));
+        lock(&self.paused).push((worker, Box::new(paused)));
     }
 
     fn resume(&self, worker: usize) -> Option<(Left, Hand<S>)> {
-        let paused = lock(&self.paused).remove(&worker)?;
+        let mut all = lock(&self.paused);
+        let place = all.iter().position(|(of, _)| *of == worker)?;
+        let (_, paused) = all.swap_remove(place);
+        drop(all);
         Some(*paused)
     }
 

@@ -4,7 +4,7 @@ use super::Run;
 use super::pending::Leftover;
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
-use crate::space::{Asked, Description, Expected, TaskName, TaskSpace, misplaced};
+use crate::space::{Asked, Description, Expected, TaskName, TaskSpace, in_order, misplaced};
 use std::ops::ControlFlow;
 
 /// How many waiting tasks a report names, and how many missing inputs of each.
@@ -93,23 +93,24 @@ struct Stalled<'r, T> {
 
 impl<T: TaskName> Stalled<'_, T> {
     #[cold]
-    fn explain(&self, executed: u64, mut waiting: Vec<(T, Had)>) -> Error {
+    fn explain(&self, executed: u64, waiting: Vec<(T, Had)>) -> Error {
         let (count, rank) = (self.count, self.rank);
-        let first = |waiting: &[(T, Had)]| waiting.first().map(|(task, _)| format!("{task:?}"));
+        let first = |waiting: Option<&(T, Had)>| waiting.map(|(task, _)| format!("{task:?}"));
         if executed == count {
             let n_left = waiting.len();
             let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
-            return Error::new(Kind::FedTwice, first(&waiting), text);
+            return Error::new(Kind::FedTwice, first(waiting.first()), text);
         }
         if executed > count {
             let text = format!("{executed} tasks ran, the space counts {count} on {rank}");
             return Error::new(Kind::CountExceeded, None, text);
         }
-        // Keys differ: a stable order is not needed, and is more code.
-        waiting.sort_unstable_by_key(|(task, _)| *task);
+        let by_name = in_order(waiting.len(), &|a, b| waiting[a].0.cmp(&waiting[b].0));
+        let mut ordered = by_name.into_iter().map(|place| &waiting[place]).peekable();
+        let name = first(ordered.peek().copied());
         let n_missing = count - executed;
         let mut text = format!("no task can run, but {n_missing} of {count} have not");
-        for (task, had) in waiting.iter().take(NAMED) {
+        for (task, had) in ordered.take(NAMED) {
             text += &format!("; {task:?} waits for{}", self.missing(*task, had));
         }
         match waiting.len() {
@@ -117,7 +118,7 @@ impl<T: TaskName> Stalled<'_, T> {
             n if n > NAMED => text += &format!("; and {} more wait", n - NAMED),
             _ => {}
         }
-        Error::new(Kind::Stalled, first(&waiting), text)
+        Error::new(Kind::Stalled, name, text)
     }
 
     /// The inputs of a task that are missing, and whether their sources know of them.

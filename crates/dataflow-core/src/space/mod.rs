@@ -31,6 +31,7 @@ pub use erased::Erased;
 pub use flows::{Flows, Slot};
 pub use independent::Independent;
 pub use name::TaskName;
+pub(crate) use name::in_order;
 #[doc(hidden)]
 pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
 pub use verify::{Fault, verify};

@@ -2,6 +2,7 @@
 
 use super::number_of;
 use crate::wire::WireName;
+use std::cmp::Ordering;
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -373,6 +374,13 @@ tuple_name!(4, u32 => a, u32 => b, u32 => c, u32 => d);
 tuple_name!(2, usize => a, usize => b);
 tuple_name!(3, usize => a, usize => b, usize => c);
 tuple_name!(4, usize => a, usize => b, usize => c, usize => d);
+
+/// The numbers below `n` in the order that `compare` tells: names of any type are sorted by one copy of the code.
+pub(crate) fn in_order(n: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..n).collect();
+    numbers.sort_unstable_by(|one, other| compare(*one, *other));
+    numbers
+}
 
 #[cfg(test)]
 mod tests {

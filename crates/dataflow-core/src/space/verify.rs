@@ -7,11 +7,11 @@
 //! on the type of the space, and are compiled once.
 
 use super::asked::{Asked, Home, TaskEdges};
-use super::name::PACKED_BITS;
+use super::name::{PACKED_BITS, in_order};
 use super::{Class, Description, Mode, TaskName, TaskSpace};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -118,9 +118,10 @@ fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph
     let mut numbering = Numbering {
         space,
         about: space.about(),
-        numbers: BTreeMap::new(),
+        numbers: HashMap::new(),
+        names: Vec::new(),
         tasks: Vec::new(),
-        dense: BTreeMap::new(),
+        dense: Dense::default(),
     };
     let ranks = (0..n_ranks).map(Rank);
     for on in ranks.clone() {
@@ -134,10 +135,21 @@ fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph
 struct Numbering<'s, T> {
     space: &'s dyn Asked<T>,
     about: Description,
-    numbers: BTreeMap<T, usize>,
+    numbers: HashMap<T, usize>,
+    names: Vec<T>,
     tasks: Vec<Task>,
-    /// Tasks by their own [index](TaskSpace::index).
-    dense: BTreeMap<usize, usize>,
+    dense: Dense,
+}
+
+/// Tasks by their own [index](TaskSpace::index).
+#[derive(Default)]
+struct Dense(BTreeMap<usize, usize>);
+
+impl Dense {
+    /// Notes the task of an index; answers which it was until now.
+    fn put(&mut self, index: usize, task: usize) -> Option<usize> {
+        self.0.insert(index, task)
+    }
 }
 
 impl<T: TaskName> Numbering<'_, T> {
@@ -160,7 +172,7 @@ impl<T: TaskName> Numbering<'_, T> {
         check_name(self.space, task)?;
         let number = self.number(task);
         if let Some(index) = self.space.number(task)
-            && let Some(other) = self.dense.insert(index, number)
+            && let Some(other) = self.dense.put(index, number)
             && other != number
         {
             let other = &self.tasks[other].text;
@@ -206,8 +218,9 @@ impl<T: TaskName> Numbering<'_, T> {
     }
 
     fn number(&mut self, task: T) -> usize {
-        let tasks = &mut self.tasks;
+        let (names, tasks) = (&mut self.names, &mut self.tasks);
         *self.numbers.entry(task).or_insert_with(|| {
+            names.push(task);
             tasks.push(Task {
                 text: format!("{task:?}"),
                 class: task.class(),
@@ -234,10 +247,11 @@ impl<T: TaskName> Numbering<'_, T> {
     }
 
     fn graph(self, ranks: Vec<RankTold>) -> NumberedGraph {
+        let names = &self.names;
         NumberedGraph {
+            by_name: in_order(names.len(), &|a, b| names[a].cmp(&names[b])),
             about: self.about,
             tasks: self.tasks,
-            by_name: self.numbers.into_values().collect(),
             ranks,
         }
     }

@@ -36,40 +36,67 @@ fn is_told((name, _): &&(String, String)) -> bool {
     !name.starts_with("fingerprint of ")
 }
 
-/// A space, and its wide names by their numbers.
+/// A space, and its wide names.
 pub(crate) struct Named<'s, T> {
     space: &'s dyn Asked<T>,
     rank: Rank,
-    names: BTreeMap<TaskNumber, T>,
+    names: Vec<T>,
+    places: Places,
+}
+
+/// Where names stand, by the numbers of their tasks.
+#[derive(Default)]
+struct Places(BTreeMap<TaskNumber, usize>);
+
+impl Places {
+    fn put(&mut self, task: TaskNumber, place: usize) {
+        self.0.insert(task, place);
+    }
+
+    fn of(&self, task: TaskNumber) -> Option<usize> {
+        self.0.get(&task).copied()
+    }
+
+    /// What is shown for each task.
+    fn shown(&self, text: &dyn Fn(usize) -> String) -> BTreeMap<TaskNumber, String> {
+        let all = self.0.iter();
+        all.map(|(task, place)| (*task, text(*place))).collect()
+    }
 }
 
 impl<'s, T: TaskName> Named<'s, T> {
     /// Asks for all names of a rank, if some of those that ran are wide.
     pub fn of(space: &'s dyn Asked<T>, rank: Rank, some_are_wide: bool) -> Self {
-        let mut names = BTreeMap::new();
+        let (mut names, mut places) = (Vec::new(), Places::default());
         if some_are_wide {
             space.each_task(rank, &mut |task| {
                 if is_wide(number(task)) {
-                    names.insert(number(task), task);
+                    places.put(number(task), names.len());
+                    names.push(task);
                 }
                 ControlFlow::Continue(())
             });
         }
-        Named { space, rank, names }
+        Named {
+            space,
+            rank,
+            names,
+            places,
+        }
     }
 
     /// What a trace tells of the space.
     pub fn told(&self) -> Told {
         let about = self.space.about();
         let classes = about.classes().iter();
-        let shown = |(number, task): (&TaskNumber, &T)| (*number, format!("{task:?}"));
+        let text = |place: usize| format!("{:?}", self.names[place]);
         Told {
             name: about.space_name().to_string(),
             parameters: about.parameters().iter().filter(is_told).cloned().collect(),
             classes: classes.map(|class| class.name.clone()).collect(),
             rank: self.rank,
             text: self.space.spelling(),
-            wide: self.names.iter().map(shown).collect(),
+            wide: self.places.shown(&text),
         }
     }
 
@@ -77,7 +104,7 @@ impl<'s, T: TaskName> Named<'s, T> {
     pub fn inputs(&self, task: TaskNumber, hear: Feeds<'_>) {
         let task = match is_wide(task) {
             false => Some(self.space.named(task)),
-            true => self.names.get(&task).copied(),
+            true => self.places.of(task).map(|place| self.names[place]),
         };
         if let Some(task) = task {
             let mut source = |source| hear(number(source), self.space.placed(source));

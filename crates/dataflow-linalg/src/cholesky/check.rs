@@ -13,11 +13,12 @@
 //! The ratio of LAPACK's TESTING/LIN DPOT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
 
 use crate::matrix::check::{
-    BlockView, Form, Rounding, backward_error, drop_imaginary_diagonal, largest, subtract,
+    BlockView, Form, Rounding, backward_error, drop_imaginary_diagonal, subtract,
 };
-use crate::matrix::norm::{Extent, Sums};
+use crate::matrix::norm::Extent;
+use crate::matrix::rest::{self, SumsView};
 use crate::matrix::tiled::{column_major, gather};
-use crate::matrix::{Entries, Layout, Piece, Structure, Tile, TiledMatrix};
+use crate::matrix::{Entries, Layout, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::{Executor, Inline};
@@ -81,7 +82,7 @@ pub struct Check<'a, T: Scalar> {
     nt: u32,
     /// Of all tiles, on whatever rank: sums are added in the order of its slots.
     all: Layout,
-    total: Store<Piece<T>>,
+    total: Store<Tile<T>>,
 }
 
 impl<'a, T: Scalar> Check<'a, T> {
@@ -89,8 +90,8 @@ impl<'a, T: Scalar> Check<'a, T> {
     pub fn new(original: &'a dyn Entries<T>, l: &'a TiledMatrix<T>) -> Self {
         let n = l.rows();
         // The sums are added on one rank.
-        let sums = || Sums::new(n, n);
-        let total = (l.layout().rank() == Rank(0)).then(|| Piece::Sums(sums(), sums()));
+        let zeros = || rest::zero_sums((n, n), l.memory());
+        let total = (l.layout().rank() == Rank(0)).then(zeros);
         Check {
             original,
             l,
@@ -112,11 +113,9 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
     pub fn residual(&self) -> Option<f64> {
         let total = self.total.get(0)?;
-        let Piece::Sums(original, difference) = &*total else {
-            return None;
-        };
-        let (n, norm) = (self.l.rows(), largest(&original.columns));
-        let difference = largest(&difference.columns);
+        let n = self.l.rows();
+        let sums = SumsView::both(&total, (n, n));
+        let [norm, difference] = sums.map(|sums| sums.largest_column());
         let rounding = Rounding::of::<T>();
         Some(backward_error(difference, (n, n), [norm, 1.0], rounding))
     }
@@ -138,26 +137,26 @@ impl<'a, T: Scalar> Check<'a, T> {
     }
 
     /// A[m,n], and its sums.
-    fn begin(&self, m: usize, n: usize) -> Piece<T> {
-        let (rows, cols) = (self.all.tile_rows(m), self.all.tile_cols(n));
-        let mut rest = Vec::new();
-        gather(&self.all, m, n, self.original, &mut rest);
+    fn begin(&self, m: usize, n: usize) -> Tile<T> {
+        let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
+        let mut elements = Vec::new();
+        gather(&self.all, m, n, self.original, &mut elements);
         if m == n {
-            drop_imaginary_diagonal(&mut rest, rows);
+            drop_imaginary_diagonal(&mut elements, shape.0);
         }
-        let sums = Sums::of_block(&rest, rows, cols, Extent::of(Structure::Lower, m, n));
-        Piece::Rest(rest, sums)
+        let extent = Extent::of(Structure::Lower, m, n);
+        rest::begun(&elements, shape, extent, self.l.memory())
     }
 }
 
 impl<T: Scalar> TaskSpace for Check<'_, T> {
     type Task = CheckTask;
-    type Datum = Piece<T>;
+    type Datum = Tile<T>;
 
     fn describe(&self, about: &mut Description) {
         about.name("cholesky check");
         self.l.layout().describe(about);
-        about.class("Give").new_flow("PIECE").order("AFTER");
+        about.class("Give").read("PIECE").order("AFTER");
         about.class("Begin").new_flow("PIECE");
         let subtract = about.class("Subtract").update("PIECE");
         subtract.read("LEFT").read("RIGHT").order("DONE");
@@ -179,6 +178,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         match task {
             Begin { .. } => {}
             Give { m, k } => {
+                from.home(PIECE, self.l.store(), self.l.place(m, k));
                 if let Some(k) = k.checked_sub(AHEAD).filter(|_| !self.is_alone()) {
                     from.task(AFTER, Subtract { m, n: m, k }, DONE);
                 }
@@ -224,25 +224,16 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         }
     }
 
-    fn run(&self, task: CheckTask, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+    fn run(&self, task: CheckTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
         match task {
-            Give { m, k } => {
-                let [piece, _] = flows.slots();
-                let tile = self.l.tile_at(m as usize, k as usize);
-                piece.put(Piece::Tile(tile?));
-            }
+            Give { .. } => {}
             Begin { m, n } => {
                 let [piece] = flows.slots();
                 piece.put(self.begin(m as usize, n as usize));
             }
             Subtract { m, n, k } => {
                 let [piece, left, right, _] = flows.slots();
-                let piece = piece.update();
-                let (Piece::Rest(rest, original), Piece::Tile(left), Piece::Tile(right)) =
-                    (&mut *piece, left.read(), right.read())
-                else {
-                    return Err("a check was fed something else than tiles".into());
-                };
+                let (piece, left, right) = (piece.update(), left.read(), right.read());
                 // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
                 let (rows, cols, width) = (left.rows(), right.rows(), left.cols());
                 let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
@@ -254,25 +245,21 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 );
                 let right = entries(right, n == k, &mut of_right);
                 let right = BlockView(right, cols, width, Form::Adjoint);
+                let rest = rest::elements_mut(piece, (rows, cols));
                 subtract(rest, (rows, cols), left, right);
                 if k == n {
-                    let kind = Extent::of(Structure::Lower, m as usize, n as usize);
-                    let difference = Sums::of_block(rest, rows, cols, kind);
-                    *piece = Piece::Sums(original.clone(), difference);
+                    let extent = Extent::of(Structure::Lower, m as usize, n as usize);
+                    *piece = rest::ended(piece, (rows, cols), extent, self.l.memory());
                 }
             }
             Add { m, n } => {
                 let (m, n) = (m as usize, n as usize);
                 let [total, part] = flows.slots();
-                let (Piece::Sums(original, difference), Piece::Sums(of_tile, of_rest)) =
-                    (total.update(), part.read())
-                else {
-                    return Err("a check was fed something else than sums".into());
-                };
-                let (row, col) = (self.all.row_range(m).start, self.all.col_range(n).start);
-                let kind = Extent::of(Structure::Lower, m, n);
-                original.add(of_tile, row, col, kind);
-                difference.add(of_rest, row, col, kind);
+                let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
+                let of_tile = SumsView::both(part.read(), shape);
+                let place = (self.all.row_range(m).start, self.all.col_range(n).start);
+                let (all, extent) = (self.l.rows(), Extent::of(Structure::Lower, m, n));
+                rest::add(total.update(), (all, all), of_tile, place, extent);
             }
         }
         Ok(())

@@ -15,13 +15,12 @@ use super::moving::Moving;
 use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
-use crate::matrix::Piece;
-use crate::matrix::check::{BlockView, Form, Rounding, backward_error, largest, subtract};
-use crate::matrix::norm::{Extent, Sums};
+use crate::matrix::check::{BlockView, Form, Rounding, backward_error, subtract};
+use crate::matrix::norm::Extent;
+use crate::matrix::rest::{self, SumsView};
 use crate::matrix::tiled::{column_major, empty_tile, fill};
 use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::data::Version;
 use dataflow_core::port::{Executor, Inline};
 use dataflow_core::prelude::*;
 use dataflow_core::space::{Slot, placed};
@@ -94,13 +93,12 @@ const PART: usize = 1;
 pub struct Check<'a, T: Scalar> {
     original: &'a dyn Entries<T>,
     pub(super) lu: &'a TiledMatrix<T>,
-    /// The swaps of the steps that this rank has.
-    pivots: Store<Piece<T>>,
+    pivots: &'a Pivots<T>,
     pub(super) rows: RankRows,
     nt: u32,
     /// Of all tiles, on whatever rank: sums are added in the order of its slots.
     all: Layout,
-    total: Store<Piece<T>>,
+    total: Store<Tile<T>>,
 }
 
 impl<'a, T: Scalar> Check<'a, T> {
@@ -112,23 +110,17 @@ impl<'a, T: Scalar> Check<'a, T> {
     pub fn new(
         original: &'a dyn Entries<T>,
         lu: &'a TiledMatrix<T>,
-        pivots: &Pivots<T>,
+        pivots: &'a Pivots<T>,
     ) -> Result<Self, LinalgError> {
         expect_general(lu)?;
         pivots.expect_of(lu)?;
-        let sums = || Sums::new(lu.rows(), lu.cols());
         // The sums are added on one rank.
-        let total = (lu.layout().rank() == Rank(0)).then(|| Piece::Sums(sums(), sums()));
-        let steps = Store::empty("pivots", pivots.store().len());
-        for k in 0..steps.len() {
-            if let Some(step) = pivots.store().get(k) {
-                steps.put(k, Version::new(Piece::Tile(step)));
-            }
-        }
+        let zeros = || rest::zero_sums((lu.rows(), lu.cols()), lu.memory());
+        let total = (lu.layout().rank() == Rank(0)).then(zeros);
         Ok(Check {
             original,
             lu,
-            pivots: steps,
+            pivots,
             rows: RankRows::of(lu),
             nt: lu.nt() as u32,
             all: lu.layout().alone(),
@@ -148,12 +140,8 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
     pub fn residual(&self) -> Option<f64> {
         let total = self.total.get(0)?;
-        let Piece::Sums(original, difference) = &*total else {
-            return None;
-        };
         let (m, n) = (self.lu.rows(), self.lu.cols());
-        let norm = largest(&original.columns);
-        let difference = largest(&difference.columns);
+        let [norm, difference] = SumsView::both(&total, (m, n)).map(|sums| sums.largest_column());
         let rounding = Rounding::of::<T>();
         Some(backward_error(difference, (m, n), [norm, 1.0], rounding))
     }
@@ -211,36 +199,25 @@ impl<'a, T: Scalar> Check<'a, T> {
     }
 
     /// How all rows move, by an order that a task was given.
-    fn moving<'o>(&self, order: &'o Piece<T>) -> Result<Moving<'o>, TaskError> {
-        let Piece::Tile(order) = order else {
-            return Err(WRONG_PIECE.into());
-        };
-        Ok(Moving {
+    fn moving<'o>(&self, order: &'o Tile<T>) -> Moving<'o> {
+        Moving {
             order: &words(order)[..self.lu.rows()],
             first: 0,
             nb: self.lu.nb(),
             p: self.rows.p as usize,
-        })
+        }
     }
 
     /// ORDER ← the order of the rows from step k on.
-    fn order(&self, k: u32, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+    fn order(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let [new, later, swaps] = flows.slots();
-        let Piece::Tile(swaps) = swaps.read() else {
-            return Err(WRONG_PIECE.into());
-        };
-        let later = match later.get() {
-            Some(Piece::Tile(later)) => Some(words(later)),
-            _ => None,
-        };
-        let rows = self.rows_from(k);
-        let order = order(Swaps::of(swaps).pivots, later, rows);
-        new.put(tile(of_words(&order, self.lu.memory())));
-        Ok(())
+        let (pivots, later) = (Swaps::of(swaps.read()).pivots, later.get().map(words));
+        let order = order(pivots, later, self.rows_from(k));
+        new.put(of_words(&order, self.lu.memory()));
     }
 
     /// OUT ← the rows of A of rank row r, for each row of ranks those that go there.
-    fn leave(&self, r: u32, n: u32, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+    fn leave(&self, r: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
         let (layout, memory) = (self.lu.layout(), self.lu.memory());
         let tiles = self.rows.tiles(r, 0).map(|m| {
             let (m, n) = (m as usize, n as usize);
@@ -249,51 +226,34 @@ impl<'a, T: Scalar> Check<'a, T> {
             tile
         });
         let mut slots = flows.iter();
-        let Some(order) = slots.next() else {
-            return Err(WRONG_PIECE.into());
-        };
-        let moving = self.moving(order.read())?;
+        let order = slots.next().ok_or(NOT_ITS_FLOWS)?;
+        let moving = self.moving(order.read());
         let width = self.lu.tile_cols(n as usize);
         let stacks = moving.collect(r as usize, width, tiles, memory);
-        slots
-            .zip(stacks)
-            .for_each(|(slot, stack)| slot.put(tile(stack)));
+        slots.zip(stacks).for_each(|(slot, stack)| slot.put(stack));
         Ok(())
     }
 
     /// PIECE ← (P·A)[m,n], and its sums.
-    fn begin(&self, m: u32, n: u32, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+    fn begin(&self, m: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
         let mut slots = flows.iter();
         let (Some(piece), Some(order)) = (slots.next(), slots.next()) else {
-            return Err(WRONG_PIECE.into());
+            return Err(NOT_ITS_FLOWS.into());
         };
-        let stacks = slots.map(Slot::get).map(|stack| match stack {
-            Some(Piece::Tile(stack)) => Some(&**stack),
-            _ => None,
-        });
-        let stacks: Vec<_> = stacks.collect();
+        let stacks: Vec<_> = slots.map(Slot::get).collect();
         let (rows, cols) = (self.lu.tile_rows(m as usize), self.lu.tile_cols(n as usize));
         let mut moved = Tile::new(rows, cols, Format::ColumnMajor, self.lu.memory());
-        self.moving(order.read())?
+        self.moving(order.read())
             .take(m as usize, &stacks, &mut moved);
-        let sums = Sums::of_block(moved.as_slice(), rows, cols, Extent::Whole);
-        piece.put(Piece::Rest(moved.as_slice().to_vec(), sums));
+        let (elements, memory) = (moved.as_slice(), self.lu.memory());
+        piece.put(rest::begun(elements, (rows, cols), Extent::Whole, memory));
         Ok(())
     }
 
     /// (P·A)[m,n] ← (P·A)[m,n] − L[m,k] · U[k,n]
-    fn subtract(
-        &self,
-        (m, n, k): (u32, u32, u32),
-        flows: &mut Flows<'_, Piece<T>>,
-    ) -> Result<(), TaskError> {
+    fn subtract(&self, (m, n, k): (u32, u32, u32), flows: &mut Flows<'_, Tile<T>>) {
         let [piece, left, upper, _] = flows.slots();
-        let piece = piece.update();
-        let (Piece::Rest(rest, original), Piece::Tile(left), Piece::Tile(upper)) =
-            (&mut *piece, left.read(), upper.read())
-        else {
-            return Err(WRONG_PIECE.into());
-        };
+        let (piece, left, upper) = (piece.update(), left.read(), upper.read());
         let (rows, cols) = (left.rows(), upper.cols());
         let inner = self
             .lu
@@ -312,21 +272,16 @@ impl<'a, T: Scalar> Check<'a, T> {
             BlockView(left, rows, inner, Form::Plain),
             BlockView(upper, inner, cols, Form::Plain),
         );
+        let rest = rest::elements_mut(piece, (rows, cols));
         subtract(rest, (rows, cols), left, upper);
         if k + 1 == Self::steps_of(m, n) {
-            let difference = Sums::of_block(rest, rows, cols, Extent::Whole);
-            *piece = Piece::Sums(original.clone(), difference);
+            *piece = rest::ended(piece, (rows, cols), Extent::Whole, self.lu.memory());
         }
-        Ok(())
     }
 }
 
-/// What a body says when it was fed something else than it asked for.
-const WRONG_PIECE: &str = "a check was fed a datum of another kind";
-
-fn tile<T: Scalar>(tile: Tile<T>) -> Piece<T> {
-    Piece::Tile(Version::new(tile))
-}
+/// What a body says that was given other flows than it described.
+const NOT_ITS_FLOWS: &str = "a task of the check has other flows than it described";
 
 /// The first `inner` columns of a tile with ones on the diagonal and zeros above, column-major.
 fn unit_lower<'b, T: Scalar>(tile: &Tile<T>, inner: usize, buffer: &'b mut Vec<T>) -> &'b [T] {
@@ -352,7 +307,7 @@ fn upper_of<'b, T: Scalar>(tile: &Tile<T>, inner: usize, buffer: &'b mut Vec<T>)
 
 impl<T: Scalar> TaskSpace for Check<'_, T> {
     type Task = CheckTask;
-    type Datum = Piece<T>;
+    type Datum = Tile<T>;
 
     fn describe(&self, about: &mut Description) {
         about.name("lu check").parameter("m", self.lu.rows());
@@ -376,7 +331,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         (0..p).fold(begin, |begin, r| {
             begin.optional(&format!("IN{r}")).of("rows")
         });
-        about.class("Give").new_flow("PIECE").order("AFTER");
+        about.class("Give").read("PIECE").order("AFTER");
         let subtract = about.class("Subtract").update("PIECE");
         subtract.read("LEFT").read("UPPER").order("DONE");
         about.class("Add").update("PIECE").read("PART");
@@ -404,7 +359,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 if k + 1 < self.steps() {
                     from.task(LATER, Order { k: k + 1 }, ORDER);
                 }
-                from.home(SWAPS, &self.pivots, k as usize);
+                from.home(SWAPS, self.pivots.store(), k as usize);
             }
             Leave { .. } => from.task(ORDER, Order { k: 0 }, ORDER),
             Begin { m, n } => {
@@ -415,6 +370,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 }
             }
             Give { m, n } => {
+                from.home(PIECE, self.lu.store(), self.lu.place(m, n));
                 if let Some(task) = self.given_after(m, n) {
                     from.task(AFTER, task, DONE);
                 }
@@ -483,30 +439,21 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         }
     }
 
-    fn run(&self, task: CheckTask, flows: &mut Flows<'_, Piece<T>>) -> Result<(), TaskError> {
+    fn run(&self, task: CheckTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
         match task {
-            Order { k } => self.order(k, flows)?,
+            Order { k } => self.order(k, flows),
             Leave { r, n } => self.leave(r, n, flows)?,
             Begin { m, n } => self.begin(m, n, flows)?,
-            Give { m, n } => {
-                let [piece, _] = flows.slots();
-                let tile = self.lu.tile_at(m as usize, n as usize);
-                piece.put(Piece::Tile(tile?));
-            }
-            Subtract { m, n, k } => self.subtract((m, n, k), flows)?,
+            Give { .. } => {}
+            Subtract { m, n, k } => self.subtract((m, n, k), flows),
             Add { m, n } => {
                 let [total, part] = flows.slots();
-                let (Piece::Sums(original, difference), Piece::Sums(of_tile, of_rest)) =
-                    (total.update(), part.read())
-                else {
-                    return Err(WRONG_PIECE.into());
-                };
-                let (row, col) = (
-                    self.all.row_range(m as usize).start,
-                    self.all.col_range(n as usize).start,
-                );
-                original.add(of_tile, row, col, Extent::Whole);
-                difference.add(of_rest, row, col, Extent::Whole);
+                let (m, n) = (m as usize, n as usize);
+                let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
+                let of_tile = SumsView::both(part.read(), shape);
+                let place = (self.all.row_range(m).start, self.all.col_range(n).start);
+                let all = (self.lu.rows(), self.lu.cols());
+                rest::add(total.update(), all, of_tile, place, Extent::Whole);
             }
         }
         Ok(())

@@ -110,12 +110,23 @@ impl Sums {
 
     /// Adds the sums of a tile whose first entry is `(row, col)`.
     pub fn add(&mut self, tile: &Sums, row: usize, col: usize, extent: Extent) {
-        add(&mut self.columns[col..], &tile.columns);
-        add(&mut self.rows[row..], &tile.rows);
-        if extent == Extent::Mirrored {
-            add(&mut self.columns[row..], &tile.rows);
-            add(&mut self.rows[col..], &tile.columns);
-        }
+        let to = (&mut self.columns[..], &mut self.rows[..]);
+        add_sums(to, (&tile.columns, &tile.rows), (row, col), extent);
+    }
+}
+
+/// Adds the sums along columns and rows of a tile whose first entry is `(row, col)`.
+pub(crate) fn add_sums(
+    to: (&mut [f64], &mut [f64]),
+    tile: (&[f64], &[f64]),
+    (row, col): (usize, usize),
+    extent: Extent,
+) {
+    add(&mut to.0[col..], tile.0);
+    add(&mut to.1[row..], tile.1);
+    if extent == Extent::Mirrored {
+        add(&mut to.0[row..], tile.1);
+        add(&mut to.1[col..], tile.0);
     }
 }
 

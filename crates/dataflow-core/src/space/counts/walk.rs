@@ -13,8 +13,8 @@ use crate::space::edges::Expected;
 use crate::space::verify::fault;
 use crate::space::{Description, Fault, Mode, Successors, TaskName, TaskSpace};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A task some of whose inputs are missing, and the longest way to it until now.
 struct Waiting {
@@ -267,12 +267,17 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
                 "{task:?} waits for {missing} of its inputs, and nothing is left to run (`verify` names the edge)"
             ));
         }
-        let pairs = self.pairs.into_iter();
-        self.counts.pairs = pairs
-            .map(|((from, to), traffic)| ((Rank(from), Rank(to)), traffic))
-            .collect();
+        self.counts.pairs = in_order(self.pairs);
         Ok(self.counts)
     }
+}
+
+/// By the ranks that send, then by those that receive; compiled once for all spaces.
+fn in_order(pairs: Table<(u32, u32), Traffic>) -> BTreeMap<(Rank, Rank), Traffic> {
+    let pairs = pairs.into_iter();
+    pairs
+        .map(|((from, to), traffic)| ((Rank(from), Rank(to)), traffic))
+        .collect()
 }
 
 fn no_such_rank<R>(task: impl TaskName, on: Rank, n_ranks: u32) -> Result<R, Fault> {
