@@ -25,7 +25,7 @@ pub fn cholesky_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usize) 
     let view = View::of::<T>(layout);
     let steps = BESIDE.saturating_add(columns as usize);
     Needs {
-        received: view.sum_of_steps(steps, |m, k| received(&view, m, k)),
+        received: view.sum_of_steps(steps, &|m, k| received(&view, m, k)),
         ..cholesky::<T>(layout, workers)
     }
 }

@@ -227,7 +227,7 @@ pub fn lu_unpivoted_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usi
     let view = View::of::<T>(layout);
     let steps = BESIDE.saturating_add(columns as usize);
     Needs {
-        received: view.sum_of_steps(steps, |m, n| received_unpivoted(&view, m, n)),
+        received: view.sum_of_steps(steps, &|m, n| received_unpivoted(&view, m, n)),
         ..lu_unpivoted::<T>(layout, workers)
     }
 }
@@ -249,7 +249,7 @@ pub fn lu_incremental<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     });
     // A tile on or above it goes down its column, from rank to rank, and back.
     let down = view.is_spread_down();
-    let passing = view.add(|m, n| usize::from(down && m <= n && view.in_col(n)));
+    let passing = view.add(&|m, n| usize::from(down && m <= n && view.in_col(n)));
     let run = Needs {
         held: 0,
         received: received + passing,
@@ -267,7 +267,7 @@ pub fn lu_replay<T: Scalar>([lu, b]: [&Layout; 2], workers: usize) -> Needs {
     let lower = received_exchanges(&view, |m, _| any && view.in_row(m));
     // Each tile goes down its column, then what is solved goes up.
     let down = of_b.is_spread_down();
-    let passing = of_b.add(|_, j| 2 * usize::from(down && of_b.in_col(j)));
+    let passing = of_b.add(&|_, j| 2 * usize::from(down && of_b.in_col(j)));
     let run = Needs {
         held: 0,
         received: upper + lower + passing,

@@ -82,7 +82,7 @@ impl View {
 
     /// Bytes of the tiles of other ranks, each so many times.
     pub(super) fn sum(&self, times: impl Fn(usize, usize) -> usize) -> u128 {
-        self.add(|m, n| match self.is_here(m, n) {
+        self.add(&|m, n| match self.is_here(m, n) {
             true => 0,
             false => times(m, n),
         })
@@ -93,7 +93,7 @@ impl View {
     pub(super) fn sum_of_steps(
         &self,
         n_steps: usize,
-        times: impl Fn(usize, usize) -> usize,
+        times: &dyn Fn(usize, usize) -> usize,
     ) -> u128 {
         let mut of_step = vec![0; self.mt.min(self.nt)];
         for (m, n) in (0..self.nt).flat_map(|n| (0..self.mt).map(move |m| (m, n))) {
@@ -111,14 +111,14 @@ impl View {
 
     /// Bytes of the tiles of this rank.
     pub(super) fn sum_here(&self, times: impl Fn(usize, usize) -> usize) -> u128 {
-        self.add(|m, n| match self.is_here(m, n) {
+        self.add(&|m, n| match self.is_here(m, n) {
             true => times(m, n),
             false => 0,
         })
     }
 
-    /// Bytes of all tiles, each so many times.
-    pub(super) fn add(&self, times: impl Fn(usize, usize) -> usize) -> u128 {
+    /// Bytes of all tiles, each so many times; compiled once for all matrices.
+    pub(super) fn add(&self, times: &dyn Fn(usize, usize) -> usize) -> u128 {
         let tiles = (0..self.nt).flat_map(|n| (0..self.mt).map(move |m| (m, n)));
         tiles
             .map(|(m, n)| times(m, n) as u128 * self.bytes(m, n))
