@@ -963,3 +963,54 @@ fn a_space_without_rank_is_told_so_on_several_ranks() {
     let told = verify(&Forgetful, 2).unwrap_err().to_string();
     assert!(told.contains("has the space a method `rank`?"), "{told}");
 }
+
+#[test]
+fn of_many_that_wait_the_first_by_name_are_told_and_the_others_counted() {
+    /// Task 0 feeds each of nine others, which wait for tasks that there are none of, too.
+    struct Starved;
+    impl TaskSpace for Starved {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.class("Task").order("FED").order("UNFED");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..10
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task > 0 {
+                from.task(0, 0, 0);
+                from.task(1, 20 + task, 0);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            // In an order that is not that of their names.
+            for other in [5, 9, 2, 7, 1, 8, 3, 6, 4]
+                .into_iter()
+                .filter(|_| task == 0)
+            {
+                to.task(0, other, 0);
+            }
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let stalled = run(&Starved, &Inline).unwrap_err();
+    let (text, task) = (stalled.to_string(), stalled.task());
+    assert_eq!(stalled.kind(), Kind::Stalled, "{text}");
+    assert_eq!(task, Some("1"), "{text}");
+    let places: Vec<_> = [
+        "; 1 waits for",
+        "; 2 waits for",
+        "; 3 waits for",
+        "; and 6 more wait",
+    ]
+    .into_iter()
+    .map(|part| text.find(part))
+    .collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{text}"
+    );
+}
