@@ -19,6 +19,8 @@ mod bare;
 mod derived;
 #[allow(dead_code)] // verdict reads
 mod kept;
+#[path = "overhead/runs.rs"]
+mod runs;
 #[path = "overhead/sequences.rs"]
 mod sequences;
 #[path = "overhead/statistics.rs"]
@@ -77,6 +79,8 @@ enum Shape {
     Trace,
     /// No shape: how long a sleeper takes to wake.
     Wake,
+    /// No shape: how long a run of next to nothing takes.
+    Runs,
 }
 
 fn main() -> ExitCode {
@@ -157,6 +161,10 @@ impl Bench {
             }
             Shape::Wake => {
                 wake::measure(&self.crews, side(200, 20))?;
+                Ok(Vec::new())
+            }
+            Shape::Runs => {
+                runs::measure(&self.crews, side(5000, 200))?;
                 Ok(Vec::new())
             }
         }

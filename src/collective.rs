@@ -1,8 +1,9 @@
 //! Collective: small operations of all ranks together, as task spaces: gathering bytes, comparing settings.
 //!
-//! What flows is bytes in all of them, and in [`clocks`](crate::clocks): they run on one engine.
+//! What flows is bytes in all of them, and in [`clocks`](crate::clocks): they run on one engine, and on
+//! the thread that calls: to hand so little to a worker takes longer than to do it.
 
-use dataflow_core::port::{Block, Executor, Head, Wire};
+use dataflow_core::port::{Block, Context, Executor, Head, Inline, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report, run_across};
@@ -13,12 +14,16 @@ use std::sync::OnceLock;
 #[derive(Clone)]
 pub(crate) struct Bytes(pub Vec<u8>);
 
-/// Runs this rank's part of an operation of all ranks.
+/// Runs this rank's part of an operation of all ranks, here; what is recorded of it, the executor's tracer gets.
 pub(crate) fn run_together<S: TaskSpace<Datum = Bytes>>(
     space: &S,
     on: &dyn Executor,
 ) -> Result<Report, Error> {
-    run_across(&Erased::new(space), on)
+    let mut here = Context::new(&Inline).across(on.courier());
+    if let Some(tracer) = on.tracer() {
+        here = here.traced_by(tracer);
+    }
+    run_across(&Erased::new(space), &here)
 }
 
 impl Datum for Bytes {}

@@ -42,8 +42,12 @@ impl Waits {
             return;
         }
         let since = Duration::from_nanos(self.since.swap(0, Ordering::Relaxed));
-        let wait = now.saturating_sub(since).min(2 * LONG);
-        let usual = (self.usual() + wait) / 2;
+        self.note(now.saturating_sub(since));
+    }
+
+    /// Somebody has waited for so long.
+    pub fn note(&self, wait: Duration) {
+        let usual = (self.usual() + wait.min(2 * LONG)) / 2;
         self.usual.store(usual.as_nanos() as u64, Ordering::Relaxed);
     }
 

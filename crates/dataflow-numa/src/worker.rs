@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 /// How long a worker searches in vain before it falls asleep. Waking it costs the waker some
 /// 5 µs; so even where every wake-up is in vain, waking takes a tenth of the waker's time at most.
 const SEARCH: Duration = Duration::from_micros(50);
+/// After so long it lets others have the core between two looks: the caller of a run, whose core is a
+/// worker's too, would wait for the end of the search.
+const ALONE: Duration = Duration::from_micros(3);
 /// Longest pause between two looks, in turns of a spin loop: each look takes cache lines away
 /// from those who work.
 const LONGEST_PAUSE: u32 = 32;
@@ -123,10 +126,11 @@ impl<'p> Worker<'p> {
             {
                 return SearchEnd::Wanted(Arc::clone(offer));
             }
-            if start.get_or_insert_with(Instant::now).elapsed() > SEARCH {
+            let searched = start.get_or_insert_with(Instant::now).elapsed();
+            if searched > SEARCH {
                 return SearchEnd::Nothing;
             }
-            if self.pool.crowded {
+            if self.pool.crowded || searched > ALONE {
                 yield_now();
             }
             (0..pause).for_each(|_| spin_loop());

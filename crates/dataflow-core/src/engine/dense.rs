@@ -13,18 +13,18 @@ use std::sync::OnceLock;
 
 /// Bytes of a page (under Miri a few, here and below, so that small spaces have many pages).
 const PAGE: usize = if cfg!(miri) { 8 } else { 4096 };
-/// Pages whose places exist from the start: two million tasks.
+/// Pages whose places exist from the start, at most: two million tasks.
 const FIRST: usize = if cfg!(miri) { 2 } else { 512 };
-/// Times the number of places can double: to 256 MiB of them.
-const DOUBLINGS: usize = if cfg!(miri) { 5 } else { 15 };
+/// Times the number of places can double from one on: to 256 MiB of them.
+const DOUBLINGS: usize = if cfg!(miri) { 6 } else { 24 };
 /// Numbers from here on are none: whoever gives such a one has not numbered densely, and room for
 /// all below it would be more than machines have.
-pub(crate) const LIMIT: usize = (FIRST * PAGE) << DOUBLINGS;
+pub(crate) const LIMIT: usize = PAGE << DOUBLINGS;
 const POISON: u8 = 1 << 7;
 
 /// Bytes by task number, in pages that are made when first touched.
 pub(crate) struct DenseRecords {
-    first: Box<[OnceLock<Page>; FIRST]>,
+    first: Box<[OnceLock<Page>]>,
     /// Each as large as all before together.
     later: [OnceLock<Box<[OnceLock<Page>]>>; DOUBLINGS],
 }
@@ -41,9 +41,12 @@ pub(crate) enum Counted {
 }
 
 impl DenseRecords {
-    pub fn new() -> Self {
+    /// For a run of so many tasks.
+    pub fn new(n_tasks: u64) -> Self {
+        let n_pages = n_tasks.div_ceil(PAGE as u64).min(FIRST as u64) as usize;
+        let n_pages = n_pages.next_power_of_two();
         DenseRecords {
-            first: Box::new([const { OnceLock::new() }; FIRST]),
+            first: (0..n_pages).map(|_| OnceLock::new()).collect(),
             later: [const { OnceLock::new() }; DOUBLINGS],
         }
     }
@@ -61,17 +64,16 @@ impl DenseRecords {
     #[inline(always)]
     fn byte(&self, index: usize) -> &Arrivals {
         let page = index / PAGE;
-        let place = if page < FIRST {
-            &self.first[page]
-        } else {
-            self.later_place(page)
+        let place = match self.first.get(page) {
+            Some(place) => place,
+            None => self.later_place(page),
         };
         &place.get_or_init(new_page)[index % PAGE]
     }
 
     fn later_place(&self, page: usize) -> &OnceLock<Page> {
         let first = 1 << page.ilog2();
-        let part = &self.later[(first / FIRST).ilog2() as usize];
+        let part = &self.later[(first / self.first.len()).ilog2() as usize];
         &part.get_or_init(|| (0..first).map(|_| OnceLock::new()).collect())[page - first]
     }
 }
@@ -113,7 +115,12 @@ mod tests {
 
     #[test]
     fn the_last_flow_gets_the_task_and_a_repeated_one_is_told() {
-        let dense = DenseRecords::new();
+        for n_tasks in [0, 2 * PAGE as u64, 1 << 40] {
+            check(DenseRecords::new(n_tasks));
+        }
+    }
+
+    fn check(dense: DenseRecords) {
         for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, LIMIT / 64 + 7, LIMIT - 1] {
             assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::StillWaiting);
             assert_eq!(dense.arrived(index), 0b100);

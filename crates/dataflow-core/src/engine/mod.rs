@@ -243,6 +243,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let description = Description::of(space);
         let copies = description.classes().iter().map(|_| AtomicU64::new(0));
         let rank = abroad.as_ref().map_or(Rank(0), |abroad| abroad.rank);
+        let n_tasks = common.ledger.count();
         Run {
             common,
             space,
@@ -250,8 +251,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             abroad,
             names: Names::new(),
             roots: Mutex::new(Roots::new(space.roots(rank))),
-            pending: Pending::new(),
-            dense: DenseRecords::new(),
+            pending: Pending::new(n_tasks),
+            dense: DenseRecords::new(if Self::CARRIES { 0 } else { n_tasks }),
             number: homes::new_number(),
             homes: Mutex::default(),
             copies: copies.collect(),

@@ -49,8 +49,10 @@ pub(crate) struct Progress {
     nap: Arc<dyn Bell>,
     /// Whether the transport rings the thread's bell when something has come.
     rings: bool,
-    /// How long this rank waits for others.
+    /// How long this rank's workers wait for data.
     waits: Waits,
+    /// How long those wait who open and close runs, or for receipts.
+    answers: Waits,
     /// Whether others may still ask for data of this rank.
     owes: AtomicBool,
     ending: AtomicBool,
@@ -74,6 +76,7 @@ impl Progress {
             rings,
             host,
             waits: Waits::default(),
+            answers: Waits::default(),
             owes: AtomicBool::new(false),
             ending: AtomicBool::new(false),
         })
@@ -161,6 +164,7 @@ impl Progress {
                 break;
             }
             moved = true;
+            moving.moved = now;
         }
         moved
     }

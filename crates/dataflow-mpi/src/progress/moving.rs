@@ -38,6 +38,8 @@ pub(super) struct Moving {
     pub due: Option<Duration>,
     /// Whether data for tasks have come since somebody asked.
     pub has_delivered: bool,
+    /// When anything moved last.
+    pub moved: Duration,
 }
 
 impl Moving {
@@ -52,6 +54,7 @@ impl Moving {
             commands: Vec::new(),
             due: None,
             has_delivered: false,
+            moved: Duration::ZERO,
         }
     }
 

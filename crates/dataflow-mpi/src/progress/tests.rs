@@ -15,25 +15,27 @@ use dataflow_core::rank::Rank;
 use smallvec::smallvec;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread;
 use std::time::Duration;
 
 type Deed = Box<dyn FnOnce() + Send>;
 
-/// A machine whose time stands still; its bells are one, and nobody waits for it. When it is asked
-/// for the time something may happen first.
+/// A machine whose time stands still until it is set; its bells are one, and nobody waits for it. When it
+/// is asked for the time something may happen first.
 #[derive(Default)]
 struct Still {
     bell: Arc<CountingBell>,
     first: Mutex<VecDeque<Option<Deed>>>,
+    /// Milliseconds after the first second.
+    later: AtomicU64,
 }
 
 impl Host for Still {
     fn now(&self) -> Duration {
         let deed = lock(&self.first).pop_front().flatten();
         deed.into_iter().for_each(|deed| deed());
-        Duration::from_secs(1)
+        Duration::from_millis(1000 + self.later.load(Ordering::SeqCst))
     }
     fn bell(&self) -> Arc<dyn Bell> {
         self.bell.clone()
@@ -59,52 +61,56 @@ impl Bell for CountingBell {
 }
 
 /// A transport with which something happens when nothing has arrived, while the lock is held.
-struct Interrupted(Local, Arc<Mutex<Option<Deed>>>);
+struct Interrupted {
+    local: Local,
+    when_idle: Arc<Mutex<Option<Deed>>>,
+    rings: bool,
+}
 
 impl Transport for Interrupted {
     fn rank(&self) -> Rank {
-        self.0.rank()
+        self.local.rank()
     }
     fn n_ranks(&self) -> usize {
-        self.0.n_ranks()
+        self.local.n_ranks()
     }
     fn limits(&self) -> Limits {
-        self.0.limits()
+        self.local.limits()
     }
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
-        self.0.send(to, packet);
+        self.local.send(to, packet);
     }
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
-        self.0.send_data(to, tag, payload);
+        self.local.send_data(to, tag, payload);
     }
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
-        self.0.receive(from, tag, room);
+        self.local.receive(from, tag, room);
     }
     fn awaits(&mut self, to: Rank) -> bool {
-        self.0.awaits(to)
+        self.local.awaits(to)
     }
     fn poll(&mut self) -> Option<Event> {
-        let event = self.0.poll();
+        let event = self.local.poll();
         if event.is_none() {
-            let deed = lock(&self.1).take();
+            let deed = lock(&self.when_idle).take();
             deed.into_iter().for_each(|deed| deed());
         }
         event
     }
     fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
-        self.0.bell(host)
+        self.local.bell(host).filter(|_| self.rings)
     }
 }
 
-/// A rank that has nothing to run.
+/// A rank that has nothing to run; whether no worker is inside.
 #[derive(Debug)]
-struct Idle;
+struct Idle(bool);
 
 impl Inbox for Idle {
     fn deliver(&self, _: Rank, _: Arrival) {}
     fn pulse(&self) -> Pulse {
         Pulse {
-            idle: true,
+            idle: self.0,
             ..Pulse::default()
         }
     }
@@ -124,6 +130,11 @@ struct OfRank {
 
 /// Ranks whose messages nobody moves but the test.
 fn ranks(n: usize, hold: Duration) -> Vec<OfRank> {
+    ranks_that_ring(true, n, hold)
+}
+
+/// The same, over a transport that rings when something has come, or does not.
+fn ranks_that_ring(rings: bool, n: usize, hold: Duration) -> Vec<OfRank> {
     let settings = Settings {
         drive: Drive::Workers,
         hold,
@@ -133,7 +144,11 @@ fn ranks(n: usize, hold: Duration) -> Vec<OfRank> {
         let (rank, limits) = (local.rank(), local.limits());
         let depot = Depot::new(rank, n, limits, settings.clone(), Arc::new(Heap));
         let (host, when_idle) = (Arc::new(Still::default()), Arc::default());
-        let transport = Interrupted(local, Arc::clone(&when_idle));
+        let transport = Interrupted {
+            local,
+            when_idle: Arc::clone(&when_idle),
+            rings,
+        };
         let progress = Progress::new(Box::new(transport), depot, settings.clone(), host.clone());
         OfRank {
             progress,
@@ -146,10 +161,14 @@ fn ranks(n: usize, hold: Duration) -> Vec<OfRank> {
 
 /// The same, in a run.
 fn opened(n: usize, hold: Duration) -> Vec<OfRank> {
-    let ranks = ranks(n, hold);
+    open(ranks(n, hold), true)
+}
+
+/// They open a run; whether no worker is inside.
+fn open(ranks: Vec<OfRank>, idle: bool) -> Vec<OfRank> {
     let open = |rank: &OfRank| {
         let answer = Promise::new(&*rank.host);
-        let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
+        let open = Command::Open(Terms::default(), Arc::new(Idle(idle)), answer.clone());
         rank.progress.command(open);
         answer
     };
@@ -185,7 +204,53 @@ fn aside(what: impl FnOnce() + Send) {
 }
 
 fn rests(progress: &Progress) -> bool {
-    matches!(progress.turn(&mut Life::default()), Turn::Rests(..))
+    nap(progress, &mut Life::default()).is_some()
+}
+
+/// For how long the thread rests, if it does.
+fn nap(progress: &Progress, life: &mut Life) -> Option<Option<Duration>> {
+    match progress.turn(life) {
+        Turn::Rests(_, at_most) => Some(at_most),
+        _ => None,
+    }
+}
+
+const SHORTEST: Duration = Duration::from_micros(50);
+const LONGEST: Duration = Duration::from_millis(1);
+
+/// Over MPI nobody is rung for when a message comes. Others move messages while the thread sleeps: then
+/// it had waited for long, by its own account, and slept a millisecond over the next message.
+#[test]
+fn the_thread_naps_by_how_long_nothing_has_moved_whoever_moved() {
+    let ranks = open(ranks_that_ring(false, 2, Duration::ZERO), true);
+    let (here, mut life) = (&ranks[0], Life::default());
+    let nap_at = |later: u64, life: &mut Life| {
+        here.host.later.store(later, Ordering::SeqCst);
+        nap(&here.progress, life).flatten()
+    };
+    assert_eq!(nap_at(0, &mut life), Some(SHORTEST));
+    assert_eq!(nap_at(10, &mut life), Some(LONGEST));
+    here.host.later.store(20, Ordering::SeqCst);
+    post(&here.progress, 1);
+    assert_eq!(nap_at(20, &mut life), Some(SHORTEST));
+    assert_eq!(nap_at(30, &mut life), Some(LONGEST));
+}
+
+/// It is rung by a worker that leaves, and may wake before that one is outside: it would trust in it.
+#[test]
+fn the_thread_looks_when_the_worker_that_looked_last_leaves() {
+    let ranks = open(ranks_that_ring(false, 2, Duration::ZERO), false);
+    let progress = &ranks[0].progress;
+    progress.look();
+    let stands_aside = nap(progress, &mut Life::default()).flatten();
+    assert!(stands_aside > Some(SHORTEST), "{stands_aside:?}");
+    let mut since = Some(Duration::ZERO);
+    assert!(
+        !progress.lingers(false, &mut since),
+        "it has waited for a second"
+    );
+    let looks = nap(progress, &mut Life::default()).flatten();
+    assert_eq!(looks, Some(SHORTEST));
 }
 
 /// Whoever came with it found the lock taken, and went away.
@@ -268,7 +333,7 @@ fn what_came_for_the_protocol_while_the_transport_was_lent_is_heard_afterwards()
         assert_eq!(received.bytes(), [7]);
     });
     let answer = Promise::new(&*here.host);
-    let open = Command::Open(Terms::default(), Arc::new(Idle), answer.clone());
+    let open = Command::Open(Terms::default(), Arc::new(Idle(true)), answer.clone());
     here.progress.command(open);
     let Some(Err(Refused::Broken(failure))) = answer.take() else {
         panic!("rank 1 has left, and nobody knows")

@@ -25,8 +25,6 @@ const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)
 #[derive(Default)]
 pub(crate) struct Life {
     state: ThreadState,
-    /// Since when nothing has moved.
-    idle_since: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -63,7 +61,7 @@ impl Progress {
                         }
                     }
                 }
-                ThreadState::Moves => match self.moves(&mut life.idle_since) {
+                ThreadState::Moves => match self.moves() {
                     None => ThreadState::Begins,
                     Some(at_most) if self.movers.falls_asleep() => {
                         life.state = ThreadState::Rests;
@@ -73,9 +71,6 @@ impl Progress {
                 },
                 ThreadState::Rests => {
                     self.movers.gets_up();
-                    if self.rings {
-                        life.idle_since = None;
-                    }
                     ThreadState::Begins
                 }
                 ThreadState::Leaves(deadline) if self.has_left(deadline) => return Turn::Ends,
@@ -87,18 +82,18 @@ impl Progress {
     }
 
     /// Moves messages once. Says for how long to sleep at most, if nothing has moved.
-    fn moves(&self, idle_since: &mut Option<Duration>) -> Option<Option<Duration>> {
-        let ((moved, wakes, busy), is_called_back) = self.movers.locked(|moving| {
+    fn moves(&self) -> Option<Option<Duration>> {
+        let ((moved, wakes, busy, last), is_called_back) = self.movers.locked(|moving| {
             let now = self.host.now();
             let moved = self.step(moving, Haste::Now, now);
-            (moved, moving.depot.wakes(now), moving.is_busy())
+            let (wakes, busy) = (moving.depot.wakes(now), moving.is_busy());
+            (moved, wakes, busy, moving.moved)
         });
         if moved || is_called_back {
-            *idle_since = None;
             return None;
         }
         let now = self.host.now();
-        let idle = now - *idle_since.get_or_insert(now);
+        let idle = now.saturating_sub(last);
         // A helper would spin against the workers it helps.
         let looks = self.settings.drive == Drive::Dedicated;
         if busy && looks && idle < self.waits.look_for(self.settings.spin) {

@@ -87,7 +87,9 @@ impl Progress {
         });
         let lingers = self.goes_on_looking(now, now.saturating_sub(start));
         if is_mover && !lingers {
-            // It leaves: if it is the last, the helper waits for messages in its place.
+            // It leaves: if it is the last, the helper waits for messages in its place. The helper may
+            // wake before the worker is outside, and would trust in one that has just looked.
+            self.looked.store(0, Ordering::Relaxed);
             self.nap.ring();
         }
         lingers
@@ -118,13 +120,25 @@ impl Progress {
         now
     }
 
-    /// Waits for an answer, moving messages oneself for as long as the rank's waits last.
+    /// Waits for an answer, moving messages oneself for as long as such waits last.
     pub fn wait<T>(&self, answer: &Promise<T>) -> T {
-        let mut now = self.host.now();
-        let until = now + self.waits.look_for(self.settings.spin);
+        let start = self.host.now();
+        let value = self.look_for(answer, start).unwrap_or_else(|| {
+            // From here on the helper looks, and not only after its nap.
+            self.nap.ring();
+            answer.wait()
+        });
+        self.answers.note(self.host.now().saturating_sub(start));
+        value
+    }
+
+    /// Moves messages until the answer has come; `None` if that takes longer than it usually does.
+    fn look_for<T>(&self, answer: &Promise<T>, start: Duration) -> Option<T> {
+        let until = start + self.answers.look_for(self.settings.spin);
+        let mut now = start;
         while now < until {
             if let Some(value) = answer.take() {
-                return value;
+                return Some(value);
             }
             let moved = self.settings.drive == Drive::Workers && self.pump(Haste::Now, now);
             if !moved {
@@ -133,8 +147,6 @@ impl Progress {
             }
             now = self.host.now();
         }
-        // From here on the helper looks, and not only after its nap.
-        self.nap.ring();
-        answer.wait()
+        None
     }
 }

@@ -77,11 +77,12 @@ pub(crate) enum Pending<D: Datum> {
 }
 
 impl<D: Datum> Pending<D> {
-    pub fn new() -> Self {
+    /// For a run of so many tasks.
+    pub fn new(n_tasks: u64) -> Self {
         if size_of::<D>() == 0 {
-            Pending::Order(Table::new())
+            Pending::Order(Table::new(n_tasks))
         } else {
-            Pending::Data(Table::new())
+            Pending::Data(Table::new(n_tasks))
         }
     }
 
@@ -336,7 +337,7 @@ mod tests {
         fn grow<D: Sent>() {
             // Narrow sets of flows, with places for their data and without; and wide ones.
             for flows in [0..2, 1..4, 2..6, 0..7, 5..12, 0..15, 60..70] {
-                let table = Pending::<D>::new();
+                let table = Pending::<D>::new(0);
                 let last = flows.end - 1;
                 for flow in flows.clone() {
                     for key in 1..=N_KEYS {
@@ -360,7 +361,7 @@ mod tests {
     /// the count lay below zero, and the first panicked where overflow is checked.
     #[test]
     fn what_is_taken_before_it_was_told_of_makes_no_table_grow() {
-        let table = Table::<Blocks>::new();
+        let table = Table::<Blocks>::new(0);
         let n_buckets = table.n_buckets();
         for _ in 0..1000 {
             table.unspill(3);
@@ -373,7 +374,7 @@ mod tests {
     #[test]
     fn sixteen_neighbours_with_few_flows_eight_and_four_with_more_take_two_lines_at_most() {
         for (neighbours, flows) in [(16, 0..3), (8, 0..7), (4, 0..8), (4, 0..15)] {
-            let table = Pending::<()>::new();
+            let table = Pending::<()>::new(0);
             for key in 1 << 20..(1 << 20) + neighbours * N_KEYS {
                 assert_eq!(feed(&table, key, flows.clone(), 0), Arrived::StillWaiting);
             }
@@ -401,7 +402,7 @@ mod tests {
     #[test]
     fn records_survive_threads_that_feed_and_split_at_once() {
         fn race<D: Sent>(round: u64) {
-            let table = Pending::<D>::new();
+            let table = Pending::<D>::new(0);
             let ready = AtomicU64::new(0);
             std::thread::scope(|threads| {
                 for worker in 0..4 {
@@ -433,7 +434,7 @@ mod tests {
     #[test]
     fn a_flow_that_is_fed_again_is_told_until_the_record_is_gone() {
         fn repeat<D: Sent>() {
-            let table = Pending::<D>::new();
+            let table = Pending::<D>::new(0);
             for (key, flows) in [(8, 0..3), (9, 3..5), (10, 6..9)] {
                 let first = flows.start;
                 assert_eq!(
@@ -456,7 +457,7 @@ mod tests {
 
     #[test]
     fn what_is_parked_comes_back_once_with_its_data_and_its_poison() {
-        let table = Pending::new();
+        let table = Pending::new(0);
         let slots = |key, n: usize| -> Slots<Belongs> {
             (0..n)
                 .map(|flow| (flow != 1).then(|| Version::new(Belongs { key, flow })))
@@ -489,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_parked_task_that_is_fed_again_is_told() {
-        let table = Pending::new();
+        let table = Pending::new(0);
         for n in [2, 5] {
             let mut slots = (0..n)
                 .map(|flow| Some(Version::new(Belongs { key: 5, flow })))
@@ -526,7 +527,7 @@ mod loom_models {
             // Moves at the split of the third bit, not at that of the second.
             let moves = key(4, blocks::FEW);
             let wide = [key(2, blocks::MANY), key(0, blocks::MANY)];
-            let table = Arc::new(Pending::<()>::new());
+            let table = Arc::new(Pending::<()>::new(0));
             assert_eq!(feed(&table, moves, 0..2, 0), Arrived::StillWaiting);
             // Wide: lies behind the bucket, so that the table grows; nothing is split yet.
             assert_eq!(feed(&table, wide[0], 18..20, 18), Arrived::StillWaiting);
@@ -545,7 +546,7 @@ mod loom_models {
     fn loom_two_who_arrive_first_at_once_make_one_record() {
         loom::model(|| {
             let (stays, moves) = (key(0, blocks::MANY), key(2, blocks::FEW));
-            let table = Arc::new(Pending::<()>::new());
+            let table = Arc::new(Pending::<()>::new(0));
             let other = table.clone();
             let source = thread::spawn(move || {
                 assert_eq!(feed(&other, stays, 18..20, 18), Arrived::StillWaiting);

@@ -20,8 +20,10 @@ use crate::sync::{AtomicIsize, AtomicUsize, Ordering, SpinGuard, SpinLock, lock}
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
-/// Buckets of a new table: 32 KiB (in the models and under Miri a few, so that it grows).
-pub(super) const FIRST: usize = if cfg!(any(loom, miri)) { 2 } else { 512 };
+/// Buckets of a new table at least and, where there are many tasks, at most: 512 bytes and 32 KiB (in the
+/// models and under Miri a few, so that it grows). To make and to drop the larger takes 6 µs.
+const LEAST: usize = if cfg!(any(loom, miri)) { 2 } else { 8 };
+const FIRST: usize = if cfg!(any(loom, miri)) { 2 } else { 512 };
 /// Times the table can double (Miri looks at each place for more with every borrow of the table).
 const DOUBLINGS: usize = if cfg!(miri) { 8 } else { 32 };
 /// One spill for so many buckets, and the table doubles.
@@ -42,7 +44,7 @@ pub(crate) struct Table<S> {
     /// What lies behind all buckets together; told without a lock, so that for a moment it may be
     /// less than nothing.
     spilled: AtomicIsize,
-    first: Box<[Bucket<S>; FIRST]>,
+    first: Box<[Bucket<S>]>,
     /// Each as large as all before together.
     later: [OnceLock<Box<[Bucket<S>]>>; DOUBLINGS],
 }
@@ -58,14 +60,14 @@ pub(crate) struct Split<S> {
 }
 
 impl<S: BucketContents> Table<S> {
-    pub fn new() -> Self {
-        let first: Box<[Bucket<S>]> = (0..FIRST).map(|_| Bucket::new(FIRST - 1)).collect();
+    /// A table for so many tasks: as many buckets at first, if these are not too many.
+    pub fn new(n_tasks: u64) -> Self {
+        let n_buckets = (n_tasks.min(FIRST as u64) as usize).next_power_of_two();
+        let n_buckets = n_buckets.max(LEAST);
         Table {
-            mask: AtomicUsize::new(FIRST - 1),
+            mask: AtomicUsize::new(n_buckets - 1),
             spilled: AtomicIsize::new(0),
-            first: first
-                .try_into()
-                .unwrap_or_else(|_| unreachable!("{FIRST} buckets were made")),
+            first: (0..n_buckets).map(|_| Bucket::new(n_buckets - 1)).collect(),
             later: [const { OnceLock::new() }; DOUBLINGS],
         }
     }
@@ -89,7 +91,9 @@ impl<S: BucketContents> Table<S> {
         let more = more as isize;
         let spilled = self.spilled.fetch_add(more, Ordering::Relaxed) + more;
         let mask = self.mask.load(Ordering::Relaxed);
-        if spilled > (mask / BUCKETS_PER_SPILL) as isize && mask < FIRST << (DOUBLINGS - 1) {
+        if spilled > (mask / BUCKETS_PER_SPILL) as isize
+            && mask < self.first.len() << (DOUBLINGS - 1)
+        {
             // A lost race means that another has doubled it.
             let _ = self.mask.compare_exchange(
                 mask,
@@ -145,7 +149,7 @@ impl<S: BucketContents> Table<S> {
 
     /// Splits a bucket, and first the one it comes from, until it is as deep as asked.
     fn split(&self, at: usize, mask: usize) {
-        if at >= FIRST {
+        if at >= self.first.len() {
             let top = 1 << at.ilog2();
             self.split(at ^ top, 2 * top - 1);
         }
@@ -163,17 +167,16 @@ impl<S: BucketContents> Table<S> {
 
     #[inline(always)]
     fn bucket(&self, at: usize) -> &Bucket<S> {
-        if at < FIRST {
-            &self.first[at]
-        } else {
-            self.later_bucket(at)
+        match self.first.get(at) {
+            Some(bucket) => bucket,
+            None => self.later_bucket(at),
         }
     }
 
     #[inline]
     fn later_bucket(&self, at: usize) -> &Bucket<S> {
         let first = 1 << at.ilog2();
-        let part = &self.later[(first / FIRST).ilog2() as usize];
+        let part = &self.later[(first / self.first.len()).ilog2() as usize];
         &part.get_or_init(|| (0..first).map(|_| Bucket::new(0)).collect())[at - first]
     }
 }
