@@ -21,6 +21,11 @@ pub fn measure(crews: &[Crew; 2], times: u32) -> Outcome {
         let one = Independent::new("one", 1, |_| Ok(()));
         let run = each(times, || runtime.run(&one).map(drop))?;
         rows.push((format!("dataflow, one task on {n} workers"), run));
+        let scope = each(times, || runtime.scope(|s| s.task((), |()| ())).map(drop))?;
+        rows.push((
+            format!("dataflow, a scope of one task on {n} workers"),
+            scope,
+        ));
         let install = each(times, || {
             crew.pool.install(|| ());
             Ok(())

@@ -2,38 +2,63 @@
 //! first, comes again in the account at the end.
 //!
 //! A run prints thousands of lines, and whoever looks for the one that matters has the last few.
+//!
+//! # Law
+//! A test that hangs ends the command, and is named.
 
 use crate::steps::{self, Outcome};
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// For so long nothing may be said: ten times what the longest test takes, and Miri is slow.
+const SILENCE: Duration = Duration::from_secs(1200);
 
 /// Runs tests with their output passing through.
 pub fn tests(command: &mut Command) -> Outcome {
+    tests_within(SILENCE, command)
+}
+
+fn tests_within(silence: Duration, command: &mut Command) -> Outcome {
     let failures = Arc::default();
-    let mut outcome = match listened(command, &failures) {
-        Ok(outcome) => outcome,
-        Err(fault) => Outcome::failed(format!("`{}`: {fault}", steps::shown(command))),
+    let fault = match listened(silence, command, &failures) {
+        Ok(Some(status)) if status.success() => return Outcome::Passed,
+        Ok(Some(status)) => format!("`{}` ended with {status}", steps::shown(command)),
+        Ok(None) => format!(
+            "`{}` was killed: it had said nothing for {silence:?}",
+            steps::shown(command)
+        ),
+        Err(fault) => format!("`{}`: {fault}", steps::shown(command)),
     };
-    let told = failures.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Outcome::Failed(faults) = &mut outcome {
-        faults.extend(told.lines());
-    }
-    outcome
+    let told = locked(&failures);
+    Outcome::Failed([fault].into_iter().chain(told.lines()).collect())
+}
+
+fn locked(failures: &Mutex<Failures>) -> MutexGuard<'_, Failures> {
+    failures.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the command while a thread passes on what it prints; standard output and error share one pipe,
-/// so that the order stays.
-fn listened(command: &mut Command, failures: &Arc<Mutex<Failures>>) -> io::Result<Outcome> {
+/// so that the order stays. `None` if it was silent for too long, and killed.
+fn listened(
+    silence: Duration,
+    command: &mut Command,
+    failures: &Arc<Mutex<Failures>>,
+) -> io::Result<Option<ExitStatus>> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
-    let failures = Arc::clone(failures);
-    let listener = thread::spawn(move || pass_on(reader, &failures));
-    let outcome = steps::status(command);
+    println!("{}", steps::shown(command));
+    let child = command.spawn();
     // The command holds the ends that write; with them open nobody would hear the end.
     command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let mut child = child?;
+    let listener = thread::spawn({
+        let failures = Arc::clone(failures);
+        move || pass_on(reader, &failures)
+    });
+    let ended = ended(silence, &mut child, failures)?;
     // A process that a test left behind holds them too: it is not waited for.
     for _ in 0..PATIENCE {
         if listener.is_finished() {
@@ -41,11 +66,61 @@ fn listened(command: &mut Command, failures: &Arc<Mutex<Failures>>) -> io::Resul
         }
         thread::sleep(Duration::from_millis(100));
     }
-    Ok(outcome)
+    Ok(ended)
 }
 
 /// How often the end of the output is looked for after the command has ended.
 const PATIENCE: usize = 20;
+
+/// How the command ended; `None` if it was killed.
+fn ended(
+    silence: Duration,
+    child: &mut Child,
+    failures: &Mutex<Failures>,
+) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if locked(failures).heard.elapsed() > silence {
+            // Killed alone, cargo would leave the test behind.
+            kill(&descendants(child.id()));
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The processes that a process has started, and those that they have; none where there is no `/proc`.
+fn descendants(process: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| {
+        let process: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // Behind the name, in which there may be anything: the state, and who has started it.
+        let parent = stat.rsplit(") ").next()?.split(' ').nth(1)?;
+        Some((process, parent.parse().ok()?))
+    });
+    let mut others: Vec<(u32, u32)> = processes.collect();
+    let mut found = vec![process];
+    while let Some(at) = others.iter().position(|(_, by)| found.contains(by)) {
+        found.push(others.swap_remove(at).0);
+    }
+    found.split_off(1)
+}
+
+fn kill(processes: &[u32]) {
+    let numbers = processes.iter().map(u32::to_string);
+    // Those that have ended meanwhile are no fault.
+    let mut kill = Command::new("kill");
+    kill.arg("-KILL")
+        .args(numbers)
+        .stderr(Stdio::null())
+        .status()
+        .ok();
+}
 
 fn pass_on(reader: PipeReader, failures: &Mutex<Failures>) {
     let mut reader = BufReader::new(reader);
@@ -53,15 +128,17 @@ fn pass_on(reader: PipeReader, failures: &Mutex<Failures>) {
     while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
         io::stdout().write_all(&line).ok();
         let text = String::from_utf8_lossy(&line);
-        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.hear(text.trim_end());
+        locked(failures).hear(text.trim_end());
         line.clear();
     }
 }
 
 /// What the test harness and cargo said of failures.
-#[derive(Default)]
 struct Failures {
+    /// When anything was said last.
+    heard: Instant,
+    /// Tests that have run for long, and run on.
+    slow: Vec<String>,
     /// The targets with failures, as cargo names them to run them again.
     targets: Vec<String>,
     /// Each failed test that said something, with its first lines.
@@ -83,8 +160,29 @@ enum Part {
 /// So many lines of each failed test are said again.
 const LINES_OF_A_TEST: usize = 8;
 
+impl Default for Failures {
+    fn default() -> Self {
+        Failures {
+            heard: Instant::now(),
+            slow: Vec::new(),
+            targets: Vec::new(),
+            tests: Vec::new(),
+            part: Part::default(),
+        }
+    }
+}
+
 impl Failures {
     fn hear(&mut self, line: &str) {
+        self.heard = Instant::now();
+        if let Some(test) = line.strip_prefix("test ") {
+            match test.strip_suffix(" has been running for over 60 seconds") {
+                Some(test) => self.slow.push(test.to_string()),
+                None => self
+                    .slow
+                    .retain(|slow| !test.starts_with(&format!("{slow} ... "))),
+            }
+        }
         let said = line.strip_prefix("---- ");
         let name = said.and_then(|rest| rest.strip_suffix(" stdout ----"));
         if let Some(name) = name {
@@ -124,7 +222,11 @@ impl Failures {
             let said = said.iter().map(|line| format!("    {line}"));
             [format!("test {name}")].into_iter().chain(said)
         });
-        targets.chain(tests)
+        let slow = self
+            .slow
+            .iter()
+            .map(|name| format!("test {name} had not ended"));
+        targets.chain(tests).chain(slow)
     }
 }
 
@@ -178,6 +280,33 @@ what follows
         };
         assert!(faults[0].contains("exit status: 101"), "{faults:?}");
         assert_eq!(faults.len(), 1, "{faults:?}");
+    }
+
+    #[test]
+    fn a_command_that_is_silent_for_too_long_is_killed_with_all_it_has_started_and_the_test_is_named()
+     {
+        let file = std::env::temp_dir().join(format!("told-{}", std::process::id()));
+        let said =
+            ["one", "two"].map(|test| format!("test {test} has been running for over 60 seconds"));
+        let said = format!(
+            "echo '{}'; echo '{}'; echo 'test one ... ok'",
+            said[0], said[1]
+        );
+        let mut sh = Command::new("sh");
+        let sleeper = format!("sh -c 'sleep 600 & echo $! > {}; wait'", file.display());
+        sh.args(["-c", &format!("{said}; {sleeper} & wait")]);
+        let Outcome::Failed(faults) = tests_within(Duration::from_secs(1), &mut sh) else {
+            panic!("it hangs");
+        };
+        assert!(faults[0].contains("said nothing for 1s"), "{faults:?}");
+        assert_eq!(faults[1..], ["test two had not ended"]);
+        let sleeper = fs::read_to_string(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", sleeper.trim()));
+        assert!(
+            !stat.is_ok_and(|stat| !stat.contains(") Z ")),
+            "it sleeps on"
+        );
     }
 
     #[test]
