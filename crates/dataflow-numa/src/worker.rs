@@ -28,6 +28,10 @@ const SEARCH: Duration = Duration::from_micros(50);
 /// After so long it lets others have the core between two looks: the caller of a run, whose core is a
 /// worker's too, would wait for the end of the search.
 const ALONE: Duration = Duration::from_micros(3);
+/// A caller gives the core back before long. Who keeps it for longer is another program, which would have
+/// it for a time slice in each search, and gets it no more for [a while](GRUDGE).
+const ROBBED: Duration = Duration::from_millis(2);
+const GRUDGE: Duration = Duration::from_millis(100);
 /// Longest pause between two looks, in turns of a spin loop: each look takes cache lines away
 /// from those who work.
 const LONGEST_PAUSE: u32 = 32;
@@ -54,6 +58,8 @@ pub(crate) struct Worker<'p> {
     /// The offers of the edition read last.
     offers: Vec<Arc<OfferedJob>>,
     edition: u64,
+    /// When it gave its core away and was not given it back for long.
+    robbed: Option<Instant>,
 }
 
 /// What a search ended with.
@@ -70,6 +76,7 @@ impl<'p> Worker<'p> {
             kit: pool.kit(worker),
             offers: Vec::new(),
             edition: UNREAD,
+            robbed: None,
         }
     }
 
@@ -130,11 +137,22 @@ impl<'p> Worker<'p> {
             if searched > SEARCH {
                 return SearchEnd::Nothing;
             }
-            if self.pool.crowded || searched > ALONE {
+            if self.pool.crowded {
                 yield_now();
+            } else if searched > ALONE {
+                self.stand_back();
             }
             (0..pause).for_each(|_| spin_loop());
             pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Lets others have the core, unless they have kept it of late.
+    fn stand_back(&mut self) {
+        let start = Instant::now();
+        if self.robbed.is_none_or(|at| start - at > GRUDGE) {
+            yield_now();
+            self.robbed = (start.elapsed() > ROBBED).then_some(start);
         }
     }
 
