@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -127,23 +128,61 @@ fn must_agree(alone: &Value, other: &Value, keys: &[&str], ranks: usize) {
     assert_eq!(other["ranks"], ranks);
 }
 
-#[test]
-fn examples_have_the_same_results_on_threads_over_sockets_and_under_mpirun() {
-    for (name, arguments, keys, on) in EXAMPLES {
-        let (program, arguments) = (example(name), format!("{arguments} --json"));
-        let alone = object(command(&program, &arguments));
-        for &ranks in on {
-            for transport in ["local", "tcp"] {
-                let arguments = format!("{arguments} --ranks {ranks} --transport {transport}");
-                let spread = object(command(&program, &arguments));
-                must_agree(&alone, &spread, keys, ranks);
-            }
-            if let Some(mut mpirun) = under_mpi(ranks) {
-                mpirun.arg(&program).args(arguments.split_whitespace());
-                must_agree(&alone, &object(mpirun), keys, ranks);
+/// A launch waits for most of its time: so many examples run at once.
+const AT_ONCE: usize = 2;
+
+/// Examples on one rank, and on so many as `spread` starts them with these arguments; none where it cannot.
+fn results_must_be_those_of_one_rank(
+    spread: impl Fn(&Path, &str, usize) -> Option<Command> + Sync,
+) {
+    let examples = Mutex::new(EXAMPLES.iter());
+    let next = || examples.lock().unwrap().next();
+    let run_all = || {
+        while let Some((name, arguments, keys, on)) = next() {
+            let (program, arguments) = (example(name), format!("{arguments} --json"));
+            let alone = object(command(&program, &arguments));
+            for &ranks in *on {
+                let Some(spread) = spread(&program, &arguments, ranks) else {
+                    return;
+                };
+                must_agree(&alone, &object(spread), keys, ranks);
             }
         }
-    }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(run_all);
+        }
+    });
+}
+
+#[test]
+fn examples_have_the_same_results_on_ranks_that_are_threads() {
+    results_must_be_those_of_one_rank(|program, arguments, ranks| {
+        Some(command(
+            program,
+            &format!("{arguments} --ranks {ranks} --transport local"),
+        ))
+    });
+}
+
+#[test]
+fn examples_have_the_same_results_over_sockets() {
+    results_must_be_those_of_one_rank(|program, arguments, ranks| {
+        Some(command(
+            program,
+            &format!("{arguments} --ranks {ranks} --transport tcp"),
+        ))
+    });
+}
+
+#[test]
+fn examples_have_the_same_results_under_mpirun() {
+    results_must_be_those_of_one_rank(|program, arguments, ranks| {
+        let mut mpirun = under_mpi(ranks)?;
+        mpirun.arg(program).args(arguments.split_whitespace());
+        Some(mpirun)
+    });
 }
 
 #[test]
