@@ -77,8 +77,8 @@ impl Progress {
             return false;
         }
         let now = match is_mover {
-            // It has just polled.
-            true => Duration::from_nanos(self.looked.load(Ordering::Relaxed)),
+            // It has just polled. (Not by `looked`: another that leaves has told there that nobody looks.)
+            true => LOOKED.get(),
             false => self.stand_in(),
         };
         let start = *since.get_or_insert_with(|| {
