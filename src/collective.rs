@@ -178,6 +178,35 @@ impl TaskSpace for Agreement<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Runtime;
+    use dataflow_core::space::Independent;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn what_ranks_tell_each_other_waits_for_no_worker() {
+        let runtime = Runtime::builder().threads(1).build().unwrap();
+        let (begun, begins) = channel();
+        let (end, ended) = channel::<()>();
+        let (tell, told) = channel();
+        let ended = Mutex::new(ended);
+        let long = Independent::new("long", 1, |_| {
+            begun.send(())?;
+            ended.lock().unwrap().recv().ok();
+            Ok(())
+        });
+        let heard = thread::scope(|scope| {
+            scope.spawn(|| runtime.run(&long));
+            begins.recv().unwrap();
+            scope.spawn(|| tell.send(runtime.gather(vec![7])));
+            let heard = told.recv_timeout(Duration::from_secs(20));
+            drop(end);
+            heard
+        });
+        assert_eq!(heard.unwrap().unwrap(), [[7]]);
+    }
 
     #[test]
     fn the_gathering_is_proved_for_1_to_5_ranks() {

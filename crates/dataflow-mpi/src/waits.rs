@@ -5,7 +5,8 @@
 //! waits of a graph of fine tasks. So a rank looks for twice as long as its waits have lasted of late.
 //! Beside waits of more than two milliseconds ([`LONG`]) waking costs little: then it looks only for as
 //! long as is set, and uses no processor.
-//! For longer than that one worker looks for all; the others sleep.
+//! For longer than that one worker looks for all; the others sleep. Who opens or closes a run waits for
+//! other things than workers do, and by an account of its own.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;

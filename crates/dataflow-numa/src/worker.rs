@@ -252,6 +252,23 @@ mod tests {
         assert_eq!(dataflow_core::run(&job, &probe).unwrap().tasks, 10);
     }
 
+    /// The system's scheduler would give another program a time slice for it, in every search.
+    #[test]
+    fn a_worker_whose_core_was_kept_of_late_does_not_give_it_away() {
+        let topology = Topology::flat(&[0]);
+        let places = Bind::None.places(&topology, 1);
+        let pool = Pool::new(&topology, places, Policy::default(), false);
+        let mut worker = Worker::new(&pool, 0);
+        worker.robbed = Some(Instant::now());
+        let before = worker.robbed;
+        worker.stand_back();
+        assert_eq!(worker.robbed, before, "it has yielded");
+        worker.robbed = Instant::now().checked_sub(2 * GRUDGE);
+        let before = worker.robbed;
+        worker.stand_back();
+        assert_ne!(worker.robbed, before, "it has not");
+    }
+
     /// What worker 1 of two does with an offer when it is about to fall asleep.
     struct Bedtime {
         pool: Pool,

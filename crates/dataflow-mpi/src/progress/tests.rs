@@ -10,6 +10,7 @@ use crate::sync::{Mutex, Ordering, lock};
 use crate::transport::local::{self, Local};
 use crate::transport::raw::{Raw, Sendable};
 use crate::transport::{Event, Limits, Payload, Room, Transport};
+use crate::waits::Waits;
 use dataflow_core::port::{Arrival, Failure, Heap, Inbox, Memory, Parcel, Pulse, Terms};
 use dataflow_core::rank::Rank;
 use smallvec::smallvec;
@@ -234,6 +235,41 @@ fn the_thread_naps_by_how_long_nothing_has_moved_whoever_moved() {
     post(&here.progress, 1);
     assert_eq!(nap_at(20, &mut life), Some(SHORTEST));
     assert_eq!(nap_at(30, &mut life), Some(LONGEST));
+}
+
+/// Another that leaves has said that nobody looks: that is no time.
+#[test]
+fn a_worker_that_waits_tells_the_time_by_its_own_look() {
+    let ranks = opened(2, Duration::ZERO);
+    let progress = &ranks[0].progress;
+    let now = progress.look();
+    progress.looked.store(0, Ordering::SeqCst);
+    let mut since = None;
+    assert!(progress.lingers(false, &mut since), "it has not waited yet");
+    assert_eq!(since, Some(now));
+}
+
+#[test]
+fn who_waits_for_an_answer_looks_for_as_long_as_such_waits_have_lasted() {
+    let here = ranks(1, Duration::ZERO).remove(0);
+    let (answer, host) = (Promise::new(&*here.host), here.host.clone());
+    let comes_late = {
+        let answer = answer.clone();
+        move || {
+            host.later.store(1, Ordering::SeqCst);
+            answer.give(());
+        }
+    };
+    // It asks for the time when it begins, and after each look.
+    *lock(&here.host.first) = [None, Some(Box::new(comes_late) as Deed)].into();
+    here.progress.wait(&answer);
+    let looks = |waits: &Waits| waits.look_for(SHORTEST);
+    assert_eq!(looks(&here.progress.answers), Duration::from_millis(1));
+    assert_eq!(
+        looks(&here.progress.waits),
+        SHORTEST,
+        "no worker has waited"
+    );
 }
 
 /// It is rung by a worker that leaves, and may wake before that one is outside: it would trust in it.

@@ -1,7 +1,7 @@
 //! The thread: when it moves messages, stands aside for workers, rests and ends.
 //!
 //! Where workers move messages it steps in when none has looked for 200 µs, or up to a millisecond where
-//! they have looked all the time before. It sends the beats in any case, so a body of 15 s neither delays
+//! they have looked all the time before, and at once when one leaves. It sends the beats in any case, so a body of 15 s neither delays
 //! others nor looks dead.
 //!
 //! # Law
