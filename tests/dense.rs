@@ -514,6 +514,54 @@ fn tiled_matrices_are_answered_as_arrays_are() {
     check::<c64>(&runtime);
 }
 
+/// Where Cholesky fails LU takes both triangles, and both must mean the same matrix.
+#[test]
+fn imaginary_parts_on_the_diagonal_of_a_triangle_are_never_read() {
+    let runtime = Runtime::builder().threads(1).build().unwrap();
+    let layout = Layout::lower(2, 1).unwrap();
+    for im in [5.0, f64::NAN] {
+        let entry = |i: usize, j: usize| {
+            c64::new(
+                [[1.0, 0.0], [2.0, 1.0]][i][j],
+                if i == j { im } else { 0.0 },
+            )
+        };
+        let a = TiledMatrix::from_fn(layout, entry);
+        let side = |i: usize, _: usize| c64::new([5.0, 4.0][i], 0.0);
+        let b = TiledMatrix::from_fn(Layout::general(2, 1, 1).unwrap(), side);
+        let x = a.solve(&b, &runtime).unwrap().to_column_major().unwrap();
+        assert!((x[0] - 1.0).norm() + (x[1] - 2.0).norm() < 1e-14, "{x:?}");
+        let inverse = a.inverse(&runtime).unwrap();
+        assert!((inverse.get(0, 0).unwrap() + 1.0 / 3.0).norm() < 1e-14);
+    }
+}
+
+#[test]
+fn the_diagonal_of_a_cholesky_factor_is_real() {
+    for n in [2, 7, 50, 256, 300] {
+        let definite = PositiveDefinite::new(n, 3);
+        let a = Array2::<c64>::from_shape_fn((n, n), |(i, j)| definite.entry(i, j));
+        let l = a.cholesky().unwrap();
+        assert!((0..n).all(|j| l[(j, j)].im == 0.0), "order {n}");
+    }
+}
+
+#[test]
+fn a_system_is_solved_whose_rows_differ_by_more_than_a_quotient_can_say() {
+    let a = array![[2e170_f64, 1e-170], [1e170, 1e-170]];
+    let x = a.solve(&array![3.0, 2.0]).unwrap();
+    assert!(
+        (x[0] / 1e-170 - 1.0).abs() + (x[1] / 1e170 - 1.0).abs() < 1e-14,
+        "{x}"
+    );
+    let a = array![[2e-170_f64, 1e170], [1e-170, 1e170]];
+    let x = a.solve(&array![3.0, 2.0]).unwrap();
+    assert!(
+        (x[0] / 1e170 - 1.0).abs() + (x[1] / 1e-170 - 1.0).abs() < 1e-14,
+        "{x}"
+    );
+}
+
 #[test]
 fn a_hermitian_matrix_in_tiles_that_is_not_definite_is_solved_and_inverted_by_lu() {
     let runtime = Runtime::builder().threads(1).build().unwrap();

@@ -18,6 +18,7 @@ use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::{Entries, Layout, Structure, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu};
+use std::ops::Range;
 
 /// Linear algebra on tiled matrices; nothing is changed in place (factors that are kept take the
 /// matrix), results are cut and spread like the matrix.
@@ -316,9 +317,30 @@ pub(crate) fn copy<T: Scalar>(
 
 /// Both triangles of a matrix.
 fn whole<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
-    copy(
-        a,
-        alike(a, Layout::general(a.rows(), a.cols(), a.nb()))?,
-        on,
-    )
+    let layout = alike(a, Layout::general(a.rows(), a.cols(), a.nb()))?;
+    match a.structure() {
+        Structure::General => copy(a, layout, on),
+        Structure::Lower => filled(layout, &Hermitian(a), on),
+    }
+}
+
+/// What a lower triangle stands for: imaginary parts on its diagonal are not read.
+struct Hermitian<'a, T: Scalar>(&'a TiledMatrix<T>);
+
+impl<T: Scalar> Entries<T> for Hermitian<'_, T> {
+    fn entry(&self, row: usize, col: usize) -> T {
+        let entry = self.0.entry(row, col);
+        match row == col {
+            true => T::from_real(entry.re()),
+            false => entry,
+        }
+    }
+
+    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        self.0.column(rows.clone(), col, into);
+        if rows.contains(&col) {
+            let diagonal = &mut into[col - rows.start];
+            *diagonal = T::from_real(diagonal.re());
+        }
+    }
 }

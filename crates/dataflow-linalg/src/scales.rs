@@ -17,6 +17,7 @@ use crate::product::{Operand, residual};
 use crate::qr::{Options, least_squares};
 use crate::refine::{self, Cause, Outcome};
 use crate::scalar::{Scalar, c32, c64};
+use crate::whole;
 use dataflow_core::port::Inline;
 
 const BACKEND: Backend = Backend::Faer;
@@ -161,6 +162,69 @@ fn least_squares_keep_their_digits_at_every_scale() {
             assert!((found - shortest).abs() < within, "{case}, wide: {found}");
         }
     }
+}
+
+/// Columns of such numbers have a length that no number is.
+#[test]
+fn a_factor_that_overflows_is_no_solution() {
+    fn check<T: Scalar>(large: f64) {
+        let sign = |i: usize| [1.0, -1.0][i % 2];
+        let side = |i: usize, _: usize| T::from_real(1.0 + sign(i));
+        for (m, n) in [(200, 2), (2, 200)] {
+            let entry = |i: usize, j: usize| match i.min(j) {
+                0 => T::one(),
+                _ => T::from_real(sign(i.max(j)) * large),
+            };
+            let (a, b) = (general(m, n, &entry), general(m, 1, &side));
+            let refused = least_squares(&a, &b, Options::of_order(2), BACKEND, &Inline);
+            let refused = refused.err().map(|error| error.to_string());
+            let case = format!("{} {m} x {n}: {refused:?}", T::PRECISION);
+            assert!(
+                refused.is_some_and(|text| text.starts_with("column 1 of the factor")),
+                "{case}"
+            );
+        }
+        let refused = whole::least_squares(
+            (200, 2),
+            &|i: usize, j: usize| [T::one(), T::from_real(sign(i) * large)][j],
+            1,
+            &side,
+        );
+        assert_eq!(refused.unwrap_err().name(), "overflow");
+        // U has 2·large where large is.
+        let grown = |i: usize, j: usize| T::from_real([[1.0, large], [-1.0, large]][i][j]);
+        let (a, b) = (
+            general(2, 2, &grown),
+            general(2, 1, &|_: usize, _: usize| T::one()),
+        );
+        let refused = lu::factor_and_solve(&a, &Pivots::new(&a), &b, BACKEND, &Inline);
+        assert_eq!(refused.unwrap_err().name(), "overflow", "{}", T::PRECISION);
+        let refused = whole::Lu::of((2, 2), &grown).and_then(|lu| lu.expect_regular());
+        assert_eq!(refused.unwrap_err().name(), "overflow", "{}", T::PRECISION);
+    }
+    check::<f32>(3e38);
+    check::<f64>(1.7e308);
+    check::<c32>(3e38);
+    check::<c64>(1.7e308);
+}
+
+#[test]
+fn reflectors_take_the_smallest_numbers_that_there_are() {
+    fn check<T: Scalar>(scale: f64) {
+        // x + i·y nearest to (1, 2, 6): (1/2, 5/2)
+        let entry = |i: usize, j: usize| T::from_real([1.0, i as f64][j] * scale);
+        let side = |i: usize, _: usize| T::from_real([1.0, 2.0, 6.0][i] * scale);
+        let (a, b) = (general(3, 2, &entry), general(3, 1, &side));
+        let (x, _) = least_squares(&a, &b, Options::of_order(2), BACKEND, &Inline).unwrap();
+        let found = [0, 1].map(|i| x.get(i, 0).unwrap().re());
+        let off = (found[0] - 0.5).abs() + (found[1] - 2.5).abs();
+        // So few digits has a number of this size.
+        assert!(off < 0.05, "{} {scale:e}: {found:?}", T::PRECISION);
+    }
+    check::<f64>(1e-317);
+    check::<c64>(1e-317);
+    check::<f32>(1e-42);
+    check::<c32>(1e-42);
 }
 
 /// Attack N5: at 1e-310 the checks said inf.

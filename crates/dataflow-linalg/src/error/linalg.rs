@@ -60,6 +60,13 @@ pub enum LinalgError {
         /// Its column.
         col: u64,
     },
+    /// A number in this column of a factor, from 0, is NaN or infinite, though all entries of the
+    /// matrix are finite: they are too large to be added up. A and B divided by a power of two have
+    /// the same X.
+    Overflow {
+        /// The first such column, in the order in which the factorisation takes them.
+        col: u64,
+    },
     /// A solution with factors in a lower precision was not refined by so many corrections.
     NotConverged {
         /// How many there were.
@@ -74,6 +81,7 @@ const NOT_POSITIVE_DEFINITE: &str = "not_positive_definite";
 const SINGULAR: &str = "singular";
 const NOT_FINITE: &str = "not_finite";
 const RANK_DEFICIENT: &str = "rank_deficient";
+const OVERFLOW: &str = "overflow";
 
 impl LinalgError {
     /// The failure in snake_case, as `--json` shows it.
@@ -85,6 +93,7 @@ impl LinalgError {
             LinalgError::RankDeficient { .. } => RANK_DEFICIENT,
             LinalgError::Argument(_) => "wrong_argument",
             LinalgError::NotFinite { .. } => NOT_FINITE,
+            LinalgError::Overflow { .. } => OVERFLOW,
             LinalgError::NotConverged { .. } => "not_converged",
             LinalgError::Run(error) => error.name(),
         }
@@ -118,6 +127,15 @@ impl LinalgError {
         TaskError::new(NOT_FINITE, format!("entry ({row}, {col}) is not finite")).with_index(order)
     }
 
+    /// What a body says of a column of a factor that is not finite.
+    pub(crate) fn overflow(col: usize) -> TaskError {
+        TaskError::new(
+            OVERFLOW,
+            format!("column {col} of the factor is not finite"),
+        )
+        .with_index(col as u64)
+    }
+
     /// The failure behind an error of a run over a matrix of `rows` rows.
     pub(crate) fn of_run(error: Error, rows: usize) -> Self {
         match (error.name(), error.index()) {
@@ -126,6 +144,7 @@ impl LinalgError {
                 text: error.message().to_owned(),
             },
             (SINGULAR, Some(index)) => LinalgError::Singular { index },
+            (OVERFLOW, Some(col)) => LinalgError::Overflow { col },
             (NOT_FINITE, Some(order)) => LinalgError::NotFinite {
                 row: order % rows as u64,
                 col: order / rows as u64,
@@ -162,6 +181,11 @@ impl fmt::Display for LinalgError {
             LinalgError::NotFinite { row, col } => write!(
                 f,
                 "matrix is not finite: entry ({row}, {col}), counted from 0, is NaN or infinite"
+            ),
+            LinalgError::Overflow { col } => write!(
+                f,
+                "column {col} of the factor, counted from 0, is not finite: entries of the matrix are too \
+                 large to be added up (divide A and B by a power of two: X stays the same)"
             ),
             LinalgError::NotConverged { corrections } => write!(
                 f,

@@ -149,21 +149,53 @@ fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
 fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
     // X·Lᴴ = B is conj(L)·Xᵀ = Bᵀ.
     let b = b.transpose_mut();
-    match has_reciprocals(l) {
+    match divides_safely(true, l) {
         true => solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b, Par::Seq),
         false => substitute(true, Conj::Yes, l, b),
     }
 }
 
-/// Whether 1/x is a normal number, or there is none, for each x on the diagonal.
-fn has_reciprocals<T: Scalar>(a: MatRef<'_, T>) -> bool {
+/// Whether faer may solve with a triangle: it multiplies by 1/aᵢᵢ, and in squares of [`LEAF`] rows on
+/// the diagonal by aᵢⱼ/aᵢᵢ, all of which must be normal numbers, or 0.
+fn divides_safely<T: Scalar>(is_lower: bool, a: MatRef<'_, T>) -> bool {
+    let a = if is_lower { a } else { a.transpose() };
+    let (mut pivots, mut beside) = (Sizes::default(), Sizes::default());
+    for j in 0..a.nrows().min(a.ncols()) {
+        pivots.add(a[(j, j)]);
+        (j + 1..a.nrows().min(j + LEAF)).for_each(|i| beside.add(a[(i, j)]));
+    }
     let (least, most) = (smallest_normal::<T>(), 1.0 / smallest_normal::<T>());
-    let suits = |x: T| {
+    // A complex number is at most a half more than the larger of its parts.
+    least <= pivots.least
+        && pivots.most <= most / 2.0
+        && least * pivots.most <= beside.least
+        && beside.most / (most / 4.0) <= pivots.least
+}
+
+/// Rows of the triangles that faer does not halve.
+const LEAF: usize = 4;
+
+/// The least and the most of the sizes of finite numbers other than 0.
+struct Sizes {
+    least: f64,
+    most: f64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        let (least, most) = (f64::INFINITY, 0.0);
+        Sizes { least, most }
+    }
+}
+
+impl Sizes {
+    fn add<T: Scalar>(&mut self, x: T) {
         let size = x.re().abs().max(x.im().abs());
-        // A complex number is at most a half more than the larger of its parts.
-        !(0.0 < size && size < least || most / 2.0 < size && size < f64::INFINITY)
-    };
-    (0..a.nrows().min(a.ncols())).all(|i| suits(a[(i, i)]))
+        if 0.0 < size && size < f64::INFINITY {
+            self.least = self.least.min(size);
+            self.most = self.most.max(size);
+        }
+    }
 }
 
 /// B ← A⁻¹·B, or with conj(A), by dividing by each pivot; A has its diagonal, and is lower or upper.
@@ -206,7 +238,7 @@ fn trsm_op<T: Scalar>(
     };
     let lower = (triangle == Triangle::Lower) != transposed;
     let a = if transposed { a.transpose() } else { a };
-    if diagonal == Diagonal::NonUnit && !has_reciprocals(a) {
+    if diagonal == Diagonal::NonUnit && !divides_safely(lower, a) {
         return substitute(lower, conj, a, b);
     }
     let solve = match (lower, diagonal) {

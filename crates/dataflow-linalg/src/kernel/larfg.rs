@@ -29,10 +29,11 @@ pub(super) fn larfg<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
 /// The same, scaled so that nothing overflows or underflows on the way.
 #[inline(never)]
 fn scaled<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
-    let mut norm = length(tail);
-    if norm == 0.0 && head.im() == 0.0 {
+    // A length may vanish where its entries do not.
+    if head.im() == 0.0 && tail.iter().all(|x| *x == T::zero()) {
         return T::zero();
     }
+    let mut norm = length(tail);
     let (mut re, mut im) = (head.re(), head.im());
     let mut beta = -re.hypot(im).hypot(norm).copysign(re);
     let mut shrunk = 1.0;

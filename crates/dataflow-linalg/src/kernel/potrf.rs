@@ -157,9 +157,14 @@ pub(crate) fn with_potrf<T: Scalar, R>(
         if !T::faer_potrf(MatMut::from_column_major_slice_with_stride_mut(a, n, n, ld)) {
             return None;
         }
-        // An infinite pivot may have passed.
-        if !(0..n).all(|j| a[j * ld + j].is_finite()) {
-            return None;
+        for j in 0..n {
+            let pivot = &mut a[j * ld + j];
+            // An infinite one may have passed.
+            if !pivot.is_finite() {
+                return None;
+            }
+            // Rounding leaves imaginary parts, which are no part of the factor.
+            *pivot = T::from_real(pivot.re());
         }
         Some(then(a, ld))
     })

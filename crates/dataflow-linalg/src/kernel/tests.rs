@@ -672,6 +672,70 @@ fn a_triangle_is_solved_with_whatever_the_size_of_its_pivots() {
     for_every_scalar!(check);
 }
 
+/// A quotient of two entries may be no number where neither they nor the solution is far from one: all
+/// is exact here.
+#[test]
+fn a_triangle_is_solved_with_whatever_the_quotients_of_its_entries() {
+    fn check<T: Scalar>() {
+        let large = 2f64.powi(if T::EPSILON < 1e-10 { 570 } else { 70 });
+        let n = 7;
+        // With the pivot of x's first entry and that of its second: what stands between them.
+        for (first, second, beside) in [
+            (large, 1.0 / large, 1.0 / large),
+            (1.0 / large, large, large),
+        ] {
+            for k in 0..n - 1 {
+                let entry = |i: usize, j: usize| match (i, j) {
+                    _ if (i, j) == (k, k + 1) => beside,
+                    _ if i != j => 0.0,
+                    _ if i == k => first,
+                    _ if i == k + 1 => second,
+                    _ => 1.0,
+                };
+                let x = |i: usize| match i {
+                    _ if i == k => 1.0 / first,
+                    _ if i == k + 1 => 1.0 / second,
+                    _ => 3.0,
+                };
+                let b = |i: usize| match i {
+                    _ if i == k => 1.0 + beside / second,
+                    _ if i == k + 1 => 1.0,
+                    _ => 3.0,
+                };
+                let dense = |f: &dyn Fn(usize, usize) -> f64, rows, cols| {
+                    Dense::from_fn(rows, cols, |i, j| f(i, j).into()).tile::<T>(Format::ColumnMajor)
+                };
+                let upper = dense(&entry, n, n);
+                let lower = dense(&|i, j| entry(j, i), n, n);
+                let triangles = [
+                    (
+                        Op::NoTranspose,
+                        (Triangle::Upper, Diagonal::NonUnit),
+                        &upper,
+                    ),
+                    (
+                        Op::ConjTranspose,
+                        (Triangle::Lower, Diagonal::NonUnit),
+                        &lower,
+                    ),
+                ];
+                let case = format!("{} {k} {first:e}", T::PRECISION);
+                for with in triangles {
+                    let mut column = dense(&|i, _| b(i), n, 1);
+                    trsm_op(Backend::Faer, Side::Left, with, &mut column);
+                    (0..n).for_each(|i| assert_eq!(column.get(i, 0).re(), x(i), "{case}, left"));
+                }
+                // X·Lᴴ with the rows and columns of L in reverse.
+                let turned = dense(&|i, j| entry(n - 1 - i, n - 1 - j), n, n);
+                let mut row = dense(&|_, j| b(n - 1 - j), 1, n);
+                trsm(Backend::Faer, &turned, &mut row);
+                (0..n).for_each(|i| assert_eq!(row.get(0, n - 1 - i).re(), x(i), "{case}, right"));
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
 /// Attack N4: with feature `openblas` anywhere in a build, everybody's default changed its bits.
 #[test]
 fn what_nobody_asked_for_has_the_bits_of_faer_in_every_build() {

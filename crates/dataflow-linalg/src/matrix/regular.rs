@@ -1,4 +1,4 @@
-//! Regular: is no pivot on the diagonal of a factored matrix zero?
+//! Regular: is no pivot on the diagonal of a factored matrix zero, and is each finite?
 //!
 //! # Law
 //! LAPACK goes on after a zero pivot, and so do factorisations here: the diagonal is looked at when it is
@@ -24,22 +24,25 @@ impl<'a, T: Scalar> Regular<'a, T> {
     }
 
     fn look(&self, k: u32, tile: &Tile<T>) -> Result<(), TaskError> {
-        let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d));
-        match diagonal.position(|pivot| pivot == T::zero()) {
-            Some(d) => {
-                let first = self.a.row_range(k as usize).start;
-                Err(LinalgError::singular((first + d + 1) as u64))
-            }
-            None => Ok(()),
+        let mut diagonal = (0..tile.rows().min(tile.cols())).map(|d| (d, tile.get(d, d)));
+        let bad = |pivot: &T| *pivot == T::zero() || !pivot.is_finite();
+        let Some((d, pivot)) = diagonal.find(|(_, pivot)| bad(pivot)) else {
+            return Ok(());
+        };
+        let at = self.a.row_range(k as usize).start + d;
+        match pivot.is_finite() {
+            true => Err(LinalgError::singular(at as u64 + 1)),
+            false => Err(LinalgError::overflow(at)),
         }
     }
 }
 
 impl<T: Scalar> TiledMatrix<T> {
-    /// Whether no pivot on the diagonal is zero; asked by all ranks at once.
+    /// Whether no pivot on the diagonal is zero, and each is finite; asked by all ranks at once.
     ///
     /// # Errors
-    /// [`LinalgError::Singular`] with the first that is.
+    /// [`LinalgError::Singular`] with the first that is, [`LinalgError::Overflow`] with the first that
+    /// is not.
     pub(crate) fn expect_regular(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let found = T::run_tiles(&Regular::new(self).erased(), on);
         found.map_err(|error| LinalgError::of_run(error, self.rows()))

@@ -20,10 +20,15 @@ pub fn gemm<T: Scalar>([a, b, c]: [&Layout; 3], workers: usize) -> Needs {
     };
     let left = of_a.sum(|m, k| read(a, (m, k), &|m| of_c.in_row(m), m));
     let right = of_b.sum(|k, n| read(b, (k, n), &|n| of_c.in_col(n), n));
+    // Mirror images of all tiles on the diagonal of a lower one may be there at once.
+    let mirrors = [(a, &of_a), (b, &of_b)].map(|(of, view)| match of.structure() {
+        Structure::General => 0,
+        Structure::Lower => view.sum_here(|i, j| usize::from(i == j)),
+    });
     let run = Needs {
         held: 0,
         received: left + right,
-        workspace: of_c.kernels(workers),
+        workspace: of_c.kernels(workers) + mirrors.iter().sum::<u128>(),
     };
     run.beside(of.fold(Needs::default(), Needs::and))
 }

@@ -77,7 +77,8 @@ pub struct Leading<'a, T: Scalar> {
 /// 4·n² flops, one diagonal tile after the other.
 ///
 /// # Errors
-/// What [`run_across`](dataflow_core::run_across) answers.
+/// [`LinalgError::Overflow`] if R is not finite; what [`run_across`](dataflow_core::run_across)
+/// answers.
 pub(super) fn leading<T: Scalar>(
     r: &TiledMatrix<T>,
     (compare, rcond): (Compare, f64),
@@ -109,9 +110,11 @@ impl<'a, T: Scalar> Leading<'a, T> {
     /// Runs this rank's part; every rank calls it with its part of the matrix.
     ///
     /// # Errors
-    /// What [`run_across`](dataflow_core::run_across) answers.
+    /// [`LinalgError::Overflow`] if R is not finite; what [`run_across`](dataflow_core::run_across)
+    /// answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        let run = T::run_tiles(&self.erased(), on);
+        run.map_err(|error| LinalgError::of_run(error, self.r.rows()))
     }
 
     fn n_ranks(&self) -> u32 {
@@ -121,6 +124,21 @@ impl<'a, T: Scalar> Leading<'a, T> {
     /// How many columns of a diagonal tile belong to the leading square.
     pub(super) fn width(&self, j: usize) -> usize {
         self.r.tile_rows(j).min(self.r.tile_cols(j))
+    }
+
+    /// Fails at the first column of the leading square in a tile of R whose first rows, so many, are not
+    /// all finite.
+    fn expect_finite(
+        &self,
+        j: usize,
+        tile: &Tile<T>,
+        rows: impl Fn(usize) -> usize,
+    ) -> Result<(), TaskError> {
+        let is_finite = |col: usize| (0..rows(col)).all(|row| tile.get(row, col).is_finite());
+        match (0..self.width(j)).find(|&col| !is_finite(col)) {
+            Some(col) => Err(LinalgError::overflow(self.r.col_range(j).start + col)),
+            None => Ok(()),
+        }
     }
 
     /// PART ← for each column of the tile its products with both vectors, and its length.
@@ -336,7 +354,9 @@ impl<T: Scalar> Vectors<T> {
                 _ => (large, found.cosine, found.sine),
             }
         });
-        if next[1].0 * rcond > next[0].0 {
+        // Of a number that is not finite nothing is known.
+        let (small, least) = (next[0].0, next[1].0 * rcond);
+        if least > small || (least - small).is_nan() {
             return false;
         }
         for (which, (value, old, new)) in next.into_iter().enumerate() {
@@ -516,7 +536,9 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
             Part { i, j } => {
                 let [tile, before, made] = flows.slots();
                 let at = (i as usize, j as usize);
-                made.put(self.part(at, tile.read(), before.read()));
+                let tile = tile.read();
+                self.expect_finite(at.1, tile, |_| tile.rows())?;
+                made.put(self.part(at, tile, before.read()));
             }
             Step { j } => {
                 let mut slots = flows.iter();
@@ -527,7 +549,9 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
                 };
                 let vectors = before.get().map_or_else(Vectors::none, Vectors::unpacked);
                 let parts: Vec<&Tile<T>> = slots.filter_map(|slot| slot.get()).collect();
-                made.put(self.step(j as usize, tile.read(), vectors, &parts));
+                let (j, tile) = (j as usize, tile.read());
+                self.expect_finite(j, tile, |col| col + 1)?;
+                made.put(self.step(j, tile, vectors, &parts));
             }
             Tell { .. } => {
                 let [vectors] = flows.slots();

@@ -214,7 +214,7 @@ pub fn solve<T: Scalar>(
             run_series([solve.erased(), turn.erased()], on)
         }
     };
-    run.map_err(LinalgError::Run)
+    run.map_err(|error| LinalgError::of_run(error, a.rows()))
 }
 
 impl<T: Scalar> Factor<'_, T> {
@@ -267,7 +267,7 @@ impl<T: Scalar> Factor<'_, T> {
     ) -> Result<Report, LinalgError> {
         let (a, found) = (self.a, OnceLock::new());
         let run = self.least_squares_stages((b, x), &found, |all| run_series(all, on))?;
-        let report = run.map_err(LinalgError::Run)?;
+        let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
         let shape = (a.rows(), a.cols());
         expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
         Ok(report)
@@ -339,7 +339,7 @@ pub(super) fn wide<T: Scalar>(
         (look, &found),
         |all| run_series(all, on),
     )?;
-    let report = run.map_err(LinalgError::Run)?;
+    let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
     if look == Look::First {
         let shape = (adjoint.rows(), adjoint.cols());
         expect_all(&found, &adjoint, shape, options, backend, on)?;

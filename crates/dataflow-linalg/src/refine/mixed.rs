@@ -52,7 +52,7 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It does not hold an entry of A, of B or of a residual.
+    /// It does not hold an entry of A, of B, of a factor or of a residual.
     Overflow,
     /// There is no factor in it: the matrix, once rounded, is not definite, or singular.
     NoFactor(LinalgError),
@@ -324,6 +324,7 @@ impl<T: Scalar> Attempt<'_, T> {
             Err(
                 error @ (LinalgError::NotPositiveDefinite { .. } | LinalgError::Singular { .. }),
             ) => return Err(Stop::FallBack(Cause::NoFactor(error))),
+            Err(LinalgError::Overflow { .. }) => return Err(Stop::FallBack(Cause::Overflow)),
             Err(error) => return Err(error.into()),
         };
         let with = (&factors, pivots.as_ref());

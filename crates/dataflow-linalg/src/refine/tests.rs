@@ -176,12 +176,12 @@ fn what_half_the_precision_cannot_do_falls_back_to_the_bits_of_the_full_one_and_
             _ => T::zero(),
         };
         let distant = Conditioned::new(20, 1e11, 4).unwrap();
-        // Each entry fits, some sums of two do not: the factors are infinite, or not even that.
+        // Each entry fits, some sums of two do not.
         let full = |i: usize, j: usize| {
             let entry: T = Random::new(6).entry(i, j);
             entry * T::from_real(6.8e38)
         };
-        check::<T>(&full, 1.0, Structure::General, &[-2, -31]);
+        check::<T>(&full, 1.0, Structure::General, &[-2]);
         for structure in [Structure::Lower, Structure::General] {
             check::<T>(&huge, 1.0, structure, &[-2]);
             check::<T>(&plain, 1e60, structure, &[-2]);

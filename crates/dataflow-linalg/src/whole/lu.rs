@@ -67,16 +67,20 @@ impl<T: Scalar> Lu<T> {
         (self.both, pivots.collect())
     }
 
-    /// Fails if a pivot is zero.
+    /// Fails if a pivot is zero, or not finite.
     ///
     /// # Errors
-    /// [`LinalgError::Singular`] with the first that is.
+    /// [`LinalgError::Singular`] with the first that is zero; [`LinalgError::Overflow`] with the first
+    /// that is not finite, if none is.
     pub fn expect_regular(&self) -> Result<(), LinalgError> {
-        match self.info {
+        if let Some(index) = self.info {
+            let index = index as u64;
+            return Err(LinalgError::Singular { index });
+        }
+        let mut pivots = 0..self.both.rows().min(self.both.cols());
+        match pivots.find(|&i| !self.both.get(i, i).is_finite()) {
+            Some(col) => Err(LinalgError::Overflow { col: col as u64 }),
             None => Ok(()),
-            Some(index) => Err(LinalgError::Singular {
-                index: index as u64,
-            }),
         }
     }
 

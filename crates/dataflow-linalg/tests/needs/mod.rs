@@ -367,6 +367,18 @@ fn no_product_with_a_triangle_or_square_takes_more_memory_than_it_was_told_to_ne
             square.run(&seat.across(&on)).unwrap();
         });
     }
+    // Mirror images of the tiles on the diagonals.
+    let lower = Layout::lower(240, 16).unwrap();
+    let told = |grid, rank| {
+        let [a, c] = [lower, general(240, 240)].map(|layout| seen(layout, grid, rank));
+        needs::gemm::<f64>([&a, &a, &c], 1)
+    };
+    compare("a product of two Hermitian matrices", told, |seat| {
+        let [a, b, c] = [lower, lower, general(240, 240)].map(|layout| seat.random(layout));
+        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
+        let product = Gemm::new(1.0, a, b, 0.0, &c, BACKEND).unwrap();
+        product.run(&seat.by_priority(&on)).unwrap();
+    });
 }
 
 #[test]

@@ -46,8 +46,8 @@ pub struct Counts {
 /// A file being read: the header at once, then entry by entry (it is an iterator), or
 /// [into tiles](Reader::read_tiled).
 ///
-/// Needs memory for one line and, for coordinate files, at most 100 bytes an entry to notice
-/// positions given twice (a bit per entry if the matrix is dense).
+/// Needs memory for one line and, for coordinate files, at most 300 bytes an entry to notice
+/// positions given twice (where entries lie far apart; a bit per entry if the matrix is dense).
 pub struct Reader<R> {
     file: String,
     lines: Lines<R>,

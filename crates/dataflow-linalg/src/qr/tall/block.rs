@@ -129,7 +129,11 @@ impl Gram {
         });
         let gram = Gram { planes, sums };
         let has_length = |j: usize| SAFE.contains(&gram.entry::<W>(j, j).re());
-        let of_sides = squares.iter().all(|sum| *sum == 0.0 || SAFE.contains(sum));
+        let is_zero = |side: usize| b.column(side).iter().all(|x| *x == T::zero());
+        let of_sides = (0..).zip(&squares).all(|(plane, sum)| match *sum == 0.0 {
+            true => is_zero(plane % b.ncols()),
+            false => SAFE.contains(sum),
+        });
         (of_sides && (0..planes.n()).all(has_length)).then_some(gram)
     }
 

@@ -171,6 +171,22 @@ fn numbers_near_overflow_and_underflow_keep_their_digits() {
 }
 
 #[test]
+fn sides_whose_squares_vanish_keep_their_digits() {
+    for (of_a, of_b) in [(1e-20, 1e-300), (1.0, 1e-200), (1e140, 1e-165)] {
+        let (a, exact) = (array::<f64>(&random(300, 3, 1)), sides::<f64>(3, 2));
+        let b = a.dot(&exact) * of_b;
+        let a = a * of_a;
+        let x = solved(a.view(), b.view(), 64, &Inline).unwrap();
+        for (x, exact) in x.iter().zip(&exact) {
+            assert!(
+                (x / of_b * of_a - exact).abs() < 1e-11,
+                "{of_a:e}, {of_b:e}: {x:e}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_deficient_matrix_is_refused_with_the_rank_that_tiles_find() {
     fn check<T: Scalar>(a: Array2<T>) {
         let b = sides::<T>(a.nrows(), 1);
