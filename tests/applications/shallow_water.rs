@@ -8,7 +8,7 @@ mod specimen;
 use applications::shallow_water;
 use applications::shallow_water::EXAMPLE;
 use applications::shallow_water::block::Physics;
-use applications::shallow_water::cases::{Case, Number};
+use applications::shallow_water::cases::{Case, DAY, Number};
 use applications::shallow_water::known;
 use applications::shallow_water::nodes::{Places, Point, along_a_curve, distance2, dot, nodes};
 use applications::shallow_water::pattern::{Mesh, Pattern};
@@ -197,6 +197,23 @@ fn a_zonal_flow_stays_with_the_errors_that_are_known_whatever_its_axis() {
         fewer["errors"]["l2"].as_f64() > Some(1.8 * l2[0]),
         "{fewer}"
     );
+}
+
+/// With --dt 420 or 630 twelve days were 11.999999999999998, and a right result was called wrong.
+#[test]
+fn after_a_turn_of_the_bell_its_state_is_known_however_days_are_rounded() {
+    let (number, alpha) = (Number::Bell, 0.0);
+    let bell = Case { number, alpha };
+    for dt in (400..900).map(f64::from) {
+        for turns in [1.0, 3.0] {
+            let steps = (turns * 12.0 * DAY / dt).ceil();
+            let days = steps * (turns * 12.0 * DAY / steps) / DAY;
+            assert!(bell.is_known_after(days), "{days} days with --dt {dt}");
+        }
+    }
+    for days in [1e-9, 6.0, 11.99, 12.01, 30.0] {
+        assert!(!bell.is_known_after(days), "{days} days");
+    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Case {
     /// Whether [`state`](Self::state) is also the exact state after so many days.
     pub fn is_known_after(&self, days: f64) -> bool {
         match self.number {
-            Number::Bell => (days / 12.0).fract() == 0.0,
+            Number::Bell => near(days, 12.0 * (days / 12.0).round()),
             Number::Zonal => true,
             Number::Mountain | Number::Wave => false,
         }
@@ -139,6 +139,11 @@ impl Case {
         };
         [u, v, w, GRAVITY * height]
     }
+}
+
+/// Whether a number is the one that is meant, but for rounding: days are steps times seconds.
+pub fn near(number: f64, meant: f64) -> bool {
+    (number - meant).abs() < 1e-6 * meant
 }
 
 /// Longitude from −π to π, and latitude.

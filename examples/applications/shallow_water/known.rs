@@ -5,7 +5,7 @@
 //! runs of two independent programs with the parameters told in DESIGN.md; tolerances are what another
 //! numbering of the nodes changes.
 
-use super::cases::Number;
+use super::cases::{Number, near};
 use super::norms::{Errors, Summary};
 
 /// A run: the case, its nodes, and how long.
@@ -200,11 +200,10 @@ pub fn compare(
     summary: &Summary,
     errors: Option<&Errors>,
 ) -> Option<(f64, &'static str)> {
-    let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * b;
     let is_it = |known: &Run| {
         (known.number, known.nodes, known.size) == (run.number, run.nodes, run.size)
-            && near(known.epsilon, run.epsilon)
-            && near(known.days, run.days)
+            && near(run.epsilon, known.epsilon)
+            && near(run.days, known.days)
     };
     let (_, values) = all().into_iter().find(|(known, _)| is_it(known))?;
     let off = values.into_iter().map(|(name, quantity, known, allowed)| {
