@@ -70,7 +70,8 @@ cargo xtask COMMAND
                                 Cholesky and Task Bench on 2 to 5 ranks (minutes)
   loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions
                                 (minutes; LOOM_MAX_PREEMPTIONS widens it)
-  miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (minutes)
+  miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (the better part
+                                of an hour of one core)
   tsan [FILTER]                 core, numa and ranks as threads under ThreadSanitizer: data races (minutes)
   numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Debian's packages)
   mpich [TIMES]                 the tests under MPI once more, with MPICH (minutes)
@@ -148,11 +149,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
             .map(|seeds| Command::Weather { seeds }),
         "repeat" => parse_number(arguments, ("repeat", "--times"), repeat::TIMES)
             .map(|times| Command::Repeat { times }),
-        "lapack" => match arguments.next().as_deref() {
-            Some("--programs") => Ok(Command::Lapack { programs: true }),
-            Some(extra) => Err(format!("`lapack` does not know `{extra}`")),
-            None => Ok(Command::Lapack { programs: false }),
-        },
+        "lapack" => parse_lapack(arguments).map(|programs| Command::Lapack { programs }),
         "loom" => Ok(Command::Loom {
             filter: parse_filter(arguments)?,
         }),
@@ -187,6 +184,16 @@ fn parse_nothing(mut arguments: impl Iterator<Item = String>, name: &str) -> Res
         Some(extra) => Err(format!("`{name}` does not know `{extra}`")),
         None => Ok(()),
     }
+}
+
+/// Whether it is LAPACK's own programs.
+fn parse_lapack(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
+    let programs = match arguments.next().as_deref() {
+        None => false,
+        Some("--programs") => true,
+        Some(extra) => return Err(format!("`lapack` does not know `{extra}`")),
+    };
+    parse_nothing(arguments, "lapack").map(|()| programs)
 }
 
 fn parse_test(mut arguments: impl Iterator<Item = String>) -> Result<test::Options, String> {
@@ -231,8 +238,10 @@ fn parse_number<N: FromStr + Default + PartialEq>(
 
 fn parse_times(arguments: impl Iterator<Item = String>) -> Result<usize, String> {
     let times = parse_filter(arguments)?.unwrap_or("1".into());
-    let wrong = |_| format!("`{times}` is not a number of times");
-    times.parse().map_err(wrong)
+    match times.parse() {
+        Ok(0) | Err(_) => Err(format!("`{times}` is not a number of times, 1 or more")),
+        Ok(times) => Ok(times),
+    }
 }
 
 fn parse_filter(mut arguments: impl Iterator<Item = String>) -> Result<Option<String>, String> {
@@ -321,7 +330,9 @@ mod tests {
             ("platforms haiku", "`haiku`"),
             ("release --now", "`--now`"),
             ("lapack potrf", "`potrf`"),
+            ("lapack --programs potrf", "`potrf`"),
             ("mpich often", "`often`"),
+            ("mpich 0", "1 or more"),
             ("mpirun --example cholesky", "-n"),
         ] {
             let fault = parsed(line).expect_err(line);
