@@ -81,3 +81,17 @@ fn a_plan_is_never_less_than_a_run_takes_and_at_most_a_third_more() {
         assert!(is_tight(most), "{what}");
     }
 }
+
+/// Once only the process of rank 0 was told of.
+#[test]
+fn the_largest_process_is_told_of_whichever_rank_it_is() {
+    let largest = |n: &str, nb: &str| {
+        let ranks = "--ranks 2 --grid 2x1 --transport tcp --check=false";
+        let ranks: Vec<_> = ranks.split(' ').collect();
+        peak("cholesky", &[&ranks[..], &["--n", n, "--nb", nb]].concat())
+    };
+    // Of three tiles in two rows rank 0 holds one, rank 1 two, and it receives the third.
+    let tiles = 3 * 1500 * 1500 * 8;
+    let (peak, least) = (largest("3000", "1500"), largest("2", "1") + tiles);
+    assert!(peak > least, "{peak} bytes, rank 1 has {least}");
+}

@@ -1,6 +1,6 @@
 //! Measure: times one graph, and shows on a terminal how far it has come.
 
-use super::process::cpu_seconds;
+use super::process::{cpu_seconds, max_rss_bytes};
 use super::statistics::per_worker;
 use super::{Failure, Flags};
 use dataflow::core::rank::Rank;
@@ -34,6 +34,8 @@ pub struct Measured {
     pub remote_bytes: u64,
     /// Whether no byte can be remote.
     pub uniform: bool,
+    /// Of several ranks: the largest resident set of one of their processes when the run was over.
+    pub max_rss_bytes: u64,
     /// What each worker did, rank by rank.
     pub workers: Vec<Value>,
     /// What each rank sent, by name; of a rank that is alone nothing.
@@ -79,6 +81,7 @@ impl Measured {
             total.copies += run.copies;
             total.local_bytes += run.local_bytes;
             total.remote_bytes += run.remote_bytes;
+            total.max_rss_bytes = total.max_rss_bytes.max(run.max_rss_bytes);
             total.workers.extend(run.workers);
             total.sent.extend(run.sent);
             total.traces.extend(run.traces);
@@ -102,6 +105,7 @@ impl Measured {
                 local_bytes: all.local_bytes + part.local_bytes,
                 remote_bytes: all.remote_bytes + part.remote_bytes,
                 uniform: part.uniform,
+                max_rss_bytes: all.max_rss_bytes.max(part.max_rss_bytes),
                 workers: [all.workers, part.workers].concat(),
                 sent: [all.sent, part.sent].concat(),
                 traces: Vec::new(),
@@ -228,6 +232,7 @@ fn joined(runtime: &Runtime, own: Measured, before: &Counters) -> Result<Measure
     }
     let mut own = Measured {
         sent: vec![sent],
+        max_rss_bytes: max_rss_bytes(),
         ..own
     };
     for worker in own.workers.iter_mut().filter_map(Value::as_object_mut) {

@@ -144,7 +144,7 @@ impl Outcome {
             "control_bytes": sent(&["control_bytes"]),
             "steals": ran.map(|ran| ran.steals),
             "copies": ran.map(|ran| ran.copies),
-            "max_rss_bytes": process::max_rss_bytes(),
+            "max_rss_bytes": process::max_rss_bytes().max(ran.map_or(0, |ran| ran.max_rss_bytes)),
             "per_rank": ran.map(|ran| ran.sent.clone()),
             "per_worker": ran.map(|ran| ran.workers.clone()),
             "local_share": ran.and_then(Measured::local_share),
