@@ -92,6 +92,18 @@ fn every_shape_runs_as_many_tasks_on_three_ranks_as_on_one() {
     }
 }
 
+/// Three of them ran their graph once, whatever was said. Each run ends with a line of its own.
+#[test]
+fn every_example_runs_its_graph_as_often_as_it_is_asked_to() {
+    for (example, arguments) in EXAMPLES {
+        let thrice = ["--repeat", "3", "--live", "--json"];
+        let ended = run(example, &[arguments, &thrice].concat());
+        assert_eq!(ended.status, 0, "{example}: {}", ended.stderr);
+        let runs = ended.stderr.lines().count();
+        assert!(runs >= 3, "{example}: {runs} runs: {}", ended.stderr);
+    }
+}
+
 /// Attack N7: a hundred thousand threads, or two hundred ranks as threads, had not ended after ten
 /// seconds.
 #[test]

@@ -25,7 +25,7 @@
 //!     cli::run(&EXAMPLE, |settings: &cli::Settings<Own>, runtime, outcome| {
 //!         let space = Squares::new(settings.n.unwrap_or(1000), settings.own.plus);
 //!         let run = |monitor: &Monitor| run_across(&space, &runtime.watched_by(monitor));
-//!         outcome.measured = Some(settings.measure(runtime, run)?);
+//!         outcome.measured = settings.median(|_| settings.measure(runtime, run))?;
 //!         outcome.set("sum", space.sum());                       // a key of its own
 //!         outcome.say(format!("the sum is {}", space.sum()));    // a line for people
 //!         Ok(())
