@@ -53,8 +53,17 @@ use work::Routine;
 const EXAMPLE: cli::Example = cli::Example {
     name: "calibrate",
     about: "Measures what kernels, tasks and messages take here, and writes it to a file",
-    runs: true,
-    honours: &["precision", "backend", "costs", "seed"],
+    runs: false, // it records and times runs of its own, so there is none to be traced or watched
+    honours: &[
+        "threads",
+        "bind",
+        "policy",
+        "repeat",
+        "precision",
+        "backend",
+        "costs",
+        "seed",
+    ],
 };
 
 /// The flags of this example.
@@ -124,20 +133,17 @@ impl InAnyPrecision for Calibration<'_> {
     }
 
     fn run<T: Scalar>(self) -> Result<(), Failure> {
-        let own = &self.settings.own;
+        let settings = self.settings;
+        let own = &settings.own;
         let backend = backend(self.settings.backend)?;
         self.outcome.precision = Some(T::PRECISION.to_string());
         self.outcome.backend = Some(self.settings.backend.to_string());
         let bench = Bench {
             runtime: self.runtime,
+            settings,
             own,
-            bind: self.settings.bound_to(),
             backend,
-            rounds: match self.settings.repeat {
-                1 => ROUNDS,
-                rounds => rounds,
-            },
-            seed: self.settings.seed,
+            rounds: self.settings.repeat_or(ROUNDS),
         };
         let file = self.settings.costs.clone();
         let file = file.unwrap_or_else(|| PathBuf::from("costs.json"));
@@ -169,12 +175,11 @@ impl InAnyPrecision for Calibration<'_> {
 /// What measures.
 struct Bench<'a> {
     runtime: &'a Runtime,
+    settings: &'a Settings<Own>,
     own: &'a Own,
-    bind: dataflow::Bind,
     backend: dataflow::linalg::kernel::Backend,
     /// How often each graph is run in a pass.
     rounds: usize,
-    seed: u64,
 }
 
 impl Bench<'_> {

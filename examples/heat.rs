@@ -140,9 +140,10 @@ impl Plate<'_> {
 }
 
 fn heat(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Result<(), Failure> {
-    let (bands, steps) = (bands(settings, runtime.n_ranks()), settings.own.steps);
+    let (bands, steps) = (bands(settings, runtime.n_ranks())?, settings.own.steps);
     let (n, nb) = (bands.rows, bands.mb);
     (outcome.n, outcome.nb, outcome.grid) = (Some(n), Some(nb), Some(bands.grid.to_string()));
+    outcome.precision = Some("f64".into());
     outcome.flops = Some(7.0 * (n * n) as f64 * f64::from(steps));
     outcome.set("steps", steps);
 
@@ -173,9 +174,12 @@ fn heat(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> R
 }
 
 /// The plate, cut into bands of rows that are dealt out to ranks.
-fn bands(settings: &Settings<Own>, n_ranks: usize) -> Blocks {
-    let n = settings.n.unwrap_or(512).max(1);
-    Blocks {
+fn bands(settings: &Settings<Own>, n_ranks: usize) -> Result<Blocks, Failure> {
+    let n = settings.n.unwrap_or(512);
+    if n == 0 {
+        return Err(Failure::refused("--n 0: there must be a row"));
+    }
+    Ok(Blocks {
         rows: n,
         columns: n,
         mb: settings.nb.unwrap_or(32).min(n),
@@ -184,7 +188,7 @@ fn bands(settings: &Settings<Own>, n_ranks: usize) -> Blocks {
             rows: n_ranks,
             columns: 1,
         },
-    }
+    })
 }
 
 fn main() -> ExitCode {

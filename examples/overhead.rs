@@ -68,6 +68,11 @@ fn overhead(
             "--priorities: only the Cholesky shape has them",
         ));
     }
+    if settings.grid.is_some() && own.shape != Shape::Cholesky {
+        return Err(Failure::refused(
+            "--grid: only the Cholesky shape is dealt out to one",
+        ));
+    }
     if own.shape == Shape::Independent && (own.data != Data::None || own.dense) {
         return Err(Failure::refused(
             "--data and --dense: independent tasks have no edges",

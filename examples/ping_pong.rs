@@ -84,10 +84,7 @@ fn run(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Re
     }
     let game = Game {
         sizes,
-        rallies: match settings.repeat {
-            1 => RALLIES,
-            rallies => rallies,
-        },
+        rallies: settings.repeat_or(RALLIES),
         spin: settings.own.spin,
     };
     let flights = game.play(runtime)?;

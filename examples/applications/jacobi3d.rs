@@ -75,7 +75,7 @@ pub struct Own {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Cells along an axis of a picture, at most
-    #[arg(long, value_name = "CELLS", default_value = "64", value_parser = at_least_one)]
+    #[arg(long, value_name = "CELLS", default_value = "64", value_parser = at_least_one, requires = "svg")]
     pixels: usize,
 }
 

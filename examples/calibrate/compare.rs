@@ -13,7 +13,6 @@ use dataflow::Transport;
 use dataflow::core::port::Heap;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
-use dataflow::numa::Policy;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -76,12 +75,12 @@ impl Bench<'_> {
                 Transport::Mpi => Named::Mpi,
                 _ => Named::Local,
             },
-            policy: Policy::default(),
-            drive: None,
+            policy: self.settings.policy.clone(),
+            drive: self.settings.drive,
             precision: &precision,
             n: shape.n,
             nb: shape.nb,
-            seed: self.seed,
+            seed: self.settings.seed,
             is_traced: false,
         };
         let work = Work::<T>::new(routine, shape, Rank(0), Arc::new(Heap), self.backend)?;

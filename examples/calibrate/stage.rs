@@ -33,8 +33,8 @@ impl Bench<'_> {
             return what(self.runtime);
         }
         let Stage { n_ranks, threads } = stage;
-        let builder = Runtime::builder().ranks(n_ranks).threads(threads);
-        let builder = builder.bind(self.bind).transport(Transport::Local);
+        let builder = self.settings.tuned().ranks(n_ranks).threads(threads);
+        let builder = builder.transport(Transport::Local);
         launch(builder.trace(traced::ROOM), what)
     }
 }

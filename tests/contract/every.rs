@@ -152,6 +152,18 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
     ] {
         run("cholesky", bad).is_a_bad_argument();
     }
+    for ignored in [
+        &["heat", "--n", "0"][..],
+        &["jacobi3d", "--pixels", "8"],
+        &[
+            "overhead", "--shape", "chain", "--size", "9", "--grid", "1x1",
+        ],
+        &["calibrate", "--trace", "run.html"],
+        &["calibrate", "--dot", "run.dot"],
+        &["calibrate", "--live"],
+    ] {
+        run(ignored[0], &ignored[1..]).is_a_bad_argument();
+    }
 }
 
 /// Seconds in which what is refused must be refused, on a machine that does other things too.

@@ -328,7 +328,8 @@ fn what_is_measured_here_is_a_file_that_simulations_read() {
         "--json",
     ];
     let compare = ["--compare", "--sizes", "48,72", "--costs", &file];
-    let told = run("calibrate", &[&small[..], &compare].concat()).done();
+    let often = ["--repeat", "1", "--policy", "fifo"];
+    let told = run("calibrate", &[&small[..], &compare, &often].concat()).done();
     // Four routines and two sizes; one worker, all workers (if there are more), and two ranks.
     let rows = told["rows"].as_array().unwrap();
     assert!(rows.len() == 24 || rows.len() == 16, "{told}");
@@ -337,6 +338,8 @@ fn what_is_measured_here_is_a_file_that_simulations_read() {
         assert!(row["measured_seconds"].as_f64().unwrap() > 0.0, "{row}");
     }
     let costs: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    // Two passes of one round, where two rounds are the default.
+    assert_eq!(costs["about"]["rounds"], 2, "{costs}");
     let kernels = costs["kernels"].as_array().unwrap();
     for (graph, class) in [
         ("cholesky", "Gemm"),

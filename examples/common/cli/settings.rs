@@ -91,6 +91,9 @@ pub struct Flags {
     /// Whether the command line says it.
     #[arg(skip)]
     pub says_policy: bool,
+    /// Whether it says how often.
+    #[arg(skip)]
+    says_repeat: bool,
     /// What all ranks must have been given alike, as it was given.
     #[arg(skip)]
     pub(super) agreed: Vec<(String, String)>,
@@ -399,6 +402,7 @@ impl Flags {
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
         self.says_policy = given("policy");
+        self.says_repeat = given("repeat");
         self.agreed = given_alike(command, matches);
         let beyond = self.beyond_this_machine();
         match beyond.or_else(|| self.beyond_this_build()) {
@@ -499,11 +503,7 @@ impl Flags {
             let alone = Runtime::builder().ranks(1).threads(1);
             return Ok(alone.transport(dataflow::Transport::Local));
         }
-        let mut builder = Runtime::builder()
-            .bind(self.bound_to())
-            .policy(self.policy.clone())
-            .ranks(self.ranks.unwrap_or(1))
-            .silence(Duration::from_secs(self.silence));
+        let mut builder = self.tuned().ranks(self.ranks.unwrap_or(1));
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
@@ -517,14 +517,31 @@ impl Flags {
                 Transport::Tcp => dataflow::Transport::Tcp,
             });
         }
-        if let Some(seat) = self.seat()? {
-            builder = builder.seat(seat);
-        }
-        Ok(match self.drive {
+        Ok(match self.seat()? {
+            Some(seat) => builder.seat(seat),
+            None => builder,
+        })
+    }
+
+    /// Runtimes that work as was asked for, however many they are and wherever.
+    pub fn tuned(&self) -> RuntimeBuilder {
+        let builder = Runtime::builder()
+            .bind(self.bound_to())
+            .policy(self.policy.clone())
+            .silence(Duration::from_secs(self.silence));
+        match self.drive {
             None => builder,
             Some(Drive::Dedicated) => builder.drive(dataflow::mpi::Drive::Dedicated),
             Some(Drive::Workers) => builder.drive(dataflow::mpi::Drive::Workers),
-        })
+        }
+    }
+
+    /// How often something is done: what was asked for, or the example's own.
+    pub fn repeat_or(&self, own: usize) -> usize {
+        match self.says_repeat {
+            true => self.repeat,
+            false => own,
+        }
     }
 
     /// Which rank this process was to become, as far as it was told.
