@@ -33,7 +33,7 @@ const ALL: &[usize] = &[1, 2, 3, 4, 5, 6];
 const SOME: &[usize] = &[2, 4];
 
 #[rustfmt::skip]
-const EXAMPLES: [Example; 23] = [
+const EXAMPLES: [Example; 26] = [
     ("cholesky", "--n 300 --nb 64 --threads 1 --check", &["residual", "digest", "tasks"], ALL),
     ("alignment", "--n 400 --nb 64 --threads 1", &["score", "alignment_length", "tasks"], ALL),
     ("cholesky_sequence", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
@@ -58,6 +58,9 @@ const EXAMPLES: [Example; 23] = [
     ("powerset", "--n 14 --cutoff 4 --threads 1", VALUE, SOME),
     ("task_bench", "--width 8 --steps 50 --bytes 1000 --threads 1", &["tasks", "errors"], SOME),
     ("overhead", "--shape wavefront --size 50 --threads 1", &["tasks"], SOME),
+    ("heat", "--n 60 --nb 7 --steps 5 --threads 1", &["digest", "largest_error", "tasks"], SOME),
+    ("ldlt", "--n 100 --nb 16 --threads 1 --check", FACTOR, SOME),
+    ("floyd_warshall", "--n 100 --nb 16 --threads 1 --check", &["digest", "differing"], SOME),
 ];
 
 /// An example that was built beside this test.

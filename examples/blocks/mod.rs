@@ -33,6 +33,7 @@ impl Blocks {
         let nb = settings.nb.unwrap_or(64).min(n.max(1));
         let grid = settings.grid_of(runtime.n_ranks());
         (outcome.n, outcome.nb, outcome.grid) = (Some(n), Some(nb), Some(grid.to_string()));
+        outcome.precision = Some("f64".into());
         Blocks {
             rows: n,
             columns: n,

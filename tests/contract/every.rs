@@ -4,7 +4,7 @@ use crate::ended::*;
 use serde_json::Value;
 
 /// An example, small enough to run often.
-pub const EXAMPLES: [(&str, &[&str]); 19] = [
+pub const EXAMPLES: [(&str, &[&str]); 22] = [
     ("cholesky", &["--n", "50"]),
     ("inverse", &["--n", "50"]),
     ("solve", &["--n", "50"]),
@@ -24,6 +24,19 @@ pub const EXAMPLES: [(&str, &[&str]); 19] = [
     ("sequence", &[]),
     ("fibonacci", &["--n", "15", "--cutoff", "5"]),
     ("powerset", &["--n", "8", "--cutoff", "3"]),
+    ("heat", &["--n", "20", "--steps", "3"]),
+    ("ldlt", &["--n", "50"]),
+    ("floyd_warshall", &["--n", "50"]),
+];
+
+/// Those of them that have no type of numbers to tell.
+const WITHOUT_PRECISION: [&str; 6] = [
+    "alignment",
+    "overhead",
+    "task_bench",
+    "sequence",
+    "fibonacci",
+    "powerset",
 ];
 
 #[test]
@@ -48,6 +61,12 @@ fn every_example_prints_one_object_with_the_keys_in_order() {
         assert_eq!(Some(by_workers), object["tasks"].as_u64(), "{object}");
         assert!(object["seconds"].as_f64().unwrap() > 0.0, "{object}");
         assert_eq!(object["messages"], 0);
+        let has_precision = object["precision"].is_string();
+        assert_ne!(
+            has_precision,
+            WITHOUT_PRECISION.contains(&example),
+            "{object}"
+        );
         // The inversion trades copies for a shorter critical path.
         assert!(object["copies"] == 0 || example == "inverse", "{object}");
         assert!(object.get("error").is_none(), "{object}");

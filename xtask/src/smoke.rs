@@ -65,6 +65,10 @@ const SEQUENCE: Expected = Expected::Done {
     keys: &["tasks", "seconds", "stops"],
 };
 
+const BLOCKS: Expected = Expected::Done {
+    keys: &["n", "nb", "precision", "tasks", "digest"],
+};
+
 const RECURSION: Expected = Expected::Done {
     keys: &["tasks", "seconds", "value"],
 };
@@ -88,6 +92,9 @@ const RUNS: &[Run] = &[
     Run { example: "sequence", arguments: "--ranks 2 --json", expected: SEQUENCE },
     Run { example: "fibonacci", arguments: "--n 22 --cutoff 8 --ranks 2 --json", expected: RECURSION },
     Run { example: "powerset", arguments: "--n 14 --cutoff 4 --ranks 2 --json", expected: RECURSION },
+    Run { example: "heat", arguments: "--n 60 --nb 7 --steps 5 --ranks 2 --json", expected: BLOCKS },
+    Run { example: "ldlt", arguments: "--n 100 --nb 16 --ranks 2 --check --json", expected: BLOCKS },
+    Run { example: "floyd_warshall", arguments: "--n 100 --nb 16 --ranks 2 --check --json", expected: BLOCKS },
     Run { example: "alignment", arguments: "--n 400 --json", expected: ALIGNMENT },
     Run { example: "overhead", arguments: "--shape chain --size 10000 --threads 2 --json", expected: OVERHEAD },
     Run { example: "task_bench", arguments: "--pattern fft --width 9 --steps 100 --bytes 1000 --kernel compute --ranks 3 --json", expected: TASK_BENCH },

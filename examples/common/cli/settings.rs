@@ -106,7 +106,8 @@ pub struct Flags {
     /// Which edges of the graph are run
     #[arg(long, value_name = "NAME", default_value = "graph")]
     pub variant: Variant,
-    /// Verify the result [default: up to n = 8000]; `--check=false` never does
+    /// Verify the result [default: up to n = 8000; ldlt and floyd_warshall up to 1024; heat,
+    /// jacobi3d and nas_ft always]; `--check=false` never does
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check: Option<bool>,
     /// Tell the memory that each rank needs and what there is, and compute nothing
