@@ -23,7 +23,7 @@ use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate, simulate_traced};
 use dataflow::numa::topology::system;
-use dataflow::numa::{Place, Policy, Topology};
+use dataflow::numa::{Place, Policy, Topology, TopologyError};
 use dataflow::prelude::{Description, TaskSpace};
 use dataflow::trace::{self, Trace, View};
 use serde::Deserialize;
@@ -219,8 +219,10 @@ fn tell(run: &Simulated, n: usize, topology: &Topology, outcome: &mut Outcome) {
 
 /// The machine to simulate.
 fn machine(input: Option<&Path>) -> Result<Topology, Failure> {
-    let failure =
-        |error: dataflow::numa::TopologyError| Failure::new("wrong_topology", error.to_string());
+    let failure = |error: TopologyError| match error {
+        TopologyError::NeedsHwloc { .. } => Failure::refused(error.to_string()),
+        _ => Failure::new("wrong_topology", error.to_string()),
+    };
     match input {
         None => Topology::discover().map_err(failure),
         Some(folder) if folder.is_dir() => Ok(system::read(folder, &pus_in(folder)?)),

@@ -185,6 +185,16 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
     }
 }
 
+#[test]
+fn a_file_of_hosts_that_is_not_there_is_a_failure_with_its_object() {
+    let flags = ["--rank", "0", "--hosts", "no/such/file", "--json"];
+    let ended = run("cholesky", &flags);
+    assert_eq!(ended.status, 1, "{}", ended.stderr);
+    let object = ended.object();
+    assert_eq!(object["error"]["kind"], "io", "{object}");
+    assert!(ended.error_line().contains("no/such/file"));
+}
+
 /// Seconds in which what is refused must be refused, on a machine that does other things too.
 const IN_TIME: f64 = 10.0;
 

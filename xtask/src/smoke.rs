@@ -111,11 +111,12 @@ const RUNS: &[Run] = &[
 const RUNS_PLAIN: &[Run] = &[
     Run { example: "cholesky", arguments: "--n 10 --backend openblas --json", expected: Expected::BadArguments },
     Run { example: "cholesky", arguments: "--n 10 --transport mpi --json", expected: Expected::BadArguments },
+    Run { example: "simulate", arguments: "--input no-such-file.xml --json", expected: Expected::BadArguments },
 ];
 
 /// The examples that know whether a feature is there; all others are the same with and without, and
 /// are run with all features.
-const KNOWING: [&str; 3] = ["cholesky", "distances", "topology"];
+const KNOWING: [&str; 4] = ["cholesky", "distances", "simulate", "topology"];
 
 /// Runs of a build with feature `openblas`.
 #[rustfmt::skip]

@@ -73,6 +73,8 @@ const LINTED_BARE: &[&str] = &[
     "--test",
     "mpi_ranks",
     "--test",
+    "simulate",
+    "--test",
     "topology",
     "--test",
     "wires",

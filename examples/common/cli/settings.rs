@@ -560,9 +560,9 @@ impl Flags {
         let hosts = match &self.hosts {
             None => self.peers.clone(),
             Some(file) => {
-                let unread = |fault| format!("--hosts {}: {fault}", file.display());
-                let text = std::fs::read_to_string(file).map_err(unread);
-                Seat::hosts(&text.map_err(Failure::refused)?)
+                let unread =
+                    |fault| Failure::new("io", format!("--hosts {}: {fault}", file.display()));
+                Seat::hosts(&std::fs::read_to_string(file).map_err(unread)?)
             }
         };
         let token = Seat::token(|name| std::env::var(name).ok())?;
