@@ -14,7 +14,6 @@ use crate::topology::Topology;
 use crate::worker::{self, Worker};
 use crossbeam_utils::CachePadded;
 use dataflow_core::port::{Executor, Inline, Job};
-use std::cell::Cell;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -107,8 +106,7 @@ impl Pool {
 
     /// Something came that any one worker can take in. Whoever falls asleep later looks first.
     pub fn wake_one(&self) {
-        let woken = Cell::new(false);
-        self.wards.wake_all(|| woken.replace(true));
+        self.wards.wake_one();
     }
 
     pub fn is_ending(&self) -> bool {
@@ -220,5 +218,39 @@ impl OfferedJob {
 
     pub fn set_visited(&self, worker: usize, visited: Visited) {
         self.visits[worker].store(visited as u8, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crew::tests::in_a_row;
+    use crate::place::Bind;
+    use crate::policy::Reach;
+    use crate::sleep::Risen;
+
+    /// Mail woke nobody if the sleepers were on another NUMA node than the first: the ward of the
+    /// first, where nobody slept, counted as woken, and the run hung.
+    #[test]
+    fn what_any_one_worker_can_take_in_wakes_one_of_whichever_numa_node_has_a_sleeper() {
+        let topology = in_a_row(&[1, 1, 1]);
+        for (reach, asleep) in [
+            (Reach::Own, &[1, 2][..]),
+            (Reach::Own, &[2]),
+            (Reach::Adjacent, &[0, 2]),
+            (Reach::All, &[1, 2]),
+        ] {
+            let places = Bind::None.places(&topology, 3);
+            let pool = Pool::new(&topology, places, Policy::distance().reach(reach), false);
+            let list = |&worker: &usize| pool.wards.of(worker).list(worker, worker, Risen::Free);
+            let listed: Vec<_> = asleep.iter().map(list).collect();
+            pool.wake_one();
+            // Whoever still sleeps would be called to duty by a word on its node.
+            asleep.iter().for_each(|&node| pool.wards.queued(node));
+            let risen = asleep.iter().zip(listed);
+            let risen = risen.map(|(&node, listed)| pool.wards.of(node).leave(listed));
+            let woken = risen.filter(|risen| *risen == Risen::Free).count();
+            assert_eq!(woken, 1, "{reach}, asleep on {asleep:?}");
+        }
     }
 }

@@ -98,13 +98,17 @@ impl Sleep {
     /// after another, until it is `enough` (A1, A2).
     pub fn wake_all(&self, enough: impl Fn() -> bool) {
         // No fence: the mutex orders the sign before or the listing after (A2).
-        while !enough() {
-            let mut dormitory = self.enter();
-            let Some(sleeper) = dormitory.sleepers.pop() else {
-                return;
-            };
-            self.call(dormitory, sleeper.worker, Risen::Free);
-        }
+        while !enough() && self.wake_latest() {}
+    }
+
+    /// The latest sleeper is called, without duty (A2). Whether there was one.
+    pub fn wake_latest(&self) -> bool {
+        let mut dormitory = self.enter();
+        let Some(sleeper) = dormitory.sleepers.pop() else {
+            return false;
+        };
+        self.call(dormitory, sleeper.worker, Risen::Free);
+        true
     }
 
     fn call(&self, mut dormitory: MutexGuard<'_, Dormitory>, worker: usize, risen: Risen) {

@@ -62,4 +62,11 @@ impl Wards {
             ward.wake_all(&enough);
         }
     }
+
+    /// A sign of work appeared that any one worker can heed: wakes one sleeper, of whichever ward
+    /// has one.
+    pub fn wake_one(&self) {
+        // A ward where nobody sleeps has woken nobody: the next is asked.
+        self.wards.iter().any(Sleep::wake_latest);
+    }
 }
