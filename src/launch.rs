@@ -389,8 +389,9 @@ fn as_threads<R: Send, E: From<Error> + Send>(
     program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
     let n_ranks = transports.len();
+    let process = LocalRank::from_launcher(variable);
     let start = |(rank, transport)| {
-        let local = LocalRank { rank, n_ranks };
+        let local = among_threads(process, LocalRank { rank, n_ranks });
         let runtime = settings.build_rank(local, kind, Box::new(transport));
         let runtime = runtime.map_err(|error| (E::from(error), FailureCause::Own))?;
         program(&runtime).map_err(|error| (error, FailureCause::of(&runtime)))
@@ -414,6 +415,18 @@ fn as_threads<R: Send, E: From<Error> + Send>(
         started.into_iter().map(join).collect()
     });
     of_all(answers)
+}
+
+/// A rank that is a thread, among those of all processes that a launcher has started on this machine:
+/// first the first thread of each, as a launcher that divides the cores [goes round](LocalRank) them.
+fn among_threads(process: Option<LocalRank>, thread: LocalRank) -> LocalRank {
+    match process {
+        None => thread,
+        Some(process) => LocalRank {
+            rank: thread.rank * process.n_ranks + process.rank,
+            n_ranks: thread.n_ranks * process.n_ranks,
+        },
+    }
 }
 
 /// What the lowest rank returned; or of several errors the first that is not only about another's end.
@@ -454,6 +467,32 @@ impl FailureCause {
         match runtime.messenger().is_some_and(Messenger::is_broken) {
             true => FailureCause::Others,
             false => FailureCause::Own,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataflow_numa::Topology;
+    use dataflow_numa::topology::share;
+
+    #[test]
+    fn ranks_that_are_threads_of_several_processes_share_no_core() {
+        let machine: Vec<usize> = (0..8).collect();
+        for masks in [[&machine[..]; 2], [&machine[..4], &machine[4..]]] {
+            let mut taken = Vec::new();
+            for (process, mask) in masks.into_iter().enumerate() {
+                for thread in 0..3 {
+                    let [process, thread] = [(process, 2), (thread, 3)]
+                        .map(|(rank, n_ranks)| LocalRank { rank, n_ranks });
+                    let local = among_threads(Some(process), thread);
+                    let part = share::part(Topology::flat(mask), Some(&machine), local);
+                    taken.extend(part.cores().iter().flat_map(|core| core.pus.clone()));
+                }
+            }
+            taken.sort_unstable();
+            assert_eq!(taken, machine, "{masks:?}");
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use dataflow::core::error::Kind;
 use dataflow::core::port::{Block, Head, Wire};
+use dataflow::mpi::transport::local;
+use dataflow::numa::Topology;
+use dataflow::numa::topology::share::LocalRank;
 use dataflow::prelude::*;
 use dataflow::sequence::record::record;
 use dataflow::sequence::{read, write};
@@ -354,6 +357,31 @@ fn a_runtime_of_several_ranks_is_launched_not_built() {
     assert_eq!(ranks(0).build().unwrap_err().kind(), Kind::WrongSettings);
     let error = launch(ranks(0), |_| Ok::<_, Error>(())).unwrap_err();
     assert_eq!(error.kind(), Kind::WrongSettings);
+}
+
+/// The part that the launcher's variables name was divided once more.
+#[test]
+fn a_rank_over_a_transport_of_ones_own_gets_the_part_that_it_says_and_no_part_of_that() {
+    let name = "a_rank_over_a_transport_of_ones_own_gets_the_part_that_it_says_and_no_part_of_that";
+    let cores = Topology::of_this_process().n_cores();
+    if env::var_os(CHILD).is_some() {
+        let alone = LocalRank {
+            rank: 0,
+            n_ranks: 1,
+        };
+        let end = local::connect(1).remove(0);
+        let runtime = Runtime::builder().build_over(alone, Box::new(end)).unwrap();
+        println!("{} workers", runtime.n_threads());
+        return;
+    }
+    let mut program = Command::new(env::current_exe().expect("this program"));
+    program
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, "1");
+    let of_two = [("MPI_LOCALRANKID", "0"), ("MPI_LOCALNRANKS", "2")];
+    let ended = program.envs(of_two).output().expect("it starts");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(said.contains(&format!("{cores} workers")), "{said}");
 }
 
 /// What a program that calls `Runtime::new` says with a variable of the environment.

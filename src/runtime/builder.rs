@@ -198,19 +198,16 @@ impl RuntimeBuilder {
         transport: Transport,
         carrier: Box<dyn transport::Transport>,
     ) -> Result<Runtime, Error> {
-        let machine = Topology::discover().map_err(wrong)?;
-        let n_cores = machine.n_cores();
-        let granted = share::granted();
-        let room = granted.as_ref().map_or(0, Vec::len).max(n_cores);
-        let topology = share::part(machine, granted.as_deref(), local);
-        let workers = start(self.workers().topology(topology))?;
+        // What a launcher says of itself is in `local`: a part of the part would be too little.
+        let machine = Topology::discover_whole().map_err(wrong)?;
+        let (part, room) = divide(machine, share::granted().as_deref(), local);
+        let workers = start(self.workers().topology(part))?;
         let n_workers = workers.n_workers();
-        let by_cores = || Drive::by_cores(n_cores, local.n_ranks, n_workers);
         let mut messages = dataflow_mpi::Settings {
-            drive: self.drive.unwrap_or_else(by_cores),
+            drive: self.drive.unwrap_or_else(|| room.drive(n_workers)),
             ..self.messages.clone()
         };
-        let has_cores = local.n_ranks * n_workers <= room;
+        let has_cores = room.has_cores(n_workers);
         if !has_cores {
             // Whoever looks for messages would take the core from whoever has work.
             messages.spin = Duration::ZERO;
@@ -239,10 +236,73 @@ impl RuntimeBuilder {
     }
 }
 
+/// Of a machine that several ranks share: how much there is for all of them together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SharedRoom {
+    n_ranks: usize,
+    n_cores: usize,
+    /// Hyper-threads, those that only other ranks may use included.
+    n_pus: usize,
+}
+
+impl SharedRoom {
+    /// Who moves messages, if each rank has so many workers.
+    fn drive(self, n_workers: usize) -> Drive {
+        Drive::by_cores(self.n_cores, self.n_ranks, n_workers)
+    }
+
+    /// Whether no worker waits for another's core, if each rank has so many.
+    fn has_cores(self, n_workers: usize) -> bool {
+        self.n_ranks * n_workers <= self.n_pus
+    }
+}
+
+/// The part of a whole machine that a rank gets, and what there is for all.
+fn divide(
+    machine: Topology,
+    granted: Option<&[usize]>,
+    local: LocalRank,
+) -> (Topology, SharedRoom) {
+    let n_cores = machine.n_cores();
+    let room = SharedRoom {
+        n_ranks: local.n_ranks,
+        n_cores,
+        n_pus: granted.map_or(0, <[usize]>::len).max(n_cores),
+    };
+    (share::part(machine, granted, local), room)
+}
+
 fn start(workers: WorkersBuilder) -> Result<Workers, Error> {
     workers.build().map_err(wrong)
 }
 
 fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::wrong_settings(error.to_string()).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second of three ranks under MPI had one of eight cores: a part of its part.
+    #[test]
+    fn ranks_share_all_cores_of_a_machine_and_count_them_all() {
+        let pus: Vec<usize> = (0..8).collect();
+        for (n_ranks, parts, drives) in [
+            (1, &[8][..], [Drive::Dedicated, Drive::Dedicated]),
+            (2, &[4, 4], [Drive::Dedicated, Drive::Dedicated]),
+            (3, &[2, 3, 3], [Drive::Dedicated, Drive::Workers]),
+            (4, &[2, 2, 2, 2], [Drive::Dedicated, Drive::Workers]),
+            (5, &[1, 2, 1, 2, 2], [Drive::Workers, Drive::Workers]),
+        ] {
+            for (rank, &n_cores) in parts.iter().enumerate() {
+                let local = LocalRank { rank, n_ranks };
+                let (part, room) = divide(Topology::flat(&pus), Some(&pus), local);
+                assert_eq!(part.n_cores(), n_cores, "rank {rank} of {n_ranks}");
+                let found = [1, 2].map(|n_workers| room.drive(n_workers));
+                assert_eq!(found, drives, "rank {rank} of {n_ranks}");
+                assert!(room.has_cores(8 / n_ranks) && !room.has_cores(8 / n_ranks + 1));
+            }
+        }
+    }
 }

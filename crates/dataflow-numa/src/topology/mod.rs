@@ -94,17 +94,26 @@ impl Topology {
     /// If one of these variables names what is no topology, or one that has none of the allowed
     /// PUs.
     pub fn discover() -> Result<Topology, TopologyError> {
-        let allowed = allowed_pus();
-        let whole = match Self::described()? {
-            Some(described) => described.restricted_to(&allowed)?,
-            None => system::read(Path::new(system::ROOT), &allowed),
-        };
+        let whole = Topology::discover_whole()?;
         let environment = |name: &str| std::env::var(name).ok();
         let local = share::LocalRank::from_launcher(environment);
         Ok(match local {
             Some(local) => share::part(whole, share::granted().as_deref(), local),
             None => whole,
         })
+    }
+
+    /// The same, whatever launcher there is: all cores of the calling thread's affinity mask. For
+    /// whoever [divides](share::part) them among ranks.
+    ///
+    /// # Errors
+    /// As [`discover`](Self::discover).
+    pub fn discover_whole() -> Result<Topology, TopologyError> {
+        let allowed = allowed_pus();
+        match Self::described()? {
+            Some(described) => described.restricted_to(&allowed),
+            None => Ok(system::read(Path::new(system::ROOT), &allowed)),
+        }
     }
 
     /// What hwloc says of this machine, or of the one that the environment describes.
