@@ -433,13 +433,23 @@ impl Tcp {
 
     fn look_at_the_door(&mut self) {
         let number = self.peers.len();
+        // Taken also if there is no door any more: it would keep a sleeper awake.
+        let has_come = self.watch.take_readable(number);
         let Some(door) = &mut self.door else {
             return;
         };
-        if self.watch.take_readable(number) || door.is_busy() {
+        if has_come || door.is_busy() {
             for guest in door.look(&self.mesh, &self.watch, number) {
                 self.place(guest);
             }
+        }
+    }
+
+    /// Nobody is let in any more.
+    fn close_door(&mut self) {
+        if let Some(door) = self.door.take() {
+            door.close(&self.watch);
+            self.watch.forget(self.peers.len());
         }
     }
 
@@ -587,7 +597,7 @@ impl Drop for Tcp {
     fn drop(&mut self) {
         let mut waste = vec![0; 64 << 10];
         let mut open: Vec<TcpStream> = Vec::new();
-        self.door = None;
+        self.close_door();
         for peer in &mut self.peers {
             if let Peer::Known(connection) = std::mem::replace(peer, Peer::Lost)
                 && let Link::Open(socket) = connection.link

@@ -3,12 +3,16 @@
 use super::frame::{FrameHeader, FrameKind, PART};
 use super::incoming::{Incoming, Stopped};
 use super::outgoing::Outgoing;
-use crate::transport::{Event, Load, Room};
+use super::{Mesh, Tcp, Token};
+use crate::bell::Bell;
+use crate::transport::{Event, Load, Room, Transport};
 use dataflow_core::port::{Heap, Memory};
 use dataflow_core::rank::Rank;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 const LONGEST: usize = 4 << 20;
 
@@ -253,4 +257,38 @@ fn taken(prepare: impl Fn(&mio::net::TcpStream)) -> usize {
 fn a_socket_takes_little_more_than_what_its_wire_carries() {
     let [with, without] = [taken(super::keep_little_unsent), taken(|_| ())];
     assert!(with + (1 << 20) < without, "{with} and {without} bytes");
+}
+
+/// Rank 0 and rank 1, and a copy of the listener at which rank 0 was found.
+fn two_ranks(settle: impl Fn(&mut Mesh) + Sync) -> (Tcp, Tcp, TcpListener) {
+    let token = Token::random().unwrap();
+    let mesh = |rank| {
+        let mut mesh = Mesh::new(Rank(rank), 2, token);
+        settle(&mut mesh);
+        mesh
+    };
+    let [first, second] = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let (root, copy) = (first.local_addr().unwrap(), first.try_clone().unwrap());
+    std::thread::scope(|ranks| {
+        let other = ranks.spawn(|| mesh(1).join(&[root], second).unwrap());
+        let has_ended = || (Rank(1), "it has ended".into());
+        let leader = mesh(0).lead(first, &mut || other.is_finished().then(has_ended));
+        (leader.unwrap(), other.join().unwrap(), copy)
+    })
+}
+
+/// The process that has started the others keeps the listener for the next launch. A rank whose part
+/// was done called there, and the thread that moved messages span until the program's end.
+#[test]
+fn whoever_knocks_when_the_ranks_have_gathered_keeps_nobody_awake() {
+    let (mut leader, _other, copy) = two_ranks(|_| ());
+    let _guest = TcpStream::connect(copy.local_addr().unwrap()).unwrap();
+    let (start, mut looks) = (Instant::now(), 0);
+    while let Some(left) = Duration::from_millis(300).checked_sub(start.elapsed()) {
+        assert!(leader.poll().is_none());
+        leader.watch.wait(Some(left));
+        looks += 1;
+    }
+    // What the ranks said last while they gathered may be told of late.
+    assert!(looks < 10, "{looks} looks");
 }

@@ -70,6 +70,11 @@ impl Watch {
         Ok(())
     }
 
+    /// Watches a socket no more.
+    pub fn remove(&self, socket: &mut impl Source) {
+        self.registry.deregister(socket).ok(); // it is closed next
+    }
+
     const INTEREST: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
     /// What came before it was watched is not told of: it is looked at once.

@@ -66,6 +66,12 @@ impl Door {
         })
     }
 
+    /// Closes it: the system is told that nobody listens for whoever comes. It would go on telling
+    /// of them if the socket had a copy that stays open.
+    pub fn close(mut self, watch: &Watch) {
+        watch.remove(&mut self.listener);
+    }
+
     /// Where it is.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()

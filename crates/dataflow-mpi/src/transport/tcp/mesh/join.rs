@@ -82,7 +82,7 @@ impl<'a> Joiner<'a> {
                 Control::Go(own, of) => {
                     self.tcp.here = (own as usize, of as usize);
                     if self.tcp.mesh.is_acquainted() {
-                        self.tcp.door = None;
+                        self.tcp.close_door();
                     }
                     return Ok(true);
                 }

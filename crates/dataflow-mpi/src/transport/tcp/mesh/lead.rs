@@ -65,7 +65,7 @@ impl<'a, 'i> Leader<'a, 'i> {
         }
         self.tcp.here = places.first().copied().unwrap_or((0, 1));
         // Nobody comes any more: whoever wants to talk to rank 0 does already.
-        self.tcp.door = None;
+        self.tcp.close_door();
         Ok(())
     }
 
