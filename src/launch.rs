@@ -296,7 +296,7 @@ fn over_sockets<R, E: From<Error>>(
         Processes::Staying(_) | Processes::Gone => return Err(gone().into()),
     };
     let answer = run(tcp)?;
-    match seat.stay() {
+    match seat.stay(&settings.messages) {
         Some(tcp) => set(Processes::Again(Box::new(tcp))),
         None => std::process::exit(0),
     };

@@ -193,6 +193,26 @@ fn a_rank_that_fails_when_all_else_is_done_fails_the_program() {
     assert_eq!(count(&output, "failed"), 2, "{}", told(&output));
 }
 
+/// They said only once a second that they live, and were lost to rank 0, which waited for another.
+#[test]
+fn ranks_whose_part_is_done_say_that_they_live_as_often_as_the_silence_allowed_asks() {
+    let name = "ranks_whose_part_is_done_say_that_they_live_as_often_as_the_silence_allowed_asks";
+    let program = program(name, || {
+        let settings = ranks(3).silence(Duration::from_millis(400));
+        let answer = launch(settings, |runtime| {
+            let all = sum(runtime, 1)?;
+            if runtime.rank() == Rank(2) {
+                thread::sleep(Duration::from_millis(1500));
+            }
+            Ok::<_, Error>(all)
+        });
+        println!("\nanswer: {answer:?}");
+        ExitCode::SUCCESS
+    });
+    let output = ended(program);
+    assert_eq!(count(&output, "answer: Ok(3)"), 1, "{}", told(&output));
+}
+
 #[test]
 fn ranks_whose_part_is_done_end_with_the_process_that_started_them() {
     let name = "ranks_whose_part_is_done_end_with_the_process_that_started_them";

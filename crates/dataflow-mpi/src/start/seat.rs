@@ -221,10 +221,11 @@ impl Seat {
     /// the connections for that; `None` if rank 0's process has ended.
     ///
     /// Only for processes that rank 0 [has started](Self::is_started).
-    pub fn stay(&self) -> Option<Tcp> {
+    pub fn stay(&self, settings: &Settings) -> Option<Tcp> {
         let listener = self.listen().ok()?;
         let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);
         mesh.patience = FOREVER;
+        mesh.silence = settings.silence; // rank 0 has the same, and counts this one as lost after it
         mesh.is_rank_0_there = true;
         mesh.log = |_| {}; // rank 0 says whom it waits for
         let mut tcp = mesh.join(&self.root, listener).ok()?;
