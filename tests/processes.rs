@@ -4,6 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
+use dataflow::mpi::Settings;
 use dataflow::prelude::*;
 use dataflow::{Error, RuntimeBuilder, Transport};
 use std::fmt;
@@ -191,6 +192,24 @@ fn a_rank_that_fails_when_all_else_is_done_fails_the_program() {
     let of_rank_0 = count(&output, "failed: the run: rank 1 failed: its process ended");
     assert_eq!(of_rank_0, 1, "{}", told(&output));
     assert_eq!(count(&output, "failed"), 2, "{}", told(&output));
+}
+
+/// `Duration::MAX` was added to the time, which is a panic: in each rank at another place.
+#[test]
+fn ranks_that_may_wait_and_be_silent_for_ever_run() {
+    let name = "ranks_that_may_wait_and_be_silent_for_ever_run";
+    let program = program(name, || {
+        let messages = Settings {
+            patience: Duration::MAX,
+            silence: Duration::MAX,
+            ..Settings::default()
+        };
+        let answer = launch(ranks(3).messages(messages), |runtime| sum(runtime, 1));
+        println!("\nanswer: {answer:?}");
+        ExitCode::SUCCESS
+    });
+    let output = ended(program);
+    assert_eq!(count(&output, "answer: Ok(3)"), 1, "{}", told(&output));
 }
 
 /// They said only once a second that they live, and were lost to rank 0, which waited for another.

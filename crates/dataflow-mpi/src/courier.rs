@@ -78,7 +78,7 @@ impl Messenger {
                 format!("the transport's limits are {limits:?} (64 bytes and a tag are needed)");
             return Err(Error::wrong_settings(text));
         }
-        if settings.beat.is_zero() || settings.silence < 2 * settings.beat {
+        if settings.beat.is_zero() || settings.silence < settings.beat.saturating_mul(2) {
             let text = format!(
                 "ranks say every {:?} that they live, and are lost after {:?} (twice as long is needed, and more than 0)",
                 settings.beat, settings.silence

@@ -139,7 +139,7 @@ impl Outbox {
         way.sequence += 1;
         way.in_flight += 1;
         self.in_flight += 1;
-        way.held = now + self.hold;
+        way.held = now.saturating_add(self.hold);
         way.answers = false;
         way.cut = end;
         if end == way.stream.len() {

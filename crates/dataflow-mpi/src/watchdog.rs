@@ -69,7 +69,7 @@ impl Watchdog {
         let (losses, beats) = (&mut self.losses, &mut self.beats);
         let (beat, silence) = (self.beat, self.silence);
         self.met.meet(rank, || {
-            losses.push(Reverse((now + silence, rank)));
+            losses.push(Reverse((now.saturating_add(silence), rank)));
             beats.push(Reverse((beat, rank)));
             LastHeard {
                 heard: now,
@@ -129,7 +129,7 @@ impl Watchdog {
         {
             self.losses.pop();
             let last = self.last_of(rank, now);
-            again.push(Reverse((last + self.silence, rank)));
+            again.push(Reverse((last.saturating_add(self.silence), rank)));
             let silent = now.saturating_sub(last);
             if silent > self.silence {
                 longest = longest.max(Some((silent, rank)));
@@ -176,7 +176,7 @@ impl Watchdog {
         {
             self.beats.pop();
             let spoken = self.met.get(rank).map_or(now, |entry| entry.spoken);
-            again.push(Reverse((spoken + self.beat, rank)));
+            again.push(Reverse((spoken.saturating_add(self.beat), rank)));
             if self.is_due(rank, now) {
                 due.push(rank);
             }
@@ -216,6 +216,20 @@ mod tests {
             assert_eq!(watchdog.lost(at(now)), None);
         }
         assert_eq!(watchdog.lost(at(111)), Some((Rank(2), at(11))));
+    }
+
+    #[test]
+    fn whoever_may_be_silent_for_ever_is_never_lost() {
+        let mut watchdog = Watchdog::new(Rank(0), Duration::MAX, Duration::MAX);
+        watchdog.meet(Rank(1), at(1));
+        watchdog.start(at(100));
+        watchdog.heard(Rank(1), at(101));
+        watchdog.spoken(Rank(1), at(101));
+        for now in [102, 1 << 40, 1 << 50] {
+            assert_eq!(watchdog.lost(at(now)), None);
+            assert_eq!(watchdog.lost_known(&[Rank(1)], at(now)), None);
+            assert_eq!(watchdog.due(at(now)), []);
+        }
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Progress {
 
     /// Moves messages until the answer has come; `None` if that takes longer than it usually does.
     fn look_for<T>(&self, answer: &Promise<T>, start: Duration) -> Option<T> {
-        let until = start + self.answers.look_for(self.settings.spin);
+        let until = start.saturating_add(self.answers.look_for(self.settings.spin));
         let mut now = start;
         while now < until {
             if let Some(value) = answer.take() {

@@ -154,7 +154,7 @@ impl World {
 
     fn meet(&self, patience: Duration) -> Result<(), Error> {
         let host = Machine::new();
-        let (nap, deadline) = (host.bell(), host.now() + patience);
+        let (nap, deadline) = (host.bell(), host.now().saturating_add(patience));
         let mut barrier = {
             let _serialized = serialized();
             self.comm.barrier().map_err(refused)?

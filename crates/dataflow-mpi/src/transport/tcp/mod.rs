@@ -201,7 +201,8 @@ impl Tcp {
 
     /// How long a rank may take to be connected.
     fn reach(&self) -> Duration {
-        self.mesh.silence.max(REACH) + REACH_EACH * self.peers.len() as u32
+        let for_all = REACH_EACH * self.peers.len() as u32;
+        self.mesh.silence.max(REACH).saturating_add(for_all)
     }
 
     fn connection(&mut self, rank: Rank) -> Option<&mut Connection> {
@@ -222,7 +223,7 @@ impl Tcp {
             return None;
         }
         if matches!(self.peers[number], Peer::Absent) {
-            let until = self.now() + self.reach();
+            let until = self.now().saturating_add(self.reach());
             self.await_link(to, Link::Awaited { until });
             self.ask(self.mesh.rank, to);
         }
@@ -343,7 +344,7 @@ impl Tcp {
         match control {
             Control::Ask(whom) if self.mesh.rank == Rank(0) && whom != from => self.ask(from, whom),
             Control::At(rank, address) if from == Rank(0) && rank < self.mesh.rank => {
-                let until = self.now() + self.reach();
+                let until = self.now().saturating_add(self.reach());
                 self.call(rank, vec![address], until);
             }
             control => self.controls.push_back((from, control)),

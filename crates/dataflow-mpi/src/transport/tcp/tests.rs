@@ -292,3 +292,19 @@ fn whoever_knocks_when_the_ranks_have_gathered_keeps_nobody_awake() {
     // What the ranks said last while they gathered may be told of late.
     assert!(looks < 10, "{looks} looks");
 }
+
+/// `Duration::MAX` stands for a patience that never ends; added to the time of day it was a panic.
+#[test]
+fn ranks_may_be_patient_and_silent_for_ever() {
+    let (mut leader, mut other, _copy) = two_ranks(|mesh| {
+        mesh.patience = Duration::MAX;
+        mesh.silence = Duration::MAX;
+        mesh.acquainted_ranks = 0;
+    });
+    let start = Instant::now();
+    leader.send(Rank(1), vec![1]);
+    while other.poll().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(10), "nothing came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

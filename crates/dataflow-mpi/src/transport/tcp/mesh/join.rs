@@ -41,7 +41,7 @@ impl<'a> Joiner<'a> {
 
     /// Until rank 0 says that all are ready.
     pub fn join(mut self, root: &[SocketAddr]) -> Result<(), MeshError> {
-        let until = self.tcp.now() + self.tcp.mesh.patience;
+        let until = self.tcp.now().saturating_add(self.tcp.mesh.patience);
         self.tcp.call(Rank(0), root.to_vec(), until);
         loop {
             self.tcp.watch.look();
