@@ -625,6 +625,11 @@ impl Depot {
 
     /// The only way out for messages.
     fn say(&mut self, to: Rank, mut message: Message<'_>) {
+        if self.gone.contains(&to) {
+            // Nobody takes it, so word that it has left might never come, and this rank waits for
+            // that before it leaves.
+            return;
+        }
         let mut run = self.number;
         let times = match &mut self.tamper {
             Some(tamper) => tamper(to, &mut run, &mut message),

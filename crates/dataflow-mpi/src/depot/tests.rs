@@ -502,3 +502,56 @@ fn when_nothing_can_run_one_datum_is_asked_for_however_wide_the_window() {
     assert_eq!(delivered(5, false), 0);
     assert_eq!(delivered(0, true), 1);
 }
+
+/// Moves packets until none goes but those that are held, which are returned.
+fn pass(depots: &mut [Depot], is_held: impl Fn(usize, Rank) -> bool) -> Vec<Vec<u8>> {
+    let mut held = vec![];
+    loop {
+        let mut moved = false;
+        for me in 0..depots.len() {
+            depots[me].drive(NOW);
+            while let Some(action) = depots[me].next_action() {
+                let Action::Packet(to, bytes) = action else {
+                    continue;
+                };
+                depots[me].event(Event::Sent(to), NOW);
+                if is_held(me, to) {
+                    held.push(bytes);
+                    continue;
+                }
+                let from = Rank(me as u32);
+                depots[to.0 as usize].event(Event::Packet { from, bytes }, NOW);
+                moved = true;
+            }
+        }
+        if !moved {
+            return held;
+        }
+    }
+}
+
+/// Rank 2 hears of the end later than rank 1, which has left by then. The credit that it returned to
+/// rank 1 was under way for ever, and its own leaving waited a second for it.
+#[test]
+fn nothing_is_said_to_a_rank_that_has_left() {
+    let new = |rank| Depot::new(Rank(rank), 3, LIMITS, Settings::default(), Arc::new(Heap));
+    let mut depots: Vec<Depot> = (0..3).map(new).collect();
+    depots
+        .iter_mut()
+        .for_each(|depot| depot.open(&Terms::default(), NOW));
+    pass(&mut depots, |_, _| false);
+    depots[1].post(parcel(2, &[10]), false);
+    pass(&mut depots, |_, _| false);
+    depots.iter_mut().for_each(|depot| depot.close(None));
+    let late = pass(&mut depots, |from, to| (from, to) == (0, Rank(2)));
+    depots[1].leave();
+    pass(&mut depots, |_, _| false);
+    assert!(depots[2].gone.contains(&Rank(1)) && depots[2].phase == Phase::Running);
+    for bytes in late {
+        let from = Rank(0);
+        depots[2].event(Event::Packet { from, bytes }, NOW);
+    }
+    depots[2].drive(NOW);
+    assert_eq!(depots[2].phase, Phase::Between);
+    assert!(depots[2].is_flushed(), "something is under way to rank 1");
+}
