@@ -96,7 +96,10 @@ impl Door {
                 }),
                 Ok(None) => self.strangers.push_back(stranger),
                 Err(reason) => {
-                    if let Some(claim) = stranger.handshake.claim() {
+                    // Of no more ranks than there are: strangers could make up others without end.
+                    if let Some(claim) = stranger.handshake.claim()
+                        && (claim.rank.0 as usize) < mesh.n_ranks
+                    {
                         let claimed = format!("{} said it was it: {reason}", stranger.address);
                         self.claims.insert(claim.rank, claimed);
                     }
@@ -189,5 +192,41 @@ impl Log {
             (mesh.log)(&format!("{line} (and {} lines like this)", self.kept - 1));
             (self.kept, self.since) = (0, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::handshake::Caller;
+    use super::*;
+    use crate::transport::tcp::Token;
+
+    /// A text was kept for each number that strangers made up.
+    #[test]
+    fn of_strangers_only_those_are_remembered_that_say_they_are_a_rank_there_is() {
+        let mut mesh = Mesh::new(Rank(0), 3, Token::random().unwrap());
+        mesh.log = |_| {};
+        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let watch = Watch::new(4).unwrap();
+        let mut door = Door::new(listener, &watch, 3).unwrap();
+        let at = door.address().unwrap();
+        for (refused, rank) in [1, 3, 2, 1_000_000, u32::MAX].into_iter().enumerate() {
+            let hello = Hello {
+                rank: Rank(rank),
+                called: Rank(0),
+                n_ranks: 3,
+                listens: at,
+            };
+            let stream = std::net::TcpStream::connect(at).unwrap();
+            let mut stream = TcpStream::from_std(stream);
+            assert!(Caller::begin(&hello, &mut stream).is_ok());
+            drop(stream);
+            while door.log.said == refused {
+                assert!(door.look(&mesh, &watch, 3).is_empty());
+                std::thread::yield_now();
+            }
+        }
+        let known = door.claims.keys().copied();
+        assert_eq!(known.collect::<Vec<_>>(), [Rank(1), Rank(2)]);
     }
 }
