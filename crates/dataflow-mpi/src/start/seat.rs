@@ -183,6 +183,15 @@ impl Seat {
                 self.rank, self.n_ranks
             ));
         }
+        if self.listen.iter().all(|at| self.is_lost_on_the_way(at)) && !self.listen.is_empty() {
+            let at: Vec<String> = self.listen.iter().map(SocketAddr::to_string).collect();
+            return wrong(format!(
+                "{} listens at {}, and other ranks are told where: of a link-local address of IPv6 \
+                 each machine has its own (another address is needed)",
+                self.rank,
+                at.join(" or ")
+            ));
+        }
         if let Some(root) = self.root.iter().find(|root| root.port() == 0) {
             return wrong(format!(
                 "rank 0 listens at {root} (a port other than 0 is needed)"
@@ -242,10 +251,23 @@ impl Seat {
         }
     }
 
+    /// Whether others are told of an address that means nothing elsewhere. Nobody is told where rank 0
+    /// listens, and of two ranks only the second calls.
+    fn is_lost_on_the_way(&self, at: &SocketAddr) -> bool {
+        let is_told = self.rank != Rank(0) && self.n_ranks > 2;
+        // Whoever listens everywhere is found at the address from which it calls rank 0.
+        let is_seen_there = |at: &SocketAddr| match at.ip().is_unspecified() {
+            true => self.root.iter().all(is_link_local),
+            false => is_link_local(at),
+        };
+        is_told && is_seen_there(at)
+    }
+
     /// At the first address, and there the first port, that the system gives.
     fn listen(&self) -> io::Result<TcpListener> {
         let mut last = io::Error::other("no address was named");
-        for address in &self.listen {
+        let listen = self.listen.iter();
+        for address in listen.filter(|at| !self.is_lost_on_the_way(at)) {
             let ports = match &self.ports {
                 Some(ports) if address.port() == 0 => ports.clone(),
                 _ => address.port()..=address.port(),
@@ -254,7 +276,9 @@ impl Seat {
             let many = usize::from(*ports.end() - *ports.start()) + 1;
             let in_turn = ports.clone().cycle().skip(self.rank.0 as usize % many);
             for port in in_turn.take(many) {
-                match TcpListener::bind((address.ip(), port)) {
+                let mut at = *address; // with its scope, if it has one
+                at.set_port(port);
+                match TcpListener::bind(at) {
                     Ok(listener) => return Ok(listener),
                     Err(fault) => last = fault,
                 }
@@ -315,6 +339,12 @@ fn everywhere(ip: IpAddr) -> IpAddr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
+}
+
+/// Whether an address is one of IPv6 that needs to be told on which link: by a number of each machine's
+/// own.
+fn is_link_local(at: &SocketAddr) -> bool {
+    matches!(at, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local())
 }
 
 /// All addresses that are named, or that a name has.
@@ -428,6 +458,66 @@ mod tests {
         assert_eq!(listens(["127.0.1.1:4000", "10.0.0.2"], 0), "0.0.0.0:4000");
         assert_eq!(listens(["127.0.0.1:4000", "127.0.0.1"], 1), "127.0.0.1:0");
         assert_eq!(listens(["[::1]:4000", "fd00::2"], 0), "[::]:4000");
+    }
+
+    /// They were told others without the number of the link, and nobody reached them there.
+    #[test]
+    fn a_link_local_address_that_others_would_be_told_is_refused_or_left_out() {
+        let token = Token::random().unwrap();
+        let seat = |hosts: &[&str], rank| {
+            let hosts: Vec<String> = hosts.iter().map(|host| host.to_string()).collect();
+            Seat::among(&hosts, Rank(rank), token)
+        };
+        let [root, second, global] = ["[fe80::1%1]:4000", "[fe80::2%1]:0", "[fd00::2]:0"];
+        for (hosts, rank, is_good) in [
+            (&[root, second][..], 1, true),
+            (&[root, second, second], 0, true),
+            (&[root, second, second], 1, false),
+            (&[root, "[::]:0", second], 1, false),
+            (&[root, global, global], 1, true),
+            (&["10.0.0.1:4000", "[::]:0", global], 1, true),
+        ] {
+            let seat = seat(hosts, rank);
+            assert_eq!(seat.is_ok(), is_good, "{hosts:?}: {seat:?}");
+        }
+        let refused = seat(&[root, second, second], 2).unwrap_err().to_string();
+        assert!(
+            refused.contains("rank 2 listens at [fe80::2%1]:0"),
+            "{refused}"
+        );
+        let both = Seat {
+            listen: vec![second.parse().unwrap(), "127.0.0.1:0".parse().unwrap()],
+            ..seat(&[root, global, global], 1).unwrap()
+        };
+        let listener = both.checked().unwrap().listen().unwrap();
+        assert!(listener.local_addr().unwrap().is_ipv4());
+    }
+
+    /// A link-local address of this machine, with the number of its link.
+    #[cfg(target_os = "linux")]
+    fn of_this_machine() -> Option<SocketAddr> {
+        let known = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
+        known.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            let ip = u128::from_str_radix(words.next()?, 16).ok()?;
+            let link = u32::from_str_radix(words.next()?, 16).ok()?;
+            let at = std::net::SocketAddrV6::new(ip.into(), 0, 0, link);
+            Some(at.into()).filter(is_link_local)
+        })
+    }
+
+    /// The number of the link was dropped, and the system refused the address.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_second_of_two_ranks_listens_at_a_link_local_address() {
+        let Some(at) = of_this_machine() else {
+            println!("skipped: this machine has no link-local address");
+            return;
+        };
+        let hosts = ["[fe80::1%1]:4000".into(), at.to_string()];
+        let seat = Seat::among(&hosts, Rank(1), Token::random().unwrap()).unwrap();
+        let listens = seat.listen().unwrap().local_addr().unwrap();
+        assert_eq!(listens.ip(), at.ip());
     }
 
     #[test]
