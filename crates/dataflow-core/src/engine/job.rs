@@ -8,7 +8,8 @@
 //! The gate is one word: closed?, how many are inside, how many have ever entered. It is closed
 //! only by an exchange from a state with nobody (else) inside, and never opened again. The last
 //! to leave asks the ledger whether anything is left; an exchange on the same word proves that
-//! nobody entered since. Whoever finds the gate closed never touches the run.
+//! nobody entered since. Whoever comes to close it while somebody is inside counts as one more entry:
+//! then the last to leave asks again. Whoever finds the gate closed never touches the run.
 //!
 //! So many may be inside at once as the word can count, [`MANY_INSIDE`]; whoever knocks beyond that
 //! is turned away, for a count that ran over would say that nobody is inside.
@@ -93,7 +94,8 @@ impl Job {
         self.gate.is_quiet(balanced)
     }
 
-    /// Closes the job if nobody is inside; says whether it is closed now.
+    /// Closes the job if nobody is inside; says whether it is closed now. If not, the last to leave sees
+    /// what was written before.
     pub(crate) fn close_if_empty(&self) -> bool {
         let closed = self.gate.close_if_empty();
         if closed {
@@ -346,24 +348,30 @@ impl Gate {
         }
     }
 
-    /// Closes if nobody is inside; returns whether it is closed.
+    /// Closes if nobody is inside; returns whether it is closed. If not, whoever is the last to leave asks
+    /// once more whether all is drained, and sees what was written before this.
     pub fn close_if_empty(&self) -> bool {
         // Acquire: whoever learns that the gate is closed may end the loan of the run, so it sees
         // what was done inside.
         let mut now = self.0.load(Ordering::Acquire);
-        while now & (INSIDE | CLOSED) == 0 {
-            match self.0.compare_exchange_weak(
-                now,
-                now | CLOSED,
-                // Relaxed: entries are counted, so what it replaces is what was loaded.
-                Ordering::Relaxed,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return true,
+        while now & CLOSED == 0 {
+            let is_empty = now & INSIDE == 0;
+            let next = match is_empty {
+                true => now | CLOSED,
+                // The last one inside may have asked already: its exchange must fail.
+                false => now.wrapping_add(ONE_ENTRY),
+            };
+            // Release: for whoever asks again. No acquire: entries are counted, so what it replaces is
+            // what was loaded.
+            match self
+                .0
+                .compare_exchange_weak(now, next, Ordering::Release, Ordering::Acquire)
+            {
+                Ok(_) => return is_empty,
                 Err(other) => now = other,
             }
         }
-        now & CLOSED != 0
+        true
     }
 
     /// Whether nobody is inside, and `balanced` holds while nobody is; it reads by acquire.
@@ -418,6 +426,21 @@ mod tests {
         let visited = || gate.enter() && !gate.leave(|| false);
         assert!(!gate.is_quiet(visited));
         assert!(gate.enter() && !gate.is_quiet(|| true));
+    }
+
+    /// A run of several ranks hung: the last worker had asked the ledger, then another rank's failure
+    /// stopped the run, and whoever brought it found somebody inside.
+    #[test]
+    fn the_last_to_leave_closes_a_gate_that_was_to_close_since_it_asked() {
+        let gate = Gate::default();
+        let stopped = AtomicBool::new(false);
+        let is_drained = || {
+            let drained = stopped.load(Ordering::Relaxed);
+            stopped.store(true, Ordering::Relaxed);
+            assert!(drained || !gate.close_if_empty());
+            drained
+        };
+        assert!(gate.enter() && gate.leave(is_drained) && gate.is_closed());
     }
 
     #[test]
@@ -625,6 +648,21 @@ mod loom_models {
                 assert!(!model.gate.enter(), "closed for ever");
             }
             worker.join().unwrap();
+        });
+    }
+
+    /// What another rank brings to an end, while the last worker leaves.
+    #[test]
+    fn loom_a_gate_that_is_to_close_while_the_last_leaves_is_closed_by_one_of_the_two() {
+        loom::model(|| {
+            let model = Model::new(2);
+            assert!(model.gate.enter());
+            let other = model.clone();
+            let worker = thread::spawn(move || other.gate.leave(|| other.ledger.is_drained()));
+            model.ledger.stop();
+            let is_closed = model.gate.close_if_empty();
+            let by_worker = worker.join().unwrap();
+            assert!((is_closed || by_worker) && model.gate.is_closed());
         });
     }
 
