@@ -2,6 +2,8 @@
 
 mod engine;
 
+use dataflow_core::error::Kind;
+use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Block, Context, Courier, Heap, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
@@ -242,6 +244,27 @@ fn a_failing_body_is_the_same_error_on_every_rank() {
                 (error.name(), error.index(), error.task()),
                 ("wet_paint", Some(3), Some("(3, 4)"))
             );
+        }
+    }
+}
+
+/// It was told as a stall of another rank, which waited for what the cancelled one no longer sent.
+#[test]
+fn a_run_that_one_rank_cancels_is_cancelled_on_every_rank() {
+    for (seed, cancels) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+        let settings = Settings::default();
+        let story = in_world(Weather::rough(seed, 4), 4, &settings, move |here, world| {
+            let workers = VirtualWorkers::new(world, here.rank(), 2);
+            let monitor = Monitor::new();
+            if here.rank() == Rank(cancels) {
+                monitor.cancel();
+            }
+            let on = Context::new(&workers).across(&here).watched_by(&monitor);
+            run_across(&Wavefront::new(8, 100, (2, 2)), &on).unwrap_err()
+        });
+        for error in story.unwrap_or_else(|hung| panic!("{hung}")).told {
+            let told = (error.kind(), error.rank());
+            assert_eq!(told, (Kind::Cancelled, Some(Rank(cancels))), "{error}");
         }
     }
 }

@@ -163,7 +163,14 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
     let own = run.finish(on, start).map_err(|ordered| {
         let own = ordered.error.clone();
-        let failure = mail.stopped_by().unwrap_or_else(|| ordered.told_by(rank));
+        let failure = mail.stopped_by().unwrap_or_else(|| {
+            let failure = ordered.told_by(rank);
+            // Of other faults they have heard; that this rank was cancelled only its monitor knows.
+            if on.monitor().is_some_and(Monitor::is_cancelled) {
+                line.abort(&failure);
+            }
+            failure
+        });
         (failure, own)
     });
     let closed = line.close(own.as_ref().err().map(|(failure, _)| failure.clone()));
