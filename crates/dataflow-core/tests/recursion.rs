@@ -185,6 +185,32 @@ fn across_ranks_the_same_on_every_rank_and_every_rank_has_calls() {
     }
 }
 
+/// All had been computed, then the run failed: the flow of the value had a number that does not travel.
+#[test]
+#[cfg_attr(miri, ignore = "so many calls take Miri hours")]
+fn a_call_that_forks_into_more_calls_than_there_are_numbers_of_flows_is_joined_on_every_rank() {
+    struct Wide;
+    impl Recursive for Wide {
+        type Argument = u64;
+        type Value = u64;
+
+        fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+            Ok(match n {
+                0 => Call::fork(1..=N_CALLS, mix),
+                _ => Call::Done(n),
+            })
+        }
+    }
+    const N_CALLS: u64 = (1 << 16) + 10;
+    let (ended, _) = on_ranks(2, (7, 8), |courier| {
+        let on = Context::new(&Inline).across(courier);
+        recurse_across(&Wide, 0, &on).map(|(value, _)| value)
+    });
+    for value in ended {
+        assert_eq!(value.unwrap(), mix(1..=N_CALLS));
+    }
+}
+
 /// Counts down, one call below the other; at the end some fail.
 struct Countdown {
     fails: bool,

@@ -161,15 +161,18 @@ struct CallTree<'t, P: Recursive> {
 }
 
 const VALUE: usize = 0;
+/// The flow of the top that its own value leaves through. Before those of the open calls: there may be
+/// more of them than numbers of flows that travel.
+const OUTERMOST: usize = 0;
 
 impl<P: Recursive<Value: Wire>> CallTree<'_, P> {
     fn n_open(&self) -> u32 {
         self.top.open.len() as u32
     }
 
-    /// The flow of the top that its own value leaves through: behind those of the open calls.
-    fn outermost(&self) -> usize {
-        self.top.open.len()
+    /// The flow of the top that the value of an open call comes through.
+    fn value_of(number: u32) -> usize {
+        OUTERMOST + 1 + number as usize
     }
 
     fn keep(&self, value: P::Value) {
@@ -187,11 +190,10 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
         about.parameter("calls at the top", self.top.n_calls);
         about.parameter("open calls", self.n_open());
         about.class("Below").new_flow("VALUE");
-        let mut joined = about.class("Joined");
+        let mut joined = about.class("Joined").new_flow("OUTERMOST");
         for number in 0..self.n_open() {
             joined = joined.read(&format!("VALUE{number}"));
         }
-        joined.new_flow("OUTERMOST");
         about.class("Kept").read("VALUE");
     }
 
@@ -207,17 +209,17 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
             Below { .. } => {}
             Joined {} => {
                 for number in 0..self.n_open() {
-                    from.task(number as usize, Below { number }, VALUE);
+                    from.task(Self::value_of(number), Below { number }, VALUE);
                 }
             }
-            Kept { .. } => from.task(VALUE, Joined {}, self.outermost()),
+            Kept { .. } => from.task(VALUE, Joined {}, OUTERMOST),
         }
     }
 
     fn successors(&self, task: TreeTask, to: &mut impl Successors<Self>) {
         match task {
-            Below { number } => to.task(VALUE, Joined {}, number as usize),
-            Joined {} => to.range(self.outermost(), 0..self.n_ranks, |on| Kept { on }, VALUE),
+            Below { number } => to.task(VALUE, Joined {}, Self::value_of(number)),
+            Joined {} => to.range(OUTERMOST, 0..self.n_ranks, |on| Kept { on }, VALUE),
             Kept { .. } => {}
         }
     }
@@ -235,9 +237,9 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
                 slot.put(value);
             }
             Joined {} => {
-                let mut slots: Vec<_> = flows.iter().collect();
-                let outermost = slots.pop();
-                let values: Vec<_> = slots.into_iter().map(|slot| slot.read()).collect();
+                let mut slots = flows.iter();
+                let outermost = slots.next();
+                let values: Vec<_> = slots.map(|slot| slot.read()).collect();
                 match (self.top.join(&values), outermost) {
                     (Some(value), Some(slot)) => slot.put(value),
                     _ => unreachable!("every call of the top has its value"),
