@@ -393,3 +393,38 @@ fn weights_by_names_of_another_type_are_refused() {
     let space = Erased::of(program(&steps, &store, 1));
     drop(space.weighed(|_: u64, _| 0, |_: u64| 0.0));
 }
+
+/// From the 257th on they were taken for the first ones.
+#[test]
+fn hundreds_of_spaces_are_told_apart_and_too_many_are_an_error() {
+    const N_SPACES: usize = 300;
+    let steps: Vec<Steps> = (0..N_SPACES)
+        .map(|at| vec![(at % N_SLOTS, (at > 0).then(|| (at - 1) % N_SLOTS))])
+        .collect();
+    let (store, alone) = (numbers(), numbers());
+    let programs = |store| {
+        let n_ranks = 1;
+        steps.iter().map(move |steps| Program {
+            steps,
+            store,
+            n_ranks,
+        })
+    };
+    let all = Erased::series(programs(&store).map(Erased::of), 0..1).unwrap();
+    verify(&all, 1).unwrap();
+    assert_eq!(run(&all, &Inline).unwrap().tasks, N_SPACES as u64);
+    for program in programs(&alone) {
+        run(&program, &Inline).unwrap();
+    }
+    assert_eq!(values(&store), values(&alone));
+    for (at, name) in all.tasks(Rank(0)).enumerate() {
+        assert_eq!(name.class(), at);
+        assert!(all.named_by(&name.to_wire().unwrap()) == Some(name));
+    }
+
+    let nothing = List::<u32>(vec![]);
+    let too_many = (0..=u16::MAX).map(|_| Erased::new(&nothing));
+    let error = Erased::series(too_many, 0..0).err().unwrap();
+    assert_eq!(error.kind(), Kind::NotDescribed);
+    assert!(error.message().contains("at most 65535"), "{error}");
+}

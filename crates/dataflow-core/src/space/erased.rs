@@ -15,7 +15,7 @@ use super::joints::Joints;
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
 use crate::data::{Datum, Store};
-use crate::error::{Error, TaskError};
+use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use crate::wire::WireName;
 use std::cmp::Ordering;
@@ -152,10 +152,10 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// memory for the slots that they touch.
     ///
     /// # Errors
-    /// [`Kind::Contradiction`](crate::error::Kind::Contradiction) if a space changes a slot which earlier
+    /// [`Kind::Contradiction`] if a space changes a slot which earlier
     /// ones read and none brings home, or fills one that it does not take;
-    /// [`Kind::NotDescribed`](crate::error::Kind::NotDescribed) if a space does not describe as many
-    /// classes as the names of its tasks have.
+    /// [`Kind::NotDescribed`] if a space does not describe as many
+    /// classes as the names of its tasks have, or they have more than 65,535 classes together.
     ///
     /// # Examples
     /// ```
@@ -205,6 +205,10 @@ impl<'s, D: Datum> Erased<'s, D> {
             names.extend(space.names.parts.iter().map(|(_, names)| *names));
             parts.extend(space.parts);
         }
+        let n_classes: usize = names.iter().map(|names| names.n_classes).sum();
+        if n_classes > MANY_CLASSES {
+            return Err(too_many(parts.len(), n_classes));
+        }
         let mut series = Erased {
             names: Arc::new(Roster::new(names.iter().copied())),
             parts,
@@ -245,10 +249,21 @@ pub struct AnyName {
     standing: Standing,
 }
 
+/// So many classes the spaces of a series have at most, and so no more spaces: each has one.
+const MANY_CLASSES: usize = u16::MAX as usize;
+
+#[cold]
+fn too_many(n_spaces: usize, n_classes: usize) -> Error {
+    let text = format!(
+        "{n_spaces} spaces have {n_classes} classes together: at most {MANY_CLASSES} can be one graph"
+    );
+    Error::new(Kind::NotDescribed, None, text)
+}
+
 /// Where a name's space stands among several.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Standing {
-    part: u8,
+    part: u16,
     /// Classes of those before it.
     before: u16,
     /// Classes of all; 0 if there is only one.
@@ -295,7 +310,7 @@ impl Roster {
         let standing = match self.parts.len() {
             1 => Standing::default(),
             _ => Standing {
-                part: part as u8,
+                part: part as u16,
                 before,
                 all: self.all,
             },
