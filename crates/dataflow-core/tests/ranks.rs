@@ -5,6 +5,7 @@ mod specimen;
 use dataflow_core::error::Kind;
 use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
+use dataflow_core::space::Independent;
 use dataflow_core::{Report, run, run_across};
 use specimen::cholesky::Task;
 use specimen::forgetful::Forgetful;
@@ -276,6 +277,34 @@ fn a_task_without_data_crosses_ranks_too() {
         });
         assert!(ended.iter().all(|error| error.kind() == Kind::TaskFailed));
         assert_eq!(space.overtook.load(Ordering::Relaxed), 0);
+    }
+}
+
+/// On two ranks every body ran twice.
+#[test]
+fn each_of_some_independent_tasks_runs_once_dealt_out_or_not() {
+    for n_ranks in 1..=4 {
+        for dealt in [false, true] {
+            let runs: Vec<_> = (0..10).map(|_| AtomicU64::new(0)).collect();
+            let (tasks, _) = on_ranks(n_ranks, (5, 2), |courier| {
+                let space = Independent::new("some", 10, |task| {
+                    runs[task as usize].fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                });
+                let space = if dealt { space.across(n_ranks) } else { space };
+                verify(&space, n_ranks).unwrap();
+                let on = Context::new(&Inline);
+                run_across(&space, &on.across(courier)).unwrap().tasks
+            });
+            let once = runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1);
+            assert!(once, "{n_ranks} ranks: {runs:?}");
+            let most = if dealt {
+                10_u64.div_ceil(n_ranks.into())
+            } else {
+                10
+            };
+            assert_eq!(tasks.into_iter().max(), Some(most), "{n_ranks} ranks");
+        }
     }
 }
 

@@ -16,17 +16,44 @@ use crate::rank::Rank;
 /// // Tasks 3 and 7 fail; the smallest is reported, whatever the schedule.
 /// assert_eq!(dataflow_core::run(&odd, &Inline).unwrap_err().index(), Some(3));
 /// ```
+///
+/// All tasks are on rank 0, unless they are [dealt out](Self::across).
 #[derive(Clone, Debug)]
 pub struct Independent<F> {
     name: &'static str,
     count: u64,
+    n_ranks: u32,
     body: F,
 }
 
 impl<F: Fn(u64) -> Result<(), TaskError> + Sync> Independent<F> {
     /// Tasks `0..count`, each of which calls `body` with its number.
     pub fn new(name: &'static str, count: u64, body: F) -> Self {
-        Independent { name, count, body }
+        let n_ranks = 1;
+        Independent {
+            name,
+            count,
+            n_ranks,
+            body,
+        }
+    }
+
+    /// The same, its tasks dealt out to so many ranks in turn: as many as run it.
+    ///
+    /// ```
+    /// use dataflow_core::{prelude::*, space::Independent};
+    /// let squares = Independent::new("squares", 100, |_| Ok(())).across(3);
+    /// assert_eq!((squares.rank(5), squares.count(Rank(2))), (Rank(2), 33));
+    /// ```
+    #[must_use]
+    pub fn across(self, n_ranks: u32) -> Self {
+        let n_ranks = n_ranks.max(1);
+        Independent { n_ranks, ..self }
+    }
+
+    /// Where the numbers of a rank's tasks end: all of them, or none.
+    fn end(&self, on: Rank) -> u64 {
+        if on.0 < self.n_ranks { self.count } else { 0 }
     }
 }
 
@@ -36,11 +63,18 @@ impl<F: Fn(u64) -> Result<(), TaskError> + Sync> TaskSpace for Independent<F> {
 
     fn describe(&self, about: &mut Description) {
         about.name(self.name).parameter("count", self.count);
+        if self.n_ranks > 1 {
+            about.parameter("ranks", self.n_ranks);
+        }
         about.class(self.name);
     }
 
-    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
-        0..self.count
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+        (on.0.into()..self.end(on)).step_by(self.n_ranks as usize)
+    }
+
+    fn rank(&self, task: u64) -> Rank {
+        Rank((task % u64::from(self.n_ranks)) as u32)
     }
 
     fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
@@ -51,7 +85,8 @@ impl<F: Fn(u64) -> Result<(), TaskError> + Sync> TaskSpace for Independent<F> {
         (self.body)(task)
     }
 
-    fn count(&self, _: Rank) -> u64 {
-        self.count
+    fn count(&self, on: Rank) -> u64 {
+        let behind = self.end(on).saturating_sub(on.0.into());
+        behind.div_ceil(self.n_ranks.into())
     }
 }
