@@ -287,6 +287,41 @@ fn a_gathered_datum_is_on_every_rank_as_it_was_at_that_place() {
     assert_eq!(values, [[2, 6, 30], [2, 6, 30], [2, 6, 30]]);
 }
 
+/// Tasks of the ranks that were not there were left out, and nothing was said.
+#[test]
+fn a_program_with_tasks_of_ranks_that_are_not_there_does_not_run() {
+    let store = numbers();
+    let recorded = |ranks: &[u32]| {
+        let program = record("for three", 3, |r| {
+            for (slot, rank) in ranks.iter().enumerate() {
+                let home = r.home(&store, slot, Rank(*rank));
+                r.task(write(&home), |number| number.0 += 1);
+            }
+        });
+        program.unwrap()
+    };
+    let before = values(&store);
+    let one = recorded(&[0, 1, 2, 1]).run(&Inline).unwrap_err();
+    assert_eq!(one.kind(), Kind::NoSuchRank);
+    assert!(one.message().contains("3 of its tasks"), "{one}");
+    let across = |n_ranks, ranks: &[u32]| {
+        let (ended, _) = on_ranks(n_ranks, (1, 8), |courier| {
+            let on = Context::new(&Inline).across(courier);
+            let report = recorded(ranks).run_across(&on);
+            report
+                .map(|report| report.tasks)
+                .map_err(|error| error.kind())
+        });
+        ended
+    };
+    assert_eq!(across(1, &[0, 1]), [Err(Kind::NoSuchRank)]);
+    assert_eq!(across(2, &[0, 1, 2]), [Err(Kind::NoSuchRank); 2]);
+    assert_eq!(values(&store), before, "nothing ran");
+    // Of the ranks that are not there it needs none.
+    assert_eq!(across(1, &[0, 0]), [Ok(2)]);
+    assert_eq!(across(2, &[0, 1, 1]), [Ok(1), Ok(2)]);
+}
+
 #[test]
 fn what_a_recorder_does_not_take_is_a_named_error() {
     let store = numbers();

@@ -9,7 +9,7 @@ use super::order::Order;
 use super::replay;
 use crate::data::Datum;
 use crate::engine::{self, Report};
-use crate::error::{Error, TaskError};
+use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
@@ -80,8 +80,11 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// one rank.
     ///
     /// # Errors
-    /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`](crate::error::Kind::HomeEmpty) if a datum that it accesses is not in its slot.
+    /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`] if a datum that it accesses is not in
+    /// its slot, [`Kind::NoSuchRank`] if it was recorded for several ranks and has tasks on others than the
+    /// first.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
+        self.refuse_fewer(1)?;
         match &self.order {
             Some(order) => replay::run(&self.graph, order, on),
             None => engine::run(self, on).map_err(|error| self.explained(error)),
@@ -92,17 +95,33 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// same one. On a single rank the same as [`run`](Self::run).
     ///
     /// # Errors
-    /// As [`crate::run_across`], the same on every rank;
-    /// [`Kind::ParametersDiffer`](crate::error::Kind::ParametersDiffer) names a number of tasks within which ranks have recorded different
-    /// ones.
+    /// As [`crate::run_across`], the same on every rank; [`Kind::ParametersDiffer`] names a number of tasks
+    /// within which ranks have recorded different ones; [`Kind::NoSuchRank`] if it was recorded for more
+    /// ranks than run it and has tasks on those.
     pub fn run_across(&self, on: &dyn Executor) -> Result<Report, Error>
     where
         D: Wire,
     {
         match on.courier().n_ranks() {
             1 => self.run(on),
-            _ => engine::run_across(self, on).map_err(|error| self.explained(error)),
+            n => {
+                self.refuse_fewer(n)?;
+                engine::run_across(self, on).map_err(|error| self.explained(error))
+            }
         }
+    }
+
+    /// No task may belong to a rank that is not there: it would be left out.
+    fn refuse_fewer(&self, n_ranks: usize) -> Result<(), Error> {
+        let elsewhere: u64 = self.counts.iter().skip(n_ranks).sum();
+        if elsewhere == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "{} was recorded for {} ranks and runs on {n_ranks}: {elsewhere} of its tasks belong to the others",
+            self.graph.name, self.graph.n_ranks
+        );
+        Err(Error::new(Kind::NoSuchRank, None, text))
     }
 
     /// The same error, its task named as the program does.
