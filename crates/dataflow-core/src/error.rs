@@ -150,7 +150,7 @@ pub(crate) fn shown(value: &impl fmt::Debug) -> String {
 pub enum Kind {
     /// A body returned an error; [`Error::name`] is the kind it gave to [`TaskError::new`].
     TaskFailed,
-    /// A body panicked.
+    /// A body panicked, or the space or a datum did.
     TaskPanicked,
     /// The run was cancelled from outside.
     Cancelled,

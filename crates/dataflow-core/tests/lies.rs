@@ -827,6 +827,35 @@ fn formulas_that_panic_end_in_an_error_that_names_the_task() {
     assert!(error.to_string().contains("no successors of 2"), "{error}");
 }
 
+/// The task that the worker had run before was named.
+#[test]
+fn a_space_that_panics_between_two_tasks_is_not_taken_for_the_first_of_them() {
+    struct NoSecondRoot;
+    impl TaskSpace for NoSecondRoot {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("no second root").class("Task");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            (0..9).inspect(|&task| assert!(task < 1, "no root {task}"))
+        }
+        fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn count(&self, _: Rank) -> u64 {
+            9
+        }
+    }
+    for (name, executor) in executors() {
+        let error = within(|| name.clone(), || run(&NoSecondRoot, &*executor)).unwrap_err();
+        assert_eq!((error.kind(), error.task()), (Kind::TaskPanicked, None));
+        assert_eq!(error.message(), "panicked between tasks: no root 1");
+    }
+}
+
 /// A task with so many inputs, each from a task of its own.
 struct Funnel {
     inputs: u64,

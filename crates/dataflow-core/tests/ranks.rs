@@ -308,6 +308,50 @@ fn each_of_some_independent_tasks_runs_once_dealt_out_or_not() {
     }
 }
 
+/// The task that the worker had run before was named.
+#[test]
+fn a_name_that_panics_when_it_arrives_is_not_taken_for_the_task_before() {
+    /// Task 0 feeds task 2 on the other rank, where task 1 runs meanwhile.
+    struct Nameless;
+    impl TaskSpace for Nameless {
+        type Task = u32;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("nameless").class("Task").order("IN");
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+            dataflow_core::space::placed(self, on, 0..3)
+        }
+        fn inputs(&self, task: u32, from: &mut impl Inputs<Self>) {
+            if task == 2 {
+                from.task(0, 0, 0);
+            }
+        }
+        fn successors(&self, task: u32, to: &mut impl Successors<Self>) {
+            if task == 0 {
+                to.task(0, 2, 0);
+            }
+        }
+        fn rank(&self, task: u32) -> Rank {
+            Rank(task.min(1))
+        }
+        fn run(&self, _: u32, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn named_by(&self, _: &[u32]) -> Option<u32> {
+            panic!("no names")
+        }
+    }
+    let (ended, _) = on_ranks(2, (1, 2), |courier| {
+        run_across(&Nameless, &Context::new(&Inline).across(courier)).unwrap_err()
+    });
+    for error in ended {
+        let told = (error.kind(), error.task(), error.message());
+        let text = "panicked between tasks: no names";
+        assert_eq!(told, (Kind::TaskPanicked, None, text));
+    }
+}
+
 /// Attack G5: the run said that a root or an edge was missing.
 #[test]
 fn a_run_of_a_space_without_rank_is_told_so() {

@@ -319,6 +319,38 @@ fn of_several_failures_the_smallest_by_index_and_way_is_told_and_all_else_is_cal
     }
 }
 
+/// The last call that was made was named, which may lie far below.
+#[test]
+fn a_join_that_panics_is_told_as_that_of_its_own_call() {
+    /// Three levels of two calls; the join of one of them panics.
+    struct Joining(&'static [usize]);
+    impl Recursive for Joining {
+        type Argument = Vec<usize>;
+        type Value = ();
+
+        fn call(&self, way: Vec<usize>) -> Result<Call<Self>, TaskError> {
+            let n = if way.len() == 3 { 0 } else { 2 };
+            let below = (0..n).map(|place| [&way[..], &[place]].concat());
+            let panics = way == self.0;
+            Ok(Call::fork(below.collect::<Vec<_>>(), move |_| {
+                assert!(!panics, "out of luck");
+            }))
+        }
+    }
+    for (way, task) in [
+        (&[][..], "call"),
+        (&[1], "call 1"),
+        (&[0, 1], "call 0.1"),
+        (&[1, 0, 0], "call 1.0.0"),
+    ] {
+        for on in executors() {
+            let error = recurse(&Joining(way), vec![], &*on).unwrap_err();
+            let told = (error.kind(), error.task());
+            assert_eq!(told, (Kind::TaskPanicked, Some(task)), "{error}");
+        }
+    }
+}
+
 #[test]
 fn a_failure_below_the_top_is_the_same_on_every_rank_and_one_at_the_top_comes_before_the_run() {
     let fails = |failing: &'static [usize]| {

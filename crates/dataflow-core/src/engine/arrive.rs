@@ -26,6 +26,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if !self.common.ledger.has_mail() {
             return false;
         }
+        visit.hand.task = None;
         for (from, arrival, there) in abroad.mail.take() {
             if let Err(text) = self.arrive(arrival, there, visit) {
                 self.fail(Kind::Malformed, None, format!("{from} sent {text}"));

@@ -25,7 +25,7 @@ const PARKED: Word = 2;
 
 /// What a worker has in hand while it is inside.
 pub(super) struct Hand<S: TaskSpace> {
-    /// The task that runs, for reports of panics.
+    /// The task that runs, for reports of panics; none where the space is asked for others meanwhile.
     pub task: Option<S::Task>,
     /// Roots that were pulled and not started yet, the next one last.
     pub roots: Chunk<S::Task>,
@@ -115,6 +115,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     }
 
     fn announce(&self, visit: &mut Visit<'_, Hand<S>>) -> Announced {
+        visit.hand.task = None;
         let roots = &mut visit.hand.roots;
         let has_priority = |&root: &S::Task| self.space.priority(root) != 0;
         let ledger = &self.common.ledger;
@@ -195,10 +196,12 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     }
 
     fn panicked(&self, visit: &mut Visit<'_, Hand<S>>, text: &str) {
+        let mut what = "panicked between tasks";
         if let Some(task) = visit.hand.task {
             visit.ends_by_panic(|_| (number(task), task.class()));
+            what = "task panicked";
         }
-        let text = format!("task panicked: {text}");
+        let text = format!("{what}: {text}");
         self.fail(Kind::TaskPanicked, visit.hand.task, text);
     }
 

@@ -77,13 +77,14 @@ impl<P: Recursive> Above<P> {
     }
 
     /// Brings a value, and whatever it completes; `Some` is the outermost call's. A value of `None`
-    /// is that of a call that failed.
-    pub fn bring(mut self, mut value: Option<P::Value>) -> Option<Option<P::Value>> {
+    /// is that of a call that failed. Becomes the place of each call that is joined, before it is: a join
+    /// may panic.
+    pub fn bring(&mut self, mut value: Option<P::Value>) -> Option<Option<P::Value>> {
         while let Some(frame) = self.frame.take() {
             let (values, join) = frame.take_in(self.place, value)?;
+            *self = frame.above.clone();
             let values: Option<Vec<_>> = values.into_iter().collect();
             value = values.and_then(|values| Some(join?(values)));
-            self = frame.above.clone();
         }
         Some(value)
     }
@@ -138,7 +139,7 @@ mod loom_models {
             let outer = Frame::<Sum>::fork(Above::nothing(), 2, Box::new(sum));
             let inner = Frame::fork(outer.clone(), 2, Box::new(sum));
             let bringing = [(outer.at(1), 1), (inner.at(0), 10)]
-                .map(|(above, value)| thread::spawn(move || above.bring(Some(value))));
+                .map(|(mut above, value)| thread::spawn(move || above.bring(Some(value))));
             drop(outer);
             let mine = inner.at(1).bring(Some(100));
             drop(inner);

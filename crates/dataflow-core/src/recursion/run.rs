@@ -51,7 +51,7 @@ impl fmt::Debug for CallPath {
 /// What a worker has in hand.
 struct Hand<P: Recursive> {
     keeper: Keeper,
-    /// What is called, for reports of panics.
+    /// What is called or joined, for reports of panics.
     calling: Option<Above<P>>,
 }
 
@@ -133,9 +133,9 @@ impl<P: Recursive> Front for Run<'_, P> {
         };
         let number = Self::number(visit);
         visit.ends(fate, |_| (number, CALL));
-        let above = visit.hand.calling.take().unwrap_or_else(Above::nothing);
         match called {
             Ok(Call::Fork { arguments, join }) if !arguments.is_empty() => {
+                let above = visit.hand.calling.take().unwrap_or_else(Above::nothing);
                 let first = Frame::fork(above, arguments.len(), join);
                 let mut calls = arguments.into_iter().enumerate();
                 let next = calls.next().map(|(_, argument)| (argument, first.clone()));
@@ -144,13 +144,17 @@ impl<P: Recursive> Front for Run<'_, P> {
                 }
                 return next;
             }
-            Ok(Call::Fork { join, .. }) => self.bring(Some(join(Vec::new())), above, visit),
-            Ok(Call::Done(value)) => self.bring(Some(value), above, visit),
+            Ok(Call::Fork { join, .. }) => self.bring(Some(join(Vec::new())), visit),
+            Ok(Call::Done(value)) => self.bring(Some(value), visit),
             Err(error) => {
-                let way = above.way();
+                let way = visit
+                    .hand
+                    .calling
+                    .as_ref()
+                    .map_or_else(Vec::new, Above::way);
                 let error = Error::of_task(&CallPath(way.clone()), error);
                 self.common.note(way, error);
-                self.bring(None, above, visit);
+                self.bring(None, visit);
             }
         }
         None
@@ -209,10 +213,10 @@ impl<P: Recursive> Run<'_, P> {
         visit.push(word, 0, || (Hint::None, CALL));
     }
 
-    fn bring(&self, value: Option<P::Value>, above: Above<P>, visit: &mut Visit<'_, Hand<P>>) {
-        // A join may panic.
-        visit.hand.calling = Some(above.clone());
-        let outermost = above.bring(value);
+    /// Brings the value of what is called, and whatever it completes.
+    fn bring(&self, value: Option<P::Value>, visit: &mut Visit<'_, Hand<P>>) {
+        let calling = visit.hand.calling.get_or_insert_with(Above::nothing);
+        let outermost = calling.bring(value);
         visit.hand.calling = None;
         if let Some(value) = outermost {
             *locked(&self.value) = value;
