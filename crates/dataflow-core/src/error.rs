@@ -235,7 +235,7 @@ impl Kind {
         named.map_or("failed", |(_, name)| name)
     }
 
-    /// The kind that has this name; any other name is that of a failing body.
+    /// The kind that has this name.
     fn of_name(name: &str) -> Kind {
         let named = NAMES.iter().find(|(_, named)| *named == name);
         named.map_or(Kind::TaskFailed, |(kind, _)| *kind)
@@ -357,7 +357,11 @@ impl Error {
 
     /// The error that another rank has sent.
     pub(crate) fn of_failure(failure: Failure) -> Self {
-        let kind = Kind::of_name(&failure.kind);
+        // A body may give its failure any name, also that of a kind.
+        let kind = match failure.of_body {
+            true => Kind::TaskFailed,
+            false => Kind::of_name(&failure.kind),
+        };
         let task = (!failure.task.is_empty()).then_some(failure.task);
         Error {
             name: failure.kind.into(),

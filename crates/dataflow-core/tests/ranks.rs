@@ -5,6 +5,7 @@ mod specimen;
 use dataflow_core::error::Kind;
 use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
+use dataflow_core::sequence::scope_inside;
 use dataflow_core::space::Independent;
 use dataflow_core::{Report, run, run_across};
 use specimen::cholesky::Task;
@@ -349,6 +350,31 @@ fn a_name_that_panics_when_it_arrives_is_not_taken_for_the_task_before() {
         let told = (error.kind(), error.task(), error.message());
         let text = "panicked between tasks: no names";
         assert_eq!(told, (Kind::TaskPanicked, None, text));
+    }
+}
+
+/// A body that called its failure `stalled` was told as a stall of the run, but on one rank as what it is.
+#[test]
+fn a_failing_body_is_of_the_same_kind_across_ranks_as_alone_whatever_name_it_gives() {
+    type Body = fn(u64) -> Result<(), TaskError>;
+    let bodies: [(&str, Body); 2] = [
+        ("stalled", |_| Err(TaskError::new("stalled", "as told"))),
+        ("task_panicked", |n| {
+            scope_inside(&Inline, |s| s.task((), move |()| assert!(n > 0, "inside")))?;
+            Ok(())
+        }),
+    ];
+    for (name, body) in bodies {
+        let space = Independent::new("failing", 1, body);
+        let alone = run(&space, &Inline).unwrap_err();
+        let (mut ended, _) = on_ranks(2, (1, 2), |courier| {
+            run_across(&space, &Context::new(&Inline).across(courier)).unwrap_err()
+        });
+        ended.push(alone);
+        for error in ended {
+            let told = (error.kind(), error.name());
+            assert_eq!(told, (Kind::TaskFailed, name), "{error}");
+        }
     }
 }
 

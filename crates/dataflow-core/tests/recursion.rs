@@ -384,6 +384,22 @@ fn a_failure_below_the_top_is_the_same_on_every_rank_and_one_at_the_top_comes_be
 }
 
 #[test]
+fn a_panic_below_the_top_is_a_panic_on_every_rank() {
+    let panics = |way: &[usize]| match way {
+        [2, 0, 1, ..] => panic!("out of luck"),
+        _ => Ok(()),
+    };
+    let (errors, _) = on_ranks(2, (3, 8), |courier| {
+        let on = Context::new(&Inline).across(courier);
+        recurse_across(&Failing(4, &panics), vec![], &on).unwrap_err()
+    });
+    for error in errors {
+        assert_eq!(error.kind(), Kind::TaskPanicked, "{error}");
+        assert!(error.message().contains("out of luck"), "{error}");
+    }
+}
+
+#[test]
 fn a_body_may_recurse_inside() {
     for on in executors() {
         let on = &*on;

@@ -15,7 +15,7 @@ use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Open calls for each rank: enough to keep all ranks busy if the tree is uneven.
@@ -231,7 +231,7 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
                 let Some(argument) = argument else {
                     unreachable!("an open call is called once");
                 };
-                let (value, report) = recurse(self.problem, argument, self.on)?;
+                let (value, report) = recurse(self.problem, argument, self.on).map_err(told)?;
                 self.calls.fetch_add(report.tasks, Ordering::Relaxed);
                 let [slot] = flows.slots();
                 slot.put(value);
@@ -260,6 +260,16 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
             Kept { on } => Rank(on),
         }
     }
+}
+
+/// What ended an open call, as its task's own failure. A panic goes on as one: that of a call ends the run
+/// as on one rank, and is told as what it is.
+fn told(error: Error) -> TaskError {
+    if error.kind() == Kind::TaskPanicked {
+        // Not `panic!`: the panic hook has heard of it.
+        resume_unwind(Box::new(error.to_string()));
+    }
+    error.into()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
