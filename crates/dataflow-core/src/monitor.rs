@@ -55,7 +55,8 @@ impl Monitor {
 
     /// Ends all runs with this monitor, those under way and any later one, with an error.
     ///
-    /// Bodies that are running finish; no further task starts.
+    /// Bodies that are running finish; no further task starts. A run on several ranks ends on all of them,
+    /// by the monitor of any that has tasks left.
     pub fn cancel(&self) {
         let mut watched = self.watched();
         watched.cancelled = true;
