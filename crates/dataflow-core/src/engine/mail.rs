@@ -59,6 +59,8 @@ impl Mail {
 
     /// The job that workers come in by; before this nobody could.
     pub fn set_job(&self, job: &Arc<Job>) {
+        // Under the lock: either whoever ends the run finds the job, or its workers find it ended.
+        let _kept = self.kept();
         self.job.get_or_init(|| Arc::downgrade(job));
     }
 
@@ -85,8 +87,12 @@ impl Mail {
 
     /// No further task starts; if nobody is inside, the job is over.
     fn end(&self) {
-        self.ledger.stop();
-        if let Some(job) = self.job.get().and_then(Weak::upgrade) {
+        let job = {
+            let _kept = self.kept(); // see `set_job`
+            self.ledger.stop();
+            self.job.get().and_then(Weak::upgrade)
+        };
+        if let Some(job) = job {
             job.close_if_empty();
         }
     }
