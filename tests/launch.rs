@@ -405,6 +405,8 @@ fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {
     }
     let said = said_with("DATAFLOW_THREADS", "3");
     assert!(said.contains("3 workers"), "{said}");
+    let said = said_with("DATAFLOW_THREADS", "0");
+    assert!(said.contains("DATAFLOW_THREADS is \"0\""), "{said}");
     let said = said_with("DATAFLOW_POLICY", "zzz");
     assert!(
         said.contains("DATAFLOW_POLICY") && said.contains("zzz"),

@@ -5,6 +5,7 @@ use super::builder::RuntimeBuilder;
 use dataflow_core::Error;
 use dataflow_core::trace::{Trace, Tracer};
 use std::env;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -40,7 +41,8 @@ impl Runtime {
                 let text = format!("DATAFLOW_THREADS is {threads:?} (must be a number, 1 or more)");
                 Error::wrong_settings(text)
             };
-            builder = builder.threads(threads.parse().map_err(|_| wrong())?);
+            let threads: NonZeroUsize = threads.parse().map_err(|_| wrong())?;
+            builder = builder.threads(threads.get());
         }
         if let Some(bind) = variable("DATAFLOW_BIND")? {
             let wrong = |error| Error::wrong_settings(format!("DATAFLOW_BIND: {error}"));

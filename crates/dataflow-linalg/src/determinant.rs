@@ -89,6 +89,7 @@ mod tests {
     use crate::kernel::Backend;
     use crate::lu::{self, Pivots};
     use crate::matrix::Layout;
+    use crate::matrix::generate::Random;
     use crate::{LinalgError, cholesky};
     use dataflow_core::port::Inline;
 
@@ -118,6 +119,26 @@ mod tests {
             let phase = c64::new(0.0, 1.0).powu(n as u32);
             assert!((found.phase - phase).norm() < 1e-15, "{n}: {found:?}");
             assert!((found.log_abs - n as f64 * 2f64.ln()).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn a_matrix_that_is_not_square_and_pivots_of_another_have_no_determinant() {
+        let of = |m, n| {
+            let a = TiledMatrix::<f64>::from_entries(
+                Layout::general(m, n, 2).unwrap(),
+                &Random::new(1),
+            );
+            let pivots = lu::Pivots::new(&a);
+            lu::factor(&a, &pivots, Backend::Auto, &Inline).unwrap();
+            (a, pivots)
+        };
+        let (square, pivots) = of(4, 4);
+        assert!(lu::determinant(&square, &pivots).is_ok());
+        for (m, n) in [(3, 2), (2, 3), (6, 6)] {
+            let (a, own) = of(m, n);
+            assert!(lu::determinant(&a, &pivots).is_err());
+            assert_eq!(lu::determinant(&a, &own).is_ok(), m == n);
         }
     }
 

@@ -5,7 +5,7 @@ use super::pivots::Pivots;
 use super::solve::{Solve, solve};
 use crate::condition::inverse_norm;
 use crate::determinant::{Determinant, of_diagonal};
-use crate::error::{LinalgError, TileError};
+use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
 use crate::matrix::{Layout, TiledMatrix};
@@ -64,7 +64,7 @@ pub fn condition<T: Scalar>(
 /// The determinant of A from its factors, all tiles on this rank.
 ///
 /// # Errors
-/// If a tile is not at hand.
+/// If the matrix is not square, the pivots are of another one, or a tile is not at hand.
 ///
 /// # Examples
 /// ```
@@ -81,7 +81,15 @@ pub fn condition<T: Scalar>(
 pub fn determinant<T: Scalar>(
     lu: &TiledMatrix<T>,
     pivots: &Pivots<T>,
-) -> Result<Determinant, TileError> {
+) -> Result<Determinant, LinalgError> {
+    pivots.expect_of(lu)?;
+    if lu.rows() != lu.cols() {
+        return Err(LinalgError::Shape(format!(
+            "the determinant of a matrix of {} x {} (must be square)",
+            lu.rows(),
+            lu.cols()
+        )));
+    }
     let swaps = pivots.rows().filter(|(row, pivot)| row != pivot);
     Ok(of_diagonal(lu)?.swapped(swaps.count()))
 }

@@ -3,7 +3,7 @@
 
 use super::reflectors::alike;
 use crate::error::LinalgError;
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -21,7 +21,8 @@ pub struct Adjoint<'a, T: Scalar> {
 /// Aᴴ, cut and spread like A, of which each rank gives its part; and what that cost.
 ///
 /// # Errors
-/// If the tiles are too many to be counted, or the run fails.
+/// If the matrix is not stored as [`Structure::General`], the tiles are too many to be counted, or the run
+/// fails.
 pub fn adjoint<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
@@ -38,12 +39,21 @@ pub(super) fn room<T: Scalar>(a: &TiledMatrix<T>) -> Result<TiledMatrix<T>, Lina
 }
 
 impl<'a, T: Scalar> Adjoint<'a, T> {
-    /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General), and one
+    /// The space for a matrix of [`Structure::General`], and one
     /// without tiles which the run makes.
     ///
     /// # Errors
-    /// If the second is not of the shape of the adjoint, cut and spread like the first.
+    /// If the first is not `General`, or the second not of the shape of the adjoint, cut and spread like
+    /// the first.
     pub fn new(a: &'a TiledMatrix<T>, made: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
+        if a.structure() != Structure::General {
+            return Err(LinalgError::Shape(format!(
+                "the adjoint of a matrix stored as {:?}, {} x {} (must be General)",
+                a.structure(),
+                a.rows(),
+                a.cols()
+            )));
+        }
         if *made.layout() != alike(a.layout(), (a.cols(), a.rows()))? {
             return Err(LinalgError::Shape(format!(
                 "the adjoint of {} x {} does not fit {} x {}, or that is cut or spread otherwise",

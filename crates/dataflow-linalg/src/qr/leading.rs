@@ -356,7 +356,7 @@ impl<T: Scalar> Vectors<T> {
         });
         // Of a number that is not finite nothing is known.
         let (small, least) = (next[0].0, next[1].0 * rcond);
-        if least > small || (least - small).is_nan() {
+        if small == 0.0 || least > small || (least - small).is_nan() {
             return false;
         }
         for (which, (value, old, new)) in next.into_iter().enumerate() {

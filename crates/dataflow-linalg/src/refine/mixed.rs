@@ -155,6 +155,9 @@ fn refined_with<T: Scalar>(
         Op::Transpose => (Operand::transposed(a), Norm::One),
         Op::ConjTranspose => (Operand::adjoint(a), Norm::One),
     };
+    // Before B is overwritten.
+    fits(a, &[b])?;
+    expect_op::<T>(op, with.1.is_some())?;
     let norm = norm(a, which, on).map_err(LinalgError::Run)?;
     let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
     let (side, copy) = mapped("copy", b, on, |x: T| x)?;
@@ -395,12 +398,18 @@ fn solve_with<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
+    expect_op::<T>(op, pivots.is_some())?;
     match pivots {
         Some(pivots) => lu::Solve::new(a, pivots, op, b, backend)?.run(on),
-        None if op == Op::Transpose && T::IS_COMPLEX => {
-            let text = "the plain transpose of a Hermitian matrix is not solved with here";
-            Err(LinalgError::Shape(text.to_owned()))
-        }
         None => cholesky::solve(a, b, backend, on),
     }
+}
+
+/// Fails for the plain transpose of a complex Hermitian matrix.
+fn expect_op<T: Scalar>(op: Op, has_pivots: bool) -> Result<(), LinalgError> {
+    if op == Op::Transpose && T::IS_COMPLEX && !has_pivots {
+        let text = "the plain transpose of a Hermitian matrix is not solved with here";
+        return Err(LinalgError::Shape(text.to_owned()));
+    }
+    Ok(())
 }

@@ -118,6 +118,28 @@ fn what_is_refined_is_as_good_as_factors_in_full_precision_under_every_schedule(
 }
 
 #[test]
+fn right_hand_sides_that_are_refused_stay_as_they_were() {
+    let definite = PositiveDefinite::new(12, 3);
+    let a = square::<c64>(Structure::Lower, 12, &definite);
+    let solved = solve(&a, &sides(12, 1, &Random::new(1)), AUTO, &Inline).unwrap();
+    assert!(solved.outcome.iter() >= 0, "{}", solved.outcome);
+    for (op, rows) in [(Op::Transpose, 12), (Op::NoTranspose, 11)] {
+        for times in [1.0, 0.0] {
+            let random = Random::new(2);
+            let entry = |i: usize, j: usize| Entries::<c64>::entry(&random, i, j) * times;
+            let b = sides::<c64>(rows, 2, &entry);
+            let before = bits(&b);
+            let refused = solved.factors.solve(&a, op, &b, AUTO, &Inline);
+            assert!(
+                matches!(refused, Err(LinalgError::Shape(_))),
+                "{op:?}, {rows} rows"
+            );
+            assert_eq!(bits(&b), before, "{op:?}, {rows} rows");
+        }
+    }
+}
+
+#[test]
 fn a_column_that_is_right_at_once_does_not_stop_the_others() {
     let conditioned = Conditioned::new(10, 1e5, 2).unwrap();
     let entry = |i: usize, j: usize| match (i.checked_sub(10), j.checked_sub(10)) {

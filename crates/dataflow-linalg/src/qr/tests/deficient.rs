@@ -442,6 +442,47 @@ fn rank_and_bits_are_the_same_under_every_schedule_and_every_column_has_its_plac
     assert_eq!(order, (0..11).collect::<Vec<_>>());
 }
 
+/// However low the cut-off is, or though it vanishes: R has a zero on its diagonal.
+#[test]
+fn a_column_that_depends_on_others_exactly_is_never_counted() {
+    fn check<T: Scalar>(first: f64, rcond: Option<f64>) {
+        for (what, entries) in [
+            ("a zero column", [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]),
+            ("one entry", [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]),
+        ] {
+            let entry = |i: usize, j: usize| c64::from(entries[i][j] * first);
+            let tall = Mat::<c64>::from_fn(3, 2, entry);
+            for a in [tall.clone(), tall.transpose().to_owned()] {
+                let b = ones(a.nrows(), 1) * faer::Scale(c64::from(first));
+                let (a, b) = (tiled::<T>(&a, 2), tiled::<T>(&b, 2));
+                let options = Options::of_order(2);
+                let solved =
+                    least_squares_minimum_norm(&a, &b, rcond, options, Backend::Auto, &Inline);
+                let (x, rank, _) = solved.unwrap();
+                let case = format!("{} {what} {first:e}, {rcond:?}", T::PRECISION);
+                assert_eq!(rank, 1, "{case}");
+                let is_number = |i: usize| !x.get(i, 0).unwrap().re().is_nan();
+                assert!((0..x.rows()).all(is_number), "{case}");
+            }
+        }
+    }
+    check::<f32>(1.0, Some(0.0));
+    check::<f64>(1.0, Some(0.0));
+    check::<c32>(1.0, Some(0.0));
+    check::<c64>(1.0, Some(0.0));
+    check::<f64>(1e-310, None);
+    check::<c64>(1e-310, None);
+}
+
+#[test]
+fn a_triangle_has_no_adjoint_that_is_copied_tile_by_tile() {
+    for n in [2, 4, 6] {
+        let lower = TiledMatrix::<f64>::zeros(Layout::lower(n, 2).unwrap());
+        let refused = crate::qr::adjoint(&lower, &Inline).unwrap_err().to_string();
+        assert!(refused.contains("must be General"), "{refused}");
+    }
+}
+
 #[test]
 fn empty_matrices_have_rank_0_and_other_settings_are_refused() {
     for (m, n) in [(0, 0), (0, 3), (3, 0)] {
