@@ -19,12 +19,7 @@ pub(crate) struct LastWhere {
 pub(crate) fn last(system: &System, vars: &[(Var, bool)]) -> Result<Vec<LastWhere>, Inexact> {
     let mut fixed: Vec<(Var, Affine)> = Vec::new();
     let mut rest = system.clone();
-    // What equations determine needs no search.
-    while let Some((var, value)) = vars
-        .iter()
-        .rev()
-        .find_map(|&(var, _)| Some((var, rest.value_of(var)?)))
-    {
+    while let Some((var, value)) = determined(&rest, vars) {
         rest = determine(&mut fixed, &rest, var, &value);
     }
     let is_free = |var: Var| fixed.iter().all(|other| other.0 != var);
@@ -61,6 +56,18 @@ pub(crate) fn last(system: &System, vars: &[(Var, bool)]) -> Result<Vec<LastWher
         LastWhere { iteration, guard }
     };
     Ok(pieces.into_iter().map(piece).collect())
+}
+
+/// What an equation determines needs no search, unless by a loop further in: that one's last value need
+/// not make this one's last.
+fn determined(system: &System, vars: &[(Var, bool)]) -> Option<(Var, Affine)> {
+    let mut innermost_first = vars.iter().enumerate().rev();
+    innermost_first.find_map(|(at, &(var, _))| {
+        let value = system.value_of(var)?;
+        let mut inner = vars[at + 1..].iter();
+        let is_by_inner = inner.any(|inner| value.coefficient(inner.0) != 0);
+        (!is_by_inner).then_some((var, value))
+    })
 }
 
 /// Puts the value of a variable into a system and into the values found before.

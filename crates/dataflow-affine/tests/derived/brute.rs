@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Found {
     pub tasks: usize,
     pub edges: usize,
+    /// Statements whose tasks or roots have no exact list: a space of them is refused.
+    pub unlisted: usize,
 }
 
 /// A task: statement and iteration.
@@ -116,6 +118,10 @@ fn compare(
     compare_targets(program, derived, values, &tasks, &edges)?;
     compare_homes(program, derived, values, &tasks, &last)?;
     for (number, statement) in program.statements().iter().enumerate() {
+        if !is_listed(program, derived, (number, statement)) {
+            found.unlisted += 1;
+            continue;
+        }
         let own: Vec<&Vec<i64>> = tasks
             .iter()
             .filter(|t| t.0 == number)
@@ -220,6 +226,19 @@ fn compare_homes(
         }
     }
     Ok(())
+}
+
+/// Whether there are exact formulas for the lists of a statement's tasks and roots, and for its count.
+fn is_listed(
+    program: &Program,
+    derived: &Derived,
+    (number, statement): (usize, &Statement),
+) -> bool {
+    let mut roots = derived.tasks[number].roots.iter();
+    count(program, statement).is_ok()
+        && position(program, statement).is_ok()
+        && enumerated(program, statement, &System::default()).is_ok()
+        && roots.all(|root| enumerated(program, statement, root).is_ok())
 }
 
 /// Roots and all tasks are enumerated once each, counted, and numbered without gaps.

@@ -6,7 +6,7 @@ mod programs;
 mod random;
 
 use brute::check;
-use dataflow_affine::derive;
+use dataflow_affine::{Reason, derive, edges};
 use std::time::Instant;
 
 #[test]
@@ -36,7 +36,31 @@ fn both_ends_of_every_edge_are_those_of_brute_force() {
             found.edges,
         );
         assert!(found.tasks > 0 && found.edges > 0, "{name}");
+        assert_eq!(found.unlisted, 0, "{name}");
     }
+}
+
+/// An inner variable that an equation ties to an outer one was maximised in its own loop's direction: `A[i +
+/// 2 * j]` was said to come from the first of its writers.
+#[test]
+fn the_last_of_several_writers_is_found_or_the_program_is_refused() {
+    let mut exact = Vec::new();
+    for (name, program) in programs::strided() {
+        match edges(&program) {
+            Ok(derived) => {
+                let found = check(&program, &derived, 6);
+                found.unwrap_or_else(|fault| panic!("{name}: {fault}"));
+                exact.push(name);
+            }
+            Err(faults) => assert!(
+                faults
+                    .iter()
+                    .all(|f| matches!(f.reason, Reason::Inexact(_))),
+                "{name}: {faults:?}"
+            ),
+        }
+    }
+    assert_eq!(exact, ["i + j"]);
 }
 
 #[test]

@@ -23,6 +23,34 @@ pub fn all() -> Vec<(&'static str, Program, i64)> {
     ]
 }
 
+/// Programs in which elements are written several times, by a subscript that is an outer variable plus a
+/// multiple of an inner one.
+pub fn strided() -> Vec<(&'static str, Program)> {
+    let forth = |i: Var, j: Var| i + 2 * j;
+    let back = |i: Var, j: Var| i - 2 * j;
+    vec![
+        ("i + 2 j", strides(forth, false, 2)),
+        ("i + 2 j, j down", strides(forth, true, 2)),
+        ("i - 2 j", strides(back, false, 2)),
+        ("i - 2 j, j down", strides(back, true, 2)),
+        ("i + j", strides(|i, j| i + j, false, 1)),
+    ]
+}
+
+fn strides(written: fn(Var, Var) -> Affine, down: bool, factor: i64) -> Program {
+    let mut program = Program::default();
+    let (n, a) = (program.parameter("n"), program.family("A", false));
+    program.each("i", 0, factor * n, |p, i| {
+        let j = p.enter("j", 0.into(), n.into(), down);
+        p.task("Write", &[(New, a, &[written(i, j)])]);
+        p.leave();
+    });
+    program.each("x", 0, n, |p, x| {
+        p.task("Look", &[(Read, a, &[factor * x])])
+    });
+    program
+}
+
 fn e(var: Var) -> Affine {
     var.into()
 }
