@@ -215,10 +215,10 @@ pub(crate) fn pending(view: &View<'_>) -> Option<Picture> {
 }
 
 /// Bytes held of what each rank received, over time.
-pub(crate) fn held(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
+pub(crate) fn held(view: &View<'_>, all: &[Arrow]) -> Option<Picture> {
     let of = view
         .ranks()
-        .map(|(rank, _)| (rank, series::held(view, rank, arrows)))
+        .map(|(rank, _)| (rank, series::held(view, rank, all)))
         .collect();
     over_time(view, of, None, |n| bytes(n as u64))
 }

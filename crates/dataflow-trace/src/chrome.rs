@@ -7,7 +7,7 @@
 //! # Source
 //! *Trace Event Format*, Google, 2016: events X, M, C, s, f.
 
-use crate::message::{Arrow, arrows};
+use crate::message::{Arrow, all_arrows, seen};
 use crate::parameter::Parameters;
 use crate::series::{self, Sample};
 use crate::sink::Sink;
@@ -37,7 +37,8 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
         sink,
         is_first: true,
     };
-    let arrows = arrows(view);
+    let all = all_arrows(view);
+    let arrows = seen(view, &all);
     for (rank, of) in view.ranks() {
         file.names(rank, of.workers.len())?;
     }
@@ -51,7 +52,7 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     }
     for (rank, _) in view.ranks() {
         let ready = series::ready(view, rank);
-        let held = series::held(view, rank, &arrows);
+        let held = series::held(view, rank, &all);
         file.counter(rank, "ready tasks", ready)?;
         file.counter(rank, "pending tasks", series::pending(view, rank))?;
         file.counter(rank, "received bytes held", held)?;

@@ -7,7 +7,7 @@ use crate::chart;
 use crate::draw::{Picture, style};
 use crate::gantt;
 use crate::matrix;
-use crate::message::arrows;
+use crate::message::{all_arrows, seen};
 use crate::svg::{machine, parameters};
 use crate::text::xml;
 use crate::view::View;
@@ -15,7 +15,8 @@ use std::io;
 
 /// Writes what is seen of a trace.
 pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    let arrows = arrows(view);
+    let all = all_arrows(view);
+    let arrows = seen(view, &all);
     let mut page = Page { out };
     page.opening(view)?;
     let mut chart = Picture::default();
@@ -29,7 +30,7 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     page.section("Iterations", ITERATIONS, chart::iterations(view))?;
     page.section("Ready tasks", READY, chart::ready(view))?;
     page.section("Pending tasks", PENDING, chart::pending(view))?;
-    page.section("Received data held", HELD, chart::held(view, &arrows))?;
+    page.section("Received data held", HELD, chart::held(view, &all))?;
     page.numbers(view)?;
     page.section("How long bodies took", HISTOGRAMS, chart::histograms(view))?;
     page.section(

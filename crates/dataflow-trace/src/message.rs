@@ -5,6 +5,7 @@ use dataflow_core::trace::{At, Message, TaskNumber};
 use std::collections::HashMap;
 
 /// A message and who was at its ends.
+#[derive(Clone, Copy)]
 pub(crate) struct Arrow {
     /// Which, counted over the whole trace.
     pub number: usize,
@@ -45,6 +46,19 @@ pub(crate) fn arrows(view: &View<'_>) -> Vec<Arrow> {
         }
     };
     seen.map(arrow).collect()
+}
+
+/// The messages of the whole trace: those that are not seen are received and held too.
+pub(crate) fn all_arrows(view: &View<'_>) -> Vec<Arrow> {
+    arrows(&View::of(view.trace))
+}
+
+/// Those of all that are seen.
+pub(crate) fn seen(view: &View<'_>, all: &[Arrow]) -> Vec<Arrow> {
+    let seen = all
+        .iter()
+        .filter(|arrow| view.shows_message(&arrow.message));
+    seen.copied().collect()
 }
 
 /// For each task, its rank and a rank that read its output: who did.

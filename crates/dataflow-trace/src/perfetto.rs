@@ -11,7 +11,7 @@
 //! # Source
 //! `perfetto_trace.proto` of Perfetto 0.59: the numbers of fields below.
 
-use crate::message::{Arrow, arrows};
+use crate::message::{Arrow, all_arrows, seen};
 use crate::parameter::{Parameters, Value};
 use crate::protobuf::Encoded;
 use crate::series::{self, Sample};
@@ -103,9 +103,10 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
             file.thread(rank, worker, &activities)?;
         }
     }
-    let arrows = arrows(view);
+    let all = all_arrows(view);
+    let arrows = seen(view, &all);
     for (rank, _) in view.ranks() {
-        file.counters(rank, &arrows)?;
+        file.counters(rank, &all)?;
         file.messages(rank, &arrows)?;
     }
     file.finish()
@@ -338,12 +339,12 @@ impl<'a, 'b> File<'a, 'b> {
     }
 
     /// Ready and pending tasks and bytes held of a rank.
-    fn counters(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
+    fn counters(&mut self, rank: usize, all: &[Arrow]) -> io::Result<()> {
         for number in [READY, PENDING, HELD] {
             let samples = match number {
                 READY => series::ready(self.view, rank),
                 PENDING => series::pending(self.view, rank),
-                _ => series::held(self.view, rank, arrows),
+                _ => series::held(self.view, rank, all),
             };
             let uuid = self.track(rank, number);
             let mut sequence = Sequence::new(uuid);

@@ -49,9 +49,10 @@ pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Sample> {
     seen(view, samples(changes))
 }
 
-/// Bytes that a rank has taken in and still holds: until the last reader has ended.
-pub(crate) fn held(view: &View<'_>, rank: usize, arrows: &[Arrow]) -> Vec<Sample> {
-    let arrows = arrows.iter().filter(|arrow| arrow.message.to == rank);
+/// Bytes that a rank has taken in and still holds: until the last reader has ended. Of all
+/// messages: what came before the window, or from a rank that is not seen, is held in it too.
+pub(crate) fn held(view: &View<'_>, rank: usize, all: &[Arrow]) -> Vec<Sample> {
+    let arrows = all.iter().filter(|arrow| arrow.message.to == rank);
     let changes = arrows.flat_map(|arrow| {
         let bytes = arrow.message.bytes as i64;
         [(arrow.message.span.end, bytes), (arrow.released, -bytes)]

@@ -154,13 +154,19 @@ impl<'a> View<'a> {
     /// The ranks that are seen, with their indices in the trace.
     pub(crate) fn ranks(&self) -> impl Iterator<Item = (usize, &'a RankTrace)> + '_ {
         let ranks = self.trace.ranks.iter().enumerate();
-        ranks.filter(|(_, rank)| self.window.ranks.contains(&rank.rank.0))
+        ranks.filter(|(rank, _)| self.shows_rank(*rank))
     }
 
     /// The workers that are seen: index of the rank, and of the worker there.
     pub(crate) fn workers(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let ranks = self.ranks();
         ranks.flat_map(|(rank, of)| (0..of.workers.len()).map(move |worker| (rank, worker)))
+    }
+
+    /// Whether a rank, by its index in the trace, is seen.
+    pub(crate) fn shows_rank(&self, rank: usize) -> bool {
+        let rank = self.trace.ranks[rank].rank;
+        self.window.ranks.contains(&rank.0)
     }
 
     /// Whether something that lasted so long is seen.
@@ -247,11 +253,13 @@ impl<'a> View<'a> {
 
     /// Messages between ranks that are seen, with their numbers in the trace.
     pub(crate) fn messages(&self) -> impl Iterator<Item = (usize, &'a Message)> + '_ {
-        let seen = |rank: usize| self.window.ranks.contains(&self.trace.ranks[rank].rank.0);
         let messages = self.trace.messages().iter().enumerate();
-        messages.filter(move |(_, message)| {
-            seen(message.from) && seen(message.to) && self.shows(message.span)
-        })
+        messages.filter(|(_, message)| self.shows_message(message))
+    }
+
+    /// Whether a message is seen: on its way, and between ranks that are.
+    pub(crate) fn shows_message(&self, message: &Message) -> bool {
+        self.shows_rank(message.from) && self.shows_rank(message.to) && self.shows(message.span)
     }
 }
 

@@ -294,6 +294,29 @@ fn counters_say_what_is_ready_what_is_pending_and_what_is_held() {
     assert_eq!(read.counters[&pending], [(50, 1), (60, 0)]);
 }
 
+/// Only messages under way within the window, between ranks that are seen, were counted.
+#[test]
+fn what_came_before_the_window_or_from_a_rank_outside_is_held_within() {
+    let trace = two_ranks();
+    let all = Window::default();
+    let between = Window {
+        from: 70,
+        to: 80,
+        ..all.clone()
+    };
+    let receiver = Window { ranks: 1..2, ..all };
+    for (window, expected) in [
+        (between, vec![(70, 800)]),
+        (receiver, vec![(60, 800), (90, 0)]),
+    ] {
+        let view = View::cut(&trace, window);
+        let read = perfetto::read(&file(&view, Format::Perfetto));
+        let held = (1, "received bytes held".to_string());
+        assert_eq!(read.counters[&held], expected);
+        assert!(text(&view, Format::Html).contains("Received data held"));
+    }
+}
+
 #[test]
 fn paraver_leaves_out_what_its_labels_cannot_hold() {
     for (task, is_there) in [((1 << 31) - 1, true), (1 << 31, false)] {
