@@ -20,7 +20,7 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
         let text = format!("Graphviz draws {MOST} tasks at most, and {count} are seen");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let name = plain(&view.trace.name);
+    let name = quoted(&view.trace.name);
     writeln!(
         out,
         "digraph \"{name}\" {{\nnode [shape=box style=filled fontname=\"sans-serif\"];"
@@ -38,7 +38,7 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
                     Fate::Skipped => Colours::SKIPPED,
                     Fate::Failed => Colours::FAILED,
                 };
-                let shown = plain(&view.trace.shown(at)).replace('\\', "\\\\");
+                let shown = quoted(&view.trace.shown(at));
                 let colour = Colours::css(colour);
                 writeln!(
                     out,
@@ -49,7 +49,7 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
         }
         writeln!(out, "}}")?;
     }
-    let seen = |at: &At| view.shows(view.trace.slice(*at).span);
+    let seen = |at: &At| view.shows_rank(at.rank) && view.shows(view.trace.slice(*at).span);
     for (at, _) in view.all_slices() {
         for input in view.trace.inputs(at).filter(seen) {
             writeln!(out, "{} -> {};", node(input), node(at))?;
@@ -59,6 +59,11 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     out.flush()
 }
 
+/// A text as it stands between quotation marks.
+fn quoted(text: &str) -> String {
+    plain(text).replace('\\', "\\\\")
+}
+
 fn node(at: At) -> String {
     format!("r{}s{}", at.rank, at.slice)
 }
@@ -66,6 +71,7 @@ fn node(at: At) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::Window;
     use dataflow_core::rank::Rank;
     use dataflow_core::trace::{RankTrace, Slice, Span, Trace};
 
@@ -95,8 +101,12 @@ mod tests {
     }
 
     fn written(trace: &Trace) -> io::Result<String> {
+        cut(trace, Window::default())
+    }
+
+    fn cut(trace: &Trace, window: Window) -> io::Result<String> {
         let mut out = Vec::new();
-        write(&View::of(trace), &mut out)?;
+        write(&View::cut(trace, window), &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
 
@@ -114,6 +124,46 @@ mod tests {
             (nodes, edges),
             (3, vec![&"r0s0 -> r0s1;", &"r0s1 -> r0s2;"])
         );
+    }
+
+    #[test]
+    fn an_edge_has_both_its_tasks_in_the_picture() {
+        let slice = |task, begin| Slice {
+            task,
+            span: Span {
+                begin,
+                end: begin + 10,
+            },
+            ..Slice::default()
+        };
+        let span = Span { begin: 0, end: 30 };
+        let one = RankTrace::new(Rank(0), span, vec![vec![slice(0, 0)]]);
+        let other = vec![vec![slice(1, 10), slice(2, 20)]];
+        let other = RankTrace::new(Rank(1), span, other)
+            .with_inputs(|index, _| [vec![(0, Rank(0))], vec![(1, Rank(1))]][index].clone());
+        let trace = Trace::new("two ranks", ["Link"], vec![one, other]);
+        let edges = |window| {
+            let text = cut(&trace, window).unwrap();
+            let edges = text.lines().filter(|line| line.contains("->"));
+            edges.map(str::to_string).collect::<Vec<_>>()
+        };
+        let (from_afar, near) = ("r0s0 -> r1s0;", "r1s0 -> r1s1;");
+        assert_eq!(edges(Window::default()), [from_afar, near]);
+        assert_eq!(
+            edges(Window {
+                ranks: 1..2,
+                ..Window::default()
+            }),
+            [near]
+        );
+    }
+
+    #[test]
+    fn a_backslash_in_a_name_does_not_end_the_text_early() {
+        let mut trace = chain(1);
+        trace.name = "a \\".to_string();
+        let text = written(&trace).unwrap();
+        assert_eq!(text.lines().next(), Some("digraph \"a \\\\\" {"));
     }
 
     #[test]
