@@ -14,7 +14,7 @@ pub(crate) struct Links {
     /// By rank: by slice, a range of its `inputs`; one more at the end.
     ranks: Vec<RankLinks>,
     messages: Vec<Message>,
-    /// All slices by their ends: who feeds has ended before who is fed begins.
+    /// All slices, who feeds before who is fed.
     order: Vec<At>,
 }
 
@@ -41,9 +41,9 @@ impl Links {
             }
         }
         Links {
+            order: order(ranks, &links),
             ranks: links,
             messages,
-            order: order(ranks),
         }
     }
 
@@ -99,15 +99,34 @@ impl Links {
 /// In place of the number of an input: a way begins here.
 const NO_INPUT: u32 = u32::MAX;
 
-/// All slices by their ends.
-fn order(ranks: &[RankTrace]) -> Vec<At> {
+/// All slices by their ends, but none before its inputs: one without length ends when its reader may
+/// end too.
+fn order(ranks: &[RankTrace], links: &[RankLinks]) -> Vec<At> {
     let all = ranks.iter().enumerate();
     let all = all.flat_map(|(rank, of)| (0..of.slices.len()).map(move |slice| At { rank, slice }));
-    let mut order: Vec<At> = all.collect();
-    order.sort_by_key(|at| {
+    let mut by_end: Vec<At> = all.collect();
+    by_end.sort_by_key(|at| {
         let span = ranks[at.rank].slices[at.slice].span;
         (span.end, span.begin)
     });
+    let met = ranks.iter().map(|of| vec![false; of.slices.len()]);
+    let mut met: Vec<Vec<bool>> = met.collect();
+    let mut is_new = |at: At| !std::mem::replace(&mut met[at.rank][at.slice], true);
+    let mut order = Vec::with_capacity(by_end.len());
+    // Slices whose inputs go first, and how many of these have been looked at: seldom more than one.
+    let mut open: Vec<(At, usize)> = Vec::new();
+    for at in by_end {
+        open.extend(is_new(at).then_some((at, 0)));
+        while let Some((at, looked_at)) = open.last_mut() {
+            match links[at.rank].inputs(at.slice).get(*looked_at) {
+                Some(&input) => {
+                    *looked_at += 1;
+                    open.extend(is_new(input).then_some((input, 0)));
+                }
+                None => order.extend(open.pop().map(|(at, _)| at)),
+            }
+        }
+    }
     order
 }
 
@@ -232,5 +251,39 @@ impl TaskIndex {
         }
         messages.sort_by_key(|message| (message.span.end, message.task, message.to));
         messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rank::Rank;
+    use crate::trace::{RankTrace, Slice, Span, Trace};
+
+    /// Of slices that began and ended together those of the first worker came first, whoever fed whom.
+    #[test]
+    fn the_longest_chain_goes_through_tasks_without_length() {
+        let slice = |task, begin, end| Slice {
+            task,
+            span: Span { begin, end },
+            ..Slice::default()
+        };
+        let chain = [
+            slice(0, 0, 10),
+            slice(1, 10, 10),
+            slice(2, 10, 10),
+            slice(3, 10, 20),
+        ];
+        // Who runs which: the chain goes to and fro, or stays where it is.
+        for runs in [[0, 1, 0, 0], [1, 0, 1, 0], [0; 4]] {
+            let mut workers = vec![Vec::new(); 2];
+            for (&slice, worker) in chain.iter().zip(runs) {
+                workers[worker].push(slice);
+            }
+            let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 20 }, workers);
+            let before = |slice: &Slice| slice.task.checked_sub(1).map(|task| (task, Rank(0)));
+            let rank = rank.with_inputs(|_, slice| Vec::from_iter(before(slice)));
+            let limits = Trace::new("chain", ["Link"], vec![rank]).limits();
+            assert_eq!((limits.path, limits.path_tasks.len()), (20, 4), "{runs:?}");
+        }
     }
 }
