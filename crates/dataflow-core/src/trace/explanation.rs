@@ -55,6 +55,13 @@ impl Explanation {
         share.map_or(0.0, |share| share.part)
     }
 
+    /// The part of the workers' time that no body took, by its cause: a class may have a cause's name.
+    pub(super) fn lost_to(&self, cause: &str) -> f64 {
+        let mut shares = self.shares.iter();
+        let share = shares.find(|share| !share.is_body && share.name == cause);
+        share.map_or(0.0, |share| share.part)
+    }
+
     /// The part of the workers' time in which bodies ran.
     pub fn in_bodies(&self) -> f64 {
         let bodies = self.shares.iter().filter(|share| share.is_body);

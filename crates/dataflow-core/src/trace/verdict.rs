@@ -16,7 +16,7 @@ const SLOW: f64 = 1.5;
 
 /// What costs most, and where.
 pub(super) fn of(trace: &Trace, told: &Explanation) -> String {
-    let idle = |cause: Cause| told.part(cause.shown());
+    let idle = |cause: Cause| told.lost_to(cause.shown());
     let worst = Cause::ALL
         .into_iter()
         .max_by(|a, b| idle(*a).total_cmp(&idle(*b)));
@@ -25,7 +25,7 @@ pub(super) fn of(trace: &Trace, told: &Explanation) -> String {
         return "No task ran.".to_string();
     }
     let slow = slow_rank(trace).filter(|_| lost >= MUCH);
-    let by_runtime = told.part("runtime");
+    let by_runtime = told.lost_to("runtime");
     match worst {
         _ if slow.is_some() => slow.unwrap_or_default(),
         Some(cause) if idle(cause).max(by_runtime) < MUCH => busy(told),
@@ -59,12 +59,14 @@ fn mean_body(told: &Explanation) -> u64 {
 }
 
 fn busy(told: &Explanation) -> String {
-    let dearest = told.shares.iter().find(|share| share.is_body);
-    let (class, of) = dearest.map_or(("", 0.0), |share| (&share.name[..], share.part));
+    let Some(dearest) = told.shares.iter().find(|share| share.is_body) else {
+        return "The tasks took no time that the clock tells.".to_string();
+    };
     format!(
-        "The workers compute {} of the time, {} of it in {class}: only faster bodies or more workers help.",
+        "The workers compute {} of the time, {} of it in {}: only faster bodies or more workers help.",
         percent(told.in_bodies()),
-        percent(of / told.in_bodies()),
+        percent(dearest.part / told.in_bodies()),
+        dearest.name,
     )
 }
 
@@ -160,7 +162,7 @@ fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
         pair.waiting += message.waiting();
         pair.lying += message.lying().length();
     }
-    let waited = percent(told.part(Cause::DataUnderWay.shown()));
+    let waited = percent(told.lost_to(Cause::DataUnderWay.shown()));
     let slowest = pairs
         .iter()
         .max_by_key(|(_, pair)| pair.time / pair.n.max(1));
@@ -206,7 +208,7 @@ fn few_ready(trace: &Trace, told: &Explanation) -> String {
     let in_turn = limits.path_tasks.len();
     if part(limits.path, told.length) < 0.5 {
         let idle = [Cause::NothingReady, Cause::Closing];
-        let idle: f64 = idle.iter().map(|cause| told.part(cause.shown())).sum();
+        let idle: f64 = idle.iter().map(|cause| told.lost_to(cause.shown())).sum();
         return format!(
             "What is urgent runs late: workers find nothing ready {} of their time, though the longest chain, of {in_turn} tasks, takes {} of {}.",
             percent(idle),
@@ -221,4 +223,39 @@ fn few_ready(trace: &Trace, told: &Explanation) -> String {
         time(limits.path),
         time(told.length),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::Rank;
+    use crate::trace::{RankTrace, Slice, Span};
+
+    /// The verdict on one task of a class, of which a worker ran nothing else.
+    fn of_one(class: &str, end: u64) -> String {
+        let span = Span { begin: 0, end };
+        let slice = Slice {
+            span,
+            ..Slice::default()
+        };
+        let rank = RankTrace::new(Rank(0), span, vec![vec![slice]]);
+        let trace = Trace::new("one", [class], vec![rank]);
+        trace.explanation().verdict().to_string()
+    }
+
+    #[test]
+    fn a_class_with_the_name_of_a_cause_is_no_cause() {
+        for class in ["opening", "runtime", "closing", "Gemm"] {
+            let expected =
+                format!("The workers compute 100 % of the time, 100 % of it in {class}:");
+            let found = of_one(class, 100);
+            assert!(found.starts_with(&expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn tasks_without_length_take_no_time() {
+        let expected = "The tasks took no time that the clock tells.";
+        assert_eq!(of_one("Gemm", 0), expected);
+    }
 }
