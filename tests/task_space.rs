@@ -76,6 +76,35 @@ task_space! {
     }
 }
 
+/// Tasks apart from their data; the parameters are called as names in the generated code are.
+struct Named {
+    numbers: Store<u64>,
+    level: u32,
+    nest: u32,
+    flow: u32,
+}
+
+task_space! {
+    /// Looks at a number.
+    enum Glance;
+
+    impl TaskSpace for Named {
+        type Datum = u64;
+        let level = self.level;
+        let nest = self.nest;
+        let flow = self.flow;
+        data Number[k] where k < nest in self.numbers at k on Rank(k % flow);
+
+        if level > 1 {
+            for k in 0..nest {
+                Glance { k }: on Rank(k % level), read number = Number[k] => {
+                    assert_eq!(*number, u64::from(k));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn spaces_whose_edges_go_one_way_or_nowhere_compile_without_a_warning_and_run() {
     let runtime = Runtime::builder().threads(2).build().unwrap();
@@ -106,4 +135,28 @@ fn a_loop_may_be_called_at() {
     let runtime = Runtime::builder().threads(2).build().unwrap();
     assert_eq!(runtime.run(&table).unwrap().tasks, 9);
     assert_eq!(*table.rows.get(7).unwrap(), 21);
+}
+
+/// The tasks under `if level > 1` were none: the guard saw the macro's own `level`, the number of a loop.
+#[test]
+fn parameters_may_be_called_level_nest_and_flow() {
+    let space = |flow| Named {
+        numbers: Store::new("numbers", 0..5),
+        level: 2,
+        nest: 5,
+        flow,
+    };
+    verify(&space(2), 2).unwrap();
+    // Some tasks are not where their data are, so that both ranks are told apart.
+    let space = space(3);
+    let glances = |of: &[u32]| Vec::from_iter(of.iter().map(|&k| Glance::Glance { k }));
+    for (rank, expected) in [(0, &[0, 2, 4][..]), (1, &[1, 3]), (2, &[])] {
+        let tasks: Vec<Glance> = space.tasks(Rank(rank)).collect();
+        assert_eq!(tasks, glances(expected), "rank {rank}");
+        let roots: Vec<Glance> = space.roots(Rank(rank)).collect();
+        assert_eq!(roots, tasks, "rank {rank}");
+    }
+    let owners = glances(&[0, 1, 2, 3, 4]).into_iter();
+    let owners: Vec<Rank> = owners.map(|task| space.owner(task, 0)).collect();
+    assert_eq!(owners, [0, 1, 2, 0, 1].map(Rank));
 }

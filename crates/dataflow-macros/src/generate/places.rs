@@ -20,9 +20,14 @@ struct Nest {
     others: bool,
 }
 
-/// The values of all loops of a nest: a name that no loop of the user's hides.
+/// A name of the macro's own: it neither hides one of the user's nor is hidden by it.
+fn own(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// The values of all loops of a nest.
 fn indices() -> Ident {
-    Ident::new("at", Span::mixed_site())
+    own("at")
 }
 
 impl Analysed<'_> {
@@ -160,14 +165,14 @@ impl Analysed<'_> {
             true => all,
             false => quote_spanned!(site=> if on == #root::rank::Rank(0) { #all } else { &[] }),
         };
-        let at = indices();
+        let (nest, level, at) = (own("nest"), own("level"), indices());
         quote_spanned! {site=>
             #root::space::walk(
                 #nests,
-                move |nest, level, #at: &[u32; #depth]| -> #root::space::Steps {
-                    match (nest, level) { #(#ranges)* _ => (0..0).into() }
+                move |#nest, #level, #at: &[u32; #depth]| -> #root::space::Steps {
+                    match (#nest, #level) { #(#ranges)* _ => (0..0).into() }
                 },
-                move |nest, #at| match nest { #(#tasks)* _ => ::core::option::Option::None },
+                move |#nest, #at| match #nest { #(#tasks)* _ => ::core::option::Option::None },
             )
         }
     }
@@ -328,11 +333,11 @@ impl Analysed<'_> {
         if arms.is_empty() {
             return Ok(TokenStream::new());
         }
-        let lets = self.lets(&arms.iter().cloned().collect());
+        let (lets, flow) = (self.lets(&arms.iter().cloned().collect()), own("flow"));
         Ok(quote_spanned! {site=>
-            fn owner(&self, task: Self::Task, flow: usize) -> #root::rank::Rank {
+            fn owner(&self, task: Self::Task, #flow: usize) -> #root::rank::Rank {
                 #lets
-                match (task, flow) { #(#arms)* _ => self.rank(task), }
+                match (task, #flow) { #(#arms)* _ => self.rank(task), }
             }
         })
     }
