@@ -63,6 +63,21 @@ fn a_message_costs_latency_and_its_bytes_time_and_a_free_network_nothing() {
     assert_eq!(arrivals(Weather::free(), 2, 1, 1_000_000), [Duration::ZERO]);
 }
 
+/// A message that chance delayed left the way in free, so that fifteen came in the time of one.
+#[test]
+fn many_messages_to_one_rank_take_their_bytes_time_however_late_each_is() {
+    let last = |jitter| {
+        let weather = Weather {
+            jitter,
+            ..Weather::default()
+        };
+        arrivals(weather, 16, 1, 1_000_000).into_iter().max()
+    };
+    let (punctual, late) = (last(Duration::ZERO), last(micros(20)));
+    assert_eq!(punctual, Some(micros(1505)));
+    assert!(punctual <= late && late < Some(micros(1525)), "{late:?}");
+}
+
 /// Messages of so many bytes from rank to rank, all sent at once; when each receiver has its own.
 fn one_each(weather: Weather, messages: &'static [(u32, u32)], bytes: usize) -> Vec<Duration> {
     let n_ranks = 1 + messages

@@ -248,14 +248,11 @@ impl Network {
             left = from.link.pass(left, (takes, gap), waits(slow));
             self.faults.slowed += 1;
         }
-        let comes = left + nanos(latency) + jitter - takes.min(left);
+        let comes = left + nanos(latency) - takes.min(left);
         let ways = self.ways(delivery.to, shared.is_some());
-        let mut inward = ways.inward;
-        let passed = inward.pass(comes, (busy, gap), waits(rate));
-        let mut arrives = passed.max(comes + takes);
-        if jitter == 0 {
-            ways.inward = inward;
-        }
+        let passed = ways.inward.pass(comes, (busy, gap), waits(rate));
+        // Chance delays what has passed: a late message keeps nobody from the way in.
+        let mut arrives = passed.max(comes + takes) + jitter;
         let to = &mut self.ends[delivery.to.0 as usize];
         let from = to.from.meet(delivery.from, From::default);
         let last = if is_packet {
