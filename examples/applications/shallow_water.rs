@@ -329,6 +329,7 @@ impl Problem {
             && settings.own.gamma.is_none();
         let run = known::Run {
             number: self.case.number,
+            alpha: self.case.alpha,
             nodes: self.pattern.n,
             size: self.stencil.size,
             epsilon: self.stencil.epsilon,

@@ -180,7 +180,7 @@ fn velocities_are_tangent_and_zonal_flows_turn_with_their_axis() {
 }
 
 #[test]
-fn a_zonal_flow_stays_with_the_errors_that_are_known_whatever_its_axis() {
+fn a_zonal_flow_has_the_errors_that_are_known_around_axes_that_fit_the_nodes() {
     let mut l2 = Vec::new();
     for alpha in ["0", "0.05", "1.520796326794897", "1.5707963267948966"] {
         let told = object(&format!("--case 2 --alpha {alpha}"));
@@ -197,6 +197,14 @@ fn a_zonal_flow_stays_with_the_errors_that_are_known_whatever_its_axis() {
         fewer["errors"]["l2"].as_f64() > Some(1.8 * l2[0]),
         "{fewer}"
     );
+}
+
+/// Such a run was compared with the errors around other axes and called wrong, though its own are less.
+#[test]
+fn around_an_axis_that_does_not_fit_the_nodes_nothing_is_known() {
+    let told = object("--case 2 --alpha 0.7");
+    assert_eq!(told["verified"], Value::Null, "{told}");
+    assert!(told["errors"]["l2"].as_f64() < Some(1.65e-5), "{told}");
 }
 
 /// With --dt 420 or 630 twelve days were 11.999999999999998, and a right result was called wrong.
