@@ -9,7 +9,7 @@ use applications::blackscholes;
 use applications::blackscholes::options::{Contract, Options};
 use applications::blackscholes::price::{Batch, Formula, WIDTH, exact};
 use applications::blackscholes::space::{Pricing, Task};
-use applications::blackscholes::{EXAMPLE, allowed};
+use applications::blackscholes::{EXAMPLE, allowed, error};
 use applications::vector::{Loop, Real, dispatch};
 use common::variant::{Base, Ideal};
 use dataflow::core::port::Inline;
@@ -104,6 +104,31 @@ fn approximate_prices_stay_within_their_bounds_and_use_them() {
         "{single}"
     );
     assert!((1e-8..1e-4).contains(&rounded), "{rounded}");
+}
+
+#[test]
+fn a_price_may_be_off_by_a_share_of_what_is_traded_not_by_an_amount() {
+    for (spot, off, is_right) in [
+        (0.01, 1e-9, true),
+        (0.01, 1e-5, false),
+        (4000.0, 5e-4, true),
+        (4000.0, 5e-3, false),
+    ] {
+        let (strike, rate, volatility, time) = (1.025 * spot, 0.05, 0.2, 0.5);
+        let option = Contract {
+            spot,
+            strike,
+            rate,
+            volatility,
+            time,
+            is_put: false,
+            reference: None,
+        };
+        let error = error(&option, exact(&option) + off);
+        let allowed = allowed::<f64>(Formula::Polynomial);
+        assert_eq!(error <= allowed, is_right, "{spot}, {off}: {error}");
+    }
+    assert!(error(&list()[0], f64::NAN).is_nan());
 }
 
 #[test]
@@ -373,6 +398,28 @@ fn options_are_read_and_prices_written_as_parsec_does_it() {
     );
     let price: f64 = words[1].parse().unwrap();
     assert!((price - 4.759422997128).abs() < 1e-12, "{written}");
+}
+
+/// The bound was one for shares of about 100, so a right price of 4000 was called wrong; and then
+/// no price was written.
+#[test]
+fn prices_of_shares_of_thousands_are_right_and_written() {
+    let input = File::new("dear", "1\n4000 4100 0.05 0 0.2 0.5 C 0 0\n");
+    for precision in ["f64", "f32"] {
+        let output = File::new(precision, "");
+        let told = object(&[
+            "--input",
+            input.path(),
+            "--output",
+            output.path(),
+            "--precision",
+            precision,
+        ]);
+        assert_eq!(told["verified"], true, "{told}");
+        let written = std::fs::read_to_string(&output.0).unwrap();
+        let price: f64 = written.lines().nth(1).unwrap().parse().unwrap();
+        assert!((225.0..235.0).contains(&price), "{written}");
+    }
 }
 
 #[test]
