@@ -36,11 +36,7 @@ const fn guest(nodes: usize, cpus: usize, distances: Distances) -> Guest {
 pub fn run() -> ExitCode {
     let mut steps = Steps::default();
     match machinery() {
-        Ok((kernel, program)) => {
-            for guest in GUESTS {
-                step(&mut steps, guest, &kernel, &program);
-            }
-        }
+        Ok(kernel) => on_guests(&mut steps, &GUESTS, &kernel, program()),
         Err(line) => steps.step("NUMA guests", || Outcome::failed(line)),
     }
     steps.close()
@@ -49,8 +45,21 @@ pub fn run() -> ExitCode {
 /// The smallest guest, if this machine can have one.
 pub fn smoke(steps: &mut Steps) {
     match machinery() {
-        Ok((kernel, program)) => step(steps, SMALL, &kernel, &program),
+        Ok(kernel) => on_guests(steps, &[SMALL], &kernel, program()),
         Err(line) => steps.step("NUMA guest", || Outcome::Skipped(line)),
+    }
+}
+
+/// Runs the tests on each of the guests. If they do not build that is a fault, nothing that this
+/// machine lacks.
+fn on_guests(steps: &mut Steps, guests: &[Guest], kernel: &Path, program: Result<PathBuf, String>) {
+    match program {
+        Ok(program) => {
+            for &guest in guests {
+                step(steps, guest, kernel, &program);
+            }
+        }
+        Err(line) => steps.step("NUMA guests", || Outcome::failed(line)),
     }
 }
 
@@ -79,10 +88,10 @@ fn step(steps: &mut Steps, guest: Guest, kernel: &Path, program: &Path) {
     });
 }
 
-/// The guests' kernel, and the tests as a program.
-fn machinery() -> Result<(PathBuf, PathBuf), String> {
+/// What guests need of this machine; their kernel.
+fn machinery() -> Result<PathBuf, String> {
     packages::ensure(&["numa-vm".to_string()].into())?;
-    Ok((guest::kernel()?, program()?))
+    guest::kernel()
 }
 
 /// Builds the tests without features: a guest has no libraries to spare, and its processor is an
@@ -98,8 +107,15 @@ fn program() -> Result<PathBuf, String> {
     println!("{}", steps::shown(&cargo));
     let out = cargo.stderr(std::process::Stdio::inherit()).output();
     let out = out.map_err(|fault| format!("cargo did not start: {fault}"))?;
-    let text = String::from_utf8_lossy(&out.stdout);
-    program_in(&text).ok_or_else(|| "cargo built no tests/numa.rs".into())
+    built(out.status.success(), &String::from_utf8_lossy(&out.stdout))
+}
+
+/// The program, if cargo ended well and names it among its messages.
+fn built(is_well: bool, messages: &str) -> Result<PathBuf, String> {
+    match program_in(messages) {
+        Some(program) if is_well => Ok(program),
+        _ => Err("cargo built no tests/numa.rs".into()),
+    }
 }
 
 fn program_in(messages: &str) -> Option<PathBuf> {
@@ -124,5 +140,18 @@ mod tests {
             Some("target/debug/deps/numa-1".into())
         );
         assert_eq!(program_in("no message"), None);
+        assert!(built(true, messages).is_ok());
+    }
+
+    /// It was said to be skipped, as if there were no QEMU, and the command passed.
+    #[test]
+    fn tests_that_do_not_build_are_a_failed_step() {
+        let stale = r#"{"target":{"name":"numa"},"executable":"target/debug/deps/numa-1"}"#;
+        let program = built(false, stale);
+        assert!(program.is_err(), "{program:?}");
+        let mut steps = Steps::default();
+        on_guests(&mut steps, &[SMALL], Path::new("kernel"), program);
+        let last = steps.last();
+        assert!(matches!(last, Some(Outcome::Failed(_))), "{last:?}");
     }
 }
