@@ -269,7 +269,9 @@ impl Arrays {
         let (n, ours) = (self.a.nrows(), self.ours(call)?);
         for &who in ALL {
             let theirs = self.answer(who, call)?;
-            if (ours - theirs).abs() > 1e-8 * theirs.abs() {
+            let is_near = (ours - theirs).abs() <= 1e-8 * theirs.abs();
+            // What is not a number is near nothing.
+            if !is_near {
                 return Err(format!("{call:?}, n = {n}: {ours} is not a peer's {theirs}").into());
             }
         }
