@@ -50,6 +50,7 @@ mod wide;
 #[path = "overlap/world.rs"]
 mod world;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use figure::Figure;
 use machine::Machine;
@@ -86,7 +87,8 @@ enum What {
         /// Also a program of a rank a core that knows no tasks
         #[arg(long)]
         flat: bool,
-        /// 8, 10, 11a, 11b [default: all]
+        /// [default: all]
+        #[arg(value_parser = DAGUE.map(|(name, _)| name))]
         figures: Vec<String>,
     },
     /// Paper 001: Cholesky on Tintin, ranks as hosts or as cores; shallow water on Rackham
@@ -95,13 +97,15 @@ enum What {
         /// Also a program of a rank a core that knows no tasks
         #[arg(long)]
         flat: bool,
-        /// 12, 13, table4, table5 [default: all]
+        /// [default: all]
+        #[arg(value_parser = ["12", "13", "table4", "table5"])]
         figures: Vec<String>,
     },
     /// Paper 002: policies on NUMA machines
     #[command(name = "002")]
     Ompss {
-        /// 3a, 3b, 4a, 4b, 5, 6 [default: all]
+        /// [default: all]
+        #[arg(value_parser = PossibleValuesParser::new(ompss::figure_names()))]
         figures: Vec<String>,
     },
     /// Paper 003: what graphs hide of their communication
@@ -152,6 +156,16 @@ enum What {
         nt: usize,
     },
 }
+
+type Draw = fn(&Machine, dague::Wanted) -> Outcome<Figure>;
+
+/// The figures of paper 000.
+const DAGUE: [(&str, Draw); 4] = [
+    ("8", dague::problem_scaling),
+    ("10", dague::weak_scaling),
+    ("11a", dague::strong_hosts),
+    ("11b", dague::strong_cores),
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -209,14 +223,7 @@ impl Arguments {
             quick: self.quick,
             flat,
         };
-        type Draw = fn(&Machine, dague::Wanted) -> Outcome<Figure>;
-        let all: [(&str, Draw); 4] = [
-            ("8", dague::problem_scaling),
-            ("10", dague::weak_scaling),
-            ("11a", dague::strong_hosts),
-            ("11b", dague::strong_cores),
-        ];
-        for (name, draw) in all {
+        for (name, draw) in DAGUE {
             if figures.is_empty() || figures.iter().any(|figure| figure == name) {
                 self.show(|| draw(&machine, wanted))?;
             }

@@ -91,6 +91,12 @@ pub const SYSTEMS: [System; 3] = [
     },
 ];
 
+/// What the figures are called.
+pub fn figure_names() -> impl Iterator<Item = &'static str> {
+    let of = |system: &'static System| [false, true].map(|inverse| system.figure_name(inverse));
+    SYSTEMS.iter().flat_map(of)
+}
+
 /// Two squares of four sockets, joined where 0 faces 4 and 2 faces 6.
 fn hops(from: usize, to: usize) -> usize {
     let along = |one: usize, other: usize| {
