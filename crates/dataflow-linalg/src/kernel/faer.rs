@@ -2,8 +2,9 @@
 //!
 //! # Law
 //! All calls are sequential (`Par::Seq`) and none allocates, except scratch once a thread.
-//! A triangle is solved with faer where the reciprocals of its pivots are normal numbers; faer
-//! multiplies by them. Otherwise by a plain loop that divides, as LAPACK does.
+//! A triangle is solved with faer where the reciprocals of its pivots, and the quotients of what stands
+//! beside them by them, are normal numbers; faer multiplies by these. Otherwise by a plain loop that
+//! divides, as LAPACK does.
 //!
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
