@@ -25,7 +25,7 @@ const POISON: u8 = 1 << 7;
 /// Bytes by task number, in pages that are made when first touched.
 pub(crate) struct DenseRecords {
     first: Box<[OnceLock<Page>]>,
-    /// Each as large as all before together.
+    /// By the logarithm of their first, each as large as all before together.
     later: [OnceLock<Box<[OnceLock<Page>]>>; DOUBLINGS],
 }
 
@@ -73,7 +73,7 @@ impl DenseRecords {
 
     fn later_place(&self, page: usize) -> &OnceLock<Page> {
         let first = 1 << page.ilog2();
-        let part = &self.later[(first / self.first.len()).ilog2() as usize];
+        let part = &self.later[page.ilog2() as usize];
         &part.get_or_init(|| (0..first).map(|_| OnceLock::new()).collect())[page - first]
     }
 }

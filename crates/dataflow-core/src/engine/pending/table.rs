@@ -24,7 +24,8 @@ use std::sync::OnceLock;
 /// models and under Miri a few, so that it grows). To make and to drop the larger takes 6 µs.
 const LEAST: usize = if cfg!(any(loom, miri)) { 2 } else { 8 };
 const FIRST: usize = if cfg!(any(loom, miri)) { 2 } else { 512 };
-/// Times the table can double (Miri looks at each place for more with every borrow of the table).
+/// Times a table of one bucket can double (Miri looks at each place for more with every borrow of the
+/// table).
 const DOUBLINGS: usize = if cfg!(miri) { 8 } else { 32 };
 /// One spill for so many buckets, and the table doubles.
 const BUCKETS_PER_SPILL: usize = 8;
@@ -45,7 +46,7 @@ pub(crate) struct Table<S> {
     /// less than nothing.
     spilled: AtomicIsize,
     first: Box<[Bucket<S>]>,
-    /// Each as large as all before together.
+    /// By the logarithm of their first, each as large as all before together.
     later: [OnceLock<Box<[Bucket<S>]>>; DOUBLINGS],
 }
 
@@ -91,9 +92,7 @@ impl<S: BucketContents> Table<S> {
         let more = more as isize;
         let spilled = self.spilled.fetch_add(more, Ordering::Relaxed) + more;
         let mask = self.mask.load(Ordering::Relaxed);
-        if spilled > (mask / BUCKETS_PER_SPILL) as isize
-            && mask < self.first.len() << (DOUBLINGS - 1)
-        {
+        if spilled > (mask / BUCKETS_PER_SPILL) as isize && mask < 1 << (DOUBLINGS - 1) {
             // A lost race means that another has doubled it.
             let _ = self.mask.compare_exchange(
                 mask,
@@ -176,7 +175,7 @@ impl<S: BucketContents> Table<S> {
     #[inline]
     fn later_bucket(&self, at: usize) -> &Bucket<S> {
         let first = 1 << at.ilog2();
-        let part = &self.later[(first / self.first.len()).ilog2() as usize];
+        let part = &self.later[at.ilog2() as usize];
         &part.get_or_init(|| (0..first).map(|_| Bucket::new(0)).collect())[at - first]
     }
 }
