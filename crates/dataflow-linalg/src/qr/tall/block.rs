@@ -14,7 +14,9 @@
 //! 2014.
 
 use super::strip::{self, Planes};
-use crate::kernel::gram::{ColumnsView, PANEL, add_products, place, square};
+use crate::kernel::gram::{
+    ColumnsView, PANEL, RowsView, add_products, add_products_of_rows, place, square, suits_rows,
+};
 use crate::kernel::scratch::with_scratch;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemqrt, geqrt};
 use crate::matrix::{Format, Tile};
@@ -103,38 +105,22 @@ impl Gram {
         (a, b): RowBlock<'_, T>,
         by: Option<&BlockFactor<W>>,
     ) -> Option<Self> {
-        let (m, planes) = (a.nrows(), Planes::of::<T>(a.ncols(), b.ncols()));
-        let (left, count) = (planes.left(), planes.count());
-        let height = strip::height(a).min(m.next_multiple_of(PANEL));
-        let stride = strip::stride(height);
-        let mut sums = vec![0.0; place(left, left, count)];
-        let mut squares = vec![0.0; count - left];
-        with_scratch(stride * count, |elements: &mut [f64]| {
-            for top in (0..m).step_by(height) {
-                let rows = top..m.min(top + height);
-                let end = strip::fill((a, b), rows, (&mut *elements, stride));
-                if let Some(factor) = by {
-                    factor.divide(planes, (&mut *elements, stride), end);
-                }
-                let columns = ColumnsView {
-                    elements,
-                    stride,
-                    count,
-                };
-                add_products(columns, end, left, &mut sums);
-                for (side, sum) in squares.iter_mut().enumerate() {
-                    *sum += square(columns, end, left + side);
-                }
-            }
-        });
+        let planes = Planes::of::<T>(a.ncols(), b.ncols());
+        let (sums, squares) = match (by, strip::in_place(a), strip::in_place(b)) {
+            (None, Some(a), Some(b)) if suits_rows(a.width) => of_rows(a, b),
+            _ => of_strips((a, b), planes, by),
+        };
         let gram = Gram { planes, sums };
         let has_length = |j: usize| SAFE.contains(&gram.entry::<W>(j, j).re());
         let is_zero = |side: usize| b.column(side).iter().all(|x| *x == T::zero());
-        let of_sides = (0..).zip(&squares).all(|(plane, sum)| match *sum == 0.0 {
-            true => is_zero(plane % b.ncols()),
-            false => SAFE.contains(sum),
-        });
-        (of_sides && (0..planes.n()).all(has_length)).then_some(gram)
+        // Real parts of all sides, then imaginary parts.
+        let square = |side: usize| squares[side..].iter().step_by(b.ncols()).sum::<f64>();
+        let has_digits = |side: usize| match square(side) {
+            0.0 => is_zero(side),
+            sum => SAFE.contains(&sum),
+        };
+        let is_safe = (0..planes.n()).all(has_length) && (0..b.ncols()).all(has_digits);
+        is_safe.then_some(gram)
     }
 
     /// Column i of A, conjugated, times column j of [A, B].
@@ -149,6 +135,54 @@ impl Gram {
             ((i, _), (j, _)) => W::from_real(product(i, j)),
         }
     }
+}
+
+/// The products over rows that stay where they are, and the squares of the sides.
+fn of_rows(a: RowsView<'_>, b: RowsView<'_>) -> (Vec<f64>, Vec<f64>) {
+    let (n, nrhs) = (a.width, b.width);
+    let mut sums = vec![0.0; place(n, n, n + nrhs)];
+    add_products_of_rows(a, b, &mut sums);
+    // Of eight rows each, so that no addition waits for the one before.
+    let mut eighths = vec![0.0; 8 * nrhs];
+    for rows in b.elements.chunks(8 * nrhs.max(1)) {
+        let all = eighths.iter_mut().zip(rows);
+        all.for_each(|(sum, x)| *sum += x * x);
+    }
+    let square = |side: usize| eighths[side..].iter().step_by(nrhs).sum();
+    (sums, (0..nrhs).map(square).collect())
+}
+
+/// The products over rows that are put into strips of columns, divided by R if there is one, and the
+/// squares of the sides.
+fn of_strips<T: Scalar, W: Scalar>(
+    (a, b): RowBlock<'_, T>,
+    planes: Planes,
+    by: Option<&BlockFactor<W>>,
+) -> (Vec<f64>, Vec<f64>) {
+    let (m, left, count) = (a.nrows(), planes.left(), planes.count());
+    let height = strip::height(a).min(m.next_multiple_of(PANEL));
+    let stride = strip::stride(height);
+    let mut sums = vec![0.0; place(left, left, count)];
+    let mut squares = vec![0.0; count - left];
+    with_scratch(stride * count, |elements: &mut [f64]| {
+        for top in (0..m).step_by(height) {
+            let rows = top..m.min(top + height);
+            let end = strip::fill((a, b), rows, (&mut *elements, stride));
+            if let Some(factor) = by {
+                factor.divide(planes, (&mut *elements, stride), end);
+            }
+            let columns = ColumnsView {
+                elements,
+                stride,
+                count,
+            };
+            add_products(columns, end, left, &mut sums);
+            for (side, sum) in squares.iter_mut().enumerate() {
+                *sum += square(columns, end, left + side);
+            }
+        }
+    });
+    (sums, squares)
 }
 
 /// R and Qᴴ·B, column-major.

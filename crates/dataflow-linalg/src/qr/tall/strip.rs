@@ -4,10 +4,12 @@
 //! A complex column is two: real parts and imaginary parts. First come the columns of A, then those of
 //! B. Below the last row stand zeros, which change no product. f32 becomes f64 without rounding.
 
-use crate::kernel::gram::PANEL;
+use crate::kernel::gram::{PANEL, RowsView};
 use crate::scalar::Scalar;
 use ndarray::{ArrayView1, ArrayView2, s};
-use pulp::Arch;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m256d;
+use std::array;
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -61,6 +63,16 @@ impl Planes {
         };
         (first, self.is_complex.then_some(first + columns))
     }
+}
+
+/// Rows of real numbers where they lie, if these are f64 side by side.
+pub(super) fn in_place<T: Scalar>(rows: ArrayView2<'_, T>) -> Option<RowsView<'_>> {
+    let is_f64 = !T::IS_COMPLEX && T::EPSILON == <f64 as Scalar>::EPSILON;
+    let elements = rows.to_slice().filter(|_| is_f64)?;
+    Some(RowsView {
+        elements: bytemuck::cast_slice(elements),
+        width: rows.ncols(),
+    })
 }
 
 /// Rows that a strip takes from arrays in which rows lie side by side: a panel stays in the nearest
@@ -122,10 +134,7 @@ fn write_part<T: Scalar>(
 ) {
     if a.ncols() > 1 && lies_by_rows(a) {
         read_ahead(a);
-        return Arch::new().dispatch(
-            #[inline(always)]
-            || transpose(a, to, stride, part),
-        );
+        return write_rows(a, (to, stride), part);
     }
     for (column, to) in a.columns().into_iter().zip(to.chunks_mut(stride)) {
         match column.to_slice() {
@@ -156,32 +165,77 @@ fn read_ahead<T: Scalar>(a: ArrayView2<'_, T>) {
 /// Side of the squares that are transposed at a time: a vector of f64.
 const SIDE: usize = 4;
 
-/// Rows that lie side by side, four at a time, into columns.
+type Square = [[f64; SIDE]; SIDE];
+
+/// Rows that lie side by side, into columns.
+fn write_rows<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    (to, stride): (&mut [f64], usize),
+    part: impl Fn(T) -> f64,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V3::try_new() {
+        return simd.vectorize(
+            #[inline(always)]
+            || {
+                transpose(
+                    a,
+                    (to, stride),
+                    part,
+                    #[inline(always)]
+                    |square| turned(simd, square),
+                )
+            },
+        );
+    }
+    transpose(a, (to, stride), part, |square| {
+        array::from_fn(|l| array::from_fn(|k| square[k][l]))
+    });
+}
+
+/// A square, transposed: pairs within the halves of lines, then halves. Compilers do not find it.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn turned(simd: pulp::x86::V3, square: Square) -> Square {
+    let [a, b, c, d]: [__m256d; SIDE] = bytemuck::cast(square);
+    let avx = simd.avx;
+    let even = [avx._mm256_unpacklo_pd(a, b), avx._mm256_unpacklo_pd(c, d)];
+    let odd = [avx._mm256_unpackhi_pd(a, b), avx._mm256_unpackhi_pd(c, d)];
+    bytemuck::cast([
+        avx._mm256_permute2f128_pd::<0x20>(even[0], even[1]),
+        avx._mm256_permute2f128_pd::<0x20>(odd[0], odd[1]),
+        avx._mm256_permute2f128_pd::<0x31>(even[0], even[1]),
+        avx._mm256_permute2f128_pd::<0x31>(odd[0], odd[1]),
+    ])
+}
+
+/// Four rows at a time.
 #[inline(always)]
 fn transpose<T: Scalar>(
     a: ArrayView2<'_, T>,
-    to: &mut [f64],
-    stride: usize,
+    (to, stride): (&mut [f64], usize),
     part: impl Fn(T) -> f64,
+    turned: impl Fn(Square) -> Square,
 ) {
     let (m, n) = a.dim();
     let line = |i: usize| a.row(i).to_slice().unwrap_or(&[]);
     let whole = m - m % SIDE;
     for top in (0..whole).step_by(SIDE) {
-        let lines: [&[T]; SIDE] = std::array::from_fn(|k| line(top + k));
+        let lines: [&[T]; SIDE] = array::from_fn(|k| line(top + k));
         let wide = n - n % SIDE;
         for left in (0..wide).step_by(SIDE) {
-            let square: [[f64; SIDE]; SIDE] = std::array::from_fn(|k| {
-                let line = &lines[k][left..left + SIDE];
-                std::array::from_fn(|l| part(line[l]))
-            });
-            for l in 0..SIDE {
-                let column: [f64; SIDE] = std::array::from_fn(|k| square[k][l]);
-                to[(left + l) * stride + top..][..SIDE].copy_from_slice(&column);
+            let mut square = [[0.0; SIDE]; SIDE];
+            for (of_line, line) in square.iter_mut().zip(lines) {
+                for (to, x) in of_line.iter_mut().zip(&line[left..left + SIDE]) {
+                    *to = part(*x);
+                }
+            }
+            for (l, column) in turned(square).iter().enumerate() {
+                to[(left + l) * stride + top..][..SIDE].copy_from_slice(column);
             }
         }
         for j in wide..n {
-            let column: [f64; SIDE] = std::array::from_fn(|k| part(lines[k][j]));
+            let column: [f64; SIDE] = array::from_fn(|k| part(lines[k][j]));
             to[j * stride + top..][..SIDE].copy_from_slice(&column);
         }
     }

@@ -1,13 +1,10 @@
-//! Products of tall columns with each other: what a Gram matrix is made of.
+//! Products of tall columns with each other, from columns.
 //!
 //! # Law
-//! Columns are in f64, whatever the matrix holds. Each sum runs in the lanes of a vector within a
-//! panel of rows, then over the panels, first to last: it depends on its two columns alone, not on
-//! those beside them.
-//!
-//! # Elsewhere
-//! What is made of them, and when they are not good enough: [`qr`](crate::qr).
+//! Each sum runs in the lanes of a vector within a panel of rows, then over the panels, first to last:
+//! it depends on its two columns alone, not on those beside them.
 
+use super::place;
 use pulp::{Arch, Simd, WithSimd};
 use std::array;
 
@@ -26,11 +23,6 @@ pub(crate) struct ColumnsView<'a> {
     pub stride: usize,
     /// How many columns there are.
     pub count: usize,
-}
-
-/// Where the product of columns i ≤ j of so many stands among the sums.
-pub(crate) fn place(i: usize, j: usize, count: usize) -> usize {
-    i * count - i * i.saturating_sub(1) / 2 + (j - i)
 }
 
 /// Adds to `sums` the products of columns i ≤ j with i < `left` over the first `rows` rows, a
