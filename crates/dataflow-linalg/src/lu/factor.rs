@@ -103,8 +103,8 @@ pub struct Factor<'a, T: Scalar> {
 ///
 /// # Errors
 /// The first entry that is not finite. [`LinalgError::Singular`] if a pivot is exactly zero: the
-/// factorisation is complete then, too. A matrix of which only a triangle is stored, or pivots of
-/// another shape.
+/// factorisation is complete then, too. [`LinalgError::Overflow`] if one is not finite. A matrix of which
+/// only a triangle is stored, or pivots of another shape.
 pub fn factor<T: Scalar>(
     a: &TiledMatrix<T>,
     pivots: &Pivots<T>,
@@ -122,7 +122,8 @@ pub fn factor<T: Scalar>(
 /// then the winners in pairs.
 ///
 /// A little less stable than partial pivoting, and the panel is no chain: groups play side by side.
-/// With one group the pivots are those of partial pivoting. As many flops as [`factor`], and up to
+/// With one group the pivots are those of partial pivoting; more groups than rows of tiles are as many as
+/// these. As many flops as [`factor`], and up to
 /// 5·nb³/3 more for each match of a panel. The bits depend on `groups`, never on the grid; on a grid
 /// take a multiple of its rows of ranks, so that each group's tiles are on one of them.
 ///
@@ -156,10 +157,12 @@ pub fn factor_by_tournament<T: Scalar>(
     Ok(report)
 }
 
-/// Whether no pivot on the diagonal of a factored matrix is zero; asked by all ranks at once.
+/// Whether no pivot on the diagonal of a factored matrix is zero, and each is finite; asked by all ranks at
+/// once.
 ///
 /// # Errors
-/// [`LinalgError::Singular`] with the first that is, the same on every rank; and what
+/// [`LinalgError::Singular`] with the first that is zero, [`LinalgError::Overflow`] with the first that is
+/// not finite, whichever comes first, the same on every rank; and what
 /// [`run_across`](dataflow_core::run_across) answers.
 pub fn expect_regular<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
     a.expect_regular(on).map(drop)
@@ -193,7 +196,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// The space in which pivots are chosen as by [`factor_by_tournament`].
     #[must_use]
     pub fn by_tournament(mut self, groups: NonZeroU32) -> Self {
-        self.groups.p = groups.get();
+        // Of more groups than tile rows each has at most one: the same as one group a tile row.
+        self.groups.p = groups.get().min(self.groups.mt.max(1));
         self.tournament = true;
         self
     }
@@ -403,7 +407,10 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
         match self.tournament {
-            true => about.parameter("pivoting", "tournament"),
+            true => {
+                let about = about.parameter("pivoting", "tournament");
+                about.parameter("groups", self.groups.p)
+            }
             false => about.parameter("pivoting", "partial"),
         };
         if let Some(ahead) = self.lookahead {

@@ -15,7 +15,8 @@ use dataflow_core::space::Erased;
 /// bits of [`factor`](super::factor) and [`solve`](super::solve). 2n³/3 flops, and 2n² for each column.
 ///
 /// # Errors
-/// As those of the two. If a pivot is zero, factors and swaps are complete, and nothing is left of `b`.
+/// As those of the two, [`LinalgError::Overflow`] among them. If a pivot is zero or not finite, factors and
+/// swaps are complete, and nothing is left of `b`.
 ///
 /// # Examples
 /// ```

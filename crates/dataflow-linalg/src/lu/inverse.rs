@@ -26,8 +26,8 @@ use dataflow_core::space::Erased;
 /// graphs cost together. Uses up `a`. 2n³ flops.
 ///
 /// # Errors
-/// The first entry that is not finite. [`LinalgError::Singular`] if a pivot is zero. If the matrix is
-/// not square, or the run fails.
+/// The first entry that is not finite. [`LinalgError::Singular`] if a pivot is zero,
+/// [`LinalgError::Overflow`] if one is not finite. If the matrix is not square, or the run fails.
 ///
 /// # Examples
 /// ```

@@ -28,8 +28,8 @@ pub struct Solve<'a, T: Scalar> {
 /// [`factor`](super::factor) left. 2n² flops for each column.
 ///
 /// # Errors
-/// [`LinalgError::Singular`] if a pivot is zero: `b` is then as it was. If the shapes or tile orders
-/// do not fit, or the run fails.
+/// [`LinalgError::Singular`] if a pivot is zero, [`LinalgError::Overflow`] if one is not finite: `b` is then
+/// as it was. If the shapes or tile orders do not fit, or the run fails.
 ///
 /// # Examples
 /// ```

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::error::LinalgError;
+use crate::flops;
 use crate::kernel::{Backend, Op, getrf};
 use crate::matrix::check::solve_backward_error;
 use crate::matrix::generate::Random;
 use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, Tile, TiledMatrix};
 use crate::scalar::{Scalar, c32, c64};
+use crate::weight::Weight;
 use dataflow_core::port::{Heap, Inline, Memory, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
@@ -62,6 +64,7 @@ fn the_space_with_a_tournament_is_proved_for_any_number_of_groups_on_every_grid(
         ((2, 2), 2),
         ((2, 3), 5),
         ((3, 1), 4),
+        ((2, 2), u32::MAX),
     ] {
         for (m, n) in (0..=6).flat_map(|m| (0..=4).map(move |n| (m, n))) {
             let a = vacant((m, n), (p, q));
@@ -99,7 +102,7 @@ fn a_tournament_of_one_group_takes_the_pivots_of_partial_pivoting_and_others_fac
             // Of several groups none has seen all rows: now and then other rows win.
             differs |= rows != by(None);
             by(Some(2));
-            by(Some(50));
+            assert_eq!(by(Some(50)), by(Some(u32::MAX)), "{m} x {n}, tiles of {nb}");
         }
         assert!(differs, "{}", T::PRECISION);
     }
@@ -107,6 +110,35 @@ fn a_tournament_of_one_group_takes_the_pivots_of_partial_pivoting_and_others_fac
     check::<f64>();
     check::<c32>();
     check::<c64>();
+}
+
+#[test]
+fn ranks_with_other_numbers_of_groups_disagree_unless_all_are_more_than_there_are_tiles() {
+    let a = vacant((9, 9), (1, 1));
+    let pivots = Pivots::new(&a);
+    let told = |n: u32| {
+        let space = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+        let mut about = Description::default();
+        space.by_tournament(groups(n)).describe(&mut about);
+        about.parameters().to_vec()
+    };
+    assert_ne!(told(4), told(5));
+    assert_eq!(told(9), told(u32::MAX));
+}
+
+#[test]
+fn rows_that_have_won_without_a_match_weigh_one_set_in_the_last_one() {
+    let layout = Layout::general(40, 40, 5).unwrap();
+    let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+    let pivots = Pivots::new(&a);
+    let flops = |n: u32, k: u32| {
+        let space = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+        space.by_tournament(groups(n)).flops(Task::Panel { k })
+    };
+    let of_sets = |sets: usize| flops::getrf::<f64>(sets * 5, 5) as f64;
+    assert_eq!([flops(1, 0), flops(1, 7)], [of_sets(1); 2]);
+    // Of two groups the last panel has the rows of one.
+    assert_eq!([flops(2, 0), flops(2, 7)], [of_sets(2), of_sets(1)]);
 }
 
 #[test]

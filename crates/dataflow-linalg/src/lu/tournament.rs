@@ -39,7 +39,7 @@ pub(super) const SEATS: usize = 4;
 impl<T: Scalar> Factor<'_, T> {
     /// How many groups have rows in panel k: as many leaves has its tree, and as leaves they have
     /// the numbers from there on. The root is 1, below `v` come `2·v` and `2·v + 1`.
-    fn entrants(&self, k: u32) -> u32 {
+    pub(super) fn entrants(&self, k: u32) -> u32 {
         self.groups.p.min(self.groups.mt - k)
     }
 

@@ -50,7 +50,11 @@ impl<T: Scalar> Factor<'_, T> {
         match task {
             Gather { r, k } if self.tournament => panel(self.group_rows(r, k), k),
             Merge { k, .. } => panel(2 * cols(k), k),
-            Panel { k } if self.tournament => panel(2 * self.height(k), k),
+            Panel { k } if self.tournament => {
+                // A group that is alone plays against none.
+                let sets = self.entrants(k).min(2) as usize;
+                panel(sets * self.height(k), k)
+            }
             Panel { k } => panel(self.rows_from(k), k),
             Scatter { m, k } if self.tournament && m != k => {
                 product(rows(m), cols(k), cols(k)) / 2.0
