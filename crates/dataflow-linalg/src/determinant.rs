@@ -35,13 +35,18 @@ impl Determinant {
         let (mut sum, mut lost) = (0.0f64, 0.0);
         let mut phase = c64::one();
         for pivot in diagonal {
+            // A modulus may overflow where its parts do not: that of a quarter does not.
+            let (pivot, more) = match pivot.modulus().is_infinite() && pivot.is_finite() {
+                true => (pivot * T::from_real(0.25), 4f64.ln()),
+                false => (pivot, 0.0),
+            };
             let size = pivot.modulus();
             if size == 0.0 {
                 let (log_abs, phase) = (f64::NEG_INFINITY, c64::zero());
                 return Determinant { log_abs, phase };
             }
             // Neumaier's compensated sum.
-            let (term, before) = (size.ln(), sum);
+            let (term, before) = (size.ln() + more, sum);
             sum += term;
             lost += match before.abs() >= term.abs() {
                 true => (before - sum) + term,
@@ -120,6 +125,15 @@ mod tests {
             assert!((found.phase - phase).norm() < 1e-15, "{n}: {found:?}");
             assert!((found.log_abs - n as f64 * 2f64.ln()).abs() < 1e-14);
         }
+    }
+
+    #[test]
+    fn a_pivot_whose_modulus_overflows_has_a_logarithm_and_a_phase() {
+        let large = Determinant::of_triangle([c64::new(1.5e308, 1.5e308)]);
+        let log_abs = 1.5e308f64.ln() + 2f64.ln() / 2.0;
+        assert!((large.log_abs - log_abs).abs() < 1e-12, "{large:?}");
+        let phase = c64::from_polar(1.0, std::f64::consts::FRAC_PI_4);
+        assert!((large.phase - phase).norm() < 1e-15, "{large:?}");
     }
 
     #[test]
