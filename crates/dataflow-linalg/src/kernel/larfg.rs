@@ -26,6 +26,9 @@ pub(super) fn larfg<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
     T::from_parts((beta - re) / beta, -im / beta)
 }
 
+/// What the largest numbers are multiplied by: 2⁻¹⁰, after which twice one of them has a reciprocal.
+const SHRINK: f64 = 1.0 / 1024.0;
+
 /// The same, scaled so that nothing overflows or underflows on the way.
 #[inline(never)]
 fn scaled<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
@@ -43,6 +46,11 @@ fn scaled<T: Scalar>(head: &mut T, tail: &mut [T]) -> T {
         (re, im, shrunk) = (re * grow, im * grow, shrunk * smallest::<T>());
         norm = length(tail);
         beta = -re.hypot(im).hypot(norm).copysign(re);
+    }
+    // |α − β| may overflow where |β| does not.
+    if beta.is_finite() && (re - beta).hypot(im).is_infinite() {
+        tail.iter_mut().for_each(|x| *x *= T::from_real(SHRINK));
+        (re, im, beta, shrunk) = (re * SHRINK, im * SHRINK, beta * SHRINK, 1.0 / SHRINK);
     }
     let tau = T::from_parts((beta - re) / beta, -im / beta);
     // v ← tail / (α − β)
@@ -68,7 +76,15 @@ pub(crate) fn sum_of_squares<T: Scalar>(x: &[T]) -> f64 {
 
 /// The 2-norm, without overflow on the way.
 fn length<T: Scalar>(x: &[T]) -> f64 {
-    T::from_real_impl(&ColRef::from_slice(x).norm_l2()).re()
+    let length = T::from_real_impl(&ColRef::from_slice(x).norm_l2()).re();
+    if !(length.is_infinite() && x.iter().all(|x| x.is_finite())) {
+        return length;
+    }
+    // faer's is infinite from half the largest number on.
+    let parts = || x.iter().flat_map(|x| [x.re(), x.im()]);
+    let largest = parts().fold(0.0f64, |largest, part| largest.max(part.abs()));
+    let squares = parts().map(|part| (part / largest) * (part / largest));
+    largest * squares.sum::<f64>().sqrt()
 }
 
 /// LAPACK's safe minimum over its precision: below it, 1/β may overflow.
