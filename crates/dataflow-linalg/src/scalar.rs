@@ -180,6 +180,15 @@ pub(crate) fn smallest_normal<T: Scalar>() -> f64 {
     }
 }
 
+/// The largest power of two that is normal and not above `size`, if there is one; else 1.
+pub(crate) fn power_of_two(size: f64) -> f64 {
+    match size.is_normal() {
+        true => f64::from_bits(size.to_bits() & f64::INFINITY.to_bits()),
+        false if size > 0.0 && size.is_finite() => f64::MIN_POSITIVE,
+        false => 1.0,
+    }
+}
+
 /// x / y, without overflow or underflow on the way: a complex number's parts may be subnormal.
 ///
 /// # Source

@@ -25,9 +25,11 @@ const MOST_CORRECTIONS: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Bounds {
-    /// Bound of ‖x − x₀‖_∞ / ‖x‖_∞ where x₀ is the solution, estimated: LAPACK's FERR.
+    /// Bound of ‖x − x₀‖_∞ / ‖x‖_∞ where x₀ is the solution, estimated: LAPACK's FERR. Infinite or NaN if
+    /// there is none.
     pub forward: f64,
-    /// The largest relative change in an entry of A or B that makes x exact: LAPACK's BERR.
+    /// The largest relative change in an entry of A or B that makes x exact: LAPACK's BERR. NaN if it is not
+    /// known: where X is not finite, or |A|·|X| + |B| overflows.
     pub backward: f64,
 }
 
@@ -157,6 +159,8 @@ impl<'a, T: Scalar> System<'a, T> {
         let (least, negligible) = (self.negligible / T::EPSILON, self.negligible);
         combine("backward errors", &ratios, &scale, on, |r, w| {
             T::from_real(match w.re() > least {
+                // Beside a sum that overflows, no rest says anything.
+                true if w.re().is_infinite() => f64::NAN,
                 true => r.re() / w.re(),
                 // NaN stays NaN.
                 false => (r.re() + negligible) / (w.re() + negligible),

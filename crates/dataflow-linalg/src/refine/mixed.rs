@@ -14,7 +14,7 @@ use crate::lu::{self, Pivots};
 use crate::matrix::norm::{Norm, infinity_norm, norm, peaks};
 use crate::matrix::{Structure, TiledMatrix};
 use crate::product::Operand;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, power_of_two};
 use crate::succession::joined;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -115,8 +115,8 @@ pub enum Factors<T: Scalar> {
 
 impl<T: Scalar> Factors<T> {
     /// Overwrites `b` by the solution X of op(A)·X = B in the accuracy of `T`: with factors in the lower
-    /// precision it is corrected as the first one was, but each column is scaled by a power of two on
-    /// its way through them, so that right-hand sides may be of any size.
+    /// precision it is corrected as the first one was, but each column is scaled by a power of two to the
+    /// size of the matrix on its way through them, so that right-hand sides may be of any size.
     ///
     /// - `a`: the matrix that was solved with
     ///
@@ -176,14 +176,14 @@ fn refined_with<T: Scalar>(
         // X ← X + 2ᵉ·A⁻¹·(R/2ᵉ)
         let (sizes, measure) = peaks(&left, on).map_err(LinalgError::Run)?;
         let down = by_columns("shrink", &left, on, |x, col| {
-            let by = power_of_two(sizes[col]);
+            let by = divisor(sizes[col], norm);
             T::from_parts(x.re() / by, x.im() / by)
         })?;
         let (low, lower) = mapped("lower", &left, on, lower::<T>)?;
         let solved = solve_with(with, op, &low, backend, on)?;
         let (correction, raise) = mapped("raise", &low, on, raised::<T>)?;
         let up = by_columns("grow", &correction, on, |x, col| {
-            let by = power_of_two(sizes[col]);
+            let by = divisor(sizes[col], norm);
             T::from_parts(x.re() * by, x.im() * by)
         })?;
         let correct = combine("correct", b, &correction, on, |x, y| x + y)?;
@@ -197,13 +197,14 @@ fn refined_with<T: Scalar>(
     })
 }
 
-/// The largest power of two that is normal and not above `size`, if there is one; else 1.
-fn power_of_two(size: f64) -> f64 {
-    match size.is_normal() {
-        true => f64::from_bits(size.to_bits() & f64::INFINITY.to_bits()),
-        false if size > 0.0 && size.is_finite() => f64::MIN_POSITIVE,
-        false => 1.0,
-    }
+/// What a column of this size is divided by on its way through factors of a matrix of norm `norm`: a power
+/// of two, after which it is as large as the matrix, so that its solution is as large as the condition at
+/// most. Beyond 10^±30 the lower precision has too little room above or below.
+fn divisor(size: f64, norm: f64) -> f64 {
+    /// The largest power of two that is a number: 2¹⁰²³.
+    const LARGEST: f64 = 2.0 / f64::MIN_POSITIVE;
+    let by = power_of_two(size) / power_of_two(norm.clamp(1e-30, 1e30));
+    by.clamp(f64::MIN_POSITIVE, LARGEST)
 }
 
 /// Whether every column's residual is small enough for its solution, both being finite; the same on

@@ -536,6 +536,34 @@ fn every_ratio_of_lapacks_tests_5_to_7_is_below_30() {
     assert_eq!(counts, [5 * 6 * 2 * 18 * 3; 4]);
 }
 
+/// The moduli of A·X and B add up to no number; what is left of B was over that, 0, and X was called exact.
+#[test]
+fn a_wrong_solution_whose_moduli_overflow_is_not_called_exact() {
+    fn check<T: Scalar>(large: f64) {
+        let entry = |i: usize, j: usize| T::from_real([[large, -large], [0.0, 1.0]][i][j]);
+        let (a, factors) = (
+            square(Structure::General, 2, &entry),
+            square(Structure::General, 2, &entry),
+        );
+        let pivots = Pivots::new(&factors);
+        lu::factor(&factors, &pivots, AUTO, &Inline).unwrap();
+        let b = sides(2, 1, &|i: usize, _: usize| T::from_real([large, 1.0][i]));
+        // The solution is (2, 1).
+        let x = sides(2, 1, &|_: usize, _: usize| T::one());
+        let (lu, of_x) = ((&factors, &pivots), (&b, &x));
+        let found = lu::error_bounds(&a, lu, of_x, AUTO, &Inline).unwrap()[0];
+        let improved = lu::improve(&a, lu, of_x, AUTO, &Inline).unwrap()[0];
+        for Bounds { forward, backward } in [found, improved] {
+            assert!(backward.is_nan(), "{}: {backward}", T::PRECISION);
+            assert!(forward.is_nan() || forward >= 0.5, "{forward}");
+        }
+    }
+    check::<f32>(3e38);
+    check::<f64>(1e308);
+    check::<c32>(3e38);
+    check::<c64>(1e308);
+}
+
 #[test]
 fn an_empty_system_has_bounds_of_zero_and_nan_stays_nan() {
     let empty = Known::<f64>::new(Structure::Lower, 0, 2, &PositiveDefinite::new(1, 1));
