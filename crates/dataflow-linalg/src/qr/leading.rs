@@ -18,7 +18,7 @@ use super::choice::{number, set_number};
 use crate::error::LinalgError;
 use crate::kernel::{sum_of_squares, with_scratch};
 use crate::matrix::{Format, Tile, TiledMatrix};
-use crate::scalar::{Scalar, c64};
+use crate::scalar::{Scalar, c64, power_of_two};
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
@@ -144,12 +144,12 @@ impl<'a, T: Scalar> Leading<'a, T> {
     /// PART ← for each column of the tile its products with both vectors, and its length.
     fn part(&self, (i, j): (usize, usize), tile: &Tile<T>, before: &Tile<T>) -> Tile<T> {
         let vectors = Vectors::unpacked(before);
-        let rows = self.r.row_range(i);
-        let mut part = Tile::new(3, self.width(j), Format::ColumnMajor, self.r.memory());
+        let (rows, format) = (self.r.row_range(i), Format::ColumnMajor);
+        let mut part = Tile::new(OF_A_PART, self.width(j), format, self.r.memory());
         if vectors.has_ended {
             return part;
         }
-        for col in 0..part.cols() {
+        for (col, made) in part.columns_mut().enumerate() {
             let mut sums = [c64::new(0.0, 0.0); 2];
             let mut length = ScaledSum::default();
             for (at, row) in rows.clone().enumerate() {
@@ -159,9 +159,11 @@ impl<'a, T: Scalar> Leading<'a, T> {
                     *sum += wide(x[row]).conj() * entry;
                 }
             }
-            part.set(0, col, narrow(sums[0]));
-            part.set(1, col, narrow(sums[1]));
-            part.set(2, col, T::from_real(length.get()));
+            let length = length.get();
+            // Neither is more than the length, which a number of `T` need not hold.
+            let size = power_of_two(length);
+            (made[0], made[1]) = (narrow(sums[0] / size), narrow(sums[1] / size));
+            set_value(&mut made[LENGTH..], length);
         }
         part
     }
@@ -285,6 +287,24 @@ struct Vectors<T: Scalar> {
 /// Numbers before the vectors as they travel: both values in two parts each, and whether it is over.
 pub(super) const HEAD: usize = 5;
 
+/// Numbers of a part for each column: its products with both vectors, over the power of two in its length,
+/// and the length in two parts.
+pub(super) const OF_A_PART: usize = 4;
+/// The first part of the length.
+const LENGTH: usize = 2;
+
+/// A number in full, by the bits of its halves, which stand in the places of two elements.
+fn value<T: Scalar>(elements: &[T]) -> f64 {
+    let [low, high] = [0, 1].map(|half| u64::from(number(elements[half])));
+    f64::from_bits(low | high << 32)
+}
+
+fn set_value<T: Scalar>(elements: &mut [T], value: f64) {
+    let bits = value.to_bits();
+    set_number(&mut elements[0], bits as u32);
+    set_number(&mut elements[1], (bits >> 32) as u32);
+}
+
 impl<T: Scalar> Vectors<T> {
     fn none() -> Self {
         Vectors {
@@ -311,9 +331,12 @@ impl<T: Scalar> Vectors<T> {
             let mut sums = [c64::new(0.0, 0.0); 2];
             let mut length = ScaledSum::default();
             for part in parts {
-                sums[0] += wide(part.get(0, col)) * self.scale[0];
-                sums[1] += wide(part.get(1, col)) * self.scale[1];
-                length.add(part.get(2, col).re());
+                let part = &part.as_slice()[col * OF_A_PART..][..OF_A_PART];
+                let its_length = value(&part[LENGTH..]);
+                let size = power_of_two(its_length);
+                sums[0] += wide(part[0]) * size * self.scale[0];
+                sums[1] += wide(part[1]) * size * self.scale[1];
+                length.add(its_length);
             }
             let column = top_of(tile, col + 1, col, &mut buffer);
             let (above, diagonal) = (&column[..col], wide(column[col]));
@@ -387,9 +410,7 @@ impl<T: Scalar> Vectors<T> {
         smallest[HEAD..].copy_from_slice(&self.x[0]);
         largest[HEAD..].copy_from_slice(&self.x[1]);
         for (which, value) in self.value.into_iter().enumerate() {
-            let bits = value.to_bits();
-            set_number(&mut smallest[2 * which], bits as u32);
-            set_number(&mut smallest[2 * which + 1], (bits >> 32) as u32);
+            set_value(&mut smallest[2 * which..], value);
         }
         set_number(&mut smallest[4], self.has_ended.into());
         tile
@@ -397,13 +418,8 @@ impl<T: Scalar> Vectors<T> {
 
     fn unpacked(tile: &Tile<T>) -> Self {
         let (smallest, largest) = tile.as_slice().split_at(tile.rows());
-        let value = |which: usize| {
-            let low = number(smallest[2 * which]);
-            let high = number(smallest[2 * which + 1]);
-            f64::from_bits(u64::from(low) | u64::from(high) << 32)
-        };
         Vectors {
-            value: [value(0), value(1)],
+            value: [value(smallest), value(&smallest[2..])],
             x: [smallest[HEAD..].to_vec(), largest[HEAD..].to_vec()],
             scale: [1.0; 2],
             has_ended: number(smallest[4]) != 0,

@@ -4,7 +4,7 @@
 //! Which columns are chosen depends on the matrix: those of a strip are taken to be as likely as any other
 //! to win. The rank is taken to be full.
 
-use super::leading::HEAD;
+use super::leading::{HEAD, OF_A_PART};
 use super::reflectors::Reflectors;
 use super::{
     Adjoint, AdjointTask, Apply, ApplyTask, Arrange, ArrangeTask, Factor, Leading, LeadingTask,
@@ -192,7 +192,9 @@ impl<T: Scalar> Weight for Arrange<'_, T> {
 impl<T: Scalar> Weight for Leading<'_, T> {
     fn bytes(&self, task: LeadingTask, _: usize) -> u64 {
         match task {
-            LeadingTask::Part { j, .. } => Part::Whole.bytes::<T>((3, self.width(j as usize))),
+            LeadingTask::Part { j, .. } => {
+                Part::Whole.bytes::<T>((OF_A_PART, self.width(j as usize)))
+            }
             LeadingTask::Step { j } => {
                 let before = self.r.col_range(j as usize).start;
                 let length = before + self.width(j as usize);

@@ -393,6 +393,30 @@ fn columns_in_other_units_are_no_deficiency() {
     }
 }
 
+/// The length of a part of the last column is more than the largest `f32`: in tiles of order 2 the rank was 2.
+#[test]
+fn a_column_longer_than_the_largest_number_has_the_same_rank_in_tiles_of_any_order() {
+    fn check<T: Scalar>(nb: usize) {
+        let large = 3e38;
+        let rows = [[1.0, 0.0, large], [0.0, 1.0, large], [0.0, 0.0, large]];
+        let layout = |n| Layout::general(3, n, nb).unwrap();
+        let a = TiledMatrix::<T>::from_fn(layout(3), |i, j| T::from_real(rows[i][j]));
+        let b = TiledMatrix::from_fn(layout(1), |i, _| [T::one(), T::zero(), T::zero()][i]);
+        let case = format!("{} in tiles of {nb}", T::PRECISION);
+        let solved = least_squares(&a, &b, Options::of_order(nb), Backend::Auto, &Inline);
+        let (x, _) = solved.unwrap_or_else(|error| panic!("{case}: {error}"));
+        let found = [0, 1, 2].map(|i| x.get(i, 0).unwrap().re());
+        assert_eq!(found, [1.0, 0.0, 0.0], "{case}");
+        let how = (Compare::ByDirection, T::EPSILON);
+        let (found, _) = leading(&a, how, &Inline).unwrap();
+        assert_eq!(found.rank, 3, "{case}");
+    }
+    for nb in [1, 2, 3] {
+        check::<f32>(nb);
+        check::<c32>(nb);
+    }
+}
+
 #[test]
 fn estimates_of_singular_values_are_within_a_factor_of_them() {
     for (what, a) in [
