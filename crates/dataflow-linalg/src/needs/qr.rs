@@ -75,7 +75,8 @@ fn reflectors<T: Scalar>(
 
 /// Bytes of the T of tile (m, k): as a triangle, and as a row that vanishes under another.
 fn of_t(view: &View, options: Options, is_triangle: bool, (m, k): (usize, usize)) -> u128 {
-    let t = options.ib.max(1) as u128 * view.layout.tile_cols(k) as u128 * view.element;
+    let t =
+        options.inner_block(&view.layout) as u128 * view.layout.tile_cols(k) as u128 * view.element;
     t * (u128::from(is_triangle) + u128::from(m > k))
 }
 

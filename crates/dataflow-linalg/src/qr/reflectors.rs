@@ -19,7 +19,8 @@ use std::fmt;
 pub struct Options {
     /// Which rows vanish under which.
     pub tree: Tree,
-    /// The inner block size of the kernels: rows of T, at least 1.
+    /// The inner block size of the kernels: rows of T, at least 1. More than a tile has rows or columns are
+    /// as many as these.
     pub ib: usize,
 }
 
@@ -30,6 +31,12 @@ impl Options {
             tree: Tree::Flat,
             ib: super::order::default_inner_block(nb),
         }
+    }
+
+    /// The inner block size that there is in tiles of such a matrix.
+    pub(crate) fn inner_block(self, layout: &Layout) -> usize {
+        let most = layout.nb().min(layout.rows().max(layout.cols()));
+        self.ib.clamp(1, most.max(1))
     }
 
     /// The same with another tree.
@@ -67,7 +74,7 @@ impl<T: Scalar> Reflectors<T> {
         Reflectors {
             layout: *layout,
             options: Options {
-                ib: options.ib.max(1),
+                ib: options.inner_block(layout),
                 ..options
             },
             levels: Levels::of(&elimination, layout.nt()),
@@ -88,24 +95,24 @@ impl<T: Scalar> Reflectors<T> {
         (v, t): (Tile<T>, Tile<T>),
     ) -> Result<Self, LinalgError> {
         let q = Reflectors::new(layout, options);
-        match layout.n_slots() {
-            0 => Ok(q),
-            1 => {
+        match (layout.mt() * layout.nt(), layout.n_slots()) {
+            (0 | 1, 0) => Ok(q),
+            (1, _) => {
                 // There are slots, and they are empty.
                 let _ = q.v.put(0, Version::new(v));
                 let _ = q.t.put(0, Version::new(t));
                 Ok(q)
             }
-            slots => Err(LinalgError::Shape(format!(
-                "reflectors of one tile for a matrix of {slots}"
+            (tiles, _) => Err(LinalgError::Shape(format!(
+                "reflectors of one tile for a matrix of {tiles}"
             ))),
         }
     }
 
     /// V and T of a matrix of one tile, once they are there.
     pub fn tile(&self) -> Option<[Version<Tile<T>>; 2]> {
-        match self.layout.n_slots() {
-            1 => Some([self.v.get(0)?, self.t.get(0)?]),
+        match (self.layout.mt() * self.layout.nt(), self.layout.n_slots()) {
+            (1, 1) => Some([self.v.get(0)?, self.t.get(0)?]),
             _ => None,
         }
     }

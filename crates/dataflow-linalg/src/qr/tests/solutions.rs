@@ -2,10 +2,12 @@
 
 use crate::kernel::Backend;
 use crate::matrix::generate::Random;
-use crate::matrix::{Entries, Format, Layout, TiledMatrix};
-use crate::qr::{Options, Tree, factor, form, least_squares};
+use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Tile, TiledMatrix};
+use crate::needs;
+use crate::qr::{Options, Reflectors, Tree, factor, form, least_squares};
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::{Inline, Shuffled};
+use dataflow_core::rank::Rank;
 
 /// LAPACK's threshold.
 const LARGEST_RATIO: f64 = 30.0;
@@ -144,6 +146,47 @@ fn the_bits_of_q_and_r_are_the_same_under_every_schedule() {
     check::<f64>();
     check::<c32>();
     check::<c64>();
+}
+
+#[test]
+fn an_inner_block_wider_than_a_tile_is_one_as_wide_with_the_same_bits_and_needs() {
+    let layout = Layout::general(5, 4, 2).unwrap();
+    let options = |ib| Options {
+        tree: Tree::Greedy,
+        ib,
+    };
+    let factored = |ib| {
+        let a = TiledMatrix::<f64>::from_entries(layout, &Random::new(3));
+        let (q, _) = factor(&a, options(ib), Backend::Auto, &Inline).unwrap();
+        let made = form(&a, &q, 5, Backend::Auto, &Inline).unwrap();
+        let entries = [a.to_column_major(), made.to_column_major()].map(Result::unwrap);
+        let needs = needs::qr::<f64>(&layout, options(ib), 1);
+        (entries, q.options().ib, format!("{needs:?}"))
+    };
+    let [wider, as_wide] = [factored(1_000_000), factored(2)];
+    assert_eq!(wider, as_wide);
+    assert_eq!(wider.1, 2);
+    // Tiles are no larger than their matrix.
+    let small = Layout::general(3, 1, 100).unwrap();
+    assert_eq!(Reflectors::<f64>::new(&small, options(50)).options().ib, 3);
+}
+
+#[test]
+fn reflectors_of_one_tile_are_of_no_matrix_that_has_one_on_each_rank() {
+    let grid = Distribution::BlockCyclic(Grid::new(2, 2).unwrap());
+    let one = Layout::general(2, 2, 2).unwrap();
+    let four = Layout::general(4, 4, 2).unwrap();
+    for (layout, fits) in [(one, true), (four, false)] {
+        for rank in 0..4 {
+            let layout = layout.distributed(grid, Rank(rank)).unwrap();
+            let unit = Tile::from_rows([[1.0, 0.0], [0.0, 1.0]]);
+            let parts = (unit.clone(), unit);
+            let q = Reflectors::of_tile(&layout, Options::of_order(2), parts);
+            assert_eq!(q.is_ok(), fits, "rank {rank}: {q:?}");
+            let is_here = q.is_ok_and(|q| q.tile().is_some());
+            assert_eq!(is_here, fits && rank == 0, "rank {rank}");
+        }
+    }
 }
 
 #[test]
