@@ -8,13 +8,14 @@
 
 use crate::cholesky;
 use crate::condition::inverse_norm;
+use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::lu::{self, Pivots};
 use crate::matrix::check::solve_backward_error;
 use crate::matrix::generate::{Hilbert, PositiveDefinite, Random};
 use crate::matrix::{Entries, Layout, Structure, TiledMatrix};
 use crate::product::{Operand, residual};
-use crate::qr::{Options, least_squares};
+use crate::qr::{self, Options, least_squares};
 use crate::refine::{self, Cause, Outcome};
 use crate::scalar::{Scalar, c32, c64};
 use crate::whole;
@@ -208,6 +209,86 @@ fn a_factor_that_overflows_is_no_solution() {
     check::<c64>(1.7e308);
 }
 
+/// The head of a reflector less what it becomes is no number, and X was NaN; or the length of what is below
+/// it was called infinite.
+#[test]
+fn columns_nearly_as_long_as_the_largest_number_are_reflected() {
+    fn check<T: Scalar>(column: [T; 2]) {
+        let (x, one) = (1e-298, T::one());
+        let expect = |found: T, expected: f64, case: &str| {
+            let off = (found.re() - expected).hypot(found.im()) / expected;
+            assert!(off < 1e-13, "{case} of {column:?}: {found:?}");
+        };
+        let single = |i: usize, _: usize| column[i];
+        let second = |i: usize, j: usize| match (i, j) {
+            (0, 0) => one,
+            (1 | 2, 1) => column[i - 1],
+            _ => T::zero(),
+        };
+        let side = |i: usize, _: usize| column[i] * T::from_real(x);
+        let sides = |i: usize, _: usize| match i {
+            0 => one,
+            _ => column[i - 1] * T::from_real(x),
+        };
+        let tiled = |a: &TiledMatrix<T>, b: &TiledMatrix<T>| {
+            let solved = least_squares(a, b, Options::of_order(2), BACKEND, &Inline);
+            let solved = solved.map(|(x, _)| x);
+            solved
+                .unwrap_or_else(|error| panic!("{} x {}, {column:?}: {error}", a.rows(), a.cols()))
+        };
+        let of_one = tiled(&general(2, 1, &single), &general(2, 1, &side));
+        expect(of_one.get(0, 0).unwrap(), x, "tiled");
+        let of_two = tiled(&general(3, 2, &second), &general(3, 1, &sides));
+        expect(of_two.get(0, 0).unwrap(), 1.0, "tiled, first");
+        expect(of_two.get(1, 0).unwrap(), x, "tiled, second");
+        let of_one = whole::least_squares((2, 1), &single, 1, &side).unwrap();
+        expect(of_one[0], x, "whole");
+        let of_two = whole::least_squares((3, 2), &second, 1, &sides).unwrap();
+        expect(of_two[0], 1.0, "whole, first");
+        expect(of_two[1], x, "whole, second");
+    }
+    check([1.5e308, 0.5e308]);
+    check([-1.5e308, 0.5e308]);
+    check([0.1e308, 1.5e308]);
+    check([c64::new(1.5e308, 0.0), c64::new(0.5e308, 0.0)]);
+    check([c64::new(0.1e308, 1.2e308), c64::new(0.9e308, 0.0)]);
+}
+
+/// Qᴴ·B had a number that is none, and so had X, which was called a solution.
+#[test]
+fn right_hand_sides_that_overflow_on_their_way_are_no_solution() {
+    fn check<T: Scalar>(large: f64) {
+        let (one, options) = (|_: usize, _: usize| T::one(), Options::of_order(2));
+        let side = |_: usize, j: usize| T::from_real([1.0, large][j]);
+        let sides = || general(200, 2, &side);
+        let is_refused = |refused: Option<LinalgError>| {
+            let is_right = matches!(refused, Some(LinalgError::Overflow { col: 1 }));
+            assert!(is_right, "{}: {refused:?}", T::PRECISION);
+        };
+        let a = general(200, 1, &one);
+        is_refused(least_squares(&a, &sides(), options, BACKEND, &Inline).err());
+        let a = general(200, 1, &one);
+        let shortest =
+            qr::least_squares_minimum_norm(&a, &sides(), None, options, BACKEND, &Inline);
+        is_refused(shortest.err());
+        let a = general(200, 1, &one);
+        let (q, _) = qr::factor(&a, options, BACKEND, &Inline).unwrap();
+        let (b, x) = (sides(), general(1, 2, &|_: usize, _: usize| T::zero()));
+        let solved = qr::solve((&a, &q), Op::NoTranspose, (&b, &x), BACKEND, &Inline);
+        is_refused(solved.err());
+        is_refused(whole::least_squares((200, 1), &one, 2, &side).err());
+        // The shortest solution of a sum is far smaller than the sum.
+        let (a, b) = (general(1, 200, &one), general(1, 2, &side));
+        let (x, _) = least_squares(&a, &b, options, BACKEND, &Inline).unwrap();
+        let off = x.get(7, 1).unwrap().re() * (200.0 / large) - 1.0;
+        assert!(off.abs() < 100.0 * T::EPSILON, "{}: {off:e}", T::PRECISION);
+    }
+    check::<f32>(3e38);
+    check::<f64>(1.7e308);
+    check::<c32>(3e38);
+    check::<c64>(1.7e308);
+}
+
 #[test]
 fn reflectors_take_the_smallest_numbers_that_there_are() {
     fn check<T: Scalar>(scale: f64) {
@@ -275,30 +356,60 @@ fn an_infinite_solution_is_not_refined_but_made_in_full_precision() {
     }
 }
 
+/// Right-hand sides were brought to the size of 1, and solutions with small matrices were too large for
+/// the lower precision.
+#[test]
+fn factors_of_a_small_matrix_take_the_side_again_that_they_were_made_for() {
+    let entry = |i: usize, j: usize| if i == j { 2e-39 } else { 0.0 };
+    for structure in [Structure::Lower, Structure::General] {
+        let a = match structure {
+            Structure::Lower => lower::<f64>(4, &entry),
+            Structure::General => general::<f64>(4, 4, &entry),
+        };
+        let side = || general::<f64>(4, 1, &|_: usize, _: usize| 1e-5);
+        let solved = refine::solve(&a, &side(), BACKEND, &Inline).unwrap();
+        assert!(solved.outcome.iter() >= 0, "{}", solved.outcome);
+        let again = side();
+        let plain = Op::NoTranspose;
+        let run = solved.factors.solve(&a, plain, &again, BACKEND, &Inline);
+        run.unwrap();
+        for x in [solved.x.get(0, 0).unwrap(), again.get(3, 0).unwrap()] {
+            assert!((x / 5e33 - 1.0).abs() < 1e-14, "{structure:?}: {x:e}");
+        }
+    }
+}
+
 /// Attack N6: with factors in f32 alone the norm is off by κ·6e-8, here by up to some percent.
 ///
 /// ‖H⁻¹‖₁ of the Hilbert matrix of order 5 is 413,280: its inverse has integer entries.
 #[test]
 fn the_condition_from_lower_factors_is_that_of_the_matrix() {
-    for structure in [Structure::Lower, Structure::General] {
+    let small = |i: usize, j: usize| if i == j { 2e-39 } else { 0.0 };
+    let hilbert = |i: usize, j: usize| -> f64 { Hilbert.entry(i, j) };
+    let entries: [(&dyn Entries<f64>, f64); 2] = [(&hilbert, 413_280.0), (&small, 5e38)];
+    for ((entries, expected), structure) in entries
+        .into_iter()
+        .flat_map(|of| [Structure::Lower, Structure::General].map(|structure| (of, structure)))
+    {
+        let entry = |i: usize, j: usize| entries.entry(i, j);
         let a = match structure {
-            Structure::Lower => lower::<f64>(5, &Hilbert),
-            Structure::General => general::<f64>(5, 5, &Hilbert),
+            Structure::Lower => lower::<f64>(5, &entry),
+            Structure::General => general::<f64>(5, 5, &entry),
         };
-        let b = general::<f64>(5, 1, &|_: usize, _: usize| 1.0);
+        let b = general::<f64>(5, 1, &|_: usize, _: usize| 1.0 / expected);
         let solved = refine::solve(&a, &b, BACKEND, &Inline).unwrap();
-        assert!(solved.outcome.iter() > 0, "{}", solved.outcome);
+        assert!(solved.outcome.iter() >= 0, "{}", solved.outcome);
         // Right-hand sides of any size, as weights of bounds are.
         for scale in [1.0, 1e-60, 1e200] {
             let norm = inverse_norm(5, |op, x: &mut [f64]| {
                 let side = general::<f64>(5, 1, &|i: usize, _: usize| x[i] * scale);
                 solved.factors.solve(&a, op, &side, BACKEND, &Inline)?;
                 (0..5).for_each(|i| x[i] = side.get(i, 0).unwrap() / scale);
-                Ok::<_, crate::error::LinalgError>(())
+                Ok::<_, LinalgError>(())
             });
             let norm = norm.unwrap();
             assert!(
-                (norm / 413_280.0 - 1.0).abs() < 1e-9,
+                (norm / expected - 1.0).abs() < 1e-9,
                 "{structure:?} {scale:e}: {norm}"
             );
         }

@@ -324,7 +324,7 @@ impl<T: Scalar> Orthogonal<T> {
             let tile = whole::finite_tile_of(b.dim(), &NdarrayEntries(b), &heap())?;
             let full = self.full_rank.get_or_init(|| whole::expect_full_rank(&r));
             full.clone()?;
-            let x = whole::least_squares_with_qr((&r, &v, &t), self.is_adjoint, tile);
+            let x = whole::least_squares_with_qr((&r, &v, &t), self.is_adjoint, tile)?;
             Ok(array_of((self.n_unknowns(), b.ncols()), x))
         };
         Some(solved())

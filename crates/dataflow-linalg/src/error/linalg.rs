@@ -60,11 +60,11 @@ pub enum LinalgError {
         /// Its column.
         col: u64,
     },
-    /// A number in this column of a factor, from 0, is NaN or infinite, though all entries of the
-    /// matrix are finite: they are too large to be added up. A and B divided by a power of two have
-    /// the same X.
+    /// A number in this column of a factor, or of a solution of least squares, from 0, is NaN or infinite,
+    /// though all entries of A and B are finite: numbers on the way are too large. A and B divided by a
+    /// power of two have the same X.
     Overflow {
-        /// The first such column, in the order in which the factorisation takes them.
+        /// The first such column; of a factor in the order in which the factorisation takes them.
         col: u64,
     },
     /// A solution with factors in a lower precision was not refined by so many corrections.
@@ -184,8 +184,8 @@ impl fmt::Display for LinalgError {
             ),
             LinalgError::Overflow { col } => write!(
                 f,
-                "column {col} of the factor, counted from 0, is not finite: entries of the matrix are too \
-                 large to be added up (divide A and B by a power of two: X stays the same)"
+                "column {col} of the factor or of the solution, counted from 0, is not finite: numbers on \
+                 the way are too large (divide A and B by a power of two: X stays the same)"
             ),
             LinalgError::NotConverged { corrections } => write!(
                 f,

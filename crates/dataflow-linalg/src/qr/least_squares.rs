@@ -45,7 +45,7 @@ use std::sync::OnceLock;
 /// # Errors
 /// The first entry of A or B that is not finite; shapes that do not fit;
 /// [`LinalgError::RankDeficient`] with the rank that QR with column pivoting finds, which is run for
-/// that alone.
+/// that alone; [`LinalgError::Overflow`] with the first column of R or of X that is not finite.
 ///
 /// # Examples
 /// ```
@@ -80,7 +80,24 @@ pub fn least_squares<T: Scalar>(
         }
         false => wide(a, b, &x, (options, backend), Look::First, on)?,
     };
-    Ok((x, joined(looks.into_iter().chain([fill, run]))))
+    let last = expect_solution(&x, on)?;
+    Ok((x, joined(looks.into_iter().chain([fill, run, last]))))
+}
+
+/// Looks whether a solution is finite, which products with Q, of right-hand sides near the largest number,
+/// need not be; every rank calls it with its part.
+///
+/// # Errors
+/// [`LinalgError::Overflow`] with the first column that is not; what
+/// [`run_across`](dataflow_core::run_across) answers.
+pub(super) fn expect_solution<T: Scalar>(
+    x: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<Report, LinalgError> {
+    x.scan(on).map_err(|error| match error {
+        LinalgError::NotFinite { col, .. } => LinalgError::Overflow { col },
+        error => error,
+    })
 }
 
 /// Fails unless B has the rows and the tile order of A.
@@ -195,7 +212,8 @@ pub(super) enum Look {
 /// - `x`: zeros; overwritten by the solution
 ///
 /// # Errors
-/// If the shapes, tile orders or grids do not fit; if the run fails.
+/// If the shapes, tile orders or grids do not fit; [`LinalgError::Overflow`] with the first column of X that
+/// is not finite; if the run fails.
 pub fn solve<T: Scalar>(
     (a, q): (&TiledMatrix<T>, &Reflectors<T>),
     op: Op,
@@ -214,7 +232,8 @@ pub fn solve<T: Scalar>(
             run_series([solve.erased(), turn.erased()], on)
         }
     };
-    run.map_err(|error| LinalgError::of_run(error, a.rows()))
+    let run = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
+    Ok(joined([run, expect_solution(x, on)?]))
 }
 
 impl<T: Scalar> Factor<'_, T> {
@@ -226,7 +245,8 @@ impl<T: Scalar> Factor<'_, T> {
     ///
     /// # Errors
     /// Of a square matrix [`LinalgError::Singular`] if R has a zero on its diagonal, of others
-    /// [`LinalgError::RankDeficient`]; shapes, tile orders or grids that do not fit; what
+    /// [`LinalgError::RankDeficient`]; [`LinalgError::Overflow`] with the first column of R or of X that is
+    /// not finite; shapes, tile orders or grids that do not fit; what
     /// [`run_across`](dataflow_core::run_across) answers.
     pub fn and_solve(
         &self,
@@ -234,11 +254,14 @@ impl<T: Scalar> Factor<'_, T> {
         x: &TiledMatrix<T>,
         on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
-        if self.a.rows() > self.a.cols() {
-            return self.and_least_squares(b, x, on);
-        }
-        let run = self.stages((b, x), |all| run_series(all, on))?;
-        run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        let run = match self.a.rows() > self.a.cols() {
+            true => self.and_least_squares(b, x, on)?,
+            false => {
+                let run = self.stages((b, x), |all| run_series(all, on))?;
+                run.map_err(|error| LinalgError::of_run(error, self.a.rows()))?
+            }
+        };
+        Ok(joined([run, expect_solution(x, on)?]))
     }
 
     /// The graphs of which [`and_solve`](Self::and_solve) makes one, in their order: to be
@@ -258,7 +281,7 @@ impl<T: Scalar> Factor<'_, T> {
         self.looked_at(look.erased(), sides, hear)
     }
 
-    /// The same for a matrix that must have full rank, square or not.
+    /// The same for a matrix that must have full rank, square or not; X is not looked at.
     fn and_least_squares(
         &self,
         b: &TiledMatrix<T>,

@@ -23,7 +23,7 @@ use super::choice::choose;
 use super::factor::Factor;
 use super::form::{form, triangle};
 use super::leading::{Compare, Found, leading};
-use super::least_squares::{Look, expect_fit, wide};
+use super::least_squares::{Look, expect_fit, expect_solution, wide};
 use super::reflectors::{Options, Reflectors, alike};
 use super::solve::Solve;
 use crate::error::LinalgError;
@@ -68,8 +68,9 @@ pub fn default_rcond<T: Scalar>(m: usize, n: usize) -> f64 {
 /// for k × n; up to four matrices of k × n beside A.
 ///
 /// # Errors
-/// The first entry that is not finite; [`LinalgError::Argument`] for another rcond; a matrix that is
-/// not stored as [`Structure::General`](crate::matrix::Structure::General).
+/// The first entry that is not finite; [`LinalgError::Overflow`] with the first column of R that is not;
+/// [`LinalgError::Argument`] for another rcond; a matrix that is not stored as
+/// [`Structure::General`](crate::matrix::Structure::General).
 ///
 /// # Examples
 /// ```
@@ -229,7 +230,8 @@ impl<T: Scalar> Pivoted<'_, T> {
     /// - `b`: m × nrhs, in tiles of the order of `a` and spread like it; overwritten
     ///
     /// # Errors
-    /// Shapes that do not fit; what [`run_across`](dataflow_core::run_across) answers.
+    /// Shapes that do not fit; [`LinalgError::Overflow`] with the first column of X that is not finite; what
+    /// [`run_across`](dataflow_core::run_across) answers.
     pub fn solve(
         &self,
         b: &TiledMatrix<T>,
@@ -265,7 +267,7 @@ impl<T: Scalar> Pivoted<'_, T> {
         let ordered = self.order.iter().enumerate();
         ordered.for_each(|(at, &column)| places[column] = at);
         let (x, moved) = arrange(&y, Lines::Rows, &places, on)?;
-        reports.push(moved);
+        reports.extend([moved, expect_solution(&x, on)?]);
         Ok((x, joined(reports)))
     }
 }
@@ -282,7 +284,7 @@ impl<T: Scalar> Pivoted<'_, T> {
 /// values the rank is not in doubt, elsewhere it is a choice.
 ///
 /// # Errors
-/// As [`pivoted`], and shapes that do not fit.
+/// As [`pivoted`], and as [its solutions](Pivoted::solve).
 ///
 /// # Source
 /// LAPACK's `gelsy`; see the [factorisation](Pivoted).
@@ -321,7 +323,7 @@ pub fn least_squares_minimum_norm<T: Scalar>(
 /// A⁺, the pseudo-inverse of A (Moore and Penrose), n × m and spread like A; the rank that was found,
 /// and what all graphs cost together. For A of full rank A⁺·A or A·A⁺ is the unit matrix.
 ///
-/// Arguments and errors are those of [`pivoted`]. The shortest solutions for all unit vectors: about
+/// Arguments and errors are those of [`least_squares_minimum_norm`]. The shortest solutions for all unit vectors: about
 /// 4·m²·n flops beside the factorisation, and two matrices of m × m and n × m.
 ///
 /// # Examples

@@ -3,6 +3,7 @@
 use super::{KEPT, adjoint_of, finite_tile_of};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, LARGEST_WHOLE, Op, Side, gemqrt, geqrt, orgqr, solve_leading};
+use crate::matrix::norm::{Extent, tile_first_not_finite};
 use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
 use crate::qr::{self, Options, default_inner_block, has_full_rank};
 use crate::scalar::Scalar;
@@ -82,7 +83,8 @@ impl<T: Scalar> Qr<T> {
 /// - `cols`: of B, which has m rows
 ///
 /// # Errors
-/// The first entry of A or of B that is not finite; [`LinalgError::RankDeficient`].
+/// The first entry of A or of B that is not finite; [`LinalgError::RankDeficient`];
+/// [`LinalgError::Overflow`] with the first column of R or of X that is not finite.
 ///
 /// # Examples
 /// ```
@@ -104,13 +106,14 @@ pub fn least_squares<T: Scalar>(
     let Qr { r, v, t } = Qr::of_tile(a);
     let b = finite_tile_of((m, cols), b, &KEPT)?;
     expect_full_rank(&r)?;
-    Ok(least_squares_with_qr((&r, &v, &t), m < n, b))
+    least_squares_with_qr((&r, &v, &t), m < n, b)
 }
 
 /// Fails unless all columns of a factored tile, m ≥ n, are independent.
 ///
 /// # Errors
-/// [`LinalgError::RankDeficient`] with the rank, which a graph finds.
+/// [`LinalgError::RankDeficient`] with the rank, which a graph finds; [`LinalgError::Overflow`] if R is not
+/// finite.
 ///
 /// # Examples
 /// ```
@@ -134,19 +137,23 @@ pub fn expect_full_rank<T: Scalar>(r: &Tile<T>) -> Result<(), LinalgError> {
 /// The same X with what [`Qr`] is made of, of A or, for a wide A, of its adjoint; B is finite, R of
 /// full rank. 4·m·n flops a column.
 ///
+/// # Errors
+/// [`LinalgError::Overflow`] with the first column of X that is not finite.
+///
 /// # Examples
 /// ```
 /// use dataflow_linalg::{matrix::Tile, whole::{Qr, least_squares_with_qr}};
 /// // The shortest solution of x + y = 2
 /// let (r, v, t) = Qr::of_tile(Tile::from_rows([[1.0_f64], [1.0]])).into_parts();
-/// let x = least_squares_with_qr((&r, &v, &t), true, Tile::from_rows([[2.0]]));
+/// let x = least_squares_with_qr((&r, &v, &t), true, Tile::from_rows([[2.0]]))?;
 /// assert!((x[0] - 1.0).abs() < 1e-15 && (x[1] - 1.0).abs() < 1e-15);
+/// # Ok::<(), dataflow_linalg::LinalgError>(())
 /// ```
 pub fn least_squares_with_qr<T: Scalar>(
     (r, v, t): (&Tile<T>, &Tile<T>, &Tile<T>),
     is_adjoint: bool,
     mut b: Tile<T>,
-) -> Vec<T> {
+) -> Result<Vec<T>, LinalgError> {
     let rows = if is_adjoint { r.rows() } else { r.cols() };
     let mut x = Tile::new(rows, b.cols(), Format::ColumnMajor, &KEPT);
     match is_adjoint {
@@ -161,5 +168,10 @@ pub fn least_squares_with_qr<T: Scalar>(
             gemqrt(AUTO, (Side::Left, Op::NoTranspose), v, t, &mut x);
         }
     }
-    x.as_slice().to_vec()
+    match tile_first_not_finite(&x, Extent::Whole) {
+        None => Ok(x.as_slice().to_vec()),
+        Some(found) => Err(LinalgError::Overflow {
+            col: found.col as u64,
+        }),
+    }
 }
