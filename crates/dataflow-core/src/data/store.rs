@@ -4,6 +4,9 @@
 //! A slot lends its datum for updating to one task at a time; readers share it.
 //! After a run every slot that was full before is full again. A slot remembers which run took its
 //! datum last, and which run put one there: so a run detects that it puts two, or brings none back.
+//! What was lent may come home by itself only until its slot is filled again: who is late finds that the
+//! slot has been emptied another time.
+//! No datum is copied or dropped under a slot's lock: it may ask for that lock itself.
 
 use super::{Datum, Version};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -41,6 +44,8 @@ pub(crate) type RunNumber = u64;
 #[derive(Debug)]
 struct Slot<D: Datum> {
     version: Option<Version<D>>,
+    /// How many times its version was taken out: tells lendings apart.
+    turn: u64,
     /// The run that has taken the datum, until it puts one.
     taken_in: RunNumber,
     /// The run that put a datum here last.
@@ -63,17 +68,26 @@ impl<D: Datum> Slot<D> {
     fn new(version: Option<Version<D>>) -> Mutex<Self> {
         Mutex::new(Slot {
             version,
+            turn: 0,
             taken_in: 0,
             put_in: 0,
         })
     }
+
+    /// Takes the version out.
+    fn empty(&mut self) -> Option<Version<D>> {
+        let version = self.version.take()?;
+        self.turn += 1;
+        Some(version)
+    }
 }
 
 /// Where a lent datum came from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Origin<D: Datum> {
     slots: Weak<Slots<D>>,
     index: usize,
+    turn: u64,
 }
 
 impl<D: Datum> Store<D> {
@@ -139,11 +153,12 @@ impl<D: Datum> Store<D> {
         if run != 0 && slot.put_in == run {
             return None;
         }
-        let mut version = slot.version.take()?;
+        let mut version = slot.empty()?;
         slot.taken_in = run;
         let origin = Origin {
             slots: Arc::downgrade(&self.slots),
             index,
+            turn: slot.turn,
         };
         if !version.note_origin(origin) {
             slot.version = Some(version.clone());
@@ -154,7 +169,7 @@ impl<D: Datum> Store<D> {
     /// Takes the version in a slot for a time in which nothing else gets it; the caller must put it
     /// back. `None` if the index is outside or the slot is lent.
     pub(crate) fn lift(&self, index: usize) -> Option<Version<D>> {
-        lock(self.slots.get(index)?).version.take()
+        lock(self.slots.get(index)?).empty()
     }
 
     /// Whether a run has taken the datum of a slot and put none there.
@@ -165,8 +180,8 @@ impl<D: Datum> Store<D> {
 
     /// Puts a version into a slot. `None` if the index is outside.
     ///
-    /// A version that was taken from another slot fills that slot too, until something else is
-    /// put there: so a datum that goes to the wrong slot leaves no slot empty.
+    /// A version that was taken from another slot fills that slot too, if that has been empty since, until
+    /// something else is put there: so a datum that goes to the wrong slot leaves no slot empty.
     pub fn put(&self, index: usize, version: Version<D>) -> Option<()> {
         self.put_in(index, version, 0).map(|_| ())
     }
@@ -177,9 +192,7 @@ impl<D: Datum> Store<D> {
         let elsewhere = version
             .origin()
             .filter(|origin| !origin.is(&self.slots, index));
-        let lent_elsewhere =
-            elsewhere.and_then(|origin| Some((origin.slots.upgrade()?, origin.index)));
-        let shared = lent_elsewhere.is_some().then(|| version.clone());
+        let elsewhere = elsewhere.map(|origin| (origin.clone(), version.clone()));
         let (replaced, put) = {
             let mut slot = lock(slot);
             if run != 0 && slot.put_in == run {
@@ -194,8 +207,8 @@ impl<D: Datum> Store<D> {
         };
         // Dropped after the lock was given back: it may ask for the lock to go home itself.
         drop(replaced);
-        if let (Some((slots, index)), Some(shared)) = (lent_elsewhere, shared) {
-            lock(&slots[index]).version.get_or_insert(shared);
+        if let Some((origin, shared)) = elsewhere {
+            origin.fill(shared);
         }
         Some(put)
     }
@@ -205,7 +218,7 @@ impl<D: Datum> Store<D> {
     /// `None` if the index is outside or the slot is lent.
     pub fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut D) -> R) -> Option<R> {
         let slots = std::slice::from_ref(self.slots.get(index)?);
-        let version = lock(&slots[0]).version.take()?;
+        let version = lock(&slots[0]).empty()?;
         // Goes home also if `change`, or the copy, panics.
         let versions = vec![version];
         let mut out = Out { slots, versions };
@@ -232,7 +245,7 @@ impl<D: Datum> Store<D> {
             versions: Vec::with_capacity(self.slots.len()),
         };
         for slot in self.slots.iter() {
-            let version = lock(slot).version.take()?;
+            let version = lock(slot).empty()?;
             out.versions.push(version);
         }
         for version in &mut out.versions {
@@ -245,10 +258,11 @@ impl<D: Datum> Store<D> {
 
     /// All data in order; `None` if a slot is empty.
     pub fn into_data(self) -> Option<Vec<D>> {
-        self.slots
-            .iter()
-            .map(|slot| lock(slot).version.take().map(Version::into_datum))
-            .collect()
+        let datum_of = |slot| {
+            let version = lock(slot).empty();
+            version.map(Version::into_datum)
+        };
+        self.slots.iter().map(datum_of).collect()
     }
 }
 
@@ -272,15 +286,21 @@ impl<D: Datum> Origin<D> {
         self.index == index && std::ptr::addr_eq(self.slots.as_ptr(), Arc::as_ptr(slots))
     }
 
-    /// Brings home a datum that was not put back: only into a slot that is still empty.
+    /// Brings home a datum that was not put back.
     pub(super) fn bring_home(self, datum: D) {
+        self.fill(Version::new(datum));
+    }
+
+    /// Puts a version into the slot: only if that is still empty, and by this lending.
+    fn fill(&self, version: Version<D>) {
         let Some(slots) = self.slots.upgrade() else {
             return;
         };
         let mut slot = lock(&slots[self.index]);
-        if slot.version.is_none() {
-            slot.version = Some(Version::new(datum));
+        if slot.version.is_none() && slot.turn == self.turn {
+            slot.version = Some(version);
         }
+        // The lock is given back first: what was not kept may be the last of its kind, from this slot.
     }
 }
 
@@ -292,6 +312,8 @@ fn lock<D: Datum>(slot: &Mutex<Slot<D>>) -> MutexGuard<'_, Slot<D>> {
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     #[derive(Clone, Debug, PartialEq)]
     struct Number(i32);
@@ -309,6 +331,119 @@ mod tests {
         assert!(catch_unwind(changing).is_err());
         assert_eq!(store.update(1, |number| number.0), Some(7));
         assert_eq!(store.into_data().unwrap(), [Number(1), Number(7)]);
+    }
+
+    /// It lay in the slot then, and what had been lent was lost.
+    #[test]
+    fn an_old_version_does_not_take_the_place_of_what_was_lent_since() {
+        let lent_again = || {
+            let store = Store::new("numbers", [Number(1), Number(2)]);
+            let old = store.take(0).unwrap();
+            let reader = old.clone();
+            store.put(0, old).unwrap();
+            store.put(0, Version::new(Number(5))).unwrap();
+            let lent = store.take(0).unwrap();
+            (store, reader, lent)
+        };
+        let (store, reader, lent) = lent_again();
+        drop(reader);
+        assert!(store.get(0).is_none(), "still lent");
+        drop(lent);
+        assert_eq!(store.into_data().unwrap(), [Number(5), Number(2)]);
+
+        let (store, reader, lent) = lent_again();
+        store.put(1, reader).unwrap();
+        assert!(store.get(0).is_none(), "still lent");
+        drop(lent);
+        assert_eq!(store.into_data().unwrap(), [Number(5), Number(1)]);
+    }
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum When {
+        Never,
+        Copied,
+        Dropped,
+    }
+
+    /// A datum that does something, once, when it is copied or dropped.
+    struct Hooked(When, Arc<Mutex<Option<Hook>>>);
+
+    type Hook = Box<dyn FnOnce() + Send>;
+
+    impl Hooked {
+        fn new(when: When, hook: impl FnOnce() + Send + 'static) -> Self {
+            Hooked(when, Arc::new(Mutex::new(Some(Box::new(hook)))))
+        }
+
+        fn plain() -> Self {
+            Hooked::new(When::Never, || ())
+        }
+
+        fn happens(&self, when: When) {
+            let hook = self.1.lock().unwrap().take_if(|_| self.0 == when);
+            if let Some(hook) = hook {
+                hook();
+            }
+        }
+    }
+
+    impl Clone for Hooked {
+        fn clone(&self) -> Self {
+            self.happens(When::Copied);
+            Hooked::plain()
+        }
+    }
+
+    impl Drop for Hooked {
+        fn drop(&mut self) {
+            self.happens(When::Dropped);
+        }
+    }
+
+    impl Datum for Hooked {}
+
+    /// Fails if it does not end.
+    fn in_time(what: impl FnOnce() + Send + 'static) {
+        let (done, ended) = channel();
+        std::thread::spawn(move || {
+            what();
+            done.send(())
+        });
+        let ended = ended.recv_timeout(Duration::from_secs(20));
+        assert!(ended.is_ok(), "it waits for ever, or has panicked");
+    }
+
+    #[test]
+    fn the_data_of_a_store_come_out_though_a_copy_lets_the_last_reader_go() {
+        in_time(|| {
+            let reader = Arc::new(Mutex::new(None));
+            let kept = reader.clone();
+            let copied = Hooked::new(When::Copied, move || drop(kept.lock().unwrap().take()));
+            let store = Store::new("hooked", [copied]);
+            let taken = store.take(0).unwrap();
+            *reader.lock().unwrap() = Some(taken.clone());
+            store.put(0, taken).unwrap();
+            assert_eq!(store.into_data().unwrap().len(), 1);
+            assert!(reader.lock().unwrap().is_none(), "it was copied");
+        });
+    }
+
+    #[test]
+    fn a_version_put_elsewhere_may_be_dropped_where_it_came_from() {
+        in_time(|| {
+            let store = Arc::new(Store::new("hooked", [Hooked::plain(), Hooked::plain()]));
+            let filled = store.clone();
+            let replaced = Hooked::new(When::Dropped, move || {
+                for slot in [0, 1] {
+                    filled.put(slot, Version::new(Hooked::plain())).unwrap();
+                }
+            });
+            store.put(1, Version::new(replaced)).unwrap();
+            let taken = store.take(0).unwrap();
+            // Both slots are full when it is to be put into the first one: nobody else holds it.
+            store.put(1, taken).unwrap();
+            assert!((0..2).all(|slot| store.get(slot).is_some()));
+        });
     }
 
     #[test]
