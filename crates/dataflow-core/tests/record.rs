@@ -354,6 +354,14 @@ fn what_a_recorder_does_not_take_is_a_named_error() {
     let (kind, _, text) = fault(&|r, homes| r.task(write(&homes[2]), |_| ()));
     assert_eq!(kind, Kind::NoSuchRank);
     assert!(text.contains("there are 2 ranks"), "{text}");
+    let (kind, task, text) = fault(&|r, homes| {
+        let looks = r.name("looks").on(Rank(0));
+        looks.task((read(&homes[1]), read(&homes[2])), |_| ());
+    });
+    assert_eq!((kind, &*task), (Kind::NoSuchRank, "looks 1"));
+    assert!(text.contains("a datum of rank 2"), "{text}");
+    let (kind, task, text) = fault(&|r, homes| _ = r.gather(&homes[2]));
+    assert_eq!((kind, &*task), (Kind::NoSuchRank, "gather 1"), "{text}");
     // What was refused left nothing behind: the same data, rightly written.
     let shuffled = Shuffled::new(2);
     let executors: [&dyn Executor; 3] = [&Inline, &shuffled, &shuffled.with_threads(2)];
@@ -566,6 +574,33 @@ fn of_those_made_ready_the_most_urgent_is_kept_where_the_lane_is_told_too() {
     assert_eq!(queued(&|on| recorded.run(on).unwrap()), [1, 2]);
     let as_space = queued(&|on| dataflow_core::run(&recorded, on).unwrap());
     assert_eq!(as_space, [1, 2]);
+}
+
+/// The task before was blamed.
+#[test]
+fn a_panic_between_tasks_is_no_task_s() {
+    /// Where it lies is a question that it does not bear, once it was changed.
+    #[derive(Clone)]
+    struct Shy(bool);
+    impl Datum for Shy {
+        fn numa_node(&self) -> Option<usize> {
+            assert!(!self.0, "not to be asked");
+            Some(0)
+        }
+    }
+    let store = Store::new("shy", [Shy(false)]);
+    let recorded = record("shy", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.name("before").task(write(&home), |datum| datum.0 = true);
+        r.name("after").task(write(&home), |_| ());
+    });
+    let error = recorded.unwrap().run(&Asking(Mutex::default()));
+    let error = error.unwrap_err();
+    assert_eq!((error.kind(), error.task()), (Kind::TaskPanicked, None));
+    assert!(
+        error.message().starts_with("panicked between tasks"),
+        "{error}"
+    );
 }
 
 /// Of roots one is pulled, then two that have priorities; a worker that has some looks for no others.

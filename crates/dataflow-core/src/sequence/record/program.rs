@@ -202,11 +202,15 @@ impl<'env, D: Datum> Recording<'env, D> {
             let text = format!("a task writes data of {a} and {b} (they must have one owner)");
             wrong(Kind::OwnersDiffer, text)
         })?;
-        if rank.0 as usize >= self.graph.n_ranks {
-            let text = format!(
-                "it belongs to {rank} (there are {} ranks)",
-                self.graph.n_ranks
-            );
+        let n_ranks = self.graph.n_ranks;
+        let is_absent = |rank: Rank| rank.0 as usize >= n_ranks;
+        if is_absent(rank) {
+            let text = format!("it belongs to {rank} (there are {n_ranks} ranks)");
+            return Err(wrong(Kind::NoSuchRank, text));
+        }
+        let mut owners = accesses.iter().map(|access| self.owner(access));
+        if let Some(owner) = owners.find(|owner| is_absent(*owner)) {
+            let text = format!("it reads a datum of {owner} (there are {n_ranks} ranks)");
             return Err(wrong(Kind::NoSuchRank, text));
         }
         for access in accesses {
@@ -221,7 +225,7 @@ impl<'env, D: Datum> Recording<'env, D> {
 
     /// Where a task runs, or two owners of what it writes.
     fn place(&self, accesses: &[Named], on: Option<Rank>) -> Result<Rank, (Rank, Rank)> {
-        let owner = |access: &Named| self.graph.origins[access.datum as usize].owner;
+        let owner = |access: &Named| self.owner(access);
         let written = accesses.iter().filter(|access| access.mode != Mode::Read);
         let mut owners = written.map(owner).chain(None);
         let Some(first) = owners.next() else {
@@ -231,6 +235,10 @@ impl<'env, D: Datum> Recording<'env, D> {
             None => Ok(first),
             Some(other) => Err((first, other)),
         }
+    }
+
+    fn owner(&self, access: &Named) -> Rank {
+        self.graph.origins[access.datum as usize].owner
     }
 
     /// A datum whose first access is a read is taken from home by a task of its own, for all.

@@ -152,11 +152,13 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
 
     fn panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>, text: &str) {
         let task = visit.hand.running;
+        let mut what = "panicked between tasks";
         if let Some(task) = task {
             visit.ends_by_panic(|_| (task.into(), self.class(task)));
+            what = "task panicked";
         }
         let task = task.map(|task| format!("{:?}", self.graph.label(task)));
-        let text = format!("task panicked: {text}");
+        let text = format!("{what}: {text}");
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
 
@@ -207,6 +209,7 @@ impl<D: Datum> Replay<'_, '_, D> {
         if fate != Fate::Ran {
             visit.hand.held().iter_mut().for_each(AccessGuard::spoil);
         }
+        visit.hand.running = None;
     }
 
     /// What was noted becomes a trace.
