@@ -483,6 +483,37 @@ fn a_panic_and_a_handle_given_twice_name_the_task() {
     }
 }
 
+/// The program that inserts tasks was blamed.
+#[test]
+fn a_panic_of_what_a_task_drops_names_the_task() {
+    struct Fragile;
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    let named = |ended: Result<_, dataflow_core::Error>| {
+        let error = ended.map(|((), _)| ()).unwrap_err();
+        assert_eq!(error.kind(), Kind::TaskPanicked);
+        assert!(error.message().starts_with("task panicked"), "{error}");
+        error.task().map(str::to_owned)
+    };
+    for on in executors() {
+        let body_of_skipped = scope(&*on, |s| {
+            let n = s.handle(0);
+            s.task(write(&n), |_| Err("bad"));
+            let fragile = Fragile;
+            s.name("skipped").task(write(&n), move |_| drop(fragile));
+        });
+        assert_eq!(named(body_of_skipped).as_deref(), Some("skipped 1"));
+    }
+    let datum = scope(&Inline, |s| {
+        let fragile = s.handle(Fragile);
+        s.name("last").task(read(&fragile), |_| ());
+    });
+    assert_eq!(named(datum).as_deref(), Some("last 0"));
+}
+
 #[test]
 fn a_scope_inside_a_body_or_a_program_is_refused() {
     for on in executors() {
@@ -520,6 +551,48 @@ fn a_cancelled_scope_says_so_and_drops_what_waits() {
             1,
             "bodies that never ran are dropped"
         );
+    }
+}
+
+/// All tasks that were inserted had run, so it counted as complete.
+#[test]
+fn a_cancelled_scope_that_has_left_something_out_does_not_succeed() {
+    for on in executors() {
+        let cancelled = |program: &(dyn Fn(&Scope<'_, '_>, &Monitor) + Sync)| {
+            let monitor = Monitor::new();
+            let ended = scope(&Context::new(&*on).watched_by(&monitor), |s| {
+                program(s, &monitor);
+            });
+            ended.err().map(|error| error.kind())
+        };
+        let asks = cancelled(&|s, monitor| {
+            s.task((), |()| ());
+            monitor.cancel();
+            assert!(s.has_failed() && s.is_stopped());
+        });
+        assert_eq!(asks, Some(Kind::Cancelled), "a program that was told so");
+        let open = cancelled(&|s, monitor| {
+            s.set_window(Window {
+                bytes: 0,
+                ..Window::default()
+            });
+            let total = s.handle(0u64);
+            s.name("add").bytes(1).task(reduce(&total), |sum| *sum += 1);
+            monitor.cancel();
+        });
+        assert_eq!(open, Some(Kind::Cancelled), "a copy that is not merged");
+
+        let (monitor, mut number) = (Monitor::new(), 0);
+        let ended = scope(&Context::new(&*on).watched_by(&monitor), |s| {
+            let number = s.lend(&mut number);
+            s.nested(write(&number), |s, number| {
+                let number = s.lend(number);
+                monitor.cancel();
+                s.task(write(&number), |number| *number = 1);
+            });
+        });
+        assert_eq!(ended.unwrap_err().kind(), Kind::Cancelled, "children");
+        assert_eq!(number, 0);
     }
 }
 

@@ -1,10 +1,14 @@
 //! A program that waits for a datum: what it sees, what it runs meanwhile, and when it is told nothing.
 
+mod specimen;
+
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
-use dataflow_core::sequence::{commute, read, reduce, scope, scope_inside, write};
+use dataflow_core::sequence::{Scope, Window, commute, read, reduce, scope, scope_inside, write};
 use dataflow_core::{TaskError, run, space::Independent};
+use specimen::within;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -204,5 +208,42 @@ fn a_panic_of_who_looks_ends_the_scope_and_names_the_program() {
         let error = ended.unwrap_err();
         assert_eq!((error.kind(), error.task()), (Kind::TaskPanicked, None));
         assert!(error.to_string().contains("seen by the program"), "{error}");
+    }
+}
+
+/// It was forgotten: whoever waited again waited for ever, and the executor was said to have lost tasks.
+#[test]
+fn a_body_s_panic_ends_the_scope_also_if_the_program_that_ran_it_catches_it() {
+    let inserts = |s: &Scope<'_, '_>| {
+        s.set_window(Window {
+            bytes: 0,
+            ..Window::default()
+        });
+        let inserts = || {
+            let bad = s.name("bad").bytes(1);
+            bad.task((), |()| -> () { panic!("as told") });
+        };
+        // Where another worker runs the body there is nothing to catch.
+        let _caught = catch_unwind(AssertUnwindSafe(inserts));
+    };
+    let waits = |s: &Scope<'_, '_>| {
+        let n = s.handle(0);
+        let bad = s.name("bad");
+        bad.task(write(&n), |_| -> () { panic!("as told") });
+        let waits = || s.wait(&n, |n| *n);
+        let caught = catch_unwind(AssertUnwindSafe(waits));
+        assert!(!matches!(caught, Ok(Some(_))));
+        assert_eq!(s.wait(&n, |n| *n), None);
+    };
+    let programs: [&(dyn Fn(&Scope<'_, '_>) + Sync); 2] = [&inserts, &waits];
+    for on in executors() {
+        for (number, program) in programs.iter().enumerate() {
+            let name = || format!("program {number}");
+            let ended = within(name, || scope(&*on, |s| program(s)));
+            let error = ended.unwrap_err();
+            let told = (error.kind(), error.task());
+            assert_eq!(told, (Kind::TaskPanicked, Some("bad 0")), "{error}");
+            assert!(error.message().contains("as told"), "{error}");
+        }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn guarded(visit: impl FnOnce()) -> Option<String> {
 
 /// The text of a panic, whose payload is gone then.
 pub(crate) fn buried(panic: Box<dyn Any + Send>) -> String {
-    let text = text(&*panic).to_owned();
+    let text = text_of(&*panic).to_owned();
     drop_quietly(panic);
     text
 }
@@ -97,7 +97,8 @@ pub(crate) fn drop_quietly<T>(value: T) {
     }
 }
 
-fn text(panic: &(dyn Any + Send)) -> &str {
+/// What a panic says.
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("(no text)")

@@ -135,7 +135,8 @@ use level::Level;
 /// result and the report of the run.
 ///
 /// The program runs on a worker, which runs tasks too when more wait than its [`Window`] is wide
-/// (8192, unless [set](Scope::set_window)). Bodies may borrow whatever outlives the call. Once a task
+/// (8192, unless [set](Scope::set_window)); a body that panics there ends the scope even if the program
+/// catches the panic. Bodies may borrow whatever outlives the call. Once a task
 /// has panicked, or the run was cancelled, further tasks are dropped; a long program should ask
 /// [`Scope::is_stopped`] and return.
 ///
@@ -168,7 +169,8 @@ pub fn scope<'env, R: Send>(
 /// Inside tasks of a scope use [`Scope::nested`] instead; its errors name the path to the failed child.
 ///
 /// # Errors
-/// As [`scope()`].
+/// As [`scope()`]; but inside a body no monitor watches the scope. A run that is cancelled ends when the
+/// body has returned.
 pub fn scope_inside<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,

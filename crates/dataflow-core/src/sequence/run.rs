@@ -15,7 +15,7 @@ use super::pace::Pace;
 use super::versions::{Versions, Woken};
 use crate::engine::{
     Best, Bytes, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
-    replace_depth,
+    replace_depth, text_of,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
@@ -23,6 +23,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, SpinLock, lock};
 use crate::trace::{Aside, Fate};
 use crossbeam_utils::Backoff;
 use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -77,7 +78,8 @@ pub(crate) struct Run<'on, 'env> {
     paces: Box<[SpinLock<Pace>]>,
     /// What waiting tasks hold, of those that say so.
     bytes: Arc<AtomicU64>,
-    /// Whether tasks were dropped instead of inserted, since the run was stopped.
+    /// Whether something was left out since the run was stopped: tasks were dropped instead of inserted,
+    /// the program was told that it is over, or a task did not do all of its work.
     drops: AtomicBool,
     /// The names of tasks as classes, if the executor wants to be told.
     classes: SpinLock<Vec<&'static str>>,
@@ -226,8 +228,11 @@ impl<'env> Front for Run<'_, 'env> {
         self.fail(Kind::TaskPanicked, running, text);
     }
 
-    /// The first fault that ends the run is reported, unless that has ended with the outer one.
+    /// The first fault that ends the run is reported, unless that has ended from outside. It is not
+    /// complete in either case: children of a task may be what was left out.
     fn stop(&self, error: Error) {
+        // Relaxed, as below.
+        self.drops.store(true, Ordering::Relaxed);
         if !self.level.is_stopped() {
             self.common.stop(error);
         }
@@ -276,7 +281,8 @@ impl<'on, 'env> Run<'on, 'env> {
         }
     }
 
-    /// Whether a task that is about to be inserted is dropped instead: the run is stopped.
+    /// Whether a task that is about to be inserted is dropped instead: the run is stopped. Whoever is
+    /// told so does not do what it would: that is no success.
     #[inline]
     pub fn drops(&self) -> bool {
         let stopped = self.is_stopped();
@@ -331,8 +337,17 @@ impl<'on, 'env> Run<'on, 'env> {
         versions.have_finished(required)
     }
 
-    /// Runs tasks as long as that is needed, unless the run is stopped.
+    /// Runs tasks as long as that is needed, unless the run is stopped. A body that panics ends the run
+    /// here: the panic goes on through the program, which may catch it.
     fn run_while(&self, is_needed: impl Fn() -> bool, visit: &mut Visit<'_, Hand>) {
+        let running = AssertUnwindSafe(|| self.run_needed(is_needed, visit));
+        if let Err(panic) = catch_unwind(running) {
+            self.program_panicked(visit, text_of(&*panic));
+            resume_unwind(panic);
+        }
+    }
+
+    fn run_needed(&self, is_needed: impl Fn() -> bool, visit: &mut Visit<'_, Hand>) {
         let mut idle = Idle::default();
         while is_needed() && !self.level.is_stopped() {
             match crate::engine::next(self, visit) {
@@ -355,7 +370,7 @@ impl<'on, 'env> Run<'on, 'env> {
         self.common.ledger.all_announced();
     }
 
-    /// The program has panicked.
+    /// The program has panicked, or a body that it ran while it waited.
     #[cold]
     pub fn program_panicked(&self, visit: &mut Visit<'_, Hand>, text: &str) {
         visit.find_track(self.level.opened.as_deref());
@@ -426,22 +441,18 @@ impl<'on, 'env> Run<'on, 'env> {
         })
     }
 
-    /// Runs one task; answers whom its end wakes.
+    /// Runs one task; answers whom its end wakes. Not only its body may panic, but also what it drops.
     fn run_one(&self, mut taken: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand>) -> Woken {
         let word = taken.word;
         let task = taken.task();
         let label = task.label();
         let mut failed = task.is_spoilt();
         let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
+        visit.hand.running = Some(label);
         visit.begins();
-        if !failed {
-            visit.hand.running = Some(label);
-            let result = self.call(task, label, visit);
-            visit.hand.running = None;
-            if let Err(fallen) = result {
-                (failed, fate) = (true, Fate::Failed);
-                self.note(label, fallen);
-            }
+        if !failed && let Err(fallen) = self.call(task, label, visit) {
+            (failed, fate) = (true, Fate::Failed);
+            self.note(label, fallen);
         }
         let number = self.level.first + label.number;
         visit.ends(fate, |track| (number, track.class(label.name)));
@@ -451,6 +462,7 @@ impl<'on, 'env> Run<'on, 'env> {
             *taken.place = None;
         }
         drop(taken);
+        visit.hand.running = None;
         self.shelves.free(word, &mut visit.hand.keeper);
         woken
     }

@@ -7,7 +7,7 @@ use super::law::Mode;
 use super::run::{Hand, Run, Window};
 use super::task::{Body, Heavy, Leaf, Outcome, Task};
 use crate::data::Datum;
-use crate::engine::{Front, Visit};
+use crate::engine::Visit;
 use crate::error::Kind;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -88,7 +88,7 @@ impl<'c, 'env> Scope<'c, 'env> {
     pub(super) fn end(&self) {
         let mut desk = self.desk.borrow_mut();
         let series = std::mem::take(&mut desk.series);
-        if self.is_stopped() {
+        if !series.iter().any(|series| series.is_open()) || self.shared.drops() {
             return;
         }
         let mut inserting = Insert {
@@ -107,12 +107,13 @@ impl<'c, 'env> Scope<'c, 'env> {
 
     /// Whether no further task of this scope will start: because one has panicked, a fault of the
     /// program was found, or the run was cancelled. Tasks inserted from now on are dropped; a program
-    /// that waits for something, or reads a stream, should return.
+    /// that waits for something, or reads a stream, should return. A scope whose program was told so
+    /// ends with an error, whatever had been done before.
     ///
     /// A body that *fails* stops only tasks that depend on it, since the error that is reported must be
     /// the same under every schedule: see [`has_failed`](Self::has_failed).
     pub fn is_stopped(&self) -> bool {
-        self.shared.is_stopped()
+        self.shared.drops()
     }
 
     /// Whether it is already known that the scope will end with an error: it [is
@@ -225,7 +226,8 @@ impl<'c, 'env> Scope<'c, 'env> {
     /// `None` if the datum will never be what the program says, because the scope [is
     /// stopped](Self::is_stopped), or a task that was to change the datum has failed or was skipped. Then
     /// the scope ends with an error, whatever the program does; it should return. If a body panics that
-    /// the inserting worker runs meanwhile, the panic ends the program, too.
+    /// the inserting worker runs meanwhile, the panic goes on through the program. One that catches it
+    /// finds the scope stopped.
     ///
     /// # Examples
     /// The square root of 2, by steps that go on until one changes little:
