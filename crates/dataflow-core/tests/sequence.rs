@@ -1057,6 +1057,41 @@ fn the_window_bounds_tasks_and_bytes_as_it_is_set() {
     }
 }
 
+/// Tasks were counted when the number of those inserted was a multiple of 64, which it may never be: a
+/// reduction inserts tasks of its own.
+#[test]
+fn the_window_bounds_reductions_wherever_they_begin() {
+    for on in executors() {
+        let (waiting, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        let now = || {
+            let before = waiting.fetch_add(1, Ordering::Relaxed);
+            most.fetch_max(before + 1, Ordering::Relaxed);
+        };
+        let ends = || _ = waiting.fetch_sub(1, Ordering::Relaxed);
+        scope(&*on, |s| {
+            s.set_window(Window {
+                tasks: 100,
+                ..Window::default()
+            });
+            let n = s.handle(0u64);
+            // From here on the number is odd after each insertion.
+            s.task((), |()| ());
+            for _ in 0..size::N_WINDOWED {
+                now();
+                s.task(reduce(&n), |n| {
+                    *n += 1;
+                    ends();
+                });
+                now();
+                s.task(read(&n), |_| ends());
+            }
+        })
+        .unwrap();
+        let most = most.into_inner();
+        assert!(most <= 200, "{most} waited");
+    }
+}
+
 /// One bad record of a hundred thousand cut the sum off at its group.
 #[test]
 fn a_sifted_reduction_keeps_the_good_records_and_names_the_bad() {

@@ -353,6 +353,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
             return;
         }
         let mut desk = self.scope.desk.borrow_mut();
+        let before = desk.visit.hand.inserted;
         let mut inserting = Insert {
             shared,
             desk: &mut desk,
@@ -368,7 +369,8 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         }
         let Desk { visit, window, .. } = &mut *desk;
         let inserted = visit.hand.inserted;
-        if self.bytes > 0 || inserted.is_multiple_of(EVERY) {
+        // More than one was inserted if a reduction begins or ends.
+        if self.bytes > 0 || inserted / EVERY > before / EVERY {
             shared.keep_window(*window, visit);
         } else if inserted < EVERY {
             shared.count(inserted);
