@@ -267,11 +267,10 @@ impl Recursive for Stopping<'_> {
     }
 }
 
+type Fails<'f> = dyn Fn(&[usize]) -> Result<(), TaskError> + Sync + 'f;
+
 /// So many levels of three calls; those whose way is listed fail or panic.
-struct Failing<'f>(
-    usize,
-    &'f (dyn Fn(&[usize]) -> Result<(), TaskError> + Sync),
-);
+struct Failing<'f>(usize, &'f Fails<'f>);
 
 impl Recursive for Failing<'_> {
     type Argument = Vec<usize>;
@@ -376,10 +375,48 @@ fn a_failure_below_the_top_is_the_same_on_every_rank_and_one_at_the_top_comes_be
         assert_eq!((error.name(), error.index()), ("odd", Some(5)));
     }
     for error in errors_of(&[1]) {
-        assert_eq!(
-            (error.name(), error.task()),
-            ("odd", Some("call at the top"))
-        );
+        assert_eq!((error.name(), error.task()), ("odd", Some("call 1")));
+    }
+}
+
+/// At the top it was the first that was called, below it the first that was dealt out.
+#[test]
+fn of_several_failures_across_ranks_the_smallest_by_index_and_way_is_told_too() {
+    let at = |name, index| Err(TaskError::new(name, "as told").with_index(index));
+    let none = |name| Err(TaskError::new(name, "as told"));
+    let of_top = |way: &[usize]| match way {
+        [0] => none("none"),
+        [1, 2] | [2, 1] => at("smallest", 5),
+        [2, 0] => at("larger", 6),
+        _ => Ok(()),
+    };
+    let of_top_alike = |way: &[usize]| match way {
+        [0, 1] => none("smallest"),
+        [1] => none("called before"),
+        _ => Ok(()),
+    };
+    // Of two ranks the top has some of the fourth level, below the first of the third.
+    let below = |way: &[usize]| match way {
+        [0, 0, 2, 2] => none("smallest"),
+        [2, 2, 2] => none("dealt out before"),
+        _ => Ok(()),
+    };
+    let programs: [(&str, &Fails<'_>); 3] = [
+        ("call 1.2", &of_top),
+        ("call 0.1", &of_top_alike),
+        ("call 0.0.2.2", &below),
+    ];
+    for (call, fails) in programs {
+        let alone = recurse(&Failing(4, fails), vec![], &Inline).unwrap_err();
+        assert_eq!((alone.name(), alone.task()), ("smallest", Some(call)));
+        let (errors, _) = on_ranks(2, (3, 8), |courier| {
+            let on = Context::new(&Inline).across(courier);
+            recurse_across(&Failing(4, fails), vec![], &on).unwrap_err()
+        });
+        for error in errors {
+            assert_eq!(error.name(), "smallest", "{error}");
+            assert_eq!(error.index(), alone.index());
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! # Law
 //! Calls are pure, so all ranks see the same top: breadth first, until there are [`PER_RANK`] open
-//! calls for each rank or none is left. The open ones go to the ranks in turn and are recursions
-//! there; their values travel to rank 0, which joins the top, and the outermost value travels back.
+//! calls for each rank or none is left. The open ones, in the order of the ways to them, go to the ranks
+//! in turn and are recursions there; their values travel to rank 0, which joins the top, and the
+//! outermost value travels back.
 //! It is a task space: the engine's protocol, faults and errors are those of any other.
 
+use super::run::CallPath;
 use super::{Call, Join, Recursive, recurse};
 use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
@@ -26,7 +28,9 @@ const PER_RANK: usize = 16;
 /// same as [`recurse`], but may not be used inside a body.
 ///
 /// # Errors
-/// As [`recurse`] and [`run_across`](crate::run_across); the same on every rank.
+/// As [`recurse`] and [`run_across`](crate::run_across); the same on every rank. Of the outermost calls,
+/// which every rank makes before any are dealt out, the smallest error is reported if some fail; then no
+/// call below them is made.
 pub fn recurse_across<P>(
     problem: &P,
     argument: P::Argument,
@@ -90,29 +94,43 @@ enum Node<P: Recursive> {
 }
 
 impl<P: Recursive> Top<P> {
+    /// # Errors
+    /// The smallest of those that calls here have failed with.
     fn unfold(problem: &P, argument: P::Argument, enough: usize) -> Result<Self, Error> {
-        let of_top = |error| Error::of_task(&format_args!("call at the top"), error);
         let mut nodes = vec![Node::Gone];
-        let mut waiting = VecDeque::from([(0, argument)]);
+        let mut waiting = VecDeque::from([(Vec::new(), 0, argument)]);
         let mut n_calls = 0;
+        let mut failed = Vec::new();
         while waiting.len() < enough
-            && let Some((at, argument)) = waiting.pop_front()
+            && let Some((way, at, argument)) = waiting.pop_front()
         {
             n_calls += 1;
-            nodes[at] = match problem.call(argument).map_err(of_top)? {
-                Call::Done(value) => Node::Done(value),
-                Call::Fork { arguments, join } => {
+            nodes[at] = match problem.call(argument) {
+                Ok(Call::Done(value)) => Node::Done(value),
+                Ok(Call::Fork { arguments, join }) => {
                     let first = nodes.len();
-                    for argument in arguments {
-                        waiting.push_back((nodes.len(), argument));
+                    for (place, argument) in arguments.into_iter().enumerate() {
+                        waiting.push_back(([&way[..], &[place]].concat(), nodes.len(), argument));
                         nodes.push(Node::Gone);
                     }
                     Node::Fork(join, first, nodes.len() - first)
                 }
+                Err(error) => {
+                    failed.push((error.index().unwrap_or(u64::MAX), CallPath(way), error));
+                    Node::Gone
+                }
             };
         }
+        let smallest = failed
+            .into_iter()
+            .min_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        if let Some((_, way, error)) = smallest {
+            return Err(Error::of_task(&way, error));
+        }
+        // Of failures with the same index that of the smallest number is reported.
+        waiting.make_contiguous().sort_by(|a, b| a.0.cmp(&b.0));
         let mut open = Vec::new();
-        for (at, argument) in waiting {
+        for (_, at, argument) in waiting {
             nodes[at] = Node::Open(open.len());
             open.push(Mutex::new(Some(argument)));
         }

@@ -39,7 +39,8 @@ struct Run<'p, P: Recursive> {
 }
 
 /// A call by the way to it: `call 0.1.1`; the outermost is `call`.
-struct CallPath(Vec<usize>);
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CallPath(pub Vec<usize>);
 
 impl fmt::Debug for CallPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
