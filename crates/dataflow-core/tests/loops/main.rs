@@ -6,6 +6,7 @@ mod textbook;
 use dataflow_core::port::{Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::space::TaskName;
+use std::sync::Mutex;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Number(i64);
@@ -532,4 +533,38 @@ fn nests_follow_each_other_without_a_barrier() {
     let x = numbers("x", [1, -2, 3]);
     let failed = dataflow_core::run(&Sweeps { x: &x, n: 3 }, &Inline).unwrap_err();
     assert_eq!(failed.index(), Some(1));
+}
+
+// ── Names that only strings mention ──────────────────────────────────────────────────────────────
+
+struct Sayings {
+    n: u32,
+    said: Mutex<Vec<String>>,
+}
+
+task_space! {
+    enum Say;
+
+    impl TaskSpace for Sayings {
+        type Datum = ();
+        let n = self.n;
+        order Said[i];
+
+        for i in 0..n {
+            Say { i }: new Said[i] => {
+                self.said.lock().unwrap().push(format!(r"{i} \ {n}"));
+            }
+        }
+    }
+}
+
+/// Those in raw strings were not found in the body's scope.
+#[test]
+fn a_body_may_show_loop_variables_and_parameters_in_strings_of_every_kind() {
+    let (n, said) = (2, Mutex::default());
+    let space = Sayings { n, said };
+    dataflow_core::run(&space, &Inline).unwrap();
+    let mut said = space.said.into_inner().unwrap();
+    said.sort_unstable();
+    assert_eq!(said, [r"0 \ 2", r"1 \ 2"]);
 }

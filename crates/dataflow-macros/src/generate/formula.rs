@@ -10,7 +10,7 @@ use std::collections::HashSet;
 #[derive(Default)]
 pub(crate) struct Mentioned {
     names: HashSet<String>,
-    /// Strings, in which names may be formatted.
+    /// Strings, raw ones too, in which names may be formatted.
     texts: Vec<String>,
 }
 
@@ -33,7 +33,8 @@ impl Mentioned {
                 TokenTree::Group(group) => self.read(group.stream()),
                 TokenTree::Literal(literal) => {
                     let text = literal.to_string();
-                    self.texts.extend(Some(text).filter(|t| t.starts_with('"')));
+                    let is_text = text.starts_with(['"', 'r']);
+                    self.texts.extend(is_text.then_some(text));
                 }
             }
         }
@@ -42,9 +43,20 @@ impl Mentioned {
     /// Whether a name occurs, as a token or inside of a string that is formatted.
     pub fn has(&self, name: &Ident) -> bool {
         let name = name.to_string();
-        let formatted = format!("{{{name}");
-        self.names.contains(&name) || self.texts.iter().any(|text| text.contains(&formatted))
+        self.names.contains(&name) || self.texts.iter().any(|text| formats(text, &name))
     }
+}
+
+/// Whether a string, if it is formatted, shows a name, as in `{k}`, or is laid out by it, as in `{k:>nt$}`.
+fn formats(text: &str, name: &str) -> bool {
+    let continues = |letter: &char| letter.is_alphanumeric() || *letter == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        let is_shown = before == Some('{') && !after.as_ref().is_some_and(continues);
+        let lays_out = after == Some('$') && !before.as_ref().is_some_and(continues);
+        is_shown || lays_out
+    })
 }
 
 /// Parts with a sign between them.
@@ -239,4 +251,27 @@ type Term = (i128, Vec<(Var, u32)>);
 fn power_of(term: &Term, var: Var) -> u32 {
     let found = term.1.iter().find(|p| p.0 == var);
     found.map_or(0, |p| p.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_in_every_string_that_shows_it_or_is_laid_out_by_it() {
+        let name = format_ident!("k");
+        for (body, is_there) in [
+            (r##"println!("{k}")"##, true),
+            (r##"println!("{k:>3}")"##, true),
+            (r##"println!(r"{k}\d")"##, true),
+            (r###"println!(r#""{k}""#)"###, true),
+            (r##"println!("{x:>k$}")"##, true),
+            (r##"println!("{x:.k$}")"##, true),
+            (r##"println!("k {kk} {x:>kk$}")"##, false),
+            (r##"println!(r"k {nk} {x:>nk$}")"##, false),
+        ] {
+            let tokens = body.parse().expect("Rust");
+            assert_eq!(Mentioned::of(&tokens).has(&name), is_there, "{body}");
+        }
+    }
 }
