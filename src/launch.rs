@@ -41,6 +41,10 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// If its part has failed it returns the error, and is expected to end with another status than 0;
 /// nothing can be launched after that.
 ///
+/// MPI that this call has initialised is kept for the next, and ends when the processes exit: there each
+/// waits for the others. If the part of a rank fails it ends with this call, and nothing can be launched
+/// after that.
+///
 /// This process returns when the parts of all ranks have ended; if its own has ended well it waits for
 /// them without limit. What the others print goes where this process prints.
 ///
@@ -358,12 +362,12 @@ fn under_mpi<R, E: From<Error>>(
         program(&runtime)
     };
     let answer = run();
-    // Whoever has failed does not wait long for those who may have ended.
-    let patience = match &answer {
-        Ok(_) => settings.messages.patience,
-        Err(_) => settings.messages.silence,
+    // MPI begins only once: it is kept for the next launch. Whoever has failed ends it, and does not wait
+    // long for those who may have ended.
+    let ended = match &answer {
+        Ok(_) => world.rest(settings.messages.patience),
+        Err(_) => world.end(settings.messages.silence),
     };
-    let ended = world.end(patience);
     let answer = answer?;
     ended?;
     Ok(answer)

@@ -8,6 +8,7 @@
 #[path = "../crates/dataflow-mpi/tests/hosts/mod.rs"]
 mod hosts;
 
+use dataflow::{Runtime, launch};
 use hosts::{ADDRESSES, Hosts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -186,6 +187,30 @@ fn examples_have_the_same_results_under_mpirun() {
         mpirun.arg(program).args(arguments.split_whitespace());
         Some(mpirun)
     });
+}
+
+/// Set where this test is the program.
+const INSIDE: &str = "DATAFLOW_TEST_LAUNCHES";
+
+/// The second launch said that MPI had ended.
+#[test]
+fn a_program_launches_again_and_again_under_mpirun() {
+    if std::env::var_os(INSIDE).is_some() {
+        for launched in 1..=3 {
+            let sum = launch(Runtime::builder().threads(1), |runtime| {
+                runtime.all_reduce(launched + runtime.rank().0, |a, b| a + b)
+            });
+            assert_eq!(sum.unwrap(), 2 * launched + 1);
+        }
+        return;
+    }
+    let Some(mut mpirun) = under_mpi(2) else {
+        return;
+    };
+    mpirun.arg(std::env::current_exe().unwrap()).env(INSIDE, "");
+    mpirun.args(["a_program_launches_again_and_again_under_mpirun", "--exact"]);
+    let output = must_end_soon(mpirun.spawn().unwrap());
+    assert!(output.status.success(), "{}", said(&output));
 }
 
 #[test]

@@ -151,8 +151,8 @@ const BESIDE_THE_DOOR: &[(&str, &str)] = &[
     ),
     ("crates/dataflow-numa/src/statistics", "counts"),
     (
-        "crates/dataflow-mpi/src/transport/mpi/calls",
-        "a lock for the whole process is static, which those of models cannot be",
+        "crates/dataflow-mpi/src/transport/mpi",
+        "locks for the whole process are static, which those of models cannot be",
     ),
     (
         "crates/dataflow-mpi/src/waits",

@@ -127,6 +127,59 @@ fn mpi_does_what_every_transport_must() {
     world.end(PATIENCE).unwrap();
 }
 
+/// MPI begins only once: the second launch of a program always failed.
+#[test]
+fn a_world_that_rests_is_begun_again_and_ends_with_its_process() {
+    if !is_rank() {
+        return must_pass(
+            "a_world_that_rests_is_begun_again_and_ends_with_its_process",
+            &[1, 2, 3],
+        );
+    }
+    for seed in 0..3 {
+        let world = World::begin().unwrap();
+        let graph = Graph::random(seed, world.n_ranks(), 30);
+        let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
+        assert!(run(&graph, &messenger, &*host).is_good());
+        drop(messenger);
+        world.rest(PATIENCE).unwrap();
+    }
+}
+
+/// Each of them would wait for the other.
+#[test]
+fn a_rank_that_ends_or_exits_is_missed_by_one_that_begins_again() {
+    let name = "a_rank_that_ends_or_exits_is_missed_by_one_that_begins_again";
+    if !is_rank() {
+        return must_pass(name, &[2]);
+    }
+    let world = World::begin().unwrap();
+    let first = world.here().0 == 0;
+    world.rest(PATIENCE).unwrap();
+    let world = World::begin().unwrap();
+    world.rest(PATIENCE).unwrap();
+    if first {
+        let missed = World::begin().map(drop).unwrap_err();
+        assert!(missed.message().contains("has ended"), "{missed}");
+        let again = World::begin().map(drop).unwrap_err();
+        assert!(again.message().contains("begins only once"), "{again}");
+    }
+}
+
+#[test]
+fn a_world_that_one_rank_ends_rests_on_none() {
+    if !is_rank() {
+        return must_pass("a_world_that_one_rank_ends_rests_on_none", &[2, 3]);
+    }
+    let world = World::begin().unwrap();
+    match world.here().0 {
+        0 => world.end(PATIENCE).unwrap(),
+        _ => world.rest(PATIENCE).unwrap(),
+    }
+    let again = World::begin().map(drop).unwrap_err();
+    assert!(again.message().contains("begins only once"), "{again}");
+}
+
 #[test]
 fn fifty_small_runs_end_well_however_messages_are_moved() {
     if !is_rank() {

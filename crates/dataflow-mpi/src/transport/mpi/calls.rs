@@ -253,6 +253,20 @@ pub fn abort(status: c_int) {
     unsafe { ffi::MPI_Abort(world, status) };
 }
 
+unsafe extern "C" {
+    /// Of the C library, which every MPI needs.
+    fn atexit(last: extern "C" fn()) -> c_int;
+}
+
+/// Does something when the process exits, by the end of `main` or by `exit`: before MPI itself, which was
+/// loaded earlier, is taken down.
+pub fn at_exit(last: extern "C" fn()) {
+    // SAFETY: a function without arguments, which stays where it is; that it may not unwind is in its type.
+    let answer = unsafe { atexit(last) };
+    // There is room for 32 at least; otherwise the launcher says that MPI was not ended.
+    debug_assert_eq!(answer, 0);
+}
+
 /// Makes faults that belong to no communicator values, too: MPICH asks the world's handler.
 pub fn return_errors() -> Result<(), MpiError> {
     // SAFETY: a constant of the library.

@@ -1,6 +1,6 @@
 //! The world: MPI from its beginning to its end, or somebody else's.
 
-use super::calls::{Comm, MpiError, abort, return_errors, serialized, test};
+use super::calls::{Comm, MpiError, abort, at_exit, return_errors, serialized, test};
 use super::{Mpi, Sizes};
 use crate::host::{Host, Machine};
 use dataflow_core::error::Error;
@@ -8,16 +8,24 @@ use mpi::Threading;
 use mpi::environment::Universe;
 use mpi::traits::Communicator;
 use std::io::Write;
-use std::sync::Arc;
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 /// How often ranks that have come to the end look for the others.
 const LOOK: Duration = Duration::from_micros(200);
 
+/// For all that this process knows the others still compute: they are waited for without limit.
+const FOREVER: Duration = Duration::MAX;
+
+/// The world between one use and the next. A lock of `std`: those of models cannot be static.
+static RESTING: Mutex<Option<World>> = Mutex::new(None);
+
 /// MPI, initialised here or before, and the ranks of a communicator.
 ///
-/// To be [ended](World::end). A world that is dropped instead, by a panic for example, ends all
-/// ranks of the job at once: those that wait for this one would wait for ever.
+/// To be [ended](World::end), or to [rest](World::rest) until it is begun again. A world that is dropped
+/// instead, by a panic for example, ends all ranks of the job at once: those that wait for this one would
+/// wait for ever.
 ///
 /// # Threads
 /// MPI must allow calls from any thread, one at a time (`MPI_THREAD_SERIALIZED`). Whoever calls it
@@ -48,15 +56,20 @@ pub struct World {
 
 impl World {
     /// All ranks that the launcher has started. Initialises MPI, unless that was done before. All
-    /// ranks must call this.
+    /// ranks must call this; if the world [rests](World::rest) it is waited for all of them, without limit.
     ///
     /// # Errors
-    /// `mpi_thread_level` if MPI allows too few threads; else what MPI answers.
+    /// `mpi_thread_level` if MPI allows too few threads; `rank_lost` if the world rested, and the process
+    /// of another rank ends instead; else what MPI answers.
     pub fn begin() -> Result<Self, Error> {
         if mpi::environment::is_finalized() {
             return Err(Error::wrong_settings(
-                "MPI has ended in this process (it begins only once)",
+                "MPI has ended in this process (it begins only once, and ends when a rank fails)",
             ));
+        }
+        let resting = resting().take();
+        if let Some(world) = resting {
+            return world.again();
         }
         let begun = {
             let _serialized = serialized();
@@ -137,19 +150,63 @@ impl World {
     /// # Errors
     /// If a transport is still in use (`wrong_settings`), or not all ranks come (`rank_lost`): MPI is
     /// not ended then, which would wait for them, and the launcher ends the job when this process does.
-    pub fn end(mut self, patience: Duration) -> Result<(), Error> {
+    pub fn end(self, patience: Duration) -> Result<(), Error> {
+        self.leave(false, patience)
+    }
+
+    /// Waits for all ranks, so long at most. MPI that was initialised here is kept until it is
+    /// [begun](World::begin) again or the process exits: then it ends, together with that of all other
+    /// ranks, which are waited for without limit. If a rank [ends](World::end) instead, it ends now.
+    ///
+    /// # Errors
+    /// As [`end`](World::end).
+    pub fn rest(self, patience: Duration) -> Result<(), Error> {
+        self.leave(true, patience)
+    }
+
+    fn leave(mut self, goes_on: bool, patience: Duration) -> Result<(), Error> {
         // Not to be dropped before all is well.
-        let universe = self.universe.take().map(std::mem::ManuallyDrop::new);
+        let universe = self.universe.take().map(ManuallyDrop::new);
         if Arc::strong_count(&self.in_use) > 1 {
             return Err(Error::wrong_settings(
                 "MPI was to end while a transport still used it",
             ));
         }
+        let rests = self.all_go_on(goes_on, patience)?;
+        self.universe = universe.map(ManuallyDrop::into_inner);
+        if rests && self.universe.is_some() {
+            static ENDS_AT_EXIT: Once = Once::new();
+            ENDS_AT_EXIT.call_once(|| at_exit(end_resting));
+            *resting() = Some(self);
+        } else {
+            self.finish();
+        }
+        Ok(())
+    }
+
+    /// It is used again, if it is on all ranks.
+    fn again(self) -> Result<Self, Error> {
+        if self.all_go_on(true, FOREVER)? {
+            return Ok(self);
+        }
+        self.finish();
+        let text = "the process of a rank has ended instead of beginning again with the others";
+        Err(Error::rank_lost(text))
+    }
+
+    /// Waits for all ranks, so long at most; says whether none of them wants to end.
+    fn all_go_on(&self, goes_on: bool, patience: Duration) -> Result<bool, Error> {
         self.meet(patience)?;
         let _serialized = serialized();
+        let least = self.comm.smallest(u64::from(goes_on)).map_err(refused)?;
+        Ok(least > 0)
+    }
+
+    /// All ranks do this now.
+    fn finish(mut self) {
+        let _serialized = serialized();
         self.comm.free();
-        drop(universe.map(std::mem::ManuallyDrop::into_inner));
-        Ok(())
+        drop(self.universe.take());
     }
 
     fn meet(&self, patience: Duration) -> Result<(), Error> {
@@ -183,6 +240,22 @@ impl Drop for World {
             std::io::stdout().flush().ok(); // the last words
             abort(1);
         }
+    }
+}
+
+fn resting() -> MutexGuard<'static, Option<World>> {
+    RESTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The process exits. A launcher takes one that leaves MPI as it is for one that has failed.
+extern "C" fn end_resting() {
+    let resting = resting().take().map(ManuallyDrop::new);
+    let Some(world) = resting.filter(|_| !mpi::environment::is_finalized()) else {
+        return;
+    };
+    // Those that begin again instead learn that this rank does not.
+    if let Err(fault) = ManuallyDrop::into_inner(world).leave(false, FOREVER) {
+        eprintln!("MPI was not ended: {fault}");
     }
 }
 
