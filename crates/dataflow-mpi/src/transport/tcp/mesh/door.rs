@@ -1,8 +1,9 @@
 //! The door: who comes is let in if it proves that it knows the token, and sent away otherwise.
 //!
 //! # Law
-//! Nobody waits for a stranger: whoever hesitates is sent away, and a crowd at the door loses its
-//! oldest. A stranger costs a few hundred bytes, and after the first hundred no line of its own.
+//! Nobody waits for a stranger: whoever hesitates is sent away. When all have been listened to, a crowd
+//! at the door loses its oldest, those first that have not said who they are. A stranger costs a few
+//! hundred bytes, and after the first hundred no line of its own.
 
 use super::Mesh;
 use super::handshake::{Callee, Hello};
@@ -86,6 +87,13 @@ impl Door {
     pub fn look(&mut self, mesh: &Mesh, watch: &Watch, number: usize) -> Vec<Guest> {
         let now = mesh.host.now();
         self.accept(mesh, watch, number);
+        // Before the crowd is thinned out: the proof of one may have come.
+        let guests = self.listen(mesh, now);
+        self.thin_out(mesh);
+        guests
+    }
+
+    fn listen(&mut self, mesh: &Mesh, now: Duration) -> Vec<Guest> {
         let mut guests = Vec::new();
         for mut stranger in std::mem::take(&mut self.strangers) {
             match stranger.listen(mesh, now) {
@@ -145,9 +153,15 @@ impl Door {
                 }
             }
         }
+    }
+
+    /// Of more strangers than may stand there the oldest that claim to be nobody go, then those that do.
+    fn thin_out(&mut self, mesh: &Mesh) {
         while self.strangers.len() > CROWD + mesh.n_ranks {
-            if let Some(oldest) = self.strangers.pop_front() {
-                self.refuse(mesh, oldest.address, "there is a crowd at the door");
+            let claims_nothing = |stranger: &Stranger| stranger.handshake.claim().is_none();
+            let first = self.strangers.iter().position(claims_nothing);
+            if let Some(leaves) = self.strangers.remove(first.unwrap_or(0)) {
+                self.refuse(mesh, leaves.address, "there is a crowd at the door");
             }
         }
     }
@@ -201,26 +215,82 @@ mod tests {
     use super::*;
     use crate::transport::tcp::Token;
 
+    fn door(mesh: &Mesh) -> (Door, Watch, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let watch = Watch::new(mesh.n_ranks + 1).unwrap();
+        let door = Door::new(listener, &watch, mesh.n_ranks).unwrap();
+        let at = door.address().unwrap();
+        (door, watch, at)
+    }
+
+    fn calls(at: SocketAddr, rank: Rank) -> (TcpStream, Caller) {
+        let hello = Hello {
+            rank,
+            called: Rank(0),
+            n_ranks: 3,
+            listens: at,
+        };
+        let stream = std::net::TcpStream::connect(at).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut stream = TcpStream::from_std(stream);
+        let caller = Caller::begin(&hello, &mut stream);
+        let Ok(caller) = caller else {
+            panic!("a new connection takes no word")
+        };
+        (stream, caller)
+    }
+
+    /// Its proof lay unread, and its job ended: rank 0 had closed the connection.
+    #[test]
+    fn a_rank_whose_proof_has_come_is_let_in_before_the_crowd_behind_it_is_thinned_out() {
+        let mut mesh = Mesh::new(Rank(0), 3, Token::random().unwrap());
+        mesh.log = |_| {};
+        let (mut door, watch, at) = door(&mesh);
+        let (mut stream, mut caller) = calls(at, Rank(1));
+        while !caller.go(&mesh.token, &mut stream).unwrap() {
+            assert!(door.look(&mesh, &watch, 3).is_empty());
+            std::thread::yield_now();
+        }
+        let connect = |_| std::net::TcpStream::connect(at).unwrap();
+        let crowd: Vec<_> = (0..CROWD + mesh.n_ranks + 5).map(connect).collect();
+        let guests = door.look(&mesh, &watch, 3);
+        let ranks: Vec<Rank> = guests.iter().map(|guest| guest.hello.rank).collect();
+        assert_eq!(ranks, [Rank(1)]);
+        assert_eq!(door.strangers.len(), CROWD + mesh.n_ranks);
+        drop(crowd);
+    }
+
+    #[test]
+    fn of_a_crowd_those_leave_first_that_have_not_said_who_they_are() {
+        let mut mesh = Mesh::new(Rank(0), 3, Token::random().unwrap());
+        mesh.log = |_| {};
+        let (mut door, watch, at) = door(&mesh);
+        let (stream, _) = calls(at, Rank(1));
+        let has_claimed = |door: &Door| {
+            door.strangers
+                .iter()
+                .any(|one| one.handshake.claim().is_some())
+        };
+        while !has_claimed(&door) {
+            assert!(door.look(&mesh, &watch, 3).is_empty());
+            std::thread::yield_now();
+        }
+        let connect = |_| std::net::TcpStream::connect(at).unwrap();
+        let crowd: Vec<_> = (0..CROWD + mesh.n_ranks + 5).map(connect).collect();
+        assert!(door.look(&mesh, &watch, 3).is_empty());
+        assert!(has_claimed(&door), "it was there first");
+        assert_eq!(door.strangers.len(), CROWD + mesh.n_ranks);
+        drop((stream, crowd));
+    }
+
     /// A text was kept for each number that strangers made up.
     #[test]
     fn of_strangers_only_those_are_remembered_that_say_they_are_a_rank_there_is() {
         let mut mesh = Mesh::new(Rank(0), 3, Token::random().unwrap());
         mesh.log = |_| {};
-        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let watch = Watch::new(4).unwrap();
-        let mut door = Door::new(listener, &watch, 3).unwrap();
-        let at = door.address().unwrap();
+        let (mut door, watch, at) = door(&mesh);
         for (refused, rank) in [1, 3, 2, 1_000_000, u32::MAX].into_iter().enumerate() {
-            let hello = Hello {
-                rank: Rank(rank),
-                called: Rank(0),
-                n_ranks: 3,
-                listens: at,
-            };
-            let stream = std::net::TcpStream::connect(at).unwrap();
-            let mut stream = TcpStream::from_std(stream);
-            assert!(Caller::begin(&hello, &mut stream).is_ok());
-            drop(stream);
+            drop(calls(at, Rank(rank)));
             while door.log.said == refused {
                 assert!(door.look(&mesh, &watch, 3).is_empty());
                 std::thread::yield_now();
