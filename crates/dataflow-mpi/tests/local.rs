@@ -215,6 +215,50 @@ fn a_panic_while_messages_are_moved_is_an_error_on_every_rank() {
     }
 }
 
+/// A datum whose size cannot be told.
+struct Unsized;
+
+impl Cargo for Unsized {
+    fn head(&self) -> Head {
+        Head::new()
+    }
+    fn size(&self) -> usize {
+        std::panic::resume_unwind(Box::new("not a word on the screen"));
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[])
+    }
+}
+
+/// The answer was lost with the datum: if posts wait for their receivers, the worker did for ever.
+#[test]
+fn a_panic_while_a_datum_is_posted_is_an_error_on_every_rank_also_where_posts_wait() {
+    for blocking in [false, true] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let post_and_close = move || {
+            let settings = Settings {
+                blocking,
+                ..Settings::default()
+            };
+            let texts = on_threads(2, None, &settings, |messenger, _| {
+                let line = messenger.open(&Terms::default(), Arc::new(Nothing));
+                let line = line.unwrap();
+                if messenger.rank() == Rank(0) {
+                    let cargo: Arc<dyn Cargo> = Arc::new(Unsized);
+                    let flows = [(0, Some(cargo))].into_iter().collect();
+                    line.post(Parcel { flows, ..parcel(0) });
+                }
+                line.close(None).unwrap_err().message().to_string()
+            });
+            tell.send(texts).unwrap();
+        };
+        thread::spawn(post_and_close);
+        let texts = told.recv_timeout(Duration::from_secs(20));
+        let expected = "rank 0 panicked while it moved messages";
+        assert_eq!(texts, Ok(vec![expected.to_string(); 2]), "{blocking}");
+    }
+}
+
 /// Whoever moves its messages stands still until it is let go.
 struct Held {
     until: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,

@@ -7,6 +7,7 @@ use crate::transport::Transport;
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,7 +73,24 @@ impl Moving {
         true
     }
 
+    /// Does what the engine wants.
+    ///
+    /// What the program says of its data, like how large they are, may panic: that is the end of all
+    /// communication, but whoever waits until the parcel has arrived is told, and the commands behind this
+    /// one are obeyed.
     pub fn obey(&mut self, command: Command, now: Duration) {
+        let poster = match &command {
+            Command::Post(_, answer) => answer.clone(),
+            _ => None,
+        };
+        let obeyed = catch_unwind(AssertUnwindSafe(|| self.carry_out(command, now)));
+        if obeyed.is_err() {
+            self.depot.panicked();
+            poster.into_iter().for_each(|poster| poster.give(()));
+        }
+    }
+
+    fn carry_out(&mut self, command: Command, now: Duration) {
         match command {
             Command::Open(_, _, answer) if self.inbox.is_some() => {
                 let text =

@@ -11,9 +11,12 @@ use crate::transport::local::{self, Local};
 use crate::transport::raw::{Raw, Sendable};
 use crate::transport::{Event, Limits, Payload, Room, Transport};
 use crate::waits::Waits;
-use dataflow_core::port::{Arrival, Failure, Heap, Inbox, Memory, Parcel, Pulse, Terms};
+use dataflow_core::port::{
+    Arrival, Cargo, Failure, Head, Heap, Inbox, Memory, Parcel, Pulse, Terms,
+};
 use dataflow_core::rank::Rank;
 use smallvec::smallvec;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -348,6 +351,70 @@ fn whoever_waits_until_several_ranks_have_a_parcel_waits_for_the_last() {
     assert!(answer.take().is_none(), "rank 2 has not got it");
     move_all(&ranks);
     assert!(answer.take().is_some());
+}
+
+/// A datum whose size cannot be told.
+struct Unsized;
+
+impl Cargo for Unsized {
+    fn head(&self) -> Head {
+        Head::default()
+    }
+    fn size(&self) -> usize {
+        std::panic::resume_unwind(Box::new("not a word on the screen"))
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[])
+    }
+}
+
+/// A rank that is told when its run fails.
+#[derive(Debug, Default)]
+struct Told(Mutex<Option<Failure>>);
+
+impl Inbox for Told {
+    fn deliver(&self, _: Rank, _: Arrival) {}
+    fn pulse(&self) -> Pulse {
+        Pulse::default()
+    }
+    fn stop(&self, failure: Failure) {
+        *lock(&self.0) = Some(failure);
+    }
+    fn stall(&self) {}
+}
+
+/// What lay behind it was thrown away: whoever closed the run waited for ever, and so did its poster if
+/// posts wait for their receivers (`blocking`).
+#[test]
+fn when_a_datum_panics_as_it_is_posted_its_poster_and_whoever_comes_behind_it_get_their_answers() {
+    let ranks = ranks(2, Duration::ZERO);
+    let told: Vec<Arc<Told>> = ranks.iter().map(|_| Arc::default()).collect();
+    let opened = ranks.iter().zip(&told).map(|(rank, told)| {
+        let answer = Promise::new(&*rank.host);
+        let open = Command::Open(Terms::default(), told.clone(), answer.clone());
+        rank.progress.command(open);
+        answer
+    });
+    let opened: Vec<_> = opened.collect();
+    move_all(&ranks);
+    assert!(opened.iter().all(|answer| answer.take().is_some()));
+    let here = &ranks[0];
+    let (posted, closed) = (Promise::new(&*here.host), Promise::new(&*here.host));
+    let cargo: Arc<dyn Cargo> = Arc::new(Unsized);
+    let wrong = Parcel {
+        flows: smallvec![(0, Some(cargo))],
+        ..parcel(&[1])
+    };
+    let movers = &here.progress.movers;
+    movers.hand_in(Command::Post(wrong, Some(posted.clone())));
+    movers.hand_in(Command::Close(None, closed.clone()));
+    move_all(&ranks);
+    assert!(posted.take().is_some(), "its poster waits");
+    let Some(Err(failure)) = closed.take() else {
+        panic!("whoever closes waits, or all is well")
+    };
+    assert!(failure.message.contains("rank 0 panicked"), "{failure:?}");
+    assert_eq!(lock(&told[1].0).take(), Some(failure));
 }
 
 /// Its word came while the other rank listened to nothing but the bare transport.
