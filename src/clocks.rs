@@ -18,17 +18,24 @@ use dataflow_mpi::transport::raw::{Raw, Sendable};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Messages to each rank: the shortest way of so many is within a tenth of the shortest of all.
 const TRIPS: u32 = 32;
 
 /// Over the bare transport a rank is asked until the best way takes less than two microseconds, and so many
-/// messages in a row were no shorter; and for so many nanoseconds at most: where others use the
-/// processors, both ranks run at once in some of that time.
+/// messages in a row were no shorter; and for so long at most: where others use the processors, both ranks
+/// run at once in some of that time.
 const SHORT: u64 = 2_000;
 const IN_VAIN: u32 = 200;
-const BARE_TIME: u64 = 20_000_000;
+const BARE_TIME: Duration = Duration::from_millis(20);
+
+/// For how long each of so many ranks is asked over the bare transport at most. Rank 0 answers nobody until
+/// all were asked: that takes no more than a quarter of the silence after which it would be lost.
+fn time_for_each(n_ranks: usize, silence: Duration) -> Duration {
+    let n_ranks = u32::try_from(n_ranks.max(1)).unwrap_or(u32::MAX);
+    BARE_TIME.min(silence / 4 / n_ranks)
+}
 
 task_names! {
     /// Rank 0 asks for the time, a rank answers; at last rank 0 has heard all.
@@ -84,18 +91,20 @@ impl Clocks {
         self.same.contains(&false)
     }
 
-    /// Asks each rank whose clock may be another over the bare transport. All ranks call this between
-    /// the same two runs.
+    /// Asks each rank whose clock may be another over the bare transport, all of them in a part of the
+    /// silence after which a rank is lost. All ranks call this between the same two runs.
     ///
     /// # Errors
-    /// If a rank is lost, or a run is open.
+    /// If the transport loses a rank, or a run is open.
     pub fn ask_bare(&self, messenger: &Messenger) -> Result<(), Error> {
         let Rank(own) = messenger.rank();
         let is_asked = |rank: &u32| !self.same[*rank as usize];
+        let asked = (1..self.n_ranks).filter(is_asked);
+        let at_most = time_for_each(asked.clone().count(), messenger.silence());
         let talk = |bare: &mut Raw<'_>| match own {
-            0 => (1..self.n_ranks)
-                .filter(is_asked)
-                .try_for_each(|rank| self.ask(bare, rank)),
+            0 => asked
+                .clone()
+                .try_for_each(|rank| self.ask(bare, rank, at_most)),
             _ if is_asked(&own) => answer(bare),
             _ => Ok(()),
         };
@@ -103,14 +112,15 @@ impl Clocks {
     }
 
     /// Asks one rank again and again, keeps the shortest way, and tells the rank when that is enough.
-    fn ask(&self, bare: &mut Raw<'_>, rank: u32) -> Result<(), Error> {
+    fn ask(&self, bare: &mut Raw<'_>, rank: u32, at_most: Duration) -> Result<(), Error> {
+        let at_most = at_most.as_nanos() as u64; // no longer than `BARE_TIME`
         let (more, enough) = (Sendable::new(vec![MORE]), Sendable::new(vec![ENOUGH]));
         let (to, since) = (Rank(rank), now());
         let (mut best, mut in_vain) = (None, 0);
         let mut time = Heap.allocate(size_of::<u64>());
         let is_short =
             |best: &Option<(u64, _)>| best.as_ref().is_some_and(|(took, _)| *took < SHORT);
-        while (in_vain < IN_VAIN || !is_short(&best)) && now().saturating_sub(since) < BARE_TIME {
+        while (in_vain < IN_VAIN || !is_short(&best)) && now().saturating_sub(since) < at_most {
             let asked = now();
             bare.send(to, &more);
             time = bare.receive(to, time)?;
@@ -306,6 +316,19 @@ mod tests {
         );
         assert_eq!(machine(), machine());
         assert_eq!(machine().is_empty(), !cfg!(target_os = "linux"));
+    }
+
+    /// Of six hundred ranks on other machines each took 20 ms, and rank 0 was lost after ten seconds.
+    #[test]
+    fn all_ranks_together_are_asked_for_less_time_than_a_rank_may_be_silent() {
+        let silence = Duration::from_secs(10);
+        for n_ranks in [1, 64, 126, 600, 10_000] {
+            let each = time_for_each(n_ranks, silence);
+            assert!(each * n_ranks as u32 <= silence / 4, "{n_ranks}: {each:?}");
+            assert_eq!(each == BARE_TIME, n_ranks < 126, "{n_ranks}: {each:?}");
+        }
+        assert_eq!(time_for_each(3, Duration::MAX), BARE_TIME);
+        assert_eq!(time_for_each(0, silence), BARE_TIME);
     }
 
     #[test]

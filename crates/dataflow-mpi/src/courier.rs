@@ -122,11 +122,19 @@ impl Messenger {
         self.thread.progress.with_depot(|depot| depot.is_broken())
     }
 
+    /// How long nothing may come from a rank during a run before it is lost.
+    pub fn silence(&self) -> Duration {
+        self.thread.progress.settings.silence
+    }
+
     /// Lends the bare transport, to compare with: what is said over it no protocol sees. Every rank
     /// that is spoken to calls this too, between the same two runs; nothing must be left unread.
     ///
+    /// Meanwhile this rank does not say that it lives: others may have opened the next run, and lose it if
+    /// it talks for longer than the [silence](Self::silence) allowed.
+    ///
     /// # Errors
-    /// If a run is open on this rank.
+    /// If a run is open on this rank. What `talk` answers is in the value.
     pub fn bare<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Result<R, Error> {
         let talked = self.thread.progress.lend(spins, talk);
         let open = "the bare transport was asked for during a run (only between runs it is lent)";

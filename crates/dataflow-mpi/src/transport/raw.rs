@@ -83,10 +83,11 @@ impl<'t> Raw<'t> {
             .send_data(to, TAG, sendable.0.part(0..sendable.1));
     }
 
-    /// Waits for what `from` sends, in a block of its size.
+    /// Waits for what `from` sends, in a block of its size: without limit, since nobody says here that it
+    /// lives.
     ///
     /// # Errors
-    /// If a rank is lost meanwhile.
+    /// If the transport says meanwhile that it has lost a rank, whichever. Over MPI it may never notice.
     pub fn receive(&mut self, from: Rank, block: Box<dyn Block>) -> Result<Box<dyn Block>, Error> {
         let range = 0..block.bytes().len();
         self.transport.receive(from, TAG, Room { block, range });
