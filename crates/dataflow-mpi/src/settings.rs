@@ -36,9 +36,10 @@ pub struct Settings {
     /// From this many bytes on, each rank of the tree sends a datum to at most two others. Agreed on by
     /// all ranks.
     pub binary_bytes: usize,
-    /// A rank that has sent another nothing for this long sends a sign of life.
+    /// A rank that has sent another nothing for this long sends a sign of life. Agreed on by all ranks.
     pub beat: Duration,
-    /// A rank from which not even a part of a message has come for this long during a run is lost.
+    /// A rank from which not even a part of a message has come for this long during a run is lost. Agreed
+    /// on by all ranks.
     pub silence: Duration,
     /// How long a run waits for ranks that have not opened it yet and were never heard of. For ranks
     /// that live it waits without limit, with a warning each time that this has passed.
@@ -100,14 +101,16 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What ranks must agree on for trees and credits to fit together, by name and value.
-    pub(crate) fn agreed(&self) -> [(String, String); 3] {
+    /// What ranks must agree on, by name and value: for trees and credits to fit together, and for a rank
+    /// to beat as often as the others listen for it.
+    pub(crate) fn agreed(&self) -> [(&'static str, String); 5] {
         [
-            ("credit_bytes", self.credit_bytes),
-            ("star_ranks", self.star_ranks),
-            ("binary_bytes", self.binary_bytes),
+            ("credit_bytes", self.credit_bytes.to_string()),
+            ("star_ranks", self.star_ranks.to_string()),
+            ("binary_bytes", self.binary_bytes.to_string()),
+            ("beat", format!("{:?}", self.beat)),
+            ("silence", format!("{:?}", self.silence)),
         ]
-        .map(|(name, value)| (name.to_string(), value.to_string()))
     }
 }
 

@@ -256,7 +256,8 @@ impl Depot {
             return;
         }
         let mut settings = crate::wire_settings(self.n_ranks);
-        settings.extend(self.settings.agreed());
+        let agreed = self.settings.agreed();
+        settings.extend(agreed.map(|(name, value)| (name.to_string(), value)));
         settings.extend(terms.settings.iter().cloned());
         self.number = self.number.wrapping_add(1);
         self.phase = Phase::Opening(Opening {

@@ -555,3 +555,33 @@ fn nothing_is_said_to_a_rank_that_has_left() {
     assert_eq!(depots[2].phase, Phase::Between);
     assert!(depots[2].is_flushed(), "something is under way to rank 1");
 }
+
+/// One said less often that it lives than the other asked for, and was lost though it lived.
+#[test]
+fn ranks_that_allow_each_other_different_silence_do_not_begin() {
+    let ten = Settings::default();
+    let beat = Settings {
+        beat: Duration::from_secs(5),
+        ..ten.clone()
+    };
+    let silence = Settings {
+        silence: Duration::from_secs(2),
+        ..ten.clone()
+    };
+    for (other, told) in [
+        (beat, "beat is 1s on rank 0 and 5s on rank 1"),
+        (silence, "silence is 10s on rank 0 and 2s on rank 1"),
+    ] {
+        let settings = [ten.clone(), other];
+        let mut depots = [0, 1].map(|rank: usize| {
+            let settings = settings[rank].clone();
+            Depot::new(Rank(rank as u32), 2, LIMITS, settings, Arc::new(Heap))
+        });
+        for depot in &mut depots {
+            depot.open(&Terms::default(), NOW);
+        }
+        let opened = exchange(&mut depots);
+        let is_told = |(_, action): &(usize, Action)| matches!(action, Action::Opened(Err(Refused::Differ(text))) if text == told);
+        assert!(opened.len() == 2 && opened.iter().all(is_told), "{told}");
+    }
+}
