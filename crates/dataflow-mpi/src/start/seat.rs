@@ -6,7 +6,7 @@ use crate::transport::{Event, Transport};
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -100,15 +100,11 @@ impl Seat {
         let own = hosts.get(rank.0 as usize).ok_or_else(none)?;
         let mut listen = addresses(&with_port(own))?;
         let is_inside = |at: &[SocketAddr]| at.iter().all(|at| at.ip().is_loopback());
-        let is_elsewhere = |host: &String| {
-            let found = (*host != *own).then(|| addresses(&with_port(host)));
-            found.is_some_and(|found| found.is_ok_and(|found| !is_inside(&found)))
-        };
-        if is_inside(&listen) && hosts.iter().any(is_elsewhere) {
-            listen
-                .iter_mut()
-                .for_each(|at| at.set_ip(everywhere(at.ip())));
-            listen.dedup();
+        if is_inside(&listen) {
+            let others = hosts.iter().filter(|host| *host != own);
+            let found = others.filter_map(|host| addresses(&with_port(host)).ok());
+            let elsewhere: Vec<SocketAddr> = found.filter(|at| !is_inside(at)).flatten().collect();
+            listen = everywhere(listen, &elsewhere);
         }
         let seat = Seat {
             rank,
@@ -333,12 +329,28 @@ fn with_port(host: &str) -> String {
     }
 }
 
-/// All addresses of the same kind.
-fn everywhere(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+/// Where a host listens whose own name leads back to itself: everywhere, if others are elsewhere. If some
+/// of them have addresses of IPv6, first at all addresses of both kinds, where the system has that.
+fn everywhere(inside: Vec<SocketAddr>, others: &[SocketAddr]) -> Vec<SocketAddr> {
+    if others.is_empty() {
+        return inside;
     }
+    let (v4, v6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
+    let has_v6 = others.iter().any(SocketAddr::is_ipv6);
+    let mut all: Vec<SocketAddr> = Vec::new();
+    for at in inside {
+        let both = SocketAddr::from((v6, at.port()));
+        let own = match at {
+            SocketAddr::V4(_) => SocketAddr::from((v4, at.port())),
+            SocketAddr::V6(_) => both,
+        };
+        for at in has_v6.then_some(both).into_iter().chain([own]) {
+            if !all.contains(&at) {
+                all.push(at);
+            }
+        }
+    }
+    all
 }
 
 /// Whether an address is one of IPv6 that needs to be told on which link: by a number of each machine's
@@ -458,6 +470,12 @@ mod tests {
         assert_eq!(listens(["127.0.1.1:4000", "10.0.0.2"], 0), "0.0.0.0:4000");
         assert_eq!(listens(["127.0.0.1:4000", "127.0.0.1"], 1), "127.0.0.1:0");
         assert_eq!(listens(["[::1]:4000", "fd00::2"], 0), "[::]:4000");
+        // Others call it there, too: where IPv4 and IPv6 have one socket it hears both.
+        assert_eq!(listens(["[fd00::1]:4000", "127.0.1.1"], 1), "[::]:0");
+        let hosts = ["127.0.1.1:4000", "fd00::2"].map(String::from);
+        let both = Seat::among(&hosts, Rank(0), token).unwrap().listen;
+        let both: Vec<String> = both.iter().map(SocketAddr::to_string).collect();
+        assert_eq!(both, ["[::]:4000", "0.0.0.0:4000"]);
     }
 
     /// They were told others without the number of the link, and nobody reached them there.

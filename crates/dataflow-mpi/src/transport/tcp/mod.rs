@@ -492,13 +492,9 @@ impl Tcp {
     fn admit(&mut self, hello: &mesh::Hello, address: SocketAddr, stream: TcpStream) {
         let number = hello.rank.0 as usize;
         if let Some(known) = self.roster.get_mut(number) {
-            let (listens, machine) = mesh::whereabouts(hello, address, &stream);
-            *known = Some((listens, machine));
-            if let Some(machine) = machine.filter(|_| listens.ip().is_loopback()) {
-                let text = format!(
-                    "it listens at {listens}, where only its own machine reaches it, and came from \
-                     {machine} (another name or `--listen` is needed)"
-                );
+            let (found, machine) = mesh::whereabouts(hello, address, &stream);
+            *known = Some((found, machine));
+            if let Some(text) = mesh::out_of_reach(hello, found, machine) {
                 self.controls
                     .push_back((hello.rank, Control::Lost(hello.rank, text)));
             }

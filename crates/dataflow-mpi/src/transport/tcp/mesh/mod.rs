@@ -45,7 +45,7 @@ use dataflow_core::rank::Rank;
 use mio::net::TcpStream;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -200,6 +200,28 @@ pub(super) fn whereabouts(
     (found, (!is_here).then_some(ip))
 }
 
+/// Why others will not reach a guest where it is said to be, if that can be told.
+pub(super) fn out_of_reach(
+    hello: &Hello,
+    found: SocketAddr,
+    machine: Option<IpAddr>,
+) -> Option<String> {
+    let (at, ip) = (hello.listens, found.ip());
+    // Nobody calls the last rank.
+    let is_called = hello.rank.0 + 1 < hello.n_ranks;
+    if is_called && at.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) && ip.is_ipv6() {
+        return Some(format!(
+            "it listens at {at}, all its addresses of IPv4, and came from {ip}, where others would look \
+             for it (`--listen [::]:0` is needed)"
+        ));
+    }
+    let machine = machine.filter(|_| ip.is_loopback())?;
+    Some(format!(
+        "it listens at {found}, where only its own machine reaches it, and came from {machine} (another \
+         name or `--listen` is needed)"
+    ))
+}
+
 /// Which of the ranks of its machine each rank is, and how many there are.
 fn places(machines: &[Option<IpAddr>]) -> Vec<(usize, usize)> {
     let place = |rank: usize| {
@@ -264,6 +286,50 @@ mod tests {
         let b = Some(IpAddr::from([10, 0, 0, 3]));
         let places = places(&[None, a, b, None, a, a]);
         assert_eq!(places, [(0, 2), (0, 3), (0, 1), (1, 2), (1, 3), (2, 3)]);
+    }
+
+    /// They were sent to an address of IPv6 where nobody listened, and "could not reach it".
+    #[test]
+    fn a_rank_that_listens_where_it_was_not_seen_is_told_so_unless_nobody_calls_it() {
+        for (listens, found, machine, rank, told) in [
+            (
+                "0.0.0.0:9",
+                "[fd00::2]:9",
+                Some("fd00::2"),
+                1,
+                "all its addresses of IPv4",
+            ),
+            ("0.0.0.0:9", "[::1]:9", None, 1, "all its addresses of IPv4"),
+            ("0.0.0.0:9", "[fd00::2]:9", Some("fd00::2"), 2, ""),
+            ("0.0.0.0:9", "10.0.0.2:9", Some("10.0.0.2"), 1, ""),
+            ("[::]:9", "[fd00::2]:9", Some("fd00::2"), 1, ""),
+            ("[::]:9", "10.0.0.2:9", Some("10.0.0.2"), 1, ""),
+            (
+                "127.0.0.1:9",
+                "127.0.0.1:9",
+                Some("10.0.0.2"),
+                1,
+                "only its own machine",
+            ),
+            ("127.0.0.1:9", "127.0.0.1:9", None, 1, ""),
+        ] {
+            let hello = Hello {
+                rank: Rank(rank),
+                called: Rank(0),
+                n_ranks: 3,
+                listens: listens.parse().unwrap(),
+            };
+            let machine = machine.map(|ip| ip.parse().unwrap());
+            let text = out_of_reach(&hello, found.parse().unwrap(), machine);
+            let is_as_expected = match told {
+                "" => text.is_none(),
+                told => text.as_ref().is_some_and(|text| text.contains(told)),
+            };
+            assert!(
+                is_as_expected,
+                "{listens} {found} {machine:?} {rank}: {text:?}"
+            );
+        }
     }
 
     #[test]
