@@ -6,7 +6,8 @@
 //!
 //! # Law
 //! A rank is lost when no byte was heard of it for as long as said, *while this rank listened*: one
-//! that slept itself (a debugger, a stopped process) begins to count anew.
+//! that slept itself (a debugger, a stopped process) begins to count anew. One that was called, and is
+//! not connected yet, is the affair of whoever calls it.
 
 use crate::peers::Peers;
 use dataflow_core::rank::Rank;
@@ -20,6 +21,8 @@ pub struct Watchdog {
     rank: Rank,
     beat: Duration,
     silence: Duration,
+    /// Whether a rank is called when it is first spoken to.
+    calls: bool,
     met: Peers<LastHeard>,
     /// Silence counts from then at the earliest.
     since: Duration,
@@ -41,6 +44,8 @@ struct LastHeard {
     spoken: Duration,
     /// Whether anything ever came from it.
     known: bool,
+    /// Whether it is called, for all that is known: nothing has come from it.
+    called: bool,
 }
 
 impl Watchdog {
@@ -50,12 +55,19 @@ impl Watchdog {
             rank,
             beat,
             silence,
+            calls: false,
             met: Peers::default(),
             since: Duration::ZERO,
             looked: Duration::ZERO,
             losses: Agenda::new(),
             beats: Agenda::new(),
         }
+    }
+
+    /// The transport connects ranks when one speaks to the other for the first time. It says when they
+    /// [are](Self::connected), or loses that one; until then silence means nothing.
+    pub fn leave_calls_to_the_transport(&mut self) {
+        self.calls = true;
     }
 
     /// From now on it listens to that rank, too.
@@ -75,6 +87,7 @@ impl Watchdog {
                 heard: now,
                 spoken: Duration::ZERO,
                 known: false,
+                called: false,
             }
         })
     }
@@ -103,6 +116,15 @@ impl Watchdog {
         let entry = self.entry(from, now);
         entry.heard = now;
         entry.known = true;
+        entry.called = false;
+    }
+
+    /// A rank is connected: it lives, though it may not have begun to listen to words.
+    pub fn connected(&mut self, rank: Rank, now: Duration) {
+        if let Some(entry) = self.met.get_mut(rank) {
+            entry.heard = now;
+            entry.called = false;
+        }
     }
 
     /// Whether anything ever came from that rank.
@@ -113,7 +135,10 @@ impl Watchdog {
     /// A packet has left.
     pub fn spoken(&mut self, to: Rank, now: Duration) {
         if to != self.rank {
-            self.entry(to, now).spoken = now;
+            let is_called = self.calls && !self.has_met(to);
+            let entry = self.entry(to, now);
+            entry.spoken = now;
+            entry.called |= is_called;
         }
     }
 
@@ -151,9 +176,10 @@ impl Watchdog {
         longest.filter(|(_, silent)| *silent > self.silence)
     }
 
-    /// When that rank was heard of last, or this one began to listen.
+    /// When that rank was heard of last, or this one began to listen: now, while it is called.
     fn last_of(&self, rank: Rank, now: Duration) -> Duration {
-        let heard = self.met.get(rank).map_or(now, |entry| entry.heard);
+        let met = self.met.get(rank).filter(|entry| !entry.called);
+        let heard = met.map_or(now, |entry| entry.heard);
         heard.max(self.since)
     }
 
@@ -267,6 +293,24 @@ mod tests {
         watchdog.spoken(Rank(1), at(102));
         assert_eq!(watchdog.due(at(102)), [Rank(2)], "until it is spoken to");
         assert_eq!(watchdog.due(at(103)), [Rank(2), Rank(1)]);
+    }
+
+    /// The transport allows more time than this for a connection, and it was of no use.
+    #[test]
+    fn silence_counts_from_the_connection_where_ranks_are_called_when_they_are_spoken_to() {
+        let mut watchdog = watchdog();
+        watchdog.leave_calls_to_the_transport();
+        watchdog.spoken(Rank(4), at(100));
+        let lost = |watchdog: &mut Watchdog, now| {
+            watchdog.heard(Rank(1), at(now));
+            watchdog.heard(Rank(2), at(now));
+            watchdog.lost(at(now))
+        };
+        assert_eq!((101..=126).find_map(|now| lost(&mut watchdog, now)), None);
+        watchdog.connected(Rank(4), at(126));
+        assert!(!watchdog.is_known(Rank(4)), "it has said nothing");
+        assert_eq!((127..=136).find_map(|now| lost(&mut watchdog, now)), None);
+        assert_eq!(lost(&mut watchdog, 137), Some((Rank(4), at(11))));
     }
 
     #[test]

@@ -178,6 +178,9 @@ impl Depot {
     /// nothing else to say.
     pub fn bind(&mut self, bonds: Bonds) {
         self.bonds = bonds;
+        if bonds == Bonds::First {
+            self.watchdog.leave_calls_to_the_transport();
+        }
         let bound = match bonds {
             Bonds::None => 0..0,
             Bonds::First if self.rank != Rank(0) => 0..1,
@@ -412,6 +415,7 @@ impl Depot {
                     followed.sent(to, sent);
                 }
             }
+            Event::Part { from, bytes: 0 } => self.watchdog.connected(from, now),
             Event::Part { from, bytes } if self.broken.is_none() => {
                 self.watchdog.heard(from, now);
                 self.run.note_bytes(from, bytes, now);

@@ -69,7 +69,8 @@ pub trait Transport: Send {
 pub enum Bonds {
     /// None: any rank can speak to any other, and nobody notices when one ends.
     None,
-    /// Of each with rank 0. Two others are connected when one has something to say to the other.
+    /// Of each with rank 0. Two others are connected when one has something to say to the other: then
+    /// [`Event::Part`] tells both, or [`Event::Lost`] the one that spoke.
     First,
     /// Of each with each: when a rank ends, all others notice.
     All,
@@ -108,12 +109,13 @@ pub enum Event {
         /// How many bytes came: the room's, or something is wrong.
         bytes: usize,
     },
-    /// Part of something has come, which is not whole yet: who sends it lives, however slowly.
+    /// Part of something has come, which is not whole yet, or no bytes but a connection: who sends it
+    /// lives, however slowly.
     /// Transports that see parts say so a few times a second.
     Part {
         /// From whom.
         from: Rank,
-        /// How many bytes at least, since it was last said.
+        /// How many bytes at least, since it was last said; none if it is connected now.
         bytes: usize,
     },
     /// A packet to that rank has left; another may follow it at once.

@@ -148,7 +148,7 @@ impl Transport for LentTransport<'_> {
                     self.kept.push(Event::Lost(rank, reason.clone()));
                     return Some(Event::Lost(rank, reason));
                 }
-                Event::Part { .. } => {}
+                Event::Part { bytes: 1.., .. } => {}
                 other => self.kept.push(other),
             }
         }

@@ -419,6 +419,10 @@ impl Tcp {
     /// When a call must be looked at, at the latest.
     fn wakes(&self) -> Option<Duration> {
         if self.awaited == 0 {
+        if !self.mesh.is_acquainted() {
+            let from = Rank(number as u32);
+            self.events.push_back(Event::Part { from, bytes: 0 });
+        }
             return None;
         }
         let wakes = |peer: &Peer| match peer {
