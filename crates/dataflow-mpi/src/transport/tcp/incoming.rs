@@ -38,6 +38,8 @@ pub struct Incoming {
     rooms: BTreeMap<u32, VecDeque<Filling>>,
     /// Bytes that have come since somebody asked.
     came: usize,
+    /// Whether the stream has an end behind what is there.
+    ends: bool,
 }
 
 /// What comes next.
@@ -88,6 +90,7 @@ impl Incoming {
             controls: VecDeque::new(),
             rooms: BTreeMap::new(),
             came: 0,
+            ends: false,
         }
     }
 
@@ -99,6 +102,11 @@ impl Incoming {
     /// How many bytes have come since this was last asked.
     pub fn take_came(&mut self) -> usize {
         std::mem::take(&mut self.came)
+    }
+
+    /// The stream ends behind what is there, and nobody says so again: it is read that far.
+    pub fn ends(&mut self) {
+        self.ends = true;
     }
 
     /// Makes room for data.
@@ -124,13 +132,16 @@ impl Incoming {
             let (asked, got) = match self.fetch(source) {
                 Ok(fetched) => fetched,
                 Err(fault) if fault.kind() == ErrorKind::Interrupted => continue,
-                Err(fault) if fault.kind() == ErrorKind::WouldBlock => return Ok(Stopped::Empty),
+                Err(fault) if fault.kind() == ErrorKind::WouldBlock => {
+                    self.ends = false; // or it was another's end
+                    return Ok(Stopped::Empty);
+                }
                 Err(fault) => return Err(format!("its connection failed: {fault}")),
             };
             if got == 0 {
                 return Err("it closed its connection".into());
             }
-            if got < asked {
+            if got < asked && !self.ends {
                 // The socket is empty: who asked it again would only hear so.
                 while self.digest(events)? {}
                 return Ok(if self.waits_for_room() {

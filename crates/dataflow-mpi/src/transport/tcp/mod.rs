@@ -39,7 +39,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use watch::Watch;
+use watch::{Readable, Watch};
 
 /// Data go in parts, so a datum of any size would do; but no packet should need more memory.
 const LIMITS: Limits = Limits {
@@ -151,6 +151,7 @@ impl Connection {
             socket.shutdown(Shutdown::Both).ok();
             self.deaf = Some(fault);
             self.waits = false;
+            self.incoming.ends();
             watch.note(number);
         }
     }
@@ -303,7 +304,11 @@ impl Tcp {
                 connection.write(&self.watch, number, &mut self.events);
             }
             // Taken also if nothing is read before there is room: it would keep a sleeper awake.
-            if self.watch.take_readable(number) && !connection.waits {
+            let readable = self.watch.take_readable(number);
+            if readable == Some(Readable::ToItsEnd) {
+                connection.incoming.ends();
+            }
+            if readable.is_some() && !connection.waits {
                 self.read(number);
             }
         }
@@ -414,15 +419,15 @@ impl Tcp {
         if let Peer::Known(connection) = &mut self.peers[number] {
             connection.write(&self.watch, number, &mut self.events);
         }
+        if !self.mesh.is_acquainted() {
+            let from = Rank(number as u32);
+            self.events.push_back(Event::Part { from, bytes: 0 });
+        }
     }
 
     /// When a call must be looked at, at the latest.
     fn wakes(&self) -> Option<Duration> {
         if self.awaited == 0 {
-        if !self.mesh.is_acquainted() {
-            let from = Rank(number as u32);
-            self.events.push_back(Event::Part { from, bytes: 0 });
-        }
             return None;
         }
         let wakes = |peer: &Peer| match peer {
@@ -439,7 +444,7 @@ impl Tcp {
     fn look_at_the_door(&mut self) {
         let number = self.peers.len();
         // Taken also if there is no door any more: it would keep a sleeper awake.
-        let has_come = self.watch.take_readable(number);
+        let has_come = self.watch.take_readable(number).is_some();
         let Some(door) = &mut self.door else {
             return;
         };

@@ -293,6 +293,35 @@ fn whoever_knocks_when_the_ranks_have_gathered_keeps_nobody_awake() {
     assert!(looks < 10, "{looks} looks");
 }
 
+/// Otherwise the silence of a rank that is called would count before it can say anything.
+#[test]
+fn where_ranks_are_connected_when_one_speaks_a_connection_is_told_of() {
+    for (acquainted_ranks, expected) in [(0, 1), (64, 0)] {
+        let (mut leader, _other, _copy) =
+            two_ranks(|mesh| mesh.acquainted_ranks = acquainted_ranks);
+        let is_told = |event: &Event| matches!(event, Event::Part { bytes: 0, .. });
+        let told = std::iter::from_fn(|| leader.poll()).filter(is_told).count();
+        assert_eq!(told, expected, "{acquainted_ranks}");
+    }
+}
+
+/// The end came together with the last bytes: it was heard at the next look, for which whoever slept
+/// without limit waited in vain.
+#[test]
+fn a_stream_that_ends_is_read_to_its_end_at_once() {
+    let stream = [header(FrameKind::Packet, 0, 3), vec![7; 3]].concat();
+    for ends in [false, true] {
+        let mut incoming = Incoming::new(Rank(1), LONGEST);
+        if ends {
+            incoming.ends();
+        }
+        let mut events = VecDeque::new();
+        let stopped = incoming.read(&mut &stream[..], &mut events);
+        assert_eq!(stopped.is_err(), ends, "{stopped:?}");
+        assert_eq!(events.len(), 1, "its last words are heard");
+    }
+}
+
 /// `Duration::MAX` stands for a patience that never ends; added to the time of day it was a panic.
 #[test]
 fn ranks_may_be_patient_and_silent_for_ever() {

@@ -5,7 +5,7 @@
 //!
 //! # Law
 //! A socket is said to have something once for each time that something comes; whoever hears it
-//! reads until nothing is left. While somebody sleeps, only he is told, and leaves a note for others.
+//! reads until nothing is left, or the end of one that ends. While somebody sleeps, only he is told, and leaves a note for others.
 
 use crate::bell::{Bell, Flags};
 use crate::sync::{AtomicU8, Mutex, Ordering, lock, try_lock};
@@ -18,8 +18,17 @@ use std::time::Duration;
 const READ: u8 = 1;
 /// Bytes may be written.
 const WRITE: u8 = 2;
-/// Reading has ended, or will when all is read.
+/// Reading has ended, or will when all is read. Noted beside [`READ`] only, and taken with it.
 const ENDS: u8 = 4;
+
+/// What a socket has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// Perhaps bytes: it is told of what comes behind them.
+    Bytes,
+    /// Perhaps bytes, and behind them its end, of which nobody is told again.
+    ToItsEnd,
+}
 
 /// Watches the sockets to other ranks, and the door.
 pub struct Watch {
@@ -77,9 +86,10 @@ impl Watch {
 
     const INTEREST: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-    /// What came before it was watched is not told of: it is looked at once.
+    /// What came before it was watched is not told of, nor an end: it is looked at once. All there is to
+    /// note, so nothing that is noted meanwhile is lost.
     fn note_all(&self, number: usize) {
-        self.notes[number].store(READ | WRITE, Ordering::Relaxed);
+        self.notes[number].store(READ | WRITE | ENDS, Ordering::Relaxed);
     }
 
     /// Looks which sockets have something; while somebody sleeps, he does.
@@ -105,15 +115,18 @@ impl Watch {
         }
     }
 
-    /// Whether a socket may be read; it must be until it is empty, or be [noted](Self::note) again.
-    pub fn take_readable(&self, number: usize) -> bool {
+    /// Whether a socket may be read; it must be until it is empty, or be [noted](Self::note) again. Whoever
+    /// notes it remembers whether it ends.
+    pub fn take_readable(&self, number: usize) -> Option<Readable> {
         let note = &self.notes[number];
-        if note.load(Ordering::Relaxed) & (READ | ENDS) == 0 {
-            return false;
+        if note.load(Ordering::Relaxed) & READ == 0 {
+            return None;
         }
-        // A socket that ends is read until it says so itself.
-        note.fetch_and(!READ, Ordering::Acquire);
-        true
+        let taken = note.fetch_and(!(READ | ENDS), Ordering::Acquire);
+        Some(match taken & ENDS {
+            0 => Readable::Bytes,
+            _ => Readable::ToItsEnd,
+        })
     }
 
     /// Whether a socket that took nothing may take something now.
@@ -157,5 +170,52 @@ impl Bell for Watch {
             self.flags.take();
         }
         self.flags.get_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::net::TcpStream;
+    use std::io::Write;
+    use std::net::{self, Shutdown, TcpListener};
+
+    fn pair() -> (TcpStream, net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (here, _) = listener.accept().unwrap();
+        here.set_nonblocking(true).unwrap();
+        (TcpStream::from_std(here), there)
+    }
+
+    /// Whoever read the bytes and then slept was not woken by the end; and the door, where strangers had
+    /// ended, was looked at again and again.
+    #[test]
+    fn an_end_that_is_told_together_with_the_last_bytes_is_heard_once_and_with_them() {
+        let (mut here, mut there) = pair();
+        let watch = Watch::new(1).unwrap();
+        watch.add(0, &mut here).unwrap();
+        watch.take_readable(0);
+        there.write_all(b"the last words").unwrap();
+        there.shutdown(Shutdown::Write).unwrap();
+        while watch.notes[0].load(Ordering::Relaxed) & ENDS == 0 {
+            watch.look();
+        }
+        assert!(watch.has_reason());
+        assert_eq!(watch.take_readable(0), Some(Readable::ToItsEnd));
+        assert_eq!(watch.take_readable(0), None);
+        assert!(!watch.has_reason());
+        watch.note(0);
+        assert_eq!(watch.take_readable(0), Some(Readable::Bytes));
+    }
+
+    #[test]
+    fn a_socket_that_gets_another_number_is_read_there_to_the_end_it_may_have_come_to() {
+        let (mut here, _there) = pair();
+        let watch = Watch::new(2).unwrap();
+        watch.add(1, &mut here).unwrap();
+        watch.renumber(0, &mut here).unwrap();
+        assert_eq!(watch.take_readable(0), Some(Readable::ToItsEnd));
+        assert!(watch.take_writable(0));
     }
 }
