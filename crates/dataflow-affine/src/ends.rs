@@ -5,7 +5,8 @@ use crate::program::{Program, Statement};
 use crate::sources::{Input, earlier, same_datum};
 use crate::system::{Inexact, System, subtract, union};
 
-/// Where an access of a statement is the last write of its datum: disjoint guards.
+/// Where an access of a statement is the last change of its datum: disjoint guards. Who gives it on later
+/// brings nothing home.
 pub(crate) fn homes(
     program: &Program,
     writer: &Statement,
@@ -16,8 +17,8 @@ pub(crate) fn homes(
     for piece in &writer.pieces {
         let mut rest = vec![piece.clone()];
         for later in &program.statements {
-            let writes = later.accesses.iter().filter(|w| w.mode.writes());
-            for its in writes.filter(|w| w.family == write.family) {
+            let changes = later.accesses.iter().filter(|w| w.mode.changes());
+            for its in changes.filter(|w| w.family == write.family) {
                 for its_piece in &later.pieces {
                     // Seen from the later one, this one is the `other`.
                     let same = same_datum(its_piece, its, piece, write);

@@ -137,7 +137,7 @@ fn assemble(
             let all = std::mem::take(&mut outputs[access]);
             outputs[access] = targets::merged(all, statement).map_err(at(Some(access)))?;
             let stored = program.families[written.family].stored;
-            if stored && matches!(written.mode, Mode::Update | Mode::New) {
+            if stored && written.mode.changes() {
                 homes[access] = find_homes(number, access).map_err(at(Some(access)))?;
             }
         }

@@ -73,6 +73,12 @@ impl Mode {
     pub fn writes(self) -> bool {
         matches!(self, Mode::Update | Mode::Give | Mode::New)
     }
+
+    /// Whether what goes out is another version than before, which belongs home: who gives a datum on
+    /// changes nothing.
+    pub fn changes(self) -> bool {
+        matches!(self, Mode::Update | Mode::New)
+    }
 }
 
 /// A statement: the tasks of one class.

@@ -66,6 +66,8 @@ fn compare(
     let tasks = in_order(program, values)?;
     found.tasks += tasks.len();
     let mut last: BTreeMap<(usize, Vec<i64>), (Task, usize)> = BTreeMap::new();
+    // The same but for those who only give a datum on.
+    let mut changed = last.clone();
     let mut edges: BTreeSet<Edge> = BTreeSet::new();
     for (number, iteration) in &tasks {
         let statement = &program.statements()[*number];
@@ -108,15 +110,19 @@ fn compare(
             ));
         }
         for (at, access) in statement.accesses.iter().enumerate() {
+            let datum: Vec<i64> = access.subscripts.iter().map(|e| here.of(e)).collect();
+            let (datum, own) = ((access.family, datum), ((*number, iteration.clone()), at));
             if access.mode.writes() {
-                let datum = access.subscripts.iter().map(|e| here.of(e)).collect();
-                last.insert((access.family, datum), ((*number, iteration.clone()), at));
+                last.insert(datum.clone(), own.clone());
+            }
+            if access.mode != Mode::Give && access.mode.writes() {
+                changed.insert(datum, own);
             }
         }
     }
     found.edges += edges.len();
     compare_targets(program, derived, values, &tasks, &edges)?;
-    compare_homes(program, derived, values, &tasks, &last)?;
+    compare_homes(program, derived, values, &tasks, &changed)?;
     for (number, statement) in program.statements().iter().enumerate() {
         if !is_listed(program, derived, (number, statement)) {
             found.unlisted += 1;
@@ -204,7 +210,7 @@ fn compare_homes(
     derived: &Derived,
     values: &Values,
     tasks: &[Task],
-    last: &BTreeMap<(usize, Vec<i64>), (Task, usize)>,
+    changed: &BTreeMap<(usize, Vec<i64>), (Task, usize)>,
 ) -> Result<(), String> {
     for (number, iteration) in tasks {
         let statement = &program.statements()[*number];
@@ -212,9 +218,9 @@ fn compare_homes(
         for (at, access) in statement.accesses.iter().enumerate() {
             let stored = program.families()[access.family].stored;
             let datum = access.subscripts.iter().map(|e| here.of(e)).collect();
-            let writer = last.get(&(access.family, datum));
-            let is_last = writer == Some(&((*number, iteration.clone()), at));
-            let expected = stored && is_last && access.mode != Mode::Give;
+            let by = changed.get(&(access.family, datum));
+            let is_last = by == Some(&((*number, iteration.clone()), at));
+            let expected = stored && is_last;
             let guards = derived.tasks[*number].homes[at].iter();
             let hits = guards.filter(|guard| here.hold(guard)).count();
             if hits != usize::from(expected) {

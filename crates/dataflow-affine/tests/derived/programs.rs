@@ -20,6 +20,7 @@ pub fn all() -> Vec<(&'static str, Program, i64)> {
         ("floyd-warshall", floyd_warshall(), 6),
         ("product", product(), 5),
         ("solve", solve(), 6),
+        ("given on", given_on(), 5),
     ]
 }
 
@@ -432,6 +433,26 @@ fn product() -> Program {
                 p.task("Update", &[(Update, c, &[e(m), e(n)]), reads[0], reads[1]]);
             });
         });
+    });
+    program
+}
+
+/// Data that are changed or made, given on, and read: those who changed them last bring them home.
+fn given_on() -> Program {
+    let mut program = Program::default();
+    let [n, m] = ["n", "m"].map(|name| program.parameter(name));
+    let [a, b] = ["A", "B"].map(|name| program.family(name, true));
+    program.each("i", 0, n, |p, i| p.task("Change", &[(Update, a, &[e(i)])]));
+    program.each("i", 0, n, |p, i| p.task("Make", &[(New, b, &[e(i)])]));
+    program.each("i", 0, n, |p, i| {
+        p.task("Give", &[(Give, a, &[e(i)]), (Give, b, &[e(i)])]);
+        p.task("Look", &[(Read, a, &[e(i)]), (Read, b, &[e(i)])]);
+    });
+    // Of the first m they are changed once more.
+    program.each("i", 0, n, |p, i| {
+        p.only_if(vec![at_most(i + 1, m)]);
+        p.task("Again", &[(Update, a, &[e(i)])]);
+        p.unless();
     });
     program
 }

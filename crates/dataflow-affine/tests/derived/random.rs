@@ -164,7 +164,8 @@ fn write(program: &mut Program, scope: &mut Vec<Var>, item: &Item) {
             let accesses: Vec<_> = accesses
                 .iter()
                 .map(|(mode, family, subscripts)| {
-                    let mode = [Mode::Read, Mode::Update, Mode::New][*mode as usize % 3];
+                    let modes = [Mode::Read, Mode::Update, Mode::New, Mode::Give];
+                    let mode = modes[*mode as usize % 4];
                     (mode, *family, subscripts.map(|s| s.within(scope)))
                 })
                 .collect();

@@ -100,7 +100,7 @@
 /// | `optional x = A[i]` | `Option<&Datum>` | the same for a family without a store: `None` where no task wrote it |
 /// | `update x = A[i]` | `&mut Datum` | changes it; later reads get the changed version |
 /// | `new x = A[i]` | a [`Slot`](crate::space::Slot) to `put` it into | makes it |
-/// | `give x = A[i]` | `&Datum` | takes it from home for all who read it later, and changes nothing |
+/// | `give x = A[i]` | `&Datum` | takes it from home, or as it was written last, for all who read it later, and changes nothing |
 ///
 /// `order done` is a flow without a datum whose edges do not follow from the loops. Relations (below)
 /// add them to those of the loops: `Solve { k }.done -> Give { k: k + 4 }.after;`. Edges for which there

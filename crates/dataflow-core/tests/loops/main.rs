@@ -372,6 +372,51 @@ fn a_product_is_that_of_three_loops() {
     assert_eq!(values(&c), expected);
 }
 
+// ── Data that are changed, or made, and then given on ────────────────────────────────────────────
+
+struct GivenOn<'a> {
+    a: &'a Store<Number>,
+    b: &'a Store<Number>,
+    sums: &'a Store<Number>,
+    n: u32,
+}
+
+task_space! {
+    enum Handing;
+
+    impl TaskSpace for GivenOn<'_> {
+        type Datum = Number;
+        let n = self.n;
+        data A[i] where i < n in self.a at i;
+        data B[i] where i < n in self.b at i;
+        data Sum[i] where i < n in self.sums at i;
+
+        for i in 0..n { Change { i }: update a = A[i], new b = B[i] => { a.0 += 1; b.put(Number(70)); } }
+        for i in 0..n {
+            Hand { i }: give a = A[i], give b = B[i] => assert!(a.0 > 0 && b.0 > 0);
+            Sum { i }: new sum = Sum[i], read a = A[i], read b = B[i] => sum.put(Number(a.0 + b.0));
+        }
+    }
+}
+
+/// Who gives a datum on brings nothing home, and it was held to be the last that did: nobody brought home
+/// what was changed before.
+#[test]
+fn what_is_changed_and_then_given_on_comes_home() {
+    let [a, b, sums] = ["a", "b", "sums"].map(|name| numbers(name, 1..=4));
+    let space = GivenOn {
+        a: &a,
+        b: &b,
+        sums: &sums,
+        n: 4,
+    };
+    verify(&space, 1).unwrap();
+    dataflow_core::run(&space, &Shuffled::new(5)).unwrap();
+    assert_eq!(values(&a), [2, 3, 4, 5]);
+    assert_eq!(values(&b), [70; 4]);
+    assert_eq!(values(&sums), [72, 73, 74, 75]);
+}
+
 // ── Two ranks, one of which reads what the other one has ─────────────────────────────────────────
 
 struct Prices<'a> {
