@@ -10,7 +10,7 @@ use crate::parse::{Family, Item, Space, Statement};
 use dataflow_affine::{Affine, Derived, Inexact, Mode};
 use formula::Mentioned;
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote_spanned};
+use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{Error, FnArg, ImplItemFn, Pat, Result};
 
 /// Everything that the parts of the output are made from.
@@ -265,8 +265,9 @@ impl Analysed<'_> {
             }
             None => {
                 let name = self.space_name();
-                let parameters = self.space.parameters.iter().map(|parameter| {
-                    let (name, value) = (parameter.name.to_string(), &parameter.value);
+                let parameters = self.space.parameters.iter().enumerate();
+                let parameters = parameters.map(|(at, parameter)| {
+                    let (name, value) = (parameter.name.to_string(), self.value_of(at));
                     quote_spanned!(site=> #about.parameter(#name, #value);)
                 });
                 quote_spanned!(site=> #about.name(#name); #(#parameters)*)
@@ -356,16 +357,31 @@ impl Analysed<'_> {
     /// `let nt = self.nt;` for each parameter that is used.
     pub(crate) fn lets(&self, body: &TokenStream) -> TokenStream {
         let mentioned = Mentioned::of(body);
-        let used = self
-            .space
-            .parameters
-            .iter()
-            .filter(|p| mentioned.has(&p.name));
-        used.map(|parameter| {
-            let (name, value) = (&parameter.name, &parameter.value);
+        let used = self.space.parameters.iter().enumerate();
+        let used = used.filter(|(_, p)| mentioned.has(&p.name));
+        used.map(|(at, parameter)| {
+            let (name, value) = (&parameter.name, self.value_of(at));
             quote_spanned!(self.space.site=> let #name: u32 = #value;)
         })
         .collect()
+    }
+
+    /// What a parameter is, with those before it that its value names.
+    pub(crate) fn value_of(&self, at: usize) -> TokenStream {
+        let value = self.space.parameters[at].value.to_token_stream();
+        let mentioned = Mentioned::of(&value);
+        let earlier = self.space.parameters[..at].iter().enumerate();
+        let named = earlier.filter(|(_, p)| mentioned.has(&p.name));
+        let lets: TokenStream = named
+            .map(|(other, parameter)| {
+                let (name, its) = (&parameter.name, self.value_of(other));
+                quote_spanned!(self.space.site=> #[allow(unused_variables)] let #name: u32 = #its;)
+            })
+            .collect();
+        match lets.is_empty() {
+            true => value,
+            false => quote_spanned!(self.space.site=> { #lets #value }),
+        }
     }
 
     /// `Task::Gemm { m, k, .. }`: a pattern of what a body uses.

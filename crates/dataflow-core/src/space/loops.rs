@@ -60,7 +60,8 @@
 /// generics that the type has. In it, in any order:
 ///
 /// - `type Datum = …;` the type of the data that flow between tasks.
-/// - `let nt = self.nt;` a parameter: an expression of type `u32`, the same for all tasks.
+/// - `let nt = self.nt;` a parameter: an expression of type `u32`, the same for all tasks, in which those
+///   before it may stand.
 /// - `data A[m, n] in STORE at SLOT on RANK of "kind";` a family of data. It comes from the slot of a
 ///   [`Store`](crate::data::Store) and goes back there; without `in … at …` tasks make its data, which
 ///   are dropped after their last reader. `on` says where tasks run that write it first: a rank, or

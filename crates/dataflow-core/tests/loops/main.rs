@@ -522,6 +522,45 @@ fn shortest_paths_are_those_of_three_loops() {
     }
 }
 
+// ── Parameters that follow from others ───────────────────────────────────────────────────────────
+
+struct Halves<'a> {
+    x: &'a Store<Number>,
+    n: u32,
+}
+
+task_space! {
+    enum Half;
+
+    impl TaskSpace for Halves<'_> {
+        type Datum = Number;
+        let n = self.n;
+        let lower = n / 2;
+        let upper = n - lower;
+        data X[i] in self.x at i;
+        dense;
+
+        for i in 0..lower { Lower { i }: update x = X[i] => x.0 += i64::from(lower); }
+        for i in 0..upper { Upper { i }: update x = X[i + lower] => x.0 -= i64::from(upper); }
+    }
+}
+
+/// A function that needed `lower` alone had no `n` to make it from.
+#[test]
+fn a_parameter_may_follow_from_those_before_it() {
+    let x = numbers("x", [0; 5]);
+    let space = Halves { x: &x, n: 5 };
+    verify(&space, 1).unwrap();
+    dataflow_core::run(&space, &Inline).unwrap();
+    assert_eq!(values(&x), [2, 2, -3, -3, -3]);
+    assert_eq!(space.index(Half::Upper { i: 2 }), Some(4));
+    let mut about = Description::default();
+    space.describe(&mut about);
+    let said = [("n", "5"), ("lower", "2"), ("upper", "3")];
+    let said = said.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(about.parameters(), said);
+}
+
 // ── Two nests as one graph, the second from its end; a failing body ──────────────────────────────
 
 struct Sweeps<'a> {

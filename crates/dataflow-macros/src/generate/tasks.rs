@@ -45,10 +45,10 @@ impl Analysed<'_> {
         let site = self.space.site;
         let wide = Ident::new(wide, site);
         let mentioned = Mentioned::of(body);
-        let used = self.space.parameters.iter();
-        let used = used.filter(|p| mentioned.has(&p.name));
-        used.map(|parameter| {
-            let (name, value) = (&parameter.name, &parameter.value);
+        let used = self.space.parameters.iter().enumerate();
+        let used = used.filter(|(_, p)| mentioned.has(&p.name));
+        used.map(|(at, parameter)| {
+            let (name, value) = (&parameter.name, self.value_of(at));
             // Twice, so that another type than u32 is one error, the one of all other functions.
             quote_spanned!(site=> let #name: u32 = #value; let #name = #wide::from(#name);)
         })
