@@ -26,6 +26,10 @@ const TAKEN: [&str; 7] = ["task", "from", "to", "on", "about", "flows", "self"];
 /// What can be named in an expression: inner loops last.
 type Scope = Vec<(Ident, Var)>;
 
+fn names(scope: &Scope) -> impl Iterator<Item = &Ident> {
+    scope.iter().map(|(name, _)| name)
+}
+
 pub fn lower(space: &Space) -> Result<Lowered<'_>> {
     let mut lowered = Lowered {
         program: Program::default(),
@@ -46,8 +50,9 @@ pub fn lower(space: &Space) -> Result<Lowered<'_>> {
         .iter()
         .for_each(|line| line.parts(&mut affine));
     let affine = idents(affine);
-    for parameter in &space.parameters {
-        expect_free(&parameter.name, &scope)?;
+    for (at, parameter) in space.parameters.iter().enumerate() {
+        let earlier = space.parameters[..at].iter();
+        expect_free(&parameter.name, earlier.map(|other| &other.name))?;
         // What stands only in ranks, slots and bodies would cost the analysis time.
         if !affine.contains(&parameter.name) {
             continue;
@@ -88,12 +93,12 @@ pub fn lower(space: &Space) -> Result<Lowered<'_>> {
     Ok(lowered)
 }
 
-fn expect_free(name: &Ident, scope: &Scope) -> Result<()> {
+fn expect_free<'n>(name: &Ident, mut around: impl Iterator<Item = &'n Ident>) -> Result<()> {
     let reason = match () {
         () if TAKEN.iter().any(|taken| name == taken) => {
             "is a name that the generated functions use"
         }
-        () if scope.iter().any(|(other, _)| other == name) => {
+        () if around.any(|other| other == name) => {
             "is the name of a parameter or of a loop around already"
         }
         () => return Ok(()),
@@ -116,7 +121,7 @@ impl<'s> Lowered<'s> {
         let mut inner = scope.clone();
         let mut subscripts = Vec::new();
         for name in &family.subscripts {
-            expect_free(name, &inner)?;
+            expect_free(name, names(&inner))?;
             let var = self.program.subscript(&name.to_string());
             subscripts.push(var);
             inner.push((name.clone(), var));
@@ -151,7 +156,7 @@ impl<'s> Lowered<'s> {
     }
 
     fn each(&mut self, space: &Space, each: &'s For, scope: &mut Scope) -> Result<()> {
-        expect_free(&each.var, scope)?;
+        expect_free(&each.var, names(scope))?;
         let (range, descends) = match strip(&each.range) {
             Expr::MethodCall(call) if call.method == "rev" && call.args.is_empty() => {
                 (strip(&call.receiver), true)
@@ -251,6 +256,9 @@ impl Lowered<'_> {
         let ends = [Some(&line.source), line.target.as_ref()];
         let fields = ends.iter().flatten().flat_map(|end| &end.fields);
         let values: TokenStream = fields.map(|field| field.1.to_token_stream()).collect();
+        for (name, _) in &line.ranges {
+            expect_free(name, names(parameters))?;
+        }
         let ranged = line.ranges.iter().map(|range| range.0.clone());
         for name in ranged.chain(idents(values)) {
             if scope.iter().all(|(own, _)| *own != name) {
@@ -279,7 +287,10 @@ impl Lowered<'_> {
             add(self::condition(part, &scope, true)?, part)?;
         }
         let source = self.end(&line.source, &scope)?;
-        let family = self.program.statements()[source.statement].accesses[source.access].family;
+        let access = |end: &dataflow_affine::End| {
+            &self.program.statements()[end.statement].accesses[end.access]
+        };
+        let family = access(&source).family;
         if line.target.is_none() && !self.program.families()[family].stored {
             let flow = &line.source.flow;
             let text = format!(
@@ -287,8 +298,7 @@ impl Lowered<'_> {
             );
             return Err(Error::new(flow.span(), text));
         }
-        let access = &self.program.statements()[source.statement].accesses[source.access];
-        if line.target.is_none() && !matches!(access.mode, Mode::Update | Mode::New) {
+        if line.target.is_none() && !access(&source).mode.changes() {
             let flow = &line.source.flow;
             let text = format!(
                 "`{flow}` is only read and stays where it is: leave this line away, or `update {flow}`"
@@ -300,10 +310,18 @@ impl Lowered<'_> {
             .as_ref()
             .map(|end| self.end(end, &scope))
             .transpose()?;
-        let orders = |end: &dataflow_affine::End| {
-            let access = &self.program.statements()[end.statement].accesses[end.access];
-            self.program.families()[access.family].orders
-        };
+        if let (Some(end), Some(its)) = (&target, &line.target)
+            && !access(end).mode.reads()
+        {
+            let (flow, class) = (&its.flow, &its.class);
+            let text = format!(
+                "`{flow}` of `{class}` is made `new` and takes nothing in: `read` or `update` it, or leave \
+                 this line away"
+            );
+            return Err(Error::new(flow.span(), text));
+        }
+        let orders =
+            |end: &dataflow_affine::End| self.program.families()[access(end).family].orders;
         let is_order = orders(&source);
         if let (Some(end), Some(its)) = (&target, &line.target)
             && orders(end) != is_order
@@ -352,11 +370,13 @@ impl Lowered<'_> {
     }
 }
 
-/// What is affine in loops, conditions and statements.
+/// What is affine in loops, conditions and statements; the loops' variables as well, so that none hides a
+/// parameter unseen.
 fn affine_parts(items: &[Item], parts: &mut TokenStream) {
     for item in items {
         match item {
             Item::For(each) => {
+                each.var.to_tokens(parts);
                 each.range.to_tokens(parts);
                 affine_parts(&each.body, parts);
             }

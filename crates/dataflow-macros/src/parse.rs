@@ -197,7 +197,7 @@ impl Space {
             } else if content.peek(Token![let]) {
                 self.parameters.push(content.parse()?);
             } else if content.peek(Token![fn]) || content.peek(Token![#]) {
-                self.functions.push(content.parse()?);
+                self.functions.push(function(content)?);
             } else if is_word(content, &["data", "order"]) {
                 self.families.push(content.parse()?);
             } else if is_word(content, &["dense"]) {
@@ -230,6 +230,20 @@ fn datum_of(content: ParseStream) -> Result<Type> {
     let datum = content.parse()?;
     content.parse::<Token![;]>()?;
     Ok(datum)
+}
+
+/// A function, with what is written at it.
+fn function(content: ParseStream) -> Result<ImplItemFn> {
+    let fork = content.fork();
+    let attributes = fork.call(Attribute::parse_outer)?;
+    match attributes.first().filter(|_| !fork.peek(Token![fn])) {
+        None => content.parse(),
+        Some(first) => {
+            let text = "attributes and `///` stand before `fn` here, and before the enum and the `impl`: a \
+                        remark on a statement is `// …`";
+            Err(Error::new_spanned(first, text))
+        }
+    }
 }
 
 /// Whether one of these words is next, and not the name of a task (`data { … }`).

@@ -180,6 +180,19 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "to",
         "`to` is a name that the generated functions use: take another one",
     ),
+    // A variable that stands in no subscript hid the parameter where only a slot or a rank has it.
+    (
+        "let p = self.p; data B[i] in self.b at i % p;
+         for p in 0..n { for i in 0..n { S { p, i }: update b = B[i] => {} } }",
+        "p",
+        "`p` is the name of a parameter or of a loop around already: take another one",
+    ),
+    (
+        "let p = self.p; let p = self.q; data B[i] in self.b at i % p;
+         for i in 0..n { S { i }: update b = B[i] => {} }",
+        "p",
+        "`p` is the name of a parameter or of a loop around already: take another one",
+    ),
     (
         "dense; for i in 0..n { if i != m { S { i }: update a = A[i, i] => {} } }",
         "dense",
@@ -207,6 +220,34 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "R",
         "it is not said where `R` runs: what it writes first has no rank; say `on RANK` among its accesses, \
          or with the data",
+    ),
+    (
+        "let p = self.p; data E[i, j] on j % p; for i in 0..n { S { i }: new e = E[i, i - 1] => {} }",
+        "i - 1",
+        "`i - 1` may be negative here, and this task is placed by it: subtract elsewhere, or say `on RANK` \
+         among its accesses",
+    ),
+    // No rank is made of the negative subscript, there is none, or the task is placed by another datum.
+    (
+        "data E[i, j] on i % m; for i in 0..n { S { i }: new e = E[i, i - 1] => {} }",
+        "",
+        "",
+    ),
+    (
+        "data E[i, j] on j % m; for i in 0..n { if i > 0 { S { i }: new e = E[i, i - 1] => {} } }",
+        "",
+        "",
+    ),
+    (
+        "data E[i] on i % m; for i in 0..n { S { i }: optional d = E[i - 1], new e = E[i] => {} }",
+        "",
+        "",
+    ),
+    (
+        "#[cold] for i in 0..n { S { i }: update a = A[i, i] => {} }",
+        "#[cold]",
+        "attributes and `///` stand before `fn` here, and before the enum and the `impl`: a remark on a \
+         statement is `// …`",
     ),
     (
         "for i in 0..n { S { i }: update a = A[i, i] => a.x = i R { i }: new t = T[i] => {} }",
@@ -313,6 +354,18 @@ const UNRELATED: &[(&str, &str, &str)] = &[
          S { i }.done -> R { i }.x;",
         "x",
         "of `done` and `x` one carries a datum and the other one only orders",
+    ),
+    (
+        "S { i } for i in 0..n: update a = A[i, i]; R { i } for i in 0..n: new x; S { i }.a -> R { i }.x; \
+         S { i }.a -> home;",
+        "x",
+        "`x` of `R` is made `new` and takes nothing in: `read` or `update` it, or leave this line away",
+    ),
+    (
+        "S { i } for i in 0..n: update a = A[i, i]; R { i } for i in 0..n: read x; \
+         S { i }.a -> R { i }.x, for m in 0..n, if m > i; S { i }.a -> home;",
+        "m",
+        "`m` is the name of a parameter or of a loop around already: take another one",
     ),
     (
         "S { i } for i in 0..n: new a; S { i }.b -> S { i: i + 1 }.a;",

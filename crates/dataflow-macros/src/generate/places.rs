@@ -5,7 +5,7 @@ use super::formula::Mentioned;
 use crate::parse::{Placement, Statement};
 use dataflow_affine::{Affine, Part, Polynomial, Range, System, count, enumerated, said};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::quote_spanned;
+use quote::{ToTokens, quote_spanned};
 use syn::{Error, Result};
 
 /// A statement's tasks as they are dealt out to ranks, a direction of the grid after the other: the
@@ -18,6 +18,15 @@ struct Nest {
     ranges: Vec<TokenStream>,
     task: TokenStream,
     others: bool,
+}
+
+/// Whether an expression of a statement's variables may be negative for some task; parameters and variables
+/// are not.
+fn may_be_negative(e: &Affine, statement: &dataflow_affine::Statement) -> bool {
+    let subtracts = e.constant() < 0 || e.terms().iter().any(|term| term.1 < 0);
+    let below = || -e.clone() - 1;
+    let mut pieces = statement.pieces.iter();
+    subtracts && pieces.any(|piece| piece.with([below()]).is_empty() != Ok(true))
 }
 
 /// A name of the macro's own: it neither hides one of the user's nor is hidden by it.
@@ -266,6 +275,7 @@ impl Analysed<'_> {
             let rank = self.rank_at(place);
             let body = match access {
                 Some(at) => {
+                    self.expect_not_negative(number, at, &rank)?;
                     let subscripts = &derived.accesses[at].subscripts;
                     self.of_datum(self.family(number, at), subscripts, rank)
                 }
@@ -282,6 +292,28 @@ impl Analysed<'_> {
                 match task { #(#arms)* }
             }
         })
+    }
+
+    /// No subscript by which a task is placed is negative: ranks are computed from numbers that are not. Of
+    /// data in a store none is anyway.
+    fn expect_not_negative(&self, number: usize, at: usize, rank: &TokenStream) -> Result<()> {
+        let statement = &self.lowered.program.statements()[number];
+        let family = self.family(number, at);
+        let values = statement.accesses[at].subscripts.iter();
+        let written = &self.lowered.statements[number].accesses[at].subscripts;
+        let mentioned = Mentioned::of(rank);
+        for ((name, value), shown) in family.subscripts.iter().zip(values).zip(written) {
+            let is_free = family.home.is_none() && mentioned.has(name);
+            if is_free && may_be_negative(value, statement) {
+                let text = format!(
+                    "`{}` may be negative here, and this task is placed by it: subtract elsewhere, or say \
+                     `on RANK` among its accesses",
+                    shown.to_token_stream()
+                );
+                return Err(Error::new_spanned(shown, text));
+            }
+        }
+        Ok(())
     }
 
     /// The rank that a place is, by the names that stand in it.
