@@ -166,6 +166,18 @@ fn ranks_of_one_host_share_its_ways_and_reach_each_other_through_memory() {
     assert_eq!(over, [micros(105), micros(205)], "over the network");
 }
 
+/// The way in was taken when a message was sent: what stood in the queue of its sender's way out kept it from
+/// everybody else.
+#[test]
+fn nobody_waits_at_the_way_in_for_what_has_not_left_its_sender() {
+    let million = |messages| one_each(Weather::default(), messages, 1_000_000);
+    // Rank 0's second leaves from 100 µs on, comes at 105 and is in by 205; rank 3's is in by 105.
+    let to_its_second = million(&[(0, 1), (0, 2), (3, 2)]);
+    assert_eq!(to_its_second, [micros(105), micros(205)]);
+    let to_the_other = million(&[(0, 1), (3, 2), (0, 2)]);
+    assert_eq!(to_the_other, [micros(105), micros(105)]);
+}
+
 /// Rank 0 sends something that rank 1 makes room for and waits for: when it has come, and when each is
 /// through with it.
 fn moved(

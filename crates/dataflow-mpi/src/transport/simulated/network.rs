@@ -5,6 +5,8 @@
 //! Between two ranks there may be a slow link besides.
 //! That a packet has left is noticed by whoever looks anyway, as between threads; the bell rings for it
 //! only where it is awaited.
+//! The way in is taken when the first byte comes, so nobody waits there for a message that is still queued
+//! at its sender's way out.
 //! Packets wait behind data for the time of a part at most, as over sockets; and of a message that
 //! takes long it is said again and again how much of it has come. Faults are drawn when a message
 //! is sent.
@@ -109,9 +111,16 @@ impl Channel {
     }
 }
 
-/// When a message has left its rank, begins to arrive and has arrived.
-struct Times {
+/// When a message has left its rank, when its first byte comes to the other one, and how long its bytes
+/// take on the slowest of its ways.
+struct Leaving {
     left: u64,
+    comes: u64,
+    takes: u64,
+}
+
+/// When a message begins to arrive, and has arrived.
+struct Times {
     begins: u64,
     arrives: u64,
 }
@@ -121,6 +130,15 @@ pub struct Delivery {
     from: Rank,
     to: Rank,
     letter: Letter,
+}
+
+/// A message whose first byte is on its way, and what chance does to it.
+pub struct Coming {
+    delivery: Delivery,
+    takes: u64,
+    jitter: u64,
+    /// How long after the message its double arrives, if it has one.
+    double: Option<u64>,
 }
 
 #[derive(Clone)]
@@ -149,15 +167,27 @@ impl InFlight {
 }
 
 impl Delivery {
+    fn is_packet(&self) -> bool {
+        matches!(self.letter, Letter::Packet(..))
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.letter {
+            Letter::Packet(_, bytes) => bytes.len(),
+            Letter::Data(_, _, body) => body.len(),
+            Letter::Part(_, length) => *length,
+        }
+    }
+
     /// A number for it, another than any actor's.
     pub fn digest(&self) -> u64 {
-        let (kind, length) = match &self.letter {
-            Letter::Packet(_, bytes) => (1, bytes.len()),
-            Letter::Data(_, tag, body) => (2 + 4 * u64::from(*tag), body.len()),
-            Letter::Part(_, length) => (0, *length),
+        let kind = match &self.letter {
+            Letter::Packet(..) => 1,
+            Letter::Data(_, tag, _) => 2 + 4 * u64::from(*tag),
+            Letter::Part(..) => 0,
         };
         let ends = u64::from(self.from.0) << 20 ^ u64::from(self.to.0);
-        (1 << 63 | ends << 32) ^ kind << 24 ^ length as u64
+        (1 << 63 | ends << 32) ^ kind << 24 ^ self.bytes() as u64
     }
 }
 
@@ -219,46 +249,42 @@ impl Network {
         leaving.insert(before.map_or(0, |before| before + 1), leaves);
     }
 
-    /// When a message that is sent now has left, and when it arrives.
-    fn times(
-        &mut self,
-        weather: &Weather,
-        now: u64,
-        delivery: &Delivery,
-        bytes: usize,
-        jitter: u64,
-    ) -> Times {
-        let is_packet = matches!(delivery.letter, Letter::Packet(..));
-        let waits = |rate| is_packet.then(|| carried(PART, rate));
-        let shared = weather.cluster.shared(delivery.from, delivery.to);
-        let (rate, latency) = shared
-            .map_or((weather.bytes_per_second, weather.latency), |shared| {
-                (shared.bytes_per_second, shared.latency)
-            });
-        let costs = weather.cluster.costs(delivery.from, delivery.to);
-        let gap = nanos(costs.gap);
-        let busy = carried(bytes, rate);
-        let ways = self.ways(delivery.from, shared.is_some());
-        let mut left = ways.out.pass(now, (busy, gap), waits(rate));
-        let mut takes = busy;
+    /// When a message that is sent now leaves.
+    fn leaving(&mut self, weather: &Weather, now: u64, delivery: &Delivery) -> Leaving {
+        let pace = Pace::of(weather, delivery);
+        let ways = self.ways(delivery.from, pace.is_shared);
+        let mut left = ways.out.pass(now, (pace.busy, pace.gap), pace.waits);
+        let mut takes = pace.busy;
         if let Some(slow) = weather.link(delivery.from, delivery.to) {
-            takes = takes.max(carried(bytes, slow));
+            takes = takes.max(carried(delivery.bytes(), slow));
+            let waits = delivery.is_packet().then(|| carried(PART, slow));
             let to = &mut self.ends[delivery.to.0 as usize];
             let from = to.from.meet(delivery.from, From::default);
-            left = from.link.pass(left, (takes, gap), waits(slow));
+            left = from.link.pass(left, (takes, pace.gap), waits);
             self.faults.slowed += 1;
         }
-        let comes = left + nanos(latency) - takes.min(left);
-        let ways = self.ways(delivery.to, shared.is_some());
-        let passed = ways.inward.pass(comes, (busy, gap), waits(rate));
+        let comes = left - takes + pace.latency;
+        Leaving { left, comes, takes }
+    }
+
+    /// When a message whose first byte comes now arrives.
+    fn times(&mut self, weather: &Weather, now: u64, coming: &Coming) -> Times {
+        let Coming {
+            delivery,
+            takes,
+            jitter,
+            ..
+        } = coming;
+        let pace = Pace::of(weather, delivery);
+        let ways = self.ways(delivery.to, pace.is_shared);
+        let passed = ways.inward.pass(now, (pace.busy, pace.gap), pace.waits);
         // Chance delays what has passed: a late message keeps nobody from the way in.
-        let mut arrives = passed.max(comes + takes) + jitter;
+        let mut arrives = passed.max(now + takes) + jitter;
         let to = &mut self.ends[delivery.to.0 as usize];
         let from = to.from.meet(delivery.from, From::default);
-        let last = if is_packet {
-            from.last_packet
-        } else {
-            from.last
+        let last = match delivery.is_packet() {
+            true => from.last_packet,
+            false => from.last,
         };
         if arrives < last && weather.reorder {
             self.faults.reordered += 1;
@@ -266,14 +292,39 @@ impl Network {
             arrives = arrives.max(last);
         }
         from.last = from.last.max(arrives);
-        if is_packet {
+        if delivery.is_packet() {
             from.last_packet = from.last_packet.max(arrives);
         }
-        let begins = arrives.saturating_sub(takes);
-        Times {
-            left,
-            begins,
-            arrives,
+        let begins = arrives.saturating_sub(*takes);
+        Times { begins, arrives }
+    }
+}
+
+/// How fast a message is on its ways, but for a slow link.
+struct Pace {
+    is_shared: bool,
+    latency: u64,
+    /// How long its bytes take on each of them, and how long the way rests then.
+    busy: u64,
+    gap: u64,
+    /// How long it waits for data at most, if it is a packet.
+    waits: Option<u64>,
+}
+
+impl Pace {
+    fn of(weather: &Weather, delivery: &Delivery) -> Self {
+        let Delivery { from, to, .. } = *delivery;
+        let shared = weather.cluster.shared(from, to);
+        let (rate, latency) = shared
+            .map_or((weather.bytes_per_second, weather.latency), |shared| {
+                (shared.bytes_per_second, shared.latency)
+            });
+        Pace {
+            is_shared: shared.is_some(),
+            latency: nanos(latency),
+            busy: carried(delivery.bytes(), rate),
+            gap: nanos(weather.cluster.costs(from, to).gap),
+            waits: delivery.is_packet().then(|| carried(PART, rate)),
         }
     }
 }
@@ -285,33 +336,50 @@ fn is_dead(weather: &Weather, now: u64, rank: Rank) -> bool {
 
 impl State {
     /// By an actor, if one of the world does it, who pays for it.
-    fn send(&mut self, weather: &Weather, by: Option<usize>, delivery: Delivery, bytes: usize) {
+    fn send(&mut self, weather: &Weather, by: Option<usize>, delivery: Delivery) {
         let Delivery { from, to, .. } = delivery;
         let jitter = if weather.jitter.is_zero() {
             0
         } else {
             self.chance.below(nanos(weather.jitter))
         };
-        let is_packet = matches!(delivery.letter, Letter::Packet(..));
         let costs = weather.cluster.costs(from, to);
-        let copying = costs.copying(is_packet, bytes);
+        let copying = costs.copying(delivery.is_packet(), delivery.bytes());
         let goes = self.owe(by, nanos(costs.send) + copying);
-        let times = self.network.times(weather, goes, &delivery, bytes, jitter);
-        let Times { left, arrives, .. } = times;
+        let Leaving { left, comes, takes } = self.network.leaving(weather, goes, &delivery);
         self.network.faults.delayed += u64::from(jitter > 0);
-        if is_packet {
+        if delivery.is_packet() {
             self.network.leaves(weather, (from, to), left);
         }
         if self.chance.happens(weather.loss) {
             self.network.faults.lost += 1;
             return;
         }
-        self.tell_of_parts((from, to), bytes, &times);
-        if self.chance.happens(weather.duplication) {
-            self.network.faults.duplicated += 1;
+        let is_double = self.chance.happens(weather.duplication);
+        let double = is_double.then(|| 1 + self.chance.below(2 * nanos(weather.jitter).max(1000)));
+        self.network.faults.duplicated += u64::from(is_double);
+        let coming = Coming {
+            delivery,
+            takes,
+            jitter,
+            double,
+        };
+        self.plan(comes, Due::Comes(Box::new(coming)));
+    }
+
+    /// The first byte of a message comes now, and takes the way in.
+    pub fn comes(&mut self, weather: &Weather, coming: Coming) {
+        let times = self.network.times(weather, self.now, &coming);
+        let Coming {
+            delivery, double, ..
+        } = coming;
+        let (ends, arrives) = ((delivery.from, delivery.to), times.arrives);
+        self.tell_of_parts(ends, delivery.bytes(), &times);
+        if let Some(later) = double {
+            let (from, to) = ends;
             let letter = delivery.letter.clone();
-            let later = arrives + 1 + self.chance.below(2 * nanos(weather.jitter).max(1000));
-            self.plan(later, Due::Delivery(Delivery { from, to, letter }));
+            let delivery = Delivery { from, to, letter };
+            self.plan(arrives + later, Due::Delivery(delivery));
         }
         self.plan(arrives, Due::Delivery(delivery));
     }
@@ -370,11 +438,11 @@ impl Simulated {
         }
     }
 
-    fn send_letter(&self, to: Rank, letter: Letter, bytes: usize) {
+    fn send_letter(&self, to: Rank, letter: Letter) {
         let (weather, from) = (self.world.weather(), self.rank);
         let delivery = Delivery { from, to, letter };
         let by = actor_of(&self.world);
-        self.world.state().send(weather, by, delivery, bytes);
+        self.world.state().send(weather, by, delivery);
     }
 }
 
@@ -419,22 +487,17 @@ impl Transport for Simulated {
     }
 
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
-        let bytes = packet.len();
-        debug_assert!(bytes <= self.world.weather().message_bytes);
-        self.send_letter(to, Letter::Packet(self.rank, packet), bytes);
+        debug_assert!(packet.len() <= self.world.weather().message_bytes);
+        self.send_letter(to, Letter::Packet(self.rank, packet));
     }
 
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
         debug_assert!(payload.len() <= self.world.weather().message_bytes);
-        let (body, length) = match payload.is_blank() {
-            true => (InFlight::Blank(payload.len()), payload.len()),
-            false => {
-                let bytes: Arc<[u8]> = payload.read(|bytes| bytes.into());
-                let length = bytes.len();
-                (InFlight::Bytes(bytes), length)
-            }
+        let body = match payload.is_blank() {
+            true => InFlight::Blank(payload.len()),
+            false => InFlight::Bytes(payload.read(|bytes| bytes.into())),
         };
-        self.send_letter(to, Letter::Data(self.rank, tag, body), length);
+        self.send_letter(to, Letter::Data(self.rank, tag, body));
     }
 
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {

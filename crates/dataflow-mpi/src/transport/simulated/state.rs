@@ -5,7 +5,7 @@
 //! weather and on what actors do, and on nothing else: not on how they are run.
 
 use super::agenda::Agenda;
-use super::network::{Delivery, Network};
+use super::network::{Coming, Delivery, Network};
 use super::turns::Turns;
 use super::weather::{Chance, Weather};
 use crate::sync::{Condvar, Mutex, lock};
@@ -47,6 +47,8 @@ pub enum Due {
         actor: usize,
         sleep: u64,
     },
+    /// The first byte of a message comes. Apart, since the agenda moves its entries often.
+    Comes(Box<Coming>),
     Delivery(Delivery),
     Ring(usize),
 }
@@ -189,6 +191,7 @@ impl State {
                     self.wake(actor);
                 }
                 Due::Wake { .. } => self.stale -= 1,
+                Due::Comes(coming) => self.comes(weather, *coming),
                 Due::Delivery(delivery) => self.deliver(weather, delivery),
                 Due::Ring(bell) => self.ring(bell),
             }
@@ -307,7 +310,7 @@ impl State {
             let actors = &self.actors;
             self.agenda.retain(|due| match due {
                 Due::Wake { actor, sleep } => actors[*actor].sleep == *sleep,
-                Due::Delivery(_) | Due::Ring(_) => true,
+                Due::Comes(_) | Due::Delivery(_) | Due::Ring(_) => true,
             });
             self.stale = 0;
         }
