@@ -19,6 +19,8 @@
 mod between;
 #[path = "calibrate/compare.rs"]
 mod compare;
+#[path = "calibrate/ends.rs"]
+mod ends;
 #[path = "calibrate/kernels.rs"]
 mod kernels;
 #[path = "calibrate/line.rs"]
@@ -249,9 +251,10 @@ impl Bench<'_> {
         };
         let (n_ranks, threads) = (2, 1);
         let pair = Stage { n_ranks, threads };
-        let mut network = self.on(pair, messages::network)?;
+        let engine = costs.runtime;
+        let mut network = self.on(pair, |runtime| messages::network(runtime, engine))?;
         let end = network.send_nanoseconds;
-        messages::learn(&mut network, samples.between.carrying(costs.runtime, end));
+        messages::learn(&mut network, samples.between.carrying(engine, end));
         costs.networks.insert(name.into(), network);
         Ok(costs)
     }

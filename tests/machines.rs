@@ -1,16 +1,19 @@
 //! Machines that are not there: schedules worked out by hand, and files of costs.
 
+#[path = "../examples/calibrate/ends.rs"]
+mod ends;
 #[path = "../examples/calibrate/line.rs"]
 mod line;
 
 use common::cli::costs;
-use costs::{Asked, Costs, Kernel, Network, Pace, Takes};
+use costs::{Asked, Costs, Kernel, Network, Overhead, Pace, Takes};
 use dataflow::core::space::Independent;
 use dataflow::mpi;
 use dataflow::numa::Policy;
 use dataflow::prelude::*;
 use dataflow::simulate::{Cluster, Costs as OfMessages, Machine, Played, Weather};
 use dataflow::trace::Span;
+use ends::end;
 use line::Line;
 use std::time::Duration;
 
@@ -156,6 +159,29 @@ fn between_two_ranks_a_message_takes_its_overheads_and_its_way() {
     // A worker that sends pays during its next body.
     let spans = bodies(play(ranks(FORK), two_ranks(), 8));
     assert_eq!(spans, [(0, 1000), (1013, 2013), (1000, 2003), (2013, 3013)]);
+}
+
+/// What the engine takes for a task is in the flight of a ball as well, and was charged twice.
+#[test]
+fn task_and_message_of_a_simulated_hop_are_charged_with_what_the_ball_took() {
+    let engine = Overhead {
+        task_nanoseconds: 700.0,
+        edge_nanoseconds: 100.0,
+        run_nanoseconds: 9000.0,
+    };
+    let (ours, raw) = (5000.0, 1000.0);
+    let task = engine.task_nanoseconds + engine.edge_nanoseconds;
+    let end = end(ours, raw, engine);
+    assert_eq!(task + end + raw + end, ours);
+}
+
+#[test]
+fn a_flight_that_is_no_longer_than_a_bare_one_leaves_nothing_to_its_ends() {
+    let engine = Overhead {
+        task_nanoseconds: 300.0,
+        ..Overhead::default()
+    };
+    assert_eq!(end(1200.0, 1000.0, engine), 0.0);
 }
 
 #[test]

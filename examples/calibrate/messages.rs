@@ -1,17 +1,19 @@
 //! Messages: a ball between two ranks, over the bare transport and through the runtime.
 //!
-//! The bare transport's flight is the latency; what the runtime adds is overhead, half at each end. What
+//! The bare transport's flight is the latency; what the runtime adds, but for what it takes for the task that
+//! strikes the ball, is overhead, half at [each end](super::ends). What
 //! a larger ball takes longer is the time of a byte; while it is small enough to travel in a packet it is
 //! copied besides. Between ranks of one host processors carry all bytes, half of the time at each end.
 //! Who has waited for longer than ranks look must be woken: a ball that everybody holds for a while says
 //! how long that takes, and the rest of such a run, how long ranks take to begin and to end one.
 
+use super::ends::end;
 use super::kernels::quantile;
 use super::line::Line;
 use super::rally::Game;
 use super::space::{Ball, PingPong};
 use common::cli::Failure;
-use common::cli::costs::Network;
+use common::cli::costs::{Network, Overhead};
 use dataflow::core::rank::Rank;
 use dataflow::mpi::Settings;
 use dataflow::{Runtime, Transport};
@@ -30,11 +32,11 @@ const AT_ONCE: f64 = 1e15;
 /// graph among waits that are so short that ranks do not look for long.
 const HELD: (u32, u32, Duration) = (40, 8, Duration::from_micros(500));
 
-/// What messages between two ranks take, with what the runtime takes for the tasks at both ends.
+/// What messages between two ranks take, beside what the engine takes for the tasks at both ends.
 ///
 /// # Errors
 /// What running answers.
-pub fn network(runtime: &Runtime) -> Result<Network, Failure> {
+pub fn network(runtime: &Runtime, engine: Overhead) -> Result<Network, Failure> {
     let game = Game {
         sizes: SIZES.to_vec(),
         rallies: RALLIES,
@@ -55,7 +57,7 @@ pub fn network(runtime: &Runtime) -> Result<Network, Failure> {
     let waking = waking(held[0], ours[0]);
     let byte = slope(&SIZES[2..], &ours[2..]).max(1e-6);
     let inline = (ours[1] - ours[0]) / (SIZES[1] - SIZES[0]) as f64;
-    let end = ((ours[0] - raw[0]) / 2.0).max(0.0);
+    let end = end(ours[0], raw[0], engine);
     let ranks_on_a_host = match runtime.transport() {
         Transport::Local => runtime.workers().topology().n_cores().max(2),
         _ => on_this_host(runtime)?,
