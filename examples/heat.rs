@@ -6,8 +6,9 @@
 //! Cost: 7n² operations a step, n² numbers.
 //!
 //! # The check
-//! The plate begins as sin(πx)·sin(2πy), of which a step leaves exactly
-//! λ = 1 − 4r·(sin²(πh/2) + sin²(πh)), h = 1/(n + 1).
+//! The plate begins as sin(πx)·sin(qπy), of which a step leaves exactly
+//! λ = 1 − 4r·(sin²(πh/2) + sin²(qπh/2)), h = 1/(n + 1). q is 2; on a plate of one point, where such a wave
+//! vanishes, 1.
 
 mod blocks;
 
@@ -110,6 +111,11 @@ impl Plate<'_> {
         (p * PI * self.h() * (at + 1) as f64).sin()
     }
 
+    /// Half waves along a row.
+    fn q(&self) -> f64 {
+        self.bands.columns.min(2) as f64
+    }
+
     /// The distance between neighbours.
     fn h(&self) -> f64 {
         1.0 / (self.bands.rows + 1) as f64
@@ -118,17 +124,17 @@ impl Plate<'_> {
     /// The plate as it begins.
     fn fill(&self, rank: Rank) {
         self.bands.fill(self.u, rank, |i, columns| {
-            columns.map(move |j| self.wave(1.0, i) * self.wave(2.0, j))
+            columns.map(move |j| self.wave(1.0, i) * self.wave(self.q(), j))
         });
     }
 
     /// How far the plate is from what the formula says; the same on every rank.
     fn largest_error(&self, runtime: &Runtime) -> Result<f64, Failure> {
-        let [a, b] = [1.0, 2.0].map(|p| (p * PI * self.h() / 2.0).sin().powi(2));
+        let [a, b] = [1.0, self.q()].map(|p| (p * PI * self.h() / 2.0).sin().powi(2));
         let left = (1.0 - 4.0 * R * (a + b)).powi(self.steps as i32);
         let mut own: f64 = 0.0;
         self.bands.each(self.u, runtime.rank(), |i, j, u| {
-            let error = (u - left * self.wave(1.0, i) * self.wave(2.0, j)).abs();
+            let error = (u - left * self.wave(1.0, i) * self.wave(self.q(), j)).abs();
             own = if error.is_nan() {
                 f64::INFINITY
             } else {

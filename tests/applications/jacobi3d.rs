@@ -78,6 +78,32 @@ fn the_result_is_exact_for_each_problem() {
     }
 }
 
+/// In a cube of one or two cells along an axis a wave of two or three halves is 0 in every cell: whatever was
+/// swept was as right as nothing.
+#[test]
+fn there_is_something_to_verify_in_the_smallest_cubes() {
+    for n in [1, 2] {
+        for (name, sweeps) in [(Name::Mode, 0), (Name::Source, 1)] {
+            let problem = Problem::new(name, n);
+            let ends = 0..n as isize;
+            let cells = ends
+                .clone()
+                .flat_map(|i| ends.clone().map(move |j| [i, j, 0]));
+            let all: Vec<f64> = cells.map(|cell| problem.exact(cell, sweeps)).collect();
+            assert!(all.iter().all(|value| value.abs() > 0.1), "{n}: {all:?}");
+        }
+    }
+    for problem in ["mode", "source"] {
+        for arguments in [
+            "--n 1 --iterations 3",
+            "--n 2 --iterations 3 --blocks 2x1x2",
+        ] {
+            let told = told(&format!("{arguments} --problem {problem}"));
+            assert_eq!(told["verified"], true, "{told}");
+        }
+    }
+}
+
 #[test]
 fn the_mode_fades_as_the_formula_says() {
     // λ²⁵ for n = 64 and waves 1, 2, 3, computed elsewhere.

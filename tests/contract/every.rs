@@ -1,6 +1,7 @@
 //! What all examples have in common: keys, pages, refusals, plans.
 
 use crate::ended::*;
+use dataflow::linalg::matrix::digest::Digest;
 use serde_json::Value;
 
 /// An example, small enough to run often.
@@ -183,6 +184,16 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
     ] {
         run(ignored[0], &ignored[1..]).is_a_bad_argument();
     }
+}
+
+/// The wave with which a plate begins is 0 in the middle of it: one row began cold, and any result was right.
+#[test]
+fn a_plate_of_one_row_begins_warm() {
+    let told = run("heat", &["--n", "1", "--steps", "0", "--json"]).object();
+    let warm = Digest::of_entry(0, 0, 1.0);
+    assert_eq!(told["digest"], warm.to_string(), "{told}");
+    let told = run("heat", &["--n", "1", "--steps", "3", "--json"]).object();
+    assert!(told["largest_error"].as_f64() < Some(1e-12), "{told}");
 }
 
 #[test]

@@ -8,7 +8,8 @@
 //! | `harmonic` | x² + y² − 2z² + xyz | the same | 0 | unchanged |
 //! | `source` | 0 | 0 | 6·(λ − 1)·m | (1 − λˢ)·m |
 //!
-//! where λ = (cos πh + cos 2πh + cos 3πh)/3.
+//! where λ = (cos πh + cos 2πh + cos 3πh)/3. For n below 3 each wave has n halves at most: with n + 1 of them
+//! m would vanish in every cell.
 
 use clap::ValueEnum;
 use std::f64::consts::PI;
@@ -50,17 +51,19 @@ pub struct Problem {
     pub source: Option<Source>,
 }
 
-/// Half waves of the mode along each axis: all different, so that swapped axes show.
+/// Half waves of the mode along each axis, if there are as many cells: all different, so that swapped axes
+/// show.
 const WAVES: [f64; 3] = [1.0, 2.0, 3.0];
 
 impl Problem {
     pub fn new(name: Name, n: usize) -> Self {
         let h = 1.0 / (n + 1) as f64;
-        let sines = WAVES.map(|waves| {
+        let halves = WAVES.map(|waves| waves.min(n as f64));
+        let sines = halves.map(|waves| {
             let sine = |i| (PI * waves * (i + 1) as f64 * h).sin();
             (0..n).map(sine).collect::<Vec<f64>>()
         });
-        let lambda = WAVES
+        let lambda = halves
             .map(|waves| (PI * waves * h).cos())
             .iter()
             .sum::<f64>()
