@@ -524,6 +524,8 @@ enum Fault {
     PanicsInPush,
     PanicsInTake,
     PanicsInIsEmpty,
+    PanicsInOpen,
+    PanicsInName,
 }
 
 /// One pile, with a fault at the seventh task.
@@ -539,10 +541,12 @@ struct FaultyPile {
 
 impl Scheduler for Faulty {
     fn name(&self) -> &str {
+        assert!(self.0 != Fault::PanicsInName, "forgotten");
         "faulty"
     }
 
     fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+        assert!(self.0 != Fault::PanicsInOpen, "no queues today");
         Box::new(FaultyPile {
             fault: self.0,
             pile: Mutex::default(),
@@ -596,7 +600,7 @@ impl ReadyQueue for FaultyPile {
 
 /// A scheduler that lost a task made the run hang; one that doubled one hung with two workers, or
 /// ran its body twice; one that did both ran as if all were well, with wrong results; one that
-/// panicked in `is_empty` ended the process.
+/// panicked in `is_empty` ended the process; one that panicked in `open` unwound through the run.
 #[test]
 fn a_scheduler_that_loses_doubles_or_panics_fails_the_run_by_its_name() {
     for n_workers in [1, 2] {
@@ -608,6 +612,8 @@ fn a_scheduler_that_loses_doubles_or_panics_fails_the_run_by_its_name() {
             (Fault::PanicsInPush, "panicked in push: no room"),
             (Fault::PanicsInTake, "panicked in take: cannot choose"),
             (Fault::PanicsInIsEmpty, "panicked in is_empty: cannot count"),
+            (Fault::PanicsInOpen, "panicked in open: no queues today"),
+            (Fault::PanicsInName, "panicked in name: forgotten"),
         ] {
             let builder = Workers::builder().n_workers(n_workers).bind(Bind::None);
             let policy = Policy::custom(Arc::new(Faulty(fault)));
@@ -626,7 +632,12 @@ fn a_scheduler_that_loses_doubles_or_panics_fails_the_run_by_its_name() {
                 Err(error) => {
                     assert_eq!(error.kind(), Kind::SchedulerFailed, "{fault:?}: {error}");
                     let whole = error.to_string();
-                    let named = whole.starts_with("scheduler \"faulty\" ");
+                    let name = if fault == Fault::PanicsInName {
+                        "?"
+                    } else {
+                        "faulty"
+                    };
+                    let named = whole.starts_with(&format!("scheduler {name:?} "));
                     assert!(named && whole.contains(text), "{whole}");
                 }
             }

@@ -10,7 +10,8 @@
 //! Two turns of a lock a task, one of sixteen. The built-in queues know nothing of all this.
 
 use super::kit::{Kit, Visit};
-use crate::policy::ReadyQueue;
+use crate::crew::Crew;
+use crate::policy::{ReadyQueue, Scheduler};
 use crate::sleep::Risen;
 use crossbeam_utils::CachePadded;
 use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
@@ -52,7 +53,17 @@ struct Desk {
 }
 
 impl CustomQueue {
-    pub fn new(scheduler: &str, queue: Box<dyn ReadyQueue>) -> Self {
+    /// The queues that a scheduler makes for a job.
+    pub fn open(scheduler: &dyn Scheduler, crew: &Crew) -> Self {
+        let name = caught(|| scheduler.name().to_string());
+        match name.map(|name| (name, caught(|| scheduler.open(crew)))) {
+            Err(text) => Self::failed("?", format!("panicked in name: {text}")),
+            Ok((name, Err(text))) => Self::failed(&name, format!("panicked in open: {text}")),
+            Ok((name, Ok(queue))) => Self::new(&name, queue),
+        }
+    }
+
+    fn new(scheduler: &str, queue: Box<dyn ReadyQueue>) -> Self {
         CustomQueue {
             scheduler: scheduler.into(),
             queue,
@@ -60,6 +71,13 @@ impl CustomQueue {
             desk: Mutex::default(),
             is_faulty: AtomicBool::new(false),
         }
+    }
+
+    /// Those of a scheduler that has made none.
+    fn failed(scheduler: &str, what: String) -> Self {
+        let queue = Self::new(scheduler, Box::new(NotMade));
+        queue.blame(what);
+        queue
     }
 
     /// Whether a worker should come: to take a task, or to say what is wrong.
@@ -78,20 +96,10 @@ impl CustomQueue {
         if self.is_faulty() {
             return otherwise;
         }
-        match catch_unwind(AssertUnwindSafe(|| ask(&*self.queue))) {
-            Ok(answer) => answer,
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                self.blame(format!(
-                    "panicked in {what}: {}",
-                    text.unwrap_or("(no text)")
-                ));
-                // Dropping it might panic again.
-                std::mem::forget(panic);
-                otherwise
-            }
-        }
+        caught(|| ask(&*self.queue)).unwrap_or_else(|text| {
+            self.blame(format!("panicked in {what}: {text}"));
+            otherwise
+        })
     }
 
     #[cold]
@@ -195,6 +203,33 @@ impl CustomQueue {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a scheduler answers; if it panics, with which text.
+fn caught<T>(ask: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("(no text)").to_string();
+        // Dropping it might panic again.
+        std::mem::forget(panic);
+        text
+    })
+}
+
+/// In place of queues that were not made: nobody calls them.
+struct NotMade;
+
+impl ReadyQueue for NotMade {
+    fn push(&self, _: usize, _: Ready) {}
+
+    fn take(&self, _: usize) -> Option<Ready> {
+        None
+    }
+
+    fn is_empty(&self) -> bool {
+        true
+    }
 }
 
 /// A worker's lane to the queues of the job it is in.

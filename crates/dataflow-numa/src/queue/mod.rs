@@ -47,8 +47,7 @@ impl Queues {
             Queueing::Nodes(order) => Arrangement::Nodes(NodeQueues::new(*order, n_nodes)),
             Queueing::Shared(order) => Arrangement::Nodes(NodeQueues::new(*order, 1)),
             Queueing::Custom(scheduler) => {
-                let queue = CustomQueue::new(scheduler.name(), scheduler.open(crew));
-                Arrangement::Custom(Box::new(queue))
+                Arrangement::Custom(Box::new(CustomQueue::open(&**scheduler, crew)))
             }
         };
         Queues {
