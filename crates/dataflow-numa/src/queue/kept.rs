@@ -5,7 +5,8 @@
 //!
 //! # Law
 //! What is kept is the most urgent of what was pushed since there was room and is placed here;
-//! it goes first. A worker that leaves a job keeps nothing, unless the job is stopping.
+//! it goes first. A worker that leaves a job keeps nothing, unless the job is stopping. Nor does one
+//! that is on duty, until it has a task from the queues: only these notice that its duty is to end.
 
 use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
 
@@ -16,18 +17,21 @@ pub(crate) struct KeepingLane<'l> {
     none: bool,
     /// How many beside the engine's own.
     room: usize,
+    /// Whether nothing is to be kept: the worker is on duty.
+    on_duty: bool,
     /// The most urgent last.
     kept: Vec<Ready>,
 }
 
 impl<'l> KeepingLane<'l> {
-    /// Keeps `tasks`, the engine's own counted.
-    pub fn new(lane: &'l mut dyn Lane, tasks: usize) -> Self {
+    /// Keeps `tasks`, the engine's own counted, for a worker that comes free or on duty.
+    pub fn new(lane: &'l mut dyn Lane, tasks: usize, on_duty: bool) -> Self {
         let room = tasks.saturating_sub(1);
         KeepingLane {
             lane,
             none: tasks == 0,
             room,
+            on_duty,
             kept: Vec::new(),
         }
     }
@@ -45,6 +49,12 @@ impl<'l> KeepingLane<'l> {
     fn top(&self) -> Option<i64> {
         self.kept.last().map(|ready| ready.priority)
     }
+
+    /// What came from the queues, if anything did, has ended the duty.
+    fn found(&mut self, word: Option<Word>) -> Option<Word> {
+        self.on_duty &= word.is_none();
+        word
+    }
 }
 
 impl Lane for KeepingLane<'_> {
@@ -59,12 +69,16 @@ impl Lane for KeepingLane<'_> {
     fn pop(&mut self) -> Option<Word> {
         match self.kept.pop() {
             Some(ready) => Some(ready.word),
-            None => self.lane.pop(),
+            None => {
+                let word = self.lane.pop();
+                self.found(word)
+            }
         }
     }
 
     fn steal(&mut self) -> Option<Word> {
-        self.lane.steal()
+        let word = self.lane.steal();
+        self.found(word)
     }
 
     fn has_helped(&mut self) -> bool {
@@ -84,7 +98,7 @@ impl Lane for KeepingLane<'_> {
     }
 
     fn push_ready(&mut self, ready: Ready) {
-        if self.room == 0 || self.lane.goes_elsewhere(ready.hint) {
+        if self.room == 0 || self.on_duty || self.lane.goes_elsewhere(ready.hint) {
             return self.lane.push_ready(ready);
         }
         let at = self

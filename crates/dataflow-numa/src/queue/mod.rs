@@ -213,7 +213,9 @@ mod tests {
         ] {
             let policy: Policy = policy.parse().unwrap();
             let crews = [&[2][..], &[2, 1]].map(|cores| crew(&in_a_row(cores), policy.reach));
-            for (crew, priority) in crews.iter().flat_map(|crew| [(crew, 0), (crew, 5)]) {
+            let kept = [0, 1, 3];
+            let cases = crews.iter().flat_map(|crew| [(crew, 0), (crew, 5)]);
+            for ((crew, priority), keep) in cases.flat_map(|case| kept.map(|keep| (case, keep))) {
                 let wards = Wards::new(crew, policy.reaches_all());
                 let counters = Counters::new(2);
                 let kit = Kit::new(1, crew, &policy, &wards, &counters, &Full);
@@ -226,12 +228,17 @@ mod tests {
                 assert_eq!(ward.leave(second), Risen::OnDuty, "{policy}");
                 let mut lane = queues.open(&kit, Risen::OnDuty);
                 // As when mail is taken in: nobody is woken, for somebody is on duty.
-                lane.as_lane().push(1, priority);
-                lane.as_lane().push(2, priority);
-                assert!(lane.as_lane().pop().is_some());
+                let mut keeping = KeepingLane::new(lane.as_lane(), keep, true);
+                keeping.push(1, priority);
+                keeping.push(2, priority);
+                assert!(keeping.pop().is_some());
+                // Now it keeps what it is to keep.
+                keeping.push(3, 9);
+                assert_eq!(keeping.into_kept().len(), usize::from(keep == 3));
                 let (risen, _, _) = lane.close();
-                assert_eq!(risen, Risen::Free, "{policy}: duty ends");
-                assert_eq!(ward.leave(first), Risen::OnDuty, "{policy}: the next is up");
+                let what = format!("{policy}, keep={keep}");
+                assert_eq!(risen, Risen::Free, "{what}: duty ends");
+                assert_eq!(ward.leave(first), Risen::OnDuty, "{what}: the next is up");
             }
         }
     }
@@ -329,16 +336,20 @@ mod tests {
     fn whoever_steals_more_than_it_runs_wakes_a_sleeper_for_the_rest() {
         let policy = Policy::distance();
         let crew = crew(&in_a_row(&[3]), policy.reach);
-        let wards = Wards::new(&crew, true);
-        let counters = Counters::new(1);
-        let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
-        let (victim, thief) = (kit(0), kit(1));
-        let queues = Queues::new(&policy, &crew);
-        let mut lane = queues.open(&victim, Risen::Free);
-        (1..=3).for_each(|word| lane.as_lane().push(word, 5));
-        let listed = wards.of(0).list(2, 0, Risen::Free);
-        assert!(queues.open(&thief, Risen::Free).as_lane().steal().is_some());
-        assert_eq!(wards.of(0).leave(listed), Risen::OnDuty);
+        // Of a single task nothing is left.
+        for (priority, n_tasks) in [(5, 3), (0, 3), (5, 1), (0, 1)] {
+            let wards = Wards::new(&crew, true);
+            let counters = Counters::new(1);
+            let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
+            let (victim, thief) = (kit(0), kit(1));
+            let queues = Queues::new(&policy, &crew);
+            let mut lane = queues.open(&victim, Risen::Free);
+            (1..=n_tasks).for_each(|word| lane.as_lane().push(word, priority));
+            let listed = wards.of(0).list(2, 0, Risen::Free);
+            assert!(queues.open(&thief, Risen::Free).as_lane().steal().is_some());
+            let is_woken = wards.of(0).leave(listed) == Risen::OnDuty;
+            assert_eq!(is_woken, n_tasks > 1, "{n_tasks} of priority {priority}");
+        }
     }
 
     /// One of the three is the engine's own.
@@ -351,7 +362,7 @@ mod tests {
         let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
         let queues = Queues::new(&policy, &crew);
         let mut lane = queues.open(&kit, Risen::Free);
-        let mut keeping = KeepingLane::new(lane.as_lane(), 3);
+        let mut keeping = KeepingLane::new(lane.as_lane(), 3, false);
         keeping.push(1, 5);
         keeping.push(2, 7);
         assert!(!queues.has_words_on(0, &crew));

@@ -233,6 +233,9 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
         if let Steal::Success(_) = stolen {
             let node = self.visit.kit.crew.numa_node(victim);
             self.visit.stole(node, 1 + self.deque.len());
+            if !self.deque.is_empty() {
+                self.visit.queued_here();
+            }
         }
         stolen
     }

@@ -312,7 +312,7 @@ impl Lanes {
         );
         let kit = kit.simulated(left.habits);
         let mut open = self.queues.open(&kit, Risen::Free);
-        let keeping = KeepingLane::new(open.as_lane(), self.policy.keep);
+        let keeping = KeepingLane::new(open.as_lane(), self.policy.keep, false);
         let mut lane = LentLane {
             lane: keeping.with_kept(std::mem::take(&mut left.kept)),
             hand: left.hand.take(),

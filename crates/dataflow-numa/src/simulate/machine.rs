@@ -100,7 +100,7 @@ impl<'m> VirtualMachine<'m> {
         let keep = self.policy.keep;
         let keeping = lanes
             .iter_mut()
-            .map(|lane| KeepingLane::new(lane.as_lane(), keep));
+            .map(|lane| KeepingLane::new(lane.as_lane(), keep, false));
         let n_nodes = self.crew.n_numa_nodes();
         let mut playing = Playing {
             machine: self,
