@@ -185,6 +185,21 @@ mod with_hwloc {
         assert_eq!(groups(&machine, 6), [[4], [0], [3]]);
     }
 
+    /// Written in a cgroup that forbade most of it, a machine was read as what was left.
+    #[test]
+    fn a_machine_is_read_whole_whatever_was_allowed_to_whoever_wrote_the_file() {
+        let whole = std::fs::read_to_string(awkward()).unwrap();
+        let all = "allowed_cpuset=\"0x0000007f\"";
+        assert!(whole.contains(all), "{whole}");
+        let two = whole.replace(all, "allowed_cpuset=\"0x00000003\"");
+        let read = Topology::from_xml(written("forbidden.xml", two.as_bytes())).unwrap();
+        let machine = Topology::from_xml(awkward()).unwrap();
+        assert_eq!(
+            (cores(&read), all_os(&read)),
+            (cores(&machine), all_os(&machine))
+        );
+    }
+
     #[test]
     fn a_restricted_machine_keeps_its_nodes_and_loses_cores_and_packages() {
         let machine = Topology::from_xml(awkward()).unwrap();

@@ -67,6 +67,9 @@ pub const NUMA_NODE: c_int = 13;
 /// Data or unified caches of levels 1 to 5.
 pub const CACHES: [c_int; 5] = [4, 5, 6, 7, 8];
 
+/// A bit of `enum hwloc_topology_flags_e`.
+pub const INCLUDE_DISALLOWED: c_ulong = 1;
+
 /// Bits of `enum hwloc_distances_kind_e`.
 pub const FROM_USER: c_ulong = 1 << 1;
 pub const MEANS_LATENCY: c_ulong = 1 << 2;
@@ -84,6 +87,7 @@ unsafe extern "C" {
         topology: *mut Topology,
         description: *const c_char,
     ) -> c_int;
+    pub fn hwloc_topology_set_flags(topology: *mut Topology, flags: c_ulong) -> c_int;
     pub fn hwloc_topology_load(topology: *mut Topology) -> c_int;
     pub fn hwloc_topology_destroy(topology: *mut Topology);
     pub fn hwloc_topology_export_xml(

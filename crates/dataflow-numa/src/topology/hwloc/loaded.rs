@@ -26,7 +26,8 @@ pub enum TopologySource<'a> {
 pub struct Object<'t>(&'t calls::Object);
 
 impl Loaded {
-    /// Loads a topology; what this process may not use for good (its cgroup) is left out.
+    /// Loads a topology. Of this machine, what this process may not use for good (its cgroup) is left
+    /// out; of a file nothing, whatever was forbidden where it was written.
     ///
     /// # Errors
     /// If the library is not hwloc 2, or refuses; the reason is the system's.
@@ -63,6 +64,9 @@ impl Loaded {
                 let text = CString::new(*text)?;
                 let length = c_int::try_from(text.as_bytes_with_nul().len())
                     .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+                let flags = calls::INCLUDE_DISALLOWED;
+                // SAFETY: the topology was initialised and not yet loaded
+                accepted(unsafe { calls::hwloc_topology_set_flags(self.pointer(), flags) })?;
                 // SAFETY: - the topology was initialised and not yet loaded
                 //         - `length` bytes are there, the last of them zero; hwloc copies them
                 accepted(unsafe {
