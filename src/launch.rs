@@ -3,6 +3,7 @@
 use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM, Transport};
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
+use dataflow_core::trace::Tracer;
 use dataflow_mpi::Messenger;
 use dataflow_mpi::start::{self, Launched, Seat, Staying};
 use dataflow_mpi::transport::tcp::Tcp;
@@ -130,23 +131,20 @@ fn with_page<R, E>(
 /// Writes the longest trace, of all ranks or of rank 0 alone. The program's answer stands, whatever comes
 /// of it.
 fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
-    let traces = match (of_all, runtime.tracer()) {
-        (false, Some(tracer)) => Ok(tracer.take()),
-        _ => runtime.traces(),
+    let tell = |fault: String| eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
+    let own = || runtime.tracer().map_or_else(Vec::new, Tracer::take);
+    let traces = match of_all {
+        true => runtime.traces().unwrap_or_else(|fault| {
+            tell(fault.to_string());
+            own()
+        }),
+        false => own(),
     };
-    let told = traces
-        .map_err(|fault| fault.to_string())
-        .and_then(|traces| {
-            let longest = traces.iter().max_by_key(|trace| trace.length());
-            match longest.filter(|_| runtime.rank() == Rank(0)) {
-                Some(trace) => {
-                    dataflow_trace::write(trace, path).map_err(|fault| fault.to_string())
-                }
-                None => Ok(()),
-            }
-        });
-    if let Err(fault) = told {
-        eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
+    let longest = traces.iter().max_by_key(|trace| trace.length());
+    if let Some(trace) = longest.filter(|_| runtime.rank() == Rank(0))
+        && let Err(fault) = dataflow_trace::write(trace, path)
+    {
+        tell(fault.to_string());
     }
 }
 

@@ -2,6 +2,9 @@
 
 use dataflow::core::error::Kind;
 use dataflow::core::port::{Block, Head, Wire};
+use dataflow::core::recursion::{Call, Recursive, recurse};
+use dataflow::core::space::Independent;
+use dataflow::core::trace::Trace;
 use dataflow::mpi::transport::local;
 use dataflow::numa::Topology;
 use dataflow::numa::topology::share::LocalRank;
@@ -194,6 +197,111 @@ impl TaskSpace for Ring<'_> {
 
 fn nothing(_: u64) -> Result<(), TaskError> {
     Ok(())
+}
+
+/// Adds up leaves.
+struct Halves;
+
+impl Recursive for Halves {
+    type Argument = u64;
+    type Value = u64;
+    fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+        Ok(match n {
+            1 => Call::Done(1),
+            _ => Call::fork([n / 2, n - n / 2], |values| values.into_iter().sum()),
+        })
+    }
+}
+
+/// The name of each trace, and its ranks.
+type Told = Vec<(String, Vec<u32>)>;
+
+/// What rank 0 is told of what two ranks have recorded.
+fn recorded(program: impl Fn(&Runtime) -> Result<(), Error> + Sync) -> Told {
+    let traces = launch(ranks(2).trace(1 << 20), |runtime| {
+        program(runtime)?;
+        runtime.traces()
+    });
+    let told = |trace: Trace| {
+        let ranks = trace.ranks.iter().map(|of| of.rank.0).collect();
+        (trace.name, ranks)
+    };
+    traces.unwrap().into_iter().map(told).collect()
+}
+
+/// Runs that ranks had made alone were joined as if they were one, both as rank 0.
+#[test]
+fn runs_of_one_rank_alone_are_no_parts_of_a_run_of_several() {
+    let two = |name| Independent::new(name, 2, |_| Ok(()));
+    let alone = recorded(|runtime| runtime.run(&two("alone")).map(drop));
+    assert_eq!(alone, [("alone".to_string(), vec![0])]);
+    for preparing in [0, 1] {
+        let told = recorded(|runtime| {
+            if runtime.rank() == Rank(preparing) {
+                runtime.run(&two("prepare"))?;
+            }
+            runtime.run_across(&Ring::new(runtime, 10, &nothing))?;
+            runtime.run(&two("tidy up")).map(drop)
+        });
+        let all = [
+            ("prepare", vec![0]),
+            ("ring", vec![0, 1]),
+            ("tidy up", vec![0]),
+        ];
+        let all = all.map(|(name, ranks)| (name.to_string(), ranks));
+        assert_eq!(told, all[preparing as usize..]);
+    }
+}
+
+/// Whatever a rank runs alone: a space, a program, a recorded one, a recursion.
+#[test]
+fn a_rank_s_own_trace_names_it() {
+    launch(ranks(2).trace(1 << 20), |runtime| {
+        runtime.run(&Independent::new("alone", 2, |_| Ok(())))?;
+        runtime.scope(|s| (0..2).for_each(|_| s.task((), |()| ())))?;
+        let store = Store::new("numbers", [0u64; 2]);
+        let program = record("recorded", 1, |s| {
+            let [a, b] = [0, 1].map(|at| s.home(&store, at, Rank(0)));
+            s.task(write(&a), |a| *a += 1);
+            s.task((read(&a), write(&b)), |(a, b)| *b += a);
+        })?;
+        program.run(runtime)?;
+        recurse(&Halves, 8, runtime)?;
+        let traces = runtime.tracer().expect("asked for").take();
+        let names: Vec<_> = traces.iter().map(|trace| &trace.name[..]).collect();
+        assert_eq!(names, ["alone", "sequence", "recorded", "recursion"]);
+        for trace in &traces {
+            let of = trace.ranks.iter().map(|of| of.rank).collect::<Vec<_>>();
+            assert_eq!(of, [runtime.rank()], "{}", trace.name);
+            assert!(!trace.is_across, "{}", trace.name);
+        }
+        let edges = |trace: &Trace| -> usize {
+            trace.slices().map(|(at, _)| trace.inputs(at).count()).sum()
+        };
+        assert_eq!(edges(&traces[2]), 1, "who waited for whom is found");
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+}
+
+/// The other rank was not recorded when it began: what it has recorded is another run.
+#[test]
+fn traces_of_different_runs_are_not_joined_and_stay() {
+    let told = launch(ranks(2).trace(1 << 20), |runtime| {
+        let tracer = runtime.tracer().expect("asked for");
+        tracer.set_on(runtime.rank() == Rank(0));
+        runtime.run_across(&Ring::new(runtime, 10, &nothing))?;
+        tracer.set_on(true);
+        runtime.gather(vec![7])?;
+        let told = runtime.traces().map(|traces| traces.len());
+        Ok::<_, Error>((told, tracer.take().len()))
+    });
+    let (told, kept) = told.unwrap();
+    let error = told.unwrap_err();
+    assert_eq!(error.kind(), Kind::Malformed);
+    let text = error.to_string();
+    assert!(text.contains("gather") && text.contains("ring"), "{text}");
+    assert_eq!(kept, 2);
 }
 
 #[test]

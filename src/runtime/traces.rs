@@ -10,13 +10,15 @@ use dataflow_core::trace::{Skew, Trace};
 use std::sync::PoisonError;
 
 impl Runtime {
-    /// The traces of the runs that all ranks have made since they were last taken, each with the parts
-    /// of all ranks, on rank 0; nothing on the others. All ranks call it.
+    /// The traces of the runs that have ended since they were last taken, on rank 0 and in the order in which
+    /// they ended there: those of runs across ranks with the parts of all ranks, and those of its own runs.
+    /// Nothing on the others, which keep no traces of their own runs either. All ranks call it.
     ///
-    /// Sends what the others have recorded to rank 0: some twenty bytes a task.
+    /// Sends what the others have recorded of runs across ranks to rank 0: some twenty bytes a task.
     ///
     /// # Errors
-    /// If a rank is lost, or does something else instead.
+    /// If a rank is lost, or does something else instead, or has recorded other runs. Then this rank's own
+    /// traces are kept, for [`Tracer::take`](dataflow_core::trace::Tracer::take).
     ///
     /// # Examples
     /// ```
@@ -38,9 +40,15 @@ impl Runtime {
         }
         let was_on = tracer.is_on();
         tracer.set_on(false);
-        let joined = self.joined(own);
+        let parts = self.gathered(&own);
         tracer.set_on(was_on);
-        joined
+        match parts {
+            Ok(parts) => Ok(self.joined(own, parts)),
+            Err(error) => {
+                tracer.put_back(own);
+                Err(error)
+            }
+        }
     }
 
     /// Compares the clocks of the ranks, if runs are recorded, ranks are no threads of one process, and
@@ -71,37 +79,55 @@ impl Runtime {
         Ok(())
     }
 
-    /// Traces of runs, each with those of the other ranks.
-    fn joined(&self, own: Vec<Trace>) -> Result<Vec<Trace>, Error> {
+    /// On rank 0 the traces of runs, those across ranks each with its parts of the others.
+    fn joined(&self, own: Vec<Trace>, parts: Vec<Vec<Trace>>) -> Vec<Trace> {
+        if self.rank() != Rank(0) {
+            return Vec::new();
+        }
+        let mut parts = parts.into_iter();
+        let join = |own: Trace| match own.is_across {
+            true => Some(self.on_one_clock(own, parts.next()?)),
+            false => Some(own),
+        };
+        own.into_iter().filter_map(join).collect()
+    }
+
+    /// On rank 0, of each run across ranks what the others have recorded, in their order.
+    fn gathered(&self, own: &[Trace]) -> Result<Vec<Vec<Trace>>, Error> {
         self.compare_clocks()?;
-        let mut traces = Vec::new();
+        let across = || own.iter().filter(|trace| trace.is_across);
         // As many as on the rank that has least: of a run that failed one may have nothing.
-        let n_runs = self.all_reduce(own.len() as u64, u64::min)? as usize;
-        for trace in own.into_iter().take(n_runs) {
+        let n_runs = self.all_reduce(across().count() as u64, u64::min)? as usize;
+        let mut all = Vec::new();
+        for trace in across().take(n_runs) {
             let bytes = match self.rank() {
                 Rank(0) => Vec::new(),
                 _ => trace.to_bytes(),
             };
             let gather = Gather::on_first(bytes, self.n_ranks());
             run_together(&gather, self)?;
-            if self.rank() == Rank(0) {
-                let joined = self.on_one_clock(trace, &gather.into_all());
-                traces.push(joined.map_err(Error::malformed)?);
-            }
+            all.push((trace, gather.into_all()));
         }
-        Ok(traces)
+        if self.rank() != Rank(0) {
+            return Ok(Vec::new());
+        }
+        // Once all were heard: nobody waits for a rank that has left.
+        let of_others = |(own, told): (&Trace, Vec<Vec<u8>>)| {
+            let parts = told.iter().skip(1).map(|bytes| own.of_another(bytes));
+            parts.collect::<Result<_, _>>().map_err(Error::malformed)
+        };
+        all.into_iter().map(of_others).collect()
     }
 
     /// A run as rank 0 has recorded it with the parts of the others, by rank 0's clock.
-    fn on_one_clock(&self, own: Trace, others: &[Vec<u8>]) -> Result<Trace, String> {
+    fn on_one_clock(&self, own: Trace, others: Vec<Trace>) -> Trace {
         let mut parts = vec![own];
-        for (rank, bytes) in others.iter().enumerate().skip(1) {
-            let part = parts[0].of_another(bytes)?;
+        for (rank, part) in (1..).zip(others) {
             let mut skew = self.skew(rank);
             skew.add_messages(&part, &parts);
             parts.push(part.by_another_clock(&skew));
         }
-        Ok(Trace::of_ranks(parts))
+        Trace::of_ranks(parts)
     }
 
     /// How far the clock of a rank is ahead of rank 0's, as far as that was looked at.

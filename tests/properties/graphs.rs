@@ -79,6 +79,20 @@ fn a_program_that_launches_two_ranks() {
     }
 }
 
+#[test]
+#[ignore = "another test runs it, in a process with an environment of its own"]
+fn a_program_of_whose_two_ranks_the_second_fails() {
+    let settings = Runtime::builder().threads(1).ranks(2);
+    let launched = dataflow::launch(settings, |runtime| {
+        runtime.gather(vec![7])?;
+        match runtime.rank() {
+            Rank(0) => Ok(()),
+            _ => Err(dataflow::Error::wrong_settings("as told")),
+        }
+    });
+    println!("failed: {}", launched.unwrap_err());
+}
+
 /// Runs such a program with `DATAFLOW_TRACE` set, and gives what it printed.
 fn with_trace(name: &str, path: &std::path::Path) -> String {
     let program = std::env::current_exe().unwrap();
@@ -120,4 +134,24 @@ fn the_environment_asks_for_a_page_about_the_longest_run() {
     assert!(!printed.contains("refused"), "{printed}");
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("2 ranks × 1 worker"), "{page}");
+}
+
+/// What rank 0 had recorded was dropped when the other's part did not come.
+#[test]
+fn whichever_rank_fails_rank_0_writes_its_own_part() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let page = folder.join("from-one-of-two-ranks.html");
+    // From an earlier run of this test.
+    let _ = std::fs::remove_file(&page);
+    let printed = with_trace("a_program_of_whose_two_ranks_the_second_fails", &page);
+    assert!(
+        printed.contains("failed: ") && printed.contains("as told"),
+        "{printed}"
+    );
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        page.contains("gather") && page.contains("1 worker"),
+        "{page}"
+    );
+    assert!(!page.contains("2 ranks"), "{page}");
 }

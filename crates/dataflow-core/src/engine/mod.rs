@@ -121,7 +121,7 @@ pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> 
     verify_if_asked(space, 1)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
-    let opened = trace::open(space, Rank(0), on);
+    let opened = trace::open(space, on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), None);
     run.execute(on, Arc::default(), |_| {});
     let ended = run.finish(on, start);
@@ -158,7 +158,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         mail: &mail,
         codec: Codec::new(),
     };
-    let opened = trace::open(space, rank, on);
+    let opened = trace::open_across(space, on);
     let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
     run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
     let own = run.finish(on, start).map_err(|ordered| {

@@ -9,10 +9,17 @@ use crate::trace::{Mailed, Named, Opened, Track, is_wide};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Begins to record a run, if the executor wants it.
-pub(super) fn open<S: TaskSpace>(space: &S, rank: Rank, on: &dyn Executor) -> Option<Arc<Opened>> {
-    let tracer = on.tracer()?;
-    let opened = tracer.open(on.n_workers(), Some(space.count(rank)))?;
+/// Begins to record a run on this rank, if the executor wants it.
+pub(super) fn open<S: TaskSpace>(space: &S, on: &dyn Executor) -> Option<Arc<Opened>> {
+    let (tracer, rank) = (on.tracer()?, on.courier().rank());
+    let opened = tracer.open(rank, on.n_workers(), Some(space.count(Rank(0))))?;
+    Some(Arc::new(opened))
+}
+
+/// The same of a run across ranks.
+pub(super) fn open_across<S: TaskSpace>(space: &S, on: &dyn Executor) -> Option<Arc<Opened>> {
+    let (tracer, rank) = (on.tracer()?, on.courier().rank());
+    let opened = tracer.open_across(rank, on.n_workers(), space.count(rank))?;
     Some(Arc::new(opened))
 }
 
@@ -29,7 +36,7 @@ pub(super) fn add(opened: &Option<Arc<Opened>>, noted: Option<Track>) {
     }
 }
 
-/// The run is over: what was noted becomes a trace.
+/// The run is over: what was noted becomes a trace. `rank` is the one that the space was asked for.
 pub(super) fn close<S: TaskSpace>(opened: Option<Arc<Opened>>, space: &S, rank: Rank) {
     if let Some(opened) = opened {
         // A space that panics when it is asked has no trace.

@@ -11,7 +11,6 @@ use crate::engine::{
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Word};
-use crate::rank::Rank;
 use crate::space::Spelling;
 use crate::trace::{Fate, TaskNumber, Told};
 use std::collections::BTreeMap;
@@ -66,7 +65,8 @@ pub(super) fn run<P: Recursive>(
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), 0, false));
     let tracer = on.tracer().filter(|_| !is_inside());
-    let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
+    let rank = on.courier().rank();
+    let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), None));
     let run = Run {
         common: Common::new(ledger, opened.map(Arc::new)).of("calls"),
         problem,
@@ -199,7 +199,6 @@ impl<P: Recursive> Run<'_, P> {
             name: "recursion".to_string(),
             parameters: Vec::new(),
             classes: vec!["call".to_string()],
-            rank: Rank(0),
             text: Spelling::of_numbers(|call| {
                 let number = call & ((1 << WORKER) - 1);
                 format!("{number} of worker {}", call >> WORKER)

@@ -2,7 +2,6 @@
 
 use crate::engine::{Ledger, depth, is_inside};
 use crate::port::Executor;
-use crate::rank::Rank;
 use crate::space::Spelling;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::{Opened, TaskNumber, Told};
@@ -36,7 +35,8 @@ impl Level {
     pub fn outermost(on: &dyn Executor) -> Arc<Self> {
         // What a body runs inside is a part of that body.
         let tracer = on.tracer().filter(|_| !is_inside());
-        let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), None));
+        let rank = on.courier().rank();
+        let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), None));
         let opened = opened.map(Arc::new);
         Self::new(on.n_workers(), None, depth() + 1, opened)
     }
@@ -74,7 +74,6 @@ impl Level {
             name: "sequence".to_string(),
             parameters: Vec::new(),
             classes: Vec::new(),
-            rank: Rank(0),
             text: Spelling::of_numbers(|task| match (task >> SCOPE, task & ((1 << SCOPE) - 1)) {
                 (0, number) => number.to_string(),
                 (scope, number) => format!("{number} in scope {scope}"),

@@ -71,6 +71,8 @@ pub struct Trace {
     /// By how many nanoseconds the clocks of ranks may differ after correction; of one rank, how well
     /// its clock is known.
     pub clock_error: u64,
+    /// Whether the run was across ranks: then each of them has a part. Otherwise it was one rank's own.
+    pub is_across: bool,
     /// How tasks with packed names are shown.
     pub(crate) text: Option<Spelling>,
     pub(crate) links: Links,

@@ -39,7 +39,6 @@ fn is_told((name, _): &&(String, String)) -> bool {
 /// A space, and its wide names.
 pub(crate) struct Named<'s, T> {
     space: &'s dyn Asked<T>,
-    rank: Rank,
     names: Vec<T>,
     places: Places,
 }
@@ -79,7 +78,6 @@ impl<'s, T: TaskName> Named<'s, T> {
         }
         Named {
             space,
-            rank,
             names,
             places,
         }
@@ -94,7 +92,6 @@ impl<'s, T: TaskName> Named<'s, T> {
             name: about.space_name().to_string(),
             parameters: about.parameters().iter().filter(is_told).cloned().collect(),
             classes: classes.map(|class| class.name.clone()).collect(),
-            rank: self.rank,
             text: self.space.spelling(),
             wide: self.places.shown(&text),
         }

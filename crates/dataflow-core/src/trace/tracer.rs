@@ -90,6 +90,11 @@ impl Tracer {
         parts.into_iter().map(alone).collect()
     }
 
+    /// Keeps traces again that were taken, before those of runs that have ended since.
+    pub fn put_back(&self, traces: Vec<Trace>) {
+        held(&self.traces).splice(..0, traces);
+    }
+
     pub(super) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -99,8 +104,13 @@ impl Tracer {
         Track::new(self.clock.clone(), self.room.clone())
     }
 
-    /// A run begins that will have about so many tasks here, if that is known.
-    pub(crate) fn open(&self, n_workers: usize, n_tasks: Option<u64>) -> Option<Opened> {
+    /// A run of this rank alone begins that will have about so many tasks, if that is known.
+    pub(crate) fn open(
+        &self,
+        rank: Rank,
+        n_workers: usize,
+        n_tasks: Option<u64>,
+    ) -> Option<Opened> {
         if !self.is_on() {
             return None;
         }
@@ -110,6 +120,17 @@ impl Tracer {
             begin: self.clock.moment(),
             tracer: self.clone(),
             n_scopes: AtomicU64::new(0),
+            rank,
+            is_across: false,
+        })
+    }
+
+    /// A run across ranks begins that will have so many tasks on this one.
+    pub(crate) fn open_across(&self, rank: Rank, n_workers: usize, n_tasks: u64) -> Option<Opened> {
+        let opened = self.open(rank, n_workers, Some(n_tasks))?;
+        Some(Opened {
+            is_across: true,
+            ..opened
         })
     }
 }
@@ -131,6 +152,8 @@ pub(crate) struct Opened {
     begin: Moment,
     tracer: Tracer,
     n_scopes: AtomicU64,
+    rank: Rank,
+    is_across: bool,
 }
 
 /// What a run says of itself when it is over.
@@ -138,7 +161,6 @@ pub(crate) struct Told {
     pub name: String,
     pub parameters: Vec<(String, String)>,
     pub classes: Vec<String>,
-    pub rank: Rank,
     pub text: Spelling,
     pub wide: BTreeMap<TaskNumber, String>,
 }
@@ -241,7 +263,7 @@ impl Opened {
         let end = self.tracer.clock.moment();
         let scale = Scale::new(self.begin, end);
         let mut of_rank = RankTrace {
-            rank: told.rank,
+            rank: self.rank,
             span: Span {
                 begin: 0,
                 end: scale.nanoseconds(end.ticks()),
@@ -272,7 +294,13 @@ impl Opened {
         stamps.iter_mut().for_each(|stamps| stamps.sort_unstable());
         of_rank.note_stamps(stamps);
         of_rank.came.sort_by_key(|came| (came.at, came.task));
-        of_rank.feed(&woken, inputs);
+        of_rank.feed(&woken, &mut |task, hear| {
+            inputs(task, &mut |source, rank| match self.is_across {
+                true => hear(source, rank),
+                // Wherever a space places a task, here it ran.
+                false => hear(source, self.rank),
+            });
+        });
         let part = Trace {
             name: told.name,
             parameters: told.parameters,
@@ -280,6 +308,7 @@ impl Opened {
             ranks: vec![of_rank],
             epoch: self.begin.date(),
             clock_error: scale.error(),
+            is_across: self.is_across,
             text: Some(told.text),
             links: Links::default(),
         };

@@ -9,6 +9,7 @@ impl Trace {
     /// The traces of its ranks as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer(Vec::new());
+        to.list(self.name.as_bytes(), |to, byte| to.0.push(*byte));
         to.number(self.epoch);
         to.number(self.clock_error);
         to.list(&self.ranks, Writer::rank);
@@ -18,23 +19,32 @@ impl Trace {
     /// What another rank recorded of the same run, from its [bytes](Self::to_bytes).
     ///
     /// # Errors
-    /// If bytes are not those of a trace.
+    /// If bytes are not those of a trace, or are those of a run of another name.
     pub fn of_another(&self, bytes: &[u8]) -> Result<Trace, String> {
         let wrong = || format!("{} bytes that are not those of a trace", bytes.len());
-        self.read(bytes).ok_or_else(wrong)
+        let part = self.read(bytes).ok_or_else(wrong)?;
+        if part.name != self.name {
+            let (own, other) = (&self.name, &part.name);
+            return Err(format!(
+                "the trace of a run of {other:?}, which is no part of one of {own:?}"
+            ));
+        }
+        Ok(part)
     }
 
     fn read(&self, bytes: &[u8]) -> Option<Trace> {
         let mut from = Reader(bytes);
+        let name = String::from_utf8(from.list(Reader::byte)?).ok()?;
         let (epoch, clock_error) = (from.number()?, from.number()?);
         let ranks = from.list(Reader::rank)?;
         from.0.is_empty().then(|| Trace {
-            name: self.name.clone(),
+            name,
             parameters: self.parameters.clone(),
             classes: self.classes.clone(),
             ranks,
             epoch,
             clock_error,
+            is_across: self.is_across,
             text: self.text.clone(),
             ..Trace::default()
         })

@@ -72,7 +72,8 @@ pub(super) fn run<D: Datum>(
     let n_tasks = graph.n_inserted;
     let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, false));
     let tracer = on.tracer();
-    let opened = tracer.and_then(|tracer| tracer.open(on.n_workers(), Some(n_tasks)));
+    let rank = on.courier().rank();
+    let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), Some(n_tasks)));
     let replay = Replay {
         common: Common::new(ledger, opened.map(Arc::new)),
         graph,
@@ -226,7 +227,6 @@ impl<D: Datum> Replay<'_, '_, D> {
                 .iter()
                 .map(|class| class.name.into())
                 .collect(),
-            rank: Rank(0),
             text: Spelling::of_numbers(|task| task.to_string()),
             wide: BTreeMap::new(),
         };
