@@ -1,6 +1,6 @@
 //! Launch: the same program on every rank.
 
-use crate::runtime::{Runtime, RuntimeBuilder, TRACE_ROOM, Transport};
+use crate::runtime::{HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport};
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_core::trace::Tracer;
@@ -278,26 +278,30 @@ fn over_sockets<R, E: From<Error>>(
     settings: &RuntimeBuilder,
     program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
-    let run = |tcp: Tcp| {
+    let run = |tcp: Tcp, are_started: bool| {
         let (rank, n_ranks) = tcp.here();
         let local = LocalRank { rank, n_ranks };
+        let local = match are_started {
+            true => HereAmong::one_mask(None, local),
+            false => local.into(),
+        };
         let runtime = settings.build_rank(local, Transport::Tcp, Box::new(tcp))?;
         runtime.compare_clocks()?;
         program(&runtime)
     };
     let Some(seat) = settings.seated()? else {
-        return lead(settings, run);
+        return lead(settings, |tcp| run(tcp, true));
     };
     settings.confirmed(seat.n_ranks)?;
     if !seat.is_started {
-        return run(seat.take(&settings.messages)?);
+        return run(seat.take(&settings.messages)?, false);
     }
     let tcp = match set(Processes::Gone) {
         Processes::None => seat.take(&settings.messages)?,
         Processes::Again(tcp) => *tcp,
         Processes::Staying(_) | Processes::Gone => return Err(gone().into()),
     };
-    let answer = run(tcp)?;
+    let answer = run(tcp, true)?;
     match seat.stay(&settings.messages) {
         Some(tcp) => set(Processes::Again(Box::new(tcp))),
         None => std::process::exit(0),
@@ -393,7 +397,7 @@ fn as_threads<R: Send, E: From<Error> + Send>(
     let n_ranks = transports.len();
     let process = LocalRank::from_launcher(variable);
     let start = |(rank, transport)| {
-        let local = among_threads(process, LocalRank { rank, n_ranks });
+        let local = HereAmong::one_mask(process, LocalRank { rank, n_ranks });
         let runtime = settings.build_rank(local, kind, Box::new(transport));
         let runtime = runtime.map_err(|error| (E::from(error), FailureCause::Own))?;
         program(&runtime).map_err(|error| (error, FailureCause::of(&runtime)))
@@ -417,18 +421,6 @@ fn as_threads<R: Send, E: From<Error> + Send>(
         started.into_iter().map(join).collect()
     });
     of_all(answers)
-}
-
-/// A rank that is a thread, among those of all processes that a launcher has started on this machine:
-/// first the first thread of each, as a launcher that divides the cores [goes round](LocalRank) them.
-fn among_threads(process: Option<LocalRank>, thread: LocalRank) -> LocalRank {
-    match process {
-        None => thread,
-        Some(process) => LocalRank {
-            rank: thread.rank * process.n_ranks + process.rank,
-            n_ranks: thread.n_ranks * process.n_ranks,
-        },
-    }
 }
 
 /// What the lowest rank returned; or of several errors the first that is not only about another's end.
@@ -469,32 +461,6 @@ impl FailureCause {
         match runtime.messenger().is_some_and(Messenger::is_broken) {
             true => FailureCause::Others,
             false => FailureCause::Own,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dataflow_numa::Topology;
-    use dataflow_numa::topology::share;
-
-    #[test]
-    fn ranks_that_are_threads_of_several_processes_share_no_core() {
-        let machine: Vec<usize> = (0..8).collect();
-        for masks in [[&machine[..]; 2], [&machine[..4], &machine[4..]]] {
-            let mut taken = Vec::new();
-            for (process, mask) in masks.into_iter().enumerate() {
-                for thread in 0..3 {
-                    let [process, thread] = [(process, 2), (thread, 3)]
-                        .map(|(rank, n_ranks)| LocalRank { rank, n_ranks });
-                    let local = among_threads(Some(process), thread);
-                    let part = share::part(Topology::flat(mask), Some(&machine), local);
-                    taken.extend(part.cores().iter().flat_map(|core| core.pus.clone()));
-                }
-            }
-            taken.sort_unstable();
-            assert_eq!(taken, machine, "{masks:?}");
         }
     }
 }

@@ -165,6 +165,7 @@ impl RuntimeBuilder {
             memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
             workers,
             transport: Transport::Local,
+            n_ranks_here: 1,
             tracer: self.tracer,
             skews: Mutex::default(),
             has_cores: true,
@@ -194,13 +195,13 @@ impl RuntimeBuilder {
     /// Starts one rank of several, `local` among those of this machine.
     pub(crate) fn build_rank(
         &self,
-        local: LocalRank,
+        local: impl Into<HereAmong>,
         transport: Transport,
         carrier: Box<dyn transport::Transport>,
     ) -> Result<Runtime, Error> {
         // What a launcher says of itself is in `local`: a part of the part would be too little.
         let machine = Topology::discover_whole().map_err(wrong)?;
-        let (part, room) = divide(machine, share::granted().as_deref(), local);
+        let (part, room) = divide(machine, share::granted().as_deref(), local.into());
         let workers = start(self.workers().topology(part))?;
         let n_workers = workers.n_workers();
         let mut messages = dataflow_mpi::Settings {
@@ -219,6 +220,7 @@ impl RuntimeBuilder {
             workers,
             memory,
             transport,
+            n_ranks_here: room.n_ranks,
             tracer: self.tracer.as_ref().map(Tracer::another),
             skews: Mutex::default(),
             has_cores,
@@ -236,12 +238,54 @@ impl RuntimeBuilder {
     }
 }
 
+/// A rank among those of its machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HereAmong {
+    /// Its process among those to which a launcher may have given masks of their own.
+    process: LocalRank,
+    /// It among the ranks that are sure to have the mask of that process: its threads, or processes that
+    /// were started by one of them.
+    of_one_mask: LocalRank,
+}
+
+/// Who shares with nobody.
+const ALONE: LocalRank = LocalRank {
+    rank: 0,
+    n_ranks: 1,
+};
+
+impl HereAmong {
+    /// A rank among those of one mask; they are all of this machine, or there are as many in each of a
+    /// launcher's processes.
+    pub fn one_mask(process: Option<LocalRank>, of_one_mask: LocalRank) -> Self {
+        HereAmong {
+            process: process.unwrap_or(ALONE),
+            of_one_mask,
+        }
+    }
+
+    fn n_ranks(self) -> usize {
+        self.process.n_ranks * self.of_one_mask.n_ranks
+    }
+}
+
+/// Each rank is a process of its own, and somebody else has started it.
+impl From<LocalRank> for HereAmong {
+    fn from(process: LocalRank) -> Self {
+        HereAmong {
+            process,
+            of_one_mask: ALONE,
+        }
+    }
+}
+
 /// Of a machine that several ranks share: how much there is for all of them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SharedRoom {
     n_ranks: usize,
+    /// Those that only other ranks may use included.
     n_cores: usize,
-    /// Hyper-threads, those that only other ranks may use included.
+    /// Hyper-threads, also of all.
     n_pus: usize,
 }
 
@@ -257,19 +301,16 @@ impl SharedRoom {
     }
 }
 
-/// The part of a whole machine that a rank gets, and what there is for all.
-fn divide(
-    machine: Topology,
-    granted: Option<&[usize]>,
-    local: LocalRank,
-) -> (Topology, SharedRoom) {
-    let n_cores = machine.n_cores();
+/// The part that a rank gets of what its mask has of a machine, and what there is for all.
+fn divide(masked: Topology, granted: Option<&[usize]>, here: HereAmong) -> (Topology, SharedRoom) {
+    let n_masks = share::n_masks(&masked, granted).min(here.process.n_ranks);
     let room = SharedRoom {
-        n_ranks: local.n_ranks,
-        n_cores,
-        n_pus: granted.map_or(0, <[usize]>::len).max(n_cores),
+        n_ranks: here.n_ranks(),
+        n_cores: n_masks * masked.n_cores(),
+        n_pus: n_masks * masked.n_pus(),
     };
-    (share::part(machine, granted, local), room)
+    let of_process = share::part(masked, granted, here.process);
+    (share::part(of_process, None, here.of_one_mask), room)
 }
 
 fn start(workers: WorkersBuilder) -> Result<Workers, Error> {
@@ -296,13 +337,63 @@ mod tests {
             (5, &[1, 2, 1, 2, 2], [Drive::Workers, Drive::Workers]),
         ] {
             for (rank, &n_cores) in parts.iter().enumerate() {
-                let local = LocalRank { rank, n_ranks };
+                let local = LocalRank { rank, n_ranks }.into();
                 let (part, room) = divide(Topology::flat(&pus), Some(&pus), local);
                 assert_eq!(part.n_cores(), n_cores, "rank {rank} of {n_ranks}");
                 let found = [1, 2].map(|n_workers| room.drive(n_workers));
                 assert_eq!(found, drives, "rank {rank} of {n_ranks}");
                 assert!(room.has_cores(8 / n_ranks) && !room.has_cores(8 / n_ranks + 1));
             }
+        }
+        // A launcher has given each of two its half: of their eight cores two are to spare.
+        for (rank, mask) in [&pus[..4], &pus[4..]].into_iter().enumerate() {
+            let local = LocalRank { rank, n_ranks: 2 }.into();
+            let (part, room) = divide(Topology::flat(mask), Some(&pus), local);
+            assert_eq!((part.n_cores(), room.n_cores), (4, 8), "rank {rank}");
+            assert_eq!(room.drive(2), Drive::Dedicated, "rank {rank}");
+            assert_eq!(room.drive(4), Drive::Workers, "rank {rank}");
+            assert!(room.has_cores(4) && !room.has_cores(5));
+        }
+    }
+
+    fn pus(part: &Topology) -> impl Iterator<Item = usize> + '_ {
+        part.cores().iter().flat_map(|core| core.pus.clone())
+    }
+
+    #[test]
+    fn ranks_that_are_threads_of_several_processes_share_no_core() {
+        let machine: Vec<usize> = (0..8).collect();
+        for masks in [[&machine[..]; 2], [&machine[..4], &machine[4..]]] {
+            let mut taken = Vec::new();
+            for (process, mask) in masks.into_iter().enumerate() {
+                for thread in 0..3 {
+                    let [process, thread] = [(process, 2), (thread, 3)]
+                        .map(|(rank, n_ranks)| LocalRank { rank, n_ranks });
+                    let here = HereAmong::one_mask(Some(process), thread);
+                    let (part, room) = divide(Topology::flat(mask), Some(&machine), here);
+                    assert_eq!((room.n_ranks, room.n_cores), (6, 8));
+                    taken.extend(pus(&part));
+                }
+            }
+            taken.sort_unstable();
+            assert_eq!(taken, machine, "{masks:?}");
+        }
+    }
+
+    /// Under `taskset -c 0-3` on eight cores each of two took all four, as if a launcher had divided them.
+    #[test]
+    fn ranks_of_one_mask_divide_it_however_small_it_is() {
+        let machine: Vec<usize> = (0..8).collect();
+        for (n_pus, n_ranks) in [(4, 2), (2, 2), (3, 2), (4, 4), (8, 2)] {
+            let mask = &machine[..n_pus];
+            let mut taken = Vec::new();
+            for rank in 0..n_ranks {
+                let here = HereAmong::one_mask(None, LocalRank { rank, n_ranks });
+                let (part, room) = divide(Topology::flat(mask), Some(&machine), here);
+                assert_eq!((room.n_cores, room.n_pus), (n_pus, n_pus));
+                taken.extend(pus(&part));
+            }
+            assert_eq!(taken, mask, "{n_ranks} ranks");
         }
     }
 }

@@ -10,6 +10,7 @@ mod runs;
 mod together;
 mod traces;
 
+pub(crate) use builder::HereAmong;
 pub use builder::RuntimeBuilder;
 pub(crate) use environment::TRACE_ROOM;
 
@@ -63,6 +64,7 @@ pub struct Runtime {
     workers: Workers,
     memory: Arc<HugePages>,
     transport: Transport,
+    n_ranks_here: usize,
     tracer: Option<Tracer>,
     /// On rank 0, by rank: how far its clock is ahead.
     skews: Mutex<Vec<Skew>>,
@@ -92,6 +94,12 @@ impl Runtime {
     /// Number of ranks.
     pub fn n_ranks(&self) -> usize {
         self.courier().n_ranks()
+    }
+
+    /// Number of ranks that share this machine, this one included: so many parts its cores and its memory
+    /// have.
+    pub fn n_ranks_here(&self) -> usize {
+        self.n_ranks_here
     }
 
     /// How ranks talk to each other; [`Transport::Local`] if they are threads of this process.

@@ -6,7 +6,8 @@
 //! machine, or of one package), the ranks with one mask divide its cores into equal, contiguous parts.
 //! If there are at least as many cores as ranks, no two ranks share a core, provided that a launcher that
 //! gives one mask to several ranks goes round the packages in turn, and that the launcher, not the user
-//! before it, made the mask smaller.
+//! before it, made the mask smaller. Ranks that are sure to have one mask, as threads of one process,
+//! divide it however small it is.
 //!
 //! Two launches on one machine are not aware of each other.
 
@@ -78,18 +79,23 @@ fn tasks_of_node(list: &str, node: usize) -> Option<usize> {
 /// The part of a topology that a rank uses.
 ///
 /// - `topology`: what the rank's own mask allows
-/// - `granted`: all PUs that the ranks of this machine may use together; `None` if not known,
-///   then every rank is taken to have the same mask
+/// - `granted`: all PUs that the ranks of this machine may use together; `None` if not known, or if
+///   the ranks are sure to have one mask: then every rank is taken to have the same
 pub fn part(topology: Topology, granted: Option<&[usize]>, local: LocalRank) -> Topology {
-    let n_masks = granted
-        .map_or(1, |granted| granted.len() / topology.n_pus())
-        .max(1);
+    let n_masks = n_masks(&topology, granted);
     let sharers = local.n_ranks.div_ceil(n_masks);
     match sharers {
         0 | 1 => topology,
         // The first round of ranks went over all masks, then came the second.
         _ => topology.part(local.rank / n_masks % sharers, sharers),
     }
+}
+
+/// How many masks as large as a rank's own, `topology`, there is room for in all that is `granted`: as
+/// many as a launcher has made if it has divided the PUs, and at least one.
+pub fn n_masks(topology: &Topology, granted: Option<&[usize]>) -> usize {
+    let n_masks = granted.map_or(1, |granted| granted.len() / topology.n_pus());
+    n_masks.max(1)
 }
 
 /// The PUs that the kernel grants to this process whatever its mask is: those of its cgroup's
