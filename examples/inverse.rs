@@ -236,7 +236,7 @@ fn order(file: &File) -> Result<usize, Failure> {
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.generated.expect_sense()?;
+        settings.own.generated.expect_sense(settings, false)?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

@@ -8,7 +8,7 @@
 
 use clap::{Args, ValueEnum};
 use common::cli::simulated::is_simulated_only;
-use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::cli::{self, Example, Failure, Flags, Measured, Outcome, Settings};
 use common::problem::{
     COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, is_checked, judge,
     over_ranks, then_checked,
@@ -74,8 +74,9 @@ enum Method {
 
 impl Own {
     /// Refuses an rcond that is none, or that nobody asks for.
-    fn expect_sense(&self) -> Result<(), Failure> {
-        self.generated.expect_sense()?;
+    fn expect_sense(&self, flags: &Flags) -> Result<(), Failure> {
+        self.generated
+            .expect_sense(flags, self.rhs == Sides::Random)?;
         match (self.rcond, self.method) {
             (Some(_), Method::Qr) => Err(Failure::refused(
                 "--rcond: --method qr has none (take gelsy or auto)",
@@ -311,7 +312,7 @@ impl<T: Scalar> Task<'_, T> {
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.expect_sense()?;
+        settings.own.expect_sense(settings)?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

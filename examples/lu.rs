@@ -9,7 +9,7 @@
 
 use clap::{Args, ValueEnum};
 use common::cli::simulated::{SWAPS, is_simulated_only};
-use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::cli::{self, Example, Failure, Flags, Measured, Outcome, Settings};
 use common::problem::{
     COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, in_numbers, is_checked,
     judge, over_ranks, then_checked,
@@ -78,8 +78,10 @@ impl Own {
     }
 
     /// Refuses groups of which nothing begins.
-    fn expect_sense(&self) -> Result<(), Failure> {
-        self.generated.expect_sense()?;
+    fn expect_sense(&self, flags: &Flags) -> Result<(), Failure> {
+        // Incremental factors are judged by a solution, whose right-hand side is drawn.
+        let draws_side = self.pivoting == Pivoting::Incremental;
+        self.generated.expect_sense(flags, draws_side)?;
         match self.groups {
             Some(_) if self.pivoting != Pivoting::Tournament => Err(Failure::refused(
                 "--groups: only --pivoting tournament has them",
@@ -305,7 +307,7 @@ fn of_all(Digest(own): Digest, runtime: &Runtime) -> Result<Digest, dataflow::Er
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.expect_sense()?;
+        settings.own.expect_sense(settings)?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

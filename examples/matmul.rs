@@ -298,8 +298,22 @@ fn tell_sums<T: Scalar>(
     Ok(())
 }
 
+/// Refuses what the flags beside it leave without a meaning.
+fn expect_sense(settings: &Settings<Own>) -> Result<(), Failure> {
+    if settings.own.integers {
+        settings.expect_no_seed("with --integers a formula says the entries")?;
+    }
+    match settings.variant == Variant::Ideal && settings.check == Some(true) {
+        true => Err(Failure::refused(
+            "--check: what --variant ideal computes is wrong",
+        )),
+        false => Ok(()),
+    }
+}
+
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
+        expect_sense(settings)?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

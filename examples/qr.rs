@@ -145,7 +145,7 @@ fn expect_orthogonal(ratio: f64) -> Result<(), Failure> {
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.generated.expect_sense()?;
+        settings.own.generated.expect_sense(settings, false)?;
         by_precision(settings, Problem::open(settings, runtime, outcome)?)
     })
 }

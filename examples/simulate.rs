@@ -16,6 +16,7 @@
 //! simulated once for both; time measured with `--trace` has the recording in it.
 
 use common::cli::{self, Failure, Measured, Outcome, Settings};
+use common::problem::expect_places;
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::flops;
@@ -95,8 +96,9 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     outcome.threads = Some(n_workers);
 
     // Tiles that do not exist: only their edges are walked.
-    let matrix =
-        TiledMatrix::<f64>::vacant(Layout::lower(n, nb).map_err(wrong_shape)?, Arc::new(Heap));
+    let layout = Layout::lower(n, nb).map_err(wrong_shape)?;
+    expect_places(&layout)?;
+    let matrix = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
     let factor = Factor::new(&matrix, Backend::Auto).map_err(wrong_shape)?;
     let mut costs = costs.of(&factor, nb)?;
     costs.ties = match settings.own.ties {

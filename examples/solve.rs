@@ -595,7 +595,7 @@ impl<'a, T: Scalar> Task<'a, T> {
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
-        settings.own.generated.expect_sense()?;
+        settings.own.generated.expect_sense(settings, false)?;
         let problem = Problem::open(settings, runtime, outcome)?;
         let sides = settings.own.rhs.as_ref().map(Reader::open).transpose()?;
         by_precision(settings, System { problem, sides })

@@ -98,7 +98,7 @@ pub fn solve(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    settings.own.matrix.expect_sense()?;
+    settings.own.matrix.expect_sense(settings, false)?;
     let problem = Problem::open(settings, runtime, outcome)?;
     by_precision(settings, Tried { method, problem })
 }

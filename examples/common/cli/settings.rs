@@ -94,6 +94,9 @@ pub struct Flags {
     /// Whether it says how often.
     #[arg(skip)]
     says_repeat: bool,
+    /// Whether it says from which seed.
+    #[arg(skip)]
+    says_seed: bool,
     /// What all ranks must have been given alike, as it was given.
     #[arg(skip)]
     pub(super) agreed: Vec<(String, String)>,
@@ -316,7 +319,13 @@ impl FromStr for Grid {
             let (rows, columns) = (rows.parse().ok()?, columns.parse().ok()?);
             (rows > 0 && columns > 0).then_some(Grid { rows, columns })
         });
-        numbers.ok_or_else(|| "a grid is two positive numbers, like 2x3".to_string())
+        let grid = numbers.ok_or("a grid is two positive numbers, like 2x3")?;
+        // Ranks are counted in 32 bits.
+        let n_ranks = grid.rows.checked_mul(grid.columns);
+        match n_ranks.is_some_and(|n_ranks| u32::try_from(n_ranks).is_ok()) {
+            true => Ok(grid),
+            false => Err(format!("a grid has at most {} ranks", u32::MAX)),
+        }
     }
 }
 
@@ -404,6 +413,7 @@ impl Flags {
         }
         self.says_policy = given("policy");
         self.says_repeat = given("repeat");
+        self.says_seed = given("seed");
         self.agreed = given_alike(command, matches);
         let beyond = self.beyond_this_machine();
         match beyond.or_else(|| self.beyond_this_build()) {
@@ -542,6 +552,14 @@ impl Flags {
         match self.says_repeat {
             true => self.repeat,
             false => own,
+        }
+    }
+
+    /// Refuses a seed where nothing is drawn, for this reason. In virtual time there always is something.
+    pub fn expect_no_seed(&self, why: &str) -> Result<(), Failure> {
+        match self.says_seed && self.simulate != Some(Simulation::Time) {
+            true => Err(Failure::refused(format!("--seed: {why}"))),
+            false => Ok(()),
         }
     }
 

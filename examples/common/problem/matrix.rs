@@ -1,6 +1,6 @@
 //! The matrix that an example starts from: a file's, or given by a formula.
 
-use super::cli::{Failure, Settings};
+use super::cli::{Failure, Flags, Settings};
 use super::plan::memory_of;
 use clap::{Args, ValueEnum};
 use dataflow::Runtime;
@@ -70,8 +70,16 @@ impl Generated {
         self.matrix.unwrap_or(otherwise) != Kind::Random
     }
 
-    /// Refuses a condition number without a matrix that has one.
-    pub fn expect_sense(&self) -> Result<(), Failure> {
+    /// Refuses a condition number without a matrix that has one, and a seed of which nothing is drawn:
+    /// neither a matrix nor `sides`, which an example may draw beside it.
+    pub fn expect_sense(&self, flags: &Flags, sides: bool) -> Result<(), Failure> {
+        let formulas = [Kind::Laplacian, Kind::Trefethen, Kind::Hilbert];
+        if flags.input.is_some() && !sides {
+            flags.expect_no_seed("with --input the file says the entries")?;
+        }
+        if self.matrix.is_some_and(|kind| formulas.contains(&kind)) && !sides {
+            flags.expect_no_seed("a formula says the entries of such a --matrix")?;
+        }
         match (self.condition, self.matrix) {
             (Some(_), kind) if kind != Some(Kind::Conditioned) => Err(Failure::refused(
                 "--condition: only --matrix conditioned has one",

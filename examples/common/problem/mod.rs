@@ -181,6 +181,17 @@ pub fn backend(asked: cli::settings::Backend) -> Result<Backend, Failure> {
 /// Of a matrix that is only simulated, a place is kept for each tile: of these, 18 GB.
 const MOST_SIMULATED: u128 = 1_000_000_000;
 
+/// Refuses a matrix that is only simulated if there is no room for the places of its tiles.
+pub fn expect_places(layout: &Layout) -> Result<(), Failure> {
+    let (mt, nt) = (layout.mt(), layout.nt());
+    match mt as u128 * nt as u128 > MOST_SIMULATED {
+        true => Err(Failure::refused(format!(
+            "{mt} x {nt} tiles: at most {MOST_SIMULATED} are simulated (take a larger --nb)"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Tiles over the grid that was asked for, as the rank of `runtime` sees them.
 ///
 /// # Errors
@@ -190,13 +201,8 @@ pub fn over_ranks<Own: Args>(
     settings: &Settings<Own>,
     runtime: &Runtime,
 ) -> Result<Layout, Failure> {
-    let tiles = layout.mt() as u128 * layout.nt() as u128;
-    if settings.simulate.is_some() && tiles > MOST_SIMULATED {
-        return Err(Failure::refused(format!(
-            "--simulate: {} x {} tiles: at most {MOST_SIMULATED} are simulated (take a larger --nb)",
-            layout.mt(),
-            layout.nt()
-        )));
+    if settings.simulate.is_some() {
+        expect_places(&layout)?;
     }
     let grid: Grid = settings.grid_of(runtime.n_ranks()).to_string().parse()?;
     Ok(layout.distributed(Distribution::BlockCyclic(grid), runtime.rank())?)

@@ -4,12 +4,12 @@ use super::cli::{Failure, Flags, Outcome, Settings};
 use super::report::tiles_of_peak;
 use super::{Problem, is_checked};
 use clap::Args;
+use dataflow::Runtime;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::matrix::Layout;
 use dataflow::linalg::needs::{self, Needs, available};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::{Runtime, Transport};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
@@ -18,10 +18,7 @@ use std::sync::OnceLock;
 pub fn memory_of(runtime: &Runtime) -> u64 {
     static FREE: OnceLock<u64> = OnceLock::new();
     let free = *FREE.get_or_init(available);
-    match runtime.transport() {
-        Transport::Local => free / runtime.n_ranks() as u64,
-        _ => free,
-    }
+    free / runtime.n_ranks_here() as u64
 }
 
 /// What a run on a matrix takes, then what its check takes if there is one, and beside both the matrix
