@@ -326,7 +326,10 @@ pub fn align(
                 "--n is for generated sequences, --input brings its own",
             ));
         }
-        Some(path) => read_fasta(path)?,
+        Some(path) => {
+            settings.expect_no_seed("--input brings its own sequences")?;
+            read_fasta(path)?
+        }
         None => {
             outcome.seed = Some(settings.seed);
             related(settings.n.unwrap_or(1000), settings.seed)
@@ -350,6 +353,7 @@ pub fn align(
     };
     outcome.set("score", score);
     outcome.set("alignment_length", columns.len());
+    alignment.verify(score, &columns)?;
     for line in alignment.page(&columns) {
         outcome.say(line);
     }
@@ -361,6 +365,40 @@ pub fn align(
 const WRAP: usize = 60;
 
 impl Alignment {
+    /// The sum of the columns' scores, in `n + m` steps; `None` if they are not an alignment of both whole
+    /// sequences.
+    pub fn worth(&self, columns: &[Column]) -> Option<i32> {
+        let (mut first, mut second) = (self.first.iter(), self.second.iter());
+        let (mut sum, mut before) = (0, Column::Pair);
+        for &column in columns {
+            let a = (column != Column::GapInFirst).then(|| first.next());
+            let b = (column != Column::GapInSecond).then(|| second.next());
+            sum += match (a, b) {
+                (Some(None), _) | (_, Some(None)) => return None,
+                (Some(a), Some(b)) if a == b => self.scores.equal,
+                (Some(_), Some(_)) => self.scores.different,
+                _ if column == before => self.scores.extend,
+                _ => self.scores.open,
+            };
+            before = column;
+        }
+        let is_whole = first.next().or(second.next()).is_none();
+        is_whole.then_some(sum)
+    }
+
+    /// Whether these columns are an alignment, and worth what the table says.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn verify(&self, score: i32, columns: &[Column]) -> Result<(), Failure> {
+        let text = match self.worth(columns) {
+            Some(worth) if worth == score => return Ok(()),
+            Some(worth) => format!("the columns are worth {worth}, and the table says {score}"),
+            None => "the columns are no alignment of the whole sequences".to_string(),
+        };
+        Err(Failure::new("wrong_result", text))
+    }
+
     /// An alignment for people: both sequences, and `|` between equal symbols, `.` between others.
     fn page(&self, columns: &[Column]) -> Vec<String> {
         let (mut i, mut j) = (0, 0);

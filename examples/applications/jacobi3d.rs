@@ -60,7 +60,7 @@ pub struct Own {
     /// Sweep until no cell changes by more than this in a sweep
     #[arg(long, value_name = "TOLERANCE", value_parser = tolerance)]
     until: Option<f64>,
-    /// Give up after so many sweeps
+    /// Give up before a look that would come after more sweeps than these
     #[arg(
         long,
         value_name = "SWEEPS",
@@ -77,6 +77,19 @@ pub struct Own {
     /// Cells along an axis of a picture, at most
     #[arg(long, value_name = "CELLS", default_value = "64", value_parser = at_least_one, requires = "svg")]
     pixels: usize,
+}
+
+impl Own {
+    /// Refuses a limit at which nobody has looked yet.
+    fn expect_a_look(&self) -> Result<(), Failure> {
+        match self.until.is_some() && self.limit < self.iterations.into() {
+            true => Err(Failure::refused(format!(
+                "--limit {}: the first look is after {} sweeps (--iterations)",
+                self.limit, self.iterations
+            ))),
+            false => Ok(()),
+        }
+    }
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
@@ -118,6 +131,7 @@ pub fn solve(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let own = &settings.own;
+    own.expect_a_look()?;
     let (grid, depth) = cut(settings, runtime, outcome)?;
     let space = || {
         let (problem, on) = (Problem::new(own.problem, grid.n), runtime.rank());
@@ -200,7 +214,7 @@ fn sweeps(
             },
         ));
     };
-    let limit = settings.own.limit.div_ceil(iterations);
+    let looks = settings.own.limit / iterations;
     let mut swept = Swept {
         sweeps: 0,
         change: None,
@@ -208,13 +222,12 @@ fn sweeps(
     };
     let measured = settings.measure(runtime, |monitor: &Monitor| {
         let mut whole: Option<Report> = None;
-        let steps = runtime.repeat_until(limit, |_| {
-            let mut report = run_variant(settings.variant, jacobi, &runtime.watched_by(monitor))?;
-            if let Some(before) = whole.take() {
-                report.tasks += before.tasks;
-                report.seconds += before.seconds;
-            }
-            whole = Some(report);
+        let steps = runtime.repeat_until(looks, |_| {
+            let report = run_variant(settings.variant, jacobi, &runtime.watched_by(monitor))?;
+            whole = Some(match whole.take() {
+                Some(before) => in_series(before, report),
+                None => report,
+            });
             swept.sweeps += iterations;
             let own = largest(runtime, jacobi, |_, block| block.change().unwrap_or(0.0))?;
             let change = runtime.all_reduce(own, f64::max)?;
@@ -222,9 +235,26 @@ fn sweeps(
             Ok(change <= tolerance || change.is_infinite())
         })?;
         swept.converged = steps.is_some();
-        whole.ok_or_else(|| Error::wrong_settings("--limit allows no sweep"))
+        Ok::<_, Error>(whole.unwrap_or_default())
     })?;
     Ok((measured, swept))
+}
+
+/// Two runs of one graph, one after the other, as one.
+pub fn in_series(mut first: Report, then: Report) -> Report {
+    first.tasks += then.tasks;
+    first.seconds += then.seconds;
+    first.local_bytes += then.local_bytes;
+    first.remote_bytes += then.remote_bytes;
+    let workers = first.tasks_by_worker.iter_mut();
+    for (tasks, more) in workers.zip(then.tasks_by_worker) {
+        *tasks += more;
+    }
+    let classes = first.copies_by_class.iter_mut();
+    for ((_, copies), (_, more)) in classes.zip(then.copies_by_class) {
+        *copies += more;
+    }
+    first
 }
 
 /// The largest of what this rank's blocks say, in parallel; 0 of none.

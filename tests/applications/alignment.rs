@@ -218,6 +218,32 @@ fn short_sequences_get_the_best_of_all_alignments_and_ties_are_decided_as_told()
 }
 
 #[test]
+fn columns_that_are_not_worth_the_score_or_leave_symbols_over_are_found() {
+    use Column::{GapInFirst, GapInSecond, Pair};
+    for (n, m) in [(0, 0), (0, 5), (5, 0), (1, 1), (40, 33)] {
+        let (first, second) = (sequence(n, 7), sequence(m, 8));
+        let (score, columns) = aligned(&first, &second, SCORES, 9);
+        let table = Alignment::new(first.clone(), second.clone(), SCORES, 9, grid(1, 1)).unwrap();
+        assert_eq!(
+            table.worth(&columns),
+            Some(worth(&first, &second, &columns, SCORES))
+        );
+        assert!(table.verify(score, &columns).is_ok());
+        assert!(table.verify(score + 1, &columns).is_err());
+        for more in [Pair, GapInFirst, GapInSecond] {
+            assert_eq!(table.worth(&[&columns[..], &[more]].concat()), None);
+        }
+        if let Some((_, less)) = columns.split_last() {
+            assert_eq!(table.worth(less), None);
+        }
+    }
+    // Two gaps in place of a pair.
+    let table = Alignment::new(b"A".into(), b"A".into(), SCORES, 1, grid(1, 1)).unwrap();
+    let wrong = table.verify(2, &[GapInFirst, GapInSecond]).unwrap_err();
+    assert!(wrong.message().contains("worth -6"), "{}", wrong.message());
+}
+
+#[test]
 fn ties_are_decided_by_hand() {
     use Column::{GapInFirst, GapInSecond, Pair};
     // A pair at the end before a gap at the end: both B can stand below the one B.
@@ -417,7 +443,7 @@ fn a_malformed_file_is_one_clear_error() {
 
 #[test]
 fn bad_arguments_are_one_line_and_status_two() {
-    let bad: [&[&str]; 16] = [
+    let bad: [&[&str]; 17] = [
         &["--no-such-flag"],
         &["--threads", "0"],
         &["--threads", "-1"],
@@ -434,6 +460,7 @@ fn bad_arguments_are_one_line_and_status_two() {
         &["--policy", "no-such-policy"],
         &["--match", "100000"],
         &["--n", "5", "--input", "file.fasta"],
+        &["--seed", "5", "--input", "file.fasta"],
     ];
     for arguments in bad {
         let told = answer(&[arguments, &["--json"]].concat());
