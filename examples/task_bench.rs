@@ -64,7 +64,7 @@ pub struct Own {
     /// How often the kernel iterates [default: 1; with --metg down from 32768]
     #[arg(long, value_name = "I", value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     iterations: Option<u64>,
-    /// Find METG(50 %): run ever smaller tasks, each --repeat times (3 at least)
+    /// Find METG(50 %): run ever smaller tasks, each --repeat times [default: 3]
     #[arg(long)]
     metg: bool,
     /// With --metg, on several ranks: beside a loop over the bare transport, without tasks
@@ -213,7 +213,7 @@ impl Bench<'_> {
                 iterations,
                 ..largest
             };
-            let times = self.settings.repeat.max(3);
+            let times = self.settings.repeat_or(3);
             let measured = self.run(kernel, times, outcome)?;
             let tasks = measured.tasks as f64;
             let run = |seconds: f64| Run {

@@ -4,7 +4,7 @@
 #[allow(dead_code)] // its `main`
 mod task_bench;
 
-use common::cli::{Answer, answer};
+use common::cli::{Answer, Measured, answer};
 use dataflow::Error;
 use dataflow::core::port::{Context, Courier, Heap, Shuffled};
 use dataflow::core::space::verify;
@@ -14,6 +14,7 @@ use dataflow::mpi::wire::Message;
 use dataflow::mpi::{Machine, Messenger, Settings};
 use std::sync::Arc;
 use std::thread;
+use task_bench::bare::median;
 use task_bench::kernel::{Kernel, Kind};
 use task_bench::metg::{Run, metg};
 use task_bench::pattern::{Graph, Pattern, uniform};
@@ -276,6 +277,21 @@ fn the_command_line_runs_what_it_can_honour_and_refuses_the_rest() {
             (&tasks.into(), &0.into())
         );
         assert!(object["seconds"].as_f64().unwrap() > 0.0);
+    }
+}
+
+/// Of two runs, which is the number that was asked for most often, the bare loop took the slower.
+#[test]
+fn the_bare_loop_and_the_tasks_are_told_by_the_same_run_of_several() {
+    for n in 0..6 {
+        let seconds: Vec<f64> = (0..n).map(|run| f64::from(run * 5 % 7)).collect();
+        let measured = |&seconds: &f64| Measured {
+            seconds,
+            ..Measured::default()
+        };
+        let runs = seconds.iter().map(measured).collect();
+        let ours = Measured::median(runs).map_or(0.0, |run| run.seconds);
+        assert_eq!(median(seconds.clone()), ours, "{seconds:?}");
     }
 }
 

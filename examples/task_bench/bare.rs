@@ -3,6 +3,7 @@
 
 use super::kernel::Kernel;
 use super::pattern::Graph;
+use common::cli::measure::middle;
 use dataflow::core::port::{Block, Heap, Memory};
 use dataflow::core::rank::Rank;
 use dataflow::core::space::Independent;
@@ -40,15 +41,15 @@ impl<'r> Bare<'r> {
         })
     }
 
-    /// Seconds of this rank for all steps, on the thread of a worker; the median of so many runs.
+    /// Seconds of this rank for all steps, on the thread of a worker; the median of so many runs, as that
+    /// of [tasks](common::cli::Measured::median).
     ///
     /// # Errors
     /// If a rank is lost.
     pub fn run(&self, kernel: Kernel, times: usize) -> Result<f64, Error> {
         let seconds: Result<Vec<f64>, Error> = (0..times).map(|_| self.once(kernel)).collect();
-        let mut seconds = seconds?;
-        seconds.sort_by(f64::total_cmp);
-        Ok(seconds.get(times / 2).copied().unwrap_or_default())
+        let seconds = seconds?;
+        Ok(median(seconds))
     }
 
     fn once(&self, kernel: Kernel) -> Result<f64, Error> {
@@ -110,4 +111,10 @@ impl<'r> Bare<'r> {
         others().for_each(|to| bare.send(to, word));
         Ok(room)
     }
+}
+
+/// Of an even number the former of the two; 0 of none.
+pub(crate) fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    middle(seconds.len()).map_or(0.0, |middle| seconds[middle])
 }

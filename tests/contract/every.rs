@@ -161,6 +161,9 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         &["--n", "-1"],
         &["--precision", "f16"],
         &["--grid", "0x1"],
+        &["--grid", "65536x65536"],
+        &["--grid", "4294967296x4294967296"],
+        &["--grid", "65536x65536", "--simulate", "counts"],
         &["--grid", "2x2"],
         &["--backend", "abacus"],
         &["--matrix", "vandermonde"],
@@ -169,6 +172,8 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         &["--matrix", "conditioned", "--condition", "nan"],
         &["--input", "a.mtx", "--matrix", "spd"],
         &["--input", "a.mtx", "--n", "5"],
+        &["--input", "a.mtx", "--seed", "5"],
+        &["--matrix", "laplacian", "--seed", "5"],
     ] {
         run("cholesky", bad).is_a_bad_argument();
     }
@@ -181,6 +186,32 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         &["calibrate", "--trace", "run.html"],
         &["calibrate", "--dot", "run.dot"],
         &["calibrate", "--live"],
+        &["simulate", "--n", "100000000"],
+        &["alignment", "--input", "a.fasta", "--seed", "5"],
+        &["qr", "--matrix", "hilbert", "--n", "5", "--seed", "5"],
+        &[
+            "inverse",
+            "--matrix",
+            "trefethen",
+            "--n",
+            "5",
+            "--seed",
+            "5",
+        ],
+        &["solve", "--input", "a.mtx", "--seed", "5"],
+        &["lu", "--input", "a.mtx", "--seed", "5"],
+        &[
+            "least_squares",
+            "--input",
+            "a.mtx",
+            "--rhs",
+            "ones",
+            "--seed",
+            "5",
+        ],
+        &["matmul", "--n", "5", "--integers", "--seed", "5"],
+        &["matmul", "--n", "5", "--variant", "ideal", "--check"],
+        &["jacobi3d", "--n", "5", "--until", "1e-3", "--limit", "0"],
     ] {
         run(ignored[0], &ignored[1..]).is_a_bad_argument();
     }
@@ -194,6 +225,44 @@ fn a_plate_of_one_row_begins_warm() {
     assert_eq!(told["digest"], warm.to_string(), "{told}");
     let told = run("heat", &["--n", "1", "--steps", "3", "--json"]).object();
     assert!(told["largest_error"].as_f64() < Some(1e-12), "{told}");
+}
+
+/// Right-hand sides are drawn whatever the matrix is.
+#[test]
+fn a_seed_is_honoured_where_anything_is_drawn() {
+    for line in [
+        "least_squares --n 4 --m 4 --matrix hilbert --seed 5",
+        "lu --n 50 --matrix laplacian --pivoting incremental --seed 5",
+    ] {
+        let (example, flags) = line.split_once(' ').unwrap();
+        let flags: Vec<&str> = flags.split(' ').collect();
+        let ended = run(example, &flags);
+        assert_eq!(ended.status, 0, "{line}: {}", ended.stderr);
+    }
+}
+
+/// One or two were taken for three.
+#[test]
+fn a_sweep_over_sizes_runs_each_as_often_as_it_is_asked_to() {
+    for (repeat, expected) in [
+        (&["--repeat", "1"][..], 1),
+        (&["--repeat", "2"], 2),
+        (&[], 3),
+    ] {
+        let one_size = [
+            "--metg",
+            "--iterations",
+            "1",
+            "--steps",
+            "3",
+            "--width",
+            "1",
+        ];
+        let ended = run("task_bench", &[&one_size[..], repeat, &["--live"]].concat());
+        let lines = ended.stderr.lines();
+        let runs = lines.filter(|line| line.starts_with("rank 0: ")).count();
+        assert_eq!(runs, expected, "{repeat:?}: {}", ended.stderr);
+    }
 }
 
 #[test]
@@ -292,6 +361,14 @@ fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
         let parts = sum("held_bytes") + sum("received_bytes") + sum("workspace_bytes");
         assert_eq!(sum("at_most_bytes"), parts);
     }
+    // Ranks that are processes of one machine share its memory as those do that are threads.
+    let alone = plan("cholesky", &[])["available_bytes"].as_u64();
+    let processes = ["--ranks", "4", "--transport", "tcp"];
+    let of_four = plan("cholesky", &processes)["available_bytes"].as_u64();
+    assert!(
+        of_four.unwrap() < alone.unwrap() / 2,
+        "{of_four:?} of {alone:?}"
+    );
     let huge = run("cholesky", &["--plan", "--json", "--n", "100000000"]);
     assert_eq!(huge.status, 1);
     let huge = huge.object();

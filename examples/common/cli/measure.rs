@@ -63,7 +63,7 @@ impl Measured {
     /// The run with the median wall time; of an even number the faster of the two. `None` of none.
     pub fn median(mut runs: Vec<Measured>) -> Option<Measured> {
         runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        let middle = runs.len().checked_sub(1)? / 2;
+        let middle = middle(runs.len())?;
         runs.into_iter().nth(middle)
     }
 
@@ -221,6 +221,11 @@ impl Flags {
             _ => failure,
         }
     }
+}
+
+/// The place of the median among so many in their order; of an even number the former of the two.
+pub fn middle(n: usize) -> Option<usize> {
+    Some(n.checked_sub(1)? / 2)
 }
 
 /// This rank's part and all others', as one.
