@@ -5,10 +5,11 @@
 
 mod specimen;
 
-use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
-use dataflow_core::{Error, error::Kind, run};
+use dataflow_core::{Error, error::Kind, run, run_across};
 use specimen::forgetful::Forgetful;
+use specimen::ranks::on_ranks;
 use specimen::wavefront::{Naming, Wavefront};
 use specimen::{
     Cholesky, Mixed, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within,
@@ -392,6 +393,110 @@ fn a_doubled_edge_is_told() {
         Kind::NotExpected,
         &["task: 0", "MAIN of", "task: 1"],
     );
+}
+
+/// Task 1 ran twice and task 2 never, and the run ended well.
+#[test]
+fn an_edge_that_is_named_twice_is_told_even_where_one_input_suffices() {
+    // Also beside many others, out of order.
+    for n_targets in [2, 3, 16, 17, 40] {
+        let mut targets: Vec<u32> = (1..=n_targets).collect();
+        targets[n_targets as usize - 1] = 1;
+        let to_each = targets.iter().map(|&target| Task(MAIN, target, MAIN));
+        let mut table = Table::default();
+        let outputs = [Home(MAIN, 0)].into_iter().chain(to_each).collect();
+        table.tasks.push((vec![Home(MAIN, 0)], outputs));
+        let from_first = || (vec![Task(MAIN, 0, MAIN)], vec![]);
+        table.tasks.extend((0..n_targets).map(|_| from_first()));
+        ends_in(&table, Kind::FedTwice, &["task: 0", "MAIN of", "task: 1,"]);
+    }
+}
+
+/// One task feeds so many, but the first of them in place of the last; across ranks if there are several.
+struct InPlaceOfTheLast<D> {
+    n_targets: u32,
+    across: bool,
+    datum: fn() -> Option<D>,
+}
+
+impl<D: Datum> TaskSpace for InPlaceOfTheLast<D> {
+    type Task = u32;
+    type Datum = D;
+    fn describe(&self, about: &mut Description) {
+        about.name("in place of the last");
+        match (self.datum)() {
+            Some(_) => about.class("Task").new_flow("OUT").optional("IN"),
+            None => about.class("Task").order("OUT").order("IN"),
+        };
+    }
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+        (0..=self.n_targets).filter(move |task| self.rank(*task) == on)
+    }
+    fn rank(&self, task: u32) -> Rank {
+        Rank(u32::from(self.across && task > 0))
+    }
+    fn inputs(&self, task: u32, from: &mut impl Inputs<Self>) {
+        if task > 0 {
+            from.task(1, 0, 0);
+        }
+    }
+    fn successors(&self, task: u32, to: &mut impl Successors<Self>) {
+        if task == 0 {
+            let or_first = |target| if target == self.n_targets { 1 } else { target };
+            to.range(0, 1..self.n_targets + 1, or_first, 1);
+        }
+    }
+    fn run(&self, _: u32, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
+        if let Some(datum) = (self.datum)() {
+            let [out, _] = flows.slots();
+            out.put(datum);
+        }
+        Ok(())
+    }
+}
+
+/// The loop of tasks without data is a matter of nanoseconds.
+#[test]
+fn debug_builds_tell_of_an_edge_without_data_that_is_named_twice() {
+    for n_targets in if cfg!(debug_assertions) {
+        &[2, 3, 16, 17, 40][..]
+    } else {
+        &[]
+    } {
+        let space = InPlaceOfTheLast::<()> {
+            n_targets: *n_targets,
+            across: false,
+            datum: || None,
+        };
+        for (name, executor) in executors() {
+            let error = within(|| name.clone(), || run(&space, &*executor)).unwrap_err();
+            assert_eq!((error.kind(), error.task()), (Kind::FedTwice, Some("1")));
+            assert_eq!(
+                error.message(),
+                "0 feeds IN of 1, which had been fed before"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_edge_to_another_rank_that_is_named_twice_is_told() {
+    let space = InPlaceOfTheLast {
+        n_targets: 3,
+        across: true,
+        datum: || Some(Number(7)),
+    };
+    let (told, _) = on_ranks(2, (1, 2), |courier| {
+        run_across(&space, &Context::new(&Inline).across(courier))
+    });
+    for told in told {
+        let error = told.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.task()),
+            (Kind::FedTwice, Some("1")),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -853,6 +958,104 @@ fn a_space_that_panics_between_two_tasks_is_not_taken_for_the_first_of_them() {
         let error = within(|| name.clone(), || run(&NoSecondRoot, &*executor)).unwrap_err();
         assert_eq!((error.kind(), error.task()), (Kind::TaskPanicked, None));
         assert_eq!(error.message(), "panicked between tasks: no root 1");
+    }
+}
+
+/// The task that the worker had run before was named.
+#[test]
+fn a_name_that_does_not_unpack_is_not_taken_for_the_task_before() {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    struct OneWay(u64);
+    impl TaskName for OneWay {
+        fn class(self) -> usize {
+            0
+        }
+        fn pack(self) -> Option<u64> {
+            Some(self.0)
+        }
+        fn unpack(packed: u64) -> Self {
+            assert!(packed == 0, "no name {packed}");
+            OneWay(0)
+        }
+    }
+    /// Of tasks 1 and 2 one runs at once, and the other is queued.
+    struct Pair;
+    impl TaskSpace for Pair {
+        type Task = OneWay;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("pair").class("Task").order("AFTER");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = OneWay> + Send {
+            (0..3).map(OneWay)
+        }
+        fn inputs(&self, task: OneWay, from: &mut impl Inputs<Self>) {
+            if task.0 > 0 {
+                from.task(0, OneWay(0), 0);
+            }
+        }
+        fn successors(&self, task: OneWay, to: &mut impl Successors<Self>) {
+            if task.0 == 0 {
+                to.range(0, 1..3, |target| OneWay(target.into()), 0);
+            }
+        }
+        fn run(&self, _: OneWay, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    for (name, executor) in executors() {
+        let error = within(|| name.clone(), || run(&Pair, &*executor)).unwrap_err();
+        assert_eq!((error.kind(), error.task()), (Kind::TaskPanicked, None));
+        let begins = "panicked between tasks: no name ";
+        assert!(error.message().starts_with(begins), "{error}");
+    }
+}
+
+/// The panic left `run`.
+#[test]
+fn a_name_that_panics_when_a_report_shows_it_ends_in_an_error() {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    struct Unspeakable;
+    impl std::fmt::Debug for Unspeakable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no words")
+        }
+    }
+    impl TaskName for Unspeakable {
+        fn class(self) -> usize {
+            0
+        }
+        fn pack(self) -> Option<u64> {
+            Some(0)
+        }
+        fn unpack(_: u64) -> Self {
+            Unspeakable
+        }
+    }
+    /// Takes a datum and keeps it.
+    struct Keeps(Store<Number>);
+    impl TaskSpace for Keeps {
+        type Task = Unspeakable;
+        type Datum = Number;
+        fn describe(&self, about: &mut Description) {
+            about.name("keeps").class("Task").update("MAIN");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = Unspeakable> + Send {
+            std::iter::once(Unspeakable)
+        }
+        fn inputs(&self, _: Unspeakable, from: &mut impl Inputs<Self>) {
+            from.home(0, &self.0, 0);
+        }
+        fn successors(&self, _: Unspeakable, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: Unspeakable, _: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    for (name, executor) in executors() {
+        let space = Keeps(Store::new("store", [Number(1)]));
+        let error = within(|| name.clone(), || run(&space, &*executor)).unwrap_err();
+        assert_eq!(error.kind(), Kind::NotBroughtBack, "{error}");
+        assert!(error.message().ends_with("no words"), "{error}");
     }
 }
 

@@ -134,7 +134,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     #[cold]
-    fn fed_twice(&self, source: S::Task, task: S::Task, flow: usize) -> Option<Poisoned> {
+    pub(super) fn fed_twice(
+        &self,
+        source: S::Task,
+        task: S::Task,
+        flow: usize,
+    ) -> Option<Poisoned> {
         let flow = self.description.flow_name(task.class(), flow);
         let text = format!("{source:?} feeds {flow} of {task:?}, which had been fed before");
         self.fail(Kind::FedTwice, Some(task), text);

@@ -4,6 +4,7 @@
 //! their inputs, as if it had run here.
 
 use super::drive::Visit;
+use super::release::doubled;
 use super::run::Hand;
 use super::slots::set;
 use super::{Ready, Run, Slots};
@@ -75,6 +76,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return Err(format!(
                 "flow {flow} of {source:?}, which nobody here waits for"
             ));
+        }
+        if let Some((target, flow)) = doubled(&list) {
+            self.fed_twice(source, target, flow);
+            return Ok(());
         }
         if let Some(track) = &mut visit.track {
             let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());

@@ -53,7 +53,6 @@ use pending::{Pending, Poisoned};
 use post::Codec;
 use run::Hand;
 use slots::Slots;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -302,11 +301,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let stalls = !cancelled && ledger.is_balanced();
         let is_complete = executed >= ledger.count();
         self.common.ended(is_complete || stalls, on)?;
-        // The report asks the space about tasks that it may never have listed.
-        let complete = AssertUnwindSafe(|| self.check_complete(executed));
-        catch_unwind(complete)
-            .unwrap_or_else(|panic| Err(self.unexplained(executed, guard::buried(panic))))
-            .and_then(|()| self.check_homes())
+        self.explained(Kind::Stalled, || self.check_complete(executed))
+            .and_then(|()| self.explained(Kind::NotBroughtBack, || self.check_homes()))
             .map_err(OrderedError::stopping)?;
         debug_assert!(self.names.is_empty(), "a name was not forgotten");
         let classes = self.description.classes().iter().zip(&self.copies);

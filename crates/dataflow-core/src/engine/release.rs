@@ -17,7 +17,7 @@ use super::{Ready, Run, Slots};
 use crate::data::{Put, Store, Version};
 use crate::error::Kind;
 use crate::port::Hint;
-use crate::space::{Flow, Mode, Successors, TaskSpace};
+use crate::space::{Flow, Mode, Successors, TaskName, TaskSpace, in_order};
 use smallvec::SmallVec;
 
 impl<'a, S: TaskSpace> Run<'a, S> {
@@ -40,6 +40,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if Self::CARRIES {
             released.hand_on(flows);
         } else {
+            if cfg!(debug_assertions) && self.names_twice(source) {
+                return None;
+            }
             self.space.successors(source, &mut released);
             let visit = &mut *released.visit;
             if !visit.hand.leaving.is_empty() {
@@ -49,6 +52,20 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             }
         }
         released.next()
+    }
+
+    /// Whether a task names one of its edges twice, which is an error. Where edges carry no data a task
+    /// takes some nanoseconds: there only debug builds ask.
+    #[cold]
+    #[inline(never)]
+    fn names_twice(&self, source: S::Task) -> bool {
+        let mut edges = Listed::<S>(EdgeList::<S>::new());
+        self.space.successors(source, &mut edges);
+        let twice = doubled(&edges.0);
+        if let Some((target, flow)) = twice {
+            self.fed_twice(source, target, flow);
+        }
+        twice.is_some()
     }
 }
 
@@ -100,6 +117,10 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         let leave = leaving.iter().map(|edge| usize::from(edge.1));
         let stay = list.iter().map(|edge| edge.0);
         if !self.are_there(stay.chain(leave), nothing, flows) {
+            return;
+        }
+        if let Some((target, flow)) = doubled(&list) {
+            self.run.fed_twice(self.source, target, flow);
             return;
         }
         if !leaving.is_empty() {
@@ -240,7 +261,45 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
 const FEW: usize = 8;
 
 /// Edges that stay on the rank: flow, task, its flow.
-type EdgeList<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); 16]>;
+type EdgeList<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); SOME]>;
+/// Edges that are listed without memory of their own, and compared each with each.
+const SOME: usize = 16;
+
+/// The end of an edge that a task names twice. Its target may have no other input: then it is ready each
+/// time, and keeps no record of having been fed.
+#[inline(always)]
+pub(super) fn doubled<T: TaskName>(edges: &[(usize, T, usize)]) -> Option<(T, usize)> {
+    // Most spaces name a task's edges in their order: then it is enough to look at neighbours.
+    match edges.is_sorted_by(|one, next| one < next) {
+        true => None,
+        false => doubled_anywhere(edges),
+    }
+}
+
+#[cold]
+fn doubled_anywhere<T: TaskName>(edges: &[(usize, T, usize)]) -> Option<(T, usize)> {
+    let twice = if edges.len() <= SOME {
+        let mut places = 1..edges.len();
+        places.find(|&place| edges[..place].contains(&edges[place]))
+    } else {
+        let order = in_order(edges.len(), &|one, other| edges[one].cmp(&edges[other]));
+        let mut pairs = order.windows(2);
+        let pair = pairs.find(|pair| edges[pair[0]] == edges[pair[1]]);
+        pair.map(|pair| pair[1])
+    };
+    twice.map(|place| (edges[place].1, edges[place].2))
+}
+
+/// All edges of a task.
+struct Listed<S: TaskSpace>(EdgeList<S>);
+
+impl<S: TaskSpace> Successors<S> for Listed<S> {
+    fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
+        self.0.push((flow, target, target_flow));
+    }
+
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
+}
 
 /// The edges of a task with data: what goes home goes at once, the rest is listed.
 struct Edges<'s, 'a, S: TaskSpace> {

@@ -50,6 +50,16 @@ pub(super) struct Hand<S: TaskSpace> {
     pub homes: Homes,
 }
 
+/// Forgets the task that ran before if what a worker does between two tasks panics; otherwise it is to be
+/// forgotten itself, which takes no time.
+struct Between<'h, T>(&'h mut Option<T>);
+
+impl<T> Drop for Between<'_, T> {
+    fn drop(&mut self) {
+        *self.0 = None;
+    }
+}
+
 /// The flows of a task, and what its body answered.
 type Performed<'r> = (&'r [Flow], Result<(), TaskError>);
 
@@ -93,7 +103,10 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     fn unpack(&self, word: Word, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
         let key = word >> 8;
         let unpack = |packed| self.space.named(packed);
-        let Some(task) = self.names.name(key, unpack) else {
+        let between = Between(&mut visit.hand.task);
+        let name = self.names.name(key, unpack);
+        std::mem::forget(between);
+        let Some(task) = name else {
             let text = "a task was fed once more after all its inputs had come";
             self.fail(Kind::FedTwice, None, text);
             return None;

@@ -1,11 +1,13 @@
 //! Stall: at quiescence, whether everything ran; and if not, who waits for whom.
 
 use super::Run;
+use super::guard::buried;
 use super::pending::Leftover;
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
 use crate::space::{Asked, Description, Expected, TaskName, TaskSpace, in_order, misplaced};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How many waiting tasks a report names, and how many missing inputs of each.
 const NAMED: usize = 3;
@@ -35,11 +37,20 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         Err(stalled.explain(executed, waiting))
     }
 
-    /// What is said if the space's own formulas panic while the report is made.
-    pub(super) fn unexplained(&self, executed: u64, why: String) -> Error {
-        let count = self.common.ledger.count();
-        let text = format!("{executed} of {count} tasks ran; asked why, the space panicked: {why}");
-        Error::new(Kind::Stalled, None, text)
+    /// What a check says; its report asks the space about tasks that it may never have listed, and
+    /// shows them. If one of these panics, that is said, as an error of this kind.
+    pub(super) fn explained(
+        &self,
+        kind: Kind,
+        check: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+            let ledger = &self.common.ledger;
+            let (executed, count, why) = (ledger.executed(), ledger.count(), buried(panic));
+            let text =
+                format!("{executed} of {count} tasks ran; asked why, the space panicked: {why}");
+            Err(Error::new(kind, None, text))
+        })
     }
 
     /// Says which task is listed on a rank where it is not placed, if one is: the first of some rank.

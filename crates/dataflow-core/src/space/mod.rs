@@ -51,11 +51,13 @@ use std::iter;
 /// All methods but `run` must be pure: for the same task they answer the same, on every rank, at any
 /// time.
 /// A space that contradicts itself is never unsound. Its run ends in a named error if an edge has
-/// one end only or a wrong one, if a flow is fed twice or not at all, if tasks wait for one another in
+/// one end only or a wrong one, if a flow is fed twice or not at all (where edges carry no data, that a
+/// task names one edge twice is looked for in debug builds alone), if tasks wait for one another in
 /// a circle, if counts or ranks are wrong, or if a slot of a store is filled twice, or taken from and
-/// not filled again. [`verify`] proves beforehand what a run cannot see, and names the edge: that the
-/// datum brought back to a slot is the last version of the one taken from it, that a slot is not
-/// replaced while it is read, that kinds agree, and that no two names pack to one number.
+/// not filled again. [`verify`] proves beforehand what a run cannot see, and names the edge: that no root
+/// is announced twice in place of another, that it is the datum taken from a slot, or a version made of
+/// it, that is brought back, that a slot is not replaced while it is read, that kinds agree, and that no
+/// two names pack to one number.
 /// `DATAFLOW_VERIFY=1` has small spaces verified before they run.
 ///
 /// # Examples

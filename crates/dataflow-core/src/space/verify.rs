@@ -45,8 +45,9 @@ pub(super) fn fault<T>(text: String) -> Result<T, Fault> {
 /// It proves that every task is listed once, on its rank; that no two tasks share a name or an index;
 /// that every input names an output that names it back, and the reverse; that both ends agree on the
 /// kind of datum; that every flow that is read or updated is fed once; that a datum which is taken from
-/// a slot for updating is taken by one task, and its last version brought back by one;
-/// that `roots` and `count` are right; and that there is no cycle.
+/// a slot for updating is taken by one task, and that it or a version made of it is brought to a slot, and
+/// to each slot one datum at most; that `roots` and `count` are right; and that there is no cycle. Which
+/// version is brought back is the space's affair: a task may change a copy that nobody else gets.
 ///
 /// # Errors
 /// The first contradiction found; or that there are no ranks, or more than can be named.
@@ -557,7 +558,8 @@ impl NumberedGraph {
     }
 
     /// Follows each datum from home through its versions: what is taken comes back to some slot.
-    /// (A slot may get another's datum: two tasks may swap. But none may get lost.)
+    /// (A slot may get another's datum: two tasks may swap. But none may get lost. Which version comes
+    /// back is the space's affair: a task may change a copy for itself alone.)
     fn check_lineages(&self, order: &[usize]) -> Result<(), Fault> {
         let mut from: BTreeMap<(usize, usize), Slot<'_>> = BTreeMap::new();
         let mut brought: BTreeSet<Slot<'_>> = BTreeSet::new();
