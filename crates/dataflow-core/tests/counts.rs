@@ -335,6 +335,40 @@ fn a_space_that_contradicts_itself_or_needs_more_ranks_is_named() {
     assert!(twice.contains("says that it has no inputs"), "{twice}");
 }
 
+/// The walk went on for ever.
+#[test]
+fn a_task_that_feeds_itself_is_counted_only_so_often() {
+    /// Task 1 has one input, and gets it from both.
+    struct Again;
+    impl TaskSpace for Again {
+        type Task = u32;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.class("Task").order("AFTER");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u32> + Send {
+            0..2
+        }
+        fn inputs(&self, task: u32, from: &mut impl Inputs<Self>) {
+            if task == 1 {
+                from.task(0, 0, 0);
+            }
+        }
+        fn successors(&self, _: u32, to: &mut impl Successors<Self>) {
+            to.task(0, 1, 0);
+        }
+        fn run(&self, _: u32, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let counted = within(|| "the walk".into(), || Counting::of(&Again, 1).count());
+    let told = counted.unwrap_err().to_string();
+    assert!(
+        told.contains("more tasks run than the 2 that the space counts on rank 0"),
+        "{told}"
+    );
+}
+
 #[test]
 fn the_busiest_sender_is_told_beside_the_mean() {
     let space = Cholesky::new(1, (2, 2));

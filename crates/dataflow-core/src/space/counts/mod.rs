@@ -199,8 +199,8 @@ impl<'c, S: TaskSpace> Counting<'c, S> {
     /// to the tasks that wait for a part of their inputs, and to the pairs of ranks that talk.
     ///
     /// # Errors
-    /// A task on a rank that does not exist or with a flow that is not described, and one of which some
-    /// inputs never come. Other contradictions give wrong numbers: [`verify`](super::verify) finds them.
+    /// A task on a rank that does not exist or with a flow that is not described, one of which some inputs
+    /// never come, and more tasks on a rank than it has, if they are more than a million. Other contradictions give wrong numbers: [`verify`](super::verify) finds them.
     pub fn count(&self) -> Result<Counts, Fault> {
         walk::count(self)
     }

@@ -16,6 +16,10 @@ use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap};
 
+/// How many tasks of a rank are walked before the space is asked how many there are, which may take a look
+/// at each: of a space that contradicts itself the walk might never end.
+const UNASKED: u64 = if cfg!(miri) { 64 } else { 1 << 20 };
+
 /// A task some of whose inputs are missing, and the longest way to it until now.
 struct Waiting {
     missing: u32,
@@ -42,6 +46,7 @@ pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Fau
         leaving: Vec::new(),
         pairs: Table::default(),
         held: asked.workers.map(|_| HeldBytes::by(asked.n_ranks)),
+        most: vec![None; asked.n_ranks as usize],
         counts: Counts {
             ranks: vec![of_rank; asked.n_ranks as usize],
             ..Counts::default()
@@ -63,6 +68,8 @@ struct Walk<'c, 'a, S: TaskSpace> {
     leaving: Vec<(Rank, u32)>,
     pairs: Table<(u32, u32), Traffic>,
     held: Option<HeldBytes<S::Task>>,
+    /// By rank, how many tasks it has, once that was asked.
+    most: Vec<Option<u64>>,
     counts: Counts,
 }
 
@@ -142,6 +149,16 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
         };
         of_rank.work.tasks += 1;
         of_rank.work.cost += cost;
+        if of_rank.work.tasks > UNASKED {
+            let most = &mut self.most[on.0 as usize];
+            let most = *most.get_or_insert_with(|| space.count(on));
+            if of_rank.work.tasks > most {
+                return fault(format!(
+                    "more tasks run than the {most} that the space counts on {on}, {task:?} among them \
+                     (`verify` names the edge)"
+                ));
+            }
+        }
         let Some(of_class) = of_rank.classes.get_mut(task.class()) else {
             return fault(format!("{task:?} is of a class that is not described"));
         };
