@@ -486,6 +486,137 @@ fn a_rank_with_little_to_do_is_not_slow() {
     assert!(told.verdict().starts_with(begins), "{told}");
 }
 
+/// The parent alone bounded the run: by 40, the time of all that its children do on one worker.
+#[test]
+fn what_nested_tasks_take_is_no_time_of_their_parents() {
+    let slice = |task: u64, class, begin, end| Slice {
+        task,
+        class,
+        span: Span { begin, end },
+        ..Slice::default()
+    };
+    let children = (1..=4).map(|task| slice(task, 1, 10 * (task - 1), 10 * task));
+    let nested = std::iter::once(slice(0, 0, 0, 40))
+        .chain(children)
+        .collect();
+    let span = Span { begin: 0, end: 40 };
+    let rank = RankTrace::new(Rank(0), span, vec![nested, Vec::new()]);
+    let told = Trace::new("nested", ["Parent", "Child"], vec![rank]).explanation();
+    assert_eq!((told.limits.area, told.limits.path), (20, 10), "{told}");
+    assert_eq!(told.efficiency, 0.5);
+    assert_eq!(told.chains[0], (10, told.chains[0].1.clone()));
+    assert!(told.chains[0].1.starts_with("Child"), "{told}");
+    assert!(!told.verdict().contains("Parent"), "{told}");
+}
+
+/// Rank 0 was slow, sixty times, beside tasks that took no time since they were skipped.
+#[test]
+fn tasks_that_were_skipped_make_no_other_rank_slow() {
+    let slice = |task: u64, length, fate| Slice {
+        task,
+        span: Span {
+            begin: 60 * task,
+            end: 60 * task + length,
+        },
+        fate,
+        ..Slice::default()
+    };
+    let ran = (0..10).map(|task| slice(task, 60, Fate::Ran));
+    let skipped = (10..16).map(|task| slice(task, 1, Fate::Skipped));
+    let span = Span {
+        begin: 0,
+        end: 1000,
+    };
+    let ranks = vec![
+        RankTrace::new(Rank(0), span, vec![ran.collect()]),
+        RankTrace::new(Rank(1), span, vec![skipped.collect()]),
+    ];
+    let told = Trace::new("failed", ["Task"], ranks).explanation();
+    assert!(!told.verdict().contains("is slow"), "{told}");
+}
+
+/// What a rank does not wait for since it has not begun was hidden, nine tenths of it.
+#[test]
+fn only_bodies_hide_what_is_under_way() {
+    let slice = |task: u64, begin, end| Slice {
+        task,
+        span: Span { begin, end },
+        ..Slice::default()
+    };
+    let hidden = |first_visit, bodies: &[(u64, u64)]| {
+        let span = Span { begin: 0, end: 120 };
+        let mut source = RankTrace::new(Rank(0), span, vec![vec![slice(0, 0, 10)]]);
+        source.posted.push(Posted {
+            task: 0,
+            at: 10,
+            to: Rank(1),
+            bytes: 8,
+            left: None,
+        });
+        let bodies = bodies.iter().zip(1..);
+        let bodies = bodies.map(|(&(begin, end), task)| slice(task, begin, end));
+        let mut target = RankTrace::new(Rank(1), span, vec![bodies.collect()]);
+        target.workers[0].visits[0].begin = first_visit;
+        target.came.push(Came {
+            task: 0,
+            at: 110,
+            from: Rank(0),
+            bytes: 8,
+            there: Some(110),
+            ..Came::default()
+        });
+        Trace::new("two", ["Task"], vec![source, target])
+            .explanation()
+            .hidden
+    };
+    assert_eq!(hidden(100, &[(110, 120)]), Some(0.0));
+    assert_eq!(hidden(0, &[(0, 60), (80, 120)]), Some(0.8));
+    assert_eq!(hidden(0, &[(0, 120)]), Some(1.0));
+}
+
+/// The name of a task is asked of the space, which lists it: this one does not.
+#[test]
+fn a_task_that_ran_though_no_one_lists_it_is_shown_by_its_number() {
+    dataflow_core::task_names! { enum Named { A { i }, B { i, j, k } } }
+    const WIDE: Named = Named::B {
+        i: u32::MAX,
+        j: 0,
+        k: 0,
+    };
+    struct Unlisted;
+    impl TaskSpace for Unlisted {
+        type Task = Named;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("unlisted").class("A").order("OUT");
+            about.class("B").order("IN");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = Named> + Send {
+            std::iter::once(Named::A { i: 0 })
+        }
+        fn inputs(&self, task: Named, from: &mut impl Inputs<Self>) {
+            if task == WIDE {
+                from.task(0, Named::A { i: 0 }, 0);
+            }
+        }
+        fn successors(&self, task: Named, to: &mut impl Successors<Self>) {
+            if task != WIDE {
+                to.task(0, WIDE, 0);
+            }
+        }
+        fn run(&self, _: Named, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let (result, trace) = traced(&Unlisted, &Inline);
+    assert_eq!(result.unwrap_err().kind(), Kind::CountExceeded);
+    keeps_the_laws(&trace);
+    let (at, slice) = trace.slices().last().unwrap();
+    assert_eq!(trace.shown(at), format!("B {}", slice.task));
+    assert!(trace.parameters_of(at).is_empty());
+    assert_eq!(trace.slices().count(), 2);
+}
+
 #[test]
 fn the_last_input_is_the_one_that_was_there_last() {
     let (_, trace) = traced(&Cholesky::new(sizes::TILES, (1, 1)), &Shuffled::new(7));

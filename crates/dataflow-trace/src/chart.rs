@@ -10,7 +10,7 @@ use crate::message::Arrow;
 use crate::series::{self, Sample};
 use crate::text::{bytes, counted, percent, time};
 use crate::view::View;
-use dataflow_core::trace::Span;
+use dataflow_core::trace::{Fate, Slice, Span};
 use std::collections::BTreeMap;
 
 /// Rows of a chart at most.
@@ -279,10 +279,16 @@ fn over_time(
     Some(picture)
 }
 
+/// The tasks whose bodies ran, to whatever end: not those that were skipped.
+fn bodies<'v>(view: &'v View<'_>) -> impl Iterator<Item = &'v Slice> {
+    let slices = view.all_slices().map(|(_, slice)| slice);
+    slices.filter(|slice| slice.fate != Fate::Skipped)
+}
+
 /// Of each class, how long bodies took, by where their data lay.
 pub(crate) fn histograms(view: &View<'_>) -> Option<Picture> {
     let mut times: BTreeMap<usize, Vec<(u64, Locality)>> = BTreeMap::new();
-    for (_, slice) in view.all_slices() {
+    for slice in bodies(view) {
         let data = match (slice.from_afar, slice.stolen) {
             (true, _) => Locality::FromAfar,
             (false, true) => Locality::Stolen,
@@ -398,7 +404,7 @@ fn histogram(
 /// Bodies of a class in numbers: count, sum, mean, longest.
 pub(crate) fn numbers(view: &View<'_>) -> Vec<[String; 6]> {
     let mut sums: BTreeMap<usize, (u64, u64, u64, u64)> = BTreeMap::new();
-    for (_, slice) in view.all_slices() {
+    for slice in bodies(view) {
         let length = slice.span.length();
         let waited = slice.span.begin.saturating_sub(slice.ready);
         let of = sums.entry(view.class(slice)).or_default();
@@ -416,4 +422,44 @@ pub(crate) fn numbers(view: &View<'_>) -> Vec<[String; 6]> {
         ]
     };
     sums.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataflow_core::rank::Rank;
+    use dataflow_core::trace::{RankTrace, Trace};
+
+    /// A run of one class, whose tasks take a hundred nanoseconds or, if they were skipped, none.
+    fn run_of(fates: &[Fate]) -> Trace {
+        let slices = fates.iter().zip(0..).map(|(&fate, task)| {
+            let begin = 100 * task;
+            let length = if fate == Fate::Skipped { 0 } else { 100 };
+            let end = begin + length;
+            Slice {
+                task,
+                span: Span { begin, end },
+                fate,
+                ..Slice::default()
+            }
+        });
+        let span = Span {
+            begin: 0,
+            end: 1000,
+        };
+        let rank = RankTrace::new(Rank(0), span, vec![slices.collect()]);
+        Trace::new("run", ["Gemm"], vec![rank])
+    }
+
+    /// Skipped tasks were the bulk of the bodies, which took no time on average.
+    #[test]
+    fn tasks_that_were_skipped_are_no_bodies() {
+        let trace = run_of(&[Fate::Ran, Fate::Failed, Fate::Skipped, Fate::Skipped]);
+        let rows = numbers(&View::of(&trace));
+        let known: Vec<_> = rows.iter().map(|row| &row[..5]).collect();
+        let (n, sum, mean) = ("2".to_string(), time(200), time(100));
+        assert_eq!(known, [["Gemm".to_string(), n, sum, mean.clone(), mean]]);
+        let trace = run_of(&[Fate::Skipped; 3]);
+        assert!(histograms(&View::of(&trace)).is_none());
+    }
 }

@@ -4,7 +4,7 @@
 //! The activities of a worker follow one another without a gap from the first rank's beginning to the
 //! last one's end.
 
-use super::{Message, RankTrace, Slice, Span, Trace};
+use super::{At, Message, RankTrace, Slice, Span, Trace};
 use std::ops::Range;
 
 /// What a worker did for a while.
@@ -135,6 +135,27 @@ pub(super) fn pieces(slices: &[Slice], of: Range<usize>, mut hear: impl FnMut(Sp
         open.push(index);
     }
     close(&mut open, &mut now, u64::MAX);
+}
+
+/// How long the body of each slice ran itself, by rank: without the tasks of its own, which are slices too.
+pub(super) struct OwnTimes(pub Vec<Vec<u64>>);
+
+impl OwnTimes {
+    pub fn new(ranks: &[RankTrace]) -> Self {
+        let of_rank = |rank: &RankTrace| {
+            let mut own = vec![0; rank.slices.len()];
+            for worker in &rank.workers {
+                let add = |body: Span, slice: usize| own[slice] += body.length();
+                pieces(&rank.slices, worker.slices.clone(), add);
+            }
+            own
+        };
+        OwnTimes(ranks.iter().map(of_rank).collect())
+    }
+
+    pub fn of(&self, at: At) -> u64 {
+        self.0[at.rank][at.slice]
+    }
 }
 
 /// What a rank could have done, by time.
@@ -269,6 +290,18 @@ pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
         }
     }
     merged
+}
+
+/// How much of a span is covered by others, which are merged.
+pub(super) fn covered(span: Span, by: &[Span]) -> u64 {
+    let first = by.partition_point(|other| other.end <= span.begin);
+    let touching = by[first..].iter();
+    let touching = touching.take_while(|other| other.begin < span.end);
+    let common = touching.map(|other| Span {
+        begin: other.begin.max(span.begin),
+        end: other.end.min(span.end),
+    });
+    common.map(|both| both.length()).sum()
 }
 
 /// Appends what is done, as one with what was done before if that is the same.

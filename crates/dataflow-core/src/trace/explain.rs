@@ -1,5 +1,6 @@
 //! Explain: where the time of a run went, from its trace.
 
+use super::doing::{OwnTimes, covered, merged};
 use super::explanation::{Explanation, Share, part, time};
 use super::{At, Cause, Doing, Fate, Limits, Message, Trace};
 
@@ -19,7 +20,8 @@ impl Trace {
     ///
     /// Costs n·log n for n tasks and edges.
     pub fn explanation(&self) -> Explanation {
-        let limits = self.limits();
+        let own = OwnTimes::new(&self.ranks);
+        let limits = self.limits_by(&own);
         let length = self.length();
         let spent = self.spent();
         let ran = self
@@ -30,15 +32,15 @@ impl Trace {
             n_workers: self.n_workers(),
             n_tasks: ran.count() as u64,
             efficiency: part(limits.most(), length),
-            hidden: self.hidden(spent.idle[Cause::DataUnderWay as usize]),
-            chains: self.chains(&limits),
+            hidden: self.hidden(),
+            chains: self.chains(&limits, &own),
             missing: self.ranks.iter().map(|rank| rank.missing).sum(),
             backwards: self.backwards(),
             sentence: String::new(),
             limits,
             shares: self.shares(&spent),
         };
-        explanation.sentence = super::verdict::of(self, &explanation);
+        explanation.sentence = super::verdict::of(self, &explanation, &own);
         explanation
     }
 
@@ -87,20 +89,25 @@ impl Trace {
         shares
     }
 
-    /// The part of the time under way in which the receiver's workers all had something to do, if all
-    /// of them waited so long for data.
-    fn hidden(&self, waited: u64) -> Option<f64> {
+    /// The part of the time under way, for each of the receiver's workers, in which it ran a body.
+    fn hidden(&self) -> Option<f64> {
         if self.messages().is_empty() {
             return None;
         }
-        let mut all = 0;
+        let (mut hidden, mut all) = (0, 0);
         for (rank, of) in self.ranks.iter().enumerate() {
             let n = of.workers.len() as u64;
             let to_here = self.messages().iter().filter(|message| message.to == rank);
-            let spans = super::doing::merged(to_here.map(Message::under_way).collect());
-            all += n * spans.iter().map(|span| span.length()).sum::<u64>();
+            let under_way = merged(to_here.map(Message::under_way).collect());
+            all += n * under_way.iter().map(|span| span.length()).sum::<u64>();
+            self.each_activity(rank, |_, activity| {
+                if let Doing::Body(_) = activity.doing {
+                    hidden += covered(activity.span, &under_way);
+                }
+            });
         }
-        Some(1.0 - part(waited, all.max(waited)))
+        // What takes no time keeps nobody waiting.
+        Some(1.0 - part(all - hidden, all))
     }
 
     /// Messages that cannot have gone so, and by how much the worst is wrong.
@@ -111,7 +118,7 @@ impl Trace {
     }
 
     /// The dearest chains.
-    fn chains(&self, limits: &Limits) -> Vec<(u64, String)> {
+    fn chains(&self, limits: &Limits, own: &OwnTimes) -> Vec<(u64, String)> {
         let mut used: Vec<Vec<bool>> = self
             .ranks
             .iter()
@@ -122,12 +129,12 @@ impl Trace {
             let free = |at: At| !used[at.rank][at.slice];
             let (time, tasks) = match chains.is_empty() {
                 true => (limits.path, limits.path_tasks.clone()),
-                false => self.links.longest(&self.ranks, free),
+                false => self.links.longest(own, free),
             };
             if tasks.is_empty() || time == 0 {
                 break;
             }
-            chains.push((time, self.chain_shown(&tasks)));
+            chains.push((time, self.chain_shown(&tasks, own)));
             for at in tasks {
                 used[at.rank][at.slice] = true;
             }
@@ -136,9 +143,9 @@ impl Trace {
     }
 
     /// A chain: how many tasks, the first, the dearest and the last.
-    fn chain_shown(&self, tasks: &[At]) -> String {
+    fn chain_shown(&self, tasks: &[At], own: &OwnTimes) -> String {
         let shown = |at: &At| self.shown(*at);
-        let dearest = tasks.iter().max_by_key(|at| self.slice(**at).span.length());
+        let dearest = tasks.iter().max_by_key(|at| own.of(**at));
         match (tasks, dearest) {
             ([one], _) => shown(one),
             ([first, .., last], Some(dearest)) => format!(
@@ -147,7 +154,7 @@ impl Trace {
                 shown(first),
                 shown(last),
                 shown(dearest),
-                time(self.slice(*dearest).span.length()),
+                time(own.of(*dearest)),
             ),
             _ => String::new(),
         }

@@ -1,7 +1,7 @@
 //! Limits: how fast no schedule of these bodies could have been exceeded.
 
-use super::doing::pieces;
-use super::{At, Span, Trace};
+use super::doing::OwnTimes;
+use super::{At, Trace};
 use crate::rank::Rank;
 
 /// Bounds from below on the time of a run with the bodies that were measured.
@@ -28,19 +28,20 @@ impl Limits {
 impl Trace {
     /// What bounds the time of any schedule of these bodies.
     pub fn limits(&self) -> Limits {
+        self.limits_by(&OwnTimes::new(&self.ranks))
+    }
+
+    /// The same, if the bodies' own times are at hand.
+    pub(super) fn limits_by(&self, own: &OwnTimes) -> Limits {
         let mut limits = Limits::default();
-        for rank in &self.ranks {
-            let mut busy = 0;
-            for worker in &rank.workers {
-                let add = |body: Span, _| busy += body.length();
-                pieces(&rank.slices, worker.slices.clone(), add);
-            }
+        for (rank, own) in self.ranks.iter().zip(&own.0) {
+            let busy: u64 = own.iter().sum();
             let area = busy / rank.workers.len().max(1) as u64;
             if area > limits.area {
                 (limits.area, limits.area_rank) = (area, rank.rank);
             }
         }
-        (limits.path, limits.path_tasks) = self.links.longest(&self.ranks, |_| true);
+        (limits.path, limits.path_tasks) = self.links.longest(own, |_| true);
         limits
     }
 }

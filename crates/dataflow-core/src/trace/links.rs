@@ -4,6 +4,7 @@
 //! A slice is ready when the last of its inputs is there: when the body that made it ended or, from
 //! another rank, when a worker took it in.
 
+use super::doing::OwnTimes;
 use super::{At, Came, Message, RankTrace, Source, TaskNumber};
 use crate::rank::Rank;
 use std::collections::HashMap;
@@ -61,13 +62,13 @@ impl Links {
     }
 
     /// The longest way through slices that `takes` accepts: its time in bodies, and its tasks.
-    pub fn longest(&self, ranks: &[RankTrace], takes: impl Fn(At) -> bool) -> (u64, Vec<At>) {
+    pub(super) fn longest(&self, own: &OwnTimes, takes: impl Fn(At) -> bool) -> (u64, Vec<At>) {
         // All slices of all ranks in a row: where each rank begins. Twelve bytes a slice.
         let mut n = 0;
-        let mut begins = Vec::with_capacity(ranks.len());
-        for of in ranks {
+        let mut begins = Vec::with_capacity(own.0.len());
+        for of in &own.0 {
             begins.push(n);
-            n += of.slices.len();
+            n += of.len();
         }
         let place = |at: At| begins[at.rank] + at.slice;
         let mut ways = vec![0_u64; n];
@@ -80,7 +81,7 @@ impl Links {
                     (way, from) = (ways[place(input)], number as u32);
                 }
             }
-            way += ranks[at.rank].slices[at.slice].span.length();
+            way += own.of(at);
             (ways[place(at)], froms[place(at)]) = (way, from);
             if best.is_none_or(|(most, _)| way > most) {
                 best = Some((way, at));

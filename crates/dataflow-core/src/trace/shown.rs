@@ -1,6 +1,6 @@
 //! Shown: tasks as people read them.
 
-use super::{At, RankTrace, Slice, Source, Span, TaskNumber, Trace, WorkerTrace};
+use super::{At, RankTrace, Slice, Source, Span, TaskNumber, Trace, WorkerTrace, is_wide};
 use crate::rank::Rank;
 
 impl Trace {
@@ -30,15 +30,16 @@ impl Trace {
         Trace::of_ranks(vec![part])
     }
 
-    /// The task of a slice: class and parameters, `Gemm { m: 5, n: 3, k: 1 }`.
+    /// The task of a slice: class and parameters, `Gemm { m: 5, n: 3, k: 1 }`. A number stands for those of
+    /// a task whose name does not pack and which the space does not list.
     pub fn shown(&self, at: At) -> String {
         let slice = self.slice(at);
         let class = self.class(slice);
         let wide = &self.ranks[at.rank].wide;
         let name = match (wide.get(&slice.task), &self.text) {
             (Some(name), _) => name.clone(),
-            (None, Some(text)) => text.0.text(slice.task),
-            (None, None) => slice.task.to_string(),
+            (None, Some(text)) if !is_wide(slice.task) => text.0.text(slice.task),
+            (None, _) => slice.task.to_string(),
         };
         match name.starts_with(class) {
             true => name,
@@ -52,8 +53,12 @@ impl Trace {
         class.map_or("task", String::as_str)
     }
 
-    /// The parameters of a slice's task, in their order: the numbers in its name.
+    /// The parameters of a slice's task, in their order: the numbers in its name, if that is known.
     pub fn parameters_of(&self, at: At) -> Vec<u64> {
+        let task = self.slice(at).task;
+        if is_wide(task) && !self.ranks[at.rank].wide.contains_key(&task) {
+            return Vec::new();
+        }
         let shown = self.shown(at);
         let class = self.class(self.slice(at));
         let name = shown.strip_prefix(class).unwrap_or(&shown);

@@ -1,11 +1,13 @@
 //! Verdict: the one sentence that says what costs most.
 //!
 //! # Law
-//! A cause is named only if it takes a tenth of the workers' time or more; of several the one that
-//! explains the others goes first: a slow rank makes the rest wait, a long body leaves nothing ready.
+//! A cause is named only if it takes a tenth of the workers' time or more; where none does, that nothing
+//! is ready and that all is done count as one. Of several the one that explains the others goes first: a
+//! slow rank makes the rest wait, a long body leaves nothing ready.
 
+use super::doing::OwnTimes;
 use super::explanation::{Explanation, part, time};
-use super::{Cause, Trace};
+use super::{Cause, Fate, Trace};
 use std::collections::BTreeMap;
 
 /// From this part of the workers' time on, something is worth a sentence.
@@ -15,7 +17,7 @@ const MUCH: f64 = 0.1;
 const SLOW: f64 = 1.5;
 
 /// What costs most, and where.
-pub(super) fn of(trace: &Trace, told: &Explanation) -> String {
+pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     let idle = |cause: Cause| told.lost_to(cause.shown());
     let worst = Cause::ALL
         .into_iter()
@@ -24,11 +26,14 @@ pub(super) fn of(trace: &Trace, told: &Explanation) -> String {
     if told.n_tasks == 0 {
         return "No task ran.".to_string();
     }
-    let slow = slow_rank(trace).filter(|_| lost >= MUCH);
+    let slow = slow_rank(trace, own).filter(|_| lost >= MUCH);
     let by_runtime = told.lost_to("runtime");
     match worst {
         _ if slow.is_some() => slow.unwrap_or_default(),
-        Some(cause) if idle(cause).max(by_runtime) < MUCH => busy(told),
+        Some(cause) if idle(cause).max(by_runtime) < MUCH => match too_little(told) < MUCH {
+            true => busy(told),
+            false => few_ready(trace, told, own),
+        },
         Some(cause) if idle(cause) > by_runtime => match cause {
             Cause::DataUnderWay => waits_for_data(trace, told),
             Cause::Policy => format!(
@@ -39,7 +44,7 @@ pub(super) fn of(trace: &Trace, told: &Explanation) -> String {
                 "Before the first task {} of the workers' time passed.",
                 percent(idle(cause))
             ),
-            Cause::NothingReady | Cause::Closing => few_ready(trace, told),
+            Cause::NothingReady | Cause::Closing => few_ready(trace, told, own),
         },
         _ => format!(
             "The tasks are too small: the runtime takes {} of the workers' time, a body {} on average.",
@@ -58,29 +63,42 @@ fn mean_body(told: &Explanation) -> u64 {
     bodies.map(|share| share.time).sum::<u64>() / told.n_tasks.max(1)
 }
 
+/// The part of the workers' time in which no task was ready, or none was left.
+fn too_little(told: &Explanation) -> f64 {
+    let causes = [Cause::NothingReady, Cause::Closing];
+    causes.map(|cause| told.lost_to(cause.shown())).iter().sum()
+}
+
+/// No cause is worth a sentence.
 fn busy(told: &Explanation) -> String {
     let Some(dearest) = told.shares.iter().find(|share| share.is_body) else {
         return "The tasks took no time that the clock tells.".to_string();
     };
+    let helps = match 1.0 - told.in_bodies() < MUCH {
+        true => ": only faster bodies or more workers help",
+        false => "; the rest goes to several causes, to none of them much",
+    };
     format!(
-        "The workers compute {} of the time, {} of it in {}: only faster bodies or more workers help.",
+        "The workers compute {} of the time, {} of it in {}{helps}.",
         percent(told.in_bodies()),
         percent(dearest.part / told.in_bodies()),
         dearest.name,
     )
 }
 
-/// The rank whose bodies take longer than the same bodies of the others.
-fn slow_rank(trace: &Trace) -> Option<String> {
+/// The rank whose bodies take longer than the same bodies of the others; what was skipped or failed may have
+/// taken no time.
+fn slow_rank(trace: &Trace, own: &OwnTimes) -> Option<String> {
     if trace.ranks.len() < 2 {
         return None;
     }
     // By class and rank, how long each took.
     let mut bodies: BTreeMap<u16, Vec<Vec<u64>>> = BTreeMap::new();
-    for (at, slice) in trace.slices() {
+    let ran = trace.slices().filter(|(_, slice)| slice.fate == Fate::Ran);
+    for (at, slice) in ran {
         let of_class = bodies.entry(slice.class);
         let of_class = of_class.or_insert_with(|| vec![Vec::new(); trace.ranks.len()]);
-        of_class[at.rank].push(slice.span.length());
+        of_class[at.rank].push(own.of(at));
     }
     let ratio = |rank: usize| -> Option<f64> {
         // What this rank's bodies took, and what they would have taken elsewhere. By the median: one
@@ -181,9 +199,9 @@ fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
 }
 
 /// Why nothing was ready: a long body, a long chain, or work that lies on one rank.
-fn few_ready(trace: &Trace, told: &Explanation) -> String {
+fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     let limits = &told.limits;
-    let length = |at: &super::At| trace.slice(*at).span.length();
+    let length = |at: &super::At| own.of(*at);
     let longest = limits.path_tasks.iter().max_by_key(|at| length(at));
     let is_path = part(limits.path, told.length) >= 0.7;
     if let Some(at) = longest
@@ -207,11 +225,9 @@ fn few_ready(trace: &Trace, told: &Explanation) -> String {
     }
     let in_turn = limits.path_tasks.len();
     if part(limits.path, told.length) < 0.5 {
-        let idle = [Cause::NothingReady, Cause::Closing];
-        let idle: f64 = idle.iter().map(|cause| told.lost_to(cause.shown())).sum();
         return format!(
             "What is urgent runs late: workers find nothing ready {} of their time, though the longest chain, of {in_turn} tasks, takes {} of {}.",
-            percent(idle),
+            percent(too_little(told)),
             time(limits.path),
             time(told.length),
         );
@@ -251,6 +267,39 @@ mod tests {
             let found = of_one(class, 100);
             assert!(found.starts_with(&expected), "{found}");
         }
+    }
+
+    /// The verdict on tasks of one worker, each ready when it begins, in a thousand nanoseconds; the worker
+    /// enters when the first one is ready.
+    fn of_some(tasks: &[(u64, u64)]) -> String {
+        let slices = tasks.iter().zip(0..);
+        let slices = slices.map(|(&(begin, end), task)| Slice {
+            task,
+            span: Span { begin, end },
+            ready: begin,
+            ..Slice::default()
+        });
+        let span = Span {
+            begin: 0,
+            end: 1000,
+        };
+        let mut rank = RankTrace::new(Rank(0), span, vec![slices.collect()]);
+        rank.workers[0].visits[0].begin = tasks[0].0;
+        let trace = Trace::new("some", ["Gemm"], vec![rank]);
+        trace.explanation().verdict().to_string()
+    }
+
+    /// Where a fifth of the time was lost, only faster bodies helped.
+    #[test]
+    fn what_several_causes_take_together_is_told() {
+        let found = of_some(&[(0, 410), (500, 910)]);
+        let expected = "What is urgent runs late: workers find nothing ready 18 % of their time";
+        assert!(found.starts_with(expected), "{found}");
+        let found = of_some(&[(90, 910)]);
+        let expected = "The workers compute 82 % of the time, 100 % of it in Gemm; the rest goes to several causes, to none of them much.";
+        assert_eq!(found, expected);
+        let found = of_some(&[(0, 950)]);
+        assert!(found.ends_with(": only faster bodies or more workers help."));
     }
 
     #[test]

@@ -659,6 +659,55 @@ fn pictures() {
     }
 }
 
+/// Such a name was taken for one that packs, and there is none of its number.
+#[test]
+fn every_format_writes_a_task_that_the_space_does_not_list() {
+    use dataflow_core::prelude::*;
+    use dataflow_core::trace::Schedule;
+    dataflow_core::task_names! { enum Named { A { i }, B { i, j, k } } }
+    /// Lists one task of each class, but not the one that ran.
+    struct Unlisted;
+    impl TaskSpace for Unlisted {
+        type Task = Named;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("unlisted").class("A");
+            about.class("B");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = Named> + Send {
+            [Named::A { i: 0 }, Named::B { i: 0, j: 0, k: 0 }].into_iter()
+        }
+        fn inputs(&self, _: Named, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: Named, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: Named, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let mut schedule = Schedule::new(1);
+    let (i, j, k) = (u32::MAX, 0, 0);
+    let tasks = [Named::A { i: 0 }, Named::B { i, j, k }];
+    for (task, begin) in tasks.into_iter().zip([0, 500]) {
+        let end = begin + 500;
+        schedule.ran(0, task, Span { begin, end }, false);
+    }
+    let trace = schedule.trace(&Unlisted);
+    let (at, slice) = trace.slices().last().expect("two tasks ran");
+    assert_eq!(trace.shown(at), format!("B {}", slice.task));
+    for format in [
+        Format::Perfetto,
+        Format::Paraver,
+        Format::Paje,
+        Format::Chrome,
+        Format::Dot,
+        Format::Svg,
+        Format::Html,
+    ] {
+        View::of(&trace)
+            .write_to(format, &mut Vec::new())
+            .unwrap_or_else(|error| panic!("{format:?}: {error}"));
+    }
+}
+
 /// A folder for one test, removed after it.
 struct Folder(std::path::PathBuf);
 
