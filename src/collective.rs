@@ -7,6 +7,7 @@ use dataflow_core::port::{Block, Context, Executor, Head, Inline, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report, run_across};
+use std::any::type_name;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -54,6 +55,9 @@ use GatherTask::{Give, Keep};
 
 /// Every rank's bytes on every rank, or on the first: n tasks and n messages for each that keeps them.
 pub(crate) struct Gather {
+    /// For which call of the user, and of what values, so that ranks which make different calls learn it.
+    call: &'static str,
+    values: Option<(&'static str, usize)>,
     own: Vec<u8>,
     /// How many ranks keep what all give, the lowest.
     n_keepers: u32,
@@ -67,10 +71,23 @@ impl Gather {
         let all = (0..n_ranks).map(|_| OnceLock::new()).collect();
         let n_keepers = n_ranks as u32;
         Gather {
+            call: "gather",
+            values: None,
             own,
             n_keepers,
             all,
         }
+    }
+
+    /// The same, as a step of another call.
+    pub fn called(self, call: &'static str) -> Self {
+        Gather { call, ..self }
+    }
+
+    /// The same, of values of a type.
+    pub fn of<T>(self) -> Self {
+        let values = Some((type_name::<T>(), size_of::<T>()));
+        Gather { values, ..self }
     }
 
     /// The same, kept by rank 0 alone.
@@ -98,8 +115,11 @@ impl TaskSpace for Gather {
     type Datum = Bytes;
 
     fn describe(&self, about: &mut Description) {
-        about.name("gather").parameter("ranks", self.n_ranks());
+        about.name(self.call).parameter("ranks", self.n_ranks());
         about.parameter("keepers", self.n_keepers);
+        if let Some((name, bytes)) = self.values {
+            about.parameter("values", format!("{name} ({bytes} bytes)"));
+        }
         about.class("Give").new_flow("VALUE");
         about.class("Keep").read("VALUE");
     }
@@ -178,7 +198,8 @@ impl TaskSpace for Agreement<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Runtime;
+    use crate::{Runtime, launch};
+    use dataflow_core::error::Kind;
     use dataflow_core::space::Independent;
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
@@ -206,6 +227,29 @@ mod tests {
             heard
         });
         assert_eq!(heard.unwrap().unwrap(), [[7]]);
+    }
+
+    /// Both got an answer, of bytes that the other had given for something else.
+    #[test]
+    fn ranks_that_make_different_calls_are_told_so() {
+        type Call = fn(&Runtime) -> Result<(), Error>;
+        let sum: Call = |runtime| runtime.all_reduce(1_u64, |a, b| a + b).map(drop);
+        let gather: Call = |runtime| runtime.gather(vec![7; 8]).map(drop);
+        let of_whole: Call = |runtime| runtime.all_reduce(1_u32, |a, b| a + b).map(drop);
+        let of_real: Call = |runtime| runtime.all_reduce(1_f32, |a, b| a + b).map(drop);
+        let pair: Call = |runtime| runtime.all_reduce([2_u32, 0], |a, _| a).map(drop);
+        let repeat: Call = |runtime| runtime.repeat_until(1, |_| Ok(true)).map(drop);
+        for calls in [[sum, gather], [of_whole, of_real], [pair, repeat]] {
+            let ranks = Runtime::builder().ranks(2).threads(1);
+            let told = Mutex::new(Vec::new());
+            let ended = launch(ranks, |runtime| {
+                let error = calls[runtime.rank().0 as usize](runtime).unwrap_err();
+                told.lock().unwrap().push(error.kind());
+                Ok::<_, Error>(())
+            });
+            let told = told.into_inner().unwrap();
+            assert_eq!(told, [Kind::ParametersDiffer; 2], "{ended:?}");
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Runtime {
     /// Costs a message from each rank to each other.
     ///
     /// # Errors
-    /// If a rank is lost, or does something else instead.
+    /// If a rank is lost, does something else instead, or has a value of another type.
     ///
     /// # Examples
     /// ```
@@ -81,7 +81,20 @@ impl Runtime {
         own: T,
         op: impl FnMut(T, T) -> T,
     ) -> Result<T, Error> {
-        let all = self.gather(bytemuck::bytes_of(&own).to_vec())?;
+        self.reduce("all_reduce", own, op)
+    }
+
+    /// The same, as a step of the call of this name: ranks that make different ones learn it.
+    pub(super) fn reduce<T: bytemuck::Pod>(
+        &self,
+        call: &'static str,
+        own: T,
+        op: impl FnMut(T, T) -> T,
+    ) -> Result<T, Error> {
+        let bytes = bytemuck::bytes_of(&own).to_vec();
+        let gather = Gather::new(bytes, self.n_ranks()).called(call).of::<T>();
+        run_together(&gather, self)?;
+        let all = gather.into_all();
         let differs = |bytes: &[u8]| {
             let (len, own) = (bytes.len(), size_of::<T>());
             Error::malformed(format!(
@@ -122,7 +135,7 @@ impl Runtime {
                 Ok(true) => DONE,
             };
             // Also after a failure: the others must not wait for a rank that has left.
-            let least = self.all_reduce([own, rank], |a, b| a.min(b));
+            let least = self.reduce("repeat_until", [own, rank], |a, b| a.min(b));
             ended?;
             match least? {
                 [FAILED, of] => {

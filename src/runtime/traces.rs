@@ -60,7 +60,7 @@ impl Runtime {
         // The workers have no tracer.
         let context = Context::new(&self.workers).across(self.courier());
         let own = [vec![u8::from(self.has_cores)], machine()].concat();
-        let gather = Gather::new(own, self.n_ranks());
+        let gather = Gather::new(own, self.n_ranks()).called("compare clocks");
         run_together(&gather, &context)?;
         let told = gather.into_all();
         let (cores, machines): (Vec<_>, Vec<_>) =
@@ -97,14 +97,14 @@ impl Runtime {
         self.compare_clocks()?;
         let across = || own.iter().filter(|trace| trace.is_across);
         // As many as on the rank that has least: of a run that failed one may have nothing.
-        let n_runs = self.all_reduce(across().count() as u64, u64::min)? as usize;
+        let n_runs = self.reduce("traces", across().count() as u64, u64::min)? as usize;
         let mut all = Vec::new();
         for trace in across().take(n_runs) {
             let bytes = match self.rank() {
                 Rank(0) => Vec::new(),
                 _ => trace.to_bytes(),
             };
-            let gather = Gather::on_first(bytes, self.n_ranks());
+            let gather = Gather::on_first(bytes, self.n_ranks()).called("traces");
             run_together(&gather, self)?;
             all.push((trace, gather.into_all()));
         }

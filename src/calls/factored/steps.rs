@@ -289,7 +289,7 @@ fn gathered<T: Scalar>(
     }
     let words = own.into_iter().flat_map(|x| [x.re(), x.im()]);
     let bytes = words.flat_map(f64::to_le_bytes).collect();
-    let gather = Gather::new(bytes, on.courier().n_ranks());
+    let gather = Gather::new(bytes, on.courier().n_ranks()).called("gather numbers");
     run_across(&gather, on).map_err(LinalgError::Run)?;
     let all = gather.into_all();
     let mut numbers: Vec<_> = all.iter().map(|bytes| numbers(bytes)).collect();
