@@ -200,7 +200,8 @@ impl<'c, S: TaskSpace> Counting<'c, S> {
     ///
     /// # Errors
     /// A task on a rank that does not exist or with a flow that is not described, one of which some inputs
-    /// never come, and more tasks on a rank than it has, if they are more than a million. Other contradictions give wrong numbers: [`verify`](super::verify) finds them.
+    /// never come, and more tasks on a rank than it has, if they are more than a million. Other
+    /// contradictions give wrong numbers: [`verify`](super::verify) finds them.
     pub fn count(&self) -> Result<Counts, Fault> {
         walk::count(self)
     }
