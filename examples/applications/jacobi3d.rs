@@ -225,7 +225,7 @@ fn sweeps(
         let steps = runtime.repeat_until(looks, |_| {
             let report = run_variant(settings.variant, jacobi, &runtime.watched_by(monitor))?;
             whole = Some(match whole.take() {
-                Some(before) => in_series(before, report),
+                Some(before) => before.followed_by(report),
                 None => report,
             });
             swept.sweeps += iterations;
@@ -238,23 +238,6 @@ fn sweeps(
         Ok::<_, Error>(whole.unwrap_or_default())
     })?;
     Ok((measured, swept))
-}
-
-/// Two runs of one graph, one after the other, as one.
-pub fn in_series(mut first: Report, then: Report) -> Report {
-    first.tasks += then.tasks;
-    first.seconds += then.seconds;
-    first.local_bytes += then.local_bytes;
-    first.remote_bytes += then.remote_bytes;
-    let workers = first.tasks_by_worker.iter_mut();
-    for (tasks, more) in workers.zip(then.tasks_by_worker) {
-        *tasks += more;
-    }
-    let classes = first.copies_by_class.iter_mut();
-    for ((_, copies), (_, more)) in classes.zip(then.copies_by_class) {
-        *copies += more;
-    }
-    first
 }
 
 /// The largest of what this rank's blocks say, in parallel; 0 of none.

@@ -185,7 +185,7 @@ impl<T: Scalar> Factors<T> {
             Factors::Qr(a, q) => {
                 let (x, fill) = zeros((a.cols(), b.cols()), &b, by)?;
                 let report = qr::Factor::new(a, q, by.backend)?.and_solve(&b, &x, on)?;
-                Ok((x, both(fill, report)))
+                Ok((x, fill.followed_by(report)))
             }
             Factors::Wide(..) | Factors::Mixed(..) => self.solve(Op::NoTranspose, b, by),
         }
@@ -213,7 +213,7 @@ impl<T: Scalar> Factors<T> {
             Factors::Qr(r, q) => {
                 let (x, fill) = zeros((r.cols(), b.cols()), &b, by)?;
                 let report = qr::solve((r, q), op, (&b, &x), by.backend, on)?;
-                Ok((x, both(fill, report)))
+                Ok((x, fill.followed_by(report)))
             }
             Factors::Wide(a, options) => qr::least_squares(a, &b, *options, by.backend, on),
             Factors::Mixed(a, found) => {
@@ -285,17 +285,6 @@ fn zeros<T: Scalar>(
     let on = &by.runtime.watched_by(by.monitor);
     let fill = x.fill(&|_: usize, _: usize| T::zero(), on);
     Ok((x, fill.map_err(LinalgError::Run)?))
-}
-
-/// What two graphs, one after the other, cost together.
-fn both(mut first: Report, second: Report) -> Report {
-    first.tasks += second.tasks;
-    first.seconds += second.seconds;
-    first.local_bytes += second.local_bytes;
-    first.remote_bytes += second.remote_bytes;
-    first.uniform = second.uniform;
-    first.copies_by_class.extend(second.copies_by_class);
-    first
 }
 
 /// A vector of as many entries as a matrix has rows, on every rank; the owner of the tile that

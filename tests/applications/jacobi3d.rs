@@ -10,7 +10,6 @@ use applications::jacobi3d::grid::{Counts, Grid, Side};
 use applications::jacobi3d::problem::{Name, Problem};
 use applications::jacobi3d::space::Jacobi;
 use common::variant::{Base, Ideal};
-use dataflow::Report;
 use dataflow::core::port::{Heap, Shuffled};
 use dataflow::prelude::*;
 use edges::every_edge_counts;
@@ -194,25 +193,6 @@ fn there_are_no_more_sweeps_than_the_limit() {
         ));
         assert_eq!(told["iterations"], sweeps, "{told}");
     }
-}
-
-/// Of all looks but the last, what was copied and what lay where was forgotten.
-#[test]
-fn runs_between_looks_are_counted_in_all() {
-    let of_run = |number: u64| {
-        let mut report = Report::default();
-        report.tasks = number;
-        report.seconds = number as f64;
-        report.tasks_by_worker = vec![1, number - 1];
-        report.copies_by_class = vec![("Sweep".into(), 2 * number), ("Other".into(), 1)];
-        (report.local_bytes, report.remote_bytes) = (3 * number, 4 * number);
-        report
-    };
-    let both = jacobi3d::in_series(of_run(10), of_run(20));
-    assert_eq!((both.tasks, both.seconds), (30, 30.0));
-    assert_eq!(both.tasks_by_worker, [2, 28]);
-    assert_eq!(both.copies(), 2 * 30 + 2);
-    assert_eq!((both.local_bytes, both.remote_bytes), (90, 120));
 }
 
 #[test]

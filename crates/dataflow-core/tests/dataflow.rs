@@ -5,7 +5,7 @@ mod layered;
 
 use dataflow_core::port::{Executor, Inline, Job, Lane, Shuffled, Word};
 use dataflow_core::prelude::*;
-use dataflow_core::run;
+use dataflow_core::{Report, run};
 use layered::{Graph, Layered, graphs};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -345,4 +345,24 @@ fn a_hundred_thousand_tasks_with_wide_names_run() {
     for executor in [&Inline as &dyn Executor, &Shuffled::new(1).with_threads(2)] {
         assert_eq!(run(&Wide(n), executor).unwrap().tasks, n);
     }
+}
+
+#[test]
+fn runs_one_after_another_cost_what_each_does() {
+    let of_run = |number: u64, class: &str| {
+        let mut report = Report::default();
+        report.tasks = number;
+        report.seconds = number as f64;
+        report.tasks_by_worker = vec![1; number as usize];
+        report.copies_by_class = vec![("Sweep".into(), 2 * number), (class.into(), 1)];
+        (report.local_bytes, report.remote_bytes) = (3 * number, 4 * number);
+        report
+    };
+    let both = of_run(1, "First").followed_by(of_run(2, "Second"));
+    assert_eq!((both.tasks, both.seconds), (3, 3.0));
+    assert_eq!(both.tasks_by_worker, [2, 1]);
+    let copies = [("Sweep", 6), ("First", 1), ("Second", 1)];
+    let copies = copies.map(|(class, copies)| (class.to_string(), copies));
+    assert_eq!(both.copies_by_class, copies);
+    assert_eq!((both.local_bytes, both.remote_bytes), (9, 12));
 }

@@ -100,6 +100,28 @@ impl Report {
             all => Some(self.local_bytes as f64 / all as f64),
         }
     }
+
+    /// What this run and one after it cost together: by worker, and by class where both have it.
+    #[must_use]
+    pub fn followed_by(mut self, next: Report) -> Report {
+        self.tasks += next.tasks;
+        self.seconds += next.seconds;
+        self.local_bytes += next.local_bytes;
+        self.remote_bytes += next.remote_bytes;
+        self.uniform = next.uniform;
+        let workers = self.tasks_by_worker.len().max(next.tasks_by_worker.len());
+        self.tasks_by_worker.resize(workers, 0);
+        let workers = self.tasks_by_worker.iter_mut().zip(next.tasks_by_worker);
+        workers.for_each(|(tasks, more)| *tasks += more);
+        for (class, more) in next.copies_by_class {
+            let mut of_all = self.copies_by_class.iter_mut();
+            match of_all.find(|(name, _)| *name == class) {
+                Some((_, copies)) => *copies += more,
+                None => self.copies_by_class.push((class, more)),
+            }
+        }
+        self
+    }
 }
 
 /// Runs all tasks of a space on this rank, whatever others do.

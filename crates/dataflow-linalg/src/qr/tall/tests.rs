@@ -1,5 +1,6 @@
 //! Triangles of blocks beside what Householder's would be; solutions beside those by tiles; what is
-//! refused; and the same bits for every order of memory and of tasks.
+//! refused; and the same bits for every order of tasks and, where rows are not added up as they lie, of
+//! memory.
 
 use super::{BLOCK, Tall, block, is_tall_and_skinny, tall_least_squares};
 use crate::error::LinalgError;
