@@ -64,8 +64,32 @@ pub struct Block {
     pub arriving: Vec<Vec<usize>>,
     /// For each other rank that reads this block, the rows that it gets.
     pub halos: Vec<Vec<u32>>,
-    /// For each node and each block that is read, the first neighbour there; and the end.
-    cuts: Vec<u32>,
+    /// For each block that is read, the nodes that have neighbours there.
+    shares: Vec<Vec<Share>>,
+}
+
+/// The neighbours of a node that lie in one block.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    row: u32,
+    /// Where they begin and end among all weights and neighbours of the block.
+    begin: u32,
+    end: u32,
+}
+
+impl Share {
+    /// The neighbours of a node, the `row`-th of its block, among some nodes, if it has any.
+    fn of(mesh: &Mesh, nodes: Range<usize>, node: usize, row: usize) -> Option<Share> {
+        let near = mesh.near(node);
+        let before = |end: usize| near.partition_point(|&other| (other as usize) < end);
+        let within = before(nodes.start)..before(nodes.end);
+        let first = row * mesh.size;
+        (!within.is_empty()).then_some(Share {
+            row: row as u32,
+            begin: (first + within.start) as u32,
+            end: (first + within.end) as u32,
+        })
+    }
 }
 
 /// The derivatives of a node so far: ∂x, ∂y, ∂z and Δᵏ of u, v, w and φ.
@@ -133,7 +157,7 @@ impl Block {
             gathered: Vec::new(),
             arriving: Vec::new(),
             halos: Vec::new(),
-            cuts: Vec::new(),
+            shares: Vec::new(),
             nodes: nodes.clone(),
         };
         for node in nodes {
@@ -155,13 +179,15 @@ impl Block {
                 let place = starts[slot] + needs[slot].partition_point(|need| *need < row);
                 self.index.push(place as u32);
             }
-            let begins = |&read: &u32| {
-                let first = read as usize * nb;
-                near.partition_point(|&other| (other as usize) < first) as u32
-            };
-            self.cuts.extend(reads.iter().map(begins));
-            self.cuts.push(near.len() as u32);
         }
+        self.shares = reads
+            .iter()
+            .map(|&read| {
+                let nodes = self.nodes.clone();
+                let share = |node| Share::of(mesh, pattern.nodes(read), node, node - nodes.start);
+                nodes.clone().filter_map(share).collect()
+            })
+            .collect();
     }
 
     /// Where the rows of one of the blocks that are read begin among all that are gathered.
@@ -392,24 +418,18 @@ struct Multiply<'a> {
 impl Loop for Multiply<'_> {
     #[inline(always)]
     fn run(self) {
-        let size = self.block.size;
-        let n_cuts = self.block.gathered.len() + 1;
-        let rows = self
-            .near
-            .chunks_exact(size)
-            .zip(self.block.weights.chunks_exact(size));
         let (sums, _) = self.sums.as_chunks_mut::<4>();
-        for ((sums, cuts), (near, weights)) in sums
-            .iter_mut()
-            .zip(self.block.cuts.chunks_exact(n_cuts))
-            .zip(rows)
-        {
-            let there = cuts[self.slot] as usize..cuts[self.slot + 1] as usize;
-            let mut of = *sums;
-            for (weight, node) in weights[there.clone()].iter().zip(&near[there]) {
+        for share in &self.block.shares[self.slot] {
+            let there = share.begin as usize..share.end as usize;
+            let sum = &mut sums[share.row as usize];
+            let mut of = *sum;
+            for (weight, node) in self.block.weights[there.clone()]
+                .iter()
+                .zip(&self.near[there])
+            {
                 add(&mut of, weight, &self.rows[(node - self.first) as usize]);
             }
-            *sums = of;
+            *sum = of;
         }
     }
 }
