@@ -122,15 +122,21 @@ fn a_rank_collects_what_all_own_and_is_told_what_is_missing() {
         let missing = runtime.collect(&empty, |_| Rank(1), Rank(0)).unwrap_err();
         let full = Store::new("numbers", [1u64]);
         let nowhere = runtime.collect(&full, |_| Rank(1), Rank(7)).unwrap_err();
-        [missing, nowhere].map(|error| error.to_string())
+        let unowned = runtime.collect(&full, |_| Rank(8), Rank(0)).unwrap_err();
+        let mine = runtime.rank();
+        let unlike = runtime.collect(&full, |_| mine, Rank(0)).unwrap_err();
+        assert_eq!(unlike.kind(), Kind::ParametersDiffer);
+        [missing, nowhere, unowned, unlike].map(|error| error.to_string())
     });
     assert_eq!(errors[0], errors[1]);
-    let [missing, nowhere] = &errors[0];
+    let [missing, nowhere, unowned, unlike] = &errors[0];
     assert!(
         missing.contains("Give { datum: 0 }") && missing.contains("numbers"),
         "{missing}"
     );
     assert!(nowhere.contains("rank 7"), "{nowhere}");
+    assert!(unowned.contains("datum 0 is rank 8"), "{unowned}");
+    assert!(unlike.contains("owners is"), "{unlike}");
 }
 
 /// Tasks in a row, each on the next rank; some have bodies that fail.

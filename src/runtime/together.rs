@@ -28,7 +28,7 @@ impl Runtime {
     ///
     /// # Errors
     /// If a slot is empty on its owner, `to` or an owner is no rank, ranks name different numbers of
-    /// data, or a rank is lost.
+    /// data or other owners, or a rank is lost.
     ///
     /// # Examples
     /// Numbers that are dealt out to three ranks:
@@ -52,10 +52,23 @@ impl Runtime {
         owner: impl Fn(usize) -> Rank + Sync,
         to: Rank,
     ) -> Result<Option<Vec<D>>, Error> {
+        self.expect_rank(to, || "the rank that data go to".to_string())?;
+        for datum in 0..store.len() {
+            self.expect_rank(owner(datum), || format!("the owner of datum {datum}"))?;
+        }
         let places = |datum| (owner(datum), datum);
         let collect = Collect::new(store, store.len(), &places, to);
         self.run_across(&Erased::new(&collect))?;
         Ok(collect.into_data().filter(|_| self.rank() == to))
+    }
+
+    fn expect_rank(&self, rank: Rank, what: impl Fn() -> String) -> Result<(), Error> {
+        let n_ranks = self.n_ranks();
+        if (rank.0 as usize) < n_ranks {
+            return Ok(());
+        }
+        let text = format!("{} is {rank} (there are {n_ranks})", what());
+        Err(Error::no_such_rank(text))
     }
 
     /// Combines the values of all ranks into one, on every rank: each folds them with `op` from the

@@ -319,6 +319,11 @@ impl Error {
         Error::new(Kind::ParametersDiffer, None, message)
     }
 
+    /// A rank that this run does not have; the text says who named it, and how many there are.
+    pub fn no_such_rank(message: impl Into<String>) -> Self {
+        Error::new(Kind::NoSuchRank, None, message)
+    }
+
     /// A rank is silent; the text says which, and for how long.
     pub fn rank_lost(message: impl Into<String>) -> Self {
         Error::new(Kind::RankLost, None, message)

@@ -9,6 +9,7 @@ use crate::data::{Datum, Store};
 use crate::error::TaskError;
 use crate::rank::Rank;
 use crate::task_names;
+use std::hash::{DefaultHasher, Hasher};
 
 task_names! {
     /// The owner of a datum gives it; one rank keeps it.
@@ -77,6 +78,13 @@ impl<'a, D: Datum> Collect<'a, D> {
     fn owner(&self, datum: u32) -> Rank {
         (self.places)(datum as usize).0
     }
+
+    /// A fingerprint of all owners: ranks that name others learn it before anything is sent.
+    fn owners(&self) -> u64 {
+        let mut owners = DefaultHasher::new();
+        (0..self.n_data).for_each(|datum| owners.write_u32(self.owner(datum).0));
+        owners.finish()
+    }
 }
 
 impl<D: Datum> TaskSpace for Collect<'_, D> {
@@ -86,6 +94,7 @@ impl<D: Datum> TaskSpace for Collect<'_, D> {
     fn describe(&self, about: &mut Description) {
         about.name("collect").parameter("data", self.n_data);
         about.parameter("to", self.to);
+        about.parameter("owners", format_args!("{:016x}", self.owners()));
         about.class("Give").read("DATUM");
         about.class("Keep").read("DATUM");
     }
