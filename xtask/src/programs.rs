@@ -303,13 +303,13 @@ fn judged(output: Result<String, String>, count: impl Fn(&str) -> Counted) -> Ou
     let counted = count(&text);
     println!(
         "{} passed, {} failed",
-        counted.run - counted.failed,
+        counted.run.saturating_sub(counted.failed),
         counted.failed
     );
     match (counted.run, counted.faults.is_empty()) {
-        (0, _) => Outcome::failed("no test was counted"),
-        (_, true) => Outcome::Passed,
         (_, false) => Outcome::failed(counted.faults.join("; ")),
+        (0, true) => Outcome::failed("no test was counted"),
+        (_, true) => Outcome::Passed,
     }
 }
 
@@ -322,10 +322,12 @@ fn counted_by_lin(output: &str) -> Counted {
         if line.contains("passed the threshold") {
             all.run += numbers.last().unwrap_or(&0);
         } else if line.contains("failed to pass the threshold") {
-            let [failed, run] = numbers[..] else { continue };
-            all.run += run;
-            all.failed += failed;
             all.faults.push(line.to_owned());
+            // A number too wide for its column is written as stars.
+            if let [failed, run] = numbers[..] {
+                all.run += run;
+                all.failed += failed;
+            }
         } else if line.contains("failed the tests of the error exits")
             || line.contains("error messages recorded")
         {
@@ -335,17 +337,28 @@ fn counted_by_lin(output: &str) -> Counted {
     all
 }
 
-/// ` DGEMM  PASSED THE COMPUTATIONAL TESTS ( 17496 CALLS)`; a failure tells the number of its call.
+/// ` DGEMM  PASSED THE COMPUTATIONAL TESTS ( 17496 CALLS)`; a failure tells the number of its call. Where
+/// the largest ratio is over the threshold, a routine has `COMPLETED` its tests, and the line behind says
+/// `BUT WITH MAXIMUM TEST RATIO   40.00 - SUSPECT`.
 fn counted_by_blas(output: &str) -> Counted {
     let mut all = Counted::default();
+    let mut completed = "";
     for line in output.lines().map(str::trim) {
+        let said = line.trim_matches('*').trim();
         if line.contains("PASSED THE COMPUTATIONAL TESTS") {
             all.run += numbers_of(line).last().unwrap_or(0);
+        } else if line.contains("COMPLETED THE COMPUTATIONAL TESTS") {
+            all.run += numbers_of(line).last().unwrap_or(0);
+            completed = line;
+        } else if line.contains("SUSPECT") {
+            // Of how many of its calls is not told.
+            all.failed += 1;
+            all.faults.push(format!("{completed} {said}"));
         } else if line.contains("FAIL") && !line.contains("LOGICAL FLAG") {
             // One a routine: it ends at the first call that is wrong.
             all.run += 1;
             all.failed += 1;
-            all.faults.push(line.trim_matches('*').trim().to_owned());
+            all.faults.push(said.to_owned());
         }
     }
     all
@@ -371,6 +384,9 @@ mod tests {
         assert_eq!((counted.run, counted.failed), (3753, 12));
         assert_eq!(counted.faults.len(), 2, "{counted:?}");
         assert_eq!(counted_by_lin("End of tests"), Counted::default());
+        let wide =
+            counted_by_lin(" DGE: ****** out of 123456 tests failed to pass the threshold\n");
+        assert_eq!(wide.faults.len(), 1, "{wide:?}");
     }
 
     #[test]
@@ -379,6 +395,17 @@ mod tests {
                     ( 17496 CALLS)\n ******* DSYRK  FAILED ON CALL NUMBER:\n";
         let counted = counted_by_blas(text);
         assert_eq!((counted.run, counted.failed), (17497, 1));
+        let text = " DGEMM  COMPLETED THE COMPUTATIONAL TESTS ( 17496 CALLS)\n ******* BUT WITH \
+                    MAXIMUM TEST RATIO   40.00 - SUSPECT *******\n";
+        let counted = counted_by_blas(text);
+        assert_eq!((counted.run, counted.failed), (17496, 1));
+        let [fault] = &counted.faults[..] else {
+            panic!("{counted:?}");
+        };
+        assert!(
+            fault.contains("DGEMM") && fault.contains("40.00"),
+            "{fault}"
+        );
     }
 
     #[test]
