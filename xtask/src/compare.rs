@@ -90,8 +90,15 @@ fn table(before: &[Graph], after: &[Graph]) -> Result<String, String> {
             after.len()
         ));
     }
+    let pairs = || before.iter().zip(after);
+    if let Some((before, after)) = pairs().find(|(before, after)| before.name != after.name) {
+        return Err(format!(
+            "`{}` before is `{}` after: these are two programs",
+            before.name, after.name
+        ));
+    }
     let mut text = String::new();
-    for (before, after) in before.iter().zip(after) {
+    for (before, after) in pairs() {
         compare(before, after, &mut text);
     }
     Ok(text)
@@ -185,5 +192,14 @@ mod tests {
             read(Path::new("nowhere.json")).is_err_and(|fault| fault.starts_with("nowhere.json"))
         );
         assert!(table(&[], &[graph(1.0, &[])]).is_err());
+        let column = Graph {
+            name: "column".into(),
+            ..graph(1.0, &[])
+        };
+        let fault = table(&[graph(1.0, &[])], &[column]).unwrap_err();
+        assert!(
+            fault.contains("`row`") && fault.contains("`column`"),
+            "{fault}"
+        );
     }
 }

@@ -104,6 +104,10 @@ const APPLICATIONS: [Application; 4] = [
 pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut arguments = arguments.peekable();
     let (mut rounds, mut by, mut quick, mut links) = (ROUNDS, By::Itself, false, false);
+    let only = |by: &By, other: By| match by {
+        By::Itself => Ok(other),
+        _ => Err("ranks are started one way, by --mpi or by --link, once".to_string()),
+    };
     let number = |flag: &str, text: Option<String>| {
         let text = text.unwrap_or_default();
         let number = text.parse().ok().filter(|number| *number > 0);
@@ -112,8 +116,11 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String>
     while let Some(flag) = arguments.next_if(|argument| argument.starts_with('-')) {
         match flag.as_str() {
             "--rounds" => rounds = number(&flag, arguments.next())?,
-            "--mpi" => by = By::Mpi(number(&flag, arguments.next())?),
-            "--link" => by = By::Link(arguments.next().ok_or("--link needs a RATE")?),
+            "--mpi" => by = only(&by, By::Mpi(number(&flag, arguments.next())?))?,
+            "--link" => {
+                let rate = arguments.next().ok_or("--link needs a RATE")?;
+                by = only(&by, By::Link(rate))?;
+            }
             "--quick" => quick = true,
             "--links" => links = true,
             _ => return Err(format!("`hidden` does not know `{flag}`")),
@@ -433,6 +440,8 @@ mod tests {
             ("--link", "RATE"),
             ("--rounds 0 jacobi3d", "`0`"),
             ("--mpi", "--mpi"),
+            ("--mpi 2 --link 300mbit jacobi3d", "one way"),
+            ("--link 300mbit --mpi 2 jacobi3d", "one way"),
             ("--fast jacobi3d", "`--fast`"),
         ] {
             let fault = parsed(line).expect_err(line);
