@@ -68,8 +68,8 @@ cargo xtask COMMAND
                                 and LS, BLAS 3; tiles of 7 and 13 (minutes; Debian's source package, gfortran)
   weather [--seeds N]           simulated networks by seed, 10,000 of them if not said otherwise: random graphs,
                                 Cholesky and Task Bench on 2 to 5 ranks (minutes)
-  loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions
-                                (minutes; LOOM_MAX_PREEMPTIONS widens it)
+  loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions, in some
+                                to four (minutes; LOOM_MAX_PREEMPTIONS=5 bounds all to five, however long that takes)
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (the better part
                                 of an hour of one core)
   tsan [FILTER]                 core, numa and ranks as threads under ThreadSanitizer: data races (minutes)

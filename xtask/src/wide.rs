@@ -10,6 +10,7 @@ use crate::steps::{self, Outcome, Step, Steps};
 use crate::told;
 use std::ffi::OsStr;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 /// Runs one wide look as a command of its own.
 pub fn command(name: &str, look: impl FnOnce(&mut Steps)) -> ExitCode {
@@ -31,7 +32,8 @@ pub fn smoke(steps: &mut Steps) {
     ]);
 }
 
-/// Every interleaving of the models whose names contain `loom` (or the filter).
+/// Every interleaving of the models whose names contain `loom` (or the filter), up to so many preemptions as
+/// the user says, or three; small models look up to four.
 pub fn loom(steps: &mut Steps, filter: Option<String>) {
     let (name, models) = models(filter);
     steps.step(&name, models);
@@ -56,13 +58,25 @@ fn models(filter: Option<String>) -> (String, Step) {
         .env("RUSTFLAGS", with_flags("RUSTFLAGS", "--cfg loom"));
     cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("loom"));
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off"); // the models are small, linking them is not
-    if std::env::var_os(PREEMPTIONS).is_none() {
+    let is_asked_for = std::env::var_os(PREEMPTIONS).is_some();
+    if !is_asked_for {
         cargo.env(PREEMPTIONS, "3");
     }
-    ("loom models".into(), Box::new(|| tests(cargo)))
+    let silence = silence_of_models(is_asked_for);
+    let step = move || tests_within(silence, cargo);
+    ("loom models".into(), Box::new(step))
 }
 
+/// Of models whose own bound is less, too.
 const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
+
+/// A model says nothing before it has ended: with another bound it may take hours.
+fn silence_of_models(is_bound_asked_for: bool) -> Duration {
+    match is_bound_asked_for {
+        true => Duration::MAX,
+        false => told::SILENCE,
+    }
+}
 
 /// All tests of the core that do not refuse Miri (`#[cfg_attr(miri, ignore = "…")]`), binary by
 /// binary, and some under several seeds; or those with this in their names.
@@ -193,7 +207,11 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
 }
 
 /// Runs tests, after making sure that there are any.
-fn tests(mut command: Command) -> Outcome {
+fn tests(command: Command) -> Outcome {
+    tests_within(told::SILENCE, command)
+}
+
+fn tests_within(silence: Duration, mut command: Command) -> Outcome {
     let mut list = Command::new(command.get_program());
     list.args(listing(command.get_args()));
     list.stderr(Stdio::inherit());
@@ -215,7 +233,7 @@ fn tests(mut command: Command) -> Outcome {
         Ok(listed) if count(&String::from_utf8_lossy(&listed.stdout)) == 0 => {
             Outcome::failed("no test has a name that was asked for")
         }
-        Ok(_) => told::tests(&mut command),
+        Ok(_) => told::tests_within(silence, &mut command),
     }
 }
 
@@ -348,6 +366,12 @@ mod tests {
         assert_eq!(of_mpi, RANKS_AS_THREADS);
         let of_numa = test_binaries("dataflow-numa", |_, _| true);
         assert!(of_numa.contains(&"workers".to_string()), "{of_numa:?}");
+    }
+
+    #[test]
+    fn models_whose_bound_the_user_sets_may_be_silent_for_as_long_as_they_take() {
+        assert_eq!(silence_of_models(true), Duration::MAX);
+        assert_eq!(silence_of_models(false), told::SILENCE);
     }
 
     #[test]

@@ -34,10 +34,11 @@ pub(crate) fn try_lock<T: ?Sized>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>>
     }
 }
 
-/// Every interleaving of a model, with so many preemptions at most.
+/// Every interleaving of a model, with so many preemptions at most, or as many as `LOOM_MAX_PREEMPTIONS`
+/// says, which the builder has read, where that is more.
 #[cfg(all(test, loom))]
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = builder.preemption_bound.max(Some(preemptions));
     builder.check(model);
 }

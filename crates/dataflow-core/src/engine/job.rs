@@ -592,7 +592,7 @@ mod loom_models {
     #[test]
     fn loom_the_gate_closes_once_when_all_words_were_taken_and_nobody_is_inside() {
         let mut explored = loom::model::Builder::new();
-        explored.preemption_bound = Some(3);
+        explored.preemption_bound = explored.preemption_bound.max(Some(3));
         explored.check(|| {
             let model = Model::new(2);
             let other = model.clone();

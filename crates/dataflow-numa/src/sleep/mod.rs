@@ -350,9 +350,10 @@ mod loom_models {
         }
     }
 
+    /// With so many preemptions at most, or as many as `LOOM_MAX_PREEMPTIONS` says, where that is more.
     fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions);
+        builder.preemption_bound = builder.preemption_bound.max(Some(preemptions));
         builder.check(model);
     }
 
