@@ -24,7 +24,8 @@ mod transforms;
 #[path = "applications/turns.rs"]
 mod turns;
 
-use clap::{Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
 use std::process::ExitCode;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -41,9 +42,9 @@ struct Settings {
     /// One application [default: all]
     #[arg(long, value_name = "NAME")]
     only: Option<Application>,
-    /// Nodes of the largest shallow water
-    #[arg(long, value_name = "N", default_value_t = 40_962)]
-    nodes: usize,
+    /// Nodes of the largest shallow water [default: 40962]
+    #[arg(long, value_name = "N", value_parser = of_a_sphere, conflicts_with = "quick")]
+    nodes: Option<usize>,
     /// What cargo passes
     #[arg(long, hide = true)]
     bench: bool,
@@ -60,8 +61,30 @@ enum Application {
     NasFt,
 }
 
+/// The orders of the icosahedral grids that shallow water runs on.
+const SPHERES: [usize; 6] = [642, 2562, 10_242, 40_962, 163_842, 655_362];
+
+fn of_a_sphere(nodes: &str) -> Result<usize, String> {
+    let known = nodes.parse().ok().filter(|nodes| SPHERES.contains(nodes));
+    known.ok_or_else(|| format!("must be one of {SPHERES:?}"))
+}
+
+impl Settings {
+    /// Ends with status 2 if nodes are given where there are none.
+    fn refuse_unused_nodes(&self) {
+        let is_other = |only| only != Application::ShallowWater;
+        if self.nodes.is_some() && self.only.is_some_and(is_other) {
+            let fault = "--nodes are of shallow_water alone";
+            let mut command = Settings::command();
+            command.error(ErrorKind::ArgumentConflict, fault).exit();
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    match measure_all(&Settings::parse()) {
+    let settings = Settings::parse();
+    settings.refuse_unused_nodes();
+    match measure_all(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -101,8 +124,11 @@ fn measure_all(settings: &Settings) -> Outcome {
                 }
             }
             Application::ShallowWater => {
-                let largest = if quick { 642 } else { settings.nodes };
-                for nodes in [642, 2562, 10_242, 40_962, 163_842, 655_362] {
+                let largest = match quick {
+                    true => 642,
+                    false => settings.nodes.unwrap_or(40_962),
+                };
+                for nodes in SPHERES {
                     if nodes == largest || !quick && nodes > 642 && nodes < largest {
                         rows.push(shallow_race::race(nodes, rounds)?);
                     }
