@@ -45,11 +45,11 @@ struct Settings {
     /// Inner block sizes of QR [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     ib: Vec<u32>,
-    /// The calls on arrays of orders of 4 to 256, and nothing else
-    #[arg(long)]
+    /// The calls on arrays of orders of 4 to 256 on one thread, and nothing else
+    #[arg(long, conflicts_with_all = ["tall", "routine", "nb", "ib", "sweep", "threads"])]
     small: bool,
-    /// `a.least_squares(&b)` of 1,000,000 × 20 in both orders of memory, and nothing else
-    #[arg(long)]
+    /// `a.least_squares(&b)` of 1,000,000 × 20 in both orders of memory on all allowed cores, and nothing else
+    #[arg(long, conflicts_with_all = ["routine", "n", "nb", "ib", "sweep", "threads"])]
     tall: bool,
     /// Which of these calls [default: all]
     #[arg(long, value_delimiter = ',', requires = "small")]
@@ -74,10 +74,10 @@ fn measure_all(settings: &Settings) -> Outcome {
             [] => &[4, 10, 32, 50, 100, 200, 256],
             orders => orders,
         };
-        return small::measure(&settings.call, orders, settings.race.is_quick());
+        return small::measure(&settings.call, orders, settings.race.rounds_or(41));
     }
     if settings.tall {
-        let rows = tall::measure(settings.race.is_quick())?;
+        let rows = tall::measure(&settings.race)?;
         return settings.race.keep("factor", rows);
     }
     let routines = match &settings.routine[..] {
@@ -98,8 +98,11 @@ fn measure_all(settings: &Settings) -> Outcome {
             rows.push(race.run(settings.race.rounds(n))?);
         }
     }
-    if settings.routine.is_empty() && settings.race.n.is_empty() && !settings.race.sweep {
-        rows.extend(tall::measure(settings.race.is_quick())?);
+    let race = &settings.race;
+    // The call on arrays has the runtime of the process, which knows nothing of `--threads`.
+    let is_asked_for_all = settings.routine.is_empty() && race.n.is_empty();
+    if is_asked_for_all && !race.sweep && race.threads.is_none() {
+        rows.extend(tall::measure(race)?);
     }
     settings.race.keep("factor", rows)
 }

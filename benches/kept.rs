@@ -1,8 +1,9 @@
 //! Kept: what benches have measured, as rows of one table that outlives them.
 //!
 //! # Law
-//! A bench replaces its rows of the same names and leaves others; a quick run keeps nothing. The files lie in
-//! the target folder, one a bench; a baseline is all of them in one file under a name.
+//! A bench replaces its rows of the same names and leaves others; a quick run keeps nothing, nor does one
+//! that was told how many threads to take. The files lie in the target folder, one a bench; a baseline is all
+//! of them in one file under a name.
 //!
 //! # Elsewhere
 //! The table: `verdict.rs`.

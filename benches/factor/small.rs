@@ -73,7 +73,7 @@ const ALL: &[Who] = &[
 ];
 
 /// Microseconds of a call, and how much more ours takes than the fastest of the others.
-pub fn measure(calls: &[Call], orders: &[usize], quick: bool) -> Outcome {
+pub fn measure(calls: &[Call], orders: &[usize], rounds: u32) -> Outcome {
     faer::set_global_parallelism(Par::Seq);
     println!("{}, f64, one thread", machine());
     println!(
@@ -86,7 +86,6 @@ pub fn measure(calls: &[Call], orders: &[usize], quick: bool) -> Outcome {
         "call                n  memory order  {}   difference     ±",
         names[..ALL.len()].concat()
     );
-    let rounds = if quick { 3 } else { 41 };
     let calls = match calls {
         [] => Call::value_variants(),
         calls => calls,
@@ -279,7 +278,7 @@ impl Arrays {
     }
 
     /// Whether ours is within 2 µs or 5 % of the fastest.
-    fn race(&self, call: Call, rounds: usize, columns: bool) -> Outcome<bool> {
+    fn race(&self, call: Call, rounds: u32, columns: bool) -> Outcome<bool> {
         self.agree(call)?;
         let n = self.a.nrows();
         // About half a millisecond a batch.

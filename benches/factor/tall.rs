@@ -5,7 +5,7 @@
 //! as there are allowed cores. Memory is the peak of the process beyond what stood before the first call.
 
 use super::race::kept::{Row, Unit};
-use super::race::{Outcome, SETTLE, machine, quartiles, seconds};
+use super::race::{Outcome, SETTLE, Settings, machine, quartiles, seconds};
 use dataflow::core::space::Independent;
 use dataflow::linalg::matrix::Entries;
 use dataflow::linalg::matrix::generate::Random;
@@ -22,11 +22,12 @@ use std::thread::sleep;
 const CHUNK: usize = 1 << 16;
 
 /// Milliseconds of each contestant, for both orders of memory: a row for each.
-pub fn measure(quick: bool) -> Outcome<Vec<Row>> {
-    let (m, n, rounds) = match quick {
-        true => (20_000, 20, 3),
-        false => (1_000_000, 20, 15),
+pub fn measure(settings: &Settings) -> Outcome<Vec<Row>> {
+    let m = match settings.is_quick() {
+        true => 20_000,
+        false => 1_000_000,
     };
+    let (n, rounds) = (20, settings.rounds_or(15));
     let runtime = Runtime::shared()?;
     let threads = runtime.n_threads();
     println!("{}, {threads} threads, f64", machine());
@@ -51,7 +52,7 @@ struct Race {
 }
 
 impl Race {
-    fn run(&self, order: &str, rounds: usize) -> Outcome<Row> {
+    fn run(&self, order: &str, rounds: u32) -> Outcome<Row> {
         let before = peak();
         let x = self.a.least_squares(&self.b)?;
         let share = (peak() - before) / size_of_val(self.elements()) as f64;

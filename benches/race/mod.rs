@@ -69,9 +69,9 @@ impl Settings {
         self.quick || !self.bench
     }
 
-    /// Keeps the rows of a bench, unless it was quick or a sweep.
+    /// Keeps the rows of a bench, unless it was quick, a sweep, or told how many threads to take.
     pub fn keep(&self, bench: &str, rows: Vec<Row>) -> Outcome {
-        if !self.is_quick() && !self.sweep {
+        if !self.is_quick() && !self.sweep && self.threads.is_none() {
             kept::keep(bench, machine(), rows)?;
         }
         Ok(())
@@ -97,12 +97,17 @@ impl Settings {
 
     /// How many rounds count for matrices of order `n`.
     pub fn rounds(&self, n: usize) -> u32 {
-        self.rounds.unwrap_or(match n {
-            _ if self.is_quick() => 3,
+        self.rounds_or(match n {
             0..=1000 => 21,
             1001..=4000 => 9,
             _ => 5,
         })
+    }
+
+    /// How many rounds count, where it is usually so many.
+    pub fn rounds_or(&self, usual: u32) -> u32 {
+        let usual = if self.is_quick() { 3 } else { usual };
+        self.rounds.unwrap_or(usual)
     }
 }
 
