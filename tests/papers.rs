@@ -136,6 +136,19 @@ fn ranks_are_opened_told_and_closed_in_this_order() {
         answer.told > answer.made + Duration::from_micros(320),
         "{answer:?}"
     );
-    assert!(answer.opened < answer.told && answer.computed < answer.closed);
+    let opened = answer.opened.expect("ten ranks are told nothing");
+    assert!(opened < answer.told && answer.computed < answer.closed);
     assert!(answer.told + Duration::from_micros(300) <= answer.computed);
+}
+
+#[test]
+fn where_every_rank_is_told_none_says_when_the_run_was_open() {
+    let question = protocol::Question {
+        n_ranks: 4,
+        told: 4,
+        steps: 1,
+    };
+    let machine = Machine::named("large").unwrap();
+    let answer = question.simulate(&machine).unwrap();
+    assert_eq!(answer.opened, None, "{answer:?}");
 }

@@ -11,6 +11,7 @@ use super::sphere::{On, Sphere, mesh};
 use super::world::Outcome;
 use dataflow::mpi::Settings;
 use dataflow::simulate::{self, Stage};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,6 +226,26 @@ fn play_sequence(machine: &Machine, stage: &Stage, sphere: &Sphere) -> Outcome {
 pub struct Column {
     pub name: String,
     pub answer: Answer,
+}
+
+impl Column {
+    pub fn cells(&self) -> String {
+        let (name, answer) = (&self.name, &self.answer);
+        format!(
+            "| {name} | {} | {} | {:.1} |",
+            answer.counters.messages, answer.most_messages, answer.seconds
+        )
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "table": "5",
+            "name": self.name,
+            "messages": self.answer.counters.messages,
+            "most_messages_of_a_rank": self.answer.most_messages,
+            "seconds": self.answer.seconds,
+        })
+    }
 }
 
 /// Table 5: N = 90,000 on two hosts: a rank a host, and 18 ranks a host on a grid of 6 × 6.

@@ -34,8 +34,8 @@ pub struct Question {
 /// Virtual time at which things were over, since the beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// The last of the ranks that are not told anything runs its first task.
-    pub opened: Duration,
+    /// The last of the ranks that are not told anything runs its first task; `None` if all are told.
+    pub opened: Option<Duration>,
     /// The datum was made, and the last rank that is told begins.
     pub made: Duration,
     pub told: Duration,
@@ -215,7 +215,7 @@ impl Question {
         let ends = ran.into_iter().collect::<Outcome<Vec<_>>>()?;
         let at = |moment: &AtomicU64| Duration::from_nanos(moment.load(Ordering::Relaxed));
         Ok(Answer {
-            opened: at(&moments.opened),
+            opened: (self.told < self.n_ranks).then(|| at(&moments.opened)),
             made: at(&moments.made),
             told: at(&moments.told),
             computed: at(&moments.computed),

@@ -14,6 +14,7 @@ use super::world::Outcome;
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;
 use dataflow::simulate::{self, Stage};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,27 @@ pub struct Row {
 impl Row {
     pub fn share(&self) -> f64 {
         self.ideal / self.seconds
+    }
+
+    pub fn cells(&self) -> String {
+        format!(
+            "| {} | {:.3} | {:.3} | {:.3} | {:.2} |",
+            self.title,
+            1e3 * self.seconds,
+            1e3 * self.ideal,
+            self.share(),
+            self.aim
+        )
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "application": self.title,
+            "seconds": self.seconds,
+            "ideal_seconds": self.ideal,
+            "share": self.share(),
+            "aim": self.aim,
+        })
     }
 }
 
