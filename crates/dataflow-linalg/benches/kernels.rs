@@ -6,7 +6,8 @@
 //! all calls, the peak the best of the rounds.
 //!
 //! ```text
-//! cargo bench --bench kernels [--features openblas] -- [f32|f64|c32|c64]… [nb=288,384] [s=48,96] [rounds=9]
+//! cargo bench -p dataflow-linalg --bench kernels [--features openblas] -- \
+//!     [f32|f64|c32|c64]… [nb=288,384] [s=48,96] [rounds=9]
 //! ```
 //!
 //! `s=0` stands for column-major tiles.
@@ -15,6 +16,7 @@
 //! [`Scalar::SUB_TILE_ORDER`] and the table of backends are chosen from what this prints, by hand.
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,8 +34,14 @@ struct Plan {
     rounds: usize,
 }
 
-fn main() {
-    let plan = Plan::from_arguments(std::env::args().skip(1));
+fn main() -> ExitCode {
+    let plan = match Plan::from_arguments(std::env::args().skip(1)) {
+        Ok(plan) => plan,
+        Err(fault) => {
+            eprintln!("error: {fault}");
+            return ExitCode::from(2);
+        }
+    };
     for &precision in &plan.precisions {
         match precision {
             Precision::F32 => sweep::<f32>(&plan),
@@ -42,30 +50,48 @@ fn main() {
             Precision::C64 => sweep::<c64>(&plan),
         }
     }
+    ExitCode::SUCCESS
 }
 
 impl Plan {
-    fn from_arguments(arguments: impl Iterator<Item = String>) -> Self {
-        let numbers = |list: &str| list.split(',').filter_map(|n| n.parse().ok()).collect();
+    fn from_arguments(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut plan = Self {
             precisions: vec![],
             tile_orders: vec![192, 288, 384],
             sub_orders: vec![48, 64, 96, 128, 192, 0],
             rounds: 9,
         };
-        for argument in arguments {
+        // Cargo passes `--bench`.
+        for argument in arguments.filter(|argument| argument != "--bench") {
             match argument.split_once('=') {
-                Some(("nb", list)) => plan.tile_orders = numbers(list),
-                Some(("s", list)) => plan.sub_orders = numbers(list),
-                Some(("rounds", n)) => plan.rounds = n.parse().unwrap_or(plan.rounds),
-                _ => plan.precisions.extend(argument.parse::<Precision>()),
+                Some(("nb", list)) => plan.tile_orders = numbers("nb", list, 1)?,
+                Some(("s", list)) => plan.sub_orders = numbers("s", list, 0)?,
+                Some(("rounds", n)) => plan.rounds = number("rounds", n, 1)?,
+                Some(_) => return Err(format!("`{argument}` is none of nb=, s= and rounds=")),
+                None => plan.precisions.push(precision(&argument)?),
             }
         }
         if plan.precisions.is_empty() {
             plan.precisions = Precision::ALL.to_vec();
         }
-        plan
+        Ok(plan)
     }
+}
+
+fn precision(word: &str) -> Result<Precision, String> {
+    let precision = word.parse();
+    precision.map_err(|_| format!("`{word}` is none of f32, f64, c32 and c64"))
+}
+
+fn numbers(name: &str, list: &str, least: usize) -> Result<Vec<usize>, String> {
+    list.split(',').map(|n| number(name, n, least)).collect()
+}
+
+fn number(name: &str, text: &str, least: usize) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number >= least);
+    number.ok_or(format!(
+        "{name}: `{text}` must be a number, {least} or more"
+    ))
 }
 
 /// One line of the table: what is timed, and the rate of each call.
