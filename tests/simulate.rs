@@ -5,25 +5,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A made-up `/sys/devices/system`, removed when dropped: eight NUMA nodes of six cores in a row.
+/// A made-up `/sys/devices/system`, removed when dropped: eight NUMA nodes in a row.
 struct Machine(PathBuf);
 
 impl Machine {
+    /// Nodes of six cores; the distance grows by 6 with every step.
     fn new(name: &str) -> Machine {
+        Machine::of(name, 6, 6)
+    }
+
+    /// Nodes of so many cores; the distance, 10 of a node to itself, grows so much with every step.
+    fn of(name: &str, cores: usize, step: usize) -> Machine {
         let root = std::env::temp_dir().join(format!("simulate-{name}-{}", std::process::id()));
         for node in 0..8_usize {
             let folder = root.join(format!("node/node{node}"));
             fs::create_dir_all(&folder).unwrap();
             fs::write(
                 folder.join("cpulist"),
-                format!("{}-{}", 6 * node, 6 * node + 5),
+                format!("{}-{}", cores * node, cores * node + cores - 1),
             )
             .unwrap();
             let row: Vec<String> = (0..8_usize)
-                .map(|to| (10 + 6 * to.abs_diff(node)).to_string())
+                .map(|to| (10 + step * to.abs_diff(node)).to_string())
                 .collect();
             fs::write(folder.join("distance"), row.join(" ")).unwrap();
-            for pu in 6 * node..6 * node + 6 {
+            for pu in cores * node..cores * (node + 1) {
                 let folder = root.join(format!("cpu/cpu{pu}/topology"));
                 fs::create_dir_all(&folder).unwrap();
                 fs::write(folder.join("thread_siblings_list"), pu.to_string()).unwrap();
@@ -90,6 +96,29 @@ fn policies_are_compared_on_a_machine_that_is_not_there() {
         run("distance,patience=20")["simulated_seconds"],
         with["simulated_seconds"]
     );
+}
+
+/// The guide, *Why is it slow?*, shows these lines and says that they are of this machine.
+#[test]
+fn the_machine_of_the_guide_takes_the_times_that_the_guide_tells() {
+    let machine = Machine::of("guide", 2, 12);
+    let beside = ["--beside", "oblivious", "--beside", "distance-no-steal"];
+    let own = ["--n", "5120", "--nb", "256", "--ties", "last"];
+    let policy = ["--policy", "distance,patience=20"];
+    let arguments = [&own[..], &policy, &beside].concat();
+    let (status, stdout, stderr) = simulate(&machine.0, &arguments);
+    assert_eq!((status, &*stderr), (0, ""));
+    let page = include_str!("../docs/guide/slow.md");
+    let told = [
+        "simulated: ",
+        "with oblivious: ",
+        "with distance-no-steal: ",
+    ];
+    for begin in told {
+        let line = stdout.lines().find(|line| line.starts_with(begin));
+        let line = line.unwrap_or_else(|| panic!("no `{begin}`: {stdout}"));
+        assert!(page.contains(line), "the guide does not tell `{line}`");
+    }
 }
 
 #[test]

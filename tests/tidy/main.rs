@@ -18,7 +18,7 @@ mod tree;
 
 use cargo::{metadata, wrong_dependencies};
 use circles::circles;
-use markdown::{links, read_map, resolve};
+use markdown::{is_relative, links, read_map, resolve};
 use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
 use std::collections::BTreeSet;
 use tree::{begins_a_path, identifiers, is_in, judge, lines_with, room_of};
@@ -416,6 +416,39 @@ fn every_link_inside_the_repository_resolves() {
             }
         }
         offenders
+    });
+}
+
+/// Rustdoc shows them under another path than GitHub does.
+#[test]
+fn pages_of_the_guide_have_no_relative_links() {
+    judge(|tree| {
+        let pages = tree.texts("md");
+        let pages = pages.filter(|(file, _)| file.starts_with("docs/guide/"));
+        let links = pages.flat_map(|(file, text)| {
+            let links = links(text).into_iter();
+            links.map(move |(line, link)| (file, line, link))
+        });
+        let relative = links.filter(|(.., link)| is_relative(link));
+        relative
+            .map(|(file, line, link)| format!("{file}:{line}: link `{link}` is relative"))
+            .collect()
+    });
+}
+
+/// A model that sets its bound whatever `LOOM_MAX_PREEMPTIONS` says cannot be looked at more widely.
+#[test]
+fn no_loom_model_has_a_bound_that_its_variable_does_not_widen() {
+    const BOUND: &str = "preemption_bound = ";
+    judge(|tree| {
+        let crates = tree.texts("rs");
+        let crates = crates.filter(|(file, _)| file.starts_with("crates/"));
+        let is_fixed = |line: &str| line.contains(BOUND) && !line.contains("preemption_bound.max(");
+        let fixed = crates.flat_map(|(file, text)| {
+            let lines = lines_with(text, is_fixed);
+            lines.map(move |line| format!("{file}:{line}: a bound of its own"))
+        });
+        fixed.collect()
     });
 }
 

@@ -67,6 +67,10 @@ pub fn links(text: &str) -> Vec<(usize, String)> {
 }
 
 pub fn resolve(tree: &Tree, from: &str, link: &str) -> Result<(), String> {
+    if let Some(path) = by_address(tree, link) {
+        let is_there = tree.has(path);
+        return is_there.then_some(()).ok_or(format!("there is no {path}"));
+    }
     if link.contains("://") || link.starts_with("mailto:") {
         return Ok(()); // the world outside is not ours to check
     }
@@ -103,6 +107,19 @@ pub fn resolve(tree: &Tree, from: &str, link: &str) -> Result<(), String> {
         }
         (Some(_), None) => Err("a folder has no anchors".into()),
     }
+}
+
+/// The path from the root of a file that a link names by its address in the repository of `Cargo.toml`.
+fn by_address<'l>(tree: &Tree, link: &'l str) -> Option<&'l str> {
+    let mut lines = tree.text("Cargo.toml")?.lines();
+    let repository =
+        lines.find_map(|line| line.strip_prefix("repository = \"")?.strip_suffix('"'))?;
+    link.strip_prefix(repository)?.strip_prefix("/raw/main/")
+}
+
+/// Whether a link is one from this file to another, which is lost where the text is shown elsewhere.
+pub fn is_relative(link: &str) -> bool {
+    !(link.contains("://") || link.starts_with("mailto:") || link.starts_with('#'))
 }
 
 /// The path from the root that a relative link of a file means.
@@ -206,6 +223,7 @@ mod tests {
             ("README.md", readme),
             ("docs/a.md", "## `b` c\n"),
             ("src/lib.rs", "//! One line.\n"),
+            ("Cargo.toml", "repository = \"https://example.org/ours\"\n"),
         ];
         let tree = Tree {
             files: files
@@ -232,6 +250,16 @@ mod tests {
             ("docs/a.md", "../../other/README.md", false),
             ("docs/a.md", "README.md", false),
             ("docs/a.md", "https://example.org/nowhere", true),
+            (
+                "docs/a.md",
+                "https://example.org/ours/raw/main/docs/a.md",
+                true,
+            ),
+            (
+                "docs/a.md",
+                "https://example.org/ours/raw/main/docs/b.md",
+                false,
+            ),
         ] {
             assert_eq!(
                 resolve(&tree, from, link).is_ok(),
