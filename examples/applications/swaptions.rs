@@ -1,8 +1,8 @@
 //! Prices swaptions by Monte Carlo simulation of forward rates: independent trials in tasks, random
 //! numbers that can jump, vector code across trials, and ordered sums.
 //!
-//! The swaptions and their random numbers are PARSEC's, for any number of trials. Every path is
-//! simulated to its end, as there.
+//! The swaptions and their random numbers are PARSEC's, for as many trials as there are numbers that were
+//! not drawn before. Every path is simulated to its end, as there.
 //!
 //! # Elsewhere
 //! Random numbers: [`random`]. Rates and claims: [`model`]. Swaptions: [`contract`]. The graph:
@@ -22,7 +22,7 @@ use common::cli::{self, Example, Failure, Outcome, Settings};
 use contract::{Par, SEED, Swaption};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;
-use model::Sums;
+use model::{MOST_TRIALS, Sums};
 use serde_json::json;
 use space::{Simulation, default_chunk};
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ pub struct Own {
     #[arg(long, value_name = "N", default_value = "32", value_parser = at_least_one)]
     swaptions: usize,
     /// Trials of each
-    #[arg(long, value_name = "M", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    #[arg(long, value_name = "M", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=MOST_TRIALS))]
     trials: u64,
     /// Trials of a task [default: 2048, or what makes 256 tasks of a swaption]
     #[arg(long, value_name = "C", value_parser = clap::value_parser!(u64).range(1..))]

@@ -7,8 +7,10 @@ mod edges;
 mod specimen;
 use applications::swaptions;
 use applications::swaptions::contract::{Par, Swaption};
-use applications::swaptions::model::{Claim, Model, Sums, VOLATILITIES, simulate};
-use applications::swaptions::random::{Random, normal};
+use applications::swaptions::model::{
+    Claim, MOST_TRIALS, Model, N_DRAWS, Sums, VOLATILITIES, simulate,
+};
+use applications::swaptions::random::{PERIOD, Random, normal};
 use applications::swaptions::space::{Simulation, Task};
 use applications::swaptions::{EXAMPLE, PUBLISHED};
 use common::variant::{Base, Ideal};
@@ -57,6 +59,21 @@ fn random_numbers_are_those_of_park_and_miller_and_can_jump() {
     let mut largest = Random::new((1 << 31) - 2);
     let u = largest.draw();
     assert!(u > 0.0 && u < 1.0 && Random::new(1).after((1 << 31) - 2) == Random::new(1));
+}
+
+/// After five periods a trial begins where the first did, and is that trial: a standard error that went on
+/// falling would promise what is not there.
+#[test]
+fn no_trial_draws_what_another_has_drawn() {
+    let (model, claim) = (parsec(0).model(), parsec(0).claim(Par::Repaid));
+    let simulated = |first| simulate(&model, &claim, Random::new(SEED), first..first + 100);
+    let again = 5 * PERIOD / N_DRAWS;
+    assert_eq!(simulated(0), simulated(again));
+    assert!(MOST_TRIALS * N_DRAWS <= PERIOD);
+    for trials in [MOST_TRIALS + 1, again, 1 << 40] {
+        let refused = answer(&["--trials", &trials.to_string(), "--swaptions", "1"]);
+        assert_eq!(refused.status, 2, "{trials}");
+    }
 }
 
 #[test]

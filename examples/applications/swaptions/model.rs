@@ -5,7 +5,7 @@
 //! Heath, Jarrow, Morton, *Bond pricing and the term structure of interest rates: a new methodology for
 //! contingent claims valuation*, Econometrica 60 (1992); the parameters are those of PARSEC 3.0.
 
-use super::random::{Random, normal};
+use super::random::{PERIOD, Random, normal};
 use crate::vector::{Loop, Real, dispatch};
 use std::ops::Range;
 
@@ -16,6 +16,9 @@ pub const N_STEPS: usize = N_POINTS - 1;
 const N_FACTORS: usize = 3;
 /// Random numbers that a trial takes.
 pub const N_DRAWS: u64 = (N_STEPS * N_FACTORS) as u64;
+/// Trials that have random numbers of their own: those after them would draw what the first have drawn, and
+/// be no independent samples.
+pub const MOST_TRIALS: u64 = PERIOD / N_DRAWS;
 /// Trials that are simulated at once.
 const WIDTH: usize = 32;
 

@@ -10,6 +10,8 @@ use crate::vector::{Real, polynomial};
 /// The modulus, 2³¹ − 1.
 const MODULUS: u64 = (1 << 31) - 1;
 const MULTIPLIER: u64 = 16807;
+/// After so many numbers they repeat: 16807 is a primitive root of the modulus.
+pub const PERIOD: u64 = MODULUS - 1;
 
 /// `x ← 16807·x mod 2³¹ − 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ impl Random {
         Random(seed)
     }
 
-    /// The next number, and as a deviate between 0 and 1. The factor is PARSEC's, a little more than
+    /// The next number, and as a deviate between 0 and 1. The factor is PARSEC's, a little less than
     /// `1/(2³¹ − 1)`.
     #[inline(always)]
     pub fn draw(&mut self) -> f64 {
