@@ -95,6 +95,17 @@ fn the_checksums_of_classes_s_and_w_are_the_published_ones() {
 }
 
 #[test]
+fn checksums_that_are_missing_are_wrong() {
+    let problem = Problem::of_class(Class::S);
+    let published = problem.published.unwrap().iter();
+    let checksums: Vec<c64> = published.map(|&[re, im]| c64::new(re, im)).collect();
+    assert_eq!(problem.error(&checksums), Some(0.0));
+    for n in 0..checksums.len() {
+        assert_eq!(problem.error(&checksums[..n]), Some(f64::INFINITY), "{n}");
+    }
+}
+
+#[test]
 #[ignore = "minutes, and 2 GB"]
 fn the_checksums_of_classes_a_and_b_are_the_published_ones() {
     for class in ["A", "B"] {
@@ -196,6 +207,8 @@ fn bad_arguments_are_one_line_and_status_two() {
         "--size 4x4",
         "--size 0x4x4",
         "--iterations 3",
+        "--size 4x4x4 --iterations 0",
+        "--size 4x4x4 --iterations 4294967297",
         "--blocks 65x1",
         "--n 64",
     ]);

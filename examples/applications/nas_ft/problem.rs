@@ -231,9 +231,14 @@ impl Problem {
         in_order.sum::<c64>() / self.extent.points() as f64
     }
 
-    /// The largest relative error of the checksums; `None` where none were published.
+    /// The largest relative error of the checksums, infinite if they are not as many as were published;
+    /// `None` where none were.
     pub fn error(&self, checksums: &[c64]) -> Option<f64> {
-        let published = self.published?.iter().map(|&[re, im]| c64::new(re, im));
+        let published = self.published?;
+        if checksums.len() != published.len() {
+            return Some(f64::INFINITY);
+        }
+        let published = published.iter().map(|&[re, im]| c64::new(re, im));
         let errors = checksums
             .iter()
             .zip(published)
