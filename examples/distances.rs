@@ -28,8 +28,8 @@ const EXAMPLE: cli::Example = cli::Example {
 #[derive(clap::Args)]
 struct Own {
     /// Bytes to walk through on each node, in MiB [default: twice the largest cache, 64 to 512]
-    #[arg(long, value_name = "MIB")]
-    mebibytes: Option<usize>,
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(2..=pairs::MOST_MEBIBYTES))]
+    mebibytes: Option<u64>,
     /// Latencies closer than this share are the same distance
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     tolerance: f64,
@@ -49,7 +49,7 @@ fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> 
         Topology::discover().map_err(|e| Failure::new("wrong_settings", e.to_string()))?;
     let mebibytes = own.mebibytes;
     let mebibytes = mebibytes.unwrap_or_else(|| default_mebibytes(&topology));
-    let bytes = mebibytes.max(2) << 20;
+    let bytes = (mebibytes << 20) as usize;
     let measured = pairs::measure(&topology, bytes, settings.repeat, settings.seed)?;
     let distances = corrected(&measured.nanoseconds, own.tolerance);
     outcome.seed = Some(settings.seed);
@@ -115,14 +115,14 @@ fn write(distances: &[Vec<u64>], file: &Path, outcome: &mut Outcome) -> Result<(
     Ok(())
 }
 
-fn default_mebibytes(topology: &Topology) -> usize {
+fn default_mebibytes(topology: &Topology) -> u64 {
     let largest = topology
         .caches()
         .iter()
         .map(|cache| cache.bytes)
         .max()
         .unwrap_or(0);
-    ((2 * largest) >> 20).clamp(64, 512) as usize
+    ((2 * largest) >> 20).clamp(64, 512)
 }
 
 /// Distances in firmware's manner: 10 is the shortest latency, and latencies that differ by less

@@ -226,6 +226,9 @@ fn distances_between_nodes_are_measured_in_both_directions() {
         ["--tolerance", "-1"],
         ["--tolerance", "nan"],
         ["--mebibytes", "many"],
+        ["--mebibytes", "1"],
+        // Lines are numbered in four bytes, and these were 2³²: the chain had none.
+        ["--mebibytes", "262144"],
     ] {
         run_example("distances", &bad, &[]).refusal(2);
     }

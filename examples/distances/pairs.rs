@@ -18,6 +18,8 @@ use std::time::Instant;
 
 /// A cache line: each holds the number of the next one in its first four bytes.
 const LINE: usize = 64;
+/// With more memory there would be more lines than four bytes can number.
+pub const MOST_MEBIBYTES: u64 = (1 << 32) / (1 << 20) * LINE as u64 - 1;
 /// Loads that one latency is the mean of.
 const LOADS: usize = 1 << 20;
 
