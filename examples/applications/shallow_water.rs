@@ -75,7 +75,7 @@ pub struct Own {
     #[arg(long, value_name = "D", value_parser = positive)]
     days: Option<f64>,
     /// Steps, whatever days they take
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=1 << 26), conflicts_with = "days")]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_STEPS)), conflicts_with = "days")]
     steps: Option<u32>,
     /// Seconds of a step [default: 45000/√N, or a little less]
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
@@ -85,7 +85,8 @@ pub struct Own {
         long,
         value_name = "RADIANS",
         default_value_t = 0.0,
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = number
     )]
     alpha: f64,
     /// Nodes of a stencil
@@ -95,7 +96,7 @@ pub struct Own {
     #[arg(long, value_name = "E", value_parser = positive)]
     epsilon: Option<f64>,
     /// How much Δ⁴ smooths, 1/s [default: −0.05 N⁻⁴]
-    #[arg(long, value_name = "G", allow_negative_numbers = true)]
+    #[arg(long, value_name = "G", allow_negative_numbers = true, value_parser = number)]
     gamma: Option<f64>,
     /// In which form the graph is given
     #[arg(long, default_value = "space")]
@@ -108,11 +109,21 @@ pub struct Own {
     frames: u32,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// Steps of a run: four stages each, which are numbered in 32 bits, and as rounds of `base` in 29.
+const MOST_STEPS: u32 = 1 << 26;
+
+fn number(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        Ok(number) => Err(format!("{number} must be positive")),
+        Ok(number) if number.is_finite() => Ok(number),
+        Ok(number) => Err(format!("{number} must be finite")),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        number if number > 0.0 => Ok(number),
+        number => Err(format!("{number} must be positive")),
     }
 }
 
@@ -176,7 +187,7 @@ impl Problem {
             is_carried: case.is_carried(),
             gamma: own.gamma.unwrap_or(-0.05 / (n as f64).powi(4)),
         };
-        let (steps, dt) = own.steps(&case, n);
+        let (steps, dt) = own.steps(&case, n)?;
         let mesh = prepare::mesh(runtime, nodes, &stencil)?;
         // Eight blocks at least, of some thousand nodes.
         let nb = settings.nb.unwrap_or(n.div_ceil((n / 4096).max(8)));
@@ -413,16 +424,22 @@ impl Problem {
 
 impl Own {
     /// How many steps of how many seconds: what was asked for, or the days in steps that are stable.
-    fn steps(&self, case: &Case, n: usize) -> (u32, f64) {
+    ///
+    /// # Errors
+    /// If the days are too many such steps.
+    fn steps(&self, case: &Case, n: usize) -> Result<(u32, f64), Failure> {
         let longest = self.dt.unwrap_or(45_000.0 / (n as f64).sqrt());
-        match self.steps {
-            Some(steps) => (steps, longest),
-            None => {
-                let seconds = self.days.unwrap_or(case.days()) * DAY;
-                let steps = (seconds / longest).ceil().max(1.0);
-                (steps as u32, seconds / steps)
-            }
+        if let Some(steps) = self.steps {
+            return Ok((steps, longest));
         }
+        let days = self.days.unwrap_or(case.days());
+        let steps = (days * DAY / longest).ceil().max(1.0);
+        if steps > f64::from(MOST_STEPS) {
+            return Err(Failure::refused(format!(
+                "--days {days} is {steps:.0} steps of {longest} s, at most {MOST_STEPS} may be"
+            )));
+        }
+        Ok((steps as u32, days * DAY / steps))
     }
 }
 

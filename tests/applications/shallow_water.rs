@@ -386,6 +386,22 @@ fn a_run_that_is_not_stable_says_so() {
     }
 }
 
+/// A billion steps are four billion stages, of which 32 bits can count none.
+#[test]
+fn steps_that_cannot_be_counted_and_numbers_that_are_none_are_refused() {
+    for refused in [
+        "--days 621378.37 --dt 50",
+        "--days 1e308",
+        "--steps 67108865",
+        "--steps 1 --alpha nan",
+        "--steps 1 --gamma nan",
+        "--steps 1 --gamma inf",
+    ] {
+        let told = answer(&format!("--nodes 162 {refused}"));
+        assert_eq!(told.status, 2, "{refused}: {told:?}");
+    }
+}
+
 // ── The graphs ───────────────────────────────────────────────────────────────────────────────────
 
 const PHYSICS: Physics = Physics {
