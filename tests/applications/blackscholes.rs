@@ -325,6 +325,28 @@ fn prices_are_the_same_for_all_threads_ranks_and_blocks() {
     );
 }
 
+/// Numbers of flows that leave a rank have 16 bits, and those of prices came after those of all tasks.
+#[test]
+fn a_round_of_many_tasks_hands_on_what_they_made() {
+    let many = [
+        "--options",
+        "66000",
+        "--repeats",
+        "1",
+        "--nb",
+        "1",
+        "--ranks",
+        "8",
+    ];
+    let told = |variant| object(&[&many[..], &["--threads", "1", "--variant", variant]].concat());
+    let (base, graph) = (told("base"), told("graph"));
+    assert_eq!(base["digest"], graph["digest"]);
+    assert_eq!(
+        (&base["verified"], &base["messages"]),
+        (&true.into(), &57_750.into())
+    );
+}
+
 #[test]
 fn what_is_not_gathered_is_worth_nothing() {
     let ideal = object(&[

@@ -123,7 +123,8 @@ pub struct Base<'s, S: Rounds> {
 const TOLD: usize = 0;
 /// The flow by which a beginning hears of the end before, and an end of its beginning.
 const HEARD: usize = 1;
-/// The first flow of a beginning that brings data; the first of an end that hears of tasks.
+/// The first flow of a beginning or an end that carries data. Of an end they come before those that hear of
+/// tasks, which are far more: flows that leave a rank have numbers of 16 bits.
 const MORE: usize = 2;
 
 impl<'s, S: Rounds> Base<'s, S> {
@@ -191,7 +192,8 @@ impl<'s, S: Rounds> Base<'s, S> {
     fn done(&self, task: S::Task) -> usize {
         let (round, rank) = self.place(task);
         let at = self.of(round, rank).tasks.binary_search(&task);
-        MORE + at.unwrap_or_else(|_| unreachable!("{task:?} is of its round"))
+        let at = at.unwrap_or_else(|_| unreachable!("{task:?} is of its round"));
+        MORE + self.n_to.iter().sum::<usize>() + at
     }
 
     /// The end that hands on what a task makes for other ranks, and by which of its flows.
@@ -200,7 +202,7 @@ impl<'s, S: Rounds> Base<'s, S> {
         let datum = (self.kinds.of_flow(task.class(), flow), task, flow);
         let at = flow_of(&self.of(round, rank).to, &self.n_to, datum);
         let at = at.unwrap_or_else(|| unreachable!("{task:?} makes it for others"));
-        (End { round, rank }, MORE + self.n_done + at)
+        (End { round, rank }, MORE + at)
     }
 
     /// The beginning that waits for what a task makes, and by which of its flows; `None` if none does.
@@ -399,11 +401,11 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
             begin = begin.optional(&format!("DATA {kind} {at}")).of(kind);
         }
         let mut end = about.class("End").order("TOLD").order("HEARD");
-        for at in 0..self.n_done {
-            end = end.order(&format!("DONE {at}"));
-        }
         for (kind, at) in self.kinds.each(&self.n_to) {
             end = end.optional(&format!("DATA {kind} {at}")).of(kind);
+        }
+        for at in 0..self.n_done {
+            end = end.order(&format!("DONE {at}"));
         }
         for class in &self.classes {
             let mut copy = about.class(&class.name);
