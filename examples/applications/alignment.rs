@@ -337,6 +337,7 @@ pub fn align(
     };
     let longest = first.len().max(second.len());
     let nb = settings.nb.unwrap_or((longest / 64).clamp(64, 1024));
+    let nb = nb.min(longest.max(1));
     (outcome.n, outcome.m, outcome.nb) = (Some(first.len()), Some(second.len()), Some(nb));
     let grid = settings.grid_of(runtime.n_ranks());
     outcome.grid = Some(grid.to_string());

@@ -81,7 +81,7 @@ fn priced<T: Real>(
         Some(path) => Options::read(path)?,
         None => Options::of_parsec(own.options.unwrap_or(65_536)),
     };
-    let nb = settings.nb.unwrap_or(1024);
+    let nb = settings.nb.unwrap_or(1024).min(options.count);
     (outcome.n, outcome.nb) = (Some(options.count), Some(nb));
     outcome.precision = Some(T::PRECISION.to_string());
     outcome.set("repeats", own.repeats);

@@ -190,7 +190,7 @@ impl Problem {
         let (steps, dt) = own.steps(&case, n)?;
         let mesh = prepare::mesh(runtime, nodes, &stencil)?;
         // Eight blocks at least, of some thousand nodes.
-        let nb = settings.nb.unwrap_or(n.div_ceil((n / 4096).max(8)));
+        let nb = settings.nb.unwrap_or(n.div_ceil((n / 4096).max(8))).min(n);
         let pattern = Pattern::new(&mesh, nb, runtime.n_ranks());
         let blocks = prepare::blocks(runtime, &mesh, &pattern, &case, &stencil)?;
         Ok(Problem {

@@ -328,6 +328,19 @@ fn ranks_find_the_alignment_of_one_rank_on_every_grid() {
 }
 
 #[test]
+fn a_tile_may_be_larger_than_the_table() {
+    let told = |nb: u64| object(&answer(&["--n", "90", "--json", "--nb", &nb.to_string()]));
+    let n_columns = told(90)["m"].as_u64().unwrap();
+    for nb in [1000, 1 << 61] {
+        let told_of = told(nb);
+        assert!(told_of.get("error").is_none(), "{nb}: {told_of}");
+        assert_eq!(told_of["score"], told(90)["score"], "{nb}");
+        assert_eq!(told_of["nb"].as_u64(), Some(n_columns.max(90)), "{nb}");
+        assert_eq!(told_of["tasks"], 1, "{nb}");
+    }
+}
+
+#[test]
 fn sequences_too_long_for_their_scores_are_refused() {
     let scores = Scores {
         equal: 1000,

@@ -325,6 +325,26 @@ fn prices_are_the_same_for_all_threads_ranks_and_blocks() {
     );
 }
 
+#[test]
+fn a_block_may_have_more_options_than_there_are() {
+    let told = |nb: u64| {
+        object(&[
+            "--options",
+            "100",
+            "--repeats",
+            "1",
+            "--nb",
+            &nb.to_string(),
+        ])
+    };
+    let whole = told(100);
+    for nb in [101, 1 << 61] {
+        let told = told(nb);
+        assert_eq!(told["digest"], whole["digest"], "{nb}");
+        assert_eq!((&told["nb"], &told["tasks"]), (&100.into(), &1.into()));
+    }
+}
+
 /// Numbers of flows that leave a rank have 16 bits, and those of prices came after those of all tasks.
 #[test]
 fn a_round_of_many_tasks_hands_on_what_they_made() {

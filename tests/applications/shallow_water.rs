@@ -402,6 +402,20 @@ fn steps_that_cannot_be_counted_and_numbers_that_are_none_are_refused() {
     }
 }
 
+#[test]
+fn a_block_may_have_more_nodes_than_there_are() {
+    let line = "--nodes 162 --steps 2 --nb";
+    let whole = object(&format!("{line} 162"));
+    let [larger, largest] = [163, 1u64 << 61].map(|nb| object(&format!("{line} {nb}")));
+    for told in [larger, largest] {
+        assert_eq!(told["digest"], whole["digest"]);
+        assert_eq!(
+            (&told["nb"], &told["tasks"]),
+            (&162.into(), &whole["tasks"])
+        );
+    }
+}
+
 // ── The graphs ───────────────────────────────────────────────────────────────────────────────────
 
 const PHYSICS: Physics = Physics {
