@@ -232,6 +232,25 @@ fn a_trace_that_cannot_be_written_is_an_error_that_says_why() {
     );
 }
 
+/// What the run had to say was lost, and with it LAPACK's INFO.
+#[test]
+fn a_trace_that_cannot_be_written_hides_no_failure_of_the_run() {
+    let failing = ["--n", "20", "--matrix", "hilbert"];
+    let (status, alone) = cholesky(&failing);
+    assert_eq!(status, 1);
+    let (status, traced) = cholesky(&[&failing[..], &["--trace", "/nowhere/run.svg"]].concat());
+    assert_eq!(status, 1);
+    let [alone, traced] = [&alone["error"], &traced["error"]];
+    assert_eq!(traced["kind"], "not_positive_definite");
+    assert_eq!(traced["index"], alone["index"]);
+    let message = traced["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(alone["message"].as_str().unwrap()),
+        "{message}"
+    );
+    assert!(message.contains("/nowhere/run.svg"), "{message}");
+}
+
 #[test]
 fn people_read_why_it_took_so_long() {
     let path = file("people.html");

@@ -215,8 +215,10 @@ impl Flags {
         match (last, &self.trace) {
             (Some(trace), Some(path)) if runtime.rank() == Rank(0) => {
                 let view = View::cut(&trace, self.window.clone());
-                let written = super::traced::write(view, path);
-                written.err().unwrap_or(failure)
+                match super::traced::write(view, path) {
+                    Ok(()) => failure,
+                    Err(unwritten) => failure.followed_by(&unwritten),
+                }
             }
             _ => failure,
         }

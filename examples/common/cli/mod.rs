@@ -126,6 +126,12 @@ impl Failure {
         }
     }
 
+    /// This failure, and what failed after it.
+    fn followed_by(self, next: &Failure) -> Self {
+        let message = format!("{}; then {}", self.message, next.message);
+        Failure { message, ..self }
+    }
+
     /// What happened.
     pub fn message(&self) -> &str {
         &self.message
