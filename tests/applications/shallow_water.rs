@@ -416,6 +416,33 @@ fn a_block_may_have_more_nodes_than_there_are() {
     }
 }
 
+/// A run with maps is measured in as many parts, and each told of all workers and ranks again.
+#[test]
+fn with_maps_each_worker_and_each_rank_is_told_of_once() {
+    let file = std::env::temp_dir().join(format!("dataflow-{}-waves.svg", std::process::id()));
+    let line = "--nodes 162 --steps 6 --ranks 2 --threads 2";
+    let told = object(&format!("{line} --frames 3 --svg {}", file.display()));
+    std::fs::remove_file(&file).unwrap();
+    let entries = |key: &str| told[key].as_array().unwrap().clone();
+    let (workers, ranks) = (entries("per_worker"), entries("per_rank"));
+    assert_eq!((workers.len(), ranks.len()), (4, 2), "{told}");
+    let sum = |entries: &[Value], key: &str| {
+        let numbers = entries.iter().map(|entry| entry[key].as_u64().unwrap());
+        numbers.sum::<u64>()
+    };
+    assert_eq!(sum(&workers, "tasks"), told["tasks"].as_u64().unwrap());
+    assert_eq!(sum(&workers, "steals"), told["steals"].as_u64().unwrap());
+    let sent = object(line);
+    for key in ["messages", "inline_bytes"] {
+        // The last stage of a part sends nothing.
+        assert!(
+            sum(&ranks, key) <= sum(sent["per_rank"].as_array().unwrap(), key),
+            "{told}"
+        );
+    }
+    assert_eq!(sum(&ranks, "messages"), told["messages"].as_u64().unwrap());
+}
+
 // ── The graphs ───────────────────────────────────────────────────────────────────────────────────
 
 const PHYSICS: Physics = Physics {

@@ -39,7 +39,7 @@ pub struct Measured {
     /// What each worker did, rank by rank.
     pub workers: Vec<Value>,
     /// What each rank sent, by name; of a rank that is alone nothing.
-    pub sent: Vec<Map<String, Value>>,
+    pub sent: Vec<Value>,
     /// On rank 0, if runs are recorded: of each graph, what all ranks did.
     #[serde(skip)]
     pub traces: Vec<Trace>,
@@ -82,8 +82,8 @@ impl Measured {
             total.local_bytes += run.local_bytes;
             total.remote_bytes += run.remote_bytes;
             total.max_rss_bytes = total.max_rss_bytes.max(run.max_rss_bytes);
-            total.workers.extend(run.workers);
-            total.sent.extend(run.sent);
+            add_up(&mut total.workers, run.workers);
+            add_up(&mut total.sent, run.sent);
             total.traces.extend(run.traces);
         }
         total
@@ -122,7 +122,7 @@ impl Measured {
 
     /// The sum over all ranks of what they sent under these names.
     pub fn sent(&self, names: &[&str]) -> u64 {
-        let of_rank = |sent: &Map<String, Value>| {
+        let of_rank = |sent: &Value| {
             let numbers = names.iter().filter_map(|name| sent.get(*name)?.as_u64());
             numbers.sum::<u64>()
         };
@@ -225,6 +225,38 @@ impl Flags {
     }
 }
 
+/// What tells the entries of a list apart; all else in them counts.
+const NAMES: [&str; 4] = ["rank", "worker", "numa_node", "distance"];
+
+/// Adds entries to those of the same names, and puts the others behind them.
+fn add_up(all: &mut Vec<Value>, more: Vec<Value>) {
+    let names = |entry: &Value| NAMES.map(|name| entry.get(name).cloned());
+    for entry in more {
+        let named = names(&entry);
+        match (all.iter_mut().find(|other| names(other) == named), entry) {
+            (Some(Value::Object(so_far)), Value::Object(entry)) => add(so_far, entry),
+            (_, entry) => all.push(entry),
+        }
+    }
+}
+
+/// Adds what one entry counts to what another of the same names does; of peaks the higher one counts.
+fn add(all: &mut Map<String, Value>, more: Map<String, Value>) {
+    for (name, more) in more {
+        let so_far = all.entry(&*name).or_insert(Value::Null);
+        match (so_far, more) {
+            _ if NAMES.contains(&&*name) => {}
+            (Value::Array(so_far), Value::Array(more)) => add_up(so_far, more),
+            (so_far, more) => {
+                let numbers = [so_far.as_u64(), more.as_u64()].into_iter().flatten();
+                let is_peak = name.starts_with("peak_");
+                let both = numbers.reduce(|a, b| if is_peak { a.max(b) } else { a + b });
+                *so_far = both.into();
+            }
+        }
+    }
+}
+
 /// The place of the median among so many in their order; of an even number the former of the two.
 pub fn middle(n: usize) -> Option<usize> {
     Some(n.checked_sub(1)? / 2)
@@ -238,7 +270,7 @@ fn joined(runtime: &Runtime, own: Measured, before: &Counters) -> Result<Measure
         sent.insert(name.to_string(), number.into());
     }
     let mut own = Measured {
-        sent: vec![sent],
+        sent: vec![sent.into()],
         max_rss_bytes: max_rss_bytes(),
         ..own
     };

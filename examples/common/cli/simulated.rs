@@ -486,7 +486,7 @@ impl Part {
         measured.cpu_seconds = (busy + played.remote).as_secs_f64();
         measured.copies = played.report.copies();
         if stage.n_ranks() > 1 {
-            measured.sent = vec![sent];
+            measured.sent = vec![sent.into()];
         }
         let trace = played.trace;
         Part { measured, trace }
