@@ -105,6 +105,25 @@ fn there_is_something_to_verify_in_the_smallest_cubes() {
 }
 
 #[test]
+fn six_operations_make_a_cell_and_eight_with_a_source() {
+    for (problem, flops) in [("mode", 6), ("harmonic", 6), ("source", 8)] {
+        let line = format!("--n 12 --iterations 5 --blocks 3x2x2 --problem {problem}");
+        let expected = f64::from(flops) * 12f64.powi(3) * 5.0;
+        let ran = told(&line);
+        let [rate, seconds] = ["gflops", "seconds"].map(|key| ran[key].as_f64().unwrap());
+        assert!(
+            (rate * 1e9 * seconds / expected - 1.0).abs() < 1e-12,
+            "{ran}"
+        );
+        let counted = told(&format!("{line} --simulate counts"));
+        assert_eq!(
+            counted["counts"]["flops_by_rank"]["max"], expected,
+            "{counted}"
+        );
+    }
+}
+
+#[test]
 fn the_mode_fades_as_the_formula_says() {
     // λ²⁵ for n = 64 and waves 1, 2, 3, computed elsewhere.
     let of = Problem::new(Name::Mode, 64);

@@ -102,4 +102,12 @@ impl Problem {
             _ => faded * mode,
         }
     }
+
+    /// Operations that a sweep takes for a cell: five sums and a product; with f one of each more.
+    pub fn flops(&self) -> f64 {
+        match self.source {
+            None => 6.0,
+            Some(_) => 8.0,
+        }
+    }
 }

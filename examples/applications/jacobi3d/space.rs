@@ -278,7 +278,7 @@ impl Weight for Jacobi {
         let (s, place) = parts(task);
         match s {
             0 => 0.0,
-            _ => 7.0 * self.grid.shape(place).iter().product::<usize>() as f64,
+            _ => self.problem.flops() * self.grid.shape(place).iter().product::<usize>() as f64,
         }
     }
 }

@@ -217,7 +217,7 @@ impl<'a> Beside<'a> {
 }
 
 /// u'(i,j,k) ← (u(i−1) + u(i+1) + u(j−1) + u(j+1) + u(k−1) + u(k+1) − h²f) / 6 for all cells of a
-/// block, which begins at `first` in the cube. 7 flops a cell, 8 with f; compiled for the widest vectors
+/// block, which begins at `first` in the cube. 6 flops a cell, 8 with f; compiled for the widest vectors
 /// that the processor has.
 pub fn sweep(
     next: &mut [f64],
