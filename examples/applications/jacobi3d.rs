@@ -301,10 +301,8 @@ fn tell(
     let parts = parts.into_iter().fold(0, u64::wrapping_add);
     let whole = Digest(runtime.all_reduce(parts, u64::wrapping_add)?);
     outcome.digest = Some(whole.to_string());
-    if let Some(file) = &own.svg {
-        slices::draw(runtime, jacobi, own.pixels, file)?;
-        outcome.say(format!("slices in {}", file.display()));
-    }
+    // A picture that rank 0 cannot write keeps no rank from the check.
+    let drawn = draw(runtime, jacobi, own, outcome);
     let error = match settings.check.unwrap_or(true) {
         false => None,
         true => {
@@ -316,7 +314,23 @@ fn tell(
     };
     // Rounding adds up over sweeps.
     let allowed = f64::max(1e-13, swept.sweeps as f64 * f64::EPSILON);
-    outcome.verify(settings.variant, error, allowed)
+    outcome.verify(settings.variant, error, allowed)?;
+    drawn
+}
+
+/// Draws the slices, if that was asked for.
+fn draw(
+    runtime: &Runtime,
+    jacobi: &Jacobi,
+    own: &Own,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let Some(file) = &own.svg else {
+        return Ok(());
+    };
+    slices::draw(runtime, jacobi, own.pixels, file)?;
+    outcome.say(format!("slices in {}", file.display()));
+    Ok(())
 }
 
 /// Whether sweeping ended as it should.

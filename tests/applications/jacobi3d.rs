@@ -6,14 +6,17 @@ mod edges;
 mod told;
 
 use applications::jacobi3d;
+use applications::jacobi3d::Own;
 use applications::jacobi3d::grid::{Counts, Grid, Side};
 use applications::jacobi3d::problem::{Name, Problem};
 use applications::jacobi3d::space::Jacobi;
+use common::cli::{Outcome, Settings};
 use common::variant::{Base, Ideal};
+use dataflow::Runtime;
 use dataflow::core::port::{Heap, Shuffled};
 use dataflow::prelude::*;
 use edges::every_edge_counts;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use told::tells;
 
 tells!(jacobi3d, solve);
@@ -232,6 +235,30 @@ fn the_picture_has_three_slices() {
     assert_eq!(picture(4), alone);
     let nowhere = answer("--n 4 --svg /no/such/folder/slices.svg");
     assert_eq!(nowhere.status, 1, "{nowhere:?}");
+}
+
+/// Rank 0 left before the others had compared their cells with it: they told of a lost rank.
+#[test]
+fn a_picture_that_cannot_be_written_keeps_no_rank_from_the_check() {
+    let ends = Mutex::new(Vec::new());
+    let body = |settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome| {
+        let end = jacobi3d::solve(settings, runtime, outcome);
+        let message = end
+            .as_ref()
+            .err()
+            .map(|failure| failure.message().to_string());
+        ends.lock().unwrap().push((runtime.rank(), message));
+        end
+    };
+    let line = "jacobi3d --n 8 --ranks 2 --threads 1 --json --svg /no/such/folder/slices.svg";
+    let told = common::cli::answer(&jacobi3d::EXAMPLE, line.split(' '), body);
+    let mut ends = ends.into_inner().unwrap();
+    ends.sort();
+    let [(Rank(0), Some(unwritten)), (Rank(1), None)] = &ends[..] else {
+        panic!("{ends:?}");
+    };
+    assert!(unwritten.contains("slices.svg"), "{unwritten}");
+    assert!(told.stdout.contains("\"verified\":true"), "{told:?}");
 }
 
 #[test]
