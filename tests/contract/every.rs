@@ -227,6 +227,17 @@ fn a_plate_of_one_row_begins_warm() {
     assert!(told["largest_error"].as_f64() < Some(1e-12), "{told}");
 }
 
+/// A plate that has cooled down is as near to nothing as to what is left of it.
+#[test]
+fn a_cold_plate_is_not_verified() {
+    for (steps, verified) in [("300", Value::Bool(true)), ("2000", Value::Null)] {
+        let told = run("heat", &["--n", "20", "--steps", steps, "--json"]);
+        assert_eq!(told.object()["verified"], verified, "{steps}");
+        let page = run("heat", &["--n", "20", "--steps", steps]).stdout;
+        assert_eq!(page.contains("not verified"), verified.is_null(), "{page}");
+    }
+}
+
 /// Right-hand sides are drawn whatever the matrix is.
 #[test]
 fn a_seed_is_honoured_where_anything_is_drawn() {

@@ -9,7 +9,8 @@
 //! | `source` | 0 | 0 | 6·(λ − 1)·m | (1 − λˢ)·m |
 //!
 //! where λ = (cos πh + cos 2πh + cos 3πh)/3. For n below 3 each wave has n halves at most: with n + 1 of them
-//! m would vanish in every cell.
+//! m would vanish in every cell. `mode` fades all the same: what is left of it in the end is less than
+//! rounding, and proves nothing ([`Problem::size`]).
 
 use clap::ValueEnum;
 use std::f64::consts::PI;
@@ -101,6 +102,21 @@ impl Problem {
             Name::Source => (1.0 - faded) * mode,
             _ => faded * mode,
         }
+    }
+
+    /// How far from 0 some cell is after so many sweeps; where the solution is a mode, the farthest.
+    pub fn size(&self, sweeps: u64) -> f64 {
+        let far = |of: &Vec<f64>| {
+            let cells = 0..self.n as isize;
+            let value = |&at: &isize| of[at as usize].abs();
+            cells.max_by(|a, b| value(a).total_cmp(&value(b)))
+        };
+        let last = self.n as isize - 1;
+        let place = match self.name {
+            Name::Harmonic => [last, last, 0],
+            _ => self.sines.each_ref().map(|of| far(of).unwrap_or(last)),
+        };
+        self.exact(place, sweeps).abs()
     }
 
     /// Operations that a sweep takes for a cell: five sums and a product; with f one of each more.
