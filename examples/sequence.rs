@@ -133,10 +133,7 @@ fn recording(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), E
     })?;
     let mut report = Report::default();
     for _ in 0..STEPS {
-        let one = step.run_across(&runtime.watched_by(monitor))?;
-        report.tasks += one.tasks;
-        report.seconds += one.seconds;
-        report.uniform = one.uniform;
+        report = report.followed_by(step.run_across(&runtime.watched_by(monitor))?);
     }
     let numbers: Vec<u64> = sums.iter().filter_map(|sum| sum.take()).collect();
     assert_eq!(numbers[0], 1 + u64::from(STEPS));
@@ -158,9 +155,7 @@ fn tour(
         let mut report = Report::default();
         for stop in stops {
             let (one, line) = stop(runtime, monitor)?;
-            report.tasks += one.tasks;
-            report.seconds += one.seconds;
-            report.uniform = one.uniform;
+            report = report.followed_by(one);
             lines.push(line);
         }
         *told.lock().unwrap_or_else(PoisonError::into_inner) = lines;
