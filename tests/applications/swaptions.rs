@@ -69,10 +69,12 @@ fn no_trial_draws_what_another_has_drawn() {
     let simulated = |first| simulate(&model, &claim, Random::new(SEED), first..first + 100);
     let again = 5 * PERIOD / N_DRAWS;
     assert_eq!(simulated(0), simulated(again));
-    assert!(MOST_TRIALS * N_DRAWS <= PERIOD);
+    const { assert!(MOST_TRIALS * N_DRAWS <= PERIOD) };
     for trials in [MOST_TRIALS + 1, again, 1 << 40] {
-        let refused = answer(&["--trials", &trials.to_string(), "--swaptions", "1"]);
+        // Chunks of one trial are refused as well: whoever takes so many trials simulates none here.
+        let refused = answer(&["--trials", &trials.to_string(), "--chunk", "1"]);
         assert_eq!(refused.status, 2, "{trials}");
+        assert!(refused.stderr.contains("--trials"), "{refused:?}");
     }
 }
 
