@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Ranks that never beat do as if they did once an hour: they, too, must see that a run has stalled.
+const RAREST_BEAT: Duration = Duration::from_secs(3600);
+
 /// The choices of one rank.
 ///
 /// # Examples
@@ -37,6 +40,8 @@ pub struct Settings {
     /// all ranks.
     pub binary_bytes: usize,
     /// A rank that has sent another nothing for this long sends a sign of life. Agreed on by all ranks.
+    /// Ranks that hardly beat also look at their clock less often, every three minutes at least: so much
+    /// later they see that a run has stalled.
     pub beat: Duration,
     /// A rank from which not even a part of a message has come for this long during a run is lost. Agreed
     /// on by all ranks.
@@ -101,6 +106,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How long a rank does nothing at most about what time alone brings about: a part of the beat.
+    pub(crate) fn pause(&self) -> Duration {
+        self.beat.min(RAREST_BEAT) / 20
+    }
+
     /// What ranks must agree on, by name and value: for trees and credits to fit together, and for a rank
     /// to beat as often as the others listen for it.
     pub(crate) fn agreed(&self) -> [(&'static str, String); 5] {

@@ -244,6 +244,22 @@ fn a_stall_is_found_by_all_ranks_even_if_a_message_of_a_wave_is_lost() {
     }
 }
 
+/// They never looked at the clock, and so not at whether anything went on.
+#[test]
+fn ranks_that_never_beat_hear_of_a_stall_too() {
+    let never = Settings {
+        beat: Duration::MAX,
+        silence: Duration::MAX,
+        ..settings()
+    };
+    let found = plant(Kind::Bye, Fault::Changed, &stalled(), &never);
+    assert!(
+        all_fail(&found) && found.ends[1].stalled,
+        "{:?}",
+        found.ends
+    );
+}
+
 #[test]
 fn a_wave_that_ends_early_is_an_error() {
     // Every rank is told that nothing will happen any more while rank 2 is at work.

@@ -96,7 +96,7 @@ impl Run {
             accounted: false,
             reported: false,
             closing: Closing::default(),
-            waves: Waves::new(settings.beat / 20, settings.silence),
+            waves: Waves::new(settings.pause(), settings.silence),
             unclaimed: Unclaimed::default(),
             followed: None,
             wanted: Wanted::new(

@@ -69,7 +69,7 @@ impl Depot {
     /// How often to look at the clock. By default a twentieth of the beat is those 50 ms: ranks that
     /// hardly beat hardly look.
     fn pace(&self) -> Duration {
-        let longest = Duration::from_millis(50).max(self.settings.beat / 20);
+        let longest = Duration::from_millis(50).max(self.settings.pause());
         longest
             .min(self.settings.beat / 2)
             .min(self.settings.silence / 8)
