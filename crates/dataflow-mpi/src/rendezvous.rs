@@ -199,6 +199,11 @@ impl Wanted {
         }
     }
 
+    /// Tags go on after those of another run: data that come twice may come late, in this one.
+    pub fn go_on_after(&mut self, last: &Wanted) {
+        self.tags.last = last.tags.last;
+    }
+
     /// A parcel came whose data at some positions must be asked for.
     pub fn announce(
         &mut self,

@@ -370,3 +370,38 @@ fn a_body_that_fails_is_the_same_failure_on_every_rank_and_the_next_run_succeeds
         }
     }
 }
+
+/// Rank 1 fails before the datum of rank 0 comes, and confirms it no more; rank 2 computes for longer than
+/// ranks may be silent. Rank 1 was lost then, and no further run began.
+#[test]
+fn a_receipt_that_nobody_waits_for_any_more_is_not_missed() {
+    let task = |owner, inputs: Vec<usize>, seconds| Task {
+        owner: Rank(owner),
+        inputs,
+        sizes: vec![Some(8)],
+        seconds,
+        priority: 0,
+    };
+    let tasks = vec![
+        task(1, vec![], 0.0),
+        // It is sent when rank 1 begins, 5 µs after rank 0, and before rank 0 can hear that rank 1 failed.
+        task(0, vec![], 3e-6),
+        task(1, vec![1], 0.0),
+        task(2, vec![], 15.0),
+    ];
+    let mut bad = Arc::into_inner(Graph::new(3, tasks)).unwrap();
+    bad.fails = Some((0, true));
+    let (bad, good) = (Arc::new(bad), Graph::random(1, 3, 30));
+    let settings = Settings {
+        blocking: true,
+        ..settings()
+    };
+    let told = on_ranks(Weather::default(), 3, &settings, move |messenger, host| {
+        [&bad, &good].map(|graph| run(graph, &messenger, &*host))
+    });
+    for [failed, good] in told {
+        let failure = failed.result.unwrap().unwrap();
+        assert_eq!((&*failure.kind, failure.index), ("broken_pivot", 0));
+        assert!(good.is_good(), "{good:?}");
+    }
+}

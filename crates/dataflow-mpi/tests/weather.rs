@@ -15,7 +15,7 @@ use dataflow_mpi::{Counters, Settings};
 use engine::clocked::{Clocked, Spans};
 use engine::space::Drawn;
 use engine::world::{Seen, Story, settings, survivors, sweep};
-use engine::{End, Graph, Random, in_this, run};
+use engine::{End, Graph, Random, Task, in_this, run};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -128,6 +128,39 @@ fn check_counters(
             all,
             "the same on every rank"
         );
+    }
+}
+
+/// A datum of rank 1 for rank 0, so many tasks after the first.
+fn one_datum(before: usize) -> Arc<Graph> {
+    let task = |owner, inputs: Vec<usize>| Task {
+        owner: Rank(owner),
+        inputs,
+        sizes: vec![Some(100_000)],
+        seconds: 0.0,
+        priority: 0,
+    };
+    let mut tasks: Vec<Task> = (0..before).map(|_| task(0, vec![])).collect();
+    tasks.extend([task(1, vec![]), task(0, vec![before])]);
+    Graph::new(2, tasks)
+}
+
+/// Tags began anew in each run, so it filled the room for what the next run had asked for.
+#[test]
+fn a_datum_that_comes_again_during_the_next_run_fills_no_room_of_that() {
+    for seed in 0..200 {
+        let weather = Weather {
+            seed,
+            latency: Duration::from_micros(seed % 5),
+            jitter: Duration::from_millis(1),
+            reorder: true,
+            duplication: 1.0,
+            ..Weather::default()
+        };
+        let graphs = [0, 1].map(one_datum);
+        let story = tell(&World::new(weather), &Settings::default(), &graphs);
+        let ends = story.told.iter().flat_map(|(ends, ..)| ends);
+        assert!(ends.clone().all(End::is_good), "seed {seed}");
     }
 }
 

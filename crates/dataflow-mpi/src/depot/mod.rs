@@ -268,15 +268,17 @@ impl Depot {
             patient_since: now,
         });
         self.watchdog.start(now);
-        self.run = Run::new(&self.settings, self.limits);
+        self.run = Run::new(&self.settings, self.limits).after(&self.run);
         self.owing.clear();
         self.agreement.open(settings);
         self.agree(now);
     }
 
-    /// The inbox of the run that is being opened hears what becomes of messages.
+    /// The inbox of the run that is being opened hears what becomes of messages, unless that was refused.
     pub fn follow(&mut self, inbox: Arc<dyn Inbox>) {
-        self.run.followed = Some(Followed::new(inbox, self.n_ranks));
+        if self.phase != Phase::Between {
+            self.run.followed = Some(Followed::new(inbox, self.n_ranks));
+        }
     }
 
     fn gone_failure(&self) -> Option<Failure> {
@@ -325,6 +327,7 @@ impl Depot {
             Ok(())
         } else {
             self.phase = Phase::Between;
+            self.run.let_go();
             Err(Refused::Differ(disagreement))
         };
         self.actions.push_back(Action::Opened(opened));
@@ -344,6 +347,8 @@ impl Depot {
         self.run.stopped = true;
         // Dropped on purpose, so not lost.
         self.run.deeds.delivered += self.run.wanted.stop() as u64;
+        // Ranks that have stopped confirm nothing, and nobody here waits for it any more.
+        self.run.receipts.clear();
     }
 
     /// This rank runs nothing any more.
@@ -391,6 +396,7 @@ impl Depot {
         // What was left of it is told first: a fault of the run must not look like one of the next.
         self.flush_credit(true);
         self.totals = closing::totals(&account);
+        self.run.let_go();
         self.phase = Phase::Between;
         self.actions.push_back(Action::Closed(Ok(account.failure)));
     }
@@ -589,6 +595,8 @@ impl Depot {
             Phase::Running => self.actions.push_back(Action::Stop(failure)),
         }
         self.stop();
+        // Last: should a datum panic as it is dropped, all of that has been said.
+        self.run.let_go();
     }
 
     /// The next packet that may leave does; says to whom.

@@ -1,4 +1,8 @@
 //! What a depot knows of one run; forgotten when the next begins.
+//!
+//! # Law
+//! When a run has ended, however it did, nothing of the program's is held here any more: neither data nor
+//! its inbox.
 
 use super::followed::Followed;
 use crate::credit::Credit;
@@ -108,6 +112,18 @@ impl Run {
             peers: Peers::default(),
             credit_bytes: settings.credit_bytes,
         }
+    }
+
+    /// The same after another run, of which data may still be under way: they find no room of this one.
+    pub fn after(mut self, last: &Run) -> Self {
+        self.wanted.go_on_after(&last.wanted);
+        self
+    }
+
+    /// Nobody will ask for data of this run any more, and nobody hears what becomes of its messages.
+    pub fn let_go(&mut self) {
+        self.followed = None;
+        self.unclaimed = Unclaimed::default();
     }
 
     /// What is between this rank and that one.

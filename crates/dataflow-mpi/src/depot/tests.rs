@@ -182,6 +182,49 @@ fn what_belongs_to_a_run_that_has_ended_is_dropped_and_counted() {
     assert_eq!(depots[1].counters().stale_dropped, 1);
 }
 
+/// Follows messages, and waits for nothing.
+struct Follower;
+
+impl Inbox for Follower {
+    fn deliver(&self, _: Rank, _: Arrival) {}
+    fn pulse(&self) -> Pulse {
+        Pulse::default()
+    }
+    fn stop(&self, _: Failure) {}
+    fn stall(&self) {}
+}
+
+/// A datum that nobody had asked for stayed until the next run, or for good if ranks could not go on: its
+/// slot in a store was empty meanwhile.
+#[test]
+fn a_run_that_ends_keeps_neither_data_nor_the_inbox_however_it_ends() {
+    let lost = |depots: &mut [Depot; 2]| {
+        depots[0].event(Event::Lost(Rank(1), "killed".into()), NOW);
+    };
+    let aborted = |depots: &mut [Depot; 2]| depots[1].abort(failure(Rank(1), "cancelled", ""));
+    for (ends, is_over) in [(aborted as fn(&mut [Depot; 2]), false), (lost, true)] {
+        let mut depots = pair(LIMITS);
+        let inbox: Arc<dyn Inbox> = Arc::new(Follower);
+        let datum = Arc::new(Zeros(10_000));
+        depots[0].open(&Terms::default(), NOW);
+        depots[0].follow(inbox.clone());
+        depots[1].open(&Terms::default(), NOW);
+        exchange(&mut depots);
+        let mut parcel = parcel(1, &[]);
+        parcel.flows.push((0, Some(datum.clone())));
+        depots[0].post(parcel, false);
+        ends(&mut depots);
+        assert_eq!(Arc::strong_count(&datum) == 1, is_over);
+        exchange(&mut depots);
+        assert!(!close(&mut depots).is_empty(), "rank 0 is told");
+        let held = (Arc::strong_count(&datum), Arc::strong_count(&inbox));
+        assert_eq!(held, (1, 1), "it is over: {is_over}");
+        depots[0].open(&Terms::default(), NOW);
+        depots[0].follow(inbox.clone());
+        assert_eq!(Arc::strong_count(&inbox) == 1, is_over, "none is opened");
+    }
+}
+
 #[test]
 fn what_is_not_understood_or_comes_from_elsewhere_breaks_the_run_on_both_ranks() {
     let header = |from, sequence| {

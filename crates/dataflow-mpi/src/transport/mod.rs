@@ -7,7 +7,8 @@
 //! # Law
 //! No call blocks. A transport is driven by one thread at a time. Bytes of a payload are read until
 //! it is dropped. Packets may be lost, repeated or overtaken if [`Limits::in_order`] is false; the
-//! protocol notices. Data for a tag that no receive was posted for may be dropped.
+//! protocol notices. Data for a tag that no receive was posted for may be dropped. Data may be repeated
+//! until their tag is used again, which is as late as can be, also from run to run.
 
 pub mod local;
 #[cfg(feature = "mpi")]
