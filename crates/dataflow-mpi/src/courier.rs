@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::depot::{Depot, Refused, Tamper};
 use crate::failure;
 use crate::host::{Host, Promise, Thread};
-use crate::progress::{Command, Life, Progress, is_moving};
+use crate::progress::{Command, Life, Progress, is_moving, may_wait};
 use crate::settings::Settings;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::transport::Transport;
@@ -134,9 +134,17 @@ impl Messenger {
     /// it talks for longer than the [silence](Self::silence) allowed.
     ///
     /// # Errors
-    /// If a run is open on this rank. What `talk` answers is in the value.
+    /// If a run is open on this rank, or its host is a simulated world: there the thread that must leave the
+    /// transport alone could not run meanwhile, and a [`Raw`] has a transport of its own. What `talk`
+    /// answers is in the value.
     pub fn bare<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Result<R, Error> {
-        let talked = self.thread.progress.lend(spins, talk);
+        let progress = &self.thread.progress;
+        if progress.host.is_virtual() {
+            let text =
+                "the bare transport was asked for in a simulated world (only machines lend it)";
+            return Err(Error::wrong_settings(text));
+        }
+        let talked = progress.lend(spins, talk);
         let open = "the bare transport was asked for during a run (only between runs it is lent)";
         talked.ok_or_else(|| Error::malformed(open))
     }
@@ -219,8 +227,7 @@ impl OpenLine {
 impl Line for OpenLine {
     fn post(&self, parcel: Parcel) {
         let progress = self.progress();
-        // Whoever moves messages cannot wait for one.
-        if !progress.settings.blocking || is_moving() {
+        if !progress.settings.blocking || !may_wait() {
             progress.command(Command::Post(parcel, None));
             return;
         }

@@ -228,6 +228,25 @@ fn a_wavefront_runs_in_rough_weather_on_every_grid() {
     }
 }
 
+/// A worker without a stack was to wait, and could not: the world ended with an internal error.
+#[test]
+fn workers_without_a_stack_post_without_waiting_where_posts_are_to_wait() {
+    for drive in [Drive::Dedicated, Drive::Workers] {
+        let settings = Settings {
+            drive,
+            blocking: true,
+            ..Settings::default()
+        };
+        let make = || Wavefront::new(8, 100, (2, 2));
+        let story = in_world(Weather::default(), 4, &settings, move |messenger, world| {
+            let workers = VirtualWorkers::lean(world, messenger.rank(), 3);
+            run_here(&make(), &workers, &messenger)
+        });
+        let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+        assert_good(&make(), &story.told, &format!("{drive:?}"));
+    }
+}
+
 #[test]
 fn a_failing_body_is_the_same_error_on_every_rank() {
     for seed in 0..20u64 {

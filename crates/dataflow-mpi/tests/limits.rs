@@ -2,6 +2,7 @@
 
 mod engine;
 
+use dataflow_core::error::Kind;
 use dataflow_core::port::{Courier, Heap, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{Weather, World, spend};
@@ -202,6 +203,20 @@ fn with_a_late_rank(late: Duration, settings: Settings) -> Vec<End> {
         run(&graph, &messenger.unwrap(), &*inside.host(rank))
     });
     told.unwrap()
+}
+
+/// Whoever asked waited for a thread that could not run meanwhile.
+#[test]
+fn a_simulated_world_does_not_lend_the_bare_transport() {
+    let settings = Settings::default();
+    let told = on_ranks(Weather::default(), 2, &settings, |messenger, host| {
+        let lent = messenger.bare(false, |_| ()).map_err(|error| error.kind());
+        (lent, run(&Graph::random(1, 2, 20), &messenger, &*host))
+    });
+    for (lent, end) in told {
+        assert_eq!(lent, Err(Kind::WrongSettings));
+        assert!(end.is_good(), "{end:?}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod moving;
 mod thread;
 mod workers;
 
-pub(crate) use here::{OfThread, is_moving};
+pub(crate) use here::{OfThread, is_moving, may_wait};
 pub(crate) use moving::Command;
 pub(crate) use thread::Life;
 

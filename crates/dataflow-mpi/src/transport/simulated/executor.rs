@@ -41,8 +41,8 @@ impl VirtualWorkers {
     /// task space takes the same course with them, in less memory and time.
     ///
     /// A body may [spend](super::spend) time, but not wait for anything else: it runs when it begins, and
-    /// its successors when its time has passed. If it panics, the run stops when it has begun. Messages
-    /// are [posted](crate::Settings::blocking) without waiting.
+    /// its successors when its time has passed. If it panics, the run stops when it has begun. Those
+    /// without a stack post messages without waiting, also where posts are to [wait](crate::Settings::blocking).
     pub fn lean(world: &World, rank: Rank, n_workers: usize) -> Self {
         VirtualWorkers {
             by_turns: true,

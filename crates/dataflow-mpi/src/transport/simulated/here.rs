@@ -80,7 +80,8 @@ pub fn ahead(world: &World) -> Option<(usize, u64)> {
     HERE.with_borrow(|here| {
         let here = here.as_ref().filter(|here| here.world.is(world))?;
         let spent = here.spent.as_ref().filter(|spent| !spent.is_empty())?;
-        Some((here.actor, spent.iter().sum()))
+        let spent = spent.iter().copied();
+        Some((here.actor, spent.fold(0, u64::saturating_add)))
     })
 }
 
@@ -103,7 +104,7 @@ impl Own {
         Own {
             here: Some(here),
             of_engine: port::OfThread::default(),
-            of_courier: progress::OfThread::default(),
+            of_courier: progress::OfThread::new(by_turns),
         }
     }
 
