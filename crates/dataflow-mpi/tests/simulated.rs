@@ -5,7 +5,7 @@ use dataflow_core::rank::Rank;
 use dataflow_mpi::Turn;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
 use dataflow_mpi::transport::simulated::{
-    Cluster, Costs, Shared, Simulated, Weather, World, spend,
+    Cluster, Costs, Hung, Shared, Simulated, Weather, World, spend,
 };
 use dataflow_mpi::transport::{Event, Load, Room, Transport};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,16 @@ use std::time::Duration;
 
 /// Each rank sends `n` messages of `bytes` to the last one, which notes when each has come.
 fn arrivals(weather: Weather, n_ranks: usize, n: usize, bytes: usize) -> Vec<Duration> {
-    let world = World::new(weather);
+    arrivals_in(&World::new(weather), n_ranks, n, bytes).unwrap()
+}
+
+/// The same, if they come.
+fn arrivals_in(
+    world: &World,
+    n_ranks: usize,
+    n: usize,
+    bytes: usize,
+) -> Result<Vec<Duration>, Hung> {
     let ends = world
         .connect(n_ranks)
         .into_iter()
@@ -41,7 +50,7 @@ fn arrivals(weather: Weather, n_ranks: usize, n: usize, bytes: usize) -> Vec<Dur
         }
         times
     });
-    times.unwrap().pop().unwrap()
+    times.map(|mut times| times.pop().unwrap())
 }
 
 fn micros(n: u64) -> Duration {
@@ -400,6 +409,84 @@ fn a_world_that_hangs_gives_back_what_has_not_begun() {
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
+/// Times were added beyond what a number holds: the message came at once, or the world panicked.
+#[test]
+fn what_takes_for_ever_does_not_come() {
+    let fair = Weather::default;
+    let costly = |costs| Weather {
+        cluster: Cluster {
+            costs,
+            ..Cluster::default()
+        },
+        ..fair()
+    };
+    let free = Costs::default;
+    for weather in [
+        Weather {
+            slow_links: vec![(Rank(0), Rank(1), 0.0)],
+            ..fair()
+        },
+        Weather {
+            bytes_per_second: 0.0,
+            ..fair()
+        },
+        Weather {
+            latency: Duration::MAX,
+            ..fair()
+        },
+        Weather {
+            jitter: Duration::MAX,
+            duplication: 1.0,
+            ..fair()
+        },
+        Weather {
+            deadline: Duration::MAX,
+            bytes_per_second: f64::MIN_POSITIVE,
+            ..fair()
+        },
+        costly(Costs {
+            send: Duration::MAX,
+            ..free()
+        }),
+        costly(Costs {
+            gap: Duration::MAX,
+            ..free()
+        }),
+        costly(Costs {
+            receive: Duration::MAX,
+            data_copied_bytes_per_second: 0.0,
+            ..free()
+        }),
+    ] {
+        let hung = arrivals_in(&World::new(weather.clone()), 2, 3, 1000);
+        let text = hung.map_err(|hung| hung.to_string());
+        let is_told = |text: &String| text.contains("deadline") && text.ends_with("are rank 1");
+        assert!(text.as_ref().is_err_and(is_told), "{text:?}: {weather:?}");
+    }
+}
+
+/// All parts were planned when the first byte came, fifty a second.
+#[test]
+fn whoever_waits_for_a_very_slow_message_hears_of_each_byte_once() {
+    let world = World::new(Weather {
+        slow_links: vec![(Rank(0), Rank(1), 1.0)],
+        deadline: Duration::from_millis(61_500), // a minute after it was sent, and a little
+        ..Weather::default()
+    });
+    assert!(arrivals_in(&world, 2, 1, 10_000).is_err());
+    assert_eq!(world.faults().parts, 60);
+}
+
+#[test]
+fn a_rank_that_never_moves_again_hangs_its_world() {
+    let world = World::new(Weather {
+        freezes: vec![(Rank(0), Duration::from_secs(1), Duration::MAX)],
+        ..Weather::default()
+    });
+    let hung = world.run(2, |_| spend(Duration::from_secs(2)));
+    assert!(hung.unwrap_err().to_string().ends_with("asleep are rank 0"));
+}
+
 #[test]
 fn a_rank_that_stands_still_does_nothing_until_it_moves_again() {
     let freezes = vec![(Rank(0), Duration::from_secs(1), Duration::from_secs(7))];
@@ -424,6 +511,19 @@ fn a_body_that_panics_panics_where_the_world_was_run() {
         if rank == Rank(1) {
             panic!("a body of {rank}");
         }
+    });
+    drop(ends);
+}
+
+/// The world said that it hung, and not why.
+#[test]
+#[should_panic(expected = "a body of rank 0")]
+fn a_body_that_panics_does_so_too_if_another_waits_for_ever() {
+    let world = World::new(Weather::default());
+    let inside = world.clone();
+    let ends = world.run(2, move |rank| match rank {
+        Rank(0) => panic!("a body of {rank}"),
+        _ => inside.host(rank).bell().wait(None),
     });
     drop(ends);
 }

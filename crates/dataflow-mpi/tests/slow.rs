@@ -147,3 +147,21 @@ fn a_packet_overtakes_data_and_is_not_overtaken() {
     assert!(told[2].worked < 3 * SECOND, "{:?}", told[2]);
     assert!(told[0].worked > 10 * SECOND, "{:?}", told[0]);
 }
+
+#[test]
+fn ranks_between_which_a_link_carries_nothing_are_lost_to_each_other() {
+    let graph = Graph::new(2, vec![task(1, vec![], 100), task(0, vec![0], 8)]);
+    for rate in [0.0, f64::MIN_POSITIVE] {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let weather = Weather {
+                slow_links: vec![(Rank(from), Rank(to), rate)],
+                ..Weather::default()
+            };
+            let story = tell(&weather, &Settings::default(), &graph);
+            for end in story.told {
+                let (kind, text) = end.result.unwrap_err();
+                assert_eq!(kind, "RankLost", "{from} to {to} at {rate}: {text}");
+            }
+        }
+    }
+}

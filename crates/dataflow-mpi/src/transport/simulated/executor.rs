@@ -187,3 +187,52 @@ struct Presence {
     /// Once it has looked for roots.
     has_been_inside: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::simulated::{Weather, spend};
+    use dataflow_core::prelude::*;
+
+    /// Three tasks of a second.
+    struct Seconds;
+
+    impl TaskSpace for Seconds {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("seconds").class("Second");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..3
+        }
+        fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            spend(Duration::from_secs(1));
+            Ok(())
+        }
+    }
+
+    /// Each run added its workers and their bells to those that the world had.
+    #[test]
+    fn a_world_keeps_no_more_for_a_thousand_runs_than_for_one() {
+        const RUNS: u64 = 1000;
+        for on in [World::new, World::on_threads] {
+            for workers in [VirtualWorkers::new, VirtualWorkers::lean] {
+                let world = on(Weather::default());
+                let inside = world.clone();
+                let ran = world.run(1, move |rank| {
+                    let workers = workers(&inside, rank, 3);
+                    let once = || dataflow_core::run(&Seconds, &workers).unwrap().tasks;
+                    (0..RUNS).map(|_| once()).sum::<u64>()
+                });
+                assert_eq!(ran.unwrap(), [3 * RUNS]);
+                assert_eq!(world.now().as_secs(), RUNS);
+                // The rank and two workers; ends of three actors, and the bells of three workers.
+                let state = world.state();
+                assert_eq!((state.actors.len(), state.bells.len()), (3, 6));
+            }
+        }
+    }
+}

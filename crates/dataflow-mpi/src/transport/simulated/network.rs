@@ -9,7 +9,7 @@
 //! at its sender's way out.
 //! Packets wait behind data for the time of a part at most, as over sockets; and of a message that
 //! takes long it is said again and again how much of it has come. Faults are drawn when a message
-//! is sent.
+//! is sent. What takes for ever, as over a link that carries nothing, never comes.
 
 use super::cluster::{HostOf, carried};
 use super::here::actor_of;
@@ -91,21 +91,21 @@ impl Channel {
     /// say how long they wait for data at most.
     fn pass(&mut self, comes: u64, (takes, gap): (u64, u64), waits: Option<u64>) -> u64 {
         let Some(waits) = waits else {
-            let through = comes.max(self.free) + takes;
-            self.free = through + gap;
+            let through = comes.max(self.free).saturating_add(takes);
+            self.free = through.saturating_add(gap);
             return through;
         };
         let begins = comes
             .max(self.packets_free)
             .max(self.free.min(comes.saturating_add(waits)));
-        let through = begins + takes;
-        self.packets_free = through + gap;
+        let through = begins.saturating_add(takes);
+        self.packets_free = through.saturating_add(gap);
         // Data that it has overtaken are through later.
         let overtakes = self.free > begins;
         self.free = if overtakes {
-            self.free + takes + gap
+            self.free.saturating_add(takes).saturating_add(gap)
         } else {
-            through + gap
+            self.packets_free
         };
         through
     }
@@ -123,6 +123,15 @@ struct Leaving {
 struct Times {
     begins: u64,
     arrives: u64,
+}
+
+/// What is said of a message while it arrives: so often, after such times, that so many bytes have come.
+pub struct Parts {
+    from: Rank,
+    to: Rank,
+    bytes: usize,
+    every: u64,
+    left: u64,
 }
 
 /// What arrives where.
@@ -216,6 +225,11 @@ impl Network {
         }
     }
 
+    /// What rings where a rank waits for messages.
+    pub fn bell(&self, Rank(rank): Rank) -> Option<usize> {
+        self.ends[rank as usize].bell
+    }
+
     /// Takes all messages out of the mailboxes.
     pub fn clear(&mut self) -> impl Sized + use<> {
         let mail = |end: &mut Endpoint| std::mem::take(&mut end.mail);
@@ -263,7 +277,11 @@ impl Network {
             left = from.link.pass(left, (takes, pace.gap), waits);
             self.faults.slowed += 1;
         }
-        let comes = left - takes + pace.latency;
+        // Of what never leaves not even a byte comes.
+        let comes = match left {
+            u64::MAX => u64::MAX,
+            left => (left - takes).saturating_add(pace.latency),
+        };
         Leaving { left, comes, takes }
     }
 
@@ -279,7 +297,8 @@ impl Network {
         let ways = self.ways(delivery.to, pace.is_shared);
         let passed = ways.inward.pass(now, (pace.busy, pace.gap), pace.waits);
         // Chance delays what has passed: a late message keeps nobody from the way in.
-        let mut arrives = passed.max(now + takes) + jitter;
+        let punctual = passed.max(now.saturating_add(*takes));
+        let mut arrives = punctual.saturating_add(*jitter);
         let to = &mut self.ends[delivery.to.0 as usize];
         let from = to.from.meet(delivery.from, From::default);
         let last = match delivery.is_packet() {
@@ -345,7 +364,7 @@ impl State {
         };
         let costs = weather.cluster.costs(from, to);
         let copying = costs.copying(delivery.is_packet(), delivery.bytes());
-        let goes = self.owe(by, nanos(costs.send) + copying);
+        let goes = self.owe(by, nanos(costs.send).saturating_add(copying));
         let Leaving { left, comes, takes } = self.network.leaving(weather, goes, &delivery);
         self.network.faults.delayed += u64::from(jitter > 0);
         if delivery.is_packet() {
@@ -356,7 +375,8 @@ impl State {
             return;
         }
         let is_double = self.chance.happens(weather.duplication);
-        let double = is_double.then(|| 1 + self.chance.below(2 * nanos(weather.jitter).max(1000)));
+        let latest = nanos(weather.jitter).max(1000).saturating_mul(2);
+        let double = is_double.then(|| 1 + self.chance.below(latest));
         self.network.faults.duplicated += u64::from(is_double);
         let coming = Coming {
             delivery,
@@ -379,7 +399,7 @@ impl State {
             let (from, to) = ends;
             let letter = delivery.letter.clone();
             let delivery = Delivery { from, to, letter };
-            self.plan(arrives + later, Due::Delivery(delivery));
+            self.plan(arrives.saturating_add(later), Due::Delivery(delivery));
         }
         self.plan(arrives, Due::Delivery(delivery));
     }
@@ -401,22 +421,49 @@ impl State {
             return false;
         };
         let (at, was_awaited) = (first.at, std::mem::replace(&mut first.is_awaited, true));
-        if let (false, true, Some(bell)) = (was_awaited, at > self.now, end.bell) {
-            self.plan(at, Due::Ring(bell));
+        if !was_awaited && at > self.now {
+            self.plan(at, Due::Left(rank));
         }
         at <= self.now
     }
 
-    /// While a message arrives, its receiver hears how much of it has.
+    /// While a message arrives, its receiver hears how much of it has, a byte at least each time.
     fn tell_of_parts(&mut self, (from, to): (Rank, Rank), bytes: usize, times: &Times) {
         let takes = times.arrives - times.begins;
-        for pulse in 1..takes.div_ceil(PULSE) {
-            let part = (bytes as u64 * PULSE).div_ceil(takes) as usize;
-            let letter = Letter::Part(from, part);
-            let delivery = Delivery { from, to, letter };
-            self.plan(times.begins + pulse * PULSE, Due::Delivery(delivery));
-            self.network.faults.parts += 1;
+        let every = PULSE.max(takes / bytes.max(1) as u64);
+        let left = takes.div_ceil(every).saturating_sub(1);
+        if left == 0 {
+            return;
         }
+        // No more than the message has: it takes longer than that.
+        let part = (bytes as u128 * u128::from(every)).div_ceil(takes.into());
+        let parts = Parts {
+            from,
+            to,
+            bytes: part as usize,
+            every,
+            left,
+        };
+        self.plan_part(times.begins, parts);
+    }
+
+    /// The next part, if there is one, comes a while after that time.
+    fn plan_part(&mut self, after: u64, parts: Parts) {
+        if parts.left > 0 {
+            self.plan(after.saturating_add(parts.every), Due::Part(parts));
+        }
+    }
+
+    /// Part of a message has come: that is said, and when it will be said again.
+    pub fn part_comes(&mut self, weather: &Weather, mut parts: Parts) {
+        let Parts {
+            from, to, bytes, ..
+        } = parts;
+        let letter = Letter::Part(from, bytes);
+        self.network.faults.parts += 1;
+        self.deliver(weather, Delivery { from, to, letter });
+        parts.left -= 1;
+        self.plan_part(self.now, parts);
     }
 }
 
@@ -426,6 +473,8 @@ pub struct Simulated {
     rank: Rank,
     n_ranks: usize,
     rooms: BTreeMap<(Rank, u32), Room>,
+    /// What the network rings by its number: no other bell gets that as long as this rank can be reached.
+    bell: Option<Arc<dyn Bell>>,
 }
 
 impl Simulated {
@@ -435,6 +484,7 @@ impl Simulated {
             rank,
             n_ranks,
             rooms: BTreeMap::new(),
+            bell: None,
         }
     }
 
@@ -459,7 +509,7 @@ impl Simulated {
         let costs = self.world.weather().cluster.costs(from, self.rank);
         let by = actor_of(&self.world);
         let copying = costs.copying(is_packet, bytes);
-        state.owe(by, nanos(costs.receive) + copying);
+        state.owe(by, nanos(costs.receive).saturating_add(copying));
         Some(letter)
     }
 }
@@ -538,8 +588,16 @@ impl Transport for Simulated {
     fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
         let bell = host.bell();
         let number = bell.number()?;
+        self.bell = Some(bell.clone());
         let mut state = self.world.state();
         state.network.ends[self.rank.0 as usize].bell = Some(number);
         Some(bell)
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        let mut state = self.world.state();
+        state.network.ends[self.rank.0 as usize].bell = None;
     }
 }

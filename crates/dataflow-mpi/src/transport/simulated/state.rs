@@ -5,7 +5,7 @@
 //! weather and on what actors do, and on nothing else: not on how they are run.
 
 use super::agenda::Agenda;
-use super::network::{Coming, Delivery, Network};
+use super::network::{Coming, Delivery, Network, Parts};
 use super::turns::Turns;
 use super::weather::{Chance, Weather};
 use crate::sync::{Condvar, Mutex, lock};
@@ -27,8 +27,12 @@ pub struct State {
     /// How much of the agenda is over before its time: ends of sleeps that were broken.
     stale: usize,
     pub actors: Vec<Actor>,
+    /// Places of actors that have ended and were joined, for the next.
+    vacant: Vec<usize>,
     ready: VecDeque<usize>,
-    bells: Vec<Clapper>,
+    pub bells: Vec<Clapper>,
+    /// Bells that nobody has any more.
+    unused: Vec<usize>,
     /// How long who waits looks at least, and how long it takes to get up for one who looks no more.
     awake: Duration,
     waking: u64,
@@ -50,7 +54,9 @@ pub enum Due {
     /// The first byte of a message comes. Apart, since the agenda moves its entries often.
     Comes(Box<Coming>),
     Delivery(Delivery),
-    Ring(usize),
+    Part(Parts),
+    /// A packet of a rank leaves, and somebody waits for that there.
+    Left(Rank),
 }
 
 /// One of those that run by turns.
@@ -87,7 +93,7 @@ pub enum Runs {
 
 /// A bell of the world.
 #[derive(Default)]
-struct Clapper {
+pub struct Clapper {
     rung: bool,
     waiting: Option<usize>,
 }
@@ -126,8 +132,10 @@ impl State {
             agenda: Agenda::default(),
             stale: 0,
             actors: Vec::new(),
+            vacant: Vec::new(),
             ready: VecDeque::new(),
             bells: Vec::new(),
+            unused: Vec::new(),
             awake: weather.awake,
             waking: nanos(weather.waking),
             alive: 0,
@@ -145,21 +153,31 @@ impl State {
         }
     }
 
+    /// The number that the next actor will have.
+    pub fn next_place(&self) -> usize {
+        self.vacant.last().copied().unwrap_or(self.actors.len())
+    }
+
     /// One more actor; it is ready to run.
     pub fn enter(&mut self, rank: Rank, name: String, runs: Runs) -> usize {
-        let actor = self.actors.len();
-        self.actors.push(Actor {
+        let actor = self.next_place();
+        let entered = Actor {
             rank,
             name,
             runs,
-            sleep: 0,
+            // On the agenda may be ends of sleeps of whoever had this place before.
+            sleep: self.actors.get(actor).map_or(0, |before| before.sleep),
             since: 0,
             waits: Waits::default(),
             has_end: false,
             owes: 0,
             done: false,
             ended_well: false,
-        });
+        };
+        match self.vacant.pop() {
+            Some(place) => self.actors[place] = entered,
+            None => self.actors.push(entered),
+        }
         self.alive += 1;
         self.ready.push_back(actor);
         actor
@@ -181,7 +199,8 @@ impl State {
                 return None;
             };
             self.now = self.now.max(time);
-            if self.now > nanos(weather.deadline) {
+            // Behind the end of time nothing comes, whatever the deadline is.
+            if self.now > nanos(weather.deadline) || self.now == u64::MAX {
                 self.hang("the world is not over by its deadline");
                 return None;
             }
@@ -193,7 +212,11 @@ impl State {
                 Due::Wake { .. } => self.stale -= 1,
                 Due::Comes(coming) => self.comes(weather, *coming),
                 Due::Delivery(delivery) => self.deliver(weather, delivery),
-                Due::Ring(bell) => self.ring(bell),
+                Due::Part(parts) => self.part_comes(weather, parts),
+                Due::Left(rank) => {
+                    let bell = self.network.bell(rank);
+                    bell.into_iter().for_each(|bell| self.ring(bell));
+                }
             }
         }
     }
@@ -217,7 +240,10 @@ impl State {
     /// When a rank that stands still now will move again.
     fn thaw(&self, weather: &Weather, rank: Rank) -> Option<u64> {
         let mine = weather.freezes.iter().filter(|freeze| freeze.0 == rank);
-        let spans = mine.map(|&(_, from, length)| (nanos(from), nanos(from + length)));
+        let spans = mine.map(|&(_, from, length)| {
+            let to = from.saturating_add(length);
+            (nanos(from), nanos(to))
+        });
         let now = spans.filter(|&(from, to)| from <= self.now && self.now < to);
         now.map(|(_, to)| to).max()
     }
@@ -230,7 +256,7 @@ impl State {
         }
     }
 
-    fn deliver(&mut self, weather: &Weather, delivery: Delivery) {
+    pub fn deliver(&mut self, weather: &Weather, delivery: Delivery) {
         self.note(delivery.digest());
         if let Some(bell) = self.network.deliver(weather, self.now, delivery) {
             self.ring_from_afar(bell);
@@ -252,8 +278,17 @@ impl State {
     }
 
     pub fn new_bell(&mut self) -> usize {
-        self.bells.push(Clapper::default());
-        self.bells.len() - 1
+        let unused = self.unused.pop();
+        unused.unwrap_or_else(|| {
+            self.bells.push(Clapper::default());
+            self.bells.len() - 1
+        })
+    }
+
+    /// Nobody rings that bell any more, or waits for it.
+    pub fn drop_bell(&mut self, bell: usize) {
+        self.bells[bell] = Clapper::default();
+        self.unused.push(bell);
     }
 
     pub fn ring(&mut self, bell: usize) {
@@ -310,7 +345,7 @@ impl State {
             let actors = &self.actors;
             self.agenda.retain(|due| match due {
                 Due::Wake { actor, sleep } => actors[*actor].sleep == *sleep,
-                Due::Comes(_) | Due::Delivery(_) | Due::Ring(_) => true,
+                Due::Comes(_) | Due::Delivery(_) | Due::Part(_) | Due::Left(_) => true,
             });
             self.stale = 0;
         }
@@ -356,8 +391,8 @@ impl State {
     pub fn owe(&mut self, by: Option<usize>, time: u64) -> u64 {
         let Some(actor) = by else { return self.now };
         let owes = &mut self.actors[actor].owes;
-        *owes += time;
-        self.now + *owes
+        *owes = owes.saturating_add(time);
+        self.now.saturating_add(*owes)
     }
 
     /// The time that an actor owes, if any: it is to let it pass now.
@@ -385,6 +420,12 @@ impl State {
         self.actors[actor].done = true;
         self.actors[actor].ended_well = well;
         self.alive -= 1;
+    }
+
+    /// Another may have the place of an actor that has ended; says whether that was without a panic.
+    pub fn vacate(&mut self, actor: usize) -> bool {
+        self.vacant.push(actor);
+        self.actors[actor].ended_well
     }
 }
 

@@ -7,9 +7,11 @@
 use super::here::Own;
 use super::state::{Runs, State, nanos};
 use super::world::World;
+use crate::bell::Bell;
 use crate::host::Turn;
 use crate::sync::MutexGuard;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// What is to be called, and what it does before that.
 pub struct Turns {
@@ -20,6 +22,8 @@ pub struct Turns {
     then: Then,
     /// The bell that it waits for.
     waits_for: Option<usize>,
+    /// The one at which it rested last: nobody else gets its number.
+    rests_at: Option<Arc<dyn Bell>>,
 }
 
 /// What comes when all time has passed.
@@ -40,6 +44,7 @@ impl Turns {
             to_spend: Vec::new(),
             then: Then::Call,
             waits_for: None,
+            rests_at: None,
         }
     }
 
@@ -51,10 +56,13 @@ impl Turns {
         self.to_spend.extend(self.own.spent().rev());
         self.then = match turn {
             Ok(Turn::Again) => Then::Call,
-            Ok(Turn::Rests(bell, at_most)) => match bell.number() {
-                Some(bell) => Then::Wait(bell, at_most.map(nanos)),
-                None => unreachable!("actors wait for bells of their world"),
-            },
+            Ok(Turn::Rests(bell, at_most)) => {
+                let Some(number) = bell.number() else {
+                    unreachable!("actors wait for bells of their world");
+                };
+                self.rests_at = Some(bell);
+                Then::Wait(number, at_most.map(nanos))
+            }
             Ok(Turn::Ends) => Then::End(true),
             Err(_) => Then::End(false),
         };

@@ -97,6 +97,12 @@ impl Bell for WorldBell {
     }
 }
 
+impl Drop for WorldBell {
+    fn drop(&mut self) {
+        self.world.state().drop_bell(self.bell);
+    }
+}
+
 struct WorldThread {
     world: World,
     started: Started,
@@ -113,7 +119,7 @@ impl Thread for WorldThread {
             bell.wait(None);
         }
         // A thread has handed the baton on and ends by itself.
-        let ended_well = self.world.state().actors[actor].ended_well;
+        let ended_well = self.world.state().vacate(actor);
         ended_well && thread.is_none_or(|thread| thread.join().is_ok())
     }
 }

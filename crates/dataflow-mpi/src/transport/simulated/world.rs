@@ -95,8 +95,10 @@ impl World {
         let ahead = ahead(self);
         let state = self.state();
         // What it owes passes with what it spends.
-        let ahead = ahead.map_or(0, |(actor, spent)| spent + state.actors[actor].owes);
-        Duration::from_nanos(state.now + ahead)
+        let ahead = ahead.map_or(0, |(actor, spent)| {
+            spent.saturating_add(state.actors[actor].owes)
+        });
+        Duration::from_nanos(state.now.saturating_add(ahead))
     }
 
     /// A number for all that has happened, who acted when and what arrived when: worlds with the same
@@ -134,7 +136,7 @@ impl World {
     /// behind where they are: to unwind them would mean to wait for each other again.
     ///
     /// # Panics
-    /// If a body panics, with what it panicked with.
+    /// If a body panics, with what it panicked with; also if others then wait for it for ever.
     pub fn run<R: Send + 'static>(
         &self,
         n_ranks: usize,
@@ -160,7 +162,13 @@ impl World {
         let hung = self.state().hung.clone();
         if let Some(hung) = hung {
             self.clear();
-            return Err(Hung(hung));
+            // Only the panic is taken: what other bodies gave may not be dropped outside of a world.
+            let panicked = |end: &mut Option<thread::Result<R>>| end.take_if(|end| end.is_err());
+            let panic = lock(&ends).iter_mut().find_map(panicked);
+            return match panic.and_then(Result::err) {
+                Some(panic) => std::panic::resume_unwind(panic),
+                None => Err(Hung(hung)),
+            };
         }
         let ends = std::mem::take(&mut *lock(&ends));
         Ok(ends.into_iter().map(value_or_unwind).collect())
@@ -188,7 +196,7 @@ impl World {
         }
         let mut state = self.state();
         let end = state.new_bell();
-        let actor = state.actors.len();
+        let actor = state.next_place();
         let turns = Box::new(Turns::new(self, actor, body));
         state.enter(rank, name, Runs::Turns(turns, end));
         let thread = None;
@@ -205,7 +213,7 @@ impl World {
     ) -> Result<Started, String> {
         let mut state = self.state();
         let end = state.new_bell();
-        let actor = state.actors.len();
+        let actor = state.next_place();
         let world = self.clone();
         let live = move || {
             let ended = catch_unwind(AssertUnwindSafe(body)).is_ok();
@@ -229,8 +237,10 @@ impl World {
                     world.give_baton(world.state());
                 };
                 let builder = thread::Builder::new().name(name.clone()).stack_size(STACK);
+                // Not under the lock: if there is no thread the body is dropped, and bells with it.
+                drop(state);
                 thread = Some(builder.spawn(live).map_err(|error| error.to_string())?);
-                state.enter(rank, name, Runs::Thread(baton))
+                self.state().enter(rank, name, Runs::Thread(baton))
             }
         };
         Ok(Started { thread, actor, end })
