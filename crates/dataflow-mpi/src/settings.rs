@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Ranks that never beat do as if they did once an hour: they, too, must see that a run has stalled.
+/// Ranks that hardly beat look at their clock as if they did once an hour: they, too, must see that a run
+/// has stalled, and in simulated worlds each look costs.
 const RAREST_BEAT: Duration = Duration::from_secs(3600);
 
 /// The choices of one rank.
