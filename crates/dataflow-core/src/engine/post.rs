@@ -105,18 +105,25 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 format!("{source:?} has outputs for other ranks, but its name cannot travel");
             return self.fail(Kind::NoSuchRank, Some(source), text);
         };
-        let mut posted: SmallVec<[Posted; 4]> = SmallVec::new();
-        for &(_, flow, _) in &leaving {
-            if posted.iter().all(|posted| posted.0 != flow) {
-                let datum = slots.get(usize::from(flow)).cloned().flatten();
-                posted.push((flow, datum.map(others.codec.load)));
-            }
-        }
+        let mut flows: SmallVec<[u16; 4]> = leaving.iter().map(|edge| edge.1).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        let load = |flow| {
+            let datum = slots.get(usize::from(flow)).cloned().flatten();
+            (flow, datum.map(others.codec.load))
+        };
+        let posted: SmallVec<[Posted; 4]> = flows.into_iter().map(load).collect();
         if let Some(track) = track {
             note_posted(crate::trace::number(source), &leaving, &posted, track);
         }
         post_to_each(others.line, leaving, (&task, poisoned), &posted);
     }
+}
+
+/// Of what is posted, in the order of its flows, what leaves by that one.
+fn find(posted: &[Posted], flow: u16) -> Option<&Posted> {
+    let at = posted.binary_search_by_key(&flow, |(flow, _)| *flow);
+    Some(&posted[at.ok()?])
 }
 
 /// Notes how many bytes go to each rank.
@@ -127,8 +134,7 @@ fn note_posted(task: TaskNumber, leaving: &[Edge], posted: &[Posted], track: &mu
     edges.sort_unstable();
     edges.dedup();
     for of_rank in edges.chunk_by(|a, b| a.0 == b.0) {
-        let goes = |flow: &u16| of_rank.iter().any(|(_, of)| of == flow);
-        let cargo = posted.iter().filter(|(flow, _)| goes(flow));
+        let cargo = of_rank.iter().filter_map(|(_, flow)| find(posted, *flow));
         let sizes = cargo.filter_map(|(_, cargo)| Some(cargo.as_ref()?.size() as u64));
         track.posted(task, of_rank[0].0, sizes.sum());
     }
@@ -150,15 +156,13 @@ fn post_to_each(
         flows
     };
     let parcel = |to: Ranks, flows: &[u16], edges: &[Edge]| {
-        let posted = posted.iter().filter(|(flow, _)| flows.contains(flow));
-        let mut flows: SmallVec<[Posted; 2]> = posted.cloned().collect();
-        flows.sort_unstable_by_key(|(flow, _)| *flow);
+        let posted = flows.iter().filter_map(|flow| find(posted, *flow));
         Parcel {
             to,
             task: task.clone(),
             poisoned,
             priority: edges.iter().map(|edge| edge.2).max().unwrap_or(0),
-            flows,
+            flows: posted.cloned().collect(),
         }
     };
     let ranks = || leaving.chunk_by(|a, b| a.0 == b.0);
