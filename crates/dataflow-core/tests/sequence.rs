@@ -698,6 +698,38 @@ fn a_failed_reduction_leaves_the_rest_out_and_says_who_it_was() {
     }
 }
 
+/// What stood beyond the end of the shorter one was dropped, and the scope ended well.
+#[test]
+fn a_copy_that_does_not_keep_the_length_of_its_vector_is_an_error() {
+    for on in executors() {
+        let mut found: Vec<u64> = vec![];
+        let error = scope(&*on, |s| {
+            let found = s.lend(&mut found);
+            for number in 0..20 {
+                s.task(reduce(&found), move |copy| copy.push(number));
+            }
+        })
+        .unwrap_err();
+        assert_eq!(error.kind(), Kind::TaskPanicked);
+        assert!(error.task().is_some_and(|task| task.starts_with("merge ")));
+        let text = "a copy of 8 elements cannot be merged into a vector of 0";
+        assert!(error.message().contains(text), "{error}");
+        assert!(found.is_empty());
+
+        let mut sums = Sifted::new(vec![7_u64; 3]);
+        let error = scope(&*on, |s| {
+            let sums = s.lend(&mut sums);
+            s.task(reduce(&sums), |sieve| {
+                sieve.take(0, Ok::<_, TaskError>(2), |sums, n| sums.truncate(n));
+            });
+        })
+        .unwrap_err();
+        let text = "a copy of 2 elements cannot be merged into a vector of 3";
+        assert!(error.message().contains(text), "{error}");
+        assert_eq!(sums.good, [7; 3]);
+    }
+}
+
 #[test]
 fn a_parent_keeps_what_it_accesses_until_its_last_descendant_has_ended() {
     for on in executors() {

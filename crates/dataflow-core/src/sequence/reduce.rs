@@ -98,7 +98,9 @@ macro_rules! sums {
 }
 sums!(u32, u64, usize, i32, i64, f32, f64);
 
-/// Element by element.
+/// Element by element. Every copy has to keep the length of the vector that it is merged into: if a body
+/// makes it longer or shorter, the merge panics, and the scope ends with
+/// [`Kind::TaskPanicked`](crate::error::Kind::TaskPanicked).
 impl<T: Reduce> Reduce for Vec<T> {
     type Copy = Vec<T::Copy>;
 
@@ -107,6 +109,11 @@ impl<T: Reduce> Reduce for Vec<T> {
     }
 
     fn merge(&mut self, copy: Self::Copy) {
+        let (own, of_copy) = (self.len(), copy.len());
+        assert!(
+            own == of_copy,
+            "a copy of {of_copy} elements cannot be merged into a vector of {own}: it must keep its length"
+        );
         let pairs = self.iter_mut().zip(copy);
         pairs.for_each(|(own, copy)| own.merge(copy));
     }
