@@ -479,6 +479,48 @@ fn debug_builds_tell_of_an_edge_without_data_that_is_named_twice() {
     }
 }
 
+/// Whichever lay first in a table was named.
+#[test]
+fn of_tasks_that_are_fed_after_they_ran_the_first_is_named() {
+    /// All are roots, though the first feeds the others, each of which names a second source.
+    struct AllRoots;
+    const N_FED: u32 = 40;
+    impl TaskSpace for AllRoots {
+        type Task = u32;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("all roots");
+            about.class("Task").order("OUT").order("ONE").order("OTHER");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u32> + Send {
+            0..=N_FED
+        }
+        fn roots(&self, _: Rank) -> impl Iterator<Item = u32> + Send {
+            0..=N_FED
+        }
+        fn inputs(&self, task: u32, from: &mut impl Inputs<Self>) {
+            if task > 0 {
+                from.task(1, 0, 0);
+                from.task(2, task, 0);
+            }
+        }
+        fn successors(&self, task: u32, to: &mut impl Successors<Self>) {
+            if task == 0 {
+                (1..=N_FED).for_each(|fed| to.task(0, fed, 1));
+            }
+        }
+        fn run(&self, _: u32, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    for (name, executor) in executors() {
+        let error = within(|| name, || run(&AllRoots, &*executor)).unwrap_err();
+        assert_eq!((error.kind(), error.task()), (Kind::FedTwice, Some("1")));
+        let text = "all 41 tasks ran, but 40 were fed once more afterwards";
+        assert_eq!(error.message(), text);
+    }
+}
+
 #[test]
 fn an_edge_to_another_rank_that_is_named_twice_is_told() {
     let space = InPlaceOfTheLast {

@@ -21,6 +21,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if executed == count && leftovers.is_empty() {
             return Ok(());
         }
+        let n_left = leftovers.len();
         let unpack = |packed| self.space.named(packed);
         let name = |key| self.names.name(key, unpack);
         let named = |left: Leftover| Some((name(left.key)?, Had::Left(left)));
@@ -33,6 +34,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             about: &self.description,
             rank: self.rank,
             count,
+            n_left,
         };
         Err(stalled.explain(executed, waiting))
     }
@@ -100,25 +102,25 @@ struct Stalled<'r, T> {
     about: &'r Description,
     rank: Rank,
     count: u64,
+    /// Tasks that have got some of their inputs, also those whose names are forgotten.
+    n_left: usize,
 }
 
 impl<T: TaskName> Stalled<'_, T> {
     #[cold]
     fn explain(&self, executed: u64, waiting: Vec<(T, Had)>) -> Error {
-        let (count, rank) = (self.count, self.rank);
-        let first = |waiting: Option<&(T, Had)>| waiting.map(|(task, _)| format!("{task:?}"));
-        if executed == count {
-            let n_left = waiting.len();
-            let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
-            return Error::new(Kind::FedTwice, first(waiting.first()), text);
-        }
+        let (count, rank, n_left) = (self.count, self.rank, self.n_left);
         if executed > count {
             let text = format!("{executed} tasks ran, the space counts {count} on {rank}");
             return Error::new(Kind::CountExceeded, None, text);
         }
         let by_name = in_order(waiting.len(), &|a, b| waiting[a].0.cmp(&waiting[b].0));
         let mut ordered = by_name.into_iter().map(|place| &waiting[place]).peekable();
-        let name = first(ordered.peek().copied());
+        let name = ordered.peek().map(|(task, _)| format!("{task:?}"));
+        if executed == count {
+            let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
+            return Error::new(Kind::FedTwice, name, text);
+        }
         let n_missing = count - executed;
         let mut text = format!("no task can run, but {n_missing} of {count} have not");
         for (task, had) in ordered.take(NAMED) {
