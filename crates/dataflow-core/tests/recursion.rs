@@ -6,6 +6,7 @@ mod specimen;
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::{Monitor, Progress};
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
+use dataflow_core::rank::Rank;
 use dataflow_core::recursion::{Call, Recursive, recurse, recurse_across};
 use dataflow_core::{TaskError, run, space::Independent};
 use specimen::ranks::on_ranks;
@@ -248,6 +249,55 @@ fn depth_costs_no_stack_whether_it_ends_well_or_not() {
     let on = Context::new(&Inline).watched_by(&monitor);
     let error = recurse(&stopping, depth, &on).unwrap_err();
     assert_eq!(error.kind(), Kind::Cancelled);
+}
+
+/// Each call copied the whole way to it: of so many that was 360 GB.
+#[test]
+fn depth_across_ranks_costs_time_in_proportion_whether_it_ends_well_or_not() {
+    let depth = if cfg!(miri) { 100 } else { 300_000 };
+    for fails in [false, true] {
+        let (ended, _) = within(
+            || format!("a narrow tree on two ranks, which fails: {fails}"),
+            || {
+                on_ranks(2, (7, 8), |courier| {
+                    let on = Context::new(&Inline).across(courier);
+                    let ended = recurse_across(&Countdown { fails }, depth, &on);
+                    ended
+                        .map(|(value, _)| value)
+                        .map_err(|error| error.message().to_string())
+                })
+            },
+        );
+        let expected = match fails {
+            false => Ok(depth),
+            true => Err("as told".to_string()),
+        };
+        assert!(ended.iter().all(|ended| *ended == expected), "{ended:?}");
+    }
+}
+
+/// Nobody looked at the monitor before calls were dealt out: here that is never.
+#[test]
+fn a_narrow_tree_that_one_rank_cancels_ends_on_all_of_them() {
+    let (errors, _) = within(
+        || "an endless tree on two ranks".into(),
+        || {
+            on_ranks(2, (3, 8), |courier| {
+                let monitor = Monitor::new();
+                let cancels = courier.rank() == Rank(1);
+                let stopping = Stopping {
+                    monitor: &monitor,
+                    at: if cancels { u64::MAX - 100 } else { 0 },
+                };
+                let on = Context::new(&Inline).across(courier);
+                recurse_across(&stopping, u64::MAX, &on.watched_by(&monitor)).unwrap_err()
+            })
+        },
+    );
+    for error in &errors {
+        assert_eq!(error.kind(), Kind::Cancelled, "{error}");
+        assert_eq!(error.to_string(), errors[0].to_string());
+    }
 }
 
 struct Stopping<'m> {

@@ -6,7 +6,12 @@
 //! calls for each rank or none is left. The open ones, in the order of the ways to them, go to the ranks
 //! in turn and are recursions there; their values travel to rank 0, which joins the top, and the
 //! outermost value travels back.
-//! It is a task space: the engine's protocol, faults and errors are those of any other.
+//!
+//! A narrow tree may be all top. So after as many calls as there are to be open ones, and after twice, four
+//! times, … as many, the ranks agree to go on, by a run of nothing: it ends on all of them if one was
+//! cancelled meanwhile.
+//!
+//! Below the top it is a task space: the engine's protocol, faults and errors are those of any other.
 
 use super::run::CallPath;
 use super::{Call, Join, Recursive, recurse};
@@ -14,7 +19,7 @@ use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Wire};
 use crate::rank::Rank;
-use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
+use crate::space::{Description, Flows, Independent, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -45,7 +50,7 @@ where
     if n_ranks == 1 {
         return recurse(problem, argument, on);
     }
-    let unfold = || Top::unfold(problem, argument, PER_RANK * n_ranks);
+    let unfold = || Top::unfold(problem, argument, on);
     let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
         let text = format!("call panicked: {}", buried(panic));
         Err(Error::new(Kind::TaskPanicked, None, text))
@@ -95,49 +100,58 @@ enum Node<P: Recursive> {
 
 impl<P: Recursive> Top<P> {
     /// # Errors
-    /// The smallest of those that calls here have failed with.
-    fn unfold(problem: &P, argument: P::Argument, enough: usize) -> Result<Self, Error> {
+    /// The smallest of those that calls here have failed with; or that a rank was cancelled meanwhile.
+    fn unfold(problem: &P, argument: P::Argument, on: &dyn Executor) -> Result<Self, Error> {
+        let enough = PER_RANK * on.courier().n_ranks();
         let mut nodes = vec![Node::Gone];
-        let mut waiting = VecDeque::from([(Vec::new(), 0, argument)]);
-        let mut n_calls = 0;
+        let mut above = Ways(vec![(0, 0)]);
+        // They are called in the order in which they stand: those that wait are the last nodes.
+        let mut waiting = VecDeque::from([argument]);
+        let (mut n_calls, mut next_level, mut agree_at) = (0, 0, enough);
         let mut failed = Vec::new();
         while waiting.len() < enough
-            && let Some((way, at, argument)) = waiting.pop_front()
+            && let Some(argument) = waiting.pop_front()
         {
-            n_calls += 1;
-            nodes[at] = match problem.call(argument) {
+            if n_calls == agree_at {
+                agree_to_go_on(on)?;
+                agree_at *= 2;
+            }
+            if n_calls == next_level {
+                next_level = nodes.len();
+            }
+            nodes[n_calls] = match problem.call(argument) {
                 Ok(Call::Done(value)) => Node::Done(value),
                 Ok(Call::Fork { arguments, join }) => {
-                    let first = nodes.len();
-                    for (place, argument) in arguments.into_iter().enumerate() {
-                        waiting.push_back(([&way[..], &[place]].concat(), nodes.len(), argument));
-                        nodes.push(Node::Gone);
-                    }
-                    Node::Fork(join, first, nodes.len() - first)
+                    let (first, n) = (nodes.len(), arguments.len());
+                    above.0.extend((0..n).map(|place| (n_calls, place)));
+                    nodes.extend((0..n).map(|_| Node::Gone));
+                    waiting.extend(arguments);
+                    Node::Fork(join, first, n)
                 }
                 Err(error) => {
-                    failed.push((error.index().unwrap_or(u64::MAX), CallPath(way), error));
+                    failed.push((error.index().unwrap_or(u64::MAX), n_calls, error));
                     Node::Gone
                 }
             };
+            n_calls += 1;
         }
-        let smallest = failed
-            .into_iter()
-            .min_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-        if let Some((_, way, error)) = smallest {
+        if let Some((way, error)) = above.smallest(failed) {
             return Err(Error::of_task(&way, error));
         }
-        // Of failures with the same index that of the smallest number is reported.
-        waiting.make_contiguous().sort_by(|a, b| a.0.cmp(&b.0));
-        let mut open = Vec::new();
-        for (_, at, argument) in waiting {
-            nodes[at] = Node::Open(open.len());
-            open.push(Mutex::new(Some(argument)));
+        // Of failures with the same index that of the smallest number is reported, and so these are in
+        // the order of their ways: those of the next level are below calls before the others.
+        let (this, next) = (n_calls..next_level, next_level..nodes.len());
+        waiting.rotate_left(this.len());
+        for (number, at) in next.chain(this).enumerate() {
+            nodes[at] = Node::Open(number);
         }
+        let open = waiting
+            .into_iter()
+            .map(|argument| Mutex::new(Some(argument)));
         Ok(Top {
             nodes: Mutex::new(nodes),
-            open,
-            n_calls,
+            open: open.collect(),
+            n_calls: n_calls as u64,
         })
     }
 
@@ -161,6 +175,38 @@ impl<P: Recursive> Top<P> {
         }
         values.into_iter().next().flatten()
     }
+}
+
+/// Of each node the one above it, and its place among those below that one.
+struct Ways(Vec<(usize, usize)>);
+
+impl Ways {
+    /// The way to a node.
+    fn to(&self, mut node: usize) -> CallPath {
+        let mut way = Vec::new();
+        while node > 0 {
+            let (above, place) = self.0[node];
+            way.push(place);
+            node = above;
+        }
+        way.reverse();
+        CallPath(way)
+    }
+
+    /// Of failures, each with its index and its node, the smallest by (index, way).
+    fn smallest(&self, failed: Vec<(u64, usize, TaskError)>) -> Option<(CallPath, TaskError)> {
+        let least = failed.iter().map(|(index, ..)| *index).min()?;
+        let alike = failed.into_iter().filter(|(index, ..)| *index == least);
+        let alike = alike.map(|(_, node, error)| (self.to(node), error));
+        alike.min_by(|one, other| one.0.cmp(&other.0))
+    }
+}
+
+/// Ends on all ranks if one was cancelled.
+fn agree_to_go_on(on: &dyn Executor) -> Result<(), Error> {
+    let n_ranks = on.courier().n_ranks() as u32;
+    let each = Independent::new("calls at the top", n_ranks.into(), |_| Ok(()));
+    run_across(&each.across(n_ranks), on).map(drop)
 }
 
 crate::task_names! {
