@@ -305,7 +305,7 @@ fn names_of_several_are_told_apart_packed_or_on_the_wire() {
 }
 
 #[test]
-fn tasks_of_earlier_spaces_are_more_urgent() {
+fn no_task_is_more_urgent_than_one_of_an_earlier_space() {
     let lists = [
         List(vec![1_u32, 6, 9]),
         List(vec![3, 13]),
@@ -319,6 +319,16 @@ fn tasks_of_earlier_spaces_are_more_urgent() {
     let apart = |more: &[i64], less: &[i64]| more.iter().min() >= less.iter().max();
     assert!(apart(first, second) && apart(second, last), "{urgency:?}");
     assert!(first[1] > first[0] && first[0] < first[2], "{urgency:?}");
+}
+
+/// Tasks with a priority go other ways through an executor than those without.
+#[test]
+fn tasks_of_spaces_without_priorities_have_none_one_after_another_either() {
+    let steps = vec![(0, None), (1, Some(0))];
+    let store = numbers();
+    let programs = [(); 3].map(|()| Erased::of(program(&steps, &store, 1)));
+    let all = Erased::series(programs, 0..1).unwrap();
+    assert!(all.tasks(Rank(0)).all(|task| all.priority(task) == 0));
 }
 
 /// The first of two that update a slot gives it away; a third cannot know where it is.

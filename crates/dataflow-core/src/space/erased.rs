@@ -50,7 +50,8 @@ pub struct Erased<'s, D: Datum> {
 /// A space, alone or one of several.
 struct SpacePart<'s, D: Datum> {
     space: MaybeOwned<'s, D>,
-    /// How much more urgent its tasks are than they say: more than those of later spaces.
+    /// How much more urgent its tasks are than they say: so that none is less urgent than one of a later
+    /// space.
     lead: i64,
     /// What its data and its tasks weigh, if somebody said so.
     scales: Option<Scales<'s>>,
@@ -145,8 +146,9 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// Spaces one after another over the same data as one graph, on some ranks: `0..1` on one,
     /// `0..n_ranks` where each knows of all; a rank may know of its own tasks only.
     ///
-    /// A task keeps its class, flows, rank and body, and in errors its name. Tasks of earlier spaces are
-    /// more urgent than those of later ones.
+    /// A task keeps its class, flows, rank and body, and in errors its name. No task is more urgent than
+    /// one of an earlier space; the most urgent of later ones may be as urgent as the least urgent of an
+    /// earlier one, so that the tasks of spaces without priorities have none here either.
     ///
     /// Cost: all spaces are asked for the ends of all tasks of these ranks, some ten nanoseconds each;
     /// memory for the slots that they touch.
