@@ -21,7 +21,8 @@ fn slot<D: Datum>(store: &Store<D>, index: usize, rank: Rank) -> Slot {
     (std::ptr::from_ref(store).addr(), index, rank)
 }
 
-/// What some spaces, one after another, do with each slot; in their order.
+/// What some spaces, one after another, do with each slot; in their order. Who comes before or after one
+/// is found by halving, however many there are.
 #[derive(Default)]
 pub(super) struct Joints {
     slots: HashMap<Slot, Vec<Touch>>,
@@ -36,6 +37,8 @@ struct Touch {
     bringer: Option<(Raw, usize)>,
     /// Whether what is taken is changed.
     is_changed: bool,
+    /// Of those of the slot before it the last that changes what lies there.
+    changed_before: Option<usize>,
 }
 
 impl Touch {
@@ -76,7 +79,11 @@ impl Joints {
             if !is_ordered(before, &touch) {
                 return Err(out_of_order((&store, slot), before, &touch, spaces));
             }
-            before.push(touch);
+            let changed_before = last_change(before);
+            before.push(Touch {
+                changed_before,
+                ..touch
+            });
         }
         Ok(urgency)
     }
@@ -88,8 +95,10 @@ impl Joints {
         (store, index, rank): (&Store<D>, usize, Rank),
     ) -> Option<Bringer> {
         let touches = self.slots.get(&slot(store, index, rank))?;
-        let mut before = touches.iter().rev().filter(|touch| touch.space < space);
-        before.find_map(|touch| Some((touch.space, touch.bringer?)))
+        let n_before = touches.partition_point(|touch| touch.space < space);
+        // If this one kept what it took, nobody would take from there after it: that is refused.
+        let last = &touches[last_change(&touches[..n_before])?];
+        Some((last.space, last.bringer?))
     }
 
     /// Tells who of the spaces after this one takes what it brings to a slot, by space; answers
@@ -101,8 +110,9 @@ impl Joints {
         mut hear: impl FnMut(usize, Raw, usize),
     ) -> bool {
         let touches = self.slots.get(&slot(store, index, rank));
-        let touches = touches.into_iter().flatten();
-        for touch in touches.filter(|touch| touch.space > space) {
+        let touches = touches.map(Vec::as_slice).unwrap_or_default();
+        let first = touches.partition_point(|touch| touch.space <= space);
+        for touch in &touches[first..] {
             for &(task, flow) in &touch.takers {
                 hear(touch.space, task, flow);
             }
@@ -114,9 +124,18 @@ impl Joints {
     }
 }
 
+/// The last of a slot's touches that changes what lies there.
+fn last_change(touches: &[Touch]) -> Option<usize> {
+    let last = touches.last()?;
+    match last.changes() {
+        true => Some(touches.len() - 1),
+        false => last.changed_before,
+    }
+}
+
 /// Whether edges order what a space does with a slot after what those before do.
 fn is_ordered(before: &[Touch], after: &Touch) -> bool {
-    match before.iter().rfind(|touch| touch.changes()) {
+    match last_change(before).map(|at| &before[at]) {
         // It takes what was brought.
         Some(last) => last.bringer.is_some() && !after.takers.is_empty(),
         // All of them read what lay there.
@@ -177,6 +196,7 @@ impl OfTask<'_> {
                 takers: Vec::new(),
                 bringer: None,
                 is_changed: false,
+                changed_before: None,
             };
             (store.name().into(), touch)
         });
@@ -250,5 +270,84 @@ struct Shown(Raw, &'static NameVtable);
 impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (self.1.show)(self.0, f)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const N_SPACES: usize = 12;
+
+    /// What each space does with one slot, if anything: how many take it, whether it is changed, whether
+    /// something is brought there.
+    type Touches = Vec<Option<(u64, bool, bool)>>;
+
+    fn touches() -> impl Strategy<Value = Touches> {
+        let touch = (0..3_u64, any::<bool>(), any::<bool>());
+        prop::collection::vec(prop::option::of(touch), N_SPACES)
+    }
+
+    fn touch(space: usize, (takers, is_changed, brings): (u64, bool, bool)) -> Touch {
+        let end = |task| (Raw::Packed(100 * space as u64 + task), task as usize);
+        Touch {
+            space,
+            takers: (0..takers).map(end).collect(),
+            bringer: brings.then(|| end(50)),
+            is_changed: is_changed && takers > 0,
+            changed_before: None,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 3 } else { 256 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        /// What is halved and kept answers what looking at each touch does.
+        #[test]
+        fn whoever_touches_a_slot_finds_who_did_before_and_who_will(touches in touches()) {
+            let store = Store::new("slots", [0_u64]);
+            let place = (&store, 0, Rank(0));
+            let mut before: Vec<Touch> = Vec::new();
+            for (space, did) in touches.into_iter().enumerate() {
+                let Some(touch) = did.map(|did| touch(space, did)) else { continue };
+                let last = before.iter().rfind(|before| before.changes());
+                let is_allowed = match last {
+                    Some(last) => last.bringer.is_some() && !touch.takers.is_empty(),
+                    None => before.is_empty() || !touch.changes(),
+                };
+                prop_assert_eq!(is_ordered(&before, &touch), is_allowed);
+                if is_allowed {
+                    let changed_before = last_change(&before);
+                    before.push(Touch { changed_before, ..touch });
+                }
+            }
+            let slots = HashMap::from([(slot(&store, 0, Rank(0)), before)]);
+            let joints = Joints { slots };
+            let all = &joints.slots[&slot(&store, 0, Rank(0))];
+            for taking in all.iter().filter(|touch| !touch.takers.is_empty()) {
+                let mut earlier = all.iter().filter(|touch| touch.space < taking.space);
+                let brought = earlier.rfind(|touch| touch.bringer.is_some());
+                let found = joints.bringer(taking.space, place);
+                prop_assert_eq!(found.map(|(part, _)| part), brought.map(|touch| touch.space));
+            }
+            for space in 0..=N_SPACES {
+                let (mut taken, mut stays) = (Vec::new(), true);
+                for touch in all.iter().filter(|touch| touch.space > space) {
+                    taken.extend(touch.takers.iter().map(|taker| (touch.space, taker.1)));
+                    if touch.changes() {
+                        stays = false;
+                        break;
+                    }
+                }
+                let mut heard = Vec::new();
+                let is_left = joints.takers(space, place, |part, _, flow| heard.push((part, flow)));
+                prop_assert_eq!((heard, is_left), (taken, stays));
+            }
+        }
     }
 }
