@@ -99,6 +99,23 @@ fn ranks_that_insert_different_tasks_are_told_where_they_part() {
     assert!(text.contains("fingerprint of the first 8 tasks"), "{text}");
 }
 
+/// Each named itself, as one would to gather what all own: they ran, and did not gather the same.
+#[test]
+fn ranks_that_name_different_owners_of_a_datum_are_told() {
+    let errors = on_each(2, |runtime| {
+        let store = Store::new("numbers", [0u64]);
+        let program = record("own", 2, |s| {
+            let own = s.home(&store, 0, runtime.rank());
+            _ = s.gather(&own);
+        });
+        let ended = runtime.replay(&program.unwrap());
+        ended
+            .map(|report| report.tasks)
+            .map_err(|error| error.kind())
+    });
+    assert_eq!(errors, [Err(Kind::ParametersDiffer); 2]);
+}
+
 #[test]
 fn a_rank_collects_what_all_own_and_is_told_what_is_missing() {
     for to in [0, 2] {

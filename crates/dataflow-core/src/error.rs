@@ -166,7 +166,7 @@ pub enum Kind {
     FlowEmpty,
     /// A task of a sequence accesses one handle twice.
     AccessedTwice,
-    /// A task of a recorded program writes data of two owners.
+    /// A task of a recorded program writes data of two owners, or of another rank than it was put on.
     OwnersDiffer,
     /// A store has no such slot, or nothing is in it: not put there, or taken by another task.
     HomeEmpty,

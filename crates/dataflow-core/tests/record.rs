@@ -287,6 +287,60 @@ fn a_gathered_datum_is_on_every_rank_as_it_was_at_that_place() {
     assert_eq!(values, [[2, 6, 30], [2, 6, 30], [2, 6, 30]]);
 }
 
+/// The value of the run before was still there.
+#[test]
+fn what_a_run_does_not_come_to_is_not_gathered_though_an_earlier_run_came_there() {
+    for n_ranks in [1, 2] {
+        let (gathered, _) = on_ranks(n_ranks, (1, 8), |courier| {
+            let (store, fails) = (numbers(), AtomicU64::new(0));
+            let mut gathered = None;
+            let recorded = record("gather", n_ranks as usize, |r| {
+                let home = r.home(&store, 0, Rank(n_ranks - 1));
+                r.task(write(&home), |number| match fails.load(Ordering::Relaxed) {
+                    0 => {
+                        number.0 += 1;
+                        Ok(())
+                    }
+                    _ => Err("as told"),
+                });
+                gathered = Some(r.gather(&home));
+            });
+            let (recorded, gathered) = (recorded.unwrap(), gathered.unwrap());
+            let on = Context::new(&Inline).across(courier);
+            let mut taken = Vec::new();
+            for (does_fail, takes) in [(0, true), (0, false), (1, true), (0, true)] {
+                fails.store(does_fail, Ordering::Relaxed);
+                let ended = recorded.run_across(&on);
+                assert_eq!(ended.is_err(), does_fail == 1);
+                if takes {
+                    taken.push(gathered.take().map(|number| number.0));
+                }
+            }
+            taken
+        });
+        for taken in gathered {
+            assert_eq!(taken, [Some(2), None, Some(4)], "{n_ranks} ranks");
+        }
+    }
+}
+
+/// Which task fetches a datum, and where, depends on them.
+#[test]
+fn the_owners_of_its_data_are_among_what_ranks_compare_of_a_program() {
+    let store = numbers();
+    let terms = |owner| {
+        let recorded = record("owned", 2, |r| {
+            let home = r.home(&store, 0, Rank(owner));
+            r.name("looks").on(Rank(0)).task(read(&home), |_| ());
+        });
+        let mut about = Description::default();
+        recorded.unwrap().describe(&mut about);
+        about.parameters().to_vec()
+    };
+    assert_eq!(terms(1), terms(1));
+    assert_ne!(terms(0), terms(1));
+}
+
 /// Tasks of the ranks that were not there were left out, and nothing was said.
 #[test]
 fn a_program_with_tasks_of_ranks_that_are_not_there_does_not_run() {
@@ -342,10 +396,12 @@ fn what_a_recorder_does_not_take_is_a_named_error() {
     });
     assert_eq!((kind, &*task), (Kind::OwnersDiffer, "both 1"), "{text}");
     assert!(text.contains("rank 0") && text.contains("rank 1"), "{text}");
-    let (kind, task, _) = fault(&|r, homes| {
+    let (kind, task, text) = fault(&|r, homes| {
         r.name("away").on(Rank(1)).task(write(&homes[0]), |_| ());
     });
     assert_eq!((kind, &*task), (Kind::OwnersDiffer, "away 1"));
+    let written = "it writes a datum of rank 0 and was put on rank 1";
+    assert!(text.starts_with(written), "{text}");
     let (kind, task, _) = fault(&|r, homes| {
         r.name("twice")
             .task((read(&homes[0]), write(&homes[0])), |_| ())

@@ -12,6 +12,7 @@ use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// No flow.
 pub(super) const NONE: u32 = u32::MAX;
@@ -28,6 +29,8 @@ pub(super) struct Graph<'env, D: Datum> {
     pub tasks: Vec<Task<'env, D>>,
     pub flows: Vec<Flow>,
     pub origins: Vec<RecordedDatum<'env, D>>,
+    /// What runs leave behind beside the data.
+    pub gathered: Vec<Gathered<D>>,
     /// Tasks that the program has inserted; those that fetch data are not counted.
     pub n_inserted: u64,
     pub fingerprint: u64,
@@ -74,6 +77,37 @@ pub(super) struct RecordedDatum<'env, D: Datum> {
     pub last: u32,
 }
 
+/// The value of a datum at one point of the program, available on every rank.
+#[derive(Clone, Debug)]
+pub struct Gathered<D> {
+    value: Arc<Mutex<Option<D>>>,
+}
+
+impl<D> Gathered<D> {
+    /// Before any run.
+    pub(super) fn nothing() -> Self {
+        Gathered {
+            value: Arc::default(),
+        }
+    }
+
+    /// The datum; `None` if the last [run](super::Recorded::run) of the program has not come to that
+    /// point. (A run of it as any other [space](crate::run) leaves the value of the run before it in
+    /// place until it comes there.)
+    pub fn take(&self) -> Option<D> {
+        self.value().take()
+    }
+
+    /// The program has come to that point.
+    pub(super) fn put(&self, value: D) {
+        *self.value() = Some(value);
+    }
+
+    fn value(&self) -> MutexGuard<'_, Option<D>> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<'env, D: Datum> Graph<'env, D> {
     pub fn new(name: String, n_ranks: usize) -> Self {
         Graph {
@@ -83,6 +117,7 @@ impl<'env, D: Datum> Graph<'env, D> {
             tasks: Vec::new(),
             flows: Vec::new(),
             origins: Vec::new(),
+            gathered: Vec::new(),
             n_inserted: 0,
             fingerprint: 0,
             fingerprints: Vec::new(),
@@ -99,10 +134,19 @@ impl<'env, D: Datum> Graph<'env, D> {
         mix(rank.0.into());
         for access in accesses {
             mix(u64::from(access.datum) << 2 | access.mode as u64);
+            // Who owns a datum takes it from home and sends it: ranks must agree on that too.
+            mix(self.origins[access.datum as usize].owner.0.into());
         }
         if (self.n_inserted + 1).is_power_of_two() {
             self.fingerprints.push(self.fingerprint);
         }
+    }
+
+    /// A run begins: it has come to no point yet.
+    pub fn forget_gathered(&self) {
+        self.gathered
+            .iter()
+            .for_each(|gathered| _ = gathered.take());
     }
 
     /// `flow` gets the version that `source` leaves.

@@ -68,7 +68,8 @@ mod replay;
 mod space;
 
 pub use accesses::{Home, HomeSet, Lent};
-pub use program::{Gathered, Inserting, Recorder};
+pub use graph::Gathered;
+pub use program::{Inserting, Recorder};
 pub use space::{Recorded, Step};
 
 use crate::data::Datum;
@@ -79,8 +80,8 @@ use crate::error::Error;
 /// Records a program for so many ranks.
 ///
 /// # Errors
-/// The first task that accesses one datum twice, writes data of two owners, or belongs to a rank that
-/// does not exist.
+/// The first task that accesses one datum twice, writes data of two owners or of another rank than it
+/// was put on, or belongs to a rank that does not exist.
 pub fn record<'env, D: Datum>(
     name: impl Into<String>,
     n_ranks: usize,

@@ -5,7 +5,7 @@ use super::super::kept::Read;
 use super::super::law::Mode;
 use super::super::task::Outcome;
 use super::accesses::{Home, HomeSet, Lent, Named};
-use super::graph::{Body, Class, Flow, Graph, NONE, RecordedDatum, Task};
+use super::graph::{Body, Class, Flow, Gathered, Graph, NONE, RecordedDatum, Task};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Inserts tasks in program order, on data at home in stores.
 ///
@@ -30,23 +29,6 @@ pub struct Inserting<'r, 'c, 'env, D: Datum> {
     name: &'static str,
     priority: i64,
     on: Option<Rank>,
-}
-
-/// The value of a datum at one point of the program, available on every rank.
-#[derive(Clone, Debug)]
-pub struct Gathered<D> {
-    value: Arc<Mutex<Option<D>>>,
-}
-
-impl<D> Gathered<D> {
-    /// The datum; `None` if the program has not come to that point.
-    pub fn take(&self) -> Option<D> {
-        self.value().take()
-    }
-
-    fn value(&self) -> MutexGuard<'_, Option<D>> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What has been recorded so far.
@@ -128,12 +110,13 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
 
     /// Brings a datum, as it is after all tasks inserted before, to every rank.
     pub fn gather(&self, home: &Home<'c, D>) -> Gathered<D> {
-        let gathered = Gathered {
-            value: Arc::default(),
-        };
+        let gathered = Gathered::nothing();
+        let mut recording = self.recording.borrow_mut();
+        recording.graph.gathered.push(gathered.clone());
+        drop(recording);
         for rank in 0..self.n_ranks() {
             let here = gathered.clone();
-            let keep = move |datum: &D| *here.value() = Some(datum.clone());
+            let keep = move |datum: &D| here.put(datum.clone());
             let read: Access<'_, Home<'c, D>, Read> = Access::to(home);
             self.name("gather").on(Rank(rank as u32)).task(read, keep);
         }
@@ -198,10 +181,8 @@ impl<'env, D: Datum> Recording<'env, D> {
             let text = "a task accesses the same datum twice (once is allowed)";
             return Err(wrong(Kind::AccessedTwice, text.into()));
         }
-        let rank = self.place(accesses, on).map_err(|(a, b)| {
-            let text = format!("a task writes data of {a} and {b} (they must have one owner)");
-            wrong(Kind::OwnersDiffer, text)
-        })?;
+        let rank = self.place(accesses, on);
+        let rank = rank.map_err(|text| wrong(Kind::OwnersDiffer, text))?;
         let n_ranks = self.graph.n_ranks;
         let is_absent = |rank: Rank| rank.0 as usize >= n_ranks;
         if is_absent(rank) {
@@ -223,17 +204,25 @@ impl<'env, D: Datum> Recording<'env, D> {
         Ok(())
     }
 
-    /// Where a task runs, or two owners of what it writes.
-    fn place(&self, accesses: &[Named], on: Option<Rank>) -> Result<Rank, (Rank, Rank)> {
+    /// Where a task runs; or why it cannot be there.
+    fn place(&self, accesses: &[Named], on: Option<Rank>) -> Result<Rank, String> {
         let owner = |access: &Named| self.owner(access);
         let written = accesses.iter().filter(|access| access.mode != Mode::Read);
-        let mut owners = written.map(owner).chain(None);
+        let mut owners = written.map(owner);
         let Some(first) = owners.next() else {
             return Ok(on.or(accesses.first().map(owner)).unwrap_or(Rank(0)));
         };
-        match owners.chain(on).find(|other| *other != first) {
+        if let Some(other) = owners.find(|other| *other != first) {
+            let text = "they must have one owner";
+            return Err(format!(
+                "a task writes data of {first} and {other} ({text})"
+            ));
+        }
+        match on.filter(|on| *on != first) {
             None => Ok(first),
-            Some(other) => Err((first, other)),
+            Some(on) => Err(format!(
+                "it writes a datum of {first} and was put on {on} (a task that writes runs on the owner)"
+            )),
         }
     }
 

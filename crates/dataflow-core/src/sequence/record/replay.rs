@@ -15,7 +15,6 @@ use super::places::{AccessGuard, Places};
 use crate::data::Datum;
 use crate::engine::{
     Announced, Best, Bytes, Chunk, Common, Front, Ledger, Next, Report, Roots, Visit, drive,
-    refuse_inside_a_body,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
@@ -59,13 +58,12 @@ struct Hand<'p, D: Datum> {
     read: Bytes,
 }
 
-/// Runs a program.
+/// Runs a program; not inside a body.
 pub(super) fn run<D: Datum>(
     graph: &Graph<'_, D>,
     order: &Order,
     on: &dyn Executor,
 ) -> Result<Report, Error> {
-    refuse_inside_a_body()?;
     let start = Instant::now();
     let places = Places::take(&graph.origins);
     let places = places.map_err(|datum| graph.not_at_home(datum))?;

@@ -84,7 +84,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// its slot, [`Kind::NoSuchRank`] if it was recorded for several ranks and has tasks on others than the
     /// first.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
-        self.refuse_fewer(1)?;
+        self.begin(1)?;
         match &self.order {
             Some(order) => replay::run(&self.graph, order, on),
             None => engine::run(self, on).map_err(|error| self.explained(error)),
@@ -105,10 +105,17 @@ impl<'env, D: Datum> Recorded<'env, D> {
         match on.courier().n_ranks() {
             1 => self.run(on),
             n => {
-                self.refuse_fewer(n)?;
+                self.begin(n)?;
                 engine::run_across(self, on).map_err(|error| self.explained(error))
             }
         }
+    }
+
+    /// A run begins, on so many ranks.
+    fn begin(&self, n_ranks: usize) -> Result<(), Error> {
+        engine::refuse_inside_a_body()?;
+        self.graph.forget_gathered();
+        self.refuse_fewer(n_ranks)
     }
 
     /// No task may belong to a rank that is not there: it would be left out.
