@@ -788,6 +788,47 @@ fn a_replay_leaves_its_tasks_and_for_whom_each_waited() {
     }
 }
 
+/// They were numbered together with the tasks that fetch data, which do not run in place.
+#[test]
+fn a_replay_s_trace_numbers_tasks_as_its_errors_do() {
+    let store = Store::new("sums", (0..2).map(specimen::Number));
+    for panics in [false, true] {
+        let program = record("sums", 1, |r| {
+            let [a, b] = [0, 1].map(|i| r.home(&store, i, Rank(0)));
+            r.name("copy")
+                .task((read(&b), write(&a)), |(b, a)| a.0 = b.0);
+            for number in 1..5 {
+                r.name("add").task(write(&a), move |sum| match number {
+                    3 if panics => panic!("out of luck"),
+                    3 => Err("as told"),
+                    _ => {
+                        sum.0 += 1;
+                        Ok(())
+                    }
+                });
+            }
+        })
+        .unwrap();
+        let tracer = Tracer::new(ROOM);
+        let error = program.run(&Context::new(&Inline).traced_by(&tracer));
+        assert_eq!(error.unwrap_err().task(), Some("add 3"));
+        let trace = tracer.take().remove(0);
+        keeps_the_laws(&trace);
+        assert_eq!(with_fate(&trace, Fate::Failed), ["add 3"]);
+        let fed = |(at, _)| trace.inputs(at).map(move |source| (source, at));
+        let edges = trace.slices().flat_map(fed);
+        let edges = edges.map(|(source, at)| (trace.shown(source), trace.shown(at)));
+        let edges: Vec<_> = edges.collect();
+        let names = ["copy 0", "add 1", "add 2", "add 3", "add 4"];
+        let n_ended = if panics { 4 } else { 5 };
+        let expected = names[..n_ended].windows(2);
+        let expected: Vec<_> = expected
+            .map(|pair| (pair[0].into(), pair[1].into()))
+            .collect();
+        assert_eq!(edges, expected);
+    }
+}
+
 #[test]
 fn a_recorded_program_shows_no_fingerprints() {
     let store = Store::new("sums", [specimen::Number(0)]);

@@ -153,7 +153,7 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
         let task = visit.hand.running;
         let mut what = "panicked between tasks";
         if let Some(task) = task {
-            visit.ends_by_panic(|_| (task.into(), self.class(task)));
+            visit.ends_by_panic(|_| (self.task(task).number, self.class(task)));
             what = "task panicked";
         }
         let task = task.map(|task| format!("{:?}", self.graph.label(task)));
@@ -204,14 +204,14 @@ impl<D: Datum> Replay<'_, '_, D> {
             self.common.note(self.task(number).number, error);
             fate = Fate::Failed;
         }
-        visit.ends(fate, |_| (number.into(), self.class(number)));
+        visit.ends(fate, |_| (self.task(number).number, self.class(number)));
         if fate != Fate::Ran {
             visit.hand.held().iter_mut().for_each(AccessGuard::spoil);
         }
         visit.hand.running = None;
     }
 
-    /// What was noted becomes a trace.
+    /// What was noted becomes a trace, in which tasks have the numbers that the program gave them.
     fn close_trace(&self) {
         let Some(opened) = &self.common.opened else {
             return;
@@ -228,10 +228,12 @@ impl<D: Datum> Replay<'_, '_, D> {
             text: Spelling::of_numbers(|task| task.to_string()),
             wide: BTreeMap::new(),
         };
-        let before = self.order.before_each();
+        let tasks = self.graph.tasks.iter().zip(self.order.before_each());
+        let inserted = tasks.filter(|(task, _)| task.body.is_some());
+        let before: Vec<_> = inserted.map(|(_, before)| before).collect();
         opened.close(told, &mut |task, hear| {
             let sources = before.get(task as usize).into_iter().flatten();
-            sources.for_each(|&source| hear(source.into(), Rank(0)));
+            sources.for_each(|&source| hear(self.task(source).number, Rank(0)));
         });
     }
 
