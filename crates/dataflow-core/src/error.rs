@@ -53,6 +53,8 @@ pub struct TaskError {
     index: Option<u64>,
     message: String,
     source: Option<Arc<Foreign>>,
+    /// What the whole run ends with, if this is no failure of one task.
+    ends: Option<Kind>,
 }
 
 impl TaskError {
@@ -63,6 +65,7 @@ impl TaskError {
             index: None,
             message: message.into(),
             source: None,
+            ends: None,
         }
     }
 
@@ -95,7 +98,23 @@ impl TaskError {
                 None => error.message.into_string(),
             },
             source: error.source,
+            ends: None,
         }
+    }
+
+    /// What a part of the run ended with that ran inside a body: a failure of a task is the body's own,
+    /// anything else ends the whole run.
+    pub(crate) fn of_part(error: Error) -> Self {
+        let ends = Some(error.kind).filter(|kind| *kind != Kind::TaskFailed);
+        TaskError {
+            ends,
+            ..TaskError::of_run(error)
+        }
+    }
+
+    /// What the whole run ends with, if it does.
+    pub(crate) fn ends(&self) -> Option<Kind> {
+        self.ends
     }
 
     fn of_foreign(error: Box<Foreign>) -> Self {
@@ -335,11 +354,12 @@ impl Error {
     }
 
     pub(crate) fn of_task(task: &impl fmt::Debug, error: TaskError) -> Self {
+        let kind = error.ends.unwrap_or(Kind::TaskFailed);
         Error {
             name: error.kind.into(),
             index: error.index,
             source: error.source,
-            ..Error::new(Kind::TaskFailed, Some(shown(task)), error.message)
+            ..Error::new(kind, Some(shown(task)), error.message)
         }
     }
 

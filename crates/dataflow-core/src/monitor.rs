@@ -75,9 +75,20 @@ impl Monitor {
 
     /// Starts watching a run; a monitor that was cancelled stops it at once.
     pub(crate) fn watch(&self, ledger: &Arc<Ledger>, job: &Arc<Job>) {
+        self.list(ledger, job, |n_listed| n_listed);
+    }
+
+    /// The same for a run inside a body of another that it watches: progress stays that of the other.
+    pub(crate) fn watch_inside(&self, ledger: &Arc<Ledger>, job: &Arc<Job>) {
+        self.list(ledger, job, |_| 0);
+    }
+
+    fn list(&self, ledger: &Arc<Ledger>, job: &Arc<Job>, place: impl FnOnce(usize) -> usize) {
         let mut watched = self.watched();
         watched.runs.retain(|(_, job)| job.strong_count() > 0);
-        watched.runs.push((ledger.clone(), Arc::downgrade(job)));
+        let place = place(watched.runs.len());
+        let run = (ledger.clone(), Arc::downgrade(job));
+        watched.runs.insert(place, run);
         if watched.cancelled {
             ledger.stop();
         }

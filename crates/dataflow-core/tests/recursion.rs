@@ -5,12 +5,13 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::{Monitor, Progress};
-use dataflow_core::port::{Context, Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Executor, Inline, Job, Shuffled};
 use dataflow_core::rank::Rank;
 use dataflow_core::recursion::{Call, Recursive, recurse, recurse_across};
 use dataflow_core::{TaskError, run, space::Independent};
 use specimen::ranks::on_ranks;
 use specimen::within;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// The sum of a tree with irregular forks, its calls, and how many of them are alive at once.
@@ -314,6 +315,82 @@ impl Recursive for Stopping<'_> {
             self.monitor.cancel();
         }
         Ok(Call::fork([n - 1], |values| values[0]))
+    }
+}
+
+/// Nobody watched what a rank recursed by itself: here that is 2⁶⁰ calls.
+#[test]
+fn ranks_that_are_cancelled_below_the_top_make_no_further_calls() {
+    let (errors, _) = within(
+        || "a very large tree on two ranks".into(),
+        || {
+            on_ranks(2, (3, 8), |courier| {
+                let monitor = Monitor::new();
+                let doubling = Doubling {
+                    monitor: &monitor,
+                    calls: AtomicU64::new(0),
+                };
+                let on = Context::new(&Inline).across(courier);
+                let error = recurse_across(&doubling, 60, &on.watched_by(&monitor)).unwrap_err();
+                assert!(doubling.calls.into_inner() <= Doubling::LAST);
+                error
+            })
+        },
+    );
+    for error in &errors {
+        assert_eq!(error.kind(), Kind::Cancelled, "{error}");
+    }
+}
+
+/// Each call forks into two; one of them cancels.
+struct Doubling<'m> {
+    monitor: &'m Monitor,
+    calls: AtomicU64,
+}
+
+impl Doubling<'_> {
+    const LAST: u64 = 5000;
+}
+
+impl Recursive for Doubling<'_> {
+    type Argument = u64;
+    type Value = u64;
+
+    fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+        if self.calls.fetch_add(1, Ordering::SeqCst) + 1 == Self::LAST {
+            self.monitor.cancel();
+        }
+        if n == 0 {
+            return Ok(Call::Done(1));
+        }
+        Ok(Call::fork([n - 1; 2], |values| values.into_iter().sum()))
+    }
+}
+
+/// Runs everything but what is inside of bodies.
+struct OnlyOutside;
+
+impl Executor for OnlyOutside {
+    fn n_workers(&self) -> usize {
+        1
+    }
+    fn execute(&self, job: &Arc<Job>) {
+        Inline.execute(job);
+    }
+    fn execute_inside(&self, _: &Arc<Job>) {}
+}
+
+/// It was told as a failure of a task, after which the run went on.
+#[test]
+fn an_executor_that_runs_nothing_below_the_top_is_blamed_on_all_ranks() {
+    let tree = Tree::default();
+    let (errors, _) = on_ranks(2, (3, 8), |courier| {
+        let on = Context::new(&OnlyOutside).across(courier);
+        recurse_across(&Irregular(&tree), Node::new(40, &tree), &on).unwrap_err()
+    });
+    for error in &errors {
+        assert_eq!(error.kind(), Kind::Stalled, "{error}");
+        assert!(error.message().contains("it ran 0"), "{error}");
     }
 }
 

@@ -277,13 +277,24 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     ) -> Option<Ready<S>> {
         let mut fate = if poisoned { Fate::Skipped } else { Fate::Ran };
         if let Err(error) = result {
-            self.common.note(task, Error::of_task(&task, error));
+            self.failed(task, error);
             (poisoned, fate) = (true, Fate::Failed);
         }
         if visit.track.is_some() {
             Self::note_end(fate, visit);
         }
         self.release((task, poisoned), flows, visit)
+    }
+
+    /// The body of a task has failed: the others go on, unless it ends the run.
+    #[cold]
+    fn failed(&self, task: S::Task, error: TaskError) {
+        let ends = error.ends().is_some();
+        let error = Error::of_task(&task, error);
+        match ends {
+            true => self.stop(error),
+            false => self.common.note(task, error),
+        }
     }
 
     /// The body of the task in hand has ended: in the loop of those that are not recorded nothing is

@@ -14,7 +14,7 @@
 //! Below the top it is a task space: the engine's protocol, faults and errors are those of any other.
 
 use super::run::CallPath;
-use super::{Call, Join, Recursive, recurse};
+use super::{Call, Join, Recursive, recurse, recurse_below};
 use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Wire};
@@ -22,7 +22,7 @@ use crate::rank::Rank;
 use crate::space::{Description, Flows, Independent, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Open calls for each rank: enough to keep all ranks busy if the tree is uneven.
@@ -35,7 +35,8 @@ const PER_RANK: usize = 16;
 /// # Errors
 /// As [`recurse`] and [`run_across`](crate::run_across); the same on every rank. Of the outermost calls,
 /// which every rank makes before any are dealt out, the smallest error is reported if some fail; then no
-/// call below them is made.
+/// call below them is made. A rank ends an open call that it has begun if its own monitor is cancelled;
+/// if another's is, after it.
 pub fn recurse_across<P>(
     problem: &P,
     argument: P::Argument,
@@ -295,7 +296,8 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
                 let Some(argument) = argument else {
                     unreachable!("an open call is called once");
                 };
-                let (value, report) = recurse(self.problem, argument, self.on).map_err(told)?;
+                let below = recurse_below(self.problem, argument, self.on);
+                let (value, report) = below.map_err(TaskError::of_part)?;
                 self.calls.fetch_add(report.tasks, Ordering::Relaxed);
                 let [slot] = flows.slots();
                 slot.put(value);
@@ -324,16 +326,6 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
             Kept { on } => Rank(on),
         }
     }
-}
-
-/// What ended an open call, as its task's own failure. A panic goes on as one: that of a call ends the run
-/// as on one rank, and is told as what it is.
-fn told(error: Error) -> TaskError {
-    if error.kind() == Kind::TaskPanicked {
-        // Not `panic!`: the panic hook has heard of it.
-        resume_unwind(Box::new(error.to_string()));
-    }
-    error.into()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

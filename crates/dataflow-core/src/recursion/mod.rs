@@ -113,3 +113,17 @@ pub fn recurse<P: Recursive>(
         false => run::run(problem, argument, on, |common, job| common.execute(on, job)),
     }
 }
+
+/// A part of a run across ranks, inside one of its bodies: its monitor watches it, too.
+fn recurse_below<P: Recursive>(
+    problem: &P,
+    argument: P::Argument,
+    on: &dyn Executor,
+) -> Result<(P::Value, Report), Error> {
+    run::run(problem, argument, on, |common, job| {
+        if let Some(monitor) = on.monitor() {
+            monitor.watch_inside(&common.ledger, job);
+        }
+        on.execute_inside(job);
+    })
+}
