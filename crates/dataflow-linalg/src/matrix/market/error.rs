@@ -37,6 +37,7 @@ impl ReadError {
             Reason::DoesNotFit { .. } => "does_not_fit",
             Reason::ComplexAsReal(_) => "complex_as_real",
             Reason::Shape(_) => "wrong_shape",
+            Reason::AlreadyRead => "already_read",
             _ => "malformed_input",
         }
     }
@@ -174,6 +175,8 @@ pub enum Reason {
     ComplexAsReal(Precision),
     /// The layout has another shape than the file.
     Shape(ShapeError),
+    /// Entries were read before: not all are left.
+    AlreadyRead,
 }
 
 impl fmt::Display for Reason {
@@ -263,6 +266,9 @@ impl fmt::Display for Reason {
                 "the matrix is complex, but was asked for in {precision} (must be c32 or c64)"
             ),
             Reason::Shape(error) => error.fmt(f),
+            Reason::AlreadyRead => {
+                f.write_str("entries were read before (a file is read once: open it anew)")
+            }
         }
     }
 }

@@ -128,12 +128,14 @@ impl<R: BufRead> Reader<R> {
     ///   checked, mirrored and not kept
     /// - `limit`: bytes that the tiles may take, see [`physical_memory`]
     ///
-    /// Allocates the tiles and nothing else of the matrix's size.
+    /// Allocates the tiles and nothing else of the matrix's size. A file is read once: for another
+    /// matrix, or another type, it is opened anew.
     ///
     /// # Errors
-    /// If the matrix does not fit (before anything is allocated), a real type is asked for a
-    /// complex matrix, the layout has another shape, a value is out of range of `T`, or an entry
-    /// breaks the rules.
+    /// [`Reason::AlreadyRead`] if an entry was read before, or looked for. If the matrix does not fit
+    /// (before anything is allocated), a real type is asked for a complex matrix, or the layout has
+    /// another shape: then no entry is read, and the reader may be asked again. If a value is out of
+    /// range of `T`, or an entry breaks the rules.
     pub fn read_tiled<T: Scalar>(
         &mut self,
         layout: Layout,
@@ -141,6 +143,9 @@ impl<R: BufRead> Reader<R> {
         limit: u64,
     ) -> Result<TiledMatrix<T>, ReadError> {
         self.expect_room::<T>(&layout, limit)
+        if self.counts.stored > 0 || self.ended {
+            return Err(self.refusal(None, Reason::AlreadyRead));
+        }
             .map_err(|reason| self.refusal(Some(self.size_line), reason))?;
         let mut tiles = zero_tiles::<T>(&layout, &memory);
         while let Some(entry) = self.next() {

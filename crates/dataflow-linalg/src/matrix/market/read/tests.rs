@@ -555,3 +555,44 @@ fn a_missing_file_and_a_folder_are_refused_by_name() {
 fn physical_memory_is_plausible() {
     assert!((1 << 24..1 << 50).contains(&physical_memory()));
 }
+
+#[test]
+fn a_file_is_read_once() {
+    let text = file("array real general", &["1 2", "1e-60", "1e39"]);
+    let layout = Layout::general(1, 2, 2).unwrap();
+    let read =
+        |reader: &mut Reader<&[u8]>, limit| reader.read_tiled::<f64>(layout, Arc::new(Heap), limit);
+    let open = || Reader::new("a.mtx", &text[..]).unwrap();
+    let refused = |reader: &mut Reader<&[u8]>| {
+        let refused = read(reader, 1 << 30).unwrap_err();
+        assert!(matches!(refused.reason(), Reason::AlreadyRead), "{refused}");
+        assert_eq!((refused.line(), refused.kind()), (None, "already_read"));
+    };
+    // After a value that is out of range of f32.
+    let mut reader = open();
+    let narrow = reader.read_tiled::<f32>(layout, Arc::new(Heap), 1 << 30);
+    assert!(narrow.unwrap_err().to_string().contains("out of range"));
+    refused(&mut reader);
+    // After a matrix, and after entries by hand.
+    let mut reader = open();
+    assert_eq!(read(&mut reader, 1 << 30).unwrap().get(0, 1), Some(1e39));
+    refused(&mut reader);
+    let mut reader = open();
+    assert!(reader.next().is_some_and(|entry| entry.is_ok()));
+    refused(&mut reader);
+    // After a line that breaks the rules, and after the end of a matrix without entries.
+    for (words, lines) in [
+        ("array real general", vec!["1 2", "one"]),
+        ("coordinate real general", vec!["1 2 0"]),
+    ] {
+        let text = file(words, &lines);
+        let mut reader = Reader::new("a.mtx", &text[..]).unwrap();
+        let _ = reader.read_tiled::<f64>(layout, Arc::new(Heap), 1 << 30);
+        refused(&mut reader);
+    }
+    // Where there was no room, nothing was read.
+    let mut reader = open();
+    let refusal = read(&mut reader, 1).unwrap_err();
+    assert!(matches!(refusal.reason(), Reason::DoesNotFit { .. }));
+    assert_eq!(read(&mut reader, 1 << 30).unwrap().get(0, 0), Some(1e-60));
+}
